@@ -1,0 +1,42 @@
+// Element types of tensors, and the one table of their sizes and names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace lamina {
+
+// Values are stable: they cross the plugin ABI and are written into manifests.
+enum class DType : std::uint8_t {
+  f32 = 1,
+  bf16 = 2,
+  f16 = 3,
+  f64 = 4,
+  i32 = 5,
+  i64 = 6,
+  u8 = 7,
+  i8 = 8,
+  boolean = 9,
+  f8_e4m3 = 10,
+  f8_e5m2 = 11,
+  f8_e8m0 = 12,
+  i16 = 13,
+  u16 = 14,
+  u32 = 15,
+  u64 = 16,
+};
+
+// Bytes of one element.
+int size_bytes(DType dtype);
+
+// The short name used in shapes and messages, eg: "bf16".
+std::string_view name(DType dtype);
+
+// Accepts the short name and the long one of run files ("bfloat16", "float32").
+std::optional<DType> parse_dtype(std::string_view text);
+
+// True for f64, f32, bf16 and f16: the types that arithmetic ops accept.
+bool is_floating(DType dtype);
+
+}  // namespace lamina

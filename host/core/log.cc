@@ -1,0 +1,77 @@
+#include "core/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <mutex>
+
+namespace lamina::log {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::shared_ptr<spdlog::sinks::stderr_sink_mt> terminal =
+      std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  std::shared_ptr<spdlog::logger> logger;
+
+  State() { rebuild({}); }
+
+  void rebuild(std::shared_ptr<spdlog::sinks::sink> file) {
+    auto level = logger ? logger->level() : spdlog::level::info;
+    std::vector<spdlog::sink_ptr> sinks{terminal};
+    if (file) sinks.push_back(std::move(file));
+    terminal->set_pattern("%v");
+    logger = std::make_shared<spdlog::logger>("lamina", sinks.begin(), sinks.end());
+    logger->set_level(level);
+    logger->flush_on(spdlog::level::info);
+  }
+};
+
+// Never destroyed: messages may come from other static destructors.
+State& state() {
+  static State* const instance = new State;
+  return *instance;
+}
+
+spdlog::level::level_enum to_spdlog(Level level) {
+  switch (level) {
+    case Level::debug: return spdlog::level::debug;
+    case Level::info: return spdlog::level::info;
+    case Level::warning: return spdlog::level::warn;
+    case Level::error: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+}  // namespace
+
+void set_level(Level level) {
+  std::lock_guard lock(state().mutex);
+  state().logger->set_level(to_spdlog(level));
+}
+
+void set_file(const std::string& path) {
+  std::shared_ptr<spdlog::sinks::sink> file;
+  if (!path.empty()) {
+    file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+    file->set_pattern("%Y-%m-%dT%H:%M:%S%z %l %v");
+  }
+  std::lock_guard lock(state().mutex);
+  state().rebuild(std::move(file));
+}
+
+void write(Level level, std::string_view message) {
+  std::shared_ptr<spdlog::logger> logger;
+  {
+    std::lock_guard lock(state().mutex);
+    logger = state().logger;
+  }
+  if (level == Level::warning)
+    logger->warn("warning: {}", message);
+  else
+    logger->log(to_spdlog(level), message);
+}
+
+}  // namespace lamina::log

@@ -1,0 +1,36 @@
+// Messages to people: stderr (and a run's log file), never stdout.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace lamina::log {
+
+enum class Level { debug, info, warning, error };
+
+// The least level that is written; info by default. [main thread, before work starts]
+void set_level(Level level);
+
+// Also appends every message, with time stamps, to `path` from now on; "" stops. [any thread]
+void set_file(const std::string& path);
+
+// Writes one message; a trailing line feed is added. [any thread]
+void write(Level level, std::string_view message);
+
+template <typename... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::debug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::info, fmt::format(format, std::forward<Args>(args)...));
+}
+// A warning must name an action; otherwise it is info.
+template <typename... Args>
+void warning(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::warning, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace lamina::log

@@ -1,0 +1,45 @@
+#include "core/shape.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace lamina {
+
+Shape::Shape(std::span<const std::int64_t> dims) : ndim_(static_cast<int>(dims.size())) {
+  LAMINA_ASSERT(dims.size() <= static_cast<std::size_t>(kMaxDims));
+  std::copy(dims.begin(), dims.end(), dims_.begin());
+}
+
+std::int64_t Shape::num_elements() const {
+  std::int64_t n = 1;
+  for (std::int64_t d : dims()) n *= d;
+  return n;
+}
+
+Shape Shape::with_leading(std::int64_t size) const {
+  Shape out;
+  out.ndim_ = ndim_ + 1;
+  LAMINA_ASSERT(out.ndim_ <= kMaxDims);
+  out.dims_[0] = size;
+  std::copy_n(dims_.begin(), ndim_, out.dims_.begin() + 1);
+  return out;
+}
+
+Shape Shape::without_leading() const {
+  LAMINA_ASSERT(ndim_ >= 1);
+  return Shape(dims().subspan(1));
+}
+
+bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.dims(), b.dims()); }
+
+std::string to_string(const Shape& shape) {
+  std::string out = "[";
+  for (int i = 0; i < shape.ndim(); ++i) {
+    if (i) out += ", ";
+    out += std::to_string(shape[i]);
+  }
+  return out + "]";
+}
+
+}  // namespace lamina

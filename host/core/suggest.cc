@@ -1,0 +1,37 @@
+#include "core/suggest.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace lamina {
+namespace {
+
+// Optimal string alignment distance.
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = static_cast<int>(i);
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = static_cast<int>(j);
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1,
+                          d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view typed, std::span<const std::string> candidates) {
+  std::string best;
+  int best_distance = 1 << 30;
+  for (const std::string& candidate : candidates) {
+    int distance = edit_distance(typed, candidate);
+    if (distance < best_distance) best = candidate, best_distance = distance;
+  }
+  int longest = static_cast<int>(std::max(typed.size(), best.size()));
+  return best_distance <= std::max(2, longest / 3) ? best : "";
+}
+
+}  // namespace lamina
