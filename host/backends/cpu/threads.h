@@ -1,0 +1,75 @@
+// The one thread pool of the CPU backend (OpenMP's), and the two ways to use it.
+//
+//   parallel_tasks(num_heads, [&](std::int64_t head) { attend(head); });
+//
+// Results must never depend on the number of threads: cut work into tasks by shapes alone, let each
+// task write its own outputs, and add up partial results in task order afterwards.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+namespace lamina::cpu {
+
+// Sets the size of the pool. num_threads = 0 means one per physical core among the CPUs that the
+// affinity mask allows, at most what the cgroup's CPU quota (v1 or v2) pays for. With `pin`, thread
+// i stays on the i-th of those CPUs (the caller is thread 0), unless there are more threads than
+// CPUs or LAMINA_PIN=0. Plans made earlier must not run with more threads than they were made for.
+// UserError (usage) for a negative number, more than kMaxThreads, or another value of LAMINA_PIN.
+// Without a call the first use does set_threads(0, false). [main thread, no parallel work running]
+inline constexpr int kMaxThreads = 1024;
+void set_threads(int num_threads, bool pin = true);
+
+// The size of the pool, at least 1. [any thread]
+int num_threads();
+
+// The CPUs that the process was allowed at its first question, best first: one per physical core,
+// then their siblings.
+const std::vector<int>& allowed_cpus();
+
+// Gives the calling thread all allowed CPUs again. A std::thread started by a pinned thread
+// inherits its one CPU, so background threads (loaders, writers) call this first.
+void unpin_this_thread();
+
+namespace detail {
+using RangeFunction = void (*)(const void* context, std::int64_t begin, std::int64_t end,
+                               int thread);
+void run_ranges(std::int64_t count, std::int64_t min_per_thread, RangeFunction function,
+                const void* context);
+}  // namespace detail
+
+// Calls function(begin, end) or function(begin, end, thread) once per thread with contiguous,
+// disjoint ranges that cover [0, count); at most one thread per min_per_thread items. Only for work
+// whose results do not depend on where the cuts are (rows, elements). With one range, or inside
+// another parallel call, it runs on the calling thread. The function must not throw.
+template <typename Function>
+void parallel_ranges(std::int64_t count, std::int64_t min_per_thread, const Function& function) {
+  detail::run_ranges(
+      count, min_per_thread,
+      [](const void* context, std::int64_t begin, std::int64_t end, int thread) {
+        const Function& f = *static_cast<const Function*>(context);
+        if constexpr (std::is_invocable_v<const Function&, std::int64_t, std::int64_t, int>)
+          f(begin, end, thread);
+        else
+          f(begin, end);
+      },
+      std::addressof(function));
+}
+
+// Calls function(task) or function(task, thread) for every task of [0, num_tasks); each thread
+// takes a contiguous run of tasks, in order. `thread` is below num_threads(), for scratch memory.
+template <typename Function>
+void parallel_tasks(std::int64_t num_tasks, const Function& function) {
+  parallel_ranges(num_tasks, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      if constexpr (std::is_invocable_v<const Function&, std::int64_t, int>)
+        function(task, thread);
+      else
+        function(task);
+    }
+  });
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,108 @@
+// The thread pool: coverage, order, nesting, size.
+#include "backends/cpu/threads.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "support/expect_error.h"
+
+namespace lamina::cpu {
+namespace {
+
+TEST(Threads, Example) {
+  set_threads(2, false);
+  std::vector<int> squares(7);
+  parallel_tasks(7, [&](std::int64_t task) {
+    squares[static_cast<std::size_t>(task)] = static_cast<int>(task * task);
+  });
+  EXPECT_EQ(squares, (std::vector<int>{0, 1, 4, 9, 16, 25, 36}));
+}
+
+TEST(Threads, EveryTaskRunsOnceForAnyPoolSize) {
+  for (int threads : {1, 2, 3, 8}) {
+    set_threads(threads, false);
+    for (std::int64_t tasks : {0, 1, 2, 3, 7, 8, 9, 100}) {
+      std::vector<std::atomic<int>> runs(static_cast<std::size_t>(tasks));
+      parallel_tasks(tasks, [&](std::int64_t task, int thread) {
+        EXPECT_LT(thread, threads);
+        ++runs[static_cast<std::size_t>(task)];
+      });
+      for (auto& count : runs) EXPECT_EQ(count.load(), 1);
+    }
+  }
+}
+
+TEST(Threads, RangesAreContiguousAndNoFinerThanAsked) {
+  set_threads(4, false);
+  std::atomic<std::int64_t> covered{0};
+  std::atomic<int> calls{0};
+  parallel_ranges(250, 100, [&](std::int64_t begin, std::int64_t end) {
+    covered += end - begin;
+    ++calls;
+  });
+  EXPECT_EQ(covered.load(), 250);
+  EXPECT_EQ(calls.load(), 2);
+}
+
+TEST(Threads, NestedCallRunsOnItsOwnThread) {
+  set_threads(2, false);
+  parallel_tasks(2, [&](std::int64_t) {
+    const std::thread::id outer = std::this_thread::get_id();
+    parallel_tasks(4, [&](std::int64_t) { EXPECT_EQ(std::this_thread::get_id(), outer); });
+  });
+}
+
+TEST(Threads, OneTaskRunsOnTheCaller) {
+  set_threads(2, false);
+  parallel_tasks(1, [caller = std::this_thread::get_id()](std::int64_t) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+  });
+}
+
+TEST(Threads, ZeroMeansAtMostTheAllowedCpus) {
+  set_threads(0, false);
+  EXPECT_GE(num_threads(), 1);
+  EXPECT_LE(num_threads(), static_cast<int>(allowed_cpus().size()));
+}
+
+int cpus_of_this_thread() {
+  cpu_set_t mask;
+  sched_getaffinity(0, sizeof mask, &mask);
+  return CPU_COUNT(&mask);
+}
+
+TEST(Threads, PinnedThreadCanBeReleased) {
+  const int allowed = static_cast<int>(allowed_cpus().size());
+  set_threads(1, true);
+  EXPECT_EQ(cpus_of_this_thread(), 1);
+  unpin_this_thread();
+  EXPECT_EQ(cpus_of_this_thread(), allowed);
+}
+
+TEST(Threads, EnvironmentForbidsPinning) {
+  const int before = cpus_of_this_thread();
+  setenv("LAMINA_PIN", "0", 1);
+  set_threads(1, true);
+  unsetenv("LAMINA_PIN");
+  EXPECT_EQ(cpus_of_this_thread(), before);
+}
+
+TEST(Threads, RejectsBadPinValue) {
+  setenv("LAMINA_PIN", "yes", 1);
+  EXPECT_USER_ERROR(set_threads(1, true), ExitCode::usage,
+                    "LAMINA_PIN: got 'yes'; threads are pinned (1) or not (0)\n"
+                    "  use 0 or 1, or unset it");
+  unsetenv("LAMINA_PIN");
+}
+
+TEST(Threads, RejectsImpossiblePoolSize) {
+  EXPECT_USER_ERROR(set_threads(-1), ExitCode::usage,
+                    "threads: got -1 threads; 0 (all cores) to 1024 are possible");
+}
+
+}  // namespace
+}  // namespace lamina::cpu
