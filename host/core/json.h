@@ -1,0 +1,160 @@
+// JSON documents: read once into a flat table, then through small handles whose errors name the
+// file, the line and the key. Strict RFC 8259, and stricter: no duplicate keys, no numbers that
+// overflow, limits on size and depth.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+
+namespace lamina {
+
+struct JsonOptions {
+  ExitCode code = ExitCode::usage;                     // of every error about this document
+  std::size_t max_bytes = std::size_t{128} << 20;      // at most 4 GiB
+  int max_depth = 32;
+  // Positions in errors: "FILE:LINE", or, where the document is a part of a binary file,
+  // "FILE: byte N" counted from `first_byte`.
+  bool positions_are_bytes = false;
+  std::uint64_t first_byte = 0;
+};
+
+class JsonValue;
+
+// Owns the text and its table. Moving it leaves handles valid; destroying it does not.
+class JsonDocument {
+ public:
+  // Parses `text`, of which errors say that it is in `file`.
+  static JsonDocument parse(std::string text, std::string file, const JsonOptions& options = {});
+  static JsonDocument read(const std::string& path, const JsonOptions& options = {});
+
+  JsonValue root() const;
+
+ private:
+  friend class JsonValue;
+  struct Data;
+  explicit JsonDocument(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  std::shared_ptr<const Data> data_;  // shared so that the incomplete type can be destroyed
+};
+
+enum class JsonKind : std::uint8_t { null, boolean, integer, unsigned_integer, real, string, array,
+                                     object };
+
+// One value of a document, or nothing (what find() returns for an absent key).
+//   JsonValue rope = config.find("rope_scaling");
+//   double factor = rope ? rope.at("factor").as_double() : 1.0;
+class JsonValue {
+ public:
+  JsonValue() = default;
+  explicit operator bool() const { return data_ != nullptr; }
+
+  JsonKind kind() const;
+  bool is_null() const { return kind() == JsonKind::null; }
+  bool is_bool() const { return kind() == JsonKind::boolean; }
+  bool is_string() const { return kind() == JsonKind::string; }
+  bool is_array() const { return kind() == JsonKind::array; }
+  bool is_object() const { return kind() == JsonKind::object; }
+  bool is_integer() const {
+    return kind() == JsonKind::integer || kind() == JsonKind::unsigned_integer;
+  }
+  bool is_number() const { return is_integer() || kind() == JsonKind::real; }
+
+  // The value as that type; a UserError naming file, line and path if it is another.
+  bool as_bool() const;
+  std::int64_t as_int64() const;    // 2.0 is not an integer
+  std::uint64_t as_uint64() const;  // nor is -0
+  double as_double() const;         // any number
+  std::string_view as_string() const;  // borrowed from the document
+
+  // Elements of an array, members of an object.
+  std::size_t size() const;
+  // The member, or nothing; on a value that is no object: an error. Linear in the members.
+  JsonValue find(std::string_view key) const;
+  // The member; an error if absent.
+  JsonValue at(std::string_view key) const;
+
+  class Elements;
+  class Members;
+  // In document order. An error if it is no array, resp. no object.
+  Elements elements() const;
+  Members members() const;
+
+  // "model.merges[3]"; "" for the root.
+  std::string path() const;
+  // "config.json:12"
+  std::string where() const;
+  // Throws the UserError "<where>: <path quoted> <what>" with `notes` below it.
+  [[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) const;
+  // The value for a message: "\"abc\"", "12", "an array of 3".
+  std::string describe() const;
+
+ private:
+  friend class JsonDocument;
+  JsonValue(const JsonDocument::Data* data, std::uint32_t node) : data_(data), node_(node) {}
+  [[noreturn]] void wrong_kind(std::string_view expected) const;
+  std::uint32_t next() const;
+  std::string_view string() const;
+
+  const JsonDocument::Data* data_ = nullptr;
+  std::uint32_t node_ = 0;
+};
+
+class JsonValue::Elements {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(JsonValue at) : at_(at) {}
+    JsonValue operator*() const { return at_; }
+    Iterator& operator++() {
+      at_.node_ = at_.next();
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_.node_ != other.at_.node_; }
+
+   private:
+    JsonValue at_;
+  };
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(last_); }
+
+ private:
+  friend class JsonValue;
+  Elements(JsonValue first, JsonValue last) : first_(first), last_(last) {}
+  JsonValue first_, last_;
+};
+
+class JsonValue::Members {
+ public:
+  struct Member {
+    std::string_view key;
+    JsonValue value;
+  };
+  class Iterator {
+   public:
+    explicit Iterator(JsonValue key) : key_(key) {}
+    Member operator*() const { return {key_.string(), JsonValue(key_.data_, key_.node_ + 1)}; }
+    Iterator& operator++() {
+      key_.node_ = JsonValue(key_.data_, key_.node_ + 1).next();
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return key_.node_ != other.key_.node_; }
+
+   private:
+    JsonValue key_;
+  };
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(last_); }
+
+ private:
+  friend class JsonValue;
+  Members(JsonValue first, JsonValue last) : first_(first), last_(last) {}
+  JsonValue first_, last_;
+};
+
+}  // namespace lamina

@@ -1,0 +1,86 @@
+// JSON: what is accepted, what is refused, and the words of the refusals.
+#include "core/json.h"
+
+#include <gtest/gtest.h>
+
+#include "core/json_writer.h"
+#include "support/expect_error.h"
+
+namespace lamina {
+namespace {
+
+JsonDocument parse(std::string text) { return JsonDocument::parse(std::move(text), "c.json"); }
+
+TEST(Json, Example) {
+  const JsonDocument document = parse(R"({"layers": 2, "rope": {"theta": 1e4}, "names": ["a", "b"]})");
+  const JsonValue root = document.root();
+  EXPECT_EQ(root.at("layers").as_int64(), 2);
+  EXPECT_EQ(root.at("rope").at("theta").as_double(), 10000.0);
+  EXPECT_FALSE(root.find("absent"));
+  std::string names;
+  for (JsonValue name : root.at("names").elements()) names += name.as_string();
+  EXPECT_EQ(names, "ab");
+}
+
+TEST(Json, NamesLineAndPathOfAWrongType) {
+  const JsonDocument document = parse("{\n \"a\": [\n  {\"b\": 2.0}\n ]\n}");
+  const JsonValue b = (*document.root().at("a").elements().begin()).at("b");
+  EXPECT_USER_ERROR(b.as_int64(), ExitCode::usage,
+                    "c.json:3: 'a[0].b' must be an integer, got 2.0");
+}
+
+TEST(Json, SuggestsAKeyThatIsThere) {
+  const JsonDocument document = parse(R"({"hidden_sise": 2})");
+  EXPECT_USER_ERROR(document.root().at("hidden_size"), ExitCode::usage,
+                    "c.json:1: the document lacks the key 'hidden_size'\n"
+                    "  did you mean 'hidden_sise', which is there?");
+}
+
+TEST(Json, RefusesDuplicateKeysAlsoEscapedAndInLargeObjects) {
+  EXPECT_USER_ERROR(parse("{\"a\":1,\n\"\\u0061\":2}"), ExitCode::usage,
+                    "c.json:1: the key \"a\" appears twice in one object; each may appear once");
+  std::string large = "{";
+  for (int i = 0; i < 100; ++i) large += fmt::format("\"k{}\":0,", i);
+  EXPECT_ERROR_SAYS(parse(large + "\"k77\":0}"), ExitCode::usage, "\"k77\" appears twice");
+  EXPECT_EQ(parse(large + "\"k100\":0}").root().size(), 101u);
+}
+
+TEST(Json, RefusesDepthSizeAndNumbersBeyondTheLimits) {
+  EXPECT_ERROR_SAYS(parse(std::string(33, '[') + std::string(33, ']')), ExitCode::usage,
+                    "nested deeper than 32");
+  EXPECT_ERROR_SAYS(parse(std::string(100000, '[')), ExitCode::usage, "nested deeper than 32");
+  EXPECT_ERROR_SAYS(JsonDocument::parse("[1,2,3]", "c.json", {.max_bytes = 6}), ExitCode::usage,
+                    "7 bytes of JSON; at most 6");
+  EXPECT_ERROR_SAYS(parse("[1e400]"), ExitCode::usage, "1e400 is too large");
+}
+
+TEST(Json, SaysWhereTheTextBreaksOff) {
+  EXPECT_ERROR_SAYS(parse("{\"a\":\n [1,"), ExitCode::usage, "c.json:2: JSON ends in the middle");
+  EXPECT_ERROR_SAYS(parse("\xef\xbb\xbf{}"), ExitCode::usage, "byte order mark");
+  EXPECT_ERROR_SAYS(parse(""), ExitCode::usage, "the file is empty");
+  EXPECT_ERROR_SAYS(parse("<html>"), ExitCode::usage, "HTML");
+}
+
+TEST(Json, ReadsDecimalsToTheNearestDouble) {
+  for (double value : {0.30000000000000004, 2.2250738585072014e-308, 5e-324, 1.7976931348623157e308,
+                       -123456.789e-20, 1.8446744073709552e19})
+    EXPECT_EQ(parse(fmt::format("[{:.17g}]", value)).root().elements().begin().operator*().as_double(),
+              value);
+}
+
+TEST(JsonWriter, WritesWhatReadsBackTheSame) {
+  const std::string text =
+      R"({"a":[1,-2,18446744073709551615,1.5,1.0,1e+300,null,true],"b\n\u0001":{"":"é\"\\"},"c":[],"d":{}})";
+  JsonWriter json;
+  json.value(parse(text).root());
+  EXPECT_EQ(json.text(), text);
+}
+
+TEST(JsonWriter, IndentsAndReplacesBrokenText) {
+  JsonWriter json(2);
+  json.begin_object().key("a").value("\xff").key("nan").value(0.0 / 0.0).end_object();
+  EXPECT_EQ(json.text(), "{\n  \"a\": \"\xef\xbf\xbd\",\n  \"nan\": null\n}");
+}
+
+}  // namespace
+}  // namespace lamina
