@@ -1,0 +1,79 @@
+// What the functions of an op see of one use of it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "graph/graph.h"
+
+namespace lamina {
+
+// For infer and for kernels: types and attributes.
+class Call {
+ public:
+  Call(const Op& op, std::span<const Type* const> inputs, std::span<const AttrValue> attrs,
+       const Origin* origin)
+      : op_(op), inputs_(inputs), attrs_(attrs), origin_(origin) {}
+
+  const Op& op() const { return op_; }
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool has(int i) const { return i < num_inputs() && inputs_[i] != nullptr; }
+  const Type& type(int i) const { return *inputs_[i]; }
+
+  double f(std::string_view attr) const;
+  std::int64_t i(std::string_view attr) const;
+  const std::string& s(std::string_view attr) const;
+  const std::vector<std::int64_t>& list(std::string_view attr) const;
+  const std::vector<double>& f_list(std::string_view attr) const;
+  const std::shared_ptr<const Graph>& body(std::string_view attr) const;
+  std::span<const AttrValue> attrs() const { return attrs_; }
+
+  // Refuses the call with "op: message" and where it was built, when `condition` is false.
+  template <typename... Args>
+  void require(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
+    if (!condition) refuse(fmt::format(format, std::forward<Args>(args)...));
+  }
+  [[noreturn]] void refuse(std::string message) const;
+
+  // Checks used by most ops.
+  void require_floating(int input) const;
+  void require_dtype(int input, DType dtype) const;
+  void require_ndim(int input, int ndim) const;
+  void require_shape(int input, const Shape& shape) const;
+  // Name of an input, for messages ("operands 3" for a variadic one).
+  std::string input_name(int i) const;
+
+ protected:
+  const Op& op_;
+  std::span<const Type* const> inputs_;
+  std::span<const AttrValue> attrs_;
+  const Origin* origin_;
+};
+
+// For lower: also the tensors, in the graph that the smaller ops go to.
+class LowerCall : public Call {
+ public:
+  LowerCall(const Call& call, std::span<const Tensor> inputs) : Call(call), tensors_(inputs) {}
+  Tensor in(int i) const { return has(i) ? tensors_[static_cast<std::size_t>(i)] : Tensor{}; }
+  std::span<const Tensor> ins() const { return tensors_; }
+
+ protected:
+  std::span<const Tensor> tensors_;
+};
+
+// For vjp: also the results and their cotangents.
+class VjpCall : public LowerCall {
+ public:
+  VjpCall(const LowerCall& call, std::span<const Tensor> outputs, std::span<const Tensor> cotangents)
+      : LowerCall(call), outputs_(outputs), cotangents_(cotangents) {}
+  Tensor out(int i) const { return outputs_[static_cast<std::size_t>(i)]; }
+  // Null when nothing depends on output i.
+  Tensor ct(int i = 0) const { return cotangents_[static_cast<std::size_t>(i)]; }
+  std::span<const Tensor> outs() const { return outputs_; }
+  std::span<const Tensor> cts() const { return cotangents_; }
+
+ private:
+  std::span<const Tensor> outputs_;
+  std::span<const Tensor> cotangents_;
+};
+
+}  // namespace lamina

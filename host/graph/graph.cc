@@ -1,0 +1,156 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "graph/call.h"
+
+namespace lamina {
+
+bool same_attr(const AttrValue& a, const AttrValue& b) {
+  using Body = std::shared_ptr<const Graph>;
+  if (a.index() != b.index()) return false;
+  if (const Body* body = std::get_if<Body>(&a)) {
+    const Body& other = std::get<Body>(b);
+    return *body == other || (*body && other && same_graph(**body, *other));
+  }
+  return a == b;
+}
+
+int Op::attr_index(std::string_view attr) const {
+  for (std::size_t i = 0; i < attrs.size(); ++i)
+    if (attrs[i].name == attr) return static_cast<int>(i);
+  return -1;
+}
+
+std::string to_string(const Origin& origin) {
+  std::string out = origin.scope;
+  if (!origin.file.empty()) {
+    if (!out.empty()) out += ", ";
+    out += "built at " + origin.file + ":" + std::to_string(origin.line);
+  }
+  return out;
+}
+
+ValueId Graph::add_value(Type type, NodeId node, std::uint32_t index) {
+  values_.push_back({type, node, index, {}});
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+Tensor Graph::add_input(std::string name, Type type) {
+  ValueId id = add_value(type, kNoNode, static_cast<std::uint32_t>(inputs_.size()));
+  inputs_.push_back({std::move(name), id});
+  return tensor(id);
+}
+
+void Graph::add_output(std::string name, Tensor value, int alias_input) {
+  LAMINA_ASSERT(value.graph == this);
+  outputs_.push_back({std::move(name), value.id, alias_input});
+}
+
+void Graph::set_axes(ValueId id, std::span<const AxisId> axes) {
+  std::copy_n(axes.begin(), std::min<std::size_t>(axes.size(), kMaxDims),
+              values_[id].type.axes.begin());
+}
+
+int Graph::find_input(std::string_view name) const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+int Graph::find_output(std::string_view name) const {
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+std::vector<Tensor> Graph::add_node(
+    const Op& op, std::span<const Tensor> inputs,
+    std::span<const std::pair<std::string_view, AttrValue>> attrs) {
+  Node like;
+  like.op = &op;
+  like.attrs.reserve(op.attrs.size());
+  for (const OpAttr& attr : op.attrs) like.attrs.push_back(attr.fallback);
+  std::vector<bool> given(op.attrs.size());
+  for (const auto& [name, value] : attrs) {
+    int index = op.attr_index(name);
+    LAMINA_ASSERT(index >= 0);
+    LAMINA_ASSERT(value.index() == like.attrs[static_cast<std::size_t>(index)].index());
+    like.attrs[static_cast<std::size_t>(index)] = value;
+    given[static_cast<std::size_t>(index)] = true;
+  }
+  for (std::size_t i = 0; i < given.size(); ++i)
+    LAMINA_ASSERT(given[i] || !op.attrs[i].required);
+  like.origin = origin_;
+  return add_node_like(like, inputs);
+}
+
+std::vector<Tensor> Graph::add_node_like(const Node& like, std::span<const Tensor> inputs) {
+  const Op& op = *like.op;
+  std::vector<const Type*> types;
+  Node node{&op, {}, like.attrs, {}, like.origin};
+  for (const Tensor& input : inputs) {
+    LAMINA_ASSERT(!input || input.graph == this);
+    node.inputs.push_back(input ? input.id : kNoValue);
+    types.push_back(input ? &type(input.id) : nullptr);
+  }
+  Call call(op, types, node.attrs, node.origin.get());
+  bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
+  std::size_t fixed = op.inputs.size() - (variadic ? 1 : 0);
+  call.require(variadic || inputs.size() <= fixed, "takes {} inputs, got {}", fixed, inputs.size());
+  for (std::size_t i = 0; i < fixed; ++i)
+    call.require(op.inputs[i].optional || call.has(static_cast<int>(i)), "input '{}' is missing",
+                 op.inputs[i].name);
+  std::vector<Type> results = op.def->infer(call);  // types point into values_: no growth before
+  NodeId id = static_cast<NodeId>(nodes_.size());
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    node.outputs.push_back(add_value(results[i], id, static_cast<std::uint32_t>(i)));
+    out.push_back(tensor(node.outputs.back()));
+  }
+  nodes_.push_back(std::move(node));
+  return out;
+}
+
+std::vector<Tensor> Graph::replace_body(NodeId id, std::shared_ptr<const Graph> body,
+                                        std::span<const Type> added_results) {
+  Node& node = nodes_[id];
+  auto slot = std::ranges::find_if(node.attrs, [](const AttrValue& attr) {
+    return std::holds_alternative<std::shared_ptr<const Graph>>(attr);
+  });
+  LAMINA_ASSERT(slot != node.attrs.end());
+  *slot = std::move(body);
+  std::vector<Tensor> out;
+  for (const Type& type : added_results) {
+    ValueId value = add_value(type, id, static_cast<std::uint32_t>(node.outputs.size()));
+    nodes_[id].outputs.push_back(value);
+    out.push_back(tensor(value));
+  }
+  return out;
+}
+
+bool same_graph(const Graph& a, const Graph& b) {
+  if (a.nodes().size() != b.nodes().size() || a.values().size() != b.values().size() ||
+      a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size())
+    return false;
+  for (std::size_t i = 0; i < a.values().size(); ++i)
+    if (a.values()[i].type != b.values()[i].type || a.values()[i].tag != b.values()[i].tag)
+      return false;
+  for (std::size_t i = 0; i < a.inputs().size(); ++i)
+    if (a.inputs()[i].value != b.inputs()[i].value) return false;
+  for (std::size_t i = 0; i < a.outputs().size(); ++i)
+    if (a.outputs()[i].value != b.outputs()[i].value ||
+        a.outputs()[i].alias_input != b.outputs()[i].alias_input)
+      return false;
+  for (std::size_t i = 0; i < a.nodes().size(); ++i) {
+    const Node& x = a.nodes()[i];
+    const Node& y = b.nodes()[i];
+    if (x.op != y.op || x.inputs != y.inputs || x.outputs != y.outputs) return false;
+    for (std::size_t k = 0; k < x.attrs.size(); ++k)
+      if (!same_attr(x.attrs[k], y.attrs[k])) return false;
+  }
+  return true;
+}
+
+}  // namespace lamina

@@ -1,0 +1,56 @@
+#include "graph/rewrite.h"
+
+#include "core/error.h"
+
+namespace lamina {
+
+void Copier::set(ValueId old, Tensor now) {
+  LAMINA_ASSERT(now.graph == &to_);
+  map_[old] = now.id;
+  const Value& value = from_.value(old);
+  if (!value.tag.empty()) to_.set_tag(now.id, value.tag);
+}
+
+Tensor Copier::get(ValueId old) const {
+  if (old == kNoValue) return {};
+  LAMINA_ASSERT(map_[old] != kNoValue);
+  return to_.tensor(map_[old]);
+}
+
+std::vector<Tensor> Copier::operands(const Node& node) const {
+  std::vector<Tensor> out;
+  out.reserve(node.inputs.size());
+  for (ValueId v : node.inputs) out.push_back(get(v));
+  return out;
+}
+
+void Copier::inputs() {
+  for (const GraphInput& input : from_.inputs())
+    set(input.value, to_.add_input(input.name, from_.type(input.value)));
+}
+
+std::vector<Tensor> Copier::node(const Node& node) {
+  std::vector<Tensor> results = to_.add_node_like(node, operands(node));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    set(node.outputs[i], results[i]);
+    to_.set_axes(results[i].id, from_.type(node.outputs[i]).axes);
+  }
+  return results;
+}
+
+void Copier::outputs() {
+  for (const GraphOutput& output : from_.outputs())
+    to_.add_output(output.name, get(output.value), output.alias_input);
+}
+
+std::vector<Tensor> inline_graph(const Graph& body, Graph& to, std::span<const Tensor> inputs) {
+  Copier copy(body, to);
+  LAMINA_ASSERT(inputs.size() == body.inputs().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) copy.set(body.inputs()[i].value, inputs[i]);
+  for (const Node& node : body.nodes()) copy.node(node);
+  std::vector<Tensor> out;
+  for (const GraphOutput& output : body.outputs()) out.push_back(copy.get(output.value));
+  return out;
+}
+
+}  // namespace lamina

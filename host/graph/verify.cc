@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "graph/call.h"
+#include "graph/graph.h"
+
+namespace lamina {
+namespace {
+
+[[noreturn]] void broken(std::string_view pass, std::string message) {
+  throw InternalError({fmt::format("graph after {}", pass), std::move(message), {}});
+}
+
+}  // namespace
+
+void verify(const Graph& graph, std::string_view after_pass) {
+  std::vector<bool> defined(graph.values().size());
+  for (const GraphInput& input : graph.inputs()) defined[input.value] = true;
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    std::vector<const Type*> types;
+    for (ValueId v : node.inputs) {
+      if (v != kNoValue && (v >= defined.size() || !defined[v]))
+        broken(after_pass, fmt::format("node {} ({}) uses %{} before it is made", n,
+                                       node.op->name, v));
+      types.push_back(v == kNoValue ? nullptr : &graph.type(v));
+    }
+    if (node.attrs.size() != node.op->attrs.size())
+      broken(after_pass, fmt::format("node {} ({}) has {} attributes, expected {}", n,
+                                     node.op->name, node.attrs.size(), node.op->attrs.size()));
+    std::vector<Type> results =
+        node.op->def->infer(Call(*node.op, types, node.attrs, node.origin.get()));
+    if (results.size() != node.outputs.size())
+      broken(after_pass, fmt::format("node {} ({}) has {} results, its shape rule says {}", n,
+                                     node.op->name, node.outputs.size(), results.size()));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      ValueId v = node.outputs[i];
+      if (graph.type(v) != results[i])
+        broken(after_pass,
+               fmt::format("node {} ({}) result {} is {}, its shape rule says {}", n,
+                           node.op->name, i, to_string(graph.type(v)), to_string(results[i])));
+      defined[v] = true;
+    }
+    for (const AttrValue& attr : node.attrs)
+      if (auto body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)
+        verify(**body, after_pass);
+  }
+  for (const GraphOutput& output : graph.outputs())
+    if (!defined[output.value])
+      broken(after_pass, fmt::format("output '{}' is never made", output.name));
+}
+
+}  // namespace lamina
