@@ -1,0 +1,39 @@
+// Where golden cases lie: $LAMINA_GOLDENS, else tests/golden. A test lists folders there, so that
+// a new case is a new test with no code.
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace lamina::testing {
+
+inline std::filesystem::path golden_dir() {
+  const char* set = std::getenv("LAMINA_GOLDENS");
+  return set && *set ? std::filesystem::path(set)
+                     : std::filesystem::path(LAMINA_SOURCE_DIR) / "tests" / "golden";
+}
+
+// The folders directly under golden_dir()/part that hold `file`, sorted; empty if there are none.
+inline std::vector<std::filesystem::path> golden_folders(const std::string& part,
+                                                         const std::string& file) {
+  std::vector<std::filesystem::path> folders;
+  std::error_code ec;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_dir() / part, ec))
+    if (entry.is_directory() && std::filesystem::exists(entry.path() / file))
+      folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+// `text` as a name that GoogleTest accepts.
+inline std::string test_name(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return text;
+}
+
+}  // namespace lamina::testing
