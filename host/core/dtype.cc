@@ -32,6 +32,8 @@ int size_bytes(DType dtype) { return row(dtype).bytes; }
 
 std::string_view name(DType dtype) { return row(dtype).name; }
 
+std::string_view long_name(DType dtype) { return row(dtype).long_name; }
+
 std::optional<DType> parse_dtype(std::string_view text) {
   for (const Row& r : kTable)
     if (text == r.name || text == r.long_name) return r.dtype;

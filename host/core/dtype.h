@@ -33,6 +33,9 @@ int size_bytes(DType dtype);
 // The short name used in shapes and messages, eg: "bf16".
 std::string_view name(DType dtype);
 
+// The name that run files use, eg: "bfloat16".
+std::string_view long_name(DType dtype);
+
 // Accepts the short name and the long one of run files ("bfloat16", "float32").
 std::optional<DType> parse_dtype(std::string_view text);
 

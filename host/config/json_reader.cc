@@ -1,0 +1,67 @@
+// Published config.json files to raw values.
+#include "config/raw.h"
+#include "core/json.h"
+
+namespace lamina::config {
+namespace {
+
+constexpr JsonOptions kOptions = {.code = ExitCode::checkpoint,
+                                  .max_bytes = std::size_t{16} << 20};  // some hold label tables
+
+// False for nulls and objects, alone or in a list: they have no value of ours.
+bool to_value(const JsonValue& json, Value& out) {
+  switch (json.kind()) {
+    case JsonKind::boolean:
+      return out = json.as_bool(), true;
+    case JsonKind::integer:
+    case JsonKind::unsigned_integer:
+      return out = json.as_int64(), true;
+    case JsonKind::real:
+      return out = json.as_double(), true;
+    case JsonKind::string:
+      return out = std::string(json.as_string()), true;
+    case JsonKind::null:
+    case JsonKind::object:
+      return false;
+    case JsonKind::array:
+      break;
+  }
+  List list;
+  for (JsonValue element : json.elements()) {
+    list.emplace_back(false);
+    if (!to_value(element, list.back())) return false;
+  }
+  return out = Value(std::move(list)), true;
+}
+
+void flatten(const std::string& prefix, const JsonValue& object,
+             const std::filesystem::path& folder, Raw& out) {
+  for (auto [name, json] : object.members()) {
+    std::string key = prefix + std::string(name);
+    Value value(false);
+    if (json.is_object())
+      flatten(key + ".", json, folder, out);
+    else if (to_value(json, value))
+      out.entries.push_back(
+          {key, std::move(value), {Origin::Kind::json, json.where()}, folder, ""});
+  }
+}
+
+Raw flatten_document(const JsonDocument& document, const std::string& prefix,
+                     const std::filesystem::path& folder) {
+  Raw out;
+  flatten(prefix, document.root(), folder, out);
+  return out;
+}
+
+}  // namespace
+
+Raw parse_json(std::string_view text, const std::string& name, const std::string& prefix) {
+  return flatten_document(JsonDocument::parse(std::string(text), name, kOptions), prefix, {});
+}
+
+Raw read_json(const std::filesystem::path& path, const std::string& prefix) {
+  return flatten_document(JsonDocument::read(path.string(), kOptions), prefix, path.parent_path());
+}
+
+}  // namespace lamina::config

@@ -1,0 +1,173 @@
+// Checks a value against its key's declaration.
+#include "config/key.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/suggest.h"
+
+namespace lamina::config {
+namespace {
+
+std::string_view type_name(Type type) {
+  switch (type) {
+    case Type::boolean:
+      return "boolean";
+    case Type::integer:
+      return "integer";
+    case Type::number:
+      return "number";
+    case Type::string:
+      return "string";
+    case Type::list:
+      return "list";
+  }
+  return "value";
+}
+
+std::string_view with_article(Type type) {
+  switch (type) {
+    case Type::boolean:
+      return "true or false";
+    case Type::integer:
+      return "an integer";
+    case Type::number:
+      return "a number";
+    case Type::string:
+      return "a string";
+    case Type::list:
+      return "a list";
+  }
+  return "a value";
+}
+
+std::string join_choices(const std::vector<std::string>& choices) {
+  std::string out;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) out += i + 1 == choices.size() ? " or " : ", ";
+    out += quoted(choices[i]);
+  }
+  return out;
+}
+
+// "of at least 1 and less than 2", "" without limits.
+std::string limits_in_words(const Key& key) {
+  std::string out;
+  if (key.min) out = fmt::format("{} {}", key.min_excluded ? "greater than" : "at least", *key.min);
+  if (key.max)
+    out += fmt::format("{}{} {}", key.min ? " and " : "",
+                       key.max_excluded ? "less than" : "at most", *key.max);
+  return out;
+}
+
+std::string expectation(const Key& key, Type type) {
+  if (type == Type::string && !key.choices.empty()) return join_choices(key.choices);
+  std::string out(with_article(type));
+  std::string limits = limits_in_words(key);
+  if ((type == Type::integer || type == Type::number) && !limits.empty()) out += ", " + limits;
+  return out;
+}
+
+bool within_limits(const Key& key, double value) {
+  if (key.min && (key.min_excluded ? value <= *key.min : value < *key.min)) return false;
+  if (key.max && (key.max_excluded ? value >= *key.max : value > *key.max)) return false;
+  return true;
+}
+
+// The value as `type`, or nothing where it is of another kind or outside the limits.
+std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value,
+                                   std::string_view source) {
+  switch (type) {
+    case Type::boolean:
+      if (value.get_if<bool>()) return value;
+      return {};
+    case Type::integer:
+      if (auto* integer = value.get_if<std::int64_t>();
+          integer && within_limits(key, static_cast<double>(*integer)))
+        return value;
+      return {};
+    case Type::number: {
+      double number;
+      if (auto* integer = value.get_if<std::int64_t>())
+        number = static_cast<double>(*integer);
+      else if (auto* given = value.get_if<double>())
+        number = *given;
+      else
+        return {};
+      if (!std::isfinite(number) || !within_limits(key, number)) return {};
+      return Value(number == 0 ? 0.0 : number);
+    }
+    case Type::string: {
+      const std::string* text = value.get_if<std::string>();
+      std::string unread(source);
+      if (!text && !source.empty()) text = &unread;
+      if (!text) return {};
+      if (key.choices.empty()) return Value(*text);
+      for (const std::string& choice : key.choices)
+        if (choice == *text) return Value(*text);
+      return {};
+    }
+    case Type::list:
+      return {};
+  }
+  return {};
+}
+
+ErrorText refusal(const Key& key, std::string_view name, Type type, const Value& value,
+                  std::string_view source) {
+  bool wrong_kind = !(type == Type::number && value.get_if<std::int64_t>()) &&
+                    value.data.index() != static_cast<std::size_t>(type);
+  std::string got =
+      source.empty() || value.get_if<std::string>() ? to_toml(value) : std::string(source);
+  constexpr std::size_t kMaxShown = 120;
+  if (got.size() > kMaxShown) got = got.substr(0, kMaxShown) + "...";
+  ErrorText text{"", fmt::format("'{}' must be {}, got {}", name, expectation(key, type), got), {}};
+  if (wrong_kind) text.what += fmt::format(" ({})", kind_of(value));
+  if (auto* typed = value.get_if<std::string>(); typed && type == Type::string)
+    if (std::string nearest = nearest_name(*typed, key.choices); !nearest.empty())
+      text.notes.push_back(fmt::format("did you mean {}?", quoted(nearest)));
+  return text;
+}
+
+}  // namespace
+
+std::string type_text(const Key& key) {
+  if (key.type == Type::list) return fmt::format("list of {}s", type_name(key.element));
+  return std::string(type_name(key.type));
+}
+
+std::string limits_text(const Key& key) {
+  if (!key.choices.empty()) return join_choices(key.choices);
+  if (key.min && key.max)
+    return fmt::format("{} {} value {} {}", *key.min,
+                       key.min_excluded ? "<" : "<=", key.max_excluded ? "<" : "<=", *key.max);
+  if (key.min) return fmt::format("{} {}", key.min_excluded ? ">" : ">=", *key.min);
+  if (key.max) return fmt::format("{} {}", key.max_excluded ? "<" : "<=", *key.max);
+  return "";
+}
+
+std::variant<Value, ErrorText> check_value(const Key& key, std::string_view name,
+                                           const Value& value, std::string_view source) {
+  if (key.type != Type::list) {
+    if (auto accepted = accept_scalar(key, key.type, value, source)) return *accepted;
+    return refusal(key, name, key.type, value, source);
+  }
+  const List* given = value.get_if<List>();
+  List single;
+  if (!given) single.push_back(value), given = &single;
+  List out;
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    const Value& element = (*given)[i];
+    std::string_view text = given == &single ? source : "";
+    auto accepted = accept_scalar(key, key.element, element, text);
+    if (!accepted) {
+      std::string where = given == &single ? std::string(name) : fmt::format("{}[{}]", name, i);
+      return refusal(key, where, key.element, element, text);
+    }
+    out.push_back(std::move(*accepted));
+  }
+  return Value(std::move(out));
+}
+
+}  // namespace lamina::config

@@ -1,0 +1,63 @@
+// Values as files, environment and command line give them, before any schema has seen them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/value.h"
+
+namespace lamina::config {
+
+// One value that somebody gave.
+struct RawEntry {
+  std::string key;  // dotted; parts that are not bare TOML keys are quoted
+  Value value;
+  Origin origin;
+  std::filesystem::path folder;  // where relative paths start; empty: the current directory
+  std::string source;            // the text typed on a command line or in the environment
+};
+
+// A table header or inline table that somebody wrote: [train], or rope_scaling = {}.
+struct RawSection {
+  std::string key;
+  Origin origin;
+};
+
+// Layers in order, lowest first: later entries override earlier ones of the same key.
+struct Raw {
+  std::vector<RawEntry> entries;
+  std::vector<RawSection> sections;
+
+  void append(Raw other);
+};
+
+// Reads a TOML 1.0 file; `kind` is model_file or run_file. Nested tables are flattened with dots.
+// Errors (exit 2): the file is missing, no regular file, unreadable or above 1 MiB; a syntax error,
+// a duplicate key, an integer above 64 bits, wrong encoding (with line, column and a caret); dates;
+// arrays of tables.
+Raw read_toml(const std::filesystem::path& path, Origin::Kind kind);
+
+// The same from memory; `name` stands for the path in messages.
+Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
+               const std::filesystem::path& folder = {});
+
+// Reads "section.key=value" of --set. The value is TOML; what is not TOML is taken as a string.
+Raw parse_override(std::string_view assignment);
+
+// Overrides in environment variables LAMINA_SECTION__KEY, eg: LAMINA_TRAIN__STEPS=10. Names
+// without a double underscore are not overrides. `environment` holds "NAME=value".
+Raw parse_environment(const std::vector<std::string>& environment);
+
+// The process's environment in the form that parse_environment() takes.
+std::vector<std::string> process_environment();
+
+// Reads a JSON object such as a published config.json. Objects are flattened with dots, nulls and
+// arrays that hold objects are left out. `prefix` is put before every key: "model.".
+// Errors (exit 4): the file is missing, no regular file, unreadable or above 16 MiB, not JSON, no
+// object, or has integers above 64 bits.
+Raw read_json(const std::filesystem::path& path, const std::string& prefix);
+Raw parse_json(std::string_view text, const std::string& name, const std::string& prefix);
+
+}  // namespace lamina::config

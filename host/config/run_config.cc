@@ -1,0 +1,165 @@
+// Loading run files and models: layers, the model reference, checks across keys.
+#include "config/run_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lamina::config {
+namespace {
+
+// `model = "..."` is short for [model] path = "...".
+void expand_short_model(Raw& raw) {
+  for (RawEntry& entry : raw.entries)
+    if (entry.key == "model") entry.key = "model.path";
+}
+
+void append_overrides(Raw& raw, const Overrides& overrides) {
+  raw.append(parse_environment(overrides.environment));
+  for (const std::string& assignment : overrides.sets) raw.append(parse_override(assignment));
+}
+
+// The last string (or list of strings) that a layer gives for the key.
+const Value* last_value(const Raw& raw, std::string_view key) {
+  const Value* out = nullptr;
+  for (const RawEntry& entry : raw.entries)
+    if (entry.key == key) out = &entry.value;
+  return out;
+}
+
+// The keys of a model alone: those of a run file that concern it.
+const Schema& model_schema() {
+  static const Schema schema = [] {
+    Schema out;
+    for (const Section& section : run_schema().sections)
+      if (section.name.empty() || section.name == "model") out.sections.push_back(section);
+    return out;
+  }();
+  return schema;
+}
+
+Raw read_model_file(const std::filesystem::path& path, const std::string& from) {
+  std::error_code failure;
+  auto status = std::filesystem::status(path, failure);
+  if (status.type() == std::filesystem::file_type::not_found)
+    throw UserError(ExitCode::usage, {path.string(), "no such model file or directory",
+                                      from.empty() ? std::vector<std::string>{}
+                                                   : std::vector<std::string>{"named at " + from}});
+  if (std::filesystem::is_directory(status)) {
+    if (!std::filesystem::exists(path / "config.json", failure))
+      user_error(ExitCode::checkpoint, path.string(), "has no config.json: no model directory");
+    return read_json(path / "config.json", "model.");
+  }
+  if (path.extension() == ".json") return read_json(path, "model.");
+  Raw raw = read_toml(path, Origin::Kind::model_file);
+  for (const RawEntry& entry : raw.entries)
+    if (entry.key == "model" || entry.key == "model.path")
+      user_error(ExitCode::usage, entry.origin.text, "a model file cannot refer to another model");
+  return raw;
+}
+
+void read_identity(ModelSource& model) {
+  if (const Value* type = last_value(model.raw, "model.model_type"))
+    if (auto* text = type->get_if<std::string>()) model.model_type = *text;
+  if (const Value* names = last_value(model.raw, "model.architectures"))
+    if (auto* list = names->get_if<List>())
+      for (const Value& name : *list)
+        if (auto* text = name.get_if<std::string>()) model.architectures.push_back(*text);
+}
+
+// Puts the referenced model's values below those of `own`, the [model] entries of a run file.
+ModelSource make_model(const std::string& path, const std::string& path_origin,
+                       const std::string& where, const Table& top, Raw own) {
+  ModelSource model{path, where, "", "", {}, {}};
+  if (!path.empty()) {
+    Resolved resolved = resolve(model_schema(), read_model_file(path, path_origin), path);
+    model.raw = std::move(resolved.rest);
+    if (resolved.values.has("family")) model.family = resolved.values.string("family");
+  }
+  model.raw.append(std::move(own));
+  if (top.has("family")) model.family = top.string("family");
+  read_identity(model);
+  return model;
+}
+
+std::string divisors(std::int64_t number) {
+  std::vector<std::string> out;
+  for (std::int64_t i = 1; i <= number && i <= 1024 && out.size() < 12; ++i)
+    if (number % i == 0) out.push_back(std::to_string(i));
+  if (out.size() == 1) return out[0];
+  std::string last = out.back();
+  out.pop_back();
+  return fmt::format("{} or {}", fmt::join(out, ", "), last);
+}
+
+void check_across_keys(const RunConfig& c, const std::string& where) {
+  Problems problems;
+  const Table& values = c.values;
+  if (c.train.microbatch_size && c.train.batch_size % *c.train.microbatch_size != 0)
+    problems.add({values.where("train.microbatch_size"),
+                  fmt::format("'train.microbatch_size' is {}, which does not divide "
+                              "'train.batch_size' = {}",
+                              *c.train.microbatch_size, c.train.batch_size),
+                  {fmt::format("use {}", divisors(c.train.batch_size))}});
+  if (c.schedule.warmup_steps > c.train.steps)
+    problems.add({values.where("schedule.warmup_steps"),
+                  fmt::format("'schedule.warmup_steps' is {}, more than 'train.steps' = {}",
+                              c.schedule.warmup_steps, c.train.steps),
+                  {values.where("train.steps")}});
+  if (c.data.train.empty())
+    problems.add(
+        {values.where("data.train"), "'data.train' must name at least one file, got []", {}});
+  if (!c.data.validation.empty() && c.data.validation_fraction > 0)
+    problems.add({values.where("data.validation_fraction"),
+                  "'data.validation_fraction' and 'data.validation' both say what to validate on",
+                  {"keep one; the other is at " + values.where("data.validation")}});
+  if (c.model.family.empty() && c.model.path.empty() && c.model.raw.entries.empty())
+    problems.add(
+        {where,
+         "no model",
+         {"name one: model = \"DIR or FILE.toml\"; or give family = \"...\" and [model]"}});
+  else if (c.model.family.empty() && c.model.model_type.empty() && c.model.architectures.empty())
+    problems.add({where, "missing key 'family'", {"`lamina plugin list` prints the families"}});
+  problems.raise();
+}
+
+}  // namespace
+
+RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides) {
+  Raw raw = read_toml(path, Origin::Kind::run_file);
+  append_overrides(raw, overrides);
+  expand_short_model(raw);
+  std::string where = path.string();
+  Resolved resolved = resolve(run_schema(), raw, where);
+  const Table& values = resolved.values;
+
+  RunConfig c;
+  c.file = path;
+  c.run = read("run", run_fields(), values);
+  c.data = read("data", data_fields(), values);
+  c.train = read("train", train_fields(), values);
+  c.optimizer = read("optimizer", optimizer_fields(), values);
+  c.schedule = read("schedule", schedule_fields(), values);
+  c.checkpoint = read("checkpoint", checkpoint_fields(), values);
+  if (c.run.name.empty()) c.run.name = path.stem().string();
+  if (c.run.out.empty()) c.run.out = "runs/" + c.run.name;
+  c.model = make_model(values.has("model.path") ? values.string("model.path") : "",
+                       values.where("model.path", ""), where, values, std::move(resolved.rest));
+  c.values = std::move(resolved.values);
+  check_across_keys(c, where);
+  return c;
+}
+
+ModelSource load_model(const std::filesystem::path& path, const Overrides& overrides) {
+  Raw raw;
+  append_overrides(raw, overrides);
+  expand_short_model(raw);
+  std::erase_if(raw.entries, [](const RawEntry& entry) {
+    return entry.origin.kind == Origin::Kind::environment && !entry.key.starts_with("model.") &&
+           entry.key != "family";
+  });
+  Resolved resolved = resolve(model_schema(), raw, path.string());
+  return make_model(path.string(), "", path.string(), resolved.values, std::move(resolved.rest));
+}
+
+}  // namespace lamina::config

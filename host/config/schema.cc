@@ -1,0 +1,258 @@
+// Resolving raw values against declared keys, with every mistake reported at once.
+#include "config/schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/suggest.h"
+
+namespace lamina::config {
+namespace {
+
+constexpr std::string_view kModel = "model";
+
+std::string join(std::string_view section, std::string_view key) {
+  return section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
+}
+
+bool is_below(std::string_view key, std::string_view section) {
+  return section.empty() ||
+         (key.size() > section.size() && key.starts_with(section) && key[section.size()] == '.');
+}
+
+bool is_called(const Key& key, std::string_view name) {
+  return key.name == name ||
+         std::find(key.aliases.begin(), key.aliases.end(), name) != key.aliases.end();
+}
+
+struct Match {
+  const Section* section = nullptr;
+  const Key* key = nullptr;
+};
+
+Match match(const Schema& schema, std::string_view dotted) {
+  for (const Section& section : schema.sections) {
+    if (!is_below(dotted, section.name)) continue;
+    std::string_view name = dotted.substr(section.name.empty() ? 0 : section.name.size() + 1);
+    for (const Key& key : section.keys)
+      if (is_called(key, name)) return {&section, &key};
+  }
+  return {};
+}
+
+const Section* open_section(const Schema& schema, std::string_view dotted) {
+  for (const Section& section : schema.sections)
+    if (section.open && is_below(dotted, section.name)) return &section;
+  return nullptr;
+}
+
+// How messages call a key: config.json files know no [model].
+std::string_view shown(const RawEntry& entry) {
+  std::string_view key = entry.key;
+  if (entry.origin.kind == Origin::Kind::json && is_below(key, kModel))
+    key.remove_prefix(kModel.size() + 1);
+  return key;
+}
+
+std::vector<std::string> note_nearest(std::string_view typed,
+                                      const std::vector<std::string>& names) {
+  std::string nearest = nearest_name(typed, names);
+  if (nearest.empty()) return {};
+  return {fmt::format("did you mean '{}'?", nearest)};
+}
+
+// True where some declared key or section lies at or below `prefix`.
+bool leads_somewhere(const Schema& schema, const std::string& prefix) {
+  for (const Section& section : schema.sections) {
+    if (section.name == prefix || is_below(section.name, prefix)) return true;
+    for (const Key& key : section.keys)
+      if (is_below(join(section.name, key.name), prefix)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> section_names(const Schema& schema) {
+  std::vector<std::string> names;
+  for (const Section& section : schema.sections)
+    if (!section.name.empty()) names.push_back(section.name);
+  return names;
+}
+
+// The sections that no key can be in; each is reported once and its keys not at all.
+std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Problems& problems) {
+  std::vector<std::string> unknown;
+  for (const RawSection& section : raw.sections) {
+    if (leads_somewhere(schema, section.key) || open_section(schema, section.key)) continue;
+    bool reported = std::any_of(unknown.begin(), unknown.end(), [&](const std::string& parent) {
+      return section.key == parent || is_below(section.key, parent);
+    });
+    if (reported) continue;
+    unknown.push_back(section.key);
+    if (match(schema, section.key).key) {
+      problems.add(
+          {section.origin.text,
+           fmt::format("'{}' is a key, not a section; write {} = ...", section.key, section.key),
+           {}});
+      continue;
+    }
+    std::vector<std::string> names = section_names(schema);
+    std::string nearest = nearest_name(section.key, names);
+    problems.add({section.origin.text,
+                  fmt::format("unknown section [{}]", section.key),
+                  {nearest.empty() ? fmt::format("there are [{}]", fmt::join(names, "], ["))
+                                   : fmt::format("did you mean [{}]?", nearest)}});
+  }
+  return unknown;
+}
+
+// The value with relative paths put behind the folder of the file that holds them.
+Value rebase(const Key& key, const Value& value, const std::filesystem::path& folder) {
+  if (auto* list = value.get_if<List>()) {
+    List out;
+    for (const Value& element : *list) out.push_back(rebase(key, element, folder));
+    return Value(std::move(out));
+  }
+  auto* text = value.get_if<std::string>();
+  if (!text || folder.empty() || std::filesystem::path(*text).is_absolute()) return value;
+  if (std::find(key.path_words.begin(), key.path_words.end(), *text) != key.path_words.end())
+    return value;
+  return Value((folder / *text).lexically_normal().string());
+}
+
+bool has_empty_path(const Value& value) {
+  if (auto* list = value.get_if<List>())
+    return std::any_of(list->begin(), list->end(), has_empty_path);
+  auto* text = value.get_if<std::string>();
+  return text && text->empty();
+}
+
+// The entry that gives each key its value: of a later kind, or later among one kind.
+class Winners {
+ public:
+  // Adds a problem where one file gives a key under two names.
+  void offer(const Key* key, const RawEntry& entry, Problems& problems) {
+    auto [at, first] = by_key_.try_emplace(key, &entry);
+    if (first) return;
+    const RawEntry& current = *at->second;
+    bool same_kind = current.origin.kind == entry.origin.kind;
+    if (same_kind && current.key != entry.key && entry.source.empty()) {
+      // Published configs repeat themselves under two names; the first name is the main one.
+      if (entry.origin.kind == Origin::Kind::json) {
+        if (entry.key.ends_with(key->name)) at->second = &entry;
+        return;
+      }
+      problems.add(
+          {entry.origin.text,
+           fmt::format("'{}' and '{}' are two names of one key; keep one", current.key, entry.key),
+           {fmt::format("the other is at {}", current.origin.text)}});
+      return;
+    }
+    if (entry.origin.kind >= current.origin.kind) at->second = &entry;
+  }
+
+  const RawEntry* of(const Key* key) const {
+    auto at = by_key_.find(key);
+    return at == by_key_.end() ? nullptr : at->second;
+  }
+
+ private:
+  std::map<const Key*, const RawEntry*> by_key_;
+};
+
+void settle(const std::string& name, const Key& key, const RawEntry* given,
+            const std::string& where, Table& out, Problems& problems) {
+  if (!given) {
+    if (key.required)
+      problems.add({where, fmt::format("missing key '{}'", name), {key.doc}});
+    else if (key.preset)
+      out.add({name, *key.preset, {}});
+    return;
+  }
+  auto checked = check_value(key, shown(*given), given->value, given->source);
+  if (auto* wrong = std::get_if<ErrorText>(&checked)) {
+    wrong->where = given->origin.text;
+    problems.add(std::move(*wrong));
+    return;
+  }
+  Value value = std::get<Value>(std::move(checked));
+  if (key.path) {
+    if (has_empty_path(value))
+      problems.add(
+          {given->origin.text, fmt::format("'{}' must be a path, got \"\"", shown(*given)), {}});
+    value = rebase(key, value, given->folder);
+  }
+  out.add({name, std::move(value), given->origin});
+}
+
+}  // namespace
+
+const Key* Schema::find(std::string_view dotted) const { return match(*this, dotted).key; }
+
+std::vector<std::string> Schema::key_names() const {
+  std::vector<std::string> names;
+  for (const Section& section : sections)
+    for (const Key& key : section.keys) names.push_back(dotted_name(section, key));
+  return names;
+}
+
+std::string dotted_name(const Section& section, const Key& key) {
+  return join(section.name, key.name);
+}
+
+void Problems::raise() const {
+  if (texts_.empty()) return;
+  ErrorText all = texts_.front();
+  for (std::size_t i = 1; i < texts_.size(); ++i) {
+    all.notes.push_back(fmt::format("also: {}: {}", texts_[i].where, texts_[i].what));
+    for (const std::string& note : texts_[i].notes) all.notes.push_back("  " + note);
+  }
+  throw UserError(ExitCode::usage, std::move(all));
+}
+
+Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where) {
+  Problems problems;
+  Resolved out;
+  Winners winners;
+  std::vector<std::string> unknown_sections = check_sections(schema, raw, problems);
+  for (const RawEntry& entry : raw.entries) {
+    if (Match found = match(schema, entry.key); found.key) {
+      winners.offer(found.key, entry, problems);
+    } else if (open_section(schema, entry.key)) {
+      out.rest.entries.push_back(entry);
+    } else if (entry.origin.kind == Origin::Kind::json) {
+      out.unread.push_back(entry);
+    } else if (leads_somewhere(schema, entry.key)) {
+      problems.add(
+          {entry.origin.text,
+           fmt::format("'{}' is a section; write its keys below [{}]", entry.key, entry.key),
+           {}});
+    } else if (std::none_of(
+                   unknown_sections.begin(), unknown_sections.end(),
+                   [&](const std::string& section) { return is_below(entry.key, section); })) {
+      problems.add({entry.origin.text, fmt::format("unknown key '{}'", entry.key),
+                    note_nearest(entry.key, schema.key_names())});
+    }
+  }
+  for (const RawSection& section : raw.sections)
+    if (open_section(schema, section.key)) out.rest.sections.push_back(section);
+  for (const Section& section : schema.sections)
+    for (const Key& key : section.keys)
+      settle(dotted_name(section, key), key, winners.of(&key), where, out.values, problems);
+  problems.raise();
+  return out;
+}
+
+Resolved resolve_model(const std::vector<Key>& keys, const Raw& raw, const std::string& where) {
+  Resolved resolved = resolve({{{std::string(kModel), "", keys}}}, raw, where);
+  Table values;
+  for (Entry entry : resolved.values.entries()) {
+    entry.key.erase(0, kModel.size() + 1);
+    values.add(std::move(entry));
+  }
+  resolved.values = std::move(values);
+  return resolved;
+}
+
+}  // namespace lamina::config

@@ -1,0 +1,202 @@
+// TOML to raw values: the one file that includes toml++.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <tuple>
+
+#include "config/raw.h"
+#include "core/error.h"
+#include "core/read_file.h"
+
+// Bad input must end in an error, never in an abort: some malformed headers trip the asserts.
+#define TOML_ASSERT(expression) static_cast<void>(0)
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+namespace lamina::config {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+
+struct Source {
+  std::string name;  // of the file, or "--set a.b=1"
+  Origin::Kind kind;
+  std::filesystem::path folder;
+  std::string typed;  // the value on a command line; "" for files
+
+  bool is_file() const {
+    return kind == Origin::Kind::model_file || kind == Origin::Kind::run_file;
+  }
+  Origin origin(const toml::node& node) const {
+    return {kind, is_file() ? fmt::format("{}:{}", name, node.source().begin.line) : name};
+  }
+};
+
+// Bare keys as they are, others in quotes, so that "a.b" = 1 is not taken for a.b = 1.
+std::string key_part(std::string_view part) {
+  bool bare = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-';
+  });
+  return bare ? std::string(part) : quoted(part);
+}
+
+[[noreturn]] void unsupported(const Source& source, const toml::node& node, const std::string& key,
+                              std::string_view found) {
+  throw UserError(
+      ExitCode::usage,
+      {source.origin(node).text,
+       fmt::format("'{}' is {}; values are numbers, strings, booleans and lists of them", key,
+                   found),
+       {}});
+}
+
+Value to_value(const Source& source, const toml::node& node, const std::string& key) {
+  if (auto* flag = node.as_boolean()) return Value(flag->get());
+  if (auto* integer = node.as_integer()) return Value(std::int64_t{integer->get()});
+  if (auto* number = node.as_floating_point()) return Value(number->get());
+  if (auto* text = node.as_string()) return Value(text->get());
+  if (auto* array = node.as_array()) {
+    List list;
+    for (const toml::node& element : *array) list.push_back(to_value(source, element, key));
+    return Value(std::move(list));
+  }
+  unsupported(source, node, key, node.is_table() ? "a list of tables" : "a date or time");
+}
+
+// toml++ keeps keys sorted by name; the order of the file reads better in messages.
+std::vector<std::pair<std::string, const toml::node*>> in_file_order(const toml::table& table) {
+  std::vector<std::pair<std::string, const toml::node*>> nodes;
+  for (auto&& [name, node] : table) nodes.emplace_back(key_part(name.str()), &node);
+  std::stable_sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
+    auto x = a.second->source().begin, y = b.second->source().begin;
+    return std::tie(x.line, x.column) < std::tie(y.line, y.column);
+  });
+  return nodes;
+}
+
+void flatten(const Source& source, const std::string& key, const toml::node& node, Raw& out) {
+  if (auto* table = node.as_table()) {
+    if (!key.empty()) out.sections.push_back({key, source.origin(node)});
+    for (const auto& [name, inner] : in_file_order(*table))
+      flatten(source, key.empty() ? name : key + "." + name, *inner, out);
+    return;
+  }
+  out.entries.push_back(
+      {key, to_value(source, node, key), source.origin(node), source.folder, source.typed});
+}
+
+// The offending line with a caret below; long lines are cut around the column.
+std::vector<std::string> show_line(std::string_view text, std::size_t line, std::size_t column) {
+  for (std::size_t i = 1; i < line && !text.empty(); ++i)
+    text.remove_prefix(std::min(text.size(), text.find('\n') + 1));
+  std::string shown(text.substr(0, text.find_first_of("\r\n")));
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = ' ';
+  std::size_t caret = column > 0 ? column - 1 : 0;
+  constexpr std::size_t kWidth = 64;
+  if (caret > kWidth) shown.erase(0, caret - kWidth), caret = kWidth;
+  if (shown.size() > kWidth + 8) shown.resize(kWidth + 8);
+  if (shown.find_first_not_of(' ') == shown.npos) return {};
+  return {shown, std::string(std::min(caret, shown.size()), ' ') + "^"};
+}
+
+std::string plain_description(std::string_view description) {
+  constexpr std::string_view kPrefix = "Error while parsing ";
+  if (description.starts_with(kPrefix)) description.remove_prefix(kPrefix.size());
+  return std::string(description);
+}
+
+bool is_dotted_key(std::string_view key) {
+  if (key.empty() || key.front() == '.' || key.back() == '.') return false;
+  if (key.find("..") != key.npos) return false;
+  return std::all_of(key.begin(), key.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.';
+  });
+}
+
+// One value that is not in a file. What is not TOML is a string, unless it clearly meant to be.
+Raw assign(std::string_view key, const Source& source) {
+  toml::parse_result result = toml::parse("value = " + source.typed);
+  Raw out;
+  if (result && result.table().size() == 1) {
+    flatten(source, std::string(key), *result.table().get("value"), out);
+  } else if (source.typed.find_first_of("\"'[{") == 0) {
+    throw UserError(
+        ExitCode::usage,
+        {source.name,
+         "the value is not TOML 1.0: " +
+             (result ? "it has several lines" : plain_description(result.error().description())),
+         {}});
+  } else {
+    out.entries.push_back(
+        {std::string(key), Value(source.typed), {source.kind, source.name}, {}, source.typed});
+  }
+  return out;
+}
+
+}  // namespace
+
+void Raw::append(Raw other) {
+  entries.insert(entries.end(), std::make_move_iterator(other.entries.begin()),
+                 std::make_move_iterator(other.entries.end()));
+  sections.insert(sections.end(), std::make_move_iterator(other.sections.begin()),
+                  std::make_move_iterator(other.sections.end()));
+}
+
+Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
+               const std::filesystem::path& folder) {
+  toml::parse_result result = toml::parse(text);
+  if (!result) {
+    const toml::parse_error& error = result.error();
+    auto at = error.source().begin;
+    throw UserError(ExitCode::usage, {fmt::format("{}:{}:{}", name, at.line, at.column),
+                                      "not TOML 1.0: " + plain_description(error.description()),
+                                      show_line(text, at.line, at.column)});
+  }
+  Raw out;
+  flatten({name, kind, folder, ""}, "", result.table(), out);
+  return out;
+}
+
+Raw read_toml(const std::filesystem::path& path, Origin::Kind kind) {
+  return parse_toml(read_file(path.string(), ExitCode::usage, kMaxFileBytes), path.string(), kind,
+                    path.parent_path());
+}
+
+Raw parse_override(std::string_view assignment) {
+  auto equals = assignment.find('=');
+  std::string name = fmt::format("--set {}", assignment);
+  if (equals == assignment.npos || !is_dotted_key(assignment.substr(0, equals)))
+    throw UserError(ExitCode::usage,
+                    {name, "is not section.key=value", {"eg: --set train.steps=100"}});
+  return assign(assignment.substr(0, equals),
+                {name, Origin::Kind::command_line, {}, std::string(assignment.substr(equals + 1))});
+}
+
+Raw parse_environment(const std::vector<std::string>& environment) {
+  constexpr std::string_view kPrefix = "LAMINA_";
+  Raw out;
+  for (std::string_view variable : environment) {
+    auto equals = variable.find('=');
+    if (!variable.starts_with(kPrefix) || equals == variable.npos) continue;
+    std::string_view name = variable.substr(0, equals);
+    std::string key;
+    for (char c : name.substr(kPrefix.size()))
+      key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    auto separator = key.find("__");
+    if (separator == key.npos) continue;
+    for (; separator != key.npos; separator = key.find("__", separator))
+      key.replace(separator, 2, ".");
+    if (!is_dotted_key(key))
+      throw UserError(ExitCode::usage, {std::string(name), "is not LAMINA_SECTION__KEY", {}});
+    out.append(assign(key, {std::string(name),
+                            Origin::Kind::environment,
+                            {},
+                            std::string(variable.substr(equals + 1))}));
+  }
+  return out;
+}
+
+}  // namespace lamina::config

@@ -1,0 +1,64 @@
+// Printing values, and looking them up by key.
+#include "config/value.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/json_writer.h"
+
+namespace lamina::config {
+std::string to_toml(const Value& value) {
+  if (auto* flag = value.get_if<bool>()) return *flag ? "true" : "false";
+  if (auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
+  if (auto* number = value.get_if<double>())
+    return std::isfinite(*number) ? json_number(*number) : fmt::format("{}", *number);
+  if (auto* text = value.get_if<std::string>()) return quoted(*text);
+  std::string out = "[";
+  for (const Value& element : std::get<List>(value.data))
+    out += (out.size() > 1 ? ", " : "") + to_toml(element);
+  return out + "]";
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = json_quote(text);
+  // TOML, unlike JSON, wants this one escaped as well.
+  for (auto at = out.find('\x7f'); at != out.npos; at = out.find('\x7f', at))
+    out.replace(at, 1, "\\u007f");
+  return out;
+}
+
+std::string_view kind_of(const Value& value) {
+  static constexpr std::string_view kNames[] = {"a boolean", "an integer", "a number", "a string",
+                                                "a list"};
+  return kNames[value.data.index()];
+}
+
+const Entry* Table::find(std::string_view key) const {
+  for (const Entry& entry : entries_)
+    if (entry.key == key) return &entry;
+  return nullptr;
+}
+
+template <typename T>
+const T& Table::get(std::string_view key) const {
+  const Entry* entry = find(key);
+  LAMINA_ASSERT(entry != nullptr);
+  const T* value = entry->value.get_if<T>();
+  LAMINA_ASSERT(value != nullptr);
+  return *value;
+}
+
+bool Table::boolean(std::string_view key) const { return get<bool>(key); }
+std::int64_t Table::integer(std::string_view key) const { return get<std::int64_t>(key); }
+double Table::number(std::string_view key) const { return get<double>(key); }
+const std::string& Table::string(std::string_view key) const { return get<std::string>(key); }
+const List& Table::list(std::string_view key) const { return get<List>(key); }
+
+std::string Table::where(std::string_view key, std::string_view fallback) const {
+  const Entry* entry = find(key);
+  return entry ? entry->origin.text : std::string(fallback);
+}
+
+}  // namespace lamina::config

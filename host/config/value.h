@@ -1,0 +1,89 @@
+// Values of run files and model configs, each with the place it came from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace lamina::config {
+
+struct Value;
+using List = std::vector<Value>;
+
+// One scalar or a list of values. Numbers written without a point or exponent are integers.
+struct Value {
+  std::variant<bool, std::int64_t, double, std::string, List> data;
+
+  Value(bool value) : data(value) {}
+  Value(std::int64_t value) : data(value) {}
+  Value(int value) : data(std::int64_t{value}) {}
+  Value(double value) : data(value) {}
+  Value(std::string value) : data(std::move(value)) {}
+  Value(const char* value) : data(std::string(value)) {}
+  Value(List value) : data(std::move(value)) {}
+
+  template <typename T>
+  const T* get_if() const {
+    return std::get_if<T>(&data);
+  }
+
+  friend bool operator==(const Value& a, const Value& b) { return a.data == b.data; }
+};
+
+// The value as TOML source on one line, which is JSON as well: 3, 0.5, true, "a\tb", [1, 2].
+// Floating-point numbers are the shortest decimal that reads back exactly and always look like
+// one: 1.0, 1e-08.
+std::string to_toml(const Value& value);
+
+// "text" with quotes, backslashes and control bytes escaped; valid in TOML and JSON.
+std::string quoted(std::string_view text);
+
+// "an integer", "a string", "a list", ...: what an error message says was found.
+std::string_view kind_of(const Value& value);
+
+// Where a value came from. Later kinds override earlier ones.
+struct Origin {
+  enum class Kind { preset, json, model_file, run_file, environment, command_line };
+  Kind kind = Kind::preset;
+  std::string text = "default";  // "default", "run.toml:14", "LAMINA_TRAIN__STEPS", "--set a.b=1"
+};
+
+// One final value: what `config show` prints a line for.
+struct Entry {
+  std::string key;  // dotted: "train.steps"
+  Value value;
+  Origin origin;
+};
+
+// Final values by key, in the order of their declarations. Keys left out that have no default are
+// absent.
+class Table {
+ public:
+  void add(Entry entry) { entries_.push_back(std::move(entry)); }
+
+  // nullptr when absent. Borrowed; valid until the next add().
+  const Entry* find(std::string_view key) const;
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+
+  // REQUIRES: the key is present and declared with that type.
+  bool boolean(std::string_view key) const;
+  std::int64_t integer(std::string_view key) const;
+  double number(std::string_view key) const;
+  const std::string& string(std::string_view key) const;
+  const List& list(std::string_view key) const;
+
+  // The origin's text, or `fallback` where the key is absent: the `where` of an error.
+  std::string where(std::string_view key, std::string_view fallback = "config") const;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  template <typename T>
+  const T& get(std::string_view key) const;
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace lamina::config

@@ -1,0 +1,162 @@
+// Run files: values, origins, precedence, and the words of every refusal.
+#include "config/run_config.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::config {
+namespace {
+
+class RunFile : public ::testing::Test {
+ protected:
+  // Writes the text after a head that makes a complete run file; the head has 5 lines.
+  std::string write(const std::string& text) {
+    return write_whole(
+        "family = \"simple\"\n[model]\nhidden_size = 8\n[data]\ntrain = [\"a.txt\"]\n" + text);
+  }
+
+  std::string write_whole(const std::string& text, const std::string& name = "run.toml") {
+    return folder_.write(name, text);
+  }
+
+  std::string in_folder(const std::string& name) { return folder_ / name; }
+
+  testing::TempDir folder_;
+};
+
+TEST_F(RunFile, Example) {
+  RunConfig c = load_run(write("[train]\nsteps = 40\n"), {{"optimizer.lr=1e-3"}, {}});
+  EXPECT_EQ(c.train.steps, 40);
+  EXPECT_EQ(c.optimizer.lr, 1e-3);
+  EXPECT_EQ(c.values.where("train.steps"), in_folder("run.toml:7"));
+  EXPECT_EQ(c.values.where("optimizer.lr"), "--set optimizer.lr=1e-3");
+  EXPECT_EQ(c.values.where("train.batch_size"), "default");
+}
+
+TEST_F(RunFile, EnvironmentOverridesFileAndSetOverridesEnvironment) {
+  std::string path = write("[train]\nsteps = 1\nbatch_size = 1\neval_batches = 1\n");
+  RunConfig c = load_run(path, {{"train.eval_batches=3"},
+                                {"LAMINA_TRAIN__BATCH_SIZE=2", "LAMINA_TRAIN__EVAL_BATCHES=2",
+                                 "LAMINA_PLUGIN_PATH=/x", "HOME=/x"}});
+  EXPECT_EQ(c.train.steps, 1);
+  EXPECT_EQ(c.train.batch_size, 2);
+  EXPECT_EQ(c.train.eval_batches, 3);
+  EXPECT_EQ(c.values.where("train.batch_size"), "LAMINA_TRAIN__BATCH_SIZE");
+}
+
+TEST_F(RunFile, LaterSetOverridesEarlierSet) {
+  EXPECT_EQ(load_run(write(""), {{"train.steps=1", "train.steps=2"}, {}}).train.steps, 2);
+}
+
+TEST_F(RunFile, RelativePathsStartAtTheFolderOfTheFile) {
+  RunConfig c = load_run(write(""), {{"data.validation=[\"b.txt\"]"}, {}});
+  EXPECT_EQ(c.data.train, std::vector{in_folder("a.txt")});
+  EXPECT_EQ(c.data.validation, std::vector<std::string>{"b.txt"});
+  EXPECT_EQ(c.data.tokenizer, "byte");
+}
+
+TEST_F(RunFile, UnknownKeyIsRefusedWithLineAndSuggestion) {
+  EXPECT_USER_ERROR(load_run(write("[train]\nstpes = 3\n")), 2,
+                    in_folder("run.toml:7: unknown key 'train.stpes'\n"
+                              "  did you mean 'train.steps'?"));
+}
+
+TEST_F(RunFile, UnknownKeyOfSetIsRefusedWithSuggestion) {
+  EXPECT_USER_ERROR(load_run(write(""), {{"train.stepz=3"}, {}}), 2,
+                    "--set train.stepz=3: unknown key 'train.stepz'\n"
+                    "  did you mean 'train.steps'?");
+}
+
+TEST_F(RunFile, UnknownVariableIsRefusedWithSuggestion) {
+  EXPECT_USER_ERROR(load_run(write(""), {{}, {"LAMINA_TRAIN__STEPZ=3"}}), 2,
+                    "LAMINA_TRAIN__STEPZ: unknown key 'train.stepz'\n"
+                    "  did you mean 'train.steps'?");
+}
+
+TEST_F(RunFile, UnknownSectionIsReportedOnce) {
+  EXPECT_USER_ERROR(load_run(write("[trian]\nsteps = 3\nbatch_size = 4\n")), 2,
+                    in_folder("run.toml:6: unknown section [trian]\n"
+                              "  did you mean [train]?"));
+}
+
+TEST_F(RunFile, EmptyUnknownSectionIsRefused) {
+  EXPECT_USER_ERROR(load_run(write("[lora]\n")), 2,
+                    in_folder("run.toml:6: unknown section [lora]\n"
+                              "  there are [run], [model], [data], [train], [optimizer], "
+                              "[schedule], [checkpoint]"));
+}
+
+TEST_F(RunFile, KeysDifferingInCaseAreUnknown) {
+  EXPECT_ERROR_SAYS(load_run(write("[train]\nSteps = 3\n")), 2,
+                    "unknown key 'train.Steps'\n  did you mean 'train.steps'?");
+}
+
+TEST_F(RunFile, QuotedDottedKeyIsNotThatKey) {
+  EXPECT_ERROR_SAYS(load_run(write_whole("\"train.steps\" = 3\n")), 2,
+                    "unknown key '\"train.steps\"'\n  did you mean 'train.steps'?");
+}
+
+TEST_F(RunFile, EveryMistakeIsReportedAtOnce) {
+  EXPECT_USER_ERROR(
+      load_run(write_whole("[train]\nsteps = 0\nstpes = 3\n[optimizer]\nbeta1 = 1\n")), 2,
+      in_folder("run.toml:3: unknown key 'train.stpes'\n"
+                "  did you mean 'train.steps'?\n  also: ") +
+          in_folder("run.toml: missing key 'data.train'\n"
+                    "    Text files to train on, eg: train = [\"corpus.txt\"].\n  also: ") +
+          in_folder("run.toml:2: 'train.steps' must be an integer, at least 1 and at most "
+                    "1000000000000, got 0\n  also: ") +
+          in_folder("run.toml:5: 'optimizer.beta1' must be a number, at least 0 and less than 1, "
+                    "got 1"));
+}
+
+struct Refusal {
+  std::string text;
+  std::string says;
+};
+
+TEST_F(RunFile, WrongValuesAreRefusedInWords) {
+  const Refusal cases[] = {
+      {"[train]\nsteps = \"ten\"",
+       "run.toml:7: 'train.steps' must be an integer, at least 1 and at "
+       "most 1000000000000, got \"ten\" (a string)"},
+      {"[train]\nsteps = 3.0", "got 3.0 (a number)"},
+      {"[train]\nsteps = true", "got true (a boolean)"},
+      {"[train]\nsteps = [1, 2]", "got [1, 2] (a list)"},
+      {"[train]\nscan_layers = 1",
+       "run.toml:7: 'train.scan_layers' must be true or false, got 1 (an integer)"},
+      {"[train]\ndtype = \"bfloat61\"",
+       "run.toml:7: 'train.dtype' must be \"float32\" or \"bfloat16\", got \"bfloat61\"\n"
+       "  did you mean \"bfloat16\"?"},
+      {"[train]\ndtype = 16", "must be \"float32\" or \"bfloat16\", got 16 (an integer)"},
+      {"[optimizer]\nlr = nan", "'optimizer.lr' must be a number, greater than 0, got nan"},
+      {"[optimizer]\nlr = -inf", "got -inf"},
+      {"[optimizer]\nlr = -0.0", "must be a number, greater than 0, got -0.0"},
+      {"[optimizer]\nname = 2024-01-01",
+       "run.toml:7: 'optimizer.name' is a date or time; values are "
+       "numbers, strings, booleans and lists of them"},
+      {"[[train]]\nsteps = 1", "run.toml:6: 'train' is a list of tables"},
+      {"[run]\nthreads = 0", "must be an integer, at least 1 and at most 4096, got 0"},
+      {"[run]\nseed = -1", "'run.seed' must be an integer, at least 0, got -1"},
+      {"[run]\nout = \"\"", "run.toml:7: 'run.out' must be a path, got \"\""},
+      {"[data.train]\nx = 1",
+       "run.toml:6:1: not TOML 1.0: table header: cannot redefine existing array 'data.train' as "
+       "table\n  [data.train]\n  ^"},
+      {"[train.steps]\nx = 1",
+       "run.toml:6: 'train.steps' is a key, not a section; write "
+       "train.steps = ..."},
+      {"[train]\nbatch_size = 6\nmicrobatch_size = 4",
+       "run.toml:8: 'train.microbatch_size' is 4, which does not divide 'train.batch_size' = 6\n"
+       "  use 1, 2, 3 or 6"},
+      {"[schedule]\nwarmup_steps = 2000",
+       "run.toml:7: 'schedule.warmup_steps' is 2000, more than 'train.steps' = 1000\n  default"},
+  };
+  for (const Refusal& c : cases) {
+    SCOPED_TRACE(c.text);
+    EXPECT_ERROR_SAYS(load_run(write(c.text)), 2, c.says);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::config
