@@ -19,10 +19,10 @@ namespace detail {
 void assertion_failed(const char* expression, const char* file, int line) {
   std::string_view path = file;
   if (auto at = path.rfind("host/"); at != path.npos) path.remove_prefix(at);
-  throw InternalError({"assertion failed",
-                       expression,
-                       {fmt::format("{}:{}; please report with the output of `lamina explain`",
-                                    path, line)}});
+  throw InternalError(
+      {"assertion failed",
+       expression,
+       {fmt::format("{}:{}; please report with the output of `lamina explain`", path, line)}});
 }
 
 }  // namespace detail

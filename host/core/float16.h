@@ -47,8 +47,8 @@ inline float16 to_float16(float x) {
   if (u < 0x38800000u) {
     // Adding 0.5 puts the half's last bit at the float's last bit: the hardware rounds for us.
     float shifted = std::bit_cast<float>(u) + 0.5f;
-    return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) -
-                                               std::bit_cast<std::uint32_t>(0.5f)))};
+    return {static_cast<std::uint16_t>(
+        sign | (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5f)))};
   }
   u += 0xfffu + ((u >> 13) & 1u);
   return {static_cast<std::uint16_t>(sign | ((u >> 13) - (112u << 10)))};

@@ -195,8 +195,8 @@ struct Handler {
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (status == std::errc::result_out_of_range) {
       if (std::abs(approximate) > 1)
-        return refuse(ec, last_offset, fmt::format("the number {} is too large for a double",
-                                                   printable(text, 40)));
+        return refuse(ec, last_offset,
+                      fmt::format("the number {} is too large for a double", printable(text, 40)));
       value = std::copysign(0.0, approximate);
     }
     parts.clear();
@@ -415,27 +415,34 @@ std::string JsonValue::where() const { return data_->where(data_->nodes[node_].o
 
 std::string JsonValue::describe() const {
   switch (kind()) {
-    case JsonKind::null: return "null";
-    case JsonKind::boolean: return as_bool() ? "true" : "false";
-    case JsonKind::integer: return fmt::format("{}", as_int64());
-    case JsonKind::unsigned_integer: return fmt::format("{}", as_uint64());
+    case JsonKind::null:
+      return "null";
+    case JsonKind::boolean:
+      return as_bool() ? "true" : "false";
+    case JsonKind::integer:
+      return fmt::format("{}", as_int64());
+    case JsonKind::unsigned_integer:
+      return fmt::format("{}", as_uint64());
     case JsonKind::real: {
       const double value = as_double();
       return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.1f}", value)
                                                                   : fmt::format("{}", value);
     }
-    case JsonKind::string: return fmt::format("\"{}\"", printable(as_string(), 60));
-    case JsonKind::array: return fmt::format("an array of {}", size());
-    case JsonKind::object: break;
+    case JsonKind::string:
+      return fmt::format("\"{}\"", printable(as_string(), 60));
+    case JsonKind::array:
+      return fmt::format("an array of {}", size());
+    case JsonKind::object:
+      break;
   }
   return fmt::format("an object with {} keys", size());
 }
 
 void JsonValue::fail(std::string what, std::vector<std::string> notes) const {
   const std::string name = path();
-  throw UserError(data_->options.code,
-                  {where(), (name.empty() ? "the document " : "'" + name + "' ") + what,
-                   std::move(notes)});
+  throw UserError(
+      data_->options.code,
+      {where(), (name.empty() ? "the document " : "'" + name + "' ") + what, std::move(notes)});
 }
 
 void JsonValue::wrong_kind(std::string_view expected) const {

@@ -16,8 +16,8 @@
 namespace lamina {
 
 struct JsonOptions {
-  ExitCode code = ExitCode::usage;                     // of every error about this document
-  std::size_t max_bytes = std::size_t{128} << 20;      // at most 4 GiB
+  ExitCode code = ExitCode::usage;                 // of every error about this document
+  std::size_t max_bytes = std::size_t{128} << 20;  // at most 4 GiB
   int max_depth = 32;
   // Positions in errors: "FILE:LINE", or, where the document is a part of a binary file,
   // "FILE: byte N" counted from `first_byte`.
@@ -43,8 +43,16 @@ class JsonDocument {
   std::shared_ptr<const Data> data_;  // shared so that the incomplete type can be destroyed
 };
 
-enum class JsonKind : std::uint8_t { null, boolean, integer, unsigned_integer, real, string, array,
-                                     object };
+enum class JsonKind : std::uint8_t {
+  null,
+  boolean,
+  integer,
+  unsigned_integer,
+  real,
+  string,
+  array,
+  object
+};
 
 // One value of a document, or nothing (what find() returns for an absent key).
 //   JsonValue rope = config.find("rope_scaling");
@@ -67,9 +75,9 @@ class JsonValue {
 
   // The value as that type; a UserError naming file, line and path if it is another.
   bool as_bool() const;
-  std::int64_t as_int64() const;    // 2.0 is not an integer
-  std::uint64_t as_uint64() const;  // nor is -0
-  double as_double() const;         // any number
+  std::int64_t as_int64() const;       // 2.0 is not an integer
+  std::uint64_t as_uint64() const;     // nor is -0
+  double as_double() const;            // any number
   std::string_view as_string() const;  // borrowed from the document
 
   // Elements of an array, members of an object.

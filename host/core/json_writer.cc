@@ -29,11 +29,21 @@ std::string json_quote(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
           out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
@@ -94,18 +104,24 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
 
 JsonWriter& JsonWriter::value(const JsonValue& copied) {
   switch (copied.kind()) {
-    case JsonKind::null: return null();
-    case JsonKind::boolean: return value(copied.as_bool());
-    case JsonKind::integer: return value(static_cast<long long>(copied.as_int64()));
+    case JsonKind::null:
+      return null();
+    case JsonKind::boolean:
+      return value(copied.as_bool());
+    case JsonKind::integer:
+      return value(static_cast<long long>(copied.as_int64()));
     case JsonKind::unsigned_integer:
       return value(static_cast<unsigned long long>(copied.as_uint64()));
-    case JsonKind::real: return value(copied.as_double());
-    case JsonKind::string: return value(copied.as_string());
+    case JsonKind::real:
+      return value(copied.as_double());
+    case JsonKind::string:
+      return value(copied.as_string());
     case JsonKind::array:
       begin_array();
       for (JsonValue element : copied.elements()) value(element);
       return end_array();
-    case JsonKind::object: break;
+    case JsonKind::object:
+      break;
   }
   begin_object();
   for (const auto& [name, member] : copied.members()) key(name).value(member);

@@ -63,8 +63,8 @@ std::string read_file(const std::string& path, ExitCode code, std::size_t max_by
   if (S_ISDIR(status.st_mode))
     fail(code, path, "is a directory; expected a file", "name a file inside it");
   const auto too_large = [&](std::size_t bytes) {
-    fail(code, path, fmt::format("holds {} bytes or more; at most {} are accepted here", bytes,
-                                 max_bytes),
+    fail(code, path,
+         fmt::format("holds {} bytes or more; at most {} are accepted here", bytes, max_bytes),
          "is this the right file?");
   };
   const auto expected_bytes = static_cast<std::size_t>(status.st_size);

@@ -63,7 +63,8 @@ class LowerCall : public Call {
 // For vjp: also the results and their cotangents.
 class VjpCall : public LowerCall {
  public:
-  VjpCall(const LowerCall& call, std::span<const Tensor> outputs, std::span<const Tensor> cotangents)
+  VjpCall(const LowerCall& call, std::span<const Tensor> outputs,
+          std::span<const Tensor> cotangents)
       : LowerCall(call), outputs_(outputs), cotangents_(cotangents) {}
   Tensor out(int i) const { return outputs_[static_cast<std::size_t>(i)]; }
   // Null when nothing depends on output i.

@@ -65,9 +65,8 @@ int Graph::find_output(std::string_view name) const {
   return -1;
 }
 
-std::vector<Tensor> Graph::add_node(
-    const Op& op, std::span<const Tensor> inputs,
-    std::span<const std::pair<std::string_view, AttrValue>> attrs) {
+std::vector<Tensor> Graph::add_node(const Op& op, std::span<const Tensor> inputs,
+                                    std::span<const std::pair<std::string_view, AttrValue>> attrs) {
   Node like;
   like.op = &op;
   like.attrs.reserve(op.attrs.size());
@@ -80,8 +79,7 @@ std::vector<Tensor> Graph::add_node(
     like.attrs[static_cast<std::size_t>(index)] = value;
     given[static_cast<std::size_t>(index)] = true;
   }
-  for (std::size_t i = 0; i < given.size(); ++i)
-    LAMINA_ASSERT(given[i] || !op.attrs[i].required);
+  for (std::size_t i = 0; i < given.size(); ++i) LAMINA_ASSERT(given[i] || !op.attrs[i].required);
   like.origin = origin_;
   return add_node_like(like, inputs);
 }

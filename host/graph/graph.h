@@ -31,7 +31,7 @@ std::string to_string(const Origin& origin);
 
 struct Node {
   const Op* op = nullptr;
-  std::vector<ValueId> inputs;  // kNoValue where an optional input is absent
+  std::vector<ValueId> inputs;   // kNoValue where an optional input is absent
   std::vector<AttrValue> attrs;  // one per attribute of the op, in its order
   std::vector<ValueId> outputs;
   std::shared_ptr<const Origin> origin;  // shared by all nodes of one line; may be null

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,9 +23,8 @@ class VjpCall;
 struct Tensor;
 
 // Attributes are plain values (and bodies), compared by the framework.
-using AttrValue =
-    std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
-                 std::shared_ptr<const Graph>>;
+using AttrValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
+                               std::vector<double>, std::shared_ptr<const Graph>>;
 
 // Equality of meaning: bodies are compared by structure, other values by value.
 bool same_attr(const AttrValue& a, const AttrValue& b);
@@ -52,8 +52,12 @@ struct OpDef {
   std::vector<Tensor> (*vjp)(const VjpCall&) = nullptr;
   // Each output element depends on the input elements at its (broadcast) place only.
   bool elementwise = false;
-  // The output is the input's memory seen in another shape (reshape, a leading slice).
-  bool view = false;
+  // Where in input 0 the output's elements lie one after the other, in elements, when the op only
+  // points there (reshape, a slice of whole leading rows); nothing when elements must move.
+  std::optional<std::int64_t> (*view)(const Call&) = nullptr;
+  // Elements are moved, dropped or summed, never combined with others: the vjp takes a cotangent
+  // in f32 for a value in bf16 as it is.
+  bool layout_only = false;
   // Outputs [0, in_place) are written over inputs [0, in_place).
   int in_place = 0;
   // No gradient flows through: vjp and lower are never asked.

@@ -37,8 +37,7 @@ void print(const Graph& graph, int indent, std::string& out) {
       results.push_back(fmt::format("%{}", v));
       types.push_back(lamina::to_string(graph.type(v)) + (tag.empty() ? "" : " '" + tag + "'"));
     }
-    for (ValueId v : node.inputs)
-      operands.push_back(v == kNoValue ? "-" : fmt::format("%{}", v));
+    for (ValueId v : node.inputs) operands.push_back(v == kNoValue ? "-" : fmt::format("%{}", v));
     for (std::size_t i = 0; i < node.attrs.size(); ++i)
       if (!same_attr(node.attrs[i], node.op->attrs[i].fallback))
         attrs.push_back(node.op->attrs[i].name + "=" + to_string(node.attrs[i]));
@@ -55,7 +54,8 @@ void print(const Graph& graph, int indent, std::string& out) {
   for (const GraphOutput& output : graph.outputs()) {
     out += fmt::format("{}output '{}' = %{}", margin, output.name, output.value);
     if (output.alias_input >= 0)
-      out += fmt::format(" over input {}", graph.inputs()[static_cast<std::size_t>(output.alias_input)].name);
+      out += fmt::format(" over input {}",
+                         graph.inputs()[static_cast<std::size_t>(output.alias_input)].name);
     out += "\n";
   }
 }

@@ -13,7 +13,8 @@ namespace lamina {
 //   copy.outputs();
 class Copier {
  public:
-  Copier(const Graph& from, Graph& to) : from_(from), to_(to), map_(from.values().size(), kNoValue) {}
+  Copier(const Graph& from, Graph& to)
+      : from_(from), to_(to), map_(from.values().size(), kNoValue) {}
 
   // Adds an input to the new graph for each of the old.
   void inputs();

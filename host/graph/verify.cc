@@ -21,8 +21,8 @@ void verify(const Graph& graph, std::string_view after_pass) {
     std::vector<const Type*> types;
     for (ValueId v : node.inputs) {
       if (v != kNoValue && (v >= defined.size() || !defined[v]))
-        broken(after_pass, fmt::format("node {} ({}) uses %{} before it is made", n,
-                                       node.op->name, v));
+        broken(after_pass,
+               fmt::format("node {} ({}) uses %{} before it is made", n, node.op->name, v));
       types.push_back(v == kNoValue ? nullptr : &graph.type(v));
     }
     if (node.attrs.size() != node.op->attrs.size())
@@ -37,8 +37,8 @@ void verify(const Graph& graph, std::string_view after_pass) {
       ValueId v = node.outputs[i];
       if (graph.type(v) != results[i])
         broken(after_pass,
-               fmt::format("node {} ({}) result {} is {}, its shape rule says {}", n,
-                           node.op->name, i, to_string(graph.type(v)), to_string(results[i])));
+               fmt::format("node {} ({}) result {} is {}, its shape rule says {}", n, node.op->name,
+                           i, to_string(graph.type(v)), to_string(results[i])));
       defined[v] = true;
     }
     for (const AttrValue& attr : node.attrs)

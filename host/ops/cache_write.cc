@@ -1,0 +1,24 @@
+// cache_write(cache, update, start; ring): update[B, T, ...] written over slots start[b] ..
+// start[b] + T - 1 of cache[B, C, ...], in place; with ring, over those slots modulo C.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  const Type& cache = c.type(0);
+  const Type& update = c.type(1);
+  bool fits = cache.ndim() == update.ndim() && cache.ndim() >= 2 && cache.dtype == update.dtype;
+  for (int i = 0; fits && i < cache.ndim(); ++i) fits = i == 1 || cache.dim(i) == update.dim(i);
+  c.require(fits && update.dim(1) <= cache.dim(1), "update {} does not fit the cache {}",
+            to_string(update), to_string(cache));
+  c.require_dtype(2, DType::i32);
+  c.require_shape(2, {cache.dim(0)});
+  return {cache};
+}
+
+}  // namespace
+
+constinit const OpDef cache_write_op = {.infer = infer, .in_place = 1, .zero_gradient = true};
+
+}  // namespace lamina::ops

@@ -1,0 +1,18 @@
+// constant(; shape, dtype, value): every element is value.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  auto dtype = parse_dtype(c.s("dtype"));
+  c.require(dtype.has_value(), "dtype must be a name such as f32 or i32, got '{}'", c.s("dtype"));
+  Type out{*dtype, Shape{std::span(c.list("shape"))}, {}};
+  return {out};
+}
+
+}  // namespace
+
+constinit const OpDef constant_op = {.infer = infer, .elementwise = true, .zero_gradient = true};
+
+}  // namespace lamina::ops

@@ -1,0 +1,59 @@
+// cross_entropy(x, w, labels; soft_cap, logit_scale): over the rows of x[M, D] whose label is not
+// negative, the sums of -log softmax(logits)[label] and of logsumexp(logits)^2 (z-loss; de
+// Brebisson & Vincent 2016), where logits = cap(x w^T * logit_scale), w[V, D]. Kernels make the
+// logits in tiles of the vocabulary; [M, V] never exists.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+Type scalar(const Call& c) {
+  return {c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32, {}, {}};
+}
+
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(0);
+  const Type& w = c.type(1);
+  c.require_floating(0);
+  c.require(x.ndim() == 2 && w.ndim() == 2 && x.dim(1) == w.dim(1) && x.dtype == w.dtype,
+            "x [tokens, D] and w [vocabulary, D] do not go together: {} and {}", to_string(x),
+            to_string(w));
+  c.require_dtype(2, DType::i32);
+  c.require_shape(2, {x.dim(0)});
+  Type one = scalar(c);
+  return {one, one, one.with(Shape{x.dim(0)})};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  DType wide = scalar(c).dtype;
+  std::int64_t rows = c.type(0).dim(0), vocabulary = c.type(1).dim(0);
+  Tensor logits = scale(matmul(c.in(0), c.in(1), false, true, wide), c.f("logit_scale"));
+  logits = call("soft_cap", {logits}, {{"cap", c.f("soft_cap")}});
+  Tensor top = reduce_max(logits, {1}, true);
+  Tensor lse = reshape(log(reduce_sum(exp(logits - top), {1}, true)) + top, {rows});
+  Graph& graph = *logits.graph;
+  Tensor column =
+      call_in(graph, "iota",
+              {{"shape", std::vector<std::int64_t>{1, vocabulary}}, {"dim", std::int64_t{1}}});
+  Tensor is_label = equal(reshape(c.in(2), {rows, 1}), column);
+  Tensor picked = reduce_sum(select(is_label, logits, zeros_like(logits)), {1});
+  Tensor counted = cast(less(constant(graph, {DType::i32, {rows}, {}}, -1), c.in(2)), wide);
+  return {reduce_sum((lse - picked) * counted, {0}), reduce_sum(square(lse) * counted, {0}), lse};
+}
+
+// The loss comes out of the same walk over the vocabulary as its gradient: autodiff takes the first
+// two results of cross_entropy_grad for the loss where both are wanted.
+std::vector<Tensor> vjp(const VjpCall& c) {
+  Tensor zero = constant(*c.in(0).graph, scalar(c), 0);
+  auto grads =
+      call_all("cross_entropy_grad",
+               {c.in(0), c.in(1), c.in(2), c.ct(0) ? c.ct(0) : zero, c.ct(1) ? c.ct(1) : zero},
+               {{"soft_cap", c.f("soft_cap")}, {"logit_scale", c.f("logit_scale")}});
+  return {grads[2], grads[3], {}};
+}
+
+}  // namespace
+
+constinit const OpDef cross_entropy_op = {.infer = infer, .lower = lower, .vjp = vjp};
+
+}  // namespace lamina::ops

@@ -1,0 +1,58 @@
+// cross_entropy_grad(x, w, labels, dloss, dz_loss): loss and z_loss as cross_entropy gives them,
+// and the gradients of dloss * loss + dz_loss * z_loss, in one walk over the vocabulary. With p =
+// softmax(logits): dlogits = dloss (p - onehot(label)) + dz_loss 2 lse p for counted rows.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+Type scalar(const Call& c) {
+  return {c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32, {}, {}};
+}
+
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(0);
+  const Type& w = c.type(1);
+  Type one = scalar(c);
+  c.require(x.ndim() == 2 && w.ndim() == 2 && x.dim(1) == w.dim(1) && x.dtype == w.dtype,
+            "x [tokens, D] and w [vocabulary, D] do not go together: {} and {}", to_string(x),
+            to_string(w));
+  for (int i : {3, 4})
+    c.require(c.type(i) == one, "{} must be {}, got {}", c.input_name(i), to_string(one),
+              to_string(c.type(i)));
+  return {one, one, x, one.with(w.shape)};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  DType wide = scalar(c).dtype;
+  std::int64_t rows = c.type(0).dim(0), vocabulary = c.type(1).dim(0);
+  double cap = c.f("soft_cap");
+  Tensor raw = scale(matmul(c.in(0), c.in(1), false, true, wide), c.f("logit_scale"));
+  Tensor logits = call("soft_cap", {raw}, {{"cap", cap}});
+  Tensor top = reduce_max(logits, {1}, true);
+  Tensor e = exp(logits - top);
+  Tensor sum = reduce_sum(e, {1}, true);
+  Tensor lse = log(sum) + top;
+  Graph& graph = *logits.graph;
+  Tensor column =
+      call_in(graph, "iota",
+              {{"shape", std::vector<std::int64_t>{1, vocabulary}}, {"dim", std::int64_t{1}}});
+  Tensor onehot = cast(equal(reshape(c.in(2), {rows, 1}), column), wide);
+  Tensor counted = cast(
+      less(constant(graph, {DType::i32, {rows, 1}, {}}, -1), reshape(c.in(2), {rows, 1})), wide);
+  Tensor loss = reduce_sum((lse - reduce_sum(onehot * logits, {1}, true)) * counted, {0, 1});
+  Tensor z_loss = reduce_sum(square(lse) * counted, {0, 1});
+
+  Tensor p = e / sum;
+  Tensor dlogits = c.in(3) * (p - onehot) + c.in(4) * (scale(lse, 2) * p);
+  if (cap != 0) dlogits = dlogits * shift(-square(scale(logits, 1 / cap)), 1);
+  dlogits = cast(scale(dlogits * counted, c.f("logit_scale")), c.type(0).dtype);
+  return {loss, z_loss, matmul(dlogits, c.in(1)), matmul(dlogits, c.in(0), true, false, wide)};
+}
+
+}  // namespace
+
+constinit const OpDef cross_entropy_grad_op = {
+    .infer = infer, .lower = lower, .zero_gradient = true};
+
+}  // namespace lamina::ops

@@ -1,0 +1,30 @@
+// dropout(x, seed, layer?; rate, stream): x / (1 - rate) with probability 1 - rate, else 0. The
+// draw for element i is a function of (seed, step, stream, layer, i) only: recomputing it gives the
+// same mask. Philox4x32-10, Salmon et al. 2011.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  c.require_floating(0);
+  c.require_dtype(1, DType::i64);
+  c.require_shape(1, {2});
+  c.require_dtype(2, DType::i32);
+  c.require_shape(2, {});
+  c.require(c.f("rate") >= 0 && c.f("rate") < 1, "rate must be in [0, 1), got {}", c.f("rate"));
+  return {c.type(0)};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  return {call("dropout", {c.ct(), c.in(1), c.in(2)},
+               {{"rate", c.f("rate")}, {"stream", c.i("stream")}}),
+          {},
+          {}};
+}
+
+}  // namespace
+
+constinit const OpDef dropout_op = {.infer = infer, .vjp = vjp};
+
+}  // namespace lamina::ops

@@ -1,0 +1,42 @@
+// Shape rules shared by families of ops.
+#include <algorithm>
+
+#include "ops/op.h"
+
+namespace lamina::ops {
+
+std::vector<Type> infer_unary(const Call& c) {
+  c.require_floating(0);
+  return {c.type(0)};
+}
+
+Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b) {
+  int ndim = std::max(a.ndim(), b.ndim());
+  std::array<std::int64_t, kMaxDims> dims{};
+  for (int i = 0; i < ndim; ++i) {
+    std::int64_t x = i < ndim - a.ndim() ? 1 : a[i - (ndim - a.ndim())];
+    std::int64_t y = i < ndim - b.ndim() ? 1 : b[i - (ndim - b.ndim())];
+    c.require(x == y || x == 1 || y == 1, "{} and {} do not broadcast: dim {} is {} and {}",
+              to_string(a), to_string(b), i, x, y);
+    dims[static_cast<std::size_t>(i)] = x == 1 ? y : x;
+  }
+  return Shape(std::span(dims.data(), static_cast<std::size_t>(ndim)));
+}
+
+std::vector<Type> infer_broadcast(const Call& c) {
+  Type out = c.type(0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    c.require(c.type(i).dtype == out.dtype, "{} and {} must have one dtype, got {} and {}",
+              c.input_name(0), c.input_name(i), to_string(c.type(0)), to_string(c.type(i)));
+    Shape shape = broadcast_shape(c, out.shape, c.type(i).shape);
+    if (!(shape == out.shape)) out = c.type(i).shape == shape ? c.type(i) : out.with(shape);
+  }
+  return {out};
+}
+
+int checked_dim(const Call& c, std::int64_t dim, int ndim) {
+  c.require(dim >= -ndim && dim < ndim, "dim {} is outside [{}, {})", dim, -ndim, ndim);
+  return static_cast<int>(dim < 0 ? dim + ndim : dim);
+}
+
+}  // namespace lamina::ops

@@ -1,0 +1,52 @@
+// matmul(a, b, acc?; transpose_a, transpose_b, dtype) = a b (+ acc) over the last two dims, any
+// equal dims before them; sums in f32 (f64 for f64), rounded once to dtype (default: a's).
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+DType result_dtype(const Call& c) {
+  if (c.s("dtype").empty()) return c.type(0).dtype;
+  auto dtype = parse_dtype(c.s("dtype"));
+  c.require(dtype && is_floating(*dtype), "dtype must be a floating-point dtype, got '{}'",
+            c.s("dtype"));
+  return *dtype;
+}
+
+std::vector<Type> infer(const Call& c) {
+  const Type& a = c.type(0);
+  const Type& b = c.type(1);
+  c.require_floating(0);
+  c.require(a.dtype == b.dtype, "a and b must have one dtype, got {} and {}", to_string(a),
+            to_string(b));
+  c.require(a.ndim() >= 2 && a.ndim() == b.ndim(),
+            "a and b must have the same number of dims, at least 2, got {} and {}", to_string(a),
+            to_string(b));
+  Shape shape = a.shape;
+  for (int i = 0; i + 2 < a.ndim(); ++i)
+    c.require(a.dim(i) == b.dim(i), "dim {} of {} and {} differ", i, to_string(a), to_string(b));
+  bool ta = c.i("transpose_a") != 0, tb = c.i("transpose_b") != 0;
+  std::int64_t k = a.dim(ta ? -2 : -1);
+  c.require(k == b.dim(tb ? -1 : -2), "inner dims differ: {}{} times {}{}", to_string(a),
+            ta ? " transposed" : "", to_string(b), tb ? " transposed" : "");
+  shape[-2] = a.dim(ta ? -1 : -2);
+  shape[-1] = b.dim(tb ? -2 : -1);
+  Type out{result_dtype(c), shape, {}};
+  if (c.has(2))
+    c.require(c.type(2) == out, "acc must be {}, got {}", to_string(out), to_string(c.type(2)));
+  return {out};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  Tensor a = c.in(0), b = c.in(1), ct = cast(c.ct(), a.dtype());
+  bool ta = c.i("transpose_a") != 0, tb = c.i("transpose_b") != 0;
+  Tensor da = ta ? matmul(b, ct, tb, true) : matmul(ct, b, false, !tb);
+  Tensor db = tb ? matmul(ct, a, true, ta) : matmul(a, ct, !ta, false);
+  return {da, db, c.has(2) ? c.ct() : Tensor{}};
+}
+
+}  // namespace
+
+constinit const OpDef matmul_op = {.infer = infer, .vjp = vjp};
+
+}  // namespace lamina::ops

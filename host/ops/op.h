@@ -1,0 +1,29 @@
+// What an op's file includes: the call contexts, and every op as a function on Tensors.
+//
+// A file defines one constant `const OpDef <name>_op`; ops/registry.cc joins it with its row of
+// ops.def. See docs/add_an_op.md.
+#pragma once
+
+#include "core/error.h"
+#include "graph/call.h"
+#include "graph/graph.h"
+#include "ops/tensor.h"
+
+namespace lamina::ops {
+
+// Each op's file defines its constant.
+#define LAMINA_OP(id, name, ...) extern const OpDef name##_op;
+#include "lamina/ops.def"
+
+// Shape rules shared by families of ops.
+
+// One input, any floating dtype; the result has its type.
+std::vector<Type> infer_unary(const Call& c);
+// All inputs of one dtype, broadcast against each other (trailing dims aligned).
+std::vector<Type> infer_broadcast(const Call& c);
+// The shape that `a` and `b` broadcast to; refuses the call when they do not.
+Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b);
+// `dim` counted from the end when negative; refuses the call when outside [-ndim, ndim).
+int checked_dim(const Call& c, std::int64_t dim, int ndim);
+
+}  // namespace lamina::ops

@@ -1,0 +1,25 @@
+// pad(x; dim, before, after): zeros put before and after x along dim.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  Type out = c.type(0);
+  int dim = checked_dim(c, c.i("dim"), out.ndim());
+  c.require(c.i("before") >= 0 && c.i("after") >= 0, "cannot pad by {} and {}", c.i("before"),
+            c.i("after"));
+  out.shape[dim] += c.i("before") + c.i("after");
+  return {out};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  int dim = checked_dim(c, c.i("dim"), c.type(0).ndim());
+  return {slice(c.ct(), dim, c.i("before"), c.type(0).dim(dim))};
+}
+
+}  // namespace
+
+constinit const OpDef pad_op = {.infer = infer, .vjp = vjp, .layout_only = true};
+
+}  // namespace lamina::ops

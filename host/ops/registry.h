@@ -1,0 +1,21 @@
+// The ops there are: ops.def joined with the files of this folder.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "graph/op.h"
+
+namespace lamina::ops {
+
+// Every op, in the order of ops.def. [any thread]
+std::span<const Op> all();
+
+// By name or number; null when there is none.
+const Op* find(std::string_view name);
+const Op* find(std::uint32_t id);
+
+// REQUIRES: the op exists (names in our own code).
+const Op& get(std::string_view name);
+
+}  // namespace lamina::ops

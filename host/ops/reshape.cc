@@ -1,0 +1,25 @@
+// reshape(x; shape): the same elements, in the same order, in another shape.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  c.require(c.list("shape").size() <= std::size_t{kMaxDims}, "at most {} dims, got {}", kMaxDims,
+            c.list("shape").size());
+  Shape shape{std::span(c.list("shape"))};
+  c.require(shape.num_elements() == c.type(0).num_elements(),
+            "{} has {} elements, the shape {} wants {}", to_string(c.type(0)),
+            c.type(0).num_elements(), to_string(shape), shape.num_elements());
+  return {c.type(0).with(shape)};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) { return {reshape(c.ct(), c.type(0).shape)}; }
+
+std::optional<std::int64_t> view(const Call&) { return 0; }
+
+}  // namespace
+
+constinit const OpDef reshape_op = {.infer = infer, .vjp = vjp, .view = view, .layout_only = true};
+
+}  // namespace lamina::ops

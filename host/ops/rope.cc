@@ -1,0 +1,35 @@
+// rope(x, positions; ...) = rotate(x, rope_table(positions)): rotary positions on x[B, T, N, H].
+// Su et al. 2021. The table is a node of its own so that queries, keys and layers share one.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(0);
+  c.require_floating(0);
+  c.require_ndim(0, 4);
+  c.require_shape(1, {x.dim(0), x.dim(1)});
+  std::int64_t rotary = c.i("rotary_dim") ? c.i("rotary_dim") : x.dim(3);
+  c.require(rotary % 2 == 0 && rotary > 0 && rotary <= x.dim(3),
+            "rotary_dim must be even and at most the head width {}, got {}", x.dim(3), rotary);
+  return {x};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const Op& op = c.op();
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;  // rope_table has the same ones
+  for (std::size_t i = 0; i < op.attrs.size(); ++i)
+    attrs.emplace_back(op.attrs[i].name, c.attrs()[i]);
+  for (auto& [name, value] : attrs)
+    if (name == "rotary_dim" && !c.i("rotary_dim")) value = c.type(0).dim(3);
+  Tensor positions = c.in(1);
+  Tensor table = call_all("rope_table", std::span(&positions, 1), attrs).front();
+  return {call("rotate", {c.in(0), table}, {{"interleaved", c.i("interleaved")}})};
+}
+
+}  // namespace
+
+constinit const OpDef rope_op = {.infer = infer, .lower = lower};
+
+}  // namespace lamina::ops

@@ -1,0 +1,32 @@
+// rope_table(positions; ...): cosines, then sines, of the rotation angles position * frequency:
+// f32[B, T, 2, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, and the scalings of
+// ops/rope_attrs.h. With scaling dynamic the base of a row depends on its largest position.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  c.require_dtype(0, DType::i32);
+  c.require_ndim(0, 2);
+  std::int64_t rotary = c.i("rotary_dim");
+  c.require(rotary > 0 && rotary % 2 == 0, "rotary_dim must be even and positive, got {}", rotary);
+  c.require(c.f("theta") > 0, "theta must be positive, got {}", c.f("theta"));
+  const std::string& scaling = c.s("scaling");
+  bool known = false;
+  for (const char* name : {"none", "linear", "llama3", "yarn", "dynamic"}) known |= scaling == name;
+  c.require(known, "scaling must be none, linear, llama3, yarn or dynamic, got '{}'", scaling);
+  c.require(c.f("factor") > 0, "factor must be positive, got {}", c.f("factor"));
+  c.require((scaling != "yarn" && scaling != "llama3") || c.i("original_max_positions") > 0,
+            "scaling {} needs original_max_positions", scaling);
+  c.require(scaling != "dynamic" || c.i("max_positions") > 0,
+            "scaling dynamic needs max_positions");
+  const Type& p = c.type(0);
+  return {{DType::f32, {p.dim(0), p.dim(1), 2, rotary / 2}, {}}};
+}
+
+}  // namespace
+
+constinit const OpDef rope_table_op = {.infer = infer, .zero_gradient = true};
+
+}  // namespace lamina::ops

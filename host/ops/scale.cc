@@ -1,0 +1,13 @@
+// scale(x; by) = x * by, by a number known when the graph is made.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Tensor> vjp(const VjpCall& c) { return {scale(c.ct(), c.f("by"))}; }
+
+}  // namespace
+
+constinit const OpDef scale_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+
+}  // namespace lamina::ops

@@ -1,0 +1,39 @@
+// slice(x; dim, start, size): elements start .. start + size - 1 of dim.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  Type out = c.type(0);
+  int dim = checked_dim(c, c.i("dim"), out.ndim());
+  std::int64_t start = c.i("start"), size = c.i("size");
+  c.require(start >= 0 && size >= 0 && start + size <= out.dim(dim),
+            "[{}, {}) is outside dim {} of {}", start, start + size, dim, to_string(out));
+  out.shape[dim] = size;
+  return {out};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  int dim = checked_dim(c, c.i("dim"), c.type(0).ndim());
+  std::int64_t after = c.type(0).dim(dim) - c.i("start") - c.i("size");
+  return {call("pad", {c.ct()},
+               {{"dim", std::int64_t{dim}}, {"before", c.i("start")}, {"after", after}})};
+}
+
+// A slice of the first dim that is longer than 1 is one run of memory.
+std::optional<std::int64_t> view(const Call& c) {
+  const Type& x = c.type(0);
+  int dim = checked_dim(c, c.i("dim"), x.ndim());
+  for (int d = 0; d < dim; ++d)
+    if (x.dim(d) != 1) return std::nullopt;
+  std::int64_t row = 1;
+  for (int d = dim + 1; d < x.ndim(); ++d) row *= x.dim(d);
+  return c.i("start") * row;
+}
+
+}  // namespace
+
+constinit const OpDef slice_op = {.infer = infer, .vjp = vjp, .view = view, .layout_only = true};
+
+}  // namespace lamina::ops

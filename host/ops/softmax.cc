@@ -1,0 +1,25 @@
+// softmax(x) over the last dim, computed in f32.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  Tensor x = cast(c.in(0), wide);
+  int last = x.ndim() - 1;
+  Tensor e = exp(x - reduce_max(x, {last}, true));
+  return {cast(e / reduce_sum(e, {last}, true), c.type(0).dtype)};
+}
+
+// dx = y (dy - sum(dy y)).
+std::vector<Tensor> vjp(const VjpCall& c) {
+  Tensor weighted = c.ct() * c.out(0);
+  return {weighted - c.out(0) * reduce_sum(weighted, {weighted.ndim() - 1}, true)};
+}
+
+}  // namespace
+
+constinit const OpDef softmax_op = {.infer = infer_unary, .lower = lower, .vjp = vjp};
+
+}  // namespace lamina::ops

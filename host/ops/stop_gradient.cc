@@ -1,0 +1,15 @@
+// stop_gradient(x) = x; nothing flows back.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) { return {c.type(0)}; }
+
+std::vector<Tensor> lower(const LowerCall& c) { return {c.in(0)}; }
+
+}  // namespace
+
+constinit const OpDef stop_gradient_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+
+}  // namespace lamina::ops

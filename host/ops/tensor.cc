@@ -1,0 +1,130 @@
+#include "ops/tensor.h"
+
+#include "core/error.h"
+#include "ops/registry.h"
+
+namespace lamina::ops {
+namespace {
+
+Graph& graph_of(std::span<const Tensor> inputs) {
+  for (const Tensor& t : inputs)
+    if (t) return *t.graph;
+  LAMINA_ASSERT(!"an op without inputs needs call_in");
+  return *inputs.front().graph;
+}
+
+}  // namespace
+
+std::vector<Tensor> call_all(std::string_view op, std::span<const Tensor> inputs,
+                             std::span<const std::pair<std::string_view, AttrValue>> attrs) {
+  return graph_of(inputs).add_node(get(op), inputs, attrs);
+}
+
+std::vector<Tensor> call_all(std::string_view op, std::initializer_list<Tensor> inputs,
+                             Attrs attrs) {
+  return call_all(op, std::span(inputs.begin(), inputs.size()),
+                  std::span(attrs.begin(), attrs.size()));
+}
+
+Tensor call(std::string_view op, std::initializer_list<Tensor> inputs, Attrs attrs) {
+  return call_all(op, inputs, attrs).front();
+}
+
+Tensor call_in(Graph& graph, std::string_view op, Attrs attrs) {
+  return graph.add_node(get(op), {}, std::span(attrs.begin(), attrs.size())).front();
+}
+
+Tensor add(Tensor a, Tensor b) { return call("add", {a, b}); }
+Tensor sub(Tensor a, Tensor b) { return call("sub", {a, b}); }
+Tensor mul(Tensor a, Tensor b) { return call("mul", {a, b}); }
+Tensor div(Tensor a, Tensor b) { return call("div", {a, b}); }
+Tensor less(Tensor a, Tensor b) { return call("less", {a, b}); }
+Tensor equal(Tensor a, Tensor b) { return call("equal", {a, b}); }
+Tensor select(Tensor condition, Tensor a, Tensor b) { return call("select", {condition, a, b}); }
+Tensor neg(Tensor x) { return call("neg", {x}); }
+Tensor square(Tensor x) { return call("square", {x}); }
+Tensor exp(Tensor x) { return call("exp", {x}); }
+Tensor log(Tensor x) { return call("log", {x}); }
+Tensor rsqrt(Tensor x) { return call("rsqrt", {x}); }
+Tensor tanh(Tensor x) { return call("tanh", {x}); }
+Tensor sigmoid(Tensor x) { return call("sigmoid", {x}); }
+Tensor scale(Tensor x, double by) { return by == 1 ? x : call("scale", {x}, {{"by", by}}); }
+Tensor shift(Tensor x, double by) { return by == 0 ? x : call("shift", {x}, {{"by", by}}); }
+
+Tensor cast(Tensor x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return call("cast", {x}, {{"dtype", std::string(name(dtype))}});
+}
+
+std::vector<std::int64_t> to_list(const Shape& shape) {
+  return {shape.dims().begin(), shape.dims().end()};
+}
+
+Tensor reshape(Tensor x, Shape shape) {
+  if (x.shape() == shape) return x;
+  return call("reshape", {x}, {{"shape", to_list(shape)}});
+}
+
+Tensor transpose(Tensor x, std::vector<std::int64_t> perm) {
+  return call("transpose", {x}, {{"perm", std::move(perm)}});
+}
+
+Tensor slice(Tensor x, int dim, std::int64_t start, std::int64_t size) {
+  return call("slice", {x}, {{"dim", std::int64_t{dim}}, {"start", start}, {"size", size}});
+}
+
+Tensor broadcast(Tensor x, Shape shape) {
+  if (x.shape() == shape) return x;
+  return call("broadcast", {x}, {{"shape", to_list(shape)}});
+}
+
+Tensor constant(Graph& graph, Type type, double value) {
+  return call_in(
+      graph, "constant",
+      {{"shape", to_list(type.shape)}, {"dtype", std::string(name(type.dtype))}, {"value", value}});
+}
+
+Tensor zeros_like(Tensor x) { return constant(*x.graph, x.type(), 0); }
+
+Tensor reduce_sum(Tensor x, std::vector<std::int64_t> dims, bool keep) {
+  return call("reduce_sum", {x}, {{"dims", std::move(dims)}, {"keep", std::int64_t{keep}}});
+}
+
+Tensor reduce_max(Tensor x, std::vector<std::int64_t> dims, bool keep) {
+  return call("reduce_max", {x}, {{"dims", std::move(dims)}, {"keep", std::int64_t{keep}}});
+}
+
+Tensor mean_last(Tensor x) {
+  return scale(reduce_sum(x, {x.ndim() - 1}, true), 1.0 / static_cast<double>(x.dim(-1)));
+}
+
+Tensor sum_to(Tensor x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  std::vector<std::int64_t> dims;
+  int extra = x.ndim() - shape.ndim();
+  for (int i = 0; i < x.ndim(); ++i)
+    if (i < extra || (shape[i - extra] == 1 && x.dim(i) != 1)) dims.push_back(i);
+  return reshape(reduce_sum(x, std::move(dims)), shape);
+}
+
+Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, DType dtype) {
+  return call("matmul", {a, b},
+              {{"transpose_a", std::int64_t{transpose_a}},
+               {"transpose_b", std::int64_t{transpose_b}},
+               {"dtype", std::string(name(dtype))}});
+}
+
+Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {
+  return matmul(a, b, transpose_a, transpose_b, a.dtype());
+}
+
+Tensor linear(Tensor x, Tensor w, Tensor bias) { return call("linear", {x, w, bias}); }
+
+Tensor as_rows(Tensor x) {
+  std::int64_t last = x.dim(-1);
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < x.ndim(); ++i) rows *= x.dim(i);
+  return reshape(x, {rows, last});
+}
+
+}  // namespace lamina::ops

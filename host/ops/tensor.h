@@ -1,0 +1,73 @@
+// Ops as functions on Tensors: the vocabulary of lower, vjp and the host's own graphs.
+//
+// Operands of one call lie in one graph. Shapes and dtypes are checked by the op's infer, which
+// throws; nothing here computes a shape.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace lamina::ops {
+
+using Attrs = std::initializer_list<std::pair<std::string_view, AttrValue>>;
+
+// Any op by name; the first is for ops with one result.
+Tensor call(std::string_view op, std::initializer_list<Tensor> inputs, Attrs attrs = {});
+std::vector<Tensor> call_all(std::string_view op, std::span<const Tensor> inputs,
+                             std::span<const std::pair<std::string_view, AttrValue>> attrs = {});
+std::vector<Tensor> call_all(std::string_view op, std::initializer_list<Tensor> inputs,
+                             Attrs attrs = {});
+// Any op with no tensor inputs.
+Tensor call_in(Graph& graph, std::string_view op, Attrs attrs);
+
+Tensor add(Tensor a, Tensor b);
+Tensor sub(Tensor a, Tensor b);
+Tensor mul(Tensor a, Tensor b);
+Tensor div(Tensor a, Tensor b);
+Tensor less(Tensor a, Tensor b);
+Tensor equal(Tensor a, Tensor b);
+Tensor select(Tensor condition, Tensor a, Tensor b);
+Tensor neg(Tensor x);
+Tensor square(Tensor x);
+Tensor exp(Tensor x);
+Tensor log(Tensor x);
+Tensor rsqrt(Tensor x);
+Tensor tanh(Tensor x);
+Tensor sigmoid(Tensor x);
+Tensor scale(Tensor x, double by);
+Tensor shift(Tensor x, double by);
+// `x` itself when it has the dtype already.
+Tensor cast(Tensor x, DType dtype);
+// `x` itself when it has the shape already.
+Tensor reshape(Tensor x, Shape shape);
+Tensor transpose(Tensor x, std::vector<std::int64_t> perm);
+Tensor slice(Tensor x, int dim, std::int64_t start, std::int64_t size);
+Tensor broadcast(Tensor x, Shape shape);
+Tensor constant(Graph& graph, Type type, double value);
+Tensor zeros_like(Tensor x);
+Tensor reduce_sum(Tensor x, std::vector<std::int64_t> dims, bool keep = false);
+Tensor reduce_max(Tensor x, std::vector<std::int64_t> dims, bool keep = false);
+// Mean over the last dim, which stays with size 1.
+Tensor mean_last(Tensor x);
+// Sums a cotangent of a broadcast operand back to the operand's shape.
+Tensor sum_to(Tensor x, const Shape& shape);
+Tensor matmul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_b = false);
+Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, DType dtype);
+Tensor linear(Tensor x, Tensor w, Tensor bias = {});
+
+std::vector<std::int64_t> to_list(const Shape& shape);
+
+// All dims but the last multiplied together: [rows, last].
+Tensor as_rows(Tensor x);
+
+inline Tensor operator+(Tensor a, Tensor b) { return add(a, b); }
+inline Tensor operator-(Tensor a, Tensor b) { return sub(a, b); }
+inline Tensor operator*(Tensor a, Tensor b) { return mul(a, b); }
+inline Tensor operator/(Tensor a, Tensor b) { return div(a, b); }
+inline Tensor operator-(Tensor a) { return neg(a); }
+
+}  // namespace lamina::ops
