@@ -1,0 +1,74 @@
+// How a backend offers its kernels: for each op a list of candidates, best first.
+//
+//   const KernelChoice kRmsNorm[] = {{"avx512", supports, make}, ...};
+//
+// A candidate says yes, or why not, from types and attributes alone; `make` prepares everything that
+// a run needs (blocking, library objects), so that `run` neither allocates nor decides.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "graph/call.h"
+
+namespace lamina {
+
+// A node as kernels see it: types of inputs and outputs, attributes.
+class NodeView : public Call {
+ public:
+  NodeView(const Call& call, std::span<const Type* const> outputs)
+      : Call(call), outputs_(outputs) {}
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  const Type& out_type(int i = 0) const { return *outputs_[static_cast<std::size_t>(i)]; }
+
+ private:
+  std::span<const Type* const> outputs_;
+};
+
+// Yes, or a sentence that says why not ("needs avx512_bf16", "only f32 and bf16, got f64").
+struct Verdict {
+  std::string why_not;
+  explicit operator bool() const { return why_not.empty(); }
+  static Verdict yes() { return {}; }
+  static Verdict no(std::string why) { return {std::move(why)}; }
+};
+
+struct KernelArgs {
+  std::span<const void* const> inputs;  // null where an optional input is absent
+  std::span<void* const> outputs;       // dense, row-major; null where nobody wants the output
+  std::byte* workspace = nullptr;       // 64-byte aligned, workspace_bytes() long
+};
+
+// The work of one node, ready to run. One thread calls run() at a time.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual std::size_t workspace_bytes() const { return 0; }
+  virtual void run(const KernelArgs& args) = 0;
+};
+
+struct KernelChoice {
+  std::string_view name;  // "onednn", "avx512 stream", "reference"
+  Verdict (*supports)(const NodeView&);
+  std::unique_ptr<Kernel> (*make)(const NodeView&);
+  // An output may be written over an input of the same type whose last use this is.
+  bool in_place = false;
+};
+
+// Wraps a function `void(const KernelArgs&)` as a Kernel.
+template <typename Fn>
+std::unique_ptr<Kernel> make_kernel(Fn fn, std::size_t workspace_bytes = 0) {
+  struct FunctionKernel final : Kernel {
+    FunctionKernel(Fn f, std::size_t bytes) : fn(std::move(f)), bytes(bytes) {}
+    std::size_t workspace_bytes() const override { return bytes; }
+    void run(const KernelArgs& args) override { fn(args); }
+    Fn fn;
+    std::size_t bytes;
+  };
+  return std::make_unique<FunctionKernel>(std::move(fn), workspace_bytes);
+}
+
+}  // namespace lamina
