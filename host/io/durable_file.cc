@@ -1,0 +1,145 @@
+#include "io/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace lamina::io {
+namespace {
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+std::string to_hex(XXH128_hash_t hash) {
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string_view advice(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT: return "free some space there, or write to another disk";
+    case EFBIG: return "raise the limit on file size (ulimit -f)";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "check the permissions of the directory, or write elsewhere";
+    case ENOENT:
+    case ENOTDIR: return "check that the directory exists";
+    default: return "check the disk and the file system";
+  }
+}
+
+[[noreturn]] void fail_system(const std::string& path, std::string what, int error_number) {
+  throw DeviceError(ExitCode::checkpoint,
+                    {path, fmt::format("{}: {}", what, system_error_text(error_number)),
+                     {std::string(advice(error_number))}});
+}
+
+}  // namespace
+
+struct DurableFile::Hash {
+  XXH3_state_t* state = XXH3_createState();
+  Hash() {
+    LAMINA_ASSERT(state != nullptr);
+    XXH3_128bits_reset(state);
+  }
+  ~Hash() { XXH3_freeState(state); }
+};
+
+DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes)
+    : path_(std::move(path)),
+      partial_path_(path_ + ".partial"),
+      hash_(std::make_unique<Hash>()) {
+  struct statvfs disk {};
+  if (expected_bytes > 0 && ::statvfs(parent_of(path_).c_str(), &disk) == 0) {
+    const std::uint64_t room = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+    if (room < expected_bytes)
+      throw DeviceError(ExitCode::checkpoint,
+                        {path_,
+                         fmt::format("needs {} bytes, but the disk has room for {}", expected_bytes,
+                                     room),
+                         {std::string(advice(ENOSPC))}});
+  }
+  fd_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail("cannot be created", errno);
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!partial_path_.empty()) ::unlink(partial_path_.c_str());
+}
+
+void DurableFile::fail(std::string_view doing, int error_number) const {
+  fail_system(path_, std::string(doing), error_number);
+}
+
+void DurableFile::write(std::span<const std::byte> bytes) {
+  LAMINA_ASSERT(fd_ >= 0);
+  while (!bytes.empty()) {
+    // Hashing each piece just before it is written keeps it in the cache.
+    const auto piece = bytes.first(std::min<std::size_t>(bytes.size(), std::size_t{1} << 20));
+    XXH3_128bits_update(hash_->state, piece.data(), piece.size());
+    for (std::size_t done = 0; done < piece.size();) {
+      const ssize_t n = ::write(fd_, piece.data() + done, piece.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(fmt::format("cannot be written after {} bytes", num_bytes_), errno);
+      done += static_cast<std::size_t>(n);
+      num_bytes_ += static_cast<std::uint64_t>(n);
+    }
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+void DurableFile::write_part(std::string name, std::span<const std::byte> bytes) {
+  parts_.push_back({std::move(name), num_bytes_, bytes.size(), xxh3_64_hex(bytes)});
+  write(bytes);
+}
+
+FileDigest DurableFile::commit() {
+  LAMINA_ASSERT(fd_ >= 0);
+  // After a failed fsync the data may be gone although a second fsync succeeds: never retried.
+  if (::fsync(fd_) != 0) fail("cannot be synced to disk", errno);
+  const int closed = ::close(fd_);
+  fd_ = -1;
+  if (closed != 0) fail("cannot be closed", errno);
+  if (::rename(partial_path_.c_str(), path_.c_str()) != 0) fail("cannot be renamed", errno);
+  partial_path_.clear();
+  sync_directory(parent_of(path_));
+  return {std::filesystem::path(path_).filename().string(), num_bytes_,
+          to_hex(XXH3_128bits_digest(hash_->state)), std::move(parts_)};
+}
+
+FileDigest write_durably(const std::string& path, std::string_view text) {
+  DurableFile file(path, text.size());
+  file.write(text);
+  return file.commit();
+}
+
+void sync_directory(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_system(path, "cannot be opened", errno);
+  const int synced = ::fsync(fd);
+  const int error_number = errno;
+  ::close(fd);
+  // Some network file systems cannot sync a directory and need not.
+  if (synced != 0 && error_number != EINVAL) fail_system(path, "cannot be synced", error_number);
+}
+
+std::string xxh3_128_hex(std::span<const std::byte> bytes) {
+  return to_hex(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+std::string xxh3_64_hex(std::span<const std::byte> bytes) {
+  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+}  // namespace lamina::io

@@ -1,0 +1,99 @@
+#include "io/hf_directory.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "core/error.h"
+#include "io/mapped_file.h"
+
+namespace lamina::io {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::array kSideFiles = {
+    "added_tokens.json",       "chat_template.jinja",       "chat_template.json",
+    "generation_config.json",  "lamina_tokenizer.json",     "merges.txt",
+    "preprocessor_config.json", "processor_config.json",    "ranks.tiktoken",
+    "special_tokens_map.json", "tiktoken.json",             "tokenizer.json",
+    "tokenizer.model",         "tokenizer_config.json",     "vocab.json",
+};
+
+JsonDocument read_config(const std::string& path) {
+  std::error_code ec;
+  if (!fs::is_directory(path, ec))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     fs::exists(path, ec) ? "is not a directory; expected a model directory"
+                                          : "does not exist; expected a model directory",
+                     {"check the path"}});
+  const std::string file = path + "/config.json";
+  if (!fs::exists(file, ec)) {
+    std::string names;
+    for (const auto& entry : fs::directory_iterator(path, ec))
+      if (names.size() < 100)
+        names += (names.empty() ? "" : ", ") + entry.path().filename().string();
+    throw UserError(ExitCode::checkpoint,
+                    {path, "has no config.json; expected a Hugging Face model directory",
+                     {names.empty() ? "the directory is empty" : "it holds " + names}});
+  }
+  JsonDocument config = JsonDocument::read(file, {.code = ExitCode::checkpoint});
+  if (!config.root().is_object())
+    config.root().fail("must be an object, got " + config.root().describe());
+  return config;
+}
+
+std::vector<std::int64_t> ids(const JsonValue& value) {
+  if (!value || value.is_null()) return {};
+  if (!value.is_array()) return {value.as_int64()};
+  std::vector<std::int64_t> out;
+  for (JsonValue id : value.elements()) out.push_back(id.as_int64());
+  return out;
+}
+
+}  // namespace
+
+HfDirectory::HfDirectory(std::string path)
+    : path_(std::move(path)), config_(read_config(path_)) {
+  const std::string file = path_ + "/generation_config.json";
+  if (std::error_code ec; fs::exists(file, ec))
+    generation_config_ = JsonDocument::read(file, {.code = ExitCode::checkpoint});
+}
+
+std::vector<std::int64_t> HfDirectory::eos_token_ids() const {
+  if (generation_config_)
+    if (auto found = ids(generation_config().find("eos_token_id")); !found.empty()) return found;
+  if (auto found = ids(config().find("eos_token_id")); !found.empty()) return found;
+  // Multimodal wrappers keep the language model's keys one level down.
+  const JsonValue text = config().find("text_config");
+  return text && text.is_object() ? ids(text.find("eos_token_id")) : std::vector<std::int64_t>{};
+}
+
+std::optional<std::int64_t> HfDirectory::bos_token_id() const {
+  for (JsonValue holder : {generation_config(), config()})
+    if (holder)
+      if (auto found = ids(holder.find("bos_token_id")); !found.empty()) return found.front();
+  return std::nullopt;
+}
+
+std::vector<std::string> side_files(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code ec;
+  for (const char* name : kSideFiles)
+    if (fs::is_regular_file(fs::path(directory) / name, ec)) names.emplace_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<FileDigest> copy_side_files(const std::string& from, const std::string& to) {
+  std::vector<FileDigest> copied;
+  for (const std::string& name : side_files(from)) {
+    const MappedFile source(from + "/" + name);
+    DurableFile file(to + "/" + name, source.bytes().size());
+    file.write(source.bytes());
+    copied.push_back(file.commit());
+  }
+  return copied;
+}
+
+}  // namespace lamina::io

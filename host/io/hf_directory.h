@@ -1,0 +1,46 @@
+// A model directory as Hugging Face lays it out: config.json, generation_config.json, tokenizer
+// files, weights (io/weight_files.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "io/durable_file.h"
+
+namespace lamina::io {
+
+class HfDirectory {
+ public:
+  // Errors (class checkpoint): no such directory; no config.json in it (what is there is named);
+  // not a JSON object.
+  explicit HfDirectory(std::string path);
+
+  const std::string& path() const { return path_; }
+  // config.json, whole.
+  JsonValue config() const { return config_.root(); }
+  // generation_config.json, or nothing.
+  JsonValue generation_config() const {
+    return generation_config_ ? generation_config_->root() : JsonValue();
+  }
+  // Ids that end generation: eos_token_id (one or a list) of generation_config.json, else of
+  // config.json, else none.
+  std::vector<std::int64_t> eos_token_ids() const;
+  std::optional<std::int64_t> bos_token_id() const;
+
+ private:
+  std::string path_;
+  JsonDocument config_;
+  std::optional<JsonDocument> generation_config_;
+};
+
+// The files of `directory` that go along unchanged when a model is exported or saved: tokenizer
+// files, chat templates, generation_config.json. Sorted names.
+std::vector<std::string> side_files(const std::string& directory);
+
+// Copies side_files(from) into `to`, durably, and returns their checksums.
+std::vector<FileDigest> copy_side_files(const std::string& from, const std::string& to);
+
+}  // namespace lamina::io

@@ -1,0 +1,142 @@
+#include "io/manifest.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/read_file.h"
+#include "io/mapped_file.h"
+
+namespace lamina::io {
+namespace {
+
+constexpr std::string_view kFormat = "lamina-manifest";
+// The text before the value of this key is what its checksum covers.
+constexpr std::string_view kSelfKey = "\"manifest_xxh3_128\": \"";
+
+std::string checksum(std::string_view text) { return xxh3_128_hex(std::as_bytes(std::span(text))); }
+
+[[noreturn]] void fail(const std::string& path, std::string what) {
+  throw UserError(ExitCode::checkpoint,
+                  {path, std::move(what), {"use another checkpoint of this run (`lamina ckpt ls`)"}});
+}
+
+void write_files(JsonWriter& json, const std::vector<FileDigest>& files) {
+  json.key("files").begin_array();
+  for (const FileDigest& file : files) {
+    json.begin_object();
+    json.key("name").value(file.name);
+    json.key("bytes").value(file.num_bytes);
+    json.key("xxh3_128").value(file.xxh3_128);
+    json.key("parts").begin_array();
+    for (const PartDigest& part : file.parts) {
+      JsonWriter line;
+      line.begin_array().value(part.name).value(part.first_byte).value(part.num_bytes);
+      json.raw(line.value(part.xxh3_64).end_array().text());
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+PartDigest read_part(const JsonValue& value) {
+  if (value.size() != 4) value.fail(fmt::format("must have 4 elements, got {}", value.size()));
+  auto field = value.elements().begin();
+  PartDigest part;
+  part.name = (*field).as_string();
+  part.first_byte = (*++field).as_uint64();
+  part.num_bytes = (*++field).as_uint64();
+  part.xxh3_64 = (*++field).as_string();
+  return part;
+}
+
+}  // namespace
+
+void write_manifest(const std::string& directory, const std::vector<FileDigest>& files,
+                    const std::function<void(JsonWriter&)>& info) {
+  JsonWriter json(1);
+  json.begin_object();
+  json.key("format").value(kFormat).key("version").value(kManifestVersion);
+  json.key("info").begin_object();
+  info(json);
+  json.end_object();
+  write_files(json, files);
+  json.key("manifest_xxh3_128").value("");
+  std::string text = json.text();
+  text.pop_back();  // the closing quote
+  text += checksum(text) + "\"\n}\n";
+  write_durably(directory + "/" + kManifestName, text);
+}
+
+Manifest read_manifest(const std::string& directory) {
+  const std::string path = directory + "/" + kManifestName;
+  std::string text = read_file(path, ExitCode::checkpoint);
+  const auto self = text.rfind(kSelfKey);
+  const std::string_view covered = std::string_view(text).substr(
+      0, self == text.npos ? 0 : self + kSelfKey.size());
+  const bool whole = self != text.npos && text.compare(covered.size(), text.npos,
+                                                       checksum(covered) + "\"\n}\n") == 0;
+  if (!whole) {
+    // A later version may have another layout: that is worth telling apart from damage.
+    const auto version = text.find("\"version\": ");
+    const bool ours = text.find(kFormat) != text.npos;
+    if (ours && version != text.npos && std::atoi(text.c_str() + version + 11) > kManifestVersion)
+      fail(path, fmt::format("was written by a later lamina (manifest version {}, this one reads {})",
+                             std::atoi(text.c_str() + version + 11), kManifestVersion));
+    fail(path, "does not match its own checksum: it is damaged or was edited");
+  }
+  Manifest manifest{{}, JsonDocument::parse(std::move(text), path, {.code = ExitCode::checkpoint})};
+  const JsonValue root = manifest.document.root();
+  if (root.at("format").as_string() != kFormat) fail(path, "is not a lamina manifest");
+  if (const std::int64_t version = root.at("version").as_int64(); version != kManifestVersion)
+    fail(path, fmt::format("was written by a later lamina (manifest version {}, this one reads {})",
+                           version, kManifestVersion));
+  for (JsonValue file : root.at("files").elements()) {
+    FileDigest digest{std::string(file.at("name").as_string()), file.at("bytes").as_uint64(),
+                      std::string(file.at("xxh3_128").as_string()), {}};
+    for (JsonValue part : file.at("parts").elements()) digest.parts.push_back(read_part(part));
+    manifest.files.push_back(std::move(digest));
+  }
+  return manifest;
+}
+
+std::optional<std::string> first_difference(const std::string& directory, const Manifest& manifest,
+                                            Check check) {
+  for (const FileDigest& file : manifest.files) {
+    const std::string path = directory + "/" + file.name;
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0)
+      return fmt::format("{}: cannot be read: {}", path, system_error_text(errno));
+    if (static_cast<std::uint64_t>(status.st_size) != file.num_bytes)
+      return fmt::format("{}: is {} bytes long; {} were written", path, status.st_size,
+                         file.num_bytes);
+  }
+  if (check == Check::sizes) return std::nullopt;
+  for (const FileDigest& file : manifest.files) {
+    const MappedFile mapped(directory + "/" + file.name);
+    const auto bytes = mapped.bytes();
+    MappedFile::sequential(bytes);
+    if (xxh3_128_hex(bytes) == file.xxh3_128) continue;
+    for (const PartDigest& part : file.parts) {
+      const bool inside = part.num_bytes <= bytes.size() &&
+                          part.first_byte <= bytes.size() - part.num_bytes;
+      if (!inside || xxh3_64_hex(bytes.subspan(part.first_byte, part.num_bytes)) != part.xxh3_64)
+        return fmt::format("{}: tensor '{}' (bytes {} to {}) is not as it was written",
+                           mapped.path(), printable(part.name), part.first_byte,
+                           part.first_byte + part.num_bytes);
+    }
+    return fmt::format("{}: its bytes are not as they were written", mapped.path());
+  }
+  return std::nullopt;
+}
+
+FileDigest digest_file(const std::string& path) {
+  const MappedFile file(path);
+  return {std::filesystem::path(path).filename().string(), file.bytes().size(),
+          xxh3_128_hex(file.bytes()), {}};
+}
+
+}  // namespace lamina::io

@@ -1,0 +1,92 @@
+#include "io/safetensors_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "core/read_file.h"
+#include "io/safetensors.h"
+
+namespace lamina::io {
+namespace {
+
+constexpr std::size_t kMostHeaderBytes = 100'000'000;
+constexpr std::size_t kHeaderAlignBytes = 8;
+
+std::string header_text(const std::vector<TensorSpec>& specs,
+                        const std::map<std::string, std::string>& metadata) {
+  JsonWriter json;
+  json.begin_object();
+  if (!metadata.empty()) {
+    json.key("__metadata__").begin_object();
+    for (const auto& [key, value] : metadata) json.key(key).value(value);
+    json.end_object();
+  }
+  std::uint64_t at = 0;
+  for (const TensorSpec& spec : specs) {
+    json.key(spec.name).begin_object();
+    json.key("dtype").value(safetensors_type(spec.dtype));
+    json.key("shape").begin_array();
+    for (std::int64_t dim : spec.shape.dims()) json.value(dim);
+    json.end_array();
+    json.key("data_offsets").begin_array().value(at).value(at + num_bytes(spec)).end_array();
+    json.end_object();
+    at += num_bytes(spec);
+  }
+  json.end_object();
+  std::string text = json.text();
+  text.resize((text.size() + kHeaderAlignBytes - 1) / kHeaderAlignBytes * kHeaderAlignBytes, ' ');
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t num_bytes(const TensorSpec& spec) {
+  return static_cast<std::uint64_t>(spec.shape.num_elements()) *
+         static_cast<std::uint64_t>(size_bytes(spec.dtype));
+}
+
+void sort_for_file(std::vector<TensorSpec>& specs) {
+  std::sort(specs.begin(), specs.end(), [](const TensorSpec& a, const TensorSpec& b) {
+    const int a_bytes = size_bytes(a.dtype), b_bytes = size_bytes(b.dtype);
+    return a_bytes != b_bytes ? a_bytes > b_bytes : a.name < b.name;
+  });
+}
+
+FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
+                             const std::map<std::string, std::string>& metadata,
+                             const TensorSource& source) {
+  std::vector<std::string_view> names;
+  for (const TensorSpec& spec : specs) names.push_back(spec.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    user_error(ExitCode::checkpoint, path, "two tensors are called '{}'; names must differ",
+               printable(*twice));
+  if (std::binary_search(names.begin(), names.end(), "__metadata__"))
+    user_error(ExitCode::checkpoint, path, "a tensor may not be called '__metadata__'");
+
+  sort_for_file(specs);
+  const std::string header = header_text(specs, metadata);
+  if (header.size() > kMostHeaderBytes)
+    user_error(ExitCode::checkpoint, path,
+               "the header of {} tensors would be {} bytes long; at most {} are allowed",
+               specs.size(), header.size(), kMostHeaderBytes);
+  std::uint64_t data_bytes = 0;
+  for (const TensorSpec& spec : specs) data_bytes += num_bytes(spec);
+
+  DurableFile file(path, 8 + header.size() + data_bytes);
+  const std::uint64_t header_bytes = header.size();
+  std::string start(8, '\0');
+  std::memcpy(start.data(), &header_bytes, 8);
+  start += header;
+  file.write_part("header", std::as_bytes(std::span(start)));
+  for (const TensorSpec& spec : specs) {
+    const std::span<const std::byte> bytes = source(spec);
+    LAMINA_ASSERT(bytes.size() == num_bytes(spec));
+    file.write_part(spec.name, bytes);
+  }
+  return file.commit();
+}
+
+}  // namespace lamina::io

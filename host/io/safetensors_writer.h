@@ -1,0 +1,40 @@
+// Writes safetensors files, tensor by tensor, durably.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "io/durable_file.h"
+
+namespace lamina::io {
+
+// A tensor to be written.
+struct TensorSpec {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+
+// Bytes of its data.
+std::uint64_t num_bytes(const TensorSpec& spec);
+
+// Gives the bytes of one tensor, row-major; they must stay valid until the next call. Called once
+// per tensor, in the order of the file.
+using TensorSource = std::function<std::span<const std::byte>(const TensorSpec&)>;
+
+// The order of a file: elements of 8 bytes before 4, 2, 1 (so that each tensor is aligned to its
+// elements), by name among equals. The same tensors always give the same bytes.
+void sort_for_file(std::vector<TensorSpec>& specs);
+
+// Writes `path` (see DurableFile) and returns its checksums. Errors: a name used twice or
+// "__metadata__"; a header above the format's limit; a disk without room.
+FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
+                             const std::map<std::string, std::string>& metadata,
+                             const TensorSource& source);
+
+}  // namespace lamina::io

@@ -1,0 +1,183 @@
+#include "io/weight_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/json_writer.h"
+#include "core/read_file.h"
+#include "core/suggest.h"
+
+namespace lamina::io {
+namespace fs = std::filesystem;
+namespace {
+
+[[noreturn]] void fail(const std::string& where, std::string what, std::string note) {
+  throw UserError(ExitCode::checkpoint, {where, std::move(what), {std::move(note)}});
+}
+
+// What to say of a directory without weights, from what it holds instead.
+std::string what_is_there(const fs::path& directory) {
+  std::error_code ec;
+  std::string names;
+  int num_files = 0;
+  for (const auto& entry : fs::directory_iterator(directory, ec)) {
+    const std::string name = entry.path().filename().string();
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth")
+      return fmt::format("'{}' is a PyTorch pickle: convert it to safetensors with the tool it came "
+                         "from", name);
+    if (extension == ".gguf")
+      return fmt::format("'{}' is a GGUF file: use the safetensors files of the same model", name);
+    if (extension == ".safetensors")
+      return fmt::format("there is '{}': name that file itself", name);
+    if (++num_files <= 5) names += (names.empty() ? "" : ", ") + name;
+  }
+  if (num_files == 0) return "the directory is empty";
+  return fmt::format("it holds {}{}", names, num_files > 5 ? ", ..." : "");
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+         name.find('\\') == name.npos && name.find('\0') == name.npos;
+}
+
+}  // namespace
+
+WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_(path) {
+  std::error_code ec;
+  const fs::file_status status = fs::status(path, ec);
+  if (!fs::exists(status))
+    fail(path, "does not exist; expected a model directory or a safetensors file", "check the path");
+  if (!fs::is_directory(status)) {
+    if (path.ends_with(".json"))
+      add_index(path);
+    else
+      add_file(path);
+  } else {
+    const std::string single = (fs::path(path) / fmt::format("{}.safetensors", stem)).string();
+    const std::string index = single + ".index.json";
+    if (fs::exists(single, ec))
+      add_file(single);
+    else if (fs::exists(index, ec))
+      add_index(index);
+    else
+      fail(path, fmt::format("has neither {0}.safetensors nor {0}.safetensors.index.json", stem),
+           what_is_there(path));
+  }
+}
+
+void WeightFiles::add_file(const std::string& path) {
+  const std::size_t file_number = files_.size();
+  files_.emplace_back(path);
+  for (const StoredTensor& tensor : files_.back().tensors()) {
+    const auto [found, added] = by_name_.emplace(tensor.name, file_number);
+    if (!added)
+      fail(path, fmt::format("tensor '{}' is in '{}' too; each may be stored once",
+                             printable(tensor.name), files_[found->second].path()),
+           "the checkpoint is inconsistent: download or export it again");
+    names_.push_back(tensor.name);
+  }
+}
+
+void WeightFiles::add_index(const std::string& index_path) {
+  const JsonDocument index = JsonDocument::read(index_path, {.code = ExitCode::checkpoint});
+  const JsonValue map = index.root().at("weight_map");
+  std::set<std::string> shards;
+  for (const auto& [tensor, file] : map.members()) {
+    if (!is_plain_name(file.as_string()))
+      file.fail(fmt::format("must be the name of a file beside the index, got {}", file.describe()));
+    shards.emplace(file.as_string());
+  }
+  if (shards.empty()) fail(index_path, "'weight_map' is empty", "export the model again");
+  const fs::path directory = fs::path(index_path).parent_path();
+  std::vector<std::string> missing;
+  for (const std::string& file : shards)
+    if (std::error_code ec; !fs::exists(directory / file, ec)) missing.push_back(file);
+  if (!missing.empty())
+    fail(index_path,
+         fmt::format("{} of its {} shards are missing: '{}'{}", missing.size(),
+                     shards.size(), printable(missing.front()),
+                     missing.size() > 1 ? " and others" : ""),
+         "download the missing files into the same directory");
+
+  std::unordered_map<std::string_view, std::size_t> number_of;
+  for (const std::string& file : shards) {
+    number_of.emplace(file, files_.size());
+    add_file((directory / file).string());
+  }
+  for (const auto& [tensor, file] : map.members()) {
+    const auto found = by_name_.find(tensor);
+    if (found == by_name_.end())
+      file.fail(fmt::format("is said to be in {}, but no shard holds it", file.describe()),
+                {"the checkpoint is inconsistent: download or export it again"});
+    if (found->second != number_of.at(file.as_string()))
+      file.fail(fmt::format("is said to be in {}, but is in '{}'", file.describe(),
+                            fs::path(files_[found->second].path()).filename().string()),
+                {"the checkpoint is inconsistent: download or export it again"});
+  }
+}
+
+TensorView WeightFiles::tensor(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) return files_[found->second].tensor(name);
+  const std::vector<std::string> names(names_.begin(), names_.end());
+  ErrorText error{path_, fmt::format("has no tensor '{}' among its {}", printable(name),
+                                     names_.size()), {}};
+  if (const std::string near = nearest_name(name, names); !near.empty())
+    error.notes.push_back(fmt::format("did you mean '{}'?", near));
+  throw UserError(ExitCode::checkpoint, std::move(error));
+}
+
+std::uint64_t WeightFiles::file_bytes() const {
+  std::uint64_t total = 0;
+  for (const SafetensorsFile& file : files_) total += file.file_bytes();
+  return total;
+}
+
+std::vector<FileDigest> write_weight_files(const std::string& directory,
+                                           const std::vector<TensorSpec>& specs,
+                                           const TensorSource& source,
+                                           const WeightFilesOptions& options) {
+  std::vector<std::vector<TensorSpec>> shards(1);
+  std::uint64_t shard_bytes = 0, total_bytes = 0;
+  for (const TensorSpec& spec : specs) {
+    if (!shards.back().empty() && shard_bytes + num_bytes(spec) > options.max_shard_bytes) {
+      shards.emplace_back();
+      shard_bytes = 0;
+    }
+    shards.back().push_back(spec);
+    shard_bytes += num_bytes(spec);
+    total_bytes += num_bytes(spec);
+  }
+  std::vector<FileDigest> written;
+  if (shards.size() == 1) {
+    written.push_back(write_safetensors(fmt::format("{}/{}.safetensors", directory, options.stem),
+                                        std::move(shards[0]), options.metadata, source));
+    return written;
+  }
+  std::map<std::string, std::string> file_of;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name =
+        fmt::format("{}-{:05}-of-{:05}.safetensors", options.stem, i + 1, shards.size());
+    for (const TensorSpec& spec : shards[i])
+      if (!file_of.emplace(spec.name, name).second)
+        user_error(ExitCode::checkpoint, directory, "two tensors are called '{}'; names must differ",
+                   printable(spec.name));
+    written.push_back(
+        write_safetensors(directory + "/" + name, std::move(shards[i]), options.metadata, source));
+  }
+  JsonWriter json(2);
+  json.begin_object();
+  json.key("metadata").begin_object().key("total_size").value(total_bytes).end_object();
+  json.key("weight_map").begin_object();
+  for (const auto& [tensor, file] : file_of) json.key(tensor).value(file);
+  json.end_object().end_object();
+  written.push_back(write_durably(
+      fmt::format("{}/{}.safetensors.index.json", directory, options.stem), json.text() + "\n"));
+  return written;
+}
+
+}  // namespace lamina::io

@@ -1,0 +1,61 @@
+// The safetensors files of one checkpoint, one or many, as one lookup from name to tensor; and the
+// writing of such a set.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+
+namespace lamina::io {
+
+// Accepts a directory (model.safetensors, else model.safetensors.index.json with its shards), an
+// index file, or one safetensors file. Errors (class checkpoint): nothing of that kind there, with
+// what is there instead; a shard that is missing, or lies outside the directory; a tensor that the
+// index names but its shard lacks; a tensor in two shards.
+//   WeightFiles weights("Llama-3.2-1B");
+//   TensorView w = weights.tensor("model.embed_tokens.weight");
+class WeightFiles {
+ public:
+  // `stem` names the set within a directory, eg: "model", "optimizer".
+  explicit WeightFiles(const std::string& path, std::string_view stem = "model");
+
+  const std::string& path() const { return path_; }
+  // All names: by file, then in the order of the data.
+  const std::vector<std::string_view>& names() const { return names_; }
+  bool contains(std::string_view name) const { return by_name_.count(name) > 0; }
+  // Errors: no such tensor (the nearest name is suggested); a type that lamina has no use for.
+  TensorView tensor(std::string_view name) const;
+  std::uint64_t file_bytes() const;
+  const std::vector<SafetensorsFile>& files() const { return files_; }
+
+ private:
+  void add_file(const std::string& path);
+  void add_index(const std::string& index_path);
+
+  std::string path_;
+  std::vector<SafetensorsFile> files_;
+  std::vector<std::string_view> names_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;  // index into files_
+};
+
+struct WeightFilesOptions {
+  std::string stem = "model";
+  std::uint64_t max_shard_bytes = 5'000'000'000;  // of data; one larger tensor has its own shard
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+};
+
+// Writes `directory`/<stem>.safetensors, or as many shards as needed and their index. Shards are
+// filled in the order of `specs`. Returns the checksums of all files written.
+std::vector<FileDigest> write_weight_files(const std::string& directory,
+                                           const std::vector<TensorSpec>& specs,
+                                           const TensorSource& source,
+                                           const WeightFilesOptions& options = {});
+
+}  // namespace lamina::io

@@ -1,0 +1,196 @@
+// Durable files, atomic directories, manifests: nothing half-written is ever found.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "io/directory_commit.h"
+#include "io/durable_file.h"
+#include "io/manifest.h"
+#include "io/safetensors_writer.h"
+#include "io/weight_files.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::io {
+namespace {
+
+using testing::TempDir;
+namespace fs = std::filesystem;
+
+int num_entries(const std::string& directory) {
+  return static_cast<int>(std::distance(fs::directory_iterator(directory), {}));
+}
+
+TEST(DurableFile, Example) {
+  TempDir dir;
+  DurableFile file(dir / "notes.txt");
+  file.write("hello");
+  EXPECT_FALSE(fs::exists(dir / "notes.txt"));
+  const FileDigest digest = file.commit();
+  EXPECT_EQ(dir.read("notes.txt"), "hello");
+  EXPECT_EQ(digest.name, "notes.txt");
+  EXPECT_EQ(digest.num_bytes, 5u);
+  EXPECT_EQ(digest.xxh3_128, "b5e9c1ad071b3e7fc779cfaa5e523818");  // of XXH3-128
+}
+
+TEST(DurableFile, LeavesNothingWithoutCommit) {
+  TempDir dir;
+  dir.write("a", "before");
+  { DurableFile(dir / "a").write("half"); }
+  EXPECT_EQ(dir.read("a"), "before");
+  EXPECT_EQ(num_entries(dir.path()), 1);
+}
+
+TEST(DurableFile, KeepsAMappedFileIntactWhenReplacingIt) {
+  TempDir dir;
+  const MappedFile before(dir.write("a", "before"));
+  write_durably(dir / "a", "after!");
+  EXPECT_EQ(static_cast<char>(before.bytes()[0]), 'b');
+  EXPECT_EQ(dir.read("a"), "after!");
+}
+
+TEST(DurableFile, SaysWhatTheSystemRefused) {
+  TempDir dir;
+  EXPECT_ERROR_SAYS(DurableFile(dir / "no/such/dir/file"), ExitCode::checkpoint,
+                    "file: cannot be created: no such file or directory\n"
+                    "  check that the directory exists");
+  EXPECT_ERROR_SAYS(DurableFile(dir / "huge", std::uint64_t{1} << 60), ExitCode::checkpoint,
+                    "needs 1152921504606846976 bytes, but the disk has room for");
+}
+
+TEST(DurableFile, AWriteThatFailsInTheMiddleLeavesTheFormerFile) {
+  TempDir dir;
+  dir.write("a", "before");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{100000, 100000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      write_durably(dir / "a", std::string(200000, 'x'));
+    } catch (const DeviceError& e) {
+      const std::string text = e.what();
+      ::_exit(text.find("after 100000 bytes: file too large") != text.npos ? 7 : 8);
+    }
+    ::_exit(9);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_EQ(dir.read("a"), "before");
+  EXPECT_EQ(num_entries(dir.path()), 1);
+}
+
+TEST(DirectoryCommit, Example) {
+  TempDir dir;
+  DirectoryCommit step(dir / "ckpt/step-1");
+  write_durably(step.path() + "/a", "x");
+  EXPECT_FALSE(fs::exists(dir / "ckpt/step-1"));
+  step.commit();
+  EXPECT_EQ(dir.read("ckpt/step-1/a"), "x");
+  EXPECT_EQ(num_entries(dir / "ckpt"), 1);
+}
+
+TEST(DirectoryCommit, NeverReplacesADirectory) {
+  TempDir dir;
+  fs::create_directory(dir / "step-1");
+  DirectoryCommit step(dir / "step-1");
+  EXPECT_ERROR_SAYS(step.commit(), ExitCode::checkpoint, "step-1: cannot be renamed to its final "
+                                                         "name: file exists");
+}
+
+TEST(DirectoryCommit, RemovesOnlyLeftoversOfDeadProcesses) {
+  TempDir dir;
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ::waitpid(dead, nullptr, 0);
+  dir.write(fmt::format("step-1.partial-{}-0/a", dead), "x");
+  dir.write(fmt::format("step-2.partial-{}-0/a", ::getpid()), "x");
+  dir.write("step-3.deleting/a", "x");
+  dir.write("step-4/a", "x");
+  remove_leftovers(dir.path());
+  EXPECT_EQ(num_entries(dir.path()), 2);
+  EXPECT_TRUE(fs::exists(dir / "step-4"));
+  remove_directory(dir / "step-4");
+  EXPECT_EQ(num_entries(dir.path()), 1);
+}
+
+// A directory with two tensors, a text file and a manifest.
+void write_checkpoint(const std::string& path) {
+  static const std::vector<float> data = {1, 2, 3, 4};
+  auto files = write_weight_files(path, {{"a", DType::f32, {4}}, {"b", DType::f32, {2}}},
+                                  [](const TensorSpec& spec) {
+                                    return std::as_bytes(std::span(data)).first(num_bytes(spec));
+                                  });
+  files.push_back(write_durably(path + "/state.json", "{}"));
+  write_manifest(path, files, [](JsonWriter& json) { json.key("step").value(7); });
+}
+
+TEST(Manifest, Example) {
+  TempDir dir;
+  write_checkpoint(dir.path());
+  const Manifest manifest = read_manifest(dir.path());
+  EXPECT_EQ(manifest.info().at("step").as_int64(), 7);
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::checksums), std::nullopt);
+}
+
+TEST(Manifest, NamesTheDamagedTensor) {
+  TempDir dir;
+  write_checkpoint(dir.path());
+  std::string bytes = dir.read("model.safetensors");
+  bytes[bytes.size() - 1] ^= 1;
+  const std::string path = dir.write("model.safetensors", bytes);
+  const Manifest manifest = read_manifest(dir.path());
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes), std::nullopt);
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::checksums),
+            fmt::format("{}: tensor 'b' (bytes {} to {}) is not as it was written", path,
+                        bytes.size() - 8, bytes.size()));
+}
+
+TEST(Manifest, EveryFlippedBitOfEveryFileIsFound) {
+  TempDir dir;
+  write_checkpoint(dir.path());
+  for (const char* name : {"model.safetensors", "state.json", kManifestName}) {
+    const std::string whole = dir.read(name);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      std::string flipped = whole;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
+      dir.write(name, flipped);
+      bool found = false;
+      try {
+        found = first_difference(dir.path(), read_manifest(dir.path()), Check::checksums).has_value();
+      } catch (const UserError&) {
+        found = true;
+      }
+      EXPECT_TRUE(found) << name << " byte " << i;
+    }
+    dir.write(name, whole);
+  }
+}
+
+TEST(Manifest, NamesMissingAndShortFiles) {
+  TempDir dir;
+  write_checkpoint(dir.path());
+  const Manifest manifest = read_manifest(dir.path());
+  dir.write("state.json", "");
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes),
+            dir / "state.json" + ": is 0 bytes long; 2 were written");
+  fs::remove(dir / "state.json");
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes),
+            dir / "state.json" + ": cannot be read: no such file or directory");
+}
+
+TEST(Manifest, ALaterVersionIsToldApartFromDamage) {
+  TempDir dir;
+  dir.write("manifest.json", "{\n \"format\": \"lamina-manifest\",\n \"version\": 9\n}\n");
+  EXPECT_ERROR_SAYS(read_manifest(dir.path()), ExitCode::checkpoint,
+                    "was written by a later lamina (manifest version 9, this one reads 1)");
+}
+
+}  // namespace
+}  // namespace lamina::io

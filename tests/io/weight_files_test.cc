@@ -1,0 +1,169 @@
+// Sets of safetensors files: one lookup over one or many, written and read back.
+#include "io/weight_files.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/hf_directory.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::io {
+namespace {
+
+using testing::TempDir;
+
+// Every tensor's bytes are 0, 1, 2, ... plus the length of its name.
+std::span<const std::byte> counting(const TensorSpec& spec) {
+  static std::vector<std::byte> bytes;
+  bytes.resize(num_bytes(spec));
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(i + spec.name.size());
+  return bytes;
+}
+
+const std::vector<TensorSpec> kSpecs = {
+    {"layers.0.w", DType::f32, {2, 3}}, {"layers.0.b", DType::bf16, {3}},
+    {"layers.1.w", DType::f32, {2, 3}}, {"layers.1.bb", DType::u8, {}},
+    {"empty", DType::f32, {0, 4}},
+};
+
+void expect_same(const WeightFiles& weights) {
+  EXPECT_EQ(weights.names().size(), kSpecs.size());
+  for (const TensorSpec& spec : kSpecs) {
+    const TensorView view = weights.tensor(spec.name);
+    EXPECT_EQ(view.dtype, spec.dtype);
+    EXPECT_EQ(view.shape, spec.shape);
+    const auto expected = counting(spec);
+    EXPECT_TRUE(std::equal(view.bytes.begin(), view.bytes.end(), expected.begin(), expected.end()));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.bytes.data()) %
+                  static_cast<unsigned>(size_bytes(spec.dtype)), 0u);
+  }
+}
+
+TEST(WeightFiles, Example) {
+  TempDir dir;
+  EXPECT_EQ(write_weight_files(dir.path(), kSpecs, counting).size(), 1u);
+  expect_same(WeightFiles(dir.path()));
+  expect_same(WeightFiles(dir / "model.safetensors"));
+}
+
+TEST(WeightFiles, ShardsReadBackAsOne) {
+  TempDir dir;
+  const auto files = write_weight_files(dir.path(), kSpecs, counting, {.max_shard_bytes = 30});
+  EXPECT_EQ(files.size(), 3u);
+  EXPECT_EQ(files[0].name, "model-00001-of-00002.safetensors");
+  expect_same(WeightFiles(dir.path()));
+  expect_same(WeightFiles(dir / "model.safetensors.index.json"));
+}
+
+TEST(WeightFiles, TheSameTensorsInAnyOrderGiveTheSameFile) {
+  TempDir dir;
+  std::vector<TensorSpec> reversed(kSpecs.rbegin(), kSpecs.rend());
+  const FileDigest a = write_safetensors(dir / "a", kSpecs, {{"format", "pt"}}, counting);
+  const FileDigest b = write_safetensors(dir / "b", reversed, {{"format", "pt"}}, counting);
+  EXPECT_EQ(a.xxh3_128, b.xxh3_128);
+  EXPECT_EQ(dir.read("a"), dir.read("b"));
+}
+
+TEST(WeightFiles, RefusesTwoTensorsOfOneName) {
+  TempDir dir;
+  EXPECT_USER_ERROR(
+      write_safetensors(dir / "a", {{"w", DType::u8, {1}}, {"w", DType::u8, {2}}}, {}, counting),
+      ExitCode::checkpoint, dir / "a" + ": two tensors are called 'w'; names must differ");
+}
+
+TEST(WeightFiles, SaysWhatIsThereInsteadOfWeights) {
+  TempDir dir;
+  EXPECT_USER_ERROR(WeightFiles(dir / "none"), ExitCode::checkpoint,
+                    dir / "none" + ": does not exist; expected a model directory or a safetensors "
+                                   "file\n  check the path");
+  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint, "the directory is empty");
+  dir.write("pytorch_model.bin", "x");
+  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint,
+                    "has neither model.safetensors nor model.safetensors.index.json\n"
+                    "  'pytorch_model.bin' is a PyTorch pickle");
+}
+
+// A sharded checkpoint whose index is replaced by `weight_map`.
+std::string index_error(std::string_view weight_map) {
+  TempDir dir;
+  write_weight_files(dir.path(), {{"a", DType::u8, {1}}, {"b", DType::u8, {1}}}, counting,
+                     {.max_shard_bytes = 1});
+  dir.write("model.safetensors.index.json", fmt::format("{{\"weight_map\":{}}}", weight_map));
+  try {
+    WeightFiles weights(dir.path());
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), ExitCode::checkpoint);
+    return std::string(e.what()).substr(dir.path().size() + 1);
+  }
+  return "accepted";
+}
+
+TEST(WeightFiles, AnIndexMustMatchItsShards) {
+  EXPECT_EQ(index_error(R"({"a":"model-00001-of-00002.safetensors","b":"gone.safetensors"})"),
+            "model.safetensors.index.json: 1 of its 2 shards are missing: 'gone.safetensors'\n"
+            "  download the missing files into the same directory");
+  EXPECT_EQ(index_error(R"({"c":"model-00001-of-00002.safetensors"})"),
+            "model.safetensors.index.json:1: 'weight_map.c' is said to be in "
+            "\"model-00001-of-00002.safetensors\", but no shard holds it\n"
+            "  the checkpoint is inconsistent: download or export it again");
+  EXPECT_EQ(index_error(R"({"b":"model-00001-of-00002.safetensors","a":"model-00002-of-00002.safetensors"})"),
+            "model.safetensors.index.json:1: 'weight_map.b' is said to be in "
+            "\"model-00001-of-00002.safetensors\", but is in 'model-00002-of-00002.safetensors'\n"
+            "  the checkpoint is inconsistent: download or export it again");
+}
+
+TEST(WeightFiles, AnIndexMayNotLeaveItsDirectory) {
+  for (const char* name : {"../x.safetensors", "/etc/passwd", "a/b.safetensors", "..", ""})
+    EXPECT_THAT(index_error(fmt::format("{{\"a\":\"{}\"}}", name)),
+                ::testing::HasSubstr("must be the name of a file beside the index"));
+}
+
+TEST(WeightFiles, ATensorInTwoShardsIsRefused) {
+  TempDir dir;
+  write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}}, {}, counting);
+  write_safetensors(dir / "y.safetensors", {{"a", DType::u8, {1}}, {"b", DType::u8, {1}}}, {},
+                    counting);
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
+  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint,
+                    "y.safetensors: tensor 'a' is in '" + dir.path() + "/x.safetensors' too");
+}
+
+TEST(HfDirectory, Example) {
+  TempDir dir;
+  dir.write("config.json", R"({"model_type":"x","eos_token_id":2,"bos_token_id":1})");
+  dir.write("tokenizer.json", "{}");
+  EXPECT_EQ(HfDirectory(dir.path()).eos_token_ids(), std::vector<std::int64_t>{2});
+  dir.write("generation_config.json", R"({"eos_token_id":[7,8]})");
+  const HfDirectory model(dir.path());
+  EXPECT_EQ(model.config().at("model_type").as_string(), "x");
+  EXPECT_EQ(model.eos_token_ids(), (std::vector<std::int64_t>{7, 8}));
+  EXPECT_EQ(model.bos_token_id(), 1);
+  EXPECT_EQ(side_files(dir.path()),
+            (std::vector<std::string>{"generation_config.json", "tokenizer.json"}));
+}
+
+TEST(HfDirectory, SideFilesAreCopiedUnchanged) {
+  TempDir from, to;
+  from.write("tokenizer.json", "{\"a\": 1}\n");
+  from.write("secret.txt", "x");
+  EXPECT_EQ(copy_side_files(from.path(), to.path()).size(), 1u);
+  EXPECT_EQ(to.read("tokenizer.json"), "{\"a\": 1}\n");
+}
+
+TEST(HfDirectory, NamesWhatIsMissing) {
+  TempDir dir;
+  EXPECT_ERROR_SAYS(HfDirectory(dir / "nowhere"), ExitCode::checkpoint,
+                    "nowhere: does not exist; expected a model directory");
+  EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint,
+                    "has no config.json; expected a Hugging Face model directory\n"
+                    "  the directory is empty");
+  dir.write("config.json", "[1]");
+  EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint, "must be an object");
+}
+
+}  // namespace
+}  // namespace lamina::io
