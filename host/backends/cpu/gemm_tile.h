@@ -1,0 +1,42 @@
+// Our own product of one tile, for machines where oneDNN has no fast kernel: operands are converted
+// to f32 panels and multiplied by FMA. One version per instruction set, from gemm_tile_kernel.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lamina::cpu {
+
+// C[m,n] (+)= A[m,k] * B[k,n] (+ bias[n]) with arbitrary strides, in elements.
+struct TileArguments {
+  std::int64_t m, n, k;
+  const void* a;
+  std::int64_t a_row_stride, a_col_stride;
+  const void* b;
+  std::int64_t b_row_stride, b_col_stride;
+  const void* bias;  // nullptr: none
+  void* c;
+  std::int64_t ldc;
+  bool bf16_in, bf16_out, bf16_bias, accumulate;
+  float* scratch;  // tile_scratch_floats(m, n), 64-byte aligned
+};
+
+using TileFunction = void (*)(const TileArguments&);
+
+void gemm_tile_portable(const TileArguments& arguments);
+void gemm_tile_avx2(const TileArguments& arguments);
+void gemm_tile_avx512(const TileArguments& arguments);
+
+// Depth of a packed block, and widths that every version's panels divide.
+inline constexpr std::int64_t kTileDepth = 256;
+inline constexpr std::int64_t kTilePanelColumns = 48;
+inline constexpr std::int64_t kTilePanelRows = 8;
+
+// Sums [m, n], a block of B [kTileDepth, n] and a slab of A [kTilePanelRows, kTileDepth].
+inline std::int64_t tile_scratch_floats(std::int64_t m, std::int64_t n) {
+  const auto up = [](std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; };
+  return up(m, kTilePanelRows) * up(n, kTilePanelColumns) +
+         kTileDepth * (up(n, kTilePanelColumns) + kTilePanelRows);
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,166 @@
+// oneDNN matmul primitives, created and run as single-threaded products.
+#include "backends/cpu/onednn.h"
+
+#include <omp.h>
+
+#include <array>
+#include <dnnl.hpp>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+using dnnl::memory;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+// oneDNN plans for, and starts, as many threads as OpenMP would give it; here that is one.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
+struct Descriptions {
+  memory::desc a, b, plain_b, bias, c;
+};
+
+Descriptions describe(const OnednnShape& s) {
+  Descriptions d;
+  d.a = memory::desc({s.m, s.k}, type_of(s.in), {s.a_row_stride, s.a_col_stride});
+  d.plain_b = memory::desc({s.k, s.n}, type_of(s.in), {s.b_row_stride, s.b_col_stride});
+  d.b = s.packed_b ? memory::desc({s.k, s.n}, type_of(s.in), memory::format_tag::any) : d.plain_b;
+  if (s.bias) d.bias = memory::desc({1, s.n}, type_of(*s.bias), memory::format_tag::ab);
+  d.c = memory::desc({s.m, s.n}, type_of(s.out), memory::dims{s.ldc, 1});
+  return d;
+}
+
+dnnl::matmul::primitive_desc create(const OnednnShape& s, const Descriptions& d) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.accumulate) {
+    dnnl::post_ops operations;
+    operations.append_sum(1.0f);
+    attributes.set_post_ops(operations);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  return s.bias ? dnnl::matmul::primitive_desc(engine(), d.a, d.b, d.bias, d.c, attributes)
+                : dnnl::matmul::primitive_desc(engine(), d.a, d.b, d.c, attributes);
+#else
+  return s.bias ? dnnl::matmul::primitive_desc({d.a, d.b, d.bias, d.c}, attributes, engine())
+                : dnnl::matmul::primitive_desc({d.a, d.b, d.c}, attributes, engine());
+#endif
+}
+
+// oneDNN takes mutable pointers for everything; it does not write its inputs.
+void* mutable_pointer(const void* pointer) { return const_cast<void*>(pointer); }
+
+// The memory objects are wrappers around a pointer, so every thread needs its own.
+struct ThreadState {
+  dnnl::stream stream{engine()};
+  memory a, b, bias, c, scratch;
+};
+
+}  // namespace
+
+struct OnednnProduct::State {
+  OnednnShape shape;
+  dnnl::matmul::primitive_desc description;
+  dnnl::matmul primitive;
+  memory::desc plain_b;
+  mutable std::vector<ThreadState> threads;
+};
+
+OnednnProduct::OnednnProduct(std::unique_ptr<State> state) : state_(std::move(state)) {}
+OnednnProduct::~OnednnProduct() = default;
+
+std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int num_threads,
+                                                   std::string* why) {
+  try {
+    const OneThread one_thread;
+    auto state = std::make_unique<State>();
+    state->shape = shape;
+    const Descriptions d = describe(shape);
+    state->plain_b = d.plain_b;
+    state->description = create(shape, d);
+    const std::string_view kernel = state->description.impl_info_str();
+    if (kernel.substr(0, 3) == "ref") {
+      *why = fmt::format("oneDNN {} has only its reference code ({}) for this product",
+                         onednn_version(), kernel);
+      return nullptr;
+    }
+    state->primitive = dnnl::matmul(state->description);
+    for (int i = 0; i < num_threads; ++i) {
+      ThreadState t;
+      t.a = memory(state->description.src_desc(), engine(), nullptr);
+      t.b = memory(state->description.weights_desc(), engine(), nullptr);
+      if (shape.bias) t.bias = memory(d.bias, engine(), nullptr);
+      t.c = memory(state->description.dst_desc(), engine(), nullptr);
+      t.scratch = memory(state->description.scratchpad_desc(), engine(), nullptr);
+      state->threads.push_back(std::move(t));
+    }
+    return std::unique_ptr<OnednnProduct>(new OnednnProduct(std::move(state)));
+  } catch (const dnnl::error& e) {
+    *why = fmt::format("oneDNN {} cannot do this product: {}", onednn_version(), e.message);
+    return nullptr;
+  }
+}
+
+std::size_t OnednnProduct::scratch_bytes() const {
+  return state_->description.scratchpad_desc().get_size();
+}
+
+void OnednnProduct::run(int thread, const OnednnPointers& p) const {
+  const OneThread one_thread;
+  ThreadState& t = state_->threads[static_cast<std::size_t>(thread)];
+  t.a.set_data_handle(mutable_pointer(p.a));
+  t.b.set_data_handle(mutable_pointer(p.b));
+  t.c.set_data_handle(p.c);
+  t.scratch.set_data_handle(p.scratch);
+  std::array<dnnl_exec_arg_t, 5> arguments = {{{DNNL_ARG_SRC, t.a.get()},
+                                               {DNNL_ARG_WEIGHTS, t.b.get()},
+                                               {DNNL_ARG_DST, t.c.get()},
+                                               {DNNL_ARG_SCRATCHPAD, t.scratch.get()}}};
+  int count = 4;
+  if (state_->shape.bias) {
+    t.bias.set_data_handle(mutable_pointer(p.bias));
+    arguments[4] = {DNNL_ARG_BIAS, t.bias.get()};
+    count = 5;
+  }
+  const dnnl_status_t status =
+      dnnl_primitive_execute(state_->primitive.get(), t.stream.get(), count, arguments.data());
+  LAMINA_ASSERT(status == dnnl_success);
+}
+
+std::size_t OnednnProduct::packed_bytes() const {
+  return state_->description.weights_desc().get_size();
+}
+
+void OnednnProduct::pack(const void* b, void* packed) const {
+  const OneThread one_thread;
+  dnnl::stream stream(engine());
+  memory from(state_->plain_b, engine(), mutable_pointer(b));
+  memory to(state_->description.weights_desc(), engine(), packed);
+  dnnl::reorder(from, to).execute(stream, from, to);
+  stream.wait();
+}
+
+std::string onednn_version() {
+  const dnnl_version_t* v = dnnl_version();
+  return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,295 @@
+// Products against a double-precision reference: every layout, type, size class and instruction
+// set; and the promise that bits depend neither on the pool nor on the other rows of a small batch.
+#include "backends/cpu/gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "backends/cpu/gemv.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/threads.h"
+#include "core/float16.h"
+#include "support/expect_error.h"
+
+namespace lamina::cpu {
+namespace {
+
+// Values in one of the two element types, readable as double.
+struct Values {
+  DType dtype = DType::f32;
+  std::vector<std::byte> bytes;
+
+  Values(DType type, std::int64_t count, unsigned seed) : dtype(type) {
+    bytes.resize(static_cast<std::size_t>(count * size_bytes(type)));
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> value(-1.0f, 1.0f);
+    for (std::int64_t i = 0; i < count; ++i) set(i, value(random));
+  }
+  void set(std::int64_t i, float value) {
+    if (dtype == DType::f32) {
+      std::memcpy(bytes.data() + 4 * i, &value, 4);
+    } else {
+      const bfloat16 rounded = to_bfloat16(value);
+      std::memcpy(bytes.data() + 2 * i, &rounded, 2);
+    }
+  }
+  double at(std::int64_t i) const {
+    if (dtype == DType::f32) {
+      float value;
+      std::memcpy(&value, bytes.data() + 4 * i, 4);
+      return value;
+    }
+    bfloat16 value;
+    std::memcpy(&value, bytes.data() + 2 * i, 2);
+    return to_float(value);
+  }
+  void* data() { return bytes.data(); }
+};
+
+struct Problem {
+  explicit Problem(GemmSpec s, std::int64_t padding = 0) : spec(s) {
+    spec.lda = (s.a_transposed ? s.m : s.k) + padding;
+    spec.ldb = (s.b_transposed ? s.k : s.n) + padding;
+    spec.ldc = s.n + padding;
+    a = Values(s.in, (s.a_transposed ? s.k : s.m) * spec.lda, 1);
+    b = Values(s.in, (s.b_transposed ? s.n : s.k) * spec.ldb, 2);
+    c = Values(s.out, s.m * spec.ldc, 3);
+    bias = Values(s.bias.value_or(DType::f32), s.n, 4);
+  }
+  double a_at(std::int64_t i, std::int64_t k) const {
+    return a.at(spec.a_transposed ? k * spec.lda + i : i * spec.lda + k);
+  }
+  double b_at(std::int64_t k, std::int64_t j) const {
+    return b.at(spec.b_transposed ? j * spec.ldb + k : k * spec.ldb + j);
+  }
+
+  GemmSpec spec;
+  Values a{DType::f32, 0, 0}, b{DType::f32, 0, 0}, c{DType::f32, 0, 0}, bias{DType::f32, 0, 0};
+};
+
+// Runs the product on a copy of C.
+Values run(Problem& p) {
+  std::string why;
+  const auto gemm = make_gemm(p.spec, &why);
+  EXPECT_NE(gemm, nullptr) << why;
+  std::vector<std::byte> workspace(gemm->workspace_bytes() + 64);
+  void* aligned = workspace.data();
+  std::size_t space = workspace.size();
+  std::align(64, gemm->workspace_bytes(), aligned, space);
+  Values c = p.c;
+  gemm->run(p.a.data(), p.b.data(), p.bias.data(), c.data(), static_cast<std::byte*>(aligned));
+  return c;
+}
+
+std::string describe(const Problem& p) {
+  const GemmSpec& s = p.spec;
+  return fmt::format("m {} n {} k {} {} to {} A{} B{} acc {} bias {} isa {}", s.m, s.n, s.k,
+                     name(s.in), name(s.out), s.a_transposed ? "^T" : "",
+                     s.b_transposed ? "^T" : "", s.accumulate, s.bias ? name(*s.bias) : "none",
+                     name(best_isa()));
+}
+
+// f32 sums: error grows with the sum of magnitudes. bf16 adds half a unit in the last place.
+void expect_right(Problem& p) {
+  const Values c = run(p);
+  int wrong = 0;
+  for (std::int64_t i = 0; i < p.spec.m; ++i) {
+    for (std::int64_t j = 0; j < p.spec.ldc; ++j) {
+      const std::int64_t at = i * p.spec.ldc + j;
+      if (j >= p.spec.n) {  // the gap between rows belongs to someone else
+        EXPECT_EQ(c.at(at), p.c.at(at)) << describe(p);
+        continue;
+      }
+      double sum = 0, magnitude = 0;
+      for (std::int64_t k = 0; k < p.spec.k; ++k) {
+        const double product = p.a_at(i, k) * p.b_at(k, j);
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      if (p.spec.bias) sum += p.bias.at(j), magnitude += std::abs(p.bias.at(j));
+      if (p.spec.accumulate) sum += p.c.at(at), magnitude += std::abs(p.c.at(at));
+      const double tolerance =
+          2e-6 * magnitude + (p.spec.out == DType::bf16 ? std::abs(sum) / 256 : 0) + 1e-30;
+      if (!(std::abs(c.at(at) - sum) <= tolerance) && ++wrong < 4)
+        ADD_FAILURE() << describe(p) << " at [" << i << ", " << j << "]: got " << c.at(at)
+                      << ", expected " << sum;
+    }
+  }
+  EXPECT_EQ(wrong, 0) << describe(p);
+}
+
+const std::array<std::array<std::int64_t, 3>, 14> kShapes = {{{1, 1, 1},
+                                                              {1, 37, 31},
+                                                              {2, 65, 33},
+                                                              {3, 32, 128},
+                                                              {4, 100, 127},
+                                                              {5, 97, 129},
+                                                              {8, 7, 257},
+                                                              {16, 33, 64},
+                                                              {17, 1, 19},
+                                                              {17, 49, 300},
+                                                              {23, 130, 1},
+                                                              {64, 64, 64},
+                                                              {101, 203, 67},
+                                                              {129, 513, 31}}};
+
+constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
+
+TEST(Gemm, Example) {
+  const std::vector<float> x = {1, 2, 3, 4};        // [2, 2]
+  const std::vector<float> w = {1, 0, 0, 1, 1, 1};  // [3, 2]: out, in
+  std::vector<float> y(6);
+  std::string why;
+  auto gemm = make_gemm({.m = 2, .n = 3, .k = 2, .in = DType::f32, .out = DType::f32}, &why);
+  std::vector<std::byte> workspace(gemm->workspace_bytes());
+  gemm->run(x.data(), w.data(), nullptr, y.data(), workspace.data());
+  EXPECT_EQ(y, (std::vector<float>{1, 2, 3, 3, 4, 7}));
+}
+
+TEST(Gemm, MatchesDoubleForEveryLayoutTypeAndIsa) {
+  set_threads(2, false);
+  for (Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (const auto& [m, n, k] : kShapes)
+      for (bool a_transposed : {false, true})
+        for (bool b_transposed : {false, true})
+          for (DType in : {DType::bf16, DType::f32})
+            for (DType out : {DType::bf16, DType::f32}) {
+              Problem p({.m = m,
+                         .n = n,
+                         .k = k,
+                         .in = in,
+                         .out = out,
+                         .a_transposed = a_transposed,
+                         .b_transposed = b_transposed});
+              expect_right(p);
+            }
+  }
+}
+
+TEST(Gemm, AddsBiasAndAccumulatesBetweenPaddedRows) {
+  set_threads(2, false);
+  for (Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (const auto& [m, n, k] : kShapes)
+      for (DType in : {DType::bf16, DType::f32})
+        for (DType out : {DType::bf16, DType::f32})
+          for (DType bias : {DType::bf16, DType::f32})
+            for (bool b_transposed : {false, true}) {
+              Problem p({.m = m,
+                         .n = n,
+                         .k = k,
+                         .in = in,
+                         .out = out,
+                         .b_transposed = b_transposed,
+                         .accumulate = true,
+                         .bias = bias},
+                        3);
+              expect_right(p);
+            }
+  }
+}
+
+TEST(Gemm, NoTermsGiveTheBias) {
+  for (std::int64_t m : {3, 40}) {
+    Problem p({.m = m, .n = 5, .k = 0, .in = DType::f32, .out = DType::f32, .bias = DType::f32});
+    const Values c = run(p);
+    for (std::int64_t i = 0; i < m * 5; ++i) EXPECT_EQ(c.at(i), p.bias.at(i % 5));
+  }
+}
+
+TEST(Gemm, EmptyOutputIsLeftAlone) {
+  for (auto [m, n] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, 0}, {40, 0}}) {
+    Problem p({.m = m, .n = n, .k = 8});
+    EXPECT_EQ(run(p).bytes, p.c.bytes);
+  }
+}
+
+TEST(Gemm, BitsDoNotDependOnTheNumberOfThreads) {
+  const std::array<std::array<std::int64_t, 3>, 7> shapes = {{{1, 999, 333},
+                                                              {4, 1000, 512},
+                                                              {16, 515, 129},
+                                                              {33, 600, 100},
+                                                              {600, 777, 65},
+                                                              {1030, 130, 70},
+                                                              {520, 1100, 40}}};
+  for (Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (const auto& [m, n, k] : shapes)
+      for (bool a_transposed : {false, true})
+        for (bool b_transposed : {false, true})
+          for (DType in : {DType::bf16, DType::f32}) {
+            Problem p({.m = m,
+                       .n = n,
+                       .k = k,
+                       .in = in,
+                       .out = DType::f32,
+                       .a_transposed = a_transposed,
+                       .b_transposed = b_transposed,
+                       .accumulate = a_transposed});
+            set_threads(1, false);
+            const Values one = run(p);
+            for (int threads : {2, 3}) {
+              set_threads(threads, false);
+              EXPECT_EQ(run(p).bytes, one.bytes) << describe(p) << " threads " << threads;
+            }
+          }
+  }
+  set_threads(2, false);
+}
+
+TEST(Gemm, RowsOfASmallBatchHaveTheBitsTheyHaveAlone) {
+  for (Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (DType in : {DType::bf16, DType::f32})
+      for (bool b_transposed : {false, true})
+        for (std::int64_t m = 2; m <= kMaxGemvRows; ++m) {
+          Problem batch({.m = m,
+                         .n = 70,
+                         .k = 333,
+                         .in = in,
+                         .out = DType::f32,
+                         .b_transposed = b_transposed});
+          const Values together = run(batch);
+          for (std::int64_t i = 0; i < m; ++i) {
+            Problem alone = batch;
+            alone.spec.m = 1;
+            const auto row_bytes = static_cast<std::ptrdiff_t>(333 * size_bytes(in));
+            std::copy_n(batch.a.bytes.begin() + i * row_bytes, row_bytes, alone.a.bytes.begin());
+            const Values c = run(alone);
+            for (std::int64_t j = 0; j < 70; ++j)
+              EXPECT_EQ(c.at(j), together.at(i * 70 + j)) << describe(batch) << " row " << i;
+          }
+        }
+  }
+}
+
+TEST(Gemm, InfinityAndNanReachOnlyTheirOutputs) {
+  for (std::int64_t m : {2, 40}) {
+    Problem p({.m = m, .n = 40, .k = 33, .in = DType::f32, .out = DType::bf16});
+    p.a.set(0, INFINITY);
+    p.b.set(33 * 7, NAN);
+    const Values c = run(p);
+    EXPECT_TRUE(std::isinf(c.at(0)));
+    EXPECT_TRUE(std::isnan(c.at(7)));
+    EXPECT_TRUE(std::isnan(c.at(40 + 7)));
+    EXPECT_TRUE(std::isfinite(c.at(40 + 8)));
+  }
+}
+
+TEST(Gemm, RefusesWithTheReason) {
+  std::string why;
+  EXPECT_EQ(make_gemm({.m = 2, .n = 2, .k = 2, .in = DType::f16}, &why), nullptr);
+  EXPECT_EQ(why, "f16 to bf16; products take and give bf16 or f32");
+  EXPECT_EQ(make_gemm({.m = -1, .n = 2, .k = 2}, &why), nullptr);
+  EXPECT_EQ(why, "m = -1, n = 2, k = 2; a dimension cannot be negative");
+  EXPECT_EQ(make_gemm({.m = 4, .n = 2, .k = 8, .lda = 7}, &why), nullptr);
+  EXPECT_EQ(why, "rows of 8, 8 and 2 elements do not fit 7, 8 and 2 apart");
+}
+
+}  // namespace
+}  // namespace lamina::cpu
