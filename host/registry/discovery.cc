@@ -1,0 +1,216 @@
+#include "registry/discovery.h"
+
+#include <fmt/ranges.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "core/suggest.h"
+
+namespace lamina::registry {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+fs::path without_links(const fs::path& path) {
+  std::error_code error;
+  const fs::path out = fs::canonical(path, error);
+  return error ? fs::absolute(path).lexically_normal() : out;
+}
+
+void add_variable_folders(const std::string& list, SearchPath& out) {
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t colon = std::min(list.find(':', at), list.size());
+    const std::string element = list.substr(at, colon - at);
+    at = colon + 1;
+    std::error_code error;
+    if (element.empty())
+      out.warnings.push_back(
+          "LAMINA_PLUGIN_PATH has an empty element, which is not taken as the current folder; "
+          "remove it, or write the folder out");
+    else if (!fs::path(element).is_absolute())
+      out.warnings.push_back(fmt::format(
+          "LAMINA_PLUGIN_PATH: '{}' is left out; write it as an absolute path", element));
+    else if (!fs::is_directory(element, error))
+      out.warnings.push_back(
+          fmt::format("LAMINA_PLUGIN_PATH: '{}' is no folder; correct or remove it", element));
+    else
+      out.folders.push_back(fs::path(element).lexically_normal());
+  }
+}
+
+// Why root should not run this file, or "".
+std::string writable_by_anyone(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IWOTH))
+    return fmt::format("'{}' may be changed by any user, and this program runs as root",
+                       path.string());
+  const fs::path folder = path.parent_path();
+  if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) &&
+      !(status.st_mode & S_ISVTX))
+    return fmt::format("files of '{}' may be replaced by any user, and this program runs as root",
+                       folder.string());
+  return "";
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+// What `broken` says on one line.
+std::string one_line(const BrokenFile& broken) {
+  return fmt::format("could not read {}: {}", broken.error.where, broken.error.what);
+}
+
+}  // namespace
+
+SearchEnvironment SearchEnvironment::of_process() {
+  SearchEnvironment out;
+  if (const char* path = std::getenv("LAMINA_PLUGIN_PATH")) out.plugin_path = path;
+  out.data_home = variable("XDG_DATA_HOME");
+  out.home = variable("HOME");
+  std::error_code error;
+  out.executable = fs::read_symlink("/proc/self/exe", error);
+  out.privileged = ::getauxval(AT_SECURE) != 0;
+  out.trusts_writable = variable("LAMINA_TRUST_PLUGINS") == "1";
+  return out;
+}
+
+SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& environment) {
+  SearchPath out;
+  out.files = std::move(files);
+  const bool use_variables = !environment.privileged;
+  out.refuse_writable = ::geteuid() == 0 && !(use_variables && environment.trusts_writable);
+  if (use_variables && environment.plugin_path) {
+    if (!environment.plugin_path->empty()) add_variable_folders(*environment.plugin_path, out);
+    return out;
+  }
+  if (use_variables) {
+    if (fs::path(environment.data_home).is_absolute())
+      out.folders.push_back(fs::path(environment.data_home) / "lamina" / "plugins");
+    else if (fs::path(environment.home).is_absolute())
+      out.folders.push_back(fs::path(environment.home) / ".local/share/lamina/plugins");
+  }
+  if (environment.executable.is_absolute())
+    out.folders.push_back(environment.executable.parent_path().parent_path() /
+                          "lib/lamina/plugins");
+  return out;
+}
+
+Catalog Catalog::scan(SearchPath search) {
+  Catalog out;
+  out.search_ = std::move(search);
+  for (const fs::path& file : out.search_.files) out.add_file(file, true);
+  for (const fs::path& folder : out.search_.folders) {
+    std::vector<fs::path> files;
+    std::error_code error;
+    for (const auto& item : fs::directory_iterator(folder, error))
+      if (item.path().filename().string().ends_with(kPluginSuffix)) files.push_back(item.path());
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) out.add_file(file, false);
+  }
+  return out;
+}
+
+void Catalog::add_file(const fs::path& path, bool named) {
+  const fs::path real = without_links(path);
+  const auto same = [&](const auto& other) { return other.path == real; };
+  if (std::any_of(plugins_.begin(), plugins_.end(), same) ||
+      std::any_of(broken_.begin(), broken_.end(), same))
+    return;
+  try {
+    PluginFile plugin{.path = real, .elf = read_elf(real), .named = named};
+    plugin.manifest = parse_manifest(plugin.elf.manifest, real.string());
+    if (search_.refuse_writable)
+      if (std::string why = writable_by_anyone(real); !why.empty())
+        throw PluginError({real.string(), std::move(why),
+                           {"take the right away (chmod o-w), or set LAMINA_TRUST_PLUGINS=1"}});
+    plugins_.push_back(std::move(plugin));
+  } catch (const PluginError& unusable) {
+    if (named) throw;
+    broken_.push_back({real, unusable.text()});
+  }
+}
+
+std::vector<std::string> Catalog::family_names() const {
+  std::set<std::string> names;
+  for (const PluginFile& plugin : plugins_)
+    for (const FamilyNames& family : plugin.manifest.families) names.insert(family.name);
+  return {names.begin(), names.end()};
+}
+
+void Catalog::not_found(std::string_view where, std::string what, std::string_view name) const {
+  for (const BrokenFile& broken : broken_) {
+    const std::string file = broken.path.filename().string();
+    if (name.empty() || file != std::string(name) + std::string(kPluginSuffix)) continue;
+    ErrorText text = broken.error;
+    text.notes.insert(text.notes.begin(), fmt::format("{} asks for family '{}'", where, name));
+    throw PluginError(std::move(text));
+  }
+  std::vector<std::string> folders;
+  for (const fs::path& folder : search_.folders) folders.push_back(folder.string());
+  ErrorText text{std::string(where), std::move(what), {}};
+  const std::string nearest = name.empty() ? "" : nearest_name(name, family_names());
+  if (!nearest.empty()) text.notes.push_back(fmt::format("did you mean '{}'?", nearest));
+  text.notes.push_back(fmt::format("looked in: {}", joined(folders)));
+  for (const BrokenFile& broken : broken_) text.notes.push_back(one_line(broken));
+  if (plugins_.empty())
+    text.notes.push_back("name a plugin with --plugin FILE, or its folder in LAMINA_PLUGIN_PATH");
+  throw PluginError(std::move(text));
+}
+
+FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
+  std::vector<FamilyFile> found;
+  for (const PluginFile& plugin : plugins_)
+    for (const FamilyNames& family : plugin.manifest.families)
+      if (family.is_called(name)) found.push_back({family.name, &plugin});
+  if (found.empty())
+    not_found(where, fmt::format("no plugin has family '{}'; found: {}", name,
+                                 joined(family_names())),
+              name);
+  const bool any_named = found.front().file->named;  // named files are read first
+  if (found.size() > 1 && (!any_named || found[1].file->named))
+    throw PluginError({std::string(where),
+                       fmt::format("two plugins have family '{}'; exactly one may", name),
+                       {found[0].file->path.string(), found[1].file->path.string(),
+                        "remove one, or choose with --plugin FILE"}});
+  return found.front();
+}
+
+FamilyFile Catalog::find_published(std::string_view model_type,
+                                   const std::vector<std::string>& architectures,
+                                   std::string_view where) const {
+  const auto lists = [](const std::vector<std::string>& list, std::string_view item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
+  };
+  // The family with the most specific claim: both values, then the architecture, then the type.
+  std::string best;
+  int best_score = 0;
+  for (const PluginFile& plugin : plugins_)
+    for (const FamilyNames& family : plugin.manifest.families) {
+      const bool architecture =
+          std::any_of(architectures.begin(), architectures.end(), [&](const std::string& name) {
+            return lists(family.hf_architectures, name);
+          });
+      const int score = 2 * architecture + (lists(family.hf_model_types, model_type) ? 1 : 0);
+      if (score > best_score) best = family.name, best_score = score;
+    }
+  if (best_score > 0) return find(best, where);
+  not_found(where,
+            fmt::format("no plugin reads checkpoints of model_type '{}' and architecture {}; "
+                        "families found: {}",
+                        model_type, architectures.empty() ? "(none)" : joined(architectures),
+                        joined(family_names())),
+            model_type);
+}
+
+}  // namespace lamina::registry

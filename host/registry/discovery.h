@@ -1,0 +1,96 @@
+// Where plugins are looked for, and what is there: files and their manifests, read without running
+// any of their code.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "registry/elf_file.h"
+#include "registry/manifest.h"
+
+namespace lamina::registry {
+
+inline constexpr std::string_view kPluginSuffix = ".lamina.so";
+
+// What search_path() reads of the process; tests make their own.
+struct SearchEnvironment {
+  std::optional<std::string> plugin_path;  // LAMINA_PLUGIN_PATH
+  std::string data_home;                   // XDG_DATA_HOME, or ""
+  std::string home;                        // HOME, or ""
+  std::filesystem::path executable;        // absolute
+  bool privileged = false;                 // runs with more rights than its user: variables are ignored
+  bool trusts_writable = false;            // LAMINA_TRUST_PLUGINS=1
+
+  static SearchEnvironment of_process();
+};
+
+struct SearchPath {
+  std::vector<std::filesystem::path> files;    // named by --plugin
+  std::vector<std::filesystem::path> folders;  // absolute, in order
+  std::vector<std::string> warnings;           // elements that were left out, and why
+  bool refuse_writable = false;  // as root: refuse what any user may change
+};
+
+// The files of --plugin, and the folders: those of LAMINA_PLUGIN_PATH (separated by colons), or
+// else $XDG_DATA_HOME/lamina/plugins (~/.local/share) and lib/lamina/plugins beside the
+// executable's folder. Never the current folder.
+SearchPath search_path(std::vector<std::filesystem::path> files,
+                       const SearchEnvironment& environment);
+
+struct PluginFile {
+  std::filesystem::path path;  // absolute, no links in it
+  ElfFile elf;
+  Manifest manifest;
+  bool named = false;  // by --plugin: it wins over others with the same family
+};
+
+struct BrokenFile {
+  std::filesystem::path path;
+  ErrorText error;
+};
+
+// A family, by the name that its plugin gives it, and the file it is in.
+struct FamilyFile {
+  std::string family;
+  const PluginFile* file;
+};
+
+class Catalog {
+ public:
+  // Reads every *.lamina.so of the search path, folders not recursively and sorted by name. A file
+  // that cannot be read is listed in broken(), unless it is named by --plugin: then PluginError.
+  static Catalog scan(SearchPath search);
+
+  const std::vector<PluginFile>& plugins() const { return plugins_; }
+  const std::vector<BrokenFile>& broken() const { return broken_; }
+  const SearchPath& search() const { return search_; }
+
+  // The file with family `name` (or alias). `where` is where the name was written, for errors.
+  // PluginError when there is none (with the nearest name, what there is, and the broken files) or
+  // when two files have it and neither is named by --plugin.
+  FamilyFile find(std::string_view name, std::string_view where = "family") const;
+
+  // The family that reads published checkpoints of a config.json with these values; `where` is
+  // its path. Errors as for find().
+  FamilyFile find_published(std::string_view model_type,
+                            const std::vector<std::string>& architectures,
+                            std::string_view where) const;
+
+  // Names of all families, sorted, each once.
+  std::vector<std::string> family_names() const;
+
+ private:
+  void add_file(const std::filesystem::path& path, bool named);
+  [[noreturn]] void not_found(std::string_view where, std::string what,
+                              std::string_view name) const;
+
+  SearchPath search_;
+  std::vector<PluginFile> plugins_;
+  std::vector<BrokenFile> broken_;
+};
+
+}  // namespace lamina::registry

@@ -1,0 +1,292 @@
+#include "registry/elf_file.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "core/error.h"
+#include "core/read_file.h"
+#include "lamina/abi.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr std::string_view kManifestSection = LAMINA_MANIFEST_SECTION;
+constexpr std::string_view kEntrySymbol = LAMINA_PLUGIN_SYMBOL;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxManifestBytes = std::size_t{1} << 20;
+
+#if defined(__x86_64__)
+constexpr std::uint16_t kHostMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint16_t kHostMachine = EM_AARCH64;
+#elif defined(__riscv)
+constexpr std::uint16_t kHostMachine = EM_RISCV;
+#elif defined(__powerpc64__)
+constexpr std::uint16_t kHostMachine = EM_PPC64;
+#else
+#error "add the ELF machine number of this architecture"
+#endif
+
+std::string machine_name(std::uint16_t machine) {
+  switch (machine) {
+    case EM_X86_64: return "x86-64";
+    case EM_AARCH64: return "aarch64";
+    case EM_386: return "x86 (32 bits)";
+    case EM_ARM: return "arm (32 bits)";
+    case EM_PPC64: return "ppc64";
+    case EM_RISCV: return "riscv";
+    case EM_S390: return "s390";
+    case EM_LOONGARCH: return "loongarch";
+    default: return fmt::format("machine number {}", machine);
+  }
+}
+
+// 181240 as "181,240".
+std::string grouped(std::uint64_t n) {
+  std::string digits = std::to_string(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+class Reader {
+ public:
+  Reader(std::string path, std::string bytes) : path_(std::move(path)), bytes_(std::move(bytes)) {}
+
+  ElfFile read() {
+    check_identity();
+    read_tables();
+    ElfFile out;
+    out.path = path_;
+    out.num_bytes = bytes_.size();
+    out.machine = machine_name(header_.e_machine);
+    read_dynamic_symbols(out);
+    read_dynamic_section(out);
+    read_manifest(out);
+    for (const Elf64_Phdr& segment : segments_)
+      if (segment.p_type == PT_GNU_STACK) out.executable_stack = (segment.p_flags & PF_X) != 0;
+    return out;
+  }
+
+ private:
+  static constexpr const char* kCopyAgain = "copy it or build it again";
+
+  [[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) const {
+    throw PluginError({path_, std::move(what), std::move(notes)});
+  }
+  [[noreturn]] void damaged(std::string what) const {
+    fail(std::move(what) + "; the file is damaged", {kCopyAgain});
+  }
+
+  // Whether [offset, offset + count) lies inside the file, also where the sum overflows.
+  bool inside(std::uint64_t offset, std::uint64_t count) const {
+    return offset <= bytes_.size() && count <= bytes_.size() - offset;
+  }
+  void require_inside(std::string_view thing, std::uint64_t offset, std::uint64_t count) const {
+    if (inside(offset, count)) return;
+    const std::uint64_t end = offset + count;
+    if (end < offset) damaged(fmt::format("its {} has the impossible end {} + {}", thing, offset, count));
+    fail(fmt::format("file is {} bytes, its {} ends at {}; the file is truncated",
+                     grouped(bytes_.size()), thing, grouped(end)),
+         {kCopyAgain});
+  }
+
+  // One fixed-size record. REQUIRES: inside().
+  template <typename T>
+  T record(std::uint64_t offset) const {
+    T out;
+    std::memcpy(&out, bytes_.data() + offset, sizeof(T));
+    return out;
+  }
+
+  void check_identity() {
+    static constexpr std::string_view kPlugin = "a plugin is an ELF shared library";
+    if (bytes_.empty()) fail(fmt::format("the file is empty; {}", kPlugin), {kCopyAgain});
+    if (bytes_.starts_with("!<arch>"))
+      fail(fmt::format("is a static archive; {}", kPlugin), {"link it as a shared library"});
+    if (!bytes_.starts_with(ELFMAG))
+      fail(fmt::format("is no ELF file, it begins with \"{}\"; {}",
+                       printable(std::string_view(bytes_).substr(0, 8)), kPlugin));
+    if (bytes_.size() < sizeof(Elf64_Ehdr))
+      fail(fmt::format("file is {} bytes, its ELF header ends at {}; the file is truncated",
+                       bytes_.size(), sizeof(Elf64_Ehdr)),
+           {kCopyAgain});
+    header_ = record<Elf64_Ehdr>(0);
+    const bool fits = header_.e_ident[EI_CLASS] == ELFCLASS64 &&
+                      header_.e_ident[EI_DATA] == ELFDATA2LSB;
+    if (header_.e_ident[EI_CLASS] == ELFCLASS32)
+      fail(fmt::format("is a 32-bit library, this host is {}", host_machine()), {kRebuild});
+    if (!fits)
+      fail(fmt::format("is not a 64-bit little-endian library, this host is {}", host_machine()),
+           {kRebuild});
+    if (header_.e_machine != kHostMachine)
+      fail(fmt::format("is for {}, this host is {}", machine_name(header_.e_machine),
+                       host_machine()),
+           {kRebuild});
+    if (header_.e_type == ET_REL)
+      fail(fmt::format("is an object file; {}", kPlugin), {"link it as a shared library"});
+    if (header_.e_type != ET_DYN) fail(fmt::format("has ELF type {}; {}", header_.e_type, kPlugin));
+  }
+
+  void read_tables() {
+    if (header_.e_phoff == 0 || header_.e_phnum == 0) damaged("it has no segment table");
+    if (header_.e_phentsize != sizeof(Elf64_Phdr))
+      damaged(fmt::format("entries of its segment table have {} bytes, not {}", header_.e_phentsize,
+                          sizeof(Elf64_Phdr)));
+    const std::uint64_t segments_bytes = std::uint64_t{header_.e_phnum} * sizeof(Elf64_Phdr);
+    require_inside("segment table", header_.e_phoff, segments_bytes);
+    for (int i = 0; i < header_.e_phnum; ++i) {
+      const auto segment = record<Elf64_Phdr>(header_.e_phoff + static_cast<std::uint64_t>(i) *
+                                                                    sizeof(Elf64_Phdr));
+      require_inside(fmt::format("segment {}", i), segment.p_offset, segment.p_filesz);
+      if (segment.p_type == PT_LOAD && segment.p_memsz < segment.p_filesz)
+        damaged(fmt::format("its segment {} has {} bytes in the file and {} in memory", i,
+                            segment.p_filesz, segment.p_memsz));
+      segments_.push_back(segment);
+    }
+
+    if (header_.e_shoff == 0 || header_.e_shnum == 0)
+      fail(fmt::format("has no section table, so no '{}'; a plugin keeps it when stripped",
+                       kManifestSection),
+           {"build it with lamina_add_plugin()"});
+    if (header_.e_shentsize != sizeof(Elf64_Shdr))
+      damaged(fmt::format("entries of its section table have {} bytes, not {}",
+                          header_.e_shentsize, sizeof(Elf64_Shdr)));
+    require_inside("section table", header_.e_shoff,
+                   std::uint64_t{header_.e_shnum} * sizeof(Elf64_Shdr));
+    for (int i = 0; i < header_.e_shnum; ++i) {
+      const auto section = record<Elf64_Shdr>(header_.e_shoff + static_cast<std::uint64_t>(i) *
+                                                                    sizeof(Elf64_Shdr));
+      if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL)
+        require_inside(fmt::format("section {}", i), section.sh_offset, section.sh_size);
+      sections_.push_back(section);
+    }
+  }
+
+  // The bytes of a section. REQUIRES: read_tables() accepted it.
+  std::string_view content(const Elf64_Shdr& section) const {
+    if (section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL) return {};
+    return std::string_view(bytes_).substr(section.sh_offset, section.sh_size);
+  }
+  const Elf64_Shdr& section(std::uint64_t index, std::string_view of) const {
+    if (index >= sections_.size())
+      damaged(fmt::format("its {} points to section {} of {}", of, index, sections_.size()));
+    return sections_[index];
+  }
+  std::string text(const Elf64_Shdr& table, std::uint64_t offset, std::string_view of) const {
+    const std::string_view all = content(table);
+    const std::size_t end = offset < all.size() ? all.find('\0', offset) : all.npos;
+    if (end == all.npos) damaged(fmt::format("a name in its {} lies outside it", of));
+    return std::string(all.substr(offset, end - offset));
+  }
+
+  void read_dynamic_symbols(ElfFile& out) const {
+    const auto table = std::find_if(sections_.begin(), sections_.end(), [](const Elf64_Shdr& s) {
+      return s.sh_type == SHT_DYNSYM;
+    });
+    std::optional<Elf64_Sym> entry;
+    if (table != sections_.end()) {
+      const Elf64_Shdr& names = section(table->sh_link, "symbol table");
+      for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
+        const auto symbol = record<Elf64_Sym>(table->sh_offset + at);
+        const int binding = ELF64_ST_BIND(symbol.st_info);
+        const int visibility = ELF64_ST_VISIBILITY(symbol.st_other);
+        if (symbol.st_shndx == SHN_UNDEF || binding == STB_LOCAL) continue;
+        if (visibility == STV_HIDDEN || visibility == STV_INTERNAL) continue;
+        if (binding == STB_GNU_UNIQUE) ++out.num_unique_symbols;
+        out.exports.push_back(text(names, symbol.st_name, "symbol table"));
+        if (out.exports.back() == kEntrySymbol) entry = symbol;
+      }
+    }
+    std::sort(out.exports.begin(), out.exports.end());
+    check_entry(out, entry);
+  }
+
+  void check_entry(const ElfFile& out, const std::optional<Elf64_Sym>& entry) const {
+    if (!entry) {
+      for (const std::string& symbol : out.exports)
+        if (symbol.starts_with("lamina_plugin_v"))
+          fail(fmt::format("exports '{}'; this host reads '{}'", symbol, kEntrySymbol),
+               {"rebuild it against the plugin_api of this host"});
+      fail(fmt::format("is a shared library but no plugin: it does not export '{}'", kEntrySymbol),
+           {"build it with lamina_add_plugin(), and end one source with LAMINA_PLUGIN(...)"});
+    }
+    if (ELF64_ST_TYPE(entry->st_info) != STT_OBJECT)
+      fail(fmt::format("exports '{}' as something else than data; it must be a const "
+                       "lamina_plugin_t",
+                       kEntrySymbol),
+           {"end one source with LAMINA_PLUGIN(...)"});
+  }
+
+  void read_dynamic_section(ElfFile& out) const {
+    const auto dynamic = std::find_if(sections_.begin(), sections_.end(), [](const Elf64_Shdr& s) {
+      return s.sh_type == SHT_DYNAMIC;
+    });
+    if (dynamic == sections_.end()) damaged("it has no dynamic section");
+    const Elf64_Shdr& names = section(dynamic->sh_link, "dynamic section");
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic->sh_size; at += sizeof(Elf64_Dyn)) {
+      const auto item = record<Elf64_Dyn>(dynamic->sh_offset + at);
+      if (item.d_tag == DT_NULL) break;
+      if (item.d_tag == DT_NEEDED)
+        out.needed.push_back(text(names, item.d_un.d_val, "dynamic section"));
+      if (item.d_tag == DT_RPATH || item.d_tag == DT_RUNPATH)
+        out.run_path = text(names, item.d_un.d_val, "dynamic section");
+    }
+  }
+
+  void read_manifest(ElfFile& out) const {
+    const Elf64_Shdr& names = section(header_.e_shstrndx, "header");
+    for (const Elf64_Shdr& s : sections_) {
+      if (s.sh_type == SHT_NULL || text(names, s.sh_name, "section table") != kManifestSection)
+        continue;
+      if (s.sh_size > kMaxManifestBytes)
+        fail(fmt::format("its manifest holds {} bytes; at most {}", grouped(s.sh_size),
+                         grouped(kMaxManifestBytes)));
+      std::string_view manifest = content(s);
+      while (manifest.ends_with('\0')) manifest.remove_suffix(1);
+      out.manifest = manifest;
+      return;
+    }
+    fail(fmt::format("has no manifest: section '{}' is missing", kManifestSection),
+         {"build it with lamina_add_plugin(), which writes the section"});
+  }
+
+  static constexpr const char* kRebuild = "rebuild it for this machine";
+
+  std::string path_;
+  std::string bytes_;
+  Elf64_Ehdr header_{};
+  std::vector<Elf64_Phdr> segments_;
+  std::vector<Elf64_Shdr> sections_;
+};
+
+}  // namespace
+
+std::string_view host_machine() {
+  static const std::string name = machine_name(kHostMachine);
+  return name;
+}
+
+ElfFile read_elf(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found)
+    throw PluginError({name, "no such file", {"check the path"}});
+  if (status.type() == std::filesystem::file_type::directory)
+    throw PluginError({name, "is a directory; a plugin is a file", {"name a .lamina.so inside it"}});
+  if (status.type() != std::filesystem::file_type::regular)
+    throw PluginError({name, "is no regular file; a plugin is an ELF shared library", {}});
+  try {
+    return Reader(name, read_file(name, ExitCode::plugin, kMaxFileBytes)).read();
+  } catch (const UserError& unreadable) {
+    throw PluginError(unreadable.text());
+  }
+}
+
+}  // namespace lamina::registry

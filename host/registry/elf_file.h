@@ -1,0 +1,33 @@
+// Reads an ELF shared library without running any of it: is it whole, is it for this machine, what
+// does it say about itself. dlopen() of a cut file ends the process, so this comes first.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lamina::registry {
+
+struct ElfFile {
+  std::string path;
+  std::uint64_t num_bytes = 0;
+  std::string machine;                // "x86-64"
+  std::vector<std::string> exports;   // dynamic symbols that others may use
+  std::vector<std::string> needed;    // libraries it asks the loader for
+  std::string run_path;               // where it asks the loader to search; usually ""
+  bool executable_stack = false;
+  int num_unique_symbols = 0;         // STB_GNU_UNIQUE: such a library is never unmapped
+  std::string manifest;               // the text of its manifest section
+};
+
+// Reads and checks `path`. Throws PluginError (one clear line each) when the file is missing, not a
+// regular file, not ELF, cut or otherwise damaged, for another machine, no shared library, or lacks
+// the manifest or the entry symbol.
+ElfFile read_elf(const std::filesystem::path& path);
+
+// The machine this program was compiled for, as in ElfFile::machine.
+std::string_view host_machine();
+
+}  // namespace lamina::registry

@@ -1,0 +1,104 @@
+#include "registry/manifest.h"
+
+#include <algorithm>
+
+#include "core/json.h"
+#include "lamina/abi.h"
+
+namespace lamina::registry {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+class Parser {
+ public:
+  Parser(const std::string& path, const JsonDocument& document)
+      : path_(path), root_(document.root()) {}
+
+  Manifest parse() const {
+    Manifest out;
+    out.id = plain_name(root_.at("id"), "id");
+    out.version = root_.at("version").as_string();
+    out.abi_major = number(root_.at("abi_major"));
+    out.abi_built = number(root_.at("abi_built"));
+    out.abi_min_host = number(root_.at("abi_min_host"));
+    if (JsonValue arch = root_.find("arch")) out.arch = arch.as_string();
+    check_abi(out.abi_major, out.abi_built, out.abi_min_host, path_);
+    for (JsonValue family : root_.at("families").elements()) {
+      const JsonValue doc = family.find("doc");
+      out.families.push_back({.name = plain_name(family.at("name"), "families.name"),
+                              .doc = doc ? std::string(doc.as_string()) : "",
+                              .aliases = strings(family, "aliases"),
+                              .hf_model_types = strings(family, "hf_model_types"),
+                              .hf_architectures = strings(family, "hf_architectures")});
+    }
+    if (out.families.empty()) fail("its manifest lists no family; it must list at least one");
+    return out;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string what) const {
+    throw PluginError({path_, std::move(what), {"build it with lamina_add_plugin()"}});
+  }
+  std::string plain_name(JsonValue value, std::string_view key) const {
+    const std::string_view text = value.as_string();
+    if (!is_plain_name(text))
+      fail(fmt::format("its manifest has {} = {}; a name is letters, digits, '_', '-' and '.', "
+                       "beginning with a letter",
+                       key, value.describe()));
+    return std::string(text);
+  }
+  std::uint32_t number(JsonValue value) const {
+    const std::uint64_t n = value.as_uint64();
+    if (n > UINT32_MAX) value.fail(fmt::format("must be at most {}, got {}", UINT32_MAX, n));
+    return static_cast<std::uint32_t>(n);
+  }
+  static std::vector<std::string> strings(JsonValue object, std::string_view key) {
+    std::vector<std::string> out;
+    if (JsonValue list = object.find(key))
+      for (JsonValue item : list.elements()) out.emplace_back(item.as_string());
+    return out;
+  }
+
+  const std::string& path_;
+  JsonValue root_;
+};
+
+}  // namespace
+
+bool FamilyNames::is_called(std::string_view text) const {
+  return name == text || std::find(aliases.begin(), aliases.end(), text) != aliases.end();
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& path) {
+  try {
+    const JsonDocument document = JsonDocument::parse(
+        std::string(text), path + ": manifest",
+        {.code = ExitCode::plugin, .max_bytes = std::size_t{1} << 20, .positions_are_bytes = true});
+    return Parser(path, document).parse();
+  } catch (const UserError& malformed) {
+    throw PluginError(malformed.text());
+  }
+}
+
+void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
+               const std::string& path) {
+  const bool fits = major == LAMINA_ABI_MAJOR &&
+                    (major == 0 ? built == LAMINA_ABI_MINOR : min_host <= LAMINA_ABI_MINOR);
+  if (fits) return;
+  throw PluginError({path,
+                     fmt::format("is built for plugin ABI {}.{}; this host has {}.{}", major,
+                                 major == 0 ? built : min_host, LAMINA_ABI_MAJOR,
+                                 LAMINA_ABI_MINOR),
+                     {"rebuild it against the plugin_api of this host"}});
+}
+
+bool is_plain_name(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && is_letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '.';
+         });
+}
+
+}  // namespace lamina::registry

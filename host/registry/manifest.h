@@ -1,0 +1,47 @@
+// The manifest of a plugin: what it says of itself in a section of its file, as JSON, so that it
+// can be listed without being run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lamina::registry {
+
+// Names under which one family is known.
+struct FamilyNames {
+  std::string name;
+  std::string doc;  // one line: the paper, what is covered
+  std::vector<std::string> aliases;
+  std::vector<std::string> hf_model_types;     // "model_type" of published config.json files
+  std::vector<std::string> hf_architectures;   // their "architectures"
+
+  bool is_called(std::string_view text) const;
+  friend bool operator==(const FamilyNames&, const FamilyNames&) = default;
+};
+
+struct Manifest {
+  std::string id;       // "org.example.llama"
+  std::string version;  // "1.2.0"
+  std::uint32_t abi_major = 0;
+  std::uint32_t abi_built = 0;     // minor version of the header it was built with
+  std::uint32_t abi_min_host = 0;  // least minor version of a host
+  std::string arch;                // as ElfFile::machine
+  std::vector<FamilyNames> families;
+};
+
+// Reads the text of a manifest section. `path` is the file, for errors. Throws PluginError when it
+// is not JSON, lacks a key, has one of the wrong type, or is of a version that this host cannot load.
+Manifest parse_manifest(std::string_view text, const std::string& path);
+
+// Throws PluginError unless this host can load a plugin of these versions. While the contract is
+// not frozen (major 0) the minor versions must be equal.
+void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
+               const std::string& path);
+
+// Whether `text` may be the name of a family, block, key or plugin: letters, digits, '_', '-', '.',
+// beginning with a letter, at most 64 bytes.
+bool is_plain_name(std::string_view text);
+
+}  // namespace lamina::registry

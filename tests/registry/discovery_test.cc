@@ -1,0 +1,156 @@
+// Finding plugins: the search order, what happens to unusable files, which file has a family.
+#include "registry/discovery.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "registry/zoo.h"
+#include "support/expect_error.h"
+
+namespace lamina::registry {
+namespace {
+
+namespace fs = std::filesystem;
+
+SearchPath only(const Folder& folder, std::vector<fs::path> files = {}) {
+  return {.files = std::move(files), .folders = {folder.path()}};
+}
+
+TEST(SearchPath, TakesDataFolderThenInstallationByDefault) {
+  const SearchPath path =
+      search_path({}, {.data_home = "/data", .home = "/home/a", .executable = "/opt/bin/lamina"});
+  EXPECT_EQ(path.folders,
+            (std::vector<fs::path>{"/data/lamina/plugins", "/opt/lib/lamina/plugins"}));
+  EXPECT_EQ(search_path({}, {.home = "/home/a"}).folders,
+            std::vector<fs::path>{"/home/a/.local/share/lamina/plugins"});
+}
+
+TEST(SearchPath, VariableReplacesTheDefaultsAndNeverMeansTheCurrentFolder) {
+  const SearchPath path =
+      search_path({}, {.plugin_path = ":/usr:plugins:/no/such/folder", .executable = "/opt/bin/l"});
+  EXPECT_EQ(path.folders, std::vector<fs::path>{"/usr"});
+  EXPECT_EQ(path.warnings,
+            (std::vector<std::string>{
+                "LAMINA_PLUGIN_PATH has an empty element, which is not taken as the current "
+                "folder; remove it, or write the folder out",
+                "LAMINA_PLUGIN_PATH: 'plugins' is left out; write it as an absolute path",
+                "LAMINA_PLUGIN_PATH: '/no/such/folder' is no folder; correct or remove it"}));
+}
+
+TEST(SearchPath, IgnoresVariablesWhenPrivileged) {
+  const SearchPath path = search_path({}, {.plugin_path = "/usr",
+                                           .data_home = "/data",
+                                           .home = "/home/a",
+                                           .executable = "/opt/bin/lamina",
+                                           .privileged = true});
+  EXPECT_EQ(path.folders, std::vector<fs::path>{"/opt/lib/lamina/plugins"});
+}
+
+TEST(Catalog, Example) {
+  const Folder folder;
+  folder.copy("tiny", "tiny.lamina.so");
+  const Catalog catalog = Catalog::scan(only(folder));
+  const FamilyFile found = catalog.find("tiny_alias");
+  EXPECT_EQ(found.family, "tiny");
+  EXPECT_EQ(found.file->path, folder / "tiny.lamina.so");
+  EXPECT_EQ(found.file->manifest.version, "1.0");
+}
+
+TEST(Catalog, ReadsOneFolderInOrderAndOnlyFilesWithTheSuffix) {
+  const Folder folder;
+  folder.copy("tiny", "b.lamina.so");
+  folder.copy("same_family", "a.lamina.so");
+  folder.copy("tiny", "c.so");
+  fs::create_directory(folder / "below");
+  folder.copy("tiny", "below/d.lamina.so");
+  fs::create_symlink(folder / "b.lamina.so", folder / "link.lamina.so");
+  const Catalog catalog = Catalog::scan(only(folder));
+  ASSERT_EQ(catalog.plugins().size(), 2u);
+  EXPECT_EQ(catalog.plugins()[0].path, folder / "a.lamina.so");
+  EXPECT_EQ(catalog.plugins()[1].path, folder / "b.lamina.so");
+}
+
+TEST(Catalog, ListsAnUnusableFileAndGoesOn) {
+  const Folder folder;
+  folder.write("broken.lamina.so", "text");
+  folder.copy("tiny", "tiny.lamina.so");
+  const Catalog catalog = Catalog::scan(only(folder));
+  EXPECT_EQ(catalog.find("tiny").family, "tiny");
+  ASSERT_EQ(catalog.broken().size(), 1u);
+  EXPECT_EQ(catalog.broken()[0].path, folder / "broken.lamina.so");
+}
+
+TEST(Catalog, AnUnusableFileThatIsNamedIsAnError) {
+  const Folder folder;
+  const fs::path broken = folder.write("broken.so", "text");
+  EXPECT_ERROR_SAYS(Catalog::scan(only(folder, {broken})), ExitCode::plugin, "is no ELF file");
+}
+
+TEST(Catalog, AbsentFamilyErrorListsNamesFoldersAndUnusableFiles) {
+  const Folder folder;
+  folder.write("broken.lamina.so", "text");
+  folder.copy("tiny", "tiny.lamina.so");
+  const Catalog catalog = Catalog::scan(only(folder));
+  EXPECT_ERROR_SAYS(
+      catalog.find("tinny", "run.toml:3"), ExitCode::plugin,
+      fmt::format("run.toml:3: no plugin has family 'tinny'; found: tiny\n"
+                  "  did you mean 'tiny'?\n"
+                  "  looked in: {0}\n"
+                  "  could not read {0}/broken.lamina.so: is no ELF file, it begins with \"text\"; "
+                  "a plugin is an ELF shared library",
+                  folder.path().string()));
+}
+
+TEST(Catalog, AbsentFamilyIsBlamedOnTheUnusableFileOfItsName) {
+  const Folder folder;
+  folder.write("tiny.lamina.so", bytes_of(zoo("tiny")).substr(0, 5000));
+  const Catalog catalog = Catalog::scan(only(folder));
+  EXPECT_ERROR_SAYS(catalog.find("tiny", "run.toml:3"), ExitCode::plugin,
+                    "tiny.lamina.so: file is 5,000 bytes, its ");
+  EXPECT_ERROR_SAYS(catalog.find("tiny", "run.toml:3"), ExitCode::plugin,
+                    "\n  run.toml:3 asks for family 'tiny'\n");
+}
+
+TEST(Catalog, TwoFilesWithOneFamilyAreAnErrorUnlessOneIsNamed) {
+  const Folder folder;
+  const fs::path a = folder.copy("tiny", "a.lamina.so");
+  const fs::path b = folder.copy("same_family", "b.lamina.so");
+  EXPECT_ERROR_SAYS(Catalog::scan(only(folder)).find("tiny"), ExitCode::plugin,
+                    fmt::format("two plugins have family 'tiny'; exactly one may\n  {}\n  {}\n"
+                                "  remove one, or choose with --plugin FILE",
+                                a.string(), b.string()));
+  EXPECT_EQ(Catalog::scan(only(folder, {b})).find("tiny").file->path, b);
+}
+
+TEST(Catalog, FindsTheFamilyOfAPublishedConfig) {
+  const Folder folder;
+  folder.copy("tiny", "a.lamina.so");
+  const Catalog catalog = Catalog::scan(only(folder));
+  EXPECT_EQ(catalog.find_published("tiny_type", {}, "config.json").family, "tiny");
+  EXPECT_EQ(catalog.find_published("other", {"TinyForCausalLM"}, "config.json").family, "tiny");
+  EXPECT_ERROR_SAYS(catalog.find_published("bert", {"Bert"}, "config.json"), ExitCode::plugin,
+                    "config.json: no plugin reads checkpoints of model_type 'bert' and "
+                    "architecture Bert; families found: tiny");
+}
+
+TEST(Catalog, RefusesAManifestThatIsNotJsonOrOfAnotherAbi) {
+  EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("bad_json")}}), ExitCode::plugin,
+                    "bad_json.lamina.so: manifest: byte ");
+  EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("old_abi")}}), ExitCode::plugin,
+                    "old_abi.lamina.so: is built for plugin ABI 0.7; this host has 0.");
+}
+
+TEST(Catalog, RootRefusesAFileThatAnyoneMayChange) {
+  const Folder folder;
+  const fs::path file = folder.copy("tiny", "tiny.lamina.so");
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
+  SearchPath search = only(folder);
+  search.refuse_writable = true;
+  EXPECT_ERROR_SAYS(Catalog::scan(search).find("tiny"), ExitCode::plugin,
+                    "may be changed by any user, and this program runs as root");
+  search.refuse_writable = false;
+  EXPECT_EQ(Catalog::scan(search).find("tiny").family, "tiny");
+}
+
+}  // namespace
+}  // namespace lamina::registry
