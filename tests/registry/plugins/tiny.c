@@ -43,7 +43,9 @@ static const void *tiny_interface(lamina_str_t id) {
   return 0;
 }
 
-#ifndef FAULT_NO_ENTRY
+#ifdef FAULT_NO_ENTRY
+__attribute__((visibility("hidden")))
+#else
 __attribute__((visibility("default")))
 #endif
 const lamina_plugin_t lamina_plugin_v0 = {
