@@ -1,0 +1,394 @@
+// The forward pass over tiles with an online softmax (Dao 2023, algorithm 1), transposed: scores
+// lie as [key, row], so that the vectors run over rows and the softmax needs no horizontal sums.
+// Internal to each file that includes it.
+#pragma once
+
+#include "backends/cpu/attention_products.h"
+#include "backends/cpu/attention_tiles.h"
+
+namespace lamina::cpu {
+namespace {
+
+// How one forward run is cut into tasks: by shape alone.
+struct ForwardPlan {
+  Sizes sizes;
+  std::int64_t blocks_per_task, tasks_per_head;  // of a (batch row, key head)
+  std::int64_t splits, keys_per_split;           // more than one: partial results, then a merge
+};
+
+constexpr std::int64_t kMaxBlocksPerTask = 4;
+constexpr std::int64_t kKeysPerSplit = 512;
+
+inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pairs) {
+  ForwardPlan p{};
+  p.sizes = sizes_of(spec, pairs);
+  const std::int64_t heads = spec.batch * spec.kv_heads;
+  // Several blocks share the copies of a tile of keys; fewer if there would be too few tasks.
+  p.blocks_per_task = kMaxBlocksPerTask;
+  while (p.blocks_per_task > 1 && heads * ceil_div(p.sizes.blocks, p.blocks_per_task) < 32)
+    p.blocks_per_task /= 2;
+  p.tasks_per_head = ceil_div(p.sizes.blocks, p.blocks_per_task);
+  p.keys_per_split = most(spec.kv_tokens, 1);
+  if (cached && p.sizes.blocks == 1) p.keys_per_split = kKeysPerSplit;
+  p.splits = most(1, ceil_div(spec.kv_tokens, p.keys_per_split));
+  return p;
+}
+
+// Results of one split: o not yet divided by the sum, the maximum in units of log2.
+struct Partials {
+  float *o, *max, *sum;  // o [batch, kv_head, split, row, v_dim], the others without v_dim
+};
+
+inline Partials take_partials(Arena& arena, const AttentionSpec& spec, const Sizes& sizes,
+                              std::int64_t splits) {
+  const std::int64_t rows = spec.batch * spec.kv_heads * splits * sizes.rows;
+  Partials p;
+  p.o = arena.take<float>(rows * spec.v_dim);
+  p.max = arena.take<float>(rows);
+  p.sum = arena.take<float>(rows);
+  return p;
+}
+
+inline float sink_log2(const AttentionForwardArgs& args, std::int64_t n) {
+  if (!args.sinks) return kMasked;
+  const float sink = static_cast<const float*>(args.sinks)[n] * kLog2E;
+  return sink > kMasked ? sink : kMasked;
+}
+
+inline void store_stats(const AttentionSpec& spec, const AttentionForwardArgs& args, std::int64_t b,
+                        std::int64_t n, std::int64_t t, float own_max, float max, float sum) {
+  const float none = -__builtin_inff();
+  const std::int64_t at = (b * spec.heads + n) * spec.q_tokens + t;
+  if (args.lse)
+    static_cast<float*>(args.lse)[at] = sum == 0 ? none : max * kLn2 + __builtin_logf(sum);
+  if (args.row_max)
+    static_cast<float*>(args.row_max)[at] = own_max < kEmpty ? none : own_max * kLn2;
+}
+
+template <class V, class T, bool kPairs>
+struct Forward {
+  using F = typename V::F;
+  using Ops = Operands<V, T, kPairs>;
+  static constexpr int L = V::kLanes;
+  static constexpr int kDegree = sizeof(T) == 2 ? 4 : 6;
+
+  struct Block {
+    Side side;
+    std::int64_t first_row;
+    Word* q_columns;   // [qk_words, 64]
+    float* o_across;   // [v_width, 64]
+    float *max, *sum;  // [64]; maximum in units of log2
+  };
+
+  struct Scratch {
+    Block block[kMaxBlocksPerTask];
+    Side keys;
+    Tokens<T> tokens;
+    Word* k_rows;         // [64, qk_words]
+    Word* v_across;       // [64 or 32 pairs, v_width]
+    float* scores;        // [64 keys, 64 rows]
+    Word* probabilities;  // the same as words along the keys
+    float* alpha;         // [64]
+    Word* staging;        // [64, widest]
+  };
+
+  static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, Scratch& s) {
+    for (std::int64_t i = 0; i < num_blocks; ++i) {
+      s.block[i].q_columns = arena.take<Word>(sizes.qk_words * kTile);
+      s.block[i].o_across = arena.take<float>(sizes.v_width * kTile);
+      s.block[i].max = arena.take<float>(kTile);
+      s.block[i].sum = arena.take<float>(kTile);
+    }
+    s.k_rows = arena.take<Word>(kTile * sizes.qk_words);
+    s.v_across = arena.take<Word>(Ops::kDepth * sizes.v_width);
+    s.scores = arena.take<float>(kTile * kTile);
+    s.probabilities =
+        kPairs ? arena.take<Word>(Ops::kDepth * kTile) : reinterpret_cast<Word*>(s.scores);
+    s.alpha = arena.take<float>(kTile);
+    s.staging = arena.take<Word>(kTile * most(round_up(sizes.qk_words, kCell), sizes.v_width));
+  }
+
+  static std::int64_t workspace_bytes(const AttentionSpec& spec, bool cached) {
+    const ForwardPlan plan = forward_plan(spec, cached, kPairs);
+    Arena per_thread(nullptr), shared(nullptr);
+    Scratch s;
+    take_scratch(per_thread, plan.sizes, plan.blocks_per_task, s);
+    if (plan.splits > 1) take_partials(shared, spec, plan.sizes, plan.splits);
+    return shared.used_bytes() + num_threads() * per_thread.used_bytes();
+  }
+
+  struct Run {
+    const AttentionSpec& spec;
+    const AttentionForwardArgs& args;
+    const AttentionCache* cache;
+    ForwardPlan plan;
+    MaskRule rule;
+    Partials partials;
+    float score_factor;  // logits in units of log2, or the argument of tanh
+    float cap;           // soft cap in units of log2; 0: none
+  };
+
+  static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                  const AttentionCache* cache, std::byte* workspace) {
+    Run r{spec,
+          args,
+          cache,
+          forward_plan(spec, cache != nullptr, kPairs),
+          mask_rule(spec, args.masks),
+          {},
+          0,
+          0};
+    r.score_factor =
+        static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
+    r.cap = static_cast<float>(spec.soft_cap * kLog2E);
+    Arena shared(workspace), per_thread(nullptr);
+    if (r.plan.splits > 1) r.partials = take_partials(shared, spec, r.plan.sizes, r.plan.splits);
+    Scratch dry;
+    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, dry);
+    const std::int64_t thread_bytes = per_thread.used_bytes();
+    const std::int64_t per_head = r.plan.tasks_per_head * r.plan.splits;
+    parallel_uneven_tasks(
+        spec.batch * spec.kv_heads * per_head, [&](std::int64_t task, int thread) {
+          Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
+          Scratch s;
+          take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, s);
+          const std::int64_t head = task / per_head, part = task % per_head;
+          // The last rows see the most keys under a causal mask: the longest tasks come first.
+          run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
+                   r.plan.tasks_per_head - 1 - part / r.plan.splits, part % r.plan.splits);
+        });
+    if (r.plan.splits > 1)
+      merge_partials<V, T>(spec, args, r.plan.sizes, r.plan.splits, r.partials);
+  }
+
+  static void run_task(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,
+                       std::int64_t super, std::int64_t split) {
+    const Sizes& sizes = r.plan.sizes;
+    const RowMasks masks = row_masks(r.spec, r.args.masks, r.cache, b);
+    const std::int64_t first_block = super * r.plan.blocks_per_task;
+    const std::int64_t num_blocks = least(r.plan.blocks_per_task, sizes.blocks - first_block);
+    for (std::int64_t i = 0; i < num_blocks; ++i)
+      start_block(r, s, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
+    const std::int64_t end = least(masks.num_keys, (split + 1) * r.plan.keys_per_split);
+    for (std::int64_t key = split * r.plan.keys_per_split; key < end; key += kTile) {
+      fill_key_side(masks, r.rule, key, end, s.keys);
+      bool copied = false;
+      for (std::int64_t i = 0; i < num_blocks; ++i) {
+        OpenCells open;
+        if (!open_cells(r.rule, s.block[i].side, s.keys, open)) continue;
+        if (!copied) {
+          const std::int64_t padded = s.keys.cells * kCell;
+          s.tokens.from_keys(r.args.k, s.keys, b, kv_head, key);
+          Ops::rows(s.tokens, padded, r.spec.qk_dim, sizes.qk_words, s.k_rows);
+          s.tokens.from_keys(r.args.v, s.keys, b, kv_head, key);
+          Ops::across(s.tokens, padded, r.spec.v_dim, sizes.v_width, s.v_across);
+          copied = true;
+        }
+        add_tile(r, s, open, s.block[i]);
+      }
+    }
+    for (std::int64_t i = 0; i < num_blocks; ++i) finish_block(r, s, b, kv_head, split, s.block[i]);
+  }
+
+  static void start_block(const Run& r, Scratch& s, const RowMasks& masks, std::int64_t b,
+                          std::int64_t kv_head, std::int64_t first_row, Block& block) {
+    block.first_row = first_row;
+    fill_query_side(masks, r.rule, r.plan.sizes, first_row, block.side);
+    s.tokens.from_queries(r.args.q, r.plan.sizes, b, kv_head, first_row);
+    Ops::columns(s.tokens, r.spec.qk_dim, s.staging, block.q_columns);
+    std::memset(block.o_across, 0,
+                static_cast<std::size_t>(r.plan.sizes.v_width * kTile) * sizeof(float));
+    for (std::int64_t i = 0; i < kTile; ++i) {
+      block.max[i] = kMasked;
+      block.sum[i] = 0;
+    }
+  }
+
+  static void add_tile(const Run& r, Scratch& s, const OpenCells& open, Block& block) {
+    const Sizes& sizes = r.plan.sizes;
+    const std::int64_t cells = s.keys.cells;
+    for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
+         run = next_run(open, cells, run.end)) {
+      run_product<V, kPairs, false>({.rows = (run.end - run.begin) * kCell,
+                                     .columns = (run.last - run.first) * kCell,
+                                     .depth = sizes.qk_words,
+                                     .a = s.k_rows + run.begin * kCell * sizes.qk_words,
+                                     .a_stride = sizes.qk_words,
+                                     .b = block.q_columns + run.first * kCell,
+                                     .b_stride = kTile,
+                                     .c = s.scores + run.begin * kCell * kTile + run.first * kCell,
+                                     .c_stride = kTile,
+                                     .store = Store::scaled,
+                                     .factor = r.score_factor});
+    }
+    for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L)
+      softmax_lanes(r, s, open, block, lane);
+    bool rescaled = false;
+    for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
+         run = next_run(open, cells, run.end)) {
+      if (!rescaled && run.last - run.first < block.side.cells) rescale(s, block, r.spec.v_dim);
+      const bool by_product = !rescaled && run.last - run.first == block.side.cells;
+      rescaled = true;
+      run_product<V, kPairs, true>(
+          {.rows = r.spec.v_dim,
+           .columns = (run.last - run.first) * kCell,
+           .depth = (run.end - run.begin) * Ops::kCellDepth,
+           .a = s.v_across + run.begin * Ops::kCellDepth * sizes.v_width,
+           .a_stride = sizes.v_width,
+           .b = s.probabilities + run.begin * Ops::kCellDepth * kTile + run.first * kCell,
+           .b_stride = kTile,
+           .c = block.o_across + run.first * kCell,
+           .c_stride = kTile,
+           .store = by_product ? Store::rescaled : Store::add,
+           .column_factors = s.alpha + run.first * kCell});
+    }
+  }
+
+  static void rescale(const Scratch& s, Block& block, std::int64_t v_dim) {
+    for (std::int64_t h = 0; h < v_dim; ++h)
+      for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L) {
+        float* o = block.o_across + h * kTile + lane;
+        V::store(o, V::load(o) * V::load(s.alpha + lane));
+      }
+  }
+
+  // One vector of rows: caps and masks its logits, then turns them into probabilities.
+  static void softmax_lanes(const Run& r, Scratch& s, const OpenCells& open, Block& block,
+                            std::int64_t lane) {
+    const std::int64_t cell = lane / kCell;
+    const F old_max = V::load(block.max + lane);
+    F max = old_max;
+    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
+      if (cell < open.first[i] || cell >= open.last[i]) continue;
+      float* x = s.scores + i * kCell * kTile + lane;
+      if (r.cap != 0)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.cap));
+      if (open.partial[i] >> cell & 1)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, lane, i * kCell + j,
+                                                 V::load(x + j * kTile)));
+      for (std::int64_t j = 0; j < kCell; ++j) max = V::max(max, V::load(x + j * kTile));
+    }
+    const F used_max = V::select(max < V::set(kEmpty), F{}, max);
+    const F alpha = V::template exp2<kDegree>(old_max - used_max);
+    F sum = V::load(block.sum + lane) * alpha, sum_odd = F{};
+    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
+      if (cell < open.first[i] || cell >= open.last[i]) continue;
+      const float* x = s.scores + i * kCell * kTile + lane;
+      Word* p = s.probabilities + i * Ops::kCellDepth * kTile + lane;
+      for (std::int64_t j = 0; j < kCell; j += 2) {
+        const F even = V::template exp2<kDegree>(V::load(x + j * kTile) - used_max);
+        const F odd = V::template exp2<kDegree>(V::load(x + (j + 1) * kTile) - used_max);
+        sum += even;
+        sum_odd += odd;
+        if constexpr (kPairs) {
+#if defined(__AVX512BF16__)
+          store_pairs(p + j / 2 * kTile, even, odd);
+#endif
+        } else {
+          V::store(p + j * kTile, even);
+          V::store(p + (j + 1) * kTile, odd);
+        }
+      }
+    }
+    V::store(block.max + lane, max);
+    V::store(block.sum + lane, sum + sum_odd);
+    V::store(s.alpha + lane, alpha);
+  }
+
+  static void finish_block(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,
+                           std::int64_t split, Block& block) {
+    const Sizes& sizes = r.plan.sizes;
+    const bool whole = r.plan.splits == 1;
+    for (std::int64_t i = 0; whole && i < block.side.count; ++i) {
+      const std::int64_t row = block.first_row + i;
+      const std::int64_t n = kv_head * sizes.group + row % sizes.group;
+      const float own_max = block.max[i], sink = sink_log2(r.args, n);
+      const float max = sink > own_max ? sink : own_max;
+      float factor = 1, sum = block.sum[i];
+      if (sink > kMasked) {
+        factor = __builtin_exp2f(own_max - max);
+        sum = sum * factor + __builtin_exp2f(sink - max);
+      }
+      s.alpha[i] = sum == 0 ? 0 : factor / sum;
+      store_stats(r.spec, r.args, b, n, row / sizes.group, own_max, max, sum);
+    }
+    if (whole) {
+      for (std::int64_t i = block.side.count; i < block.side.cells * kCell; ++i) s.alpha[i] = 0;
+      rescale(s, block, r.spec.v_dim);
+    }
+    Ops::transpose(reinterpret_cast<const Word*>(block.o_across), kTile, sizes.v_width,
+                   block.side.cells * kCell, s.staging, sizes.v_width);
+    const std::int64_t first =
+        ((b * r.spec.kv_heads + kv_head) * r.plan.splits + split) * sizes.rows + block.first_row;
+    for (std::int64_t i = 0; i < block.side.count; ++i) {
+      const Word* from = s.staging + i * sizes.v_width;
+      if (whole) {
+        const std::int64_t row = block.first_row + i;
+        T* o = static_cast<T*>(r.args.o.data) + b * r.args.o.strides.batch +
+               row / sizes.group * r.args.o.strides.token +
+               (kv_head * sizes.group + row % sizes.group) * r.args.o.strides.head;
+        Ops::store_row(from, r.spec.v_dim, o);
+      } else {
+        std::memcpy(r.partials.o + (first + i) * r.spec.v_dim, from,
+                    static_cast<std::size_t>(r.spec.v_dim) * sizeof(float));
+        r.partials.max[first + i] = block.max[i];
+        r.partials.sum[first + i] = block.sum[i];
+      }
+    }
+  }
+};
+
+// Joins the splits of every row in order, and the sink.
+template <class V, class T>
+void merge_partials(const AttentionSpec& spec, const AttentionForwardArgs& args, const Sizes& sizes,
+                    std::int64_t splits, const Partials& partials) {
+  parallel_ranges(spec.batch * spec.kv_heads * sizes.rows, 8,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const std::int64_t head = i / sizes.rows, row = i % sizes.rows;
+                      const std::int64_t b = head / spec.kv_heads;
+                      const std::int64_t n = head % spec.kv_heads * sizes.group + row % sizes.group;
+                      const std::int64_t t = row / sizes.group;
+                      const std::int64_t first = head * splits * sizes.rows + row;
+                      merge_row<V, T>(spec, args, splits, sizes.rows, partials, first, b, n, t);
+                    }
+                  });
+}
+
+template <class V, class T>
+void merge_row(const AttentionSpec& spec, const AttentionForwardArgs& args, std::int64_t splits,
+               std::int64_t stride, const Partials& partials, std::int64_t first, std::int64_t b,
+               std::int64_t n, std::int64_t t) {
+  float own_max = kMasked;
+  for (std::int64_t s = 0; s < splits; ++s) {
+    const float max = partials.max[first + s * stride];
+    if (partials.sum[first + s * stride] != 0 && !(max <= own_max)) own_max = max;
+  }
+  const float sink = sink_log2(args, n), max = sink > own_max ? sink : own_max;
+  float sum = sink > kMasked ? __builtin_exp2f(sink - max) : 0;
+  for (std::int64_t s = 0; s < splits; ++s) {
+    const float part = partials.sum[first + s * stride];
+    if (part != 0) sum += part * __builtin_exp2f(partials.max[first + s * stride] - max);
+  }
+  store_stats(spec, args, b, n, t, own_max, max, sum);
+  T* o = static_cast<T*>(args.o.data) + b * args.o.strides.batch + t * args.o.strides.token +
+         n * args.o.strides.head;
+  constexpr std::int64_t kPiece = 64;
+  for (std::int64_t h = 0; h < spec.v_dim; h += kPiece) {
+    const std::int64_t count = least(kPiece, spec.v_dim - h);
+    float piece[kPiece] = {};
+    for (std::int64_t s = 0; s < splits; ++s) {
+      const std::int64_t at = first + s * stride;
+      if (partials.sum[at] == 0) continue;
+      const float weight = __builtin_exp2f(partials.max[at] - max) / sum;
+      const float* from = partials.o + at * spec.v_dim + h;
+      for (std::int64_t j = 0; j < count; ++j) piece[j] += weight * from[j];
+    }
+    Operands<V, T, false>::store_row(reinterpret_cast<const Word*>(piece), count, o + h);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::cpu

@@ -1,0 +1,21 @@
+// What each instruction set offers attention.cc: one table per element type.
+#pragma once
+
+#include "backends/cpu/attention.h"
+
+namespace lamina::cpu {
+
+struct AttentionKernels {
+  std::int64_t (*forward_workspace_bytes)(const AttentionSpec&, bool cached);
+  void (*forward)(const AttentionSpec&, const AttentionForwardArgs&, const AttentionCache*,
+                  std::byte* workspace);
+  std::int64_t (*backward_workspace_bytes)(const AttentionSpec&);
+  void (*backward)(const AttentionSpec&, const AttentionBackwardArgs&, std::byte* workspace);
+};
+
+// For f32 and bf16. pairs: bf16 products by vdpbf16ps, else widened to f32.
+const AttentionKernels& attention_kernels_avx512(DType dtype, bool pairs);
+const AttentionKernels& attention_kernels_avx2(DType dtype);
+const AttentionKernels& attention_kernels_portable(DType dtype);
+
+}  // namespace lamina::cpu

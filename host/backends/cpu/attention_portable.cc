@@ -1,0 +1,20 @@
+// The attention kernels for any CPU (vectors of 4 floats).
+#include "backends/cpu/attention_backward_kernel.h"
+#include "backends/cpu/attention_forward_kernel.h"
+#include "backends/cpu/attention_kernels.h"
+
+namespace lamina::cpu {
+namespace {
+
+template <class T, bool kPairs>
+constexpr AttentionKernels kKernels = {
+    Forward<Vectors<4>, T, kPairs>::workspace_bytes, Forward<Vectors<4>, T, kPairs>::run,
+    Backward<Vectors<4>, T, kPairs>::workspace_bytes, Backward<Vectors<4>, T, kPairs>::run};
+
+}  // namespace
+
+const AttentionKernels& attention_kernels_portable(DType dtype) {
+  return dtype == DType::f32 ? kKernels<float, false> : kKernels<std::uint16_t, false>;
+}
+
+}  // namespace lamina::cpu

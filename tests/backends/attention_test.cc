@@ -1,0 +1,215 @@
+// Attention kernels against the reference: every mask and logit variant, dtype and instruction set.
+#include <gtest/gtest.h>
+
+#include "attention_problem.h"
+#include "backends/cpu/threads.h"
+
+namespace lamina::cpu {
+namespace {
+
+struct Case {
+  std::string name;
+  AttentionProblem problem;
+};
+
+AttentionSpec make_spec(std::int64_t batch, std::int64_t q_tokens, std::int64_t kv_tokens,
+                        std::int64_t heads, std::int64_t kv_heads, std::int64_t qk_dim,
+                        std::int64_t v_dim) {
+  AttentionSpec s{.batch = batch,
+                  .q_tokens = q_tokens,
+                  .kv_tokens = kv_tokens,
+                  .heads = heads,
+                  .kv_heads = kv_heads,
+                  .qk_dim = qk_dim,
+                  .v_dim = v_dim};
+  s.scale = 1 / std::sqrt(static_cast<double>(qk_dim));
+  return s;
+}
+
+// Documents of `length` tokens, ids 1, 2, ...; the last `padding` tokens have id -1.
+std::vector<std::int32_t> documents(const AttentionSpec& s, int length, int padding) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t t = 0; t < s.q_tokens; ++t)
+      ids.push_back(t >= s.q_tokens - padding ? -1
+                                              : static_cast<std::int32_t>(t / (length + b) + 1));
+  return ids;
+}
+
+std::vector<Case> sizes() {
+  std::vector<Case> cases;
+  for (std::int64_t tokens : {1, 17, 63, 65, 129})
+    for (std::int64_t dim : {20, 64, 80, 128})
+      cases.push_back({"tokens " + std::to_string(tokens) + " dim " + std::to_string(dim),
+                       random_problem(make_spec(2, tokens, tokens, 3, 1, dim, dim))});
+  for (std::int64_t group : {1, 3, 8})
+    cases.push_back({"group " + std::to_string(group),
+                     random_problem(make_spec(2, 70, 70, 2 * group, 2, 32, 48))});
+  cases.push_back({"odd dims", random_problem(make_spec(1, 33, 33, 2, 2, 7, 13))});
+  cases.push_back({"wide", random_problem(make_spec(1, 40, 40, 2, 1, 256, 250))});
+  cases.push_back({"queries at the end", random_problem(make_spec(2, 5, 150, 4, 2, 64, 64))});
+  cases.push_back({"long", random_problem(make_spec(1, 400, 400, 2, 1, 64, 64))});
+  return cases;
+}
+
+std::vector<Case> variants() {
+  const AttentionSpec base = make_spec(2, 150, 150, 6, 2, 32, 32);
+  std::vector<Case> cases;
+  auto add = [&](const std::string& name, auto change) {
+    AttentionProblem p = random_problem(base, 7);
+    change(p);
+    cases.push_back({name, p});
+  };
+  auto segments = [](AttentionProblem& p, int length, int padding) {
+    p.q_segments = p.k_segments = documents(p.spec, length, padding);
+  };
+  auto sinks = [](AttentionProblem& p) { p.sinks = random_numbers(p.spec.heads, 5, 2); };
+  auto blocks = [](AttentionProblem& p) {
+    p.q_blocks.assign(static_cast<std::size_t>(p.spec.batch * p.spec.q_tokens), 0);
+    for (std::size_t t = 10; t < 90; ++t) p.q_blocks[t] = 1;
+    for (std::size_t t = 200; t < 230; ++t) p.q_blocks[t] = 2;
+    p.k_blocks = p.q_blocks;
+  };
+  add("not causal", [](AttentionProblem& p) { p.spec.causal = false; });
+  add("window 1", [](AttentionProblem& p) { p.spec.window = 1; });
+  add("window 40", [](AttentionProblem& p) { p.spec.window = 40; });
+  add("chunk 48", [](AttentionProblem& p) { p.spec.chunk = 48; });
+  add("chunk 48, not causal", [](AttentionProblem& p) {
+    p.spec.chunk = 48;
+    p.spec.causal = false;
+  });
+  add("soft cap", [](AttentionProblem& p) {
+    p.spec.soft_cap = 1.5;
+    p.spec.scale = 0.5;
+  });
+  add("sinks", sinks);
+  add("segments", [&](AttentionProblem& p) { segments(p, 23, 0); });
+  add("segments and padding", [&](AttentionProblem& p) { segments(p, 70, 30); });
+  add("padding and sinks", [&](AttentionProblem& p) {
+    segments(p, 70, 30);
+    sinks(p);
+  });
+  add("blocks", blocks);
+  add("everything", [&](AttentionProblem& p) {
+    segments(p, 70, 30);
+    sinks(p);
+    blocks(p);
+    p.spec.soft_cap = 2;
+    p.spec.window = 50;
+    p.spec.chunk = 60;
+  });
+  add("positions", [&](AttentionProblem& p) {
+    for (std::int64_t i = 0; i < 300; ++i)
+      p.q_positions.push_back(static_cast<std::int32_t>((i * 37) % 150));
+    p.k_positions = p.q_positions;
+    p.spec.window = 60;
+  });
+  add("no key is early enough", [](AttentionProblem& p) {
+    p.k_positions.assign(300, 1000);
+    p.q_positions.assign(300, 999);
+  });
+  add("large logits", [](AttentionProblem& p) { p.spec.scale = 20; });
+  add("negative scale", [](AttentionProblem& p) { p.spec.scale = -0.3; });
+  return cases;
+}
+
+std::vector<Isa> isas() {
+  std::vector<Isa> all;
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
+    if (isa <= best_isa()) all.push_back(isa);
+  return all;
+}
+
+void expect_close(const AttentionResults& got, const AttentionResults& want, DType dtype,
+                  double ease = 1) {
+  const double exact = ease * (dtype == DType::f32 ? 2e-5 : 1e-2);
+  const double gradient = ease * (dtype == DType::f32 ? 5e-5 : 2e-2);
+  EXPECT_LT(difference(got.o, want.o), exact);
+  EXPECT_LT(difference(got.lse, want.lse), dtype == DType::f32 ? 1e-6 : 1e-5);
+  EXPECT_LT(difference(got.row_max, want.row_max), dtype == DType::f32 ? 1e-6 : 1e-5);
+  EXPECT_LT(difference(got.dq, want.dq), gradient);
+  EXPECT_LT(difference(got.dk, want.dk), gradient);
+  EXPECT_LT(difference(got.dv, want.dv), gradient);
+  EXPECT_LT(difference(got.dsinks, want.dsinks), gradient);
+}
+
+void expect_kernels_match_reference(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    const AttentionResults want = run_attention(c.problem, DType::f64);
+    for (Isa isa : isas())
+      for (DType dtype : {DType::f32, DType::bf16}) {
+        SCOPED_TRACE(c.name + ", " + std::string(name(isa)) + ", " + std::string(name(dtype)));
+        const ScopedIsa scoped(isa);
+        // Logits of hundreds make the softmax a choice: rounding decides between near ties.
+        expect_close(run_attention(c.problem, dtype), want, dtype,
+                     c.name == "large logits" ? 20 : 1);
+      }
+  }
+}
+
+TEST(Attention, KernelsMatchReferenceAtAwkwardSizes) { expect_kernels_match_reference(sizes()); }
+
+TEST(Attention, KernelsMatchReferenceForEveryVariant) {
+  expect_kernels_match_reference(variants());
+}
+
+TEST(Attention, RowThatMayAttendToNothingIsZeroWithZeroGradients) {
+  for (Isa isa : isas())
+    for (DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      const ScopedIsa scoped(isa);
+      AttentionProblem p = random_problem(make_spec(1, 20, 20, 1, 1, 8, 8));
+      p.q_segments.assign(20, 1);
+      for (std::size_t t = 10; t < 20; ++t) p.q_segments[t] = -1;
+      p.k_segments = p.q_segments;
+      const AttentionResults r = run_attention(p, dtype);
+      for (std::size_t i = 80; i < 160; ++i) {
+        EXPECT_EQ(r.o[i], 0);
+        EXPECT_EQ(r.dq[i], 0);
+        EXPECT_EQ(r.dk[i], 0);
+        EXPECT_EQ(r.dv[i], 0);
+      }
+      EXPECT_EQ(r.lse[10], -std::numeric_limits<double>::infinity());
+    }
+}
+
+TEST(Attention, PackedDocumentsEqualSeparateOnes) {
+  // Rows 0..39 and 40..99 of one packed row against two runs of their own.
+  const AttentionSpec spec = make_spec(1, 100, 100, 2, 2, 16, 16);
+  AttentionProblem packed = random_problem(spec);
+  packed.q_segments.assign(100, 1);
+  for (std::size_t t = 40; t < 100; ++t) packed.q_segments[t] = 2;
+  packed.k_segments = packed.q_segments;
+  AttentionProblem second = packed;
+  second.spec.q_tokens = second.spec.kv_tokens = 60;
+  second.q_segments.clear();
+  second.k_segments.clear();
+  for (Doubles* x : {&second.q, &second.k, &second.v, &second.d_o})
+    x->erase(x->begin(), x->begin() + 40 * 2 * 16);
+  const AttentionResults a = run_attention(packed, DType::f32);
+  const AttentionResults b = run_attention(second, DType::f32);
+  EXPECT_LT(difference(Doubles(a.o.begin() + 40 * 32, a.o.end()), b.o), 1e-6);
+  EXPECT_LT(difference(Doubles(a.dk.begin() + 40 * 32, a.dk.end()), b.dk), 1e-5);
+}
+
+TEST(Attention, BitsDoNotDependOnTheNumberOfThreads) {
+  for (Isa isa : isas())
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      const ScopedIsa scoped(isa);
+      AttentionProblem p = random_problem(make_spec(1, 300, 300, 4, 1, 32, 32));
+      p.sinks = random_numbers(4, 9);
+      set_threads(1);
+      const AttentionResults one = run_attention(p, dtype);
+      set_threads(2);
+      const AttentionResults two = run_attention(p, dtype);
+      set_threads(0);
+      EXPECT_EQ(one.o, two.o);
+      EXPECT_EQ(one.lse, two.lse);
+      EXPECT_EQ(one.dq, two.dq);
+      EXPECT_EQ(one.dk, two.dk);
+      EXPECT_EQ(one.dv, two.dv);
+      EXPECT_EQ(one.dsinks, two.dsinks);
+    }
+}
+
+}  // namespace
+}  // namespace lamina::cpu
