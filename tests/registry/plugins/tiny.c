@@ -44,7 +44,8 @@ static const void *tiny_interface(lamina_str_t id) {
 }
 
 #ifdef FAULT_NO_ENTRY
-__attribute__((visibility("hidden")))
+#define lamina_plugin_v0 plugin_without_a_name
+static __attribute__((used))
 #else
 __attribute__((visibility("default")))
 #endif
