@@ -60,6 +60,8 @@ struct OpDef {
   bool layout_only = false;
   // Outputs [0, in_place) are written over inputs [0, in_place).
   int in_place = 0;
+  // Replaced by its smaller ops as soon as a graph is traced: a spelling, not an operation.
+  bool always_lower = false;
   // No gradient flows through: vjp and lower are never asked.
   bool zero_gradient = false;
 };

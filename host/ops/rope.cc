@@ -30,6 +30,6 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef rope_op = {.infer = infer, .lower = lower};
+constinit const OpDef rope_op = {.infer = infer, .lower = lower, .always_lower = true};
 
 }  // namespace lamina::ops

@@ -2,8 +2,8 @@
 //
 //   const KernelChoice kRmsNorm[] = {{"avx512", supports, make}, ...};
 //
-// A candidate says yes, or why not, from types and attributes alone; `make` prepares everything that
-// a run needs (blocking, library objects), so that `run` neither allocates nor decides.
+// A candidate says yes, or why not, from types and attributes alone; `make` prepares everything
+// that a run needs (blocking, library objects), so that `run` neither allocates nor decides.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ struct KernelChoice {
 template <typename Fn>
 std::unique_ptr<Kernel> make_kernel(Fn fn, std::size_t workspace_bytes = 0) {
   struct FunctionKernel final : Kernel {
-    FunctionKernel(Fn f, std::size_t bytes) : fn(std::move(f)), bytes(bytes) {}
+    FunctionKernel(Fn f, std::size_t size) : fn(std::move(f)), bytes(size) {}
     std::size_t workspace_bytes() const override { return bytes; }
     void run(const KernelArgs& args) override { fn(args); }
     Fn fn;

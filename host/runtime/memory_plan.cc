@@ -33,9 +33,8 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
 
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    return lifetimes[a].bytes > lifetimes[b].bytes;
-  });
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
 
   std::vector<std::size_t> placed;  // by offset
   for (std::size_t block : order) {

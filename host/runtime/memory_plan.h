@@ -23,7 +23,8 @@ struct MemoryPlan {
 };
 
 // Gives every block an offset so that blocks alive together do not overlap: largest first, each at
-// the lowest gap that fits (Pisarchyk & Lee 2020, "greedy by size"). Zero-sized blocks get offset 0.
+// the lowest gap that fits (Pisarchyk & Lee 2020, "greedy by size"). Zero-sized blocks get offset
+// 0.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
 }  // namespace lamina

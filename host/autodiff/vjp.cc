@@ -1,0 +1,157 @@
+#include "autodiff/vjp.h"
+
+#include "autodiff/scan_transpose.h"
+#include "core/error.h"
+#include "graph/call.h"
+#include "graph/rewrite.h"
+#include "ops/tensor.h"
+
+namespace lamina::autodiff {
+namespace {
+
+class Differentiator {
+ public:
+  Differentiator(Graph& graph, const SavePolicy& save)
+      : graph_(graph), save_(save), cotangents_(graph.values().size()) {}
+
+  void seed(Tensor result, Tensor cotangent) { accumulate(result.id, cotangent); }
+  Tensor cotangent(ValueId v) const { return cotangents_[v]; }
+
+  // Marks what depends on the wanted values: only that is walked.
+  void mark(std::span<const Tensor> wanted) {
+    active_.assign(graph_.values().size(), false);
+    for (const Tensor& t : wanted) active_[t.id] = true;
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->def->zero_gradient) continue;
+      bool any = false;
+      for (ValueId v : node.inputs) any = any || (v != kNoValue && active_[v]);
+      for (ValueId v : node.outputs)
+        active_[v] = active_[v] || (any && is_floating(graph_.type(v).dtype));
+    }
+  }
+
+  // Walks the nodes [0, end) backwards.
+  void run(NodeId end) {
+    for (NodeId n = end; n-- > 0;) visit(n);
+  }
+
+ private:
+  void visit(NodeId id) {
+    const Node node = graph_.node(id);  // a copy: the list grows below
+    bool any = false, leads_on = false;
+    for (ValueId v : node.outputs) any = any || (active_[v] && cotangents_[v]);
+    for (ValueId v : node.inputs) leads_on = leads_on || (v != kNoValue && active_[v]);
+    if (!any || !leads_on || node.op->def->zero_gradient) return;
+    graph_.set_origin(node.origin);
+    std::vector<Tensor> cts;
+    for (ValueId v : node.outputs) {
+      Tensor ct = cotangents_[v];
+      // Only ops that merely move elements take a cotangent wider than their value.
+      if (ct && !node.op->def->layout_only) ct = ops::cast(ct, graph_.type(v).dtype);
+      cts.push_back(ct);
+    }
+    std::vector<Tensor> grads = gradients(node, id, cts);
+    for (std::size_t i = 0; i < grads.size(); ++i)
+      if (grads[i] && node.inputs[i] != kNoValue && active_[node.inputs[i]])
+        accumulate(node.inputs[i], grads[i]);
+  }
+
+  std::vector<Tensor> gradients(const Node& node, NodeId id, std::span<const Tensor> cts) {
+    if (node.op->name == "scan") {
+      std::vector<bool> wanted;
+      for (ValueId v : node.inputs) wanted.push_back(active_[v]);
+      return transpose_scan(graph_, id, cts, wanted, save_);
+    }
+    std::vector<Tensor> inputs, outputs;
+    std::vector<Type> types;
+    for (ValueId v : node.inputs) inputs.push_back(v == kNoValue ? Tensor{} : graph_.tensor(v));
+    for (ValueId v : node.outputs) outputs.push_back(graph_.tensor(v));
+    for (ValueId v : node.inputs) types.push_back(v == kNoValue ? Type{} : graph_.type(v));
+    std::vector<const Type*> type_pointers;
+    for (std::size_t i = 0; i < types.size(); ++i)
+      type_pointers.push_back(node.inputs[i] == kNoValue ? nullptr : &types[i]);
+    Call call(*node.op, type_pointers, node.attrs, node.origin.get());
+    LowerCall lower_call(call, inputs);
+    if (node.op->def->vjp) return node.op->def->vjp(VjpCall(lower_call, outputs, cts));
+    if (node.op->def->lower) return gradients_of_lower(node, lower_call, cts);
+    throw InternalError(
+        {"vjp", fmt::format("op '{}' has neither vjp nor lower", node.op->name), {}});
+  }
+
+  // Differentiates what the op means: its smaller ops are appended (again), then walked.
+  std::vector<Tensor> gradients_of_lower(const Node& node, const LowerCall& call,
+                                         std::span<const Tensor> cts) {
+    std::vector<Tensor> results = node.op->def->lower(call);
+    std::vector<Tensor> wanted;
+    for (ValueId v : node.inputs)
+      if (v != kNoValue && active_[v]) wanted.push_back(graph_.tensor(v));
+    std::vector<Tensor> grads = autodiff::vjp(graph_, results, cts, wanted, save_);
+    std::vector<Tensor> out(node.inputs.size());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (node.inputs[i] != kNoValue && active_[node.inputs[i]]) out[i] = grads[next++];
+    // One value given as two inputs gets its cotangent once.
+    for (std::size_t i = 0; i < out.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (node.inputs[i] == node.inputs[j]) out[i] = {};
+    return out;
+  }
+
+  void accumulate(ValueId v, Tensor ct) {
+    if (cotangents_.size() <= v) cotangents_.resize(graph_.values().size());
+    Tensor& sum = cotangents_[v];
+    if (!sum) {
+      sum = ct;
+      return;
+    }
+    DType wide = size_bytes(sum.dtype()) >= size_bytes(ct.dtype()) ? sum.dtype() : ct.dtype();
+    sum = ops::add(ops::cast(sum, wide), ops::cast(ct, wide));
+  }
+
+  Graph& graph_;
+  const SavePolicy& save_;
+  std::vector<Tensor> cotangents_;
+  std::vector<bool> active_;
+};
+
+// The loss is a by-product of its gradient: where both exist, outputs take it from there and the
+// forward node falls to dead-code removal.
+void take_losses_from_gradients(Graph& graph) {
+  std::vector<GraphOutput> outputs = graph.outputs();
+  for (GraphOutput& output : outputs) {
+    const Value& value = graph.value(output.value);
+    if (value.node == kNoNode || value.index > 1) continue;
+    const Node& loss = graph.node(value.node);
+    if (loss.op->name != "cross_entropy") continue;
+    for (const Node& node : graph.nodes())
+      if (node.op->name == "cross_entropy_grad" &&
+          std::equal(loss.inputs.begin(), loss.inputs.end(), node.inputs.begin()))
+        output.value = node.outputs[value.index];
+  }
+  graph.set_outputs(std::move(outputs));
+}
+
+}  // namespace
+
+SavePolicy save_everything() {
+  return [](std::string_view) { return true; };
+}
+
+std::vector<Tensor> vjp(Graph& graph, std::span<const Tensor> results,
+                        std::span<const Tensor> seeds, std::span<const Tensor> wanted,
+                        const SavePolicy& save) {
+  auto origin = graph.origin();
+  Differentiator d(graph, save);
+  d.mark(wanted);
+  NodeId end = static_cast<NodeId>(graph.nodes().size());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (seeds[i]) d.seed(results[i], seeds[i]);
+  d.run(end);
+  graph.set_origin(origin);
+  std::vector<Tensor> out;
+  for (const Tensor& t : wanted) out.push_back(d.cotangent(t.id));
+  take_losses_from_gradients(graph);
+  return out;
+}
+
+}  // namespace lamina::autodiff

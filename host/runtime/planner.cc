@@ -1,0 +1,297 @@
+// Compiling a graph into a program: kernels, places, in-place writes, lifetimes.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "core/error.h"
+#include "graph/rewrite.h"
+#include "ops/registry.h"
+#include "runtime/memory_plan.h"
+#include "runtime/program_steps.h"
+
+namespace lamina {
+namespace {
+
+constexpr std::size_t kAlign = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+bool is_view(const Graph& graph, const Node& node, std::int64_t* offset_bytes) {
+  if (!node.op->def->view) return false;
+  const Type& in = graph.type(node.inputs[0]);
+  auto offset =
+      with_node_view(graph, node, [&](const NodeView& n) { return node.op->def->view(n); });
+  if (!offset) return false;
+  *offset_bytes = *offset * size_bytes(in.dtype);
+  return true;
+}
+
+// A copy of the graph in which every output that is not aliased is a whole result of its own, so
+// that it can be made right where it is wanted.
+Graph with_own_outputs(const Graph& graph) {
+  Graph out;
+  Copier copy(graph, out);
+  copy.inputs();
+  for (const Node& node : graph.nodes()) copy.node(node);
+  // The memory a value lies in: follow views to where elements are made.
+  auto root = [&](ValueId v) {
+    std::int64_t offset;
+    while (graph.value(v).node != kNoNode &&
+           is_view(graph, graph.node(graph.value(v).node), &offset))
+      v = graph.node(graph.value(v).node).inputs[0];
+    return v;
+  };
+  std::vector<ValueId> taken;
+  for (const GraphOutput& output : graph.outputs()) {
+    Tensor value = copy.get(output.value);
+    ValueId origin = root(output.value);
+    bool own = graph.value(origin).node != kNoNode && std::ranges::count(taken, origin) == 0 &&
+               graph.type(origin).bytes() == graph.type(output.value).bytes();
+    if (output.alias_input < 0) {
+      if (!own) value = out.add_node(ops::get("copy"), std::span(&value, 1), {}).front();
+      taken.push_back(origin);
+    }
+    out.add_output(output.name, value, output.alias_input);
+  }
+  return out;
+}
+
+}  // namespace
+
+// Works out, in order: the storage behind every value, then its place.
+struct Program::Planner {
+  // Memory that one or several values lie in.
+  struct Storage {
+    std::size_t bytes = 0;
+    int space = Slot::kArena;  // or the number of an input or output
+    Lifetime life;
+  };
+  struct Place {
+    int storage = -1;
+    std::int64_t offset = 0;
+  };
+
+  const Graph& graph;
+  const Backend& backend;
+  std::vector<Storage> storages;
+  std::vector<Place> places;   // one a value
+  std::vector<int> last_uses;  // last step that reads a value (or a view of it), one a value
+
+  Planner(const Graph& g, const Backend& b)
+      : graph(g), backend(b), places(g.values().size()), last_uses(g.values().size(), -1) {}
+
+  int new_storage(std::size_t bytes, int space, int step) {
+    storages.push_back({bytes, space, {bytes, step, step}});
+    return static_cast<int>(storages.size() - 1);
+  }
+
+  // Whole results that are outputs of the graph are made at the output's own place.
+  int space_of_result(ValueId v) const {
+    for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
+      const GraphOutput& output = graph.outputs()[o];
+      if (output.alias_input >= 0) continue;
+      ValueId origin = output.value;
+      std::int64_t offset;
+      while (origin != v && graph.value(origin).node != kNoNode &&
+             is_view(graph, graph.node(graph.value(origin).node), &offset))
+        origin = graph.node(graph.value(origin).node).inputs[0];
+      if (origin == v) return static_cast<int>(graph.inputs().size() + o);
+    }
+    return Slot::kArena;
+  }
+
+  void find_last_uses() {
+    int end = static_cast<int>(graph.nodes().size());
+    for (int n = 0; n < end; ++n)
+      for (ValueId v : graph.node(static_cast<NodeId>(n)).inputs)
+        if (v != kNoValue) last_uses[v] = n;
+    for (const GraphOutput& output : graph.outputs()) last_uses[output.value] = end;
+    // A value lives as long as its views.
+    for (int n = end - 1; n >= 0; --n) {
+      const Node& node = graph.node(static_cast<NodeId>(n));
+      std::int64_t offset;
+      if (is_view(graph, node, &offset))
+        last_uses[node.inputs[0]] = std::max(last_uses[node.inputs[0]], last_uses[node.outputs[0]]);
+    }
+  }
+
+  // The input that result `i` of the node must be written over, or may be, if any.
+  std::optional<ValueId> written_over(const Node& node, std::size_t i, int step,
+                                      const KernelChoice* choice) {
+    if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
+    if (node.op->name == "scan") {
+      const Graph& body = *scan_body(node);
+      int input = body.outputs()[i].alias_input;
+      if (input >= 0) return node.inputs[static_cast<std::size_t>(input)];
+      return std::nullopt;
+    }
+    if (!choice || !choice->in_place || space_of_result(node.outputs[i]) != Slot::kArena)
+      return std::nullopt;
+    const Type& wanted = graph.type(node.outputs[i]);
+    for (ValueId v : node.inputs) {
+      if (v == kNoValue || last_uses[v] != step || places[v].offset != 0) continue;
+      if (graph.type(v).shape != wanted.shape ||
+          size_bytes(graph.type(v).dtype) != size_bytes(wanted.dtype))
+        continue;
+      const Storage& storage = storages[static_cast<std::size_t>(places[v].storage)];
+      bool alone = storage.space == Slot::kArena && storage.life.last <= step &&
+                   storage.bytes == static_cast<std::size_t>(wanted.bytes());
+      if (alone && !used_by_other(node, i, v)) return v;
+    }
+    return std::nullopt;
+  }
+
+  // Another result of the node, or another value in the same memory, claims `v` already.
+  bool used_by_other(const Node& node, std::size_t i, ValueId v) const {
+    for (std::size_t o = 0; o < i; ++o)
+      if (places[node.outputs[o]].storage == places[v].storage) return true;
+    return false;
+  }
+
+  static std::shared_ptr<const Graph> scan_body(const Node& node) {
+    return std::get<std::shared_ptr<const Graph>>(
+        node.attrs[static_cast<std::size_t>(node.op->attr_index("body"))]);
+  }
+  static std::int64_t int_attr(const Node& node, std::string_view name) {
+    return std::get<std::int64_t>(node.attrs[static_cast<std::size_t>(node.op->attr_index(name))]);
+  }
+
+  void touch(ValueId v, int step) {
+    Lifetime& life = storages[static_cast<std::size_t>(places[v].storage)].life;
+    life.last = std::max(life.last, step);
+  }
+
+  // The slot of a value; offsets of arena storages are added after planning.
+  Slot slot(ValueId v) const {
+    if (v == kNoValue) return {};
+    const Place& place = places[v];
+    return {storages[static_cast<std::size_t>(place.storage)].space, place.offset};
+  }
+
+  std::unique_ptr<Scan> plan_scan(const Node& node,
+                                  std::map<const Graph*, std::shared_ptr<Program>>& compiled,
+                                  std::size_t* workspace_bytes) {
+    auto scan = std::make_unique<Scan>();
+    auto body = scan_body(node);
+    std::shared_ptr<Program>& program = compiled[body.get()];
+    if (!program) program = std::make_shared<Program>(*body, backend);
+    scan->body = program;
+    scan->times = int_attr(node, "times");
+    scan->num_consts = static_cast<std::size_t>(int_attr(node, "num_consts"));
+    scan->num_carries = static_cast<std::size_t>(int_attr(node, "num_carries"));
+    scan->reverse = int_attr(node, "reverse") != 0;
+    std::size_t first_x = scan->num_consts + scan->num_carries;
+    for (std::size_t i = 0; i < body->inputs().size(); ++i)
+      scan->input_strides.push_back(i < first_x ? 0 : body->type(body->inputs()[i].value).bytes());
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < body->outputs().size(); ++i) {
+      std::int64_t bytes = body->type(body->outputs()[i].value).bytes();
+      scan->output_strides.push_back(i < scan->num_carries ? 0 : bytes);
+      if (i < scan->num_carries) {
+        scan->carry_offsets.push_back(offset);
+        if (scan->times > 1) offset += aligned(static_cast<std::size_t>(bytes));
+      }
+    }
+    scan->carry_gap_bytes = scan->times > 2 ? offset : 0;
+    offset += scan->carry_gap_bytes;
+    scan->body_arena_offset = offset;
+    *workspace_bytes = offset + program->arena_bytes();
+    scan->inputs.resize(body->inputs().size());
+    scan->outputs.resize(body->outputs().size());
+    return scan;
+  }
+};
+
+Program::Program(const Graph& graph, const Backend& backend)
+    : graph_(std::make_shared<const Graph>(with_own_outputs(graph))) {
+  const Graph& g = *graph_;
+  bound_.resize(g.inputs().size() + g.outputs().size());
+  Planner planner(g, backend);
+  planner.find_last_uses();
+  int end = static_cast<int>(g.nodes().size());
+  for (std::size_t i = 0; i < g.inputs().size(); ++i) {
+    ValueId v = g.inputs()[i].value;
+    planner.places[v].storage = planner.new_storage(0, static_cast<int>(i), 0);
+  }
+
+  std::map<const Graph*, std::shared_ptr<Program>> compiled;
+  std::vector<int> workspaces;  // storage of each step's workspace, or -1
+  for (int n = 0; n < end; ++n) {
+    NodeId id = static_cast<NodeId>(n);
+    const Node& node = g.node(id);
+    std::int64_t view_offset = 0;
+    if (is_view(g, node, &view_offset)) {
+      const Planner::Place& source = planner.places[node.inputs[0]];
+      planner.places[node.outputs[0]] = {source.storage, source.offset + view_offset};
+      continue;
+    }
+    Step step;
+    step.node = id;
+    std::size_t workspace_bytes = 0;
+    const KernelChoice* choice = nullptr;
+    if (node.op->name == "scan") {
+      step.kernel_name = "scan";
+      step.scan = planner.plan_scan(node, compiled, &workspace_bytes);
+    } else {
+      with_node_view(g, node, [&](const NodeView& view) {
+        choice = choose_kernel(backend, view, &step.refusals);
+        if (!choice)
+          throw InternalError(
+              {"program",
+               fmt::format("no kernel of backend '{}' takes {} of {}", backend.name(),
+                           node.op->name,
+                           node.inputs.empty() ? "nothing" : to_string(view.type(0))),
+               {}});
+        step.kernel = choice->make(view);
+        step.kernel_name = choice->name;
+        workspace_bytes = step.kernel->workspace_bytes();
+      });
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      ValueId v = node.outputs[i];
+      if (planner.last_uses[v] < 0 && !step.scan && static_cast<int>(i) >= node.op->def->in_place)
+        continue;  // nobody reads it
+      if (auto over = planner.written_over(node, i, n, choice)) {
+        planner.places[v] = planner.places[*over];
+      } else {
+        std::size_t bytes = static_cast<std::size_t>(g.type(v).bytes());
+        planner.places[v].storage = planner.new_storage(bytes, planner.space_of_result(v), n);
+      }
+      planner.touch(v, std::max(n, planner.last_uses[v]));
+    }
+    workspaces.push_back(workspace_bytes ? planner.new_storage(workspace_bytes, Slot::kArena, n)
+                                         : -1);
+    steps_.push_back(std::move(step));
+  }
+
+  // Everything that lies in the arena gets its offset.
+  std::vector<Lifetime> lifetimes;
+  for (Planner::Storage& s : planner.storages) {
+    s.life.bytes = s.space == Slot::kArena ? s.bytes : 0;
+    unshared_bytes_ += aligned(s.life.bytes);
+    lifetimes.push_back(s.life);
+  }
+  MemoryPlan plan = plan_memory(lifetimes);
+  arena_bytes_ = plan.arena_bytes;
+
+  auto placed = [&](ValueId v) {
+    if (v == kNoValue || planner.places[v].storage < 0) return Slot{};
+    Slot slot = planner.slot(v);
+    if (slot.space == Slot::kArena)
+      slot.offset += static_cast<std::int64_t>(
+          plan.offsets[static_cast<std::size_t>(planner.places[v].storage)]);
+    return slot;
+  };
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    Step& step = steps_[s];
+    const Node& node = g.node(step.node);
+    for (ValueId v : node.inputs) step.inputs.push_back(placed(v));
+    for (ValueId v : node.outputs) step.outputs.push_back(placed(v));
+    if (workspaces[s] >= 0)
+      step.workspace = {Slot::kArena, static_cast<std::int64_t>(
+                                          plan.offsets[static_cast<std::size_t>(workspaces[s])])};
+    step.in_pointers.resize(step.inputs.size());
+    step.out_pointers.resize(step.outputs.size());
+  }
+}
+
+}  // namespace lamina

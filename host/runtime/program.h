@@ -1,0 +1,103 @@
+// A program: a graph compiled for one backend, a flat list of bound kernel calls over one arena.
+//
+//   Program program(graph, backend);
+//   auto arena = backend.allocate(program.arena_bytes());
+//   program.run(inputs, outputs, arena->data());
+//
+// Compiling decides everything: which kernel, where each temporary lies, what is written in place.
+// A run allocates nothing. A scan runs the program of its body again and again with other bases.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/backend.h"
+
+namespace lamina {
+
+// Memory given to a program for one of its inputs or outputs. A stacked one (first dim runs over
+// layers) may lie in pieces: then `pieces[i]` is where element i of the first dim starts, and only
+// scans may take it.
+struct Binding {
+  void* base = nullptr;
+  void* const* pieces = nullptr;
+};
+
+// Where a value lies while a program runs.
+struct Slot {
+  static constexpr int kNothing = -2;  // absent, or an output that nobody reads
+  static constexpr int kArena = -1;    // otherwise the number of an input, then of an output
+  int space = kNothing;
+  std::int64_t offset = 0;  // bytes
+};
+
+// One kernel that was passed over, and why.
+struct Refusal {
+  std::string kernel;
+  std::string why;
+};
+
+class Program {
+ public:
+  // REQUIRES: every node has a kernel in `backend`, is a view or is a scan (passes/legalize.h sees
+  // to it). The graph is copied.
+  Program(const Graph& graph, const Backend& backend);
+  ~Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+
+  const Graph& graph() const { return *graph_; }
+  std::size_t arena_bytes() const { return arena_bytes_; }
+  // What the arena would need if no two temporaries shared memory.
+  std::size_t unshared_bytes() const { return unshared_bytes_; }
+
+  // Runs the whole list. One binding an input and an output, in the graph's order; an output that
+  // aliases an input is given the same memory (its own binding is ignored). `arena` is at least
+  // arena_bytes() long and 64-byte aligned. Inputs are not written, except aliased ones.
+  void run(std::span<const Binding> inputs, std::span<const Binding> outputs, std::byte* arena);
+
+  // A table for people: each step, its kernel, why better ones were refused, where results lie.
+  std::string describe() const;
+
+  // Time spent in each kernel since the last call with the same argument; "" when never enabled.
+  void set_profiling(bool enabled);
+  std::string profile() const;
+
+ private:
+  struct Step;
+  struct Scan;
+  struct Planner;
+  struct ProfileRow;
+
+  void* address(const Slot& slot, std::byte* arena) const;
+  void run_scan(Step& step, std::byte* arena);
+  void print(std::string& out, int indent) const;
+  void collect_profile(std::vector<ProfileRow>& rows) const;
+
+  std::shared_ptr<const Graph> graph_;
+  std::vector<Step> steps_;
+  std::vector<Binding> bound_;  // of the current run: inputs, then outputs
+  std::size_t arena_bytes_ = 0;
+  std::size_t unshared_bytes_ = 0;
+  bool profiling_ = false;
+};
+
+// The first kernel of `backend` that takes the node, or null; what refused it goes to `refusals`.
+const KernelChoice* choose_kernel(const Backend& backend, const NodeView& node,
+                                  std::vector<Refusal>* refusals = nullptr);
+
+// Calls fn(NodeView) for a node of a graph.
+template <typename Fn>
+auto with_node_view(const Graph& graph, const Node& node, Fn fn) {
+  std::vector<const Type*> inputs, outputs;
+  for (ValueId v : node.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph.type(v));
+  for (ValueId v : node.outputs) outputs.push_back(&graph.type(v));
+  return fn(NodeView(Call(*node.op, inputs, node.attrs, node.origin.get()), outputs));
+}
+
+}  // namespace lamina
