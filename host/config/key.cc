@@ -46,7 +46,7 @@ std::string join_choices(const std::vector<std::string>& choices) {
   std::string out;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (i > 0) out += i + 1 == choices.size() ? " or " : ", ";
-    out += quoted(choices[i]);
+    out += toml_quote(choices[i]);
   }
   return out;
 }
@@ -126,7 +126,7 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
   if (wrong_kind) text.what += fmt::format(" ({})", kind_of(value));
   if (auto* typed = value.get_if<std::string>(); typed && type == Type::string)
     if (std::string nearest = nearest_name(*typed, key.choices); !nearest.empty())
-      text.notes.push_back(fmt::format("did you mean {}?", quoted(nearest)));
+      text.notes.push_back(fmt::format("did you mean {}?", toml_quote(nearest)));
   return text;
 }
 

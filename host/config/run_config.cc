@@ -92,14 +92,26 @@ std::string divisors(std::int64_t number) {
   return fmt::format("{} or {}", fmt::join(out, ", "), last);
 }
 
+// The defaults that other values give.
+void fill_computed(RunConfig& c, Table& values) {
+  auto fill = [&values](const std::string& key, const Value& value) {
+    values.add(
+        {key, value, {Origin::Kind::preset, "default: " + run_schema().find(key)->preset_text}});
+  };
+  if (c.run.name.empty()) fill("run.name", c.run.name = c.file.stem().string());
+  if (c.run.out.empty()) fill("run.out", c.run.out = "runs/" + c.run.name);
+  if (c.train.microbatch_size == 0)
+    fill("train.microbatch_size", c.train.microbatch_size = c.train.batch_size);
+}
+
 void check_across_keys(const RunConfig& c, const std::string& where) {
   Problems problems;
   const Table& values = c.values;
-  if (c.train.microbatch_size && c.train.batch_size % *c.train.microbatch_size != 0)
+  if (c.train.batch_size % c.train.microbatch_size != 0)
     problems.add({values.where("train.microbatch_size"),
                   fmt::format("'train.microbatch_size' is {}, which does not divide "
                               "'train.batch_size' = {}",
-                              *c.train.microbatch_size, c.train.batch_size),
+                              c.train.microbatch_size, c.train.batch_size),
                   {fmt::format("use {}", divisors(c.train.batch_size))}});
   if (c.schedule.warmup_steps > c.train.steps)
     problems.add({values.where("schedule.warmup_steps"),
@@ -141,8 +153,7 @@ RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides
   c.optimizer = read("optimizer", optimizer_fields(), values);
   c.schedule = read("schedule", schedule_fields(), values);
   c.checkpoint = read("checkpoint", checkpoint_fields(), values);
-  if (c.run.name.empty()) c.run.name = path.stem().string();
-  if (c.run.out.empty()) c.run.out = "runs/" + c.run.name;
+  fill_computed(c, resolved.values);
   c.model = make_model(values.has("model.path") ? values.string("model.path") : "",
                        values.where("model.path", ""), where, values, std::move(resolved.rest));
   c.values = std::move(resolved.values);

@@ -16,8 +16,8 @@ namespace lamina::config {
 
 // What the run is called, where it writes, and what all of it shares.
 struct RunSection {
-  std::string name;  // the run file's stem unless given
-  std::string out;   // the run directory; runs/<name> unless given
+  std::string name;  // never empty once loaded
+  std::string out;   // the run directory; never empty once loaded
   std::uint64_t seed = 0;
   std::optional<int> threads;  // as many as the machine allows unless given
 };
@@ -36,7 +36,7 @@ struct DataSection {
 struct TrainSection {
   std::int64_t steps = 1000;
   std::int64_t batch_size = 8;
-  std::optional<std::int64_t> microbatch_size;  // batch_size unless given
+  std::int64_t microbatch_size = 0;  // divides batch_size once loaded
   DType dtype = DType::f32;
   bool scan_layers = true;
   std::string remat = "none";

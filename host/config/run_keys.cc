@@ -25,7 +25,7 @@ Section model_section() {
       "keys of [model] override what it says. `model = \"...\"` at the top is the short form.";
   return {"model",
           "The architecture. The family's plugin declares the keys, with the names of published "
-          "config.json files; `lamina config explain --family NAME` lists them.",
+          "config.json files; `lamina plugin inspect NAME` lists them.",
           {path},
           true};
 }

@@ -39,7 +39,7 @@ std::string key_part(std::string_view part) {
   bool bare = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '-';
   });
-  return bare ? std::string(part) : quoted(part);
+  return bare ? std::string(part) : toml_quote(part);
 }
 
 [[noreturn]] void unsupported(const Source& source, const toml::node& node, const std::string& key,
@@ -98,14 +98,17 @@ std::vector<std::string> show_line(std::string_view text, std::size_t line, std:
   constexpr std::size_t kWidth = 64;
   if (caret > kWidth) shown.erase(0, caret - kWidth), caret = kWidth;
   if (shown.size() > kWidth + 8) shown.resize(kWidth + 8);
-  if (shown.find_first_not_of(' ') == shown.npos) return {};
-  return {shown, std::string(std::min(caret, shown.size()), ' ') + "^"};
+  shown.erase(shown.find_last_not_of(' ') + 1);
+  if (shown.empty()) return {};
+  return {shown, std::string(std::min(caret, shown.size() + 1), ' ') + "^"};
 }
 
 std::string plain_description(std::string_view description) {
   constexpr std::string_view kPrefix = "Error while parsing ";
   if (description.starts_with(kPrefix)) description.remove_prefix(kPrefix.size());
-  return std::string(description);
+  std::string out(description.substr(0, description.find(" (TOML_")));
+  if (!out.empty()) out[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(out[0])));
+  return out;
 }
 
 bool is_dotted_key(std::string_view key) {

@@ -14,14 +14,14 @@ std::string to_toml(const Value& value) {
   if (auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
   if (auto* number = value.get_if<double>())
     return std::isfinite(*number) ? json_number(*number) : fmt::format("{}", *number);
-  if (auto* text = value.get_if<std::string>()) return quoted(*text);
+  if (auto* text = value.get_if<std::string>()) return toml_quote(*text);
   std::string out = "[";
   for (const Value& element : std::get<List>(value.data))
     out += (out.size() > 1 ? ", " : "") + to_toml(element);
   return out + "]";
 }
 
-std::string quoted(std::string_view text) {
+std::string toml_quote(std::string_view text) {
   std::string out = json_quote(text);
   // TOML, unlike JSON, wants this one escaped as well.
   for (auto at = out.find('\x7f'); at != out.npos; at = out.find('\x7f', at))

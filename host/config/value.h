@@ -38,7 +38,7 @@ struct Value {
 std::string to_toml(const Value& value);
 
 // "text" with quotes, backslashes and control bytes escaped; valid in TOML and JSON.
-std::string quoted(std::string_view text);
+std::string toml_quote(std::string_view text);
 
 // "an integer", "a string", "a list", ...: what an error message says was found.
 std::string_view kind_of(const Value& value);

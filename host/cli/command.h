@@ -1,0 +1,94 @@
+// A subcommand as data: one declaration feeds the parser, help, completion and error texts.
+//
+//   Command greet_command() {
+//     return {.name = "greet",
+//             .summary = "says hello",
+//             .options = {{.key = {.name = "times", .type = Type::integer, .preset = Value(1),
+//                                  .min = 1, .doc = "How often."},
+//                          .short_name = 'n', .value = "N"}},
+//             .positionals = {{.name = "NAME", .doc = "Whom to greet."}},
+//             .examples = {"lamina greet Ada -n 3"},
+//             .run = [](const Arguments& a) { ...a.integer("times")...; return 0; }};
+//   }
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/terminal.h"
+#include "config/key.h"
+
+namespace lamina::cli {
+
+using config::Key;
+using config::Type;
+using config::Value;
+
+struct Option {
+  Key key;  // the long name without dashes; type boolean: a flag without a value
+  char short_name = 0;
+  std::string value = {};   // how help calls the value: "N", "DIR"
+  bool repeatable = false;  // may be given several times
+  bool negatable = false;   // a flag that --no-<name> turns off
+};
+
+struct Positional {
+  std::string name;  // how help calls it: "RUN.toml"
+  std::string doc;
+  bool required = true;
+  bool repeatable = false;  // the last one only
+};
+
+// What every command knows from the global options.
+struct Globals {
+  bool quiet = false;
+  int verbosity = 0;
+  ColorMode color = ColorMode::automatic;
+  std::optional<int> threads;               // absent: as many as the machine allows
+  std::vector<std::string> plugins;         // --plugin FILE
+  std::vector<std::string> plugin_folders;  // --plugin-path DIR:DIR
+};
+
+// The checked values of one command line.
+class Arguments {
+ public:
+  Globals globals;
+  std::vector<std::string> positionals;
+
+  // True where the option stands on the command line (as opposed to its default).
+  bool given(std::string_view name) const { return given_.contains(std::string(name)); }
+
+  // The option's value or default. REQUIRES: declared with that type, and given or with a default.
+  bool flag(std::string_view name) const;  // a flag without a default is false
+  std::int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
+  // Every value of a repeatable option, in order; empty if not given.
+  std::vector<std::string> texts(std::string_view name) const;
+
+ private:
+  friend class CommandLine;
+  const Value& value(std::string_view name) const;
+  std::map<std::string, std::vector<Value>, std::less<>> given_;
+  std::map<std::string, Value, std::less<>> presets_;
+};
+
+struct Command {
+  std::string name;          // "train", or with its group: "config show"
+  std::string summary;       // one line without a full stop
+  std::string details = {};  // further paragraphs of its help page
+  std::vector<Option> options = {};
+  std::vector<Positional> positionals = {};
+  std::vector<std::string> examples = {};  // whole command lines
+  std::function<int(const Arguments&)> run = {};
+};
+
+// Options that several commands share, in one wording.
+Option json_option();
+Option set_option();  // --set KEY=VALUE, repeatable
+
+}  // namespace lamina::cli

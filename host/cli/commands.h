@@ -1,0 +1,18 @@
+// The list of subcommands. To add one: a file cmd_<name>.cc with a function that returns its
+// Command, its declaration here, and its line in commands.cc.
+#pragma once
+
+#include <vector>
+
+#include "cli/command.h"
+
+namespace lamina::cli {
+
+Command config_show_command();
+Command config_explain_command();
+Command completion_command();
+
+// In the order in which help lists them.
+const std::vector<Command>& all_commands();
+
+}  // namespace lamina::cli

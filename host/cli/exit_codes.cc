@@ -1,0 +1,37 @@
+// The table of exit codes.
+#include "cli/exit_codes.h"
+
+#include <array>
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::array kCodes = {
+    ExitCodeMeaning{ExitCode::ok, "ok", "done"},
+    ExitCodeMeaning{ExitCode::unclassified, "unclassified", "any other error, a bug of ours too"},
+    ExitCodeMeaning{ExitCode::usage, "usage", "command line or run file; nothing was touched"},
+    ExitCodeMeaning{ExitCode::numerical, "numerical",
+                    "a loss or gradient that is not finite; a "
+                    "verification that failed"},
+    ExitCodeMeaning{ExitCode::checkpoint, "checkpoint", "a checkpoint, model file or disk"},
+    ExitCodeMeaning{ExitCode::data, "data", "training data or a tokenizer"},
+    ExitCodeMeaning{ExitCode::communication, "communication", "another process of the run"},
+    ExitCodeMeaning{ExitCode::memory, "memory", "out of memory"},
+    ExitCodeMeaning{ExitCode::plugin, "plugin", "a plugin is missing, broken or too old"},
+    ExitCodeMeaning{ExitCode::resumable, "resumable",
+                    "saved after a signal; run it again to go on"},
+    ExitCodeMeaning{ExitCode::interrupted, "interrupted", "SIGINT, nothing saved"},
+    ExitCodeMeaning{ExitCode::terminated, "terminated", "SIGTERM, nothing saved"},
+};
+
+}  // namespace
+
+std::span<const ExitCodeMeaning> exit_codes() { return kCodes; }
+
+std::string_view name_of(ExitCode code) {
+  for (const ExitCodeMeaning& row : kCodes)
+    if (row.code == code) return row.name;
+  return "unclassified";
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,131 @@
+// Dispatch, and the one place where errors become text and exit codes.
+#include "cli/run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <new>
+
+#include "cli/exit_codes.h"
+#include "cli/help.h"
+#include "cli/parse.h"
+#include "cli/version.h"
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "core/log.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr int kBrokenPipe = 128 + 13;  // what a shell reports for death by SIGPIPE
+
+std::string json_error(ExitCode code, const ErrorText& text) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  json.key("code").value(static_cast<int>(code)).key("class").value(name_of(code));
+  json.key("where").value(text.where).key("what").value(text.what).key("notes").begin_array();
+  for (const std::string& note : text.notes) json.value(note);
+  return json.end_array().end_object().end_object().text() + "\n";
+}
+
+// Reports an error and returns its exit code.
+int report(ExitCode code, const ErrorText& text, std::string_view formatted, ColorMode color,
+           bool json, bool internal = false) {
+  const char* label = internal ? "internal error:" : "error:";
+  if (describe_terminal(STDERR_FILENO, color).color)
+    fmt::print(stderr, "\033[1;31m{}\033[0m {}\n", label, formatted);
+  else
+    fmt::print(stderr, "{} {}\n", label, formatted);
+  try {
+    if (json) print(json_error(code, text));
+  } catch (const std::exception&) {
+    // stdout is what failed; stderr has the words.
+  }
+  return static_cast<int>(code);
+}
+
+int report_plain(ExitCode code, std::string what, ColorMode color, bool json) {
+  ErrorText text{"", what, {}};
+  return report(code, text, what, color, json);
+}
+
+// Runs `action`; every way out is an exit code.
+template <typename Action>
+int guarded(ColorMode color, bool json, Action action) {
+  try {
+    return action();
+  } catch (const BrokenPipe&) {
+    return kBrokenPipe;
+  } catch (const InternalError& e) {
+    return report(e.code(), e.text(), e.what(), color, json, true);
+  } catch (const Error& e) {
+    return report(e.code(), e.text(), e.what(), color, json);
+  } catch (const std::bad_alloc&) {
+    return report_plain(ExitCode::memory, "out of memory", color, json);
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::string path = e.path1().empty() ? "file system" : e.path1().string();
+    return report_plain(ExitCode::checkpoint, fmt::format("{}: {}", path, e.code().message()),
+                        color, json);
+  } catch (const std::exception& e) {
+    return report_plain(ExitCode::unclassified, e.what(), color, json);
+  }
+}
+
+std::string version_text(bool json) {
+  if (!json) return version_line() + "\n";
+  JsonWriter out;
+  out.begin_object().key("name").value("lamina").key("version").value(version().program);
+  return out.key("revision").value(version().revision).end_object().text() + "\n";
+}
+
+void set_log_level(const Globals& globals) {
+  if (globals.quiet) log::set_level(log::Level::warning);
+  if (globals.verbosity > 0) log::set_level(log::Level::debug);
+}
+
+int perform(const std::vector<Command>& commands, const Request& request) {
+  switch (request.kind) {
+    case Request::Kind::help:
+      print(request.command         ? command_help(*request.command)
+            : request.group.empty() ? program_help(commands)
+                                    : group_help(commands, request.group));
+      return 0;
+    case Request::Kind::version:
+      print(version_text(request.json));
+      return 0;
+    case Request::Kind::nothing:
+      fmt::print(
+          stderr, "{}",
+          request.group.empty() ? program_help(commands) : group_help(commands, request.group));
+      return static_cast<int>(ExitCode::usage);
+    case Request::Kind::run:
+      set_log_level(request.arguments.globals);
+      return request.command->run(request.arguments);
+  }
+  return static_cast<int>(ExitCode::unclassified);
+}
+
+bool asks_for_json(const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    if (word == "--" || word == "--json") return word == "--json";
+  return false;
+}
+
+}  // namespace
+
+int run_program(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+  Request request;
+  bool parsed = false;
+  int code = guarded(ColorMode::automatic, asks_for_json(words), [&] {
+    request = parse_command_line(commands, words);
+    parsed = true;
+    return 0;
+  });
+  if (!parsed) return code;
+  return guarded(request.arguments.globals.color, request.json,
+                 [&] { return perform(commands, request); });
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,71 @@
+// Terminal properties from the descriptor and the environment; unbuffered, checked output.
+#include "cli/terminal.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace lamina::cli {
+namespace {
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value;
+}
+
+int columns_of(int descriptor) {
+  constexpr int kLeast = 20, kUnknown = 80;
+  winsize size{};
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return std::max<int>(size.ws_col, kLeast);
+  const char* given = std::getenv("COLUMNS");
+  int columns = given ? std::atoi(given) : 0;
+  return columns > 0 ? std::clamp(columns, kLeast, 1000) : kUnknown;
+}
+
+}  // namespace
+
+Terminal describe_terminal(int descriptor, ColorMode mode) {
+  Terminal out;
+  out.is_terminal = isatty(descriptor) == 1;
+  const char* term = std::getenv("TERM");
+  bool dumb = !term || !*term || std::string_view(term) == "dumb";
+  out.animated = out.is_terminal && !dumb && !is_set("CI");
+  out.color = mode == ColorMode::always || (mode == ColorMode::automatic && !is_set("NO_COLOR") &&
+                                            (is_set("CLICOLOR_FORCE") || out.animated));
+  out.columns = columns_of(descriptor);
+  return out;
+}
+
+void print(std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno == EPIPE) throw BrokenPipe();
+    throw UserError(ExitCode::checkpoint,
+                    {"stdout", "cannot write output: " + system_error_text(errno), {}});
+  }
+}
+
+void repair_standard_descriptors() {
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
+      // Reading direction for stdout: a write must fail, or a result would be lost silently.
+      int opened = open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+      if (opened >= 0 && opened != descriptor) dup2(opened, descriptor), close(opened);
+    }
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,36 @@
+// What stands at the other end of stdout and stderr, and writing to stdout without losing anything.
+#pragma once
+
+#include <exception>
+#include <string_view>
+
+namespace lamina::cli {
+
+enum class ColorMode { automatic, always, never };
+
+struct Terminal {
+  bool is_terminal = false;
+  bool color = false;     // escape sequences for colours are welcome
+  bool animated = false;  // a line may be repainted
+  int columns = 80;       // at least 20
+};
+
+// Describes a file descriptor. Colour and repainting need a terminal other than TERM=dumb and no
+// CI=...; NO_COLOR (not empty) turns colour off, CLICOLOR_FORCE (not empty) on; `mode` beats both.
+Terminal describe_terminal(int descriptor, ColorMode mode = ColorMode::automatic);
+
+// The reader of stdout went away (a pipe into `head`). main() ends quietly with 141.
+class BrokenPipe : public std::exception {
+ public:
+  const char* what() const noexcept override { return "the reader of stdout went away"; }
+};
+
+// Writes everything to stdout and flushes. Throws BrokenPipe; UserError (exit 4) where stdout is
+// closed or its disk is full. [any thread]
+void print(std::string_view text);
+
+// Opens /dev/null in place of standard descriptors that the parent closed, so that no file of ours
+// gets their numbers; writing to a closed stdout still fails. [main thread, at the start]
+void repair_standard_descriptors();
+
+}  // namespace lamina::cli

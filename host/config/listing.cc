@@ -1,0 +1,174 @@
+// Listings of values group keys by section, top of the file first, as TOML needs them.
+#include "config/listing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/json_writer.h"
+#include "core/read_file.h"
+
+namespace lamina::config {
+namespace {
+
+std::string section_of(std::string_view key) {
+  auto dot = key.find('.');
+  return std::string(dot == key.npos ? "" : key.substr(0, dot));
+}
+
+// The last entry of each key wins, as in resolve(), where no plugin has read them.
+std::vector<Entry> given_model_values(const Raw& raw) {
+  std::vector<Entry> out;
+  for (const RawEntry& entry : raw.entries) {
+    auto same = std::find_if(out.begin(), out.end(),
+                             [&](const Entry& other) { return other.key == entry.key; });
+    if (same == out.end())
+      out.push_back({entry.key, entry.value, entry.origin});
+    else if (entry.origin.kind >= same->origin.kind)
+      *same = {entry.key, entry.value, entry.origin};
+  }
+  return out;
+}
+
+Value absolute(const Key& key, const Value& value) {
+  if (auto* list = value.get_if<List>()) {
+    List out;
+    for (const Value& element : *list) out.push_back(absolute(key, element));
+    return Value(std::move(out));
+  }
+  auto* text = value.get_if<std::string>();
+  if (!key.path || !text) return value;
+  if (std::find(key.path_words.begin(), key.path_words.end(), *text) != key.path_words.end())
+    return value;
+  return Value(std::filesystem::absolute(*text).lexically_normal().string());
+}
+
+// What differences() compares: declared values with absolute paths, and the model as given.
+std::vector<Entry> comparable(const RunConfig& c) {
+  std::vector<Entry> out = list_values(c);
+  std::erase_if(out, [](const Entry& entry) { return entry.key == "model.path"; });
+  for (Entry& entry : out)
+    if (const Key* key = run_schema().find(entry.key)) entry.value = absolute(*key, entry.value);
+  return out;
+}
+
+const Entry* find(const std::vector<Entry>& entries, std::string_view key) {
+  for (const Entry& entry : entries)
+    if (entry.key == key) return &entry;
+  return nullptr;
+}
+
+// A cell of a Markdown table: bars would end it.
+std::string cell(std::string text) {
+  for (auto at = text.find('|'); at != text.npos; at = text.find('|', at + 2))
+    text.insert(at, "\\");
+  return text;
+}
+
+}  // namespace
+
+std::vector<Entry> list_values(const RunConfig& c, const Table* model) {
+  std::vector<Entry> out;
+  for (const Section& section : run_schema().sections) {
+    for (const Key& key : section.keys)
+      if (const Entry* entry = c.values.find(dotted_name(section, key))) out.push_back(*entry);
+    if (section.name != "model") continue;
+    if (!model) {
+      for (Entry& entry : given_model_values(c.model.raw)) out.push_back(std::move(entry));
+      continue;
+    }
+    for (Entry entry : model->entries()) {
+      entry.key = "model." + entry.key;
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+std::string to_toml(const std::vector<Entry>& values) {
+  std::string out, current;
+  for (const Entry& entry : values) {
+    std::string section = section_of(entry.key);
+    if (section != current) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
+    current = section;
+    std::string key = entry.key.substr(section.empty() ? 0 : section.size() + 1);
+    std::string line = fmt::format("{} = {}", key, to_toml(entry.value));
+    out += fmt::format("{:<39} # {}\n", line, printable(entry.origin.text));
+  }
+  return out;
+}
+
+std::string to_json(const std::vector<Entry>& values) {
+  JsonWriter json(2);
+  json.begin_object();
+  for (const Entry& entry : values)
+    json.key(entry.key)
+        .begin_object()
+        .key("value")
+        .raw(to_toml(entry.value))
+        .key("origin")
+        .value(entry.origin.text)
+        .end_object();
+  return json.end_object().text() + "\n";
+}
+
+std::string resolved_run_file(const RunConfig& c, const std::string& family, const Table& model) {
+  std::vector<Entry> values = comparable(c);
+  std::erase_if(values, [](const Entry& entry) {
+    return entry.key == "family" || section_of(entry.key) == "model";
+  });
+  std::vector<Entry> out = {{"family", family, {Origin::Kind::preset, "the plugin"}}};
+  for (const Entry& entry : values) out.push_back(entry);
+  for (Entry entry : model.entries()) {
+    entry.key = "model." + entry.key;
+    out.push_back(std::move(entry));
+  }
+  return fmt::format("# Every value of the run {} and where it came from.\n\n{}",
+                     toml_quote(c.run.name), to_toml(out));
+}
+
+std::vector<Difference> differences(const RunConfig& before, const RunConfig& now) {
+  std::vector<Entry> a = comparable(before), b = comparable(now);
+  std::vector<Difference> out;
+  auto compare = [&](const std::string& key) {
+    const Entry *old_entry = find(a, key), *new_entry = find(b, key);
+    std::string was = old_entry ? to_toml(old_entry->value) : "";
+    std::string is = new_entry ? to_toml(new_entry->value) : "";
+    const Key* declared = run_schema().find(key);
+    if (was != is) out.push_back({key, was, is, declared && declared->hot});
+  };
+  for (const Entry& entry : b) compare(entry.key);
+  for (const Entry& entry : a)
+    if (!find(b, entry.key)) compare(entry.key);
+  return out;
+}
+
+std::string preset_text(const Key& key) {
+  if (key.required) return "required";
+  if (!key.preset_text.empty()) return key.preset_text;
+  return key.preset ? to_toml(*key.preset) : "none";
+}
+
+std::string reference_page(const Schema& schema) {
+  std::string out =
+      "# Keys of run files\n\n"
+      "<!-- Generated: lamina config explain --markdown > docs/config.md -->\n\n"
+      "A run file is TOML 1.0. Values come from the defaults below, then the model that the file "
+      "names,\nthe file, the environment (`LAMINA_TRAIN__STEPS=10`) and the command line "
+      "(`--set train.steps=10`);\nlater ones win. `lamina config show RUN.toml` prints every final "
+      "value with its origin. Relative\npaths start at the folder of the file that holds them. An "
+      "unknown key is an error. Keys marked \"hot\"\nmay differ when a run is resumed.\n";
+  for (const Section& section : schema.sections) {
+    out += section.name.empty() ? "\n## Top of the file\n\n"
+                                : fmt::format("\n## [{}]\n\n", section.name);
+    out += section.doc + "\n\n| key | type | default | limits | meaning |\n|---|---|---|---|---|\n";
+    for (const Key& key : section.keys) {
+      std::string type = type_text(key) + (key.unit.empty() ? "" : ", " + key.unit);
+      out += fmt::format("| `{}` | {} | {} | {} | {}{} |\n", key.name, type, cell(preset_text(key)),
+                         cell(limits_text(key)), cell(key.doc), key.hot ? " *hot*" : "");
+    }
+  }
+  return out;
+}
+
+}  // namespace lamina::config

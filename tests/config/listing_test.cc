@@ -1,0 +1,83 @@
+// Listings of values, the resolved run file, and the reference page.
+#include "config/listing.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "support/temp_dir.h"
+
+namespace lamina::config {
+namespace {
+
+const char* const kRun =
+    "family = \"simple\"\n[model]\nhidden_size = 8\nrope_scaling.factor = 2.0\n[data]\n"
+    "train = [\"a.txt\"]\n[train]\nsteps = 40\n";
+
+bool has_line(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(Listing, Example) {
+  testing::TempDir folder;
+  std::string run = folder.write("r.toml", kRun);
+  std::string text = to_toml(list_values(load_run(run, {{"optimizer.lr=1"}, {}})));
+  EXPECT_TRUE(has_line(text, "steps = 40                              # " + run + ":8")) << text;
+  EXPECT_TRUE(has_line(text, "lr = 1.0                                # --set optimizer.lr=1"));
+  EXPECT_TRUE(has_line(text, "rope_scaling.factor = 2.0               # " + run + ":4"));
+  EXPECT_TRUE(
+      has_line(text, "microbatch_size = 8                     # default: train.batch_size"));
+}
+
+TEST(Listing, JsonHasValueAndOrigin) {
+  testing::TempDir folder;
+  std::string text = to_json(list_values(load_run(folder.write("r.toml", kRun))));
+  EXPECT_NE(text.find("\"train.steps\": {\n    \"value\": 40,\n    \"origin\": \"" +
+                      (folder / "r.toml") + ":8\"\n  }"),
+            text.npos)
+      << text;
+}
+
+TEST(ResolvedRunFile, LoadsFromAnywhereToTheSameRun) {
+  testing::TempDir folder;
+  RunConfig first = load_run(folder.write("r.toml", kRun), {{"optimizer.lr=0.1"}, {}});
+  Table model;
+  model.add({"hidden_size", 8, {}});
+  model.add({"rope_scaling.factor", 2.0, {}});
+  std::string copy = folder.write("elsewhere/run.toml", resolved_run_file(first, "simple", model));
+  RunConfig second = load_run(copy);
+  EXPECT_EQ(second.optimizer.lr, 0.1);
+  EXPECT_EQ(second.run.name, "r");
+  EXPECT_TRUE(differences(first, second).empty());
+}
+
+TEST(Differences, SayWhichKeysMayChange) {
+  testing::TempDir folder;
+  std::string run = folder.write("r.toml", kRun);
+  std::vector<Difference> found =
+      differences(load_run(run), load_run(run, {{"train.steps=80", "model.hidden_size=16"}, {}}));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].key, "model.hidden_size");
+  EXPECT_FALSE(found[0].hot);
+  EXPECT_EQ(found[1].key, "train.steps");
+  EXPECT_EQ(found[1].before, "40");
+  EXPECT_EQ(found[1].now, "80");
+  EXPECT_TRUE(found[1].hot);
+}
+
+TEST(ReferencePage, CommittedPageIsCurrent) {
+  std::ifstream file(LAMINA_SOURCE_DIR "/docs/config.md");
+  std::string committed{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(committed, reference_page(run_schema()))
+      << "run: lamina config explain --markdown > docs/config.md";
+}
+
+TEST(Schema, EveryKeyHasADocSentence) {
+  for (const Section& section : run_schema().sections)
+    for (const Key& key : section.keys)
+      EXPECT_TRUE(key.doc.size() > 10 && key.doc.back() == '.') << dotted_name(section, key);
+}
+
+}  // namespace
+}  // namespace lamina::config

@@ -1,0 +1,146 @@
+// Models: published config.json files, model files, and keys that are declared at run time.
+#include <gtest/gtest.h>
+
+#include "config/run_config.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::config {
+namespace {
+
+// What a plugin might declare.
+std::vector<Key> declared() {
+  Key hidden_size{.name = "hidden_size", .aliases = {"n_embd"}, .type = Type::integer};
+  hidden_size.min = 1;
+  hidden_size.required = true;
+  hidden_size.doc = "Width of the residual stream.";
+  Key theta{.name = "rope_theta", .type = Type::number, .preset = Value(10000.0)};
+  theta.min = 0;
+  theta.min_excluded = true;
+  Key factor{.name = "rope_scaling.factor", .type = Type::number, .preset = Value(1.0)};
+  Key layers{.name = "engram_layers", .type = Type::list, .element = Type::integer};
+  layers.min = 0;
+  return {hidden_size, theta, factor, layers};
+}
+
+class ModelFiles : public ::testing::Test {
+ protected:
+  testing::TempDir folder_;
+};
+
+TEST_F(ModelFiles, Example) {
+  folder_.write("hub/config.json", R"({"model_type": "simple", "architectures": ["Simple"],
+      "hidden_size": 64, "rope_scaling": {"factor": 8}, "sliding_window": null, "use_cache": true})");
+  ModelSource model = load_model(folder_ / "hub", {{"model.rope_theta=500000"}, {}});
+  EXPECT_EQ(model.model_type, "simple");
+  EXPECT_EQ(model.architectures, std::vector<std::string>{"Simple"});
+  Resolved resolved = resolve_model(declared(), model.raw, model.where);
+  EXPECT_EQ(resolved.values.integer("hidden_size"), 64);
+  EXPECT_EQ(resolved.values.number("rope_scaling.factor"), 8.0);
+  EXPECT_EQ(resolved.values.number("rope_theta"), 500000.0);
+  EXPECT_EQ(resolved.values.where("hidden_size"), (folder_ / "hub/config.json") + ":2");
+  ASSERT_EQ(resolved.unread.size(), 3u);  // model_type, architectures, use_cache; null is absent
+  EXPECT_EQ(resolved.unread[2].key, "model.use_cache");
+}
+
+TEST_F(ModelFiles, RunFileOverridesTheModelItNames) {
+  folder_.write("models/m.toml",
+                "family = \"simple\"\n[model]\nhidden_size = 64\nrope_theta = 5\n");
+  std::string run = folder_.write("train/r.toml",
+                                  "[model]\npath = \"../models/m.toml\"\nrope_theta = 6\n"
+                                  "[data]\ntrain = \"a.txt\"\n");
+  RunConfig c = load_run(run);
+  EXPECT_EQ(c.model.family, "simple");
+  EXPECT_EQ(c.model.path, folder_ / "models/m.toml");
+  Resolved resolved = resolve_model(declared(), c.model.raw, c.model.where);
+  EXPECT_EQ(resolved.values.integer("hidden_size"), 64);
+  EXPECT_EQ(resolved.values.number("rope_theta"), 6.0);
+}
+
+TEST_F(ModelFiles, ModelAtTheTopIsShortForItsPath) {
+  folder_.write("m.toml", "family = \"simple\"\n[model]\nhidden_size = 64\n");
+  std::string run = folder_.write("r.toml", "model = \"m.toml\"\n[data]\ntrain = \"a.txt\"\n");
+  EXPECT_EQ(load_run(run).model.path, folder_ / "m.toml");
+  EXPECT_EQ(load_run(run, {{"model=" + (folder_ / "m.toml")}, {}}).model.family, "simple");
+}
+
+TEST_F(ModelFiles, UnknownModelKeyIsRefusedWithSuggestion) {
+  std::string path = folder_.write("m.toml", "family = \"simple\"\n[model]\nhiden_size = 64\n");
+  ModelSource model = load_model(path);
+  EXPECT_USER_ERROR(resolve_model(declared(), model.raw, model.where), 2,
+                    path +
+                        ":3: unknown key 'model.hiden_size'\n"
+                        "  did you mean 'model.hidden_size'?\n"
+                        "  also: " +
+                        path +
+                        ": missing key 'model.hidden_size'\n"
+                        "    Width of the residual stream.");
+}
+
+TEST_F(ModelFiles, WrongValueInJsonIsNamedAsTheFileNamesIt) {
+  std::string path = folder_.write("config.json", "{\n\"hidden_size\": \"big\"}");
+  ModelSource model = load_model(path);
+  EXPECT_USER_ERROR(
+      resolve_model(declared(), model.raw, model.where), 2,
+      path + ":2: 'hidden_size' must be an integer, at least 1, got \"big\" (a string)");
+}
+
+TEST_F(ModelFiles, EveryElementOfAListIsChecked) {
+  std::string path = folder_.write("m.toml", "[model]\nhidden_size = 8\nengram_layers = [1, -2]\n");
+  ModelSource model = load_model(path);
+  EXPECT_USER_ERROR(resolve_model(declared(), model.raw, model.where), 2,
+                    path + ":3: 'model.engram_layers[1]' must be an integer, at least 0, got -2");
+}
+
+TEST_F(ModelFiles, AliasIsTheSameKey) {
+  std::string path = folder_.write("config.json", R"({"n_embd": 32})");
+  ModelSource model = load_model(path, {{"model.hidden_size=48"}, {}});
+  EXPECT_EQ(resolve_model(declared(), model.raw, "").values.integer("hidden_size"), 48);
+  EXPECT_EQ(resolve_model(declared(), load_model(path).raw, "").values.integer("hidden_size"), 32);
+}
+
+TEST_F(ModelFiles, OneFileMayNotUseTwoNamesOfOneKey) {
+  std::string path = folder_.write("m.toml", "[model]\nhidden_size = 8\nn_embd = 8\n");
+  ModelSource model = load_model(path);
+  EXPECT_USER_ERROR(resolve_model(declared(), model.raw, ""), 2,
+                    path +
+                        ":3: 'model.hidden_size' and 'model.n_embd' are two names of one key; "
+                        "keep one\n  the other is at " +
+                        path + ":2");
+}
+
+TEST_F(ModelFiles, PublishedConfigPrefersTheMainName) {
+  std::string path = folder_.write("config.json", R"({"hidden_size": 8, "n_embd": 9})");
+  EXPECT_EQ(resolve_model(declared(), load_model(path).raw, "").values.integer("hidden_size"), 8);
+}
+
+TEST_F(ModelFiles, MissingModelSaysWhereItWasNamed) {
+  std::string run = folder_.write("r.toml", "model = \"m.toml\"\n[data]\ntrain = \"a.txt\"\n");
+  EXPECT_USER_ERROR(load_run(run), 2,
+                    (folder_ / "m.toml") +
+                        ": no such model file or directory\n"
+                        "  named at " +
+                        run + ":1");
+}
+
+TEST_F(ModelFiles, FolderWithoutConfigIsRefused) {
+  EXPECT_USER_ERROR(load_model(folder_.path()), 4,
+                    folder_.path() + ": has no config.json: no model directory");
+}
+
+TEST_F(ModelFiles, RunWithoutModelIsRefused) {
+  std::string run = folder_.write("r.toml", "[data]\ntrain = \"a.txt\"\n");
+  EXPECT_USER_ERROR(
+      load_run(run), 2,
+      run +
+          ": no model\n"
+          "  name one: model = \"DIR or FILE.toml\"; or give family = \"...\" and [model]");
+}
+
+TEST_F(ModelFiles, ModelFileCannotReferToAnother) {
+  std::string path = folder_.write("m.toml", "model = \"other.toml\"\n");
+  EXPECT_USER_ERROR(load_model(path), 2, path + ":1: a model file cannot refer to another model");
+}
+
+}  // namespace
+}  // namespace lamina::config

@@ -1,0 +1,132 @@
+// What is not TOML 1.0 is refused with line, column and a caret; never an abort.
+#include <gtest/gtest.h>
+
+#include "config/raw.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::config {
+namespace {
+
+Raw parse(std::string_view text) { return parse_toml(text, "run.toml", Origin::Kind::run_file); }
+
+TEST(Syntax, Example) {
+  Raw raw = parse("[model]\nrope_scaling = {factor = 2.0, type = \"yarn\"}\n");
+  ASSERT_EQ(raw.entries.size(), 2u);
+  EXPECT_EQ(raw.entries[0].key, "model.rope_scaling.factor");
+  EXPECT_EQ(raw.entries[0].value, Value(2.0));
+  EXPECT_EQ(raw.entries[0].origin.text, "run.toml:2");
+}
+
+TEST(Syntax, EntriesKeepTheOrderOfTheFile) {
+  Raw raw = parse("z = 1\na = 2\n[y]\nb = 3\n[x]\nc = 4\n");
+  std::string keys;
+  for (const RawEntry& entry : raw.entries) keys += entry.key + " ";
+  EXPECT_EQ(keys, "z a y.b x.c ");
+}
+
+TEST(Syntax, ByteOrderMarkAndDosLineEndsAreFine) {
+  EXPECT_EQ(parse("\xef\xbb\xbf"
+                  "a = 1\r\nb = 2\r\n")
+                .entries.size(),
+            2u);
+}
+
+struct Refusal {
+  std::string text;
+  std::string says;
+};
+
+TEST(Syntax, MistakesAreShownWithACaret) {
+  const Refusal cases[] = {
+      {"[train]\nsteps = \n",
+       "run.toml:2:9: not TOML 1.0: key-value pair: expected value, saw '\\n'\n"
+       "  steps =\n"
+       "          ^"},
+      {"[", "run.toml:1:2: not TOML 1.0: table header: encountered end-of-file\n  [\n   ^"},
+      {"[.]",
+       "run.toml:1:2: not TOML 1.0: key: expected bare key starting character or string "
+       "delimiter, saw '.'\n  [.]\n   ^"},
+      {"a = 1\na = 2",
+       "run.toml:2:5: not TOML 1.0: key-value pair: cannot redefine existing integer 'a'\n"
+       "  a = 2\n"
+       "      ^"},
+      {"[a]\n[a]\n",
+       "run.toml:2:1: not TOML 1.0: table header: cannot redefine existing table 'a'\n  [a]\n  ^"},
+      {"a = 99999999999999999999",
+       "run.toml:1:25: not TOML 1.0: decimal integer: '99999999999999999999' is not representable "
+       "in 64 bits\n  a = 99999999999999999999\n                          ^"},
+      {"a = \"\xff\"",
+       "run.toml:1:5: not TOML 1.0: encountered invalid utf-8 sequence\n  a = \" \"\n      ^"},
+  };
+  for (const Refusal& c : cases) EXPECT_USER_ERROR(parse(c.text), 2, c.says);
+}
+
+TEST(Syntax, HostileTextIsAnErrorAndNoAbort) {
+  const std::string cases[] = {"[[[",
+                               "[a",
+                               "a =",
+                               "= 1",
+                               "a",
+                               "a = 1 b = 2",
+                               "a = 1e400",
+                               "a = 1\rb = 2",
+                               "a = \"\\ud800\"",
+                               std::string("a = \0", 5),
+                               std::string(100000, '['),
+                               "a = " + std::string(300, '[')};
+  for (const std::string& text : cases) {
+    SCOPED_TRACE(text.substr(0, 40));
+    EXPECT_ERROR_SAYS(parse(text), 2, "not TOML 1.0");
+  }
+}
+
+TEST(Syntax, FileAboveOneMebibyteIsRefused) {
+  testing::TempDir folder;
+  std::string path = folder.write("big.toml", std::string((1 << 20) + 1, '#'));
+  EXPECT_ERROR_SAYS(read_toml(path, Origin::Kind::run_file), 2, "at most 1048576 are accepted");
+}
+
+TEST(Syntax, FolderAndMissingFileAreNamed) {
+  testing::TempDir folder;
+  EXPECT_ERROR_SAYS(read_toml(folder.path(), Origin::Kind::run_file), 2,
+                    folder.path() + ": is a directory");
+  EXPECT_ERROR_SAYS(read_toml(folder / "none.toml", Origin::Kind::run_file), 2,
+                    (folder / "none.toml") + ": cannot be read: no such file");
+}
+
+TEST(Override, BareWordsAreStrings) {
+  EXPECT_EQ(parse_override("run.name=abc").entries.at(0).value, Value("abc"));
+  EXPECT_EQ(parse_override("run.out=../x/y").entries.at(0).value, Value("../x/y"));
+  EXPECT_EQ(parse_override("run.name=").entries.at(0).value, Value(""));
+  EXPECT_EQ(parse_override("train.steps=1_000").entries.at(0).value, Value(1000));
+  EXPECT_EQ(parse_override("data.train=[\"a\", \"b\"]").entries.at(0).value, Value(List{"a", "b"}));
+}
+
+TEST(Override, InlineTableSetsItsKeys) {
+  Raw raw = parse_override("model.rope_scaling={factor = 2}");
+  EXPECT_EQ(raw.entries.at(0).key, "model.rope_scaling.factor");
+}
+
+TEST(Override, WhatIsNoAssignmentIsRefused) {
+  const std::string cases[] = {"a.b", "=1", "", ".a=1", "a..b=1", "a b=1"};
+  for (const std::string& text : cases)
+    EXPECT_USER_ERROR(parse_override(text), 2,
+                      "--set " + text +
+                          ": is not section.key=value\n"
+                          "  eg: --set train.steps=100");
+}
+
+TEST(Override, BrokenListIsRefused) {
+  EXPECT_USER_ERROR(parse_override("a.b=[1,"), 2,
+                    "--set a.b=[1,: the value is not TOML 1.0: array: encountered end-of-file");
+}
+
+TEST(Environment, DoubleUnderscoreSeparatesSectionAndKey) {
+  Raw raw = parse_environment({"LAMINA_MODEL__ROPE_SCALING__FACTOR=2.0", "LAMINA_PLUGIN_PATH=/x"});
+  ASSERT_EQ(raw.entries.size(), 1u);
+  EXPECT_EQ(raw.entries[0].key, "model.rope_scaling.factor");
+}
+
+}  // namespace
+}  // namespace lamina::config
