@@ -1,0 +1,166 @@
+// Prints the speed of the products of decoding, prefill and training, and its share of the measured
+// limits. Not a test. Usage: gemm_bench [decode|prefill|train|all] [threads]
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/limits.h"
+#include "backends/cpu/threads.h"
+
+namespace lamina::cpu {
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// 2 MiB pages, never given back: the program is short.
+std::byte* allocate(std::size_t num_bytes, std::size_t fill_from = 0) {
+  constexpr std::size_t kHuge = std::size_t{2} << 20;
+  num_bytes = (num_bytes + 2 * kHuge) / kHuge * kHuge;
+  void* memory =
+      mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  madvise(memory, num_bytes, MADV_HUGEPAGE);
+  auto* bytes = reinterpret_cast<std::byte*>(
+      (reinterpret_cast<std::uintptr_t>(memory) + kHuge - 1) / kHuge * kHuge);
+  // The same bits are an ordinary value in bf16 and in f32.
+  auto* words = reinterpret_cast<std::uint16_t*>(bytes);
+  for (std::size_t i = fill_from; i < (num_bytes - kHuge) / 2; ++i)
+    words[i] = static_cast<std::uint16_t>(0x3c00 | (i * 2654435761u >> 24));
+  return bytes;
+}
+
+struct Limits {
+  double read, bf16, f32;
+};
+
+// Weights come from memory, as in a model: every run takes the next of many copies.
+class Weights {
+ public:
+  Weights() : memory_(allocate(kBytes)) {}
+  const std::byte* next(std::size_t num_bytes) {
+    if (at_ + num_bytes > kBytes) at_ = 0;
+    const std::byte* copy = memory_ + at_;
+    at_ += (num_bytes + 4095) / 4096 * 4096;
+    return copy;
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{640} << 20;
+  std::byte* memory_;
+  std::size_t at_ = 0;
+};
+
+void measure(const char* what, const GemmSpec& spec, Weights& weights, const Limits& limits) {
+  std::string why;
+  const auto gemm = make_gemm(spec, &why);
+  if (gemm == nullptr) {
+    fmt::print("{}: {}\n", what, why);
+    return;
+  }
+  const auto bytes = [](std::int64_t count, DType dtype) {
+    return static_cast<std::size_t>(count * size_bytes(dtype));
+  };
+  const std::size_t weight_bytes = bytes(spec.n * spec.k, spec.in);
+  std::byte* a = allocate(bytes(spec.m * spec.k, spec.in));
+  std::byte* c = allocate(bytes(spec.m * spec.n, spec.out));
+  std::byte* workspace = allocate(gemm->workspace_bytes());
+  std::byte* bias = allocate(bytes(spec.n, DType::f32));
+  const double flops = 2.0 * static_cast<double>(spec.m * spec.n) * static_cast<double>(spec.k);
+  const int runs =
+      std::max(1, static_cast<int>(0.05 / (flops / limits.bf16 +
+                                           static_cast<double>(weight_bytes) / limits.read)));
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const double start = now_seconds();
+    for (int i = 0; i < runs; ++i) gemm->run(a, weights.next(weight_bytes), bias, c, workspace);
+    seconds.push_back((now_seconds() - start) / runs);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const double peak = spec.in == DType::bf16 ? limits.bf16 : limits.f32;
+  fmt::print(
+      "{:4} {:4} m {:5} n {:6} k {:5}  {:20} {:9.1f} us  {:6.1f} GB/s ({:3.0f} %)  "
+      "{:6.1f} GFLOP/s ({:3.0f} %)\n",
+      what, name(spec.in), spec.m, spec.n, spec.k, gemm->kernel(), median * 1e6,
+      static_cast<double>(weight_bytes) / median / 1e9,
+      100 * static_cast<double>(weight_bytes) / median / limits.read, flops / median / 1e9,
+      100 * flops / median / peak);
+  for (auto [p, n] : {std::pair{a, bytes(spec.m * spec.k, spec.in)},
+                      {c, bytes(spec.m * spec.n, spec.out)},
+                      {workspace, gemm->workspace_bytes()},
+                      {bias, bytes(spec.n, DType::f32)}})
+    munmap(p, n);
+}
+
+constexpr std::int64_t kWeights[][2] = {
+    {1024, 1024}, {3072, 1024}, {1024, 3072}, {4096, 4096}, {151936, 1024}};
+
+void measure_rows(std::vector<std::int64_t> rows, DType in, Weights& weights,
+                  const Limits& limits) {
+  for (std::int64_t m : rows)
+    for (const auto& [n, k] : kWeights)
+      if (n < 100'000 || m <= 64)
+        measure("y", {.m = m, .n = n, .k = k, .in = in, .out = in}, weights, limits);
+}
+
+// The four products of a GPT-2 124M layer for 1024 tokens: forward, gradient of x, gradient of W.
+void measure_training(DType in, Weights& weights, const Limits& limits) {
+  constexpr std::int64_t kLinears[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
+  for (const auto& [n, k] : kLinears) {
+    measure("y", {.m = 1024, .n = n, .k = k, .in = in, .out = in, .bias = DType::f32}, weights,
+            limits);
+    measure("dx", {.m = 1024, .n = k, .k = n, .in = in, .out = in, .b_transposed = false}, weights,
+            limits);
+    measure("dw",
+            {.m = n,
+             .n = k,
+             .k = 1024,
+             .in = in,
+             .out = DType::f32,
+             .a_transposed = true,
+             .b_transposed = false,
+             .accumulate = true},
+            weights, limits);
+  }
+}
+
+void run(std::string_view part, int threads) {
+  set_threads(threads);
+  const Limits limits = {measure_read_bandwidth(), measure_peak_flops(DType::bf16),
+                         measure_peak_flops(DType::f32)};
+  fmt::print("{} threads, {}: read {:.1f} GB/s, bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s\n",
+             num_threads(), name(best_isa()), limits.read / 1e9, limits.bf16 / 1e9,
+             limits.f32 / 1e9);
+  Weights weights;
+  const bool all = part == "all";
+  if (all || part == "decode") {
+    measure_rows({1, 2, 3, 4, 8, 16}, DType::bf16, weights, limits);
+    measure_rows({1, 4}, DType::f32, weights, limits);
+    for (std::int64_t m : {1, 4})
+      measure("y kn", {.m = m, .n = 3072, .k = 1024, .b_transposed = false}, weights, limits);
+  }
+  if (all || part == "prefill") {
+    measure_rows({32, 64, 128, 256, 512, 1024}, DType::bf16, weights, limits);
+    measure_rows({64, 512}, DType::f32, weights, limits);
+  }
+  if (all || part == "train") {
+    measure_training(DType::bf16, weights, limits);
+    measure_training(DType::f32, weights, limits);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::cpu
+
+int main(int argc, char** argv) {
+  lamina::cpu::run(argc > 1 ? argv[1] : "all", argc > 2 ? std::atoi(argv[2]) : 0);
+  return 0;
+}
