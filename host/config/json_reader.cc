@@ -41,6 +41,8 @@ void flatten(const std::string& prefix, const JsonValue& object,
     Value value(false);
     if (json.is_object())
       flatten(key + ".", json, folder, out);
+    else if (json.is_null())
+      out.nulls.push_back({key, {Origin::Kind::json, json.where()}});
     else if (to_value(json, value))
       out.entries.push_back(
           {key, std::move(value), {Origin::Kind::json, json.where()}, folder, ""});

@@ -146,6 +146,8 @@ void Raw::append(Raw other) {
                  std::make_move_iterator(other.entries.end()));
   sections.insert(sections.end(), std::make_move_iterator(other.sections.begin()),
                   std::make_move_iterator(other.sections.end()));
+  nulls.insert(nulls.end(), std::make_move_iterator(other.nulls.begin()),
+               std::make_move_iterator(other.nulls.end()));
 }
 
 Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
