@@ -210,7 +210,7 @@ std::vector<Tensor> transpose_scan(Graph& graph, NodeId scan_id, std::span<const
   for (std::size_t i = 0, next = 0; i < num_consts; ++i) {
     if (!joint.gradients[i]) continue;
     back->add_output("d" + body->inputs()[i].name,
-                     const_sums[next++] + copy.get(joint.gradients[i].id));
+                     ops::add(const_sums[next++], copy.get(joint.gradients[i].id)));
     operand_of_result.push_back(static_cast<int>(i));
   }
   for (std::size_t i = first_x; i < joint.inputs.size(); ++i) {

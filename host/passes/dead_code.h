@@ -1,0 +1,11 @@
+// Removes nodes whose results nobody reads, results of scans that nobody reads, and unused operands
+// of scans. Inputs and outputs of the graph itself stay.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace lamina::passes {
+
+Graph remove_dead_code(const Graph& graph);
+
+}  // namespace lamina::passes

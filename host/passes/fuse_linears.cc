@@ -1,0 +1,67 @@
+#include "passes/fuse_linears.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "graph/rewrite.h"
+#include "ops/registry.h"
+#include "passes/bodies.h"
+
+namespace lamina::passes {
+
+Graph group_linears(const Graph& original) {
+  Graph graph = with_bodies(original, group_linears);
+  std::unordered_map<ValueId, std::vector<NodeId>> by_input;
+  std::vector<NodeId> made_by(graph.values().size(), 0);
+  for (NodeId n = 0; n < graph.nodes().size(); ++n)
+    if (graph.node(n).op->name == "linear") by_input[graph.node(n).inputs[0]].push_back(n);
+  // The group stands where its first member stood: the other weights must exist there.
+  auto exists_before = [&](ValueId v, NodeId n) {
+    return v == kNoValue || graph.value(v).node == kNoNode || graph.value(v).node < n;
+  };
+  std::unordered_map<NodeId, std::vector<NodeId>> groups;  // by first member
+  std::vector<bool> absorbed(graph.nodes().size());
+  for (auto& [input, members] : by_input) {
+    NodeId first = members.front();
+    std::erase_if(members, [&](NodeId n) {
+      const Node& node = graph.node(n);
+      return !exists_before(node.inputs[1], first) ||
+             (node.inputs.size() > 2 && !exists_before(node.inputs[2], first));
+    });
+    if (members.size() < 2) continue;
+    for (NodeId n : members) absorbed[n] = n != first;
+    groups[first] = members;
+  }
+
+  Graph out;
+  Copier copy(graph, out);
+  copy.inputs();
+  for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+    if (absorbed[n]) continue;
+    auto found = groups.find(n);
+    if (found == groups.end()) {
+      copy.node(graph.node(n));
+      continue;
+    }
+    std::vector<Tensor> operands{copy.get(graph.node(n).inputs[0])};
+    std::vector<Tensor> biases;
+    std::vector<std::int64_t> has_bias;
+    for (NodeId m : found->second) {
+      const Node& node = graph.node(m);
+      operands.push_back(copy.get(node.inputs[1]));
+      Tensor bias = node.inputs.size() > 2 ? copy.get(node.inputs[2]) : Tensor{};
+      has_bias.push_back(bias ? 1 : 0);
+      if (bias) biases.push_back(bias);
+    }
+    operands.insert(operands.end(), biases.begin(), biases.end());
+    out.set_origin(graph.node(n).origin);
+    std::pair<std::string_view, AttrValue> attr{"biases", has_bias};
+    auto made = out.add_node(ops::get("linear_group"), operands, std::span(&attr, 1));
+    for (std::size_t i = 0; i < made.size(); ++i)
+      copy.set(graph.node(found->second[i]).outputs[0], made[i]);
+  }
+  copy.outputs();
+  return out;
+}
+
+}  // namespace lamina::passes

@@ -1,0 +1,120 @@
+#include "passes/fuse_residual.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "graph/rewrite.h"
+#include "ops/registry.h"
+#include "passes/bodies.h"
+
+namespace lamina::passes {
+namespace {
+
+class Fusion {
+ public:
+  explicit Fusion(const Graph& graph) : graph_(graph), reads_(graph.values().size()) {
+    for (const Node& node : graph.nodes())
+      for (ValueId v : node.inputs)
+        if (v != kNoValue) ++reads_[v];
+    for (const GraphOutput& output : graph.outputs()) ++reads_[output.value];
+  }
+
+  Graph run() {
+    find();
+    Graph out;
+    Copier copy(graph_, out);
+    copy.inputs();
+    for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.node(n);
+      out.set_origin(node.origin);
+      if (skipped_.contains(n)) continue;
+      if (auto norm = norm_of_add_.find(n); norm != norm_of_add_.end())
+        emit_add_rms_norm(node, graph_.node(norm->second), copy, out);
+      else if (auto term = term_of_add_.find(n); term != term_of_add_.end())
+        emit_accumulation(node, graph_.node(term->second), copy, out);
+      else
+        copy.node(node);
+    }
+    copy.outputs();
+    return out;
+  }
+
+ private:
+  bool is(NodeId n, std::string_view op) const {
+    return n != kNoNode && graph_.node(n).op->name == op;
+  }
+
+  void find() {
+    for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.node(n);
+      if (node.op->name == "rms_norm") find_norm(n, node);
+      if (node.op->name == "add") find_term(n, node);
+    }
+  }
+
+  void find_norm(NodeId n, const Node& norm) {
+    NodeId add = graph_.value(norm.inputs[0]).node;
+    if (!is(add, "add") || norm_of_add_.contains(add) || term_of_add_.contains(add)) return;
+    const Node& sum = graph_.node(add);
+    if (graph_.type(sum.inputs[0]) != graph_.type(sum.inputs[1])) return;
+    // The norm moves up to the sum: its weight must exist there.
+    if (norm.inputs.size() > 1 && norm.inputs[1] != kNoValue) {
+      NodeId weight = graph_.value(norm.inputs[1]).node;
+      if (weight != kNoNode && weight > add) return;
+    }
+    norm_of_add_.emplace(add, n);
+    skipped_.emplace(n, true);
+  }
+
+  void find_term(NodeId n, const Node& add) {
+    for (int i : {0, 1}) {
+      ValueId term = add.inputs[static_cast<std::size_t>(i)];
+      ValueId other = add.inputs[static_cast<std::size_t>(1 - i)];
+      NodeId made_by = graph_.value(term).node;
+      if (!is(made_by, "matmul") && !is(made_by, "embedding_grad")) continue;
+      const Node& node = graph_.node(made_by);
+      bool free = node.inputs.size() < 3 || node.inputs[2] == kNoValue;
+      if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
+      if (graph_.type(term).dtype == DType::bf16) continue;  // would round once instead of twice
+      term_of_add_.emplace(n, made_by);
+      skipped_.emplace(made_by, true);
+      return;
+    }
+  }
+
+  void emit_add_rms_norm(const Node& add, const Node& norm, Copier& copy, Graph& out) {
+    auto attr = [&](std::string_view name) {
+      return norm.attrs[static_cast<std::size_t>(norm.op->attr_index(name))];
+    };
+    std::vector<Tensor> operands{copy.get(add.inputs[0]), copy.get(add.inputs[1])};
+    operands.push_back(norm.inputs.size() > 1 ? copy.get(norm.inputs[1]) : Tensor{});
+    std::pair<std::string_view, AttrValue> attrs[] = {{"eps", attr("eps")},
+                                                      {"offset", attr("offset")}};
+    auto made = out.add_node(ops::get("add_rms_norm"), operands, attrs);
+    copy.set(norm.outputs[0], made[0]);
+    copy.set(add.outputs[0], made[1]);
+  }
+
+  void emit_accumulation(const Node& add, const Node& term, Copier& copy, Graph& out) {
+    ValueId other = add.inputs[add.inputs[0] == term.outputs[0] ? 1 : 0];
+    std::vector<Tensor> operands = copy.operands(term);
+    operands.resize(3);
+    operands[2] = copy.get(other);
+    copy.set(add.outputs[0], out.add_node_like(term, operands).front());
+  }
+
+  const Graph& graph_;
+  std::vector<int> reads_;
+  std::unordered_map<NodeId, NodeId> norm_of_add_, term_of_add_;
+  std::unordered_map<NodeId, bool> skipped_;
+};
+
+}  // namespace
+
+Graph fuse_residual(const Graph& original) {
+  Graph graph = with_bodies(original, fuse_residual);
+  return Fusion(graph).run();
+}
+
+}  // namespace lamina::passes

@@ -1,0 +1,17 @@
+// Replaces ops by the smaller ops they mean.
+#pragma once
+
+#include <functional>
+
+#include "graph/graph.h"
+
+namespace lamina::passes {
+
+// Lowers every node that `keep` refuses, again and again, until all are kept or are primitives;
+// bodies of scans too. A primitive that is refused stays, for the runtime to name.
+Graph lower(const Graph& graph, const std::function<bool(const Graph&, const Node&)>& keep);
+
+// Lowers the ops that are mere spellings (OpDef::always_lower): run on a fresh trace.
+Graph lower_spellings(const Graph& graph);
+
+}  // namespace lamina::passes

@@ -1,0 +1,70 @@
+#include "passes/pipeline.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "passes/common_subexpressions.h"
+#include "passes/dead_code.h"
+#include "passes/fuse_elementwise.h"
+#include "passes/fuse_linears.h"
+#include "passes/fuse_residual.h"
+#include "passes/hoist.h"
+#include "passes/lower.h"
+
+namespace lamina::passes {
+namespace {
+
+bool check_everything() {
+  const char* level = std::getenv("LAMINA_CHECK");
+  return level && std::string_view(level) == "max";
+}
+
+class Pipeline {
+ public:
+  Pipeline(Graph graph, const Observer& observer) : graph_(std::move(graph)), observer_(observer) {}
+
+  template <typename Pass>
+  Pipeline& run(std::string_view name, Pass pass) {
+    graph_ = pass(graph_);
+    if (check_everything()) verify(graph_, name);
+    if (observer_) observer_(name, graph_);
+    return *this;
+  }
+
+  Graph take() { return std::move(graph_); }
+
+ private:
+  Graph graph_;
+  const Observer& observer_;
+};
+
+}  // namespace
+
+Graph simplify(Graph graph, const Observer& observer) {
+  return Pipeline(std::move(graph), observer)
+      .run("lower spellings", lower_spellings)
+      .run("merge common subexpressions", merge_common_subexpressions)
+      .run("hoist from scans", hoist_from_scans)
+      .run("merge common subexpressions", merge_common_subexpressions)
+      .run("remove dead code", remove_dead_code)
+      .take();
+}
+
+Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>& supports,
+               const Observer& observer) {
+  return Pipeline(std::move(graph), observer)
+      .run("remove dead code", remove_dead_code)
+      .run("merge common subexpressions", merge_common_subexpressions)
+      .run("hoist from scans", hoist_from_scans)
+      .run("remove dead code", remove_dead_code)
+      .run("fuse residual sums", fuse_residual)
+      .run("group linears", group_linears)
+      .run("lower what has no kernel", [&](const Graph& g) { return lower(g, supports); })
+      .run("merge common subexpressions", merge_common_subexpressions)
+      .run("remove dead code", remove_dead_code)
+      .run("fuse elementwise", fuse_elementwise)
+      .run("remove dead code", remove_dead_code)
+      .take();
+}
+
+}  // namespace lamina::passes

@@ -1,0 +1,22 @@
+// The order in which passes turn a trace into what a backend runs.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace lamina::passes {
+
+// Told after each pass: its name and the graph it made.
+using Observer = std::function<void(std::string_view pass, const Graph& graph)>;
+
+// Before differentiation: spellings lowered, equal work merged, layer-invariant work hoisted.
+Graph simplify(Graph graph, const Observer& observer = {});
+
+// After it: dead code removed, sums and projections fused where `supports` has a kernel for the
+// result, ops without a kernel lowered, elementwise chains fused.
+Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>& supports,
+               const Observer& observer = {});
+
+}  // namespace lamina::passes
