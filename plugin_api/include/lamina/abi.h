@@ -228,7 +228,7 @@ typedef struct lamina_emit {
    * Inputs that only the host can know (attention: positions, key_positions, segments,
    * key_segments, start, blocks) are 0: the host adds them. */
   lamina_span_t inputs;
-  lamina_span_t attrs;      /* lamina_attr_t, those that differ from the default, by rising key */
+  lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
   lamina_state_t state;     /* for stateful ops, eg: attention */
   lamina_tensor_t *outputs; /* written: one handle per output, the first n_outputs of them */
   uint32_t n_outputs, _pad1;
@@ -346,7 +346,8 @@ typedef struct lamina_transform {
   double number;       /* of ADD, MUL */
 } lamina_transform_t;
 
-/* A row of the tensor map; it serves loading and exporting. */
+/* A row of the tensor map; it serves loading and exporting. A row is not used where the block of
+ * this model has no such parameter. */
 typedef struct lamina_hf_tensor {
   uint32_t size, block;     /* block id; 0 = outside the layers, see LAMINA_NAME_* */
   uint32_t flags, _pad0;    /* LAMINA_HF_* */
@@ -418,7 +419,7 @@ typedef struct lamina_plugin {
 
 /* The one exported symbol. */
 #define LAMINA_PLUGIN_SYMBOL "lamina_plugin_v0"
-extern const lamina_plugin_t lamina_plugin_v0;
+extern __attribute__((visibility("default"))) const lamina_plugin_t lamina_plugin_v0;
 
 /* The ELF section with the manifest: one JSON object, without a terminator,
  * {"id", "version", "abi_major", "abi_built", "abi_min_host", "arch", "sdk", "toolchain",

@@ -120,7 +120,7 @@
 #define LAMINA_INPUT_TOKEN_IDS 2u   /* i32[B, T] */
 #define LAMINA_INPUT_SEGMENT_IDS 3u /* i32[B, T]; 0 = padding */
 #define LAMINA_INPUT_LAYER_INDEX 4u /* i32[], global */
-#define LAMINA_INPUT_SEED 5u        /* i64[2] for dropout; differs by layer and step */
+#define LAMINA_INPUT_SEED 5u        /* i64[2] for dropout: seed, step */
 #define LAMINA_INPUT_EMBEDDING 6u   /* [B, T, D], what enters the first layer */
 
 /* Losses, metrics, updates. */
@@ -194,9 +194,9 @@
 #define LAMINA_TAG_MLA_Q "mla_q" /* and after */
 #define LAMINA_TAG_KV_WA_PROJ "kv_wa_proj" /* latent and rope part before the norm */
 #define LAMINA_TAG_MLA_KV "mla_kv" /* and after */
-#define LAMINA_TAG_ATTENTION_OUT "attention_out" /* what attention gives, before the output projection */
+#define LAMINA_TAG_ATTENTION_OUT "attention_out" /* before the output projection */
 #define LAMINA_TAG_OUT_PROJ "out_proj" /* and after it */
-#define LAMINA_TAG_CONTEXT "context" /* attention's output and log-sum-exp, as its kernel keeps them */
+#define LAMINA_TAG_CONTEXT "context" /* output and log-sum-exp of attention */
 #define LAMINA_TAG_MLPWI "mlpwi" /* the product of a fused or single input projection */
 #define LAMINA_TAG_MLPWI_0 "mlpwi_0" /* the gate's product, before the activation */
 #define LAMINA_TAG_MLPWI_1 "mlpwi_1" /* the other input product */

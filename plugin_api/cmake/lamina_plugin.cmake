@@ -1,0 +1,40 @@
+# lamina_add_plugin(<name> [SOURCES <file>...]): the plugin <name>.lamina.so of the current folder,
+# by default from all its .cc files. The same call works in the tree of lamina and outside
+# (find_package(lamina_plugin_api)). Sets every flag that docs/plugin_requirements.md asks for and
+# checks the result after linking. The target is lamina_plugin_<name>; the library lands in
+# <build>/lib/lamina/plugins and is installed to lib/lamina/plugins.
+include_guard(GLOBAL)
+
+function(lamina_add_plugin name)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  if(NOT ARG_SOURCES)
+    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  endif()
+  set(target lamina_plugin_${name})
+  set(map ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/lamina_plugin.map)
+  set(check ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check_plugin.cmake)
+
+  add_library(${target} MODULE ${ARG_SOURCES})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_link_libraries(${target} PRIVATE lamina::plugin_api $<TARGET_NAME_IF_EXISTS:lamina::warnings>)
+  set_target_properties(${target} PROPERTIES
+    PREFIX "" OUTPUT_NAME ${name} SUFFIX .lamina.so
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/lamina/plugins
+    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    C_VISIBILITY_PRESET hidden
+    SKIP_BUILD_RPATH ON INSTALL_RPATH ""
+    LINK_DEPENDS "${map};${check}")
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>
+    # Errors name the file of the plugin's source, not the path on the machine that built it.
+    -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  target_link_options(${target} PRIVATE
+    LINKER:--version-script=${map} LINKER:-z,defs LINKER:-Bsymbolic LINKER:--exclude-libs,ALL
+    LINKER:-z,noexecstack)
+  add_custom_command(TARGET ${target} POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -DPLUGIN=$<TARGET_FILE:${target}> -DNM=${CMAKE_NM}
+            -DREADELF=${CMAKE_READELF} -P ${check}
+    VERBATIM)
+  install(TARGETS ${target} LIBRARY DESTINATION lib/lamina/plugins)
+endfunction()

@@ -1,0 +1,10 @@
+// The C++20 SDK of plugins, header-only, over the C contract of abi.h. A family's file includes
+// this one. docs/add_a_model.md shows how.
+#pragma once
+
+#include "lamina/sdk/layers.h"
+#include "lamina/sdk/model.h"
+#include "lamina/sdk/ops.h"
+#include "lamina/sdk/plan.h"
+#include "lamina/sdk/plugin.h"
+#include "lamina/sdk/schema.h"

@@ -1,0 +1,311 @@
+// Every op of ops.def that a plugin may use, as a function. What they mean is said there; here a
+// reader finds how to call them. Options have the names and defaults of ops.def (a test compares).
+//
+//   Tensor y = silu(gate) * up + 1;
+//   Tensor r = rope(q_BTNH, step.positions_BT, {.theta = 500000});
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk/emit.h"
+
+namespace lamina {
+namespace [[gnu::visibility("hidden")]] sdk {
+
+using Dims = std::vector<std::int64_t>;
+
+// A tensor together with the line that used it, so that operators know their place too.
+struct Operand {
+  Tensor tensor;
+  At at;
+  Operand(Tensor t, At where = At::current()) : tensor(t), at(where) {}
+};
+
+// Elementwise with two operands, which broadcast as in NumPy.
+inline Tensor add(Tensor a, Tensor b, At at = At::current()) { return emit<Op::add>({a, b}, at); }
+inline Tensor sub(Tensor a, Tensor b, At at = At::current()) { return emit<Op::sub>({a, b}, at); }
+inline Tensor mul(Tensor a, Tensor b, At at = At::current()) { return emit<Op::mul>({a, b}, at); }
+inline Tensor div(Tensor a, Tensor b, At at = At::current()) { return emit<Op::div>({a, b}, at); }
+inline Tensor maximum(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::maximum>({a, b}, at);
+}
+inline Tensor minimum(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::minimum>({a, b}, at);
+}
+inline Tensor less(Tensor a, Tensor b, At at = At::current()) { return emit<Op::less>({a, b}, at); }
+inline Tensor equal(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::equal>({a, b}, at);
+}
+// a where condition holds, else b.
+inline Tensor select(Tensor condition, Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::select>({condition, a, b}, at);
+}
+
+// x * by, x + by.
+inline Tensor scale(Tensor x, double by, At at = At::current()) {
+  return emit<Op::scale>({x}, Attrs<Op::scale>().number("by", by), at);
+}
+inline Tensor shift(Tensor x, double by, At at = At::current()) {
+  return emit<Op::shift>({x}, Attrs<Op::shift>().number("by", by), at);
+}
+
+// Elementwise with one operand.
+inline Tensor neg(Tensor x, At at = At::current()) { return emit<Op::neg>({x}, at); }
+inline Tensor abs(Tensor x, At at = At::current()) { return emit<Op::abs>({x}, at); }
+inline Tensor square(Tensor x, At at = At::current()) { return emit<Op::square>({x}, at); }
+inline Tensor exp(Tensor x, At at = At::current()) { return emit<Op::exp>({x}, at); }
+inline Tensor log(Tensor x, At at = At::current()) { return emit<Op::log>({x}, at); }
+inline Tensor sqrt(Tensor x, At at = At::current()) { return emit<Op::sqrt>({x}, at); }
+inline Tensor rsqrt(Tensor x, At at = At::current()) { return emit<Op::rsqrt>({x}, at); }
+inline Tensor tanh(Tensor x, At at = At::current()) { return emit<Op::tanh>({x}, at); }
+inline Tensor sigmoid(Tensor x, At at = At::current()) { return emit<Op::sigmoid>({x}, at); }
+inline Tensor erf(Tensor x, At at = At::current()) { return emit<Op::erf>({x}, at); }
+inline Tensor sin(Tensor x, At at = At::current()) { return emit<Op::sin>({x}, at); }
+inline Tensor cos(Tensor x, At at = At::current()) { return emit<Op::cos>({x}, at); }
+inline Tensor floor(Tensor x, At at = At::current()) { return emit<Op::floor>({x}, at); }
+inline Tensor relu(Tensor x, At at = At::current()) { return emit<Op::relu>({x}, at); }
+inline Tensor silu(Tensor x, At at = At::current()) { return emit<Op::silu>({x}, at); }
+inline Tensor gelu(Tensor x, At at = At::current()) { return emit<Op::gelu>({x}, at); }
+inline Tensor gelu_tanh(Tensor x, At at = At::current()) { return emit<Op::gelu_tanh>({x}, at); }
+inline Tensor softplus(Tensor x, At at = At::current()) { return emit<Op::softplus>({x}, at); }
+inline Tensor stop_gradient(Tensor x, At at = At::current()) {
+  return emit<Op::stop_gradient>({x}, at);
+}
+// dtype: "f32", "bf16", "i32", ...
+inline Tensor cast(Tensor x, std::string_view dtype, At at = At::current()) {
+  return emit<Op::cast>({x}, Attrs<Op::cast>().text("dtype", dtype), at);
+}
+
+inline Tensor operator+(Operand a, Operand b) { return add(a.tensor, b.tensor, a.at); }
+inline Tensor operator-(Operand a, Operand b) { return sub(a.tensor, b.tensor, a.at); }
+inline Tensor operator*(Operand a, Operand b) { return mul(a.tensor, b.tensor, a.at); }
+inline Tensor operator/(Operand a, Operand b) { return div(a.tensor, b.tensor, a.at); }
+inline Tensor operator+(Operand a, double b) { return shift(a.tensor, b, a.at); }
+inline Tensor operator+(double a, Operand b) { return shift(b.tensor, a, b.at); }
+inline Tensor operator-(Operand a, double b) { return shift(a.tensor, -b, a.at); }
+inline Tensor operator*(Operand a, double b) { return scale(a.tensor, b, a.at); }
+inline Tensor operator*(double a, Operand b) { return scale(b.tensor, a, b.at); }
+inline Tensor operator/(Operand a, double b) { return scale(a.tensor, 1 / b, a.at); }
+inline Tensor operator-(Operand a) { return neg(a.tensor, a.at); }
+
+// Shape.
+inline Tensor reshape(Tensor x, const Dims& shape, At at = At::current()) {
+  return emit<Op::reshape>({x}, Attrs<Op::reshape>().integers("shape", shape), at);
+}
+// Dim i of the result is dim perm[i] of x.
+inline Tensor transpose(Tensor x, const Dims& perm, At at = At::current()) {
+  return emit<Op::transpose>({x}, Attrs<Op::transpose>().integers("perm", perm), at);
+}
+struct SliceOptions {
+  std::int64_t dim = 0;
+  std::int64_t start = 0;
+  std::int64_t size = 0;
+};
+inline Tensor slice(Tensor x, const SliceOptions& o, At at = At::current()) {
+  return emit<Op::slice>(
+      {x},
+      Attrs<Op::slice>().integer("dim", o.dim).integer("start", o.start).integer("size", o.size),
+      at);
+}
+inline Tensor concat(const std::vector<Tensor>& xs, std::int64_t dim, At at = At::current()) {
+  return emit_all<Op::concat>(xs, Attrs<Op::concat>().integer("dim", dim), State{}, at).front();
+}
+inline Tensor broadcast(Tensor x, const Dims& shape, At at = At::current()) {
+  return emit<Op::broadcast>({x}, Attrs<Op::broadcast>().integers("shape", shape), at);
+}
+struct ConstantOptions {
+  Dims shape = {};
+  std::string_view dtype = "f32";
+  double value = 0;
+};
+// `trace` only says which trace it belongs to.
+inline Tensor constant(const Scope& trace, const ConstantOptions& o, At at = At::current()) {
+  Attrs<Op::constant> attrs;
+  attrs.integers("shape", o.shape).text("dtype", o.dtype).number("value", o.value);
+  return emit_all<Op::constant>({}, attrs, State{trace.build()}, at).front();
+}
+struct IotaOptions {
+  Dims shape = {};
+  std::string_view dtype = "i32";
+  std::int64_t dim = 0;
+};
+inline Tensor iota(const Scope& trace, const IotaOptions& o, At at = At::current()) {
+  Attrs<Op::iota> attrs;
+  attrs.integers("shape", o.shape).text("dtype", o.dtype).integer("dim", o.dim);
+  return emit_all<Op::iota>({}, attrs, State{trace.build()}, at).front();
+}
+struct PadOptions {
+  std::int64_t dim = 0;
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+inline Tensor pad(Tensor x, const PadOptions& o, At at = At::current()) {
+  return emit<Op::pad>(
+      {x},
+      Attrs<Op::pad>().integer("dim", o.dim).integer("before", o.before).integer("after", o.after),
+      at);
+}
+
+// Reductions and products.
+struct ReduceSumOptions {
+  Dims dims = {};
+  bool keep = false;
+};
+inline Tensor reduce_sum(Tensor x, const ReduceSumOptions& o, At at = At::current()) {
+  return emit<Op::reduce_sum>(
+      {x}, Attrs<Op::reduce_sum>().integers("dims", o.dims).flag("keep", o.keep), at);
+}
+struct ReduceMaxOptions {
+  Dims dims = {};
+  bool keep = false;
+};
+inline Tensor reduce_max(Tensor x, const ReduceMaxOptions& o, At at = At::current()) {
+  return emit<Op::reduce_max>(
+      {x}, Attrs<Op::reduce_max>().integers("dims", o.dims).flag("keep", o.keep), at);
+}
+struct MatmulOptions {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  std::string_view dtype = "";  // of the result; empty = a's
+};
+// acc may be empty.
+inline Tensor matmul(Tensor a, Tensor b, const MatmulOptions& o = {}, Tensor acc = {},
+                     At at = At::current()) {
+  Attrs<Op::matmul> attrs;
+  attrs.flag("transpose_a", o.transpose_a).flag("transpose_b", o.transpose_b);
+  attrs.text("dtype", o.dtype);
+  return emit<Op::matmul>({a, b, acc}, attrs, at);
+}
+inline Tensor softmax(Tensor x, At at = At::current()) { return emit<Op::softmax>({x}, at); }
+
+// Layers. Weights are given; lamina/sdk/layers.h has the forms that own theirs.
+inline Tensor linear(Tensor x, Tensor w, Tensor bias = {}, At at = At::current()) {
+  return emit<Op::linear>({x, w, bias}, at);
+}
+inline Tensor embedding(Tensor table, Tensor ids, At at = At::current()) {
+  return emit<Op::embedding>({table, ids}, at);
+}
+
+struct RmsNormOptions {
+  double eps = 1e-6;
+  double offset = 0;
+};
+inline Attrs<Op::rms_norm> attrs_of(const RmsNormOptions& o) {
+  return Attrs<Op::rms_norm>().number("eps", o.eps).number("offset", o.offset);
+}
+inline Tensor rms_norm(Tensor x, Tensor w, const RmsNormOptions& o = {}, At at = At::current()) {
+  return emit<Op::rms_norm>({x, w}, attrs_of(o), at);
+}
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  double offset = 0;
+};
+inline Attrs<Op::layer_norm> attrs_of(const LayerNormOptions& o) {
+  return Attrs<Op::layer_norm>().number("eps", o.eps).number("offset", o.offset);
+}
+inline Tensor layer_norm(Tensor x, Tensor w, Tensor bias, const LayerNormOptions& o = {},
+                         At at = At::current()) {
+  return emit<Op::layer_norm>({x, w, bias}, attrs_of(o), at);
+}
+
+struct RopeOptions {
+  double theta = 10000;
+  std::int64_t rotary_dim = 0;
+  bool interleaved = false;
+  std::string_view scaling = "none";
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_max_positions = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double attention_factor = 0;
+  double mscale = 0;
+  double mscale_all_dim = 0;
+  bool truncate = true;
+  std::int64_t max_positions = 0;
+  std::int64_t frequency_dim = 0;
+};
+inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
+  Attrs<Op::rope> attrs;
+  attrs.number("theta", o.theta)
+      .integer("rotary_dim", o.rotary_dim)
+      .flag("interleaved", o.interleaved)
+      .text("scaling", o.scaling)
+      .number("factor", o.factor)
+      .number("low_freq_factor", o.low_freq_factor)
+      .number("high_freq_factor", o.high_freq_factor)
+      .integer("original_max_positions", o.original_max_positions)
+      .number("beta_fast", o.beta_fast)
+      .number("beta_slow", o.beta_slow)
+      .number("attention_factor", o.attention_factor)
+      .number("mscale", o.mscale)
+      .number("mscale_all_dim", o.mscale_all_dim)
+      .flag("truncate", o.truncate)
+      .integer("max_positions", o.max_positions)
+      .integer("frequency_dim", o.frequency_dim);
+  return emit<Op::rope>({x, positions}, attrs, at);
+}
+
+struct AttentionOptions {
+  double scale = 0;  // 0 = 1 / sqrt(head width)
+  double soft_cap = 0;
+  bool causal = true;
+  std::int64_t window = 0;
+  std::int64_t chunk = 0;
+};
+// The host adds positions, segments and the decode state's memory; sinks may be empty. Blocks
+// usually call step.attend(), which declares the state too.
+inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const AttentionOptions& o = {},
+                        Tensor sinks = {}, At at = At::current()) {
+  Attrs<Op::attention> attrs;
+  attrs.number("scale", o.scale)
+      .number("soft_cap", o.soft_cap)
+      .flag("causal", o.causal)
+      .integer("window", o.window)
+      .integer("chunk", o.chunk);
+  const std::array<Tensor, 8> inputs{q, k, v, {}, {}, {}, {}, sinks};
+  return emit_all<Op::attention>(inputs, attrs, state, at).front();
+}
+
+struct GluOptions {
+  std::string_view activation = "silu";
+};
+inline Tensor glu(Tensor gate, Tensor up, const GluOptions& o = {}, At at = At::current()) {
+  return emit<Op::glu>({gate, up}, Attrs<Op::glu>().text("activation", o.activation), at);
+}
+
+inline Tensor soft_cap(Tensor x, double cap, At at = At::current()) {
+  return emit<Op::soft_cap>({x}, Attrs<Op::soft_cap>().number("cap", cap), at);
+}
+
+struct DropoutOptions {
+  double rate = 0;
+  std::int64_t stream = 0;  // tells the dropouts of one layer apart
+};
+// Blocks usually call step.dropout().
+inline Tensor dropout(Tensor x, Tensor seed, Tensor layer, const DropoutOptions& o,
+                      At at = At::current()) {
+  return emit<Op::dropout>({x, seed, layer},
+                           Attrs<Op::dropout>().number("rate", o.rate).integer("stream", o.stream),
+                           at);
+}
+
+struct CrossEntropyOptions {
+  double soft_cap = 0;
+  double logit_scale = 1;
+};
+// loss, z_loss, lse.
+inline std::array<Tensor, 3> cross_entropy(Tensor x, Tensor w, Tensor labels,
+                                           const CrossEntropyOptions& o = {},
+                                           At at = At::current()) {
+  Attrs<Op::cross_entropy> attrs;
+  attrs.number("soft_cap", o.soft_cap).number("logit_scale", o.logit_scale);
+  return emit_all<Op::cross_entropy>(std::array{x, w, labels}, attrs, State{}, at);
+}
+
+}  // namespace gnu::visibility("hidden")]]sdk
+}  // namespace lamina

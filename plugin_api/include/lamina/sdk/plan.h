@@ -1,0 +1,152 @@
+// The scan plan: which block stands in which layer, as segments of repeated units.
+//
+//   repeat(unit(kLocal, 5) + unit(kGlobal)).over(62).remainder_prefix()   // {LLLLLG}x10 {LL}x1
+//   prefix("dense", unit(kDense), 3) + repeat(unit(kMoe)).over(58)        // {D}x3 {M}x58
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lamina/sdk/emit.h"
+
+namespace lamina {
+namespace [[gnu::visibility("hidden")]] sdk {
+
+// A config key with the value that it has in one position of a unit. Borrowed text.
+struct Override {
+  std::string_view key;
+  lamina_value_t value;
+  Override(std::string_view k, std::int64_t v) : key(k), value(to_value(v)) {}
+  Override(std::string_view k, int v) : key(k), value(to_value(std::int64_t{v})) {}
+  Override(std::string_view k, double v) : key(k), value(to_value(v)) {}
+  Override(std::string_view k, bool v) : key(k), value(to_value(v)) {}
+  Override(std::string_view k, std::string_view v) : key(k), value(to_value(v)) {}
+  Override(std::string_view k, const char* v) : key(k), value(to_value(std::string_view(v))) {}
+};
+
+struct Position {
+  std::uint32_t block = 0;
+  std::vector<Override> overrides = {};
+  std::uint32_t inject_before = 0;  // block ids; 0 = none
+  std::uint32_t inject_after = 0;
+  std::uint32_t kv_donor = 0;  // 1 + index of the layer whose kv state this one reads
+};
+
+using Unit = std::vector<Position>;
+
+// `times` layers of one block.
+inline Unit unit(std::uint32_t block, std::int64_t times = 1,
+                 const std::vector<Override>& overrides = {}) {
+  if (times < 0) times = 0;
+  return Unit(static_cast<std::size_t>(times), Position{.block = block, .overrides = overrides});
+}
+
+struct Segment {
+  std::string name = {};
+  Unit unit = {};
+  std::int64_t times = 0;
+  std::uint32_t flags = 0;  // LAMINA_SEGMENT_*
+};
+
+using Plan = std::vector<Segment>;
+
+namespace plan_ops {
+template <class T>
+std::vector<T> joined(std::vector<T> a, const std::vector<T>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+}  // namespace plan_ops
+inline Unit operator+(Unit a, const Unit& b) { return plan_ops::joined(std::move(a), b); }
+inline Plan operator+(Plan a, const Plan& b) { return plan_ops::joined(std::move(a), b); }
+
+// A unit over a number of layers. Where they are no multiple of the unit, say which is meant.
+class Repeated {
+ public:
+  Repeated(Unit unit, std::string name, std::int64_t layers, At at)
+      : unit_(std::move(unit)), name_(std::move(name)), layers_(layers), at_(at) {
+    if (unit_.empty()) throw Error(LAMINA_ERROR_CONFIG, "plan: the repeated unit is empty", at_);
+    if (layers_ < 0) throw Error(LAMINA_ERROR_CONFIG, "plan: fewer than 0 layers", at_);
+  }
+
+  // Refuses a number of layers that the unit does not divide.
+  Plan exact() const {
+    if (layers_ % length() != 0)
+      throw Error(LAMINA_ERROR_CONFIG,
+                  "plan: " + std::to_string(layers_) + " layers are no multiple of the unit's " +
+                      std::to_string(length()),
+                  at_);
+    return whole();
+  }
+  // The layers that are left over are the first ones of one more unit.
+  Plan remainder_prefix() const {
+    Plan out = whole();
+    const auto rest = static_cast<std::ptrdiff_t>(layers_ % length());
+    if (rest > 0)
+      out.push_back({.name = name_.empty() ? "remainder" : name_ + " remainder",
+                     .unit = Unit(unit_.begin(), unit_.begin() + rest),
+                     .times = 1});
+    return out;
+  }
+  operator Plan() const { return exact(); }
+
+ private:
+  std::int64_t length() const { return static_cast<std::int64_t>(unit_.size()); }
+  Plan whole() const {
+    if (layers_ < length()) return {};
+    return {{.name = name_, .unit = unit_, .times = layers_ / length()}};
+  }
+
+  Unit unit_;
+  std::string name_;
+  std::int64_t layers_;
+  At at_;
+};
+inline Plan operator+(Plan a, const Repeated& b) { return std::move(a) + Plan(b); }
+
+struct Repeat {
+  Unit unit = {};
+  std::string name = {};
+  Repeated over(std::int64_t layers, At at = At::current()) const {
+    return {unit, name, layers, at};
+  }
+};
+inline Repeat repeat(Unit unit, std::string name = {}) {
+  return {std::move(unit), std::move(name)};
+}
+
+// Segments before the main part; `times` may be 0.
+inline Plan prefix(std::string name, Unit unit, std::int64_t times) {
+  if (times <= 0) return {};
+  return {{.name = std::move(name), .unit = std::move(unit), .times = times}};
+}
+
+inline void send(const Plan& plan, lamina_reply_t* reply) {
+  for (const Segment& segment : plan) {
+    std::vector<std::vector<lamina_setting_t>> settings;
+    std::vector<lamina_position_t> unit;
+    for (const Position& position : segment.unit) {
+      auto& overrides = settings.emplace_back();
+      for (const Override& o : position.overrides) overrides.push_back({to_str(o.key), o.value});
+      lamina_position_t out{};
+      out.size = sizeof out;
+      out.block = position.block;
+      out.overrides = to_span(overrides);
+      out.inject_before = position.inject_before;
+      out.inject_after = position.inject_after;
+      out.kv_donor = position.kv_donor;
+      unit.push_back(out);
+    }
+    lamina_segment_t out{};
+    out.size = sizeof out;
+    out.flags = segment.flags;
+    out.name = to_str(segment.name);
+    out.unit = to_span(unit);
+    out.times = static_cast<std::uint32_t>(segment.times);
+    check(reply->api->segment(reply, &out));
+  }
+}
+
+}  // namespace gnu::visibility("hidden")]]sdk
+}  // namespace lamina

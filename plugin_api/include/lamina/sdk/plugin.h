@@ -1,0 +1,78 @@
+// LAMINA_PLUGIN(id, version, models...): the one exported symbol and the manifest, made from the
+// same constants.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <tuple>
+
+#include "lamina/sdk/manifest.h"
+#include "lamina/sdk/model.h"
+
+namespace lamina {
+namespace [[gnu::visibility("hidden")]] sdk {
+
+template <const auto&... models>
+class Plugin {
+ public:
+  static lamina_status_t init(const lamina_host_t*) noexcept {
+    try {
+      if (uses_ == 0) tables_ = new Tables;
+      ++uses_;
+      return LAMINA_OK;
+    } catch (const std::bad_alloc&) {
+      return LAMINA_ERROR_MEMORY;
+    } catch (...) {
+      return LAMINA_ERROR_INTERNAL;
+    }
+  }
+  static void deinit() noexcept {
+    if (uses_ == 0 || --uses_ > 0) return;
+    delete tables_;
+    tables_ = nullptr;
+  }
+  static const void* get_interface(lamina_str_t id) noexcept {
+    if (!tables_ || to_view(id) != LAMINA_FAMILIES_ID) return nullptr;
+    return &tables_->interface;
+  }
+
+ private:
+  struct Tables {
+    std::tuple<FamilyTables<typename std::remove_cvref_t<decltype(models)>::Config>...> each{
+        models...};
+    std::array<lamina_family_t, sizeof...(models)> families =
+        std::apply([](const auto&... one) { return std::array{one.family()...}; }, each);
+    lamina_families_t interface { sizeof(lamina_families_t), 0, to_span(families) };
+  };
+  // Plain data, so that loading and unloading run no constructors.
+  static inline Tables* tables_ = nullptr;
+  static inline unsigned uses_ = 0;
+};
+
+}  // namespace gnu::visibility("hidden")]]sdk
+}  // namespace lamina
+
+// Once per plugin, at namespace scope, with models that have static storage:
+//   LAMINA_PLUGIN("org.example.llama", "1.2.0", kLlama2)
+#define LAMINA_PLUGIN(id, version, ...)                                                   \
+  namespace {                                                                             \
+  constexpr auto lamina_about = ::lamina::sdk::about(id, version, __VA_ARGS__);           \
+  [[gnu::section(LAMINA_MANIFEST_SECTION), gnu::used]] constexpr auto lamina_manifest =   \
+      ::lamina::sdk::manifest<::lamina::sdk::manifest_bytes(lamina_about)>(lamina_about); \
+  using LaminaPlugin = ::lamina::sdk::Plugin<__VA_ARGS__>;                                \
+  }                                                                                       \
+  extern "C" const lamina_plugin_t lamina_plugin_v0 = {                                   \
+      LAMINA_PLUGIN_MAGIC,                                                                \
+      sizeof(lamina_plugin_t),                                                            \
+      LAMINA_ABI_MAJOR,                                                                   \
+      LAMINA_ABI_MINOR,                                                                   \
+      LAMINA_TARGET_MINOR,                                                                \
+      0,                                                                                  \
+      ::lamina::sdk::literal(id),                                                         \
+      ::lamina::sdk::literal(version),                                                    \
+      ::lamina::sdk::literal(LAMINA_SDK),                                                 \
+      ::lamina::sdk::literal(LAMINA_TOOLCHAIN),                                           \
+      &LaminaPlugin::init,                                                                \
+      &LaminaPlugin::deinit,                                                              \
+      &LaminaPlugin::get_interface,                                                       \
+  };

@@ -1,0 +1,208 @@
+// Config keys: each is declared once, bound to the field of the plugin's Config that holds it.
+//
+//   void keys(Schema<Config>& key) {
+//     key("hidden_size", &Config::hidden_size,
+//         {.required = true, .min = 1, .doc = "model width D"});
+//   }
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "lamina/sdk/emit.h"
+
+namespace lamina {
+namespace [[gnu::visibility("hidden")]] sdk {
+
+// What is said about a key. T is the type of its field: std::int64_t, double, bool,
+// std::string_view, or std::vector of std::int64_t, double or std::string_view. All text is
+// borrowed: use literals.
+template <class T>
+struct Key {
+  bool required = false;
+  std::optional<T> fallback = {};  // the family's default
+  std::string_view same_as = {};   // a key whose value is the default
+  std::optional<double> min = {};  // limits of numbers, or of each number of a list
+  std::optional<double> max = {};
+  std::optional<double> above = {};  // as min and max, exclusive
+  std::optional<double> below = {};
+  std::vector<std::string_view> choices = {};
+  std::vector<std::string_view> aliases = {};  // other dotted paths in config.json
+  std::string_view hf_name = {};               // path in an exported config.json, if not the name
+  std::uint32_t flags = 0;                     // LAMINA_KEY_*
+  std::string_view doc = {};                   // one line, with the unit
+};
+
+template <class T>
+constexpr std::uint32_t kind_of() {
+  if constexpr (std::is_same_v<T, bool>)
+    return LAMINA_KIND_BOOL;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return LAMINA_KIND_INT;
+  else if constexpr (std::is_same_v<T, double>)
+    return LAMINA_KIND_FLOAT;
+  else if constexpr (std::is_same_v<T, std::string_view>)
+    return LAMINA_KIND_STRING;
+  else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+    return LAMINA_KIND_INT_LIST;
+  else if constexpr (std::is_same_v<T, std::vector<double>>)
+    return LAMINA_KIND_FLOAT_LIST;
+  else {
+    static_assert(std::is_same_v<T, std::vector<std::string_view>>, "no such kind of key");
+    return LAMINA_KIND_STRING_LIST;
+  }
+}
+
+template <class T>
+T from_value(const lamina_value_t& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value.v.i != 0;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return value.v.i;
+  else if constexpr (std::is_same_v<T, double>)
+    return value.v.f;
+  else if constexpr (std::is_same_v<T, std::string_view>)
+    return to_view(value.v.s);
+  else {
+    using Element = typename T::value_type;
+    T out;
+    for (std::uint32_t i = 0; i < value.v.list.count; ++i) {
+      const void* at = static_cast<const char*>(value.v.list.ptr) + i * value.v.list.stride;
+      if constexpr (std::is_same_v<Element, std::string_view>)
+        out.push_back(to_view(*static_cast<const lamina_str_t*>(at)));
+      else
+        out.push_back(*static_cast<const Element*>(at));
+    }
+    return out;
+  }
+}
+
+template <class Config>
+class Schema {
+ public:
+  // field: a pointer to a member, or a function that returns a reference to part of a Config.
+  template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
+  void operator()(std::string_view name, Field field, const std::type_identity_t<Key<T>>& key) {
+    declare(name, key);
+    readers_.push_back([name, field](Config& c, const lamina_config_t* config) {
+      lamina_value_t value{};
+      check(config->api->get(config, to_str(name), &value));
+      if (value.type == 0) return;
+      if (value.type != kind_of<T>())
+        throw Error(LAMINA_ERROR_CONFIG, "the host gave '" + std::string(name) +
+                                             "' a value of another kind than was declared");
+      std::invoke(field, c) = from_value<T>(value);
+    });
+  }
+
+  // Keys of config.json that say nothing about the model, or nothing that it can have.
+  void ignore(const std::vector<std::string_view>& names) {
+    for (std::string_view name : names) {
+      lamina_key_t& out = keys_.emplace_back();
+      out = {};
+      out.size = sizeof out;
+      out.type = LAMINA_KIND_STRING;
+      out.flags = LAMINA_KEY_IGNORED;
+      out.name = to_str(name);
+    }
+  }
+
+  Config read(const lamina_config_t* config) const {
+    Config c{};
+    for (const auto& reader : readers_) reader(c, config);
+    return c;
+  }
+  const std::vector<lamina_key_t>& keys() const { return keys_; }
+
+ private:
+  template <class T>
+  void declare(std::string_view name, const Key<T>& key) {
+    lamina_key_t out{};
+    out.size = sizeof out;
+    out.type = kind_of<T>();
+    out.flags = key.flags | (key.required ? LAMINA_KEY_REQUIRED : 0) |
+                (key.above ? LAMINA_KEY_ABOVE_MIN : 0) | (key.below ? LAMINA_KEY_BELOW_MAX : 0);
+    out.name = to_str(name);
+    out.doc = to_str(key.doc);
+    out.same_as = to_str(key.same_as);
+    out.hf_name = to_str(key.hf_name);
+    out.aliases = to_span(strs_.emplace_back(to_strs(key.aliases)));
+    out.choices = to_span(strs_.emplace_back(to_strs(key.choices)));
+    if (key.min) out.min = limit<T>(*key.min);
+    if (key.max) out.max = limit<T>(*key.max);
+    if (key.above) out.min = limit<T>(*key.above);
+    if (key.below) out.max = limit<T>(*key.below);
+    if (key.fallback) out.fallback = keep(*key.fallback);
+    keys_.push_back(out);
+  }
+
+  template <class T>
+  static lamina_value_t limit(double value) {
+    if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::vector<double>>)
+      return to_value(value);
+    else
+      return to_value(static_cast<std::int64_t>(value));
+  }
+
+  template <class T>
+  lamina_value_t keep(const T& value) {
+    if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+      return to_value(std::span<const std::int64_t>(integers_.emplace_back(value)));
+    } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+      return to_value(std::span<const double>(numbers_.emplace_back(value)));
+    } else if constexpr (std::is_same_v<T, std::vector<std::string_view>>) {
+      lamina_value_t out{};
+      out.type = LAMINA_KIND_STRING_LIST;
+      out.v.list = to_span(strs_.emplace_back(to_strs(value)));
+      return out;
+    } else {
+      return to_value(value);
+    }
+  }
+
+  std::vector<lamina_key_t> keys_;
+  std::vector<std::function<void(Config&, const lamina_config_t*)>> readers_;
+  // What keys_ point to; a deque does not move its elements.
+  std::deque<std::vector<lamina_str_t>> strs_;
+  std::deque<std::vector<std::int64_t>> integers_;
+  std::deque<std::vector<double>> numbers_;
+};
+
+// Where derive() puts the values of keys that the config leaves out.
+class Derived {
+ public:
+  explicit Derived(lamina_reply_t* reply) : reply_(reply) {}
+  // Has no effect on a key that has a value.
+  void set(std::string_view key, std::int64_t value) const { send(key, to_value(value)); }
+  void set(std::string_view key, double value) const { send(key, to_value(value)); }
+  void set(std::string_view key, bool value) const { send(key, to_value(value)); }
+  void set(std::string_view key, std::string_view value) const { send(key, to_value(value)); }
+
+ private:
+  void send(std::string_view key, lamina_value_t value) const {
+    const lamina_setting_t setting{to_str(key), value};
+    check(reply_->api->set(reply_, &setting));
+  }
+  lamina_reply_t* reply_;
+};
+
+// Where validate() reports what is wrong with the values of keys, any number of times.
+class Problems {
+ public:
+  explicit Problems(lamina_reply_t* reply) : reply_(reply) {}
+  // message: "got X; Y would be right".
+  void operator()(std::string_view key, const std::string& message, At at = At::current()) const {
+    const lamina_where_t where = to_where(at);
+    check(reply_->api->problem(reply_, to_str(key), to_str(message), &where));
+  }
+
+ private:
+  lamina_reply_t* reply_;
+};
+
+}  // namespace gnu::visibility("hidden")]]sdk
+}  // namespace lamina

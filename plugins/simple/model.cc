@@ -1,0 +1,86 @@
+// The smallest decoders there can be, for benchmarks and tests of everything around the layers:
+// `simple` is one matrix per layer, `simple_mlp` two. No norm, residual, activation or attention.
+// After the blocks of the same names in MaxText.
+//
+// Shapes: B batch, T tokens, D model width, F feed-forward width.
+
+#include "lamina/sdk.h"
+
+namespace simple {
+namespace {
+
+using namespace lamina::sdk;
+
+struct Config {
+  std::int64_t vocab_size, hidden_size, num_hidden_layers, intermediate_size;
+  bool tie_word_embeddings;
+  double rms_norm_eps, initializer_range;
+};
+
+Tensor matrix_block(Scope s, const Config& c, Tensor x_BTD, const Step&) {
+  return linear(s / "weights", x_BTD, c.hidden_size);
+}
+
+Tensor mlp_block(Scope s, const Config& c, Tensor x_BTD, const Step&) {
+  Tensor h_BTF = linear(s / "ff_1", x_BTD, c.intermediate_size, {.out = axis::mlp});
+  return linear(s / "ff_2", h_BTF, c.hidden_size, {.in = axis::mlp});
+}
+
+void keys(Schema<Config>& key) {
+  key("vocab_size", &Config::vocab_size,
+      {.required = true, .min = 1, .doc = "rows of the token table"});
+  key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
+  key("num_hidden_layers", &Config::num_hidden_layers,
+      {.required = true, .min = 0, .doc = "decoder layers"});
+  key("tie_word_embeddings", &Config::tie_word_embeddings,
+      {.fallback = false, .doc = "the head is the token table"});
+  key("rms_norm_eps", &Config::rms_norm_eps,
+      {.fallback = 1e-5, .above = 0, .doc = "added to the mean square in the final norm"});
+  key("initializer_range", &Config::initializer_range,
+      {.fallback = 0.02, .above = 0, .doc = "standard deviation of fresh weights"});
+}
+
+void mlp_keys(Schema<Config>& key) {
+  keys(key);
+  key("intermediate_size", &Config::intermediate_size,
+      {.required = true, .min = 1, .doc = "feed-forward width F"});
+}
+
+double init_std(const Config& c) { return c.initializer_range; }
+
+enum BlockId : std::uint32_t { kBlock = 1 };
+
+Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
+
+Head head(const Config& c) {
+  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
+}
+
+constexpr Model<Config> kSimple = {
+    .family = {.name = "simple", .doc = "one matrix per layer; for tests and benchmarks"},
+    .keys = keys,
+    .init_std = init_std,
+    .blocks =
+        [] {
+          return std::vector<Block<Config>>{{kBlock, "simple", matrix_block}};
+        },
+    .plan = plan,
+    .head = head,
+};
+
+constexpr Model<Config> kSimpleMlp = {
+    .family = {.name = "simple_mlp", .doc = "two matrices per layer; for tests and benchmarks"},
+    .keys = mlp_keys,
+    .init_std = init_std,
+    .blocks =
+        [] {
+          return std::vector<Block<Config>>{{kBlock, "simple_mlp", mlp_block}};
+        },
+    .plan = plan,
+    .head = head,
+};
+
+}  // namespace
+}  // namespace simple
+
+LAMINA_PLUGIN("org.lamina.simple", "0.1.0", simple::kSimple, simple::kSimpleMlp)
