@@ -4,26 +4,12 @@
 
 #include "core/json.h"
 #include "core/json_writer.h"
+#include "support/base64.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"
 
 namespace lamina {
 namespace {
-
-std::string base64_decode(std::string_view text) {
-  std::string out;
-  unsigned bits = 0;
-  int num_bits = 0;
-  for (char c : text) {
-    constexpr std::string_view kDigits =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const auto digit = kDigits.find(c);
-    if (digit == kDigits.npos) break;
-    bits = (bits << 6) | static_cast<unsigned>(digit);
-    if ((num_bits += 6) >= 8) out += static_cast<char>((bits >> (num_bits -= 8)) & 0xff);
-  }
-  return out;
-}
 
 const JsonOptions kDeep = {.code = ExitCode::data, .max_depth = 1000};
 
@@ -33,7 +19,7 @@ TEST(JsonZoo, EveryDocumentIsAcceptedOrRefusedAsInTheZoo) {
   const JsonDocument zoo = JsonDocument::read(file);
   int num_cases = 0;
   for (JsonValue item : zoo.root().at("cases").elements()) {
-    const std::string bytes = base64_decode(item.at("bytes").as_string());
+    const std::string bytes = testing::base64_decode(item.at("bytes").as_string());
     SCOPED_TRACE(item.at("id").describe() + " " + bytes.substr(0, 60));
     ++num_cases;
     std::string error;

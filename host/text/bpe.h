@@ -1,0 +1,69 @@
+// Byte-pair encoding (Sennrich et al. 2016) over bytes: the vocabulary, the merges, and the
+// encoding of one word.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "text/tokenizer.h"
+
+namespace lamina::text {
+
+// The bytes that a token of a byte-level vocabulary stands for: each character is one byte (GPT-2's
+// alphabet, where "G with dot above" is a space); nothing if it holds other characters.
+std::optional<std::string> byte_level_bytes(std::string_view token);
+
+class Bpe {
+ public:
+  // The value of the key "model". Errors (class checkpoint): another type of model, a feature that
+  // lamina lacks, bad ids, merges of tokens that do not exist, bytes without a token.
+  explicit Bpe(const JsonValue& model);
+
+  // One more than the largest id.
+  std::size_t num_ids() const { return offsets_.size() - 1; }
+  // Empty for an id without a token. A token that is not in the byte alphabet is its own text.
+  std::string_view bytes(TokenId id) const {
+    const auto i = static_cast<std::size_t>(id);
+    return std::string_view(text_).substr(offsets_[i], offsets_[i + 1] - offsets_[i]);
+  }
+  // The id of the token with exactly these bytes.
+  std::optional<TokenId> find(std::string_view bytes) const;
+
+  // Appends the ids of one word: from single bytes, the pair with the first merge in the list is
+  // merged, leftmost first, until none is left.
+  void encode_word(std::string_view word, std::vector<TokenId>& ids) const;
+
+ private:
+  struct Merge {
+    std::uint64_t pair = kNoPair;  // left id, right id
+    std::uint32_t rank = 0;        // lower merges first
+    TokenId result = 0;
+  };
+  struct Slot {
+    std::uint32_t tag = 0;  // part of the hash
+    TokenId id = -1;
+  };
+  static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
+
+  void read_vocabulary(const JsonValue& vocabulary);
+  void read_merges(const JsonValue& merges);
+  void add_merge(const JsonValue& where, std::string_view left, std::string_view right,
+                 std::uint32_t rank, TokenId& guess);
+  const Merge* find_merge(TokenId left, TokenId right) const;
+  void merge_short(std::string_view word, std::vector<TokenId>& ids) const;
+  void merge_long(std::string_view word, std::vector<TokenId>& ids) const;
+
+  std::string text_;                    // of all tokens, by id
+  std::vector<std::uint32_t> offsets_;  // into text_; one more than ids
+  std::vector<Slot> slots_;             // open addressing: bytes -> id
+  std::vector<Merge> merges_;           // open addressing: pair -> merge
+  std::array<TokenId, 256> byte_ids_{};
+  bool ignore_merges_ = false;  // a word that is a token is that token, whatever the merges say
+};
+
+}  // namespace lamina::text

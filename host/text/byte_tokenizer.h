@@ -1,0 +1,17 @@
+// The built-in tokenizer: one token per byte.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "text/tokenizer.h"
+
+namespace lamina::text {
+
+// What it leaves in a checkpoint directory.
+inline constexpr const char* kByteTokenizerFile = "lamina_tokenizer.json";
+
+// Errors (class checkpoint): the file is damaged or of a kind that this lamina does not know.
+std::unique_ptr<Tokenizer> load_byte_tokenizer(const std::string& directory);
+
+}  // namespace lamina::text

@@ -1,0 +1,52 @@
+#include "text/tokenizer.h"
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/utf8.h"
+#include "text/byte_tokenizer.h"
+#include "text/tokenizer_json.h"
+
+namespace lamina::text {
+namespace fs = std::filesystem;
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
+  std::string bytes;
+  for (TokenId id : ids) {
+    if (id < 0 || id >= vocab_size())
+      user_error(ExitCode::data, "decode", "token id {} is outside the vocabulary; ids go from 0 to {}",
+                 id, vocab_size() - 1);
+    if (!skip_special || !is_special(id)) bytes += token_bytes(id);
+  }
+  return replace_invalid_utf8(bytes);
+}
+
+bool has_tokenizer(const std::string& directory) {
+  std::error_code ec;
+  return fs::exists(directory + "/tokenizer.json", ec) ||
+         fs::exists(directory + "/" + kByteTokenizerFile, ec);
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
+  std::error_code ec;
+  const std::string json = directory + "/tokenizer.json";
+  if (fs::exists(json, ec)) return load_tokenizer_json(directory);
+  if (fs::exists(directory + "/" + kByteTokenizerFile, ec)) return load_byte_tokenizer(directory);
+  ErrorText error{directory, "has no tokenizer.json; expected a model directory with its tokenizer",
+                  {}};
+  if (fs::exists(directory + "/tokenizer.model", ec))
+    error.notes.emplace_back(
+        "it has a SentencePiece tokenizer.model, which lamina does not read: convert it to "
+        "tokenizer.json");
+  else if (fs::exists(directory + "/vocab.json", ec))
+    error.notes.emplace_back(
+        "it has vocab.json and merges.txt: save the tokenizer again as tokenizer.json");
+  else if (fs::exists(directory + "/ranks.tiktoken", ec))
+    error.notes.emplace_back(
+        "it has tiktoken ranks, which lamina does not read: convert them to tokenizer.json");
+  else
+    error.notes.emplace_back("copy the tokenizer files of the model there, or give token ids");
+  throw UserError(ExitCode::checkpoint, std::move(error));
+}
+
+}  // namespace lamina::text

@@ -1,0 +1,67 @@
+// Text to token ids and back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lamina::text {
+
+using TokenId = std::int32_t;
+
+struct EncodeOptions {
+  bool add_special = true;     // the BOS/EOS that the tokenizer's own template adds
+  bool parse_special = false;  // whether "<|eot|>" in the text is that token or ordinary text
+};
+
+// Const and safe to share between threads.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Any bytes are accepted; where they are not UTF-8 each maximal broken part counts as U+FFFD,
+  // except for the byte tokenizer, which keeps them.
+  virtual std::vector<TokenId> encode(std::string_view text,
+                                      const EncodeOptions& options = {}) const = 0;
+
+  // The bytes that `id` stands for: a part of a UTF-8 text, maybe of one character. Empty for an
+  // id that has no token (models often have more rows than the vocabulary has tokens). Borrowed
+  // from the tokenizer.
+  virtual std::string_view token_bytes(TokenId id) const = 0;
+
+  // True for control tokens, which decode() leaves out on request.
+  virtual bool is_special(TokenId id) const = 0;
+
+  // The id of a token given by its text, eg: "<|endoftext|>".
+  virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
+
+  // One more than the largest id.
+  virtual std::int64_t vocab_size() const = 0;
+
+  virtual std::optional<TokenId> bos_id() const = 0;
+  virtual std::optional<TokenId> eos_id() const = 0;
+
+  // The text of `ids`; broken UTF-8 as U+FFFD. A UserError (class data) for an id that is negative
+  // or at least vocab_size().
+  std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
+
+  // Writes the tokenizer's files into `directory`, so that load_tokenizer(directory) gives the same
+  // one, and returns their names. Durability is the caller's business.
+  virtual std::vector<std::string> save(const std::string& directory) const = 0;
+};
+
+// The tokenizer of a model directory: tokenizer.json, else lamina_tokenizer.json (the byte
+// tokenizer). Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
+
+// True if load_tokenizer() would find a file to read.
+bool has_tokenizer(const std::string& directory);
+
+// Ids 0..255 are the bytes, 256 begins a text (BOS), 257 ends one (EOS).
+std::unique_ptr<Tokenizer> make_byte_tokenizer();
+
+}  // namespace lamina::text
