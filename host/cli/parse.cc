@@ -193,14 +193,7 @@ class CommandLine {
   }
 
   Arguments parse(std::vector<std::string> words) {
-    for (std::string& word : words) {
-      if (word == "--") break;
-      if (word.starts_with("--") && find_option(options_, word))
-        std::replace(
-            word.begin(),
-            word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size())), '_',
-            '-');
-    }
+    prepare(words);
     for (const po::option& option : take_apart(words))
       option.string_key == kPositional ? add_positional(option) : add_option(option);
     check_positionals();
@@ -210,6 +203,33 @@ class CommandLine {
 
  private:
   static constexpr const char* kPositional = " argument";  // no user can type this name
+
+  // Spells option names with dashes. Refuses an option in the place of a value, which the library
+  // would take for the value; --stop=--loud says that it is one.
+  void prepare(std::vector<std::string>& words) const {
+    const Option* waiting = nullptr;
+    for (std::string& word : words) {
+      if (word == "--") break;
+      const Option* option = find_option(options_, word);
+      bool exact = word.starts_with("--") || word.size() == 2;
+      if (waiting && option && exact) break;
+      if (waiting || !option || !exact) {
+        waiting = nullptr;
+        continue;
+      }
+      auto name_end = std::min(word.find('='), word.size());
+      if (word.size() > 2)
+        std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
+      if (takes_value(*option) && name_end == word.size()) waiting = option;
+    }
+    if (waiting) refuse_missing_value(*waiting);
+  }
+
+  [[noreturn]] static void refuse_missing_value(const Option& option) {
+    refuse(fmt::format("option '{}' needs {}", shown(option),
+                       option.value.empty() ? "a value" : option.value),
+           {});
+  }
 
   std::vector<po::option> take_apart(const std::vector<std::string>& words) {
     using namespace po::command_line_style;
@@ -229,8 +249,8 @@ class CommandLine {
       const Option* option = find_option(options_, e.get_option_name());
       if (option && !takes_value(*option))
         refuse(fmt::format("option '{}' takes no value", e.get_option_name()), {});
-      std::string value = option && !option->value.empty() ? option->value : "a value";
-      refuse(fmt::format("option '{}' needs {}", e.get_option_name(), value), {});
+      if (option) refuse_missing_value(*option);
+      refuse(e.what(), {"-h shows the usage"});
     } catch (const po::error& e) {
       refuse(e.what(), {"-h shows the usage"});
     }

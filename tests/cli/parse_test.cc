@@ -1,0 +1,122 @@
+// Command lines to checked values, with commands made for the purpose.
+#include "cli/parse.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/text.h"
+#include "support/expect_error.h"
+
+namespace lamina::cli {
+namespace {
+
+std::vector<Command> sample() {
+  return {
+      {.name = "greet",
+       .summary = "says hello",
+       .options =
+           {{.key = {.name = "times",
+                     .aliases = {"count"},
+                     .type = Type::integer,
+                     .preset = Value(1),
+                     .min = 0,
+                     .doc = "How often."},
+             .short_name = 'n',
+             .value = "N"},
+            {.key = {.name = "temp",
+                     .type = Type::number,
+                     .preset = Value(1.0),
+                     .min = 0,
+                     .doc = "How warmly."},
+             .value = "T"},
+            {.key = {.name = "stop", .type = Type::string, .doc = "Where to end."},
+             .value = "STR",
+             .repeatable = true},
+            {.key = {.name = "loud", .type = Type::boolean, .preset = Value(true), .doc = "Shout."},
+             .negatable = true}},
+       .positionals = {{.name = "NAME", .doc = "Whom.", .repeatable = true}}}};
+}
+
+Arguments parse(std::vector<std::string> words) {
+  static const std::vector<Command> commands = sample();
+  words.insert(words.begin(), "greet");
+  return parse_command_line(commands, words).arguments;
+}
+
+TEST(CommandLine, Example) {
+  Arguments a = parse({"Ada", "-n", "3", "--temp=0.5", "--stop", "x", "--stop", "y", "Bob"});
+  EXPECT_EQ(a.integer("times"), 3);
+  EXPECT_EQ(a.number("temp"), 0.5);
+  EXPECT_EQ(a.texts("stop"), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(a.positionals, (std::vector<std::string>{"Ada", "Bob"}));
+  EXPECT_TRUE(a.flag("loud"));
+}
+
+TEST(CommandLine, DefaultsAreNotGiven) {
+  Arguments a = parse({"Ada"});
+  EXPECT_EQ(a.integer("times"), 1);
+  EXPECT_FALSE(a.given("times"));
+  EXPECT_TRUE(parse({"Ada", "--count=1"}).given("times"));
+}
+
+TEST(CommandLine, NegatedFlagIsFalse) { EXPECT_FALSE(parse({"Ada", "--no-loud"}).flag("loud")); }
+
+TEST(CommandLine, IntegerIsANumber) { EXPECT_EQ(parse({"A", "--temp", "2"}).number("temp"), 2.0); }
+
+TEST(CommandLine, NegativeValueIsNotAnOption) {
+  EXPECT_USER_ERROR(parse({"Ada", "--temp", "-1"}), 2,
+                    "'--temp' must be a number, at least 0, got -1");
+}
+
+TEST(CommandLine, NotANumberIsRefused) {
+  EXPECT_USER_ERROR(parse({"Ada", "--temp", "nan"}), 2,
+                    "'--temp' must be a number, at least 0, got nan");
+}
+
+TEST(CommandLine, TextMayLookLikeANumberOrBeginWithADash) {
+  EXPECT_EQ(parse({"Ada", "--stop", "3"}).texts("stop"), std::vector<std::string>{"3"});
+  EXPECT_EQ(parse({"Ada", "--stop", "- item"}).texts("stop"), std::vector<std::string>{"- item"});
+  EXPECT_EQ(parse({"Ada", "--stop=--loud"}).texts("stop"), std::vector<std::string>{"--loud"});
+}
+
+TEST(CommandLine, EmptyTextAsAWordOfItsOwnIsAValue) {
+  EXPECT_EQ(parse({"Ada", "--stop", ""}).texts("stop"), std::vector<std::string>{""});
+}
+
+TEST(CommandLine, WordsAfterTwoDashesAreArguments) {
+  EXPECT_EQ(parse({"--", "--loud"}).positionals, std::vector<std::string>{"--loud"});
+}
+
+TEST(CommandLine, UnderscoresInValuesStay) {
+  EXPECT_EQ(parse({"Ada", "--stop=a_b"}).texts("stop"), std::vector<std::string>{"a_b"});
+  EXPECT_FALSE(parse({"Ada", "--no_loud"}).flag("loud"));
+}
+
+TEST(CommandLine, PluginPathsAreSplitAtColons) {
+  Arguments a = parse({"Ada", "--plugin-path", "/a:/b", "--plugin-path=/c", "-vv"});
+  EXPECT_EQ(a.globals.plugin_folders, (std::vector<std::string>{"/a", "/b", "/c"}));
+  EXPECT_EQ(a.globals.verbosity, 2);
+}
+
+TEST(Help, FitsInEightyColumns) {
+  std::vector<std::string> pages = {program_help(all_commands())};
+  for (const Command& command : all_commands()) pages.push_back(command_help(command));
+  for (const std::string& page : pages)
+    for (std::size_t at = 0; at < page.size(); at = page.find('\n', at) + 1)
+      EXPECT_LE(display_width(page.substr(at, page.find('\n', at) - at)), 80)
+          << page.substr(at, 100);
+}
+
+TEST(Help, EveryCommandHasAnExample) {
+  for (const Command& command : all_commands())
+    EXPECT_FALSE(command.examples.empty()) << command.name;
+}
+
+TEST(Wrap, NeverSplitsAWord) {
+  EXPECT_EQ(wrap("aa bb cc", 2, 7), "aa bb\n  cc");
+  EXPECT_EQ(wrap("aaaaaaaaaaaa b", 2, 7), "aaaaaaaaaaaa\n  b");
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,224 @@
+// The built program: exit codes, streams and words.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::run_process;
+using lamina::testing::run_shell;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
+
+Finished lamina(std::vector<std::string> words, std::vector<std::string> environment = {}) {
+  words.insert(words.begin(), kProgram);
+  return run_process(words, {.environment = std::move(environment)});
+}
+
+std::string write_run(const TempDir& folder, const std::string& rest = "") {
+  return folder.write("run.toml",
+                      "family = \"simple\"\n[model]\nhidden_size = 8\n[data]\n"
+                      "train = \"a.txt\"\n" +
+                          rest);
+}
+
+TEST(Program, Example) {
+  Finished result = lamina({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, StartsWith("lamina 0."));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Program, VersionIsOneLineOrOneObject) {
+  std::string text = lamina({"--version"}).out;
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+  EXPECT_THAT(lamina({"--version", "--json"}).out,
+              StartsWith("{\"name\":\"lamina\",\"version\":\"0."));
+}
+
+TEST(Program, WithoutArgumentsShowsHelpOnStderrAndFails) {
+  Finished result = lamina({});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("usage: lamina COMMAND [options]"));
+}
+
+TEST(Program, HelpGoesToStdoutEvenWithInvalidArguments) {
+  for (std::vector<std::string> words : {std::vector<std::string>{"--help"},
+                                         {"-h"},
+                                         {"help"},
+                                         {"config", "-h", "--nonsense"},
+                                         {"help", "config"},
+                                         {"help", "config", "show"},
+                                         {"config", "show", "--help"}}) {
+    Finished result = lamina(words);
+    EXPECT_EQ(result.code, 0) << words.back();
+    EXPECT_THAT(result.out, HasSubstr("usage: lamina"));
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+struct Refusal {
+  std::vector<std::string> words;
+  std::string says;  // the whole of stderr
+};
+
+TEST(Program, MistakesOnTheCommandLineExitWith2AndSayWhatIsRight) {
+  const Refusal cases[] = {
+      {{"confg"}, "error: unknown command 'confg'\n  did you mean `lamina config`?\n"},
+      {{"config", "shwo"},
+       "error: unknown command 'config shwo'\n  did you mean `lamina config show`?\n"},
+      {{"config", "zzzzzzzz"},
+       "error: unknown command 'config zzzzzzzz'\n  there are: show, explain\n"},
+      {{"--versoin"}, "error: unknown option '--versoin'\n  did you mean '--version'?\n"},
+      {{"config", "show", "x", "--jsn"},
+       "error: unknown option '--jsn'\n  did you mean '--json'?\n"},
+      {{"config", "show", "x", "--jso"},
+       "error: unknown option '--jso'\n  did you mean '--json'?\n"},
+      {{"config", "show"},
+       "error: missing RUN.toml\n  The run file.\n  see `lamina config show --help`\n"},
+      {{"config", "show", "x", "y"},
+       "error: superfluous argument 'y'\n  see `lamina config show --help`\n"},
+      {{"config", "show", "x", "--set"}, "error: option '--set' needs KEY=VALUE\n"},
+      {{"config", "show", "x", "--set="}, "error: option '--set' needs KEY=VALUE\n"},
+      {{"config", "show", "x", "--set", "--quiet"}, "error: option '--set' needs KEY=VALUE\n"},
+      {{"config", "show", "x", "--quiet=1"}, "error: option '--quiet' takes no value\n"},
+      {{"config", "show", "x", "-t", "1", "--threads", "2"},
+       "error: option '--threads' is given twice\n  keep one\n"},
+      {{"completion", "tcsh"}, "error: completion: unknown shell 'tcsh'; there is: bash\n"},
+      {{"config", "explain", "train.stpes"},
+       "error: unknown key 'train.stpes'\n  did you mean 'train.steps'?\n"},
+      {{"config", "show", "a\xff"}, "error: argument 'a\\xff' is not UTF-8\n"},
+  };
+  for (const Refusal& c : cases) {
+    Finished result = lamina(c.words);
+    EXPECT_EQ(result.code, 2) << c.says;
+    EXPECT_EQ(result.err, c.says);
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(Program, NumbersAreStrictAndShowTheirLimits) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"0", "0"},
+      {"-1", "-1"},
+      {"+5", "\"+5\" (a string)"},
+      {"1e3", "1e3 (a number)"},
+      {"0x10", "\"0x10\" (a string)"},
+      {"99999999999999999999", "99999999999999999999 (a number)"},
+      {" 5", "\" 5\" (a string)"},
+      {"1,5", "\"1,5\" (a string)"}};
+  for (const auto& [typed, shown] : cases) {
+    Finished result = lamina({"config", "explain", "-t", typed});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(
+        result.err,
+        "error: '--threads' must be an integer, at least 1 and at most 4096, got " + shown + "\n");
+  }
+}
+
+TEST(Program, NegativeNumbersAndDashesCanBeValues) {
+  EXPECT_EQ(lamina({"config", "explain", "--threads=4"}).code, 0);
+  EXPECT_EQ(lamina({"config", "explain", "-t4"}).code, 0);
+  EXPECT_EQ(lamina({"-t", "4", "config", "explain"}).code, 0);
+}
+
+TEST(Program, UnderscoresInOptionNamesAreDashes) {
+  EXPECT_EQ(lamina({"config", "explain", "--plugin_path=/x"}).code, 0);
+  EXPECT_EQ(lamina({"config", "explain", "--plugin_path", "/x_y"}).code, 0);
+}
+
+TEST(Program, TypoInSetSuggestsTheKey) {
+  TempDir folder;
+  Finished result = lamina({"config", "show", write_run(folder), "--set", "train.stepz=3"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "error: --set train.stepz=3: unknown key 'train.stepz'\n"
+            "  did you mean 'train.steps'?\n");
+}
+
+TEST(Program, ConfigShowReadsBackAsTheSameRun) {
+  TempDir folder;
+  std::string shown = lamina({"config", "show", write_run(folder, "[train]\nsteps = 7\n")}).out;
+  std::string copy = folder.write("copy.toml", shown);
+  Finished again = lamina({"config", "show", copy});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("steps = 7"));
+}
+
+TEST(Program, EnvironmentReachesTheConfig) {
+  TempDir folder;
+  Finished result = lamina({"config", "show", write_run(folder)}, {"LAMINA_TRAIN__STEPS=5"});
+  EXPECT_THAT(result.out,
+              HasSubstr("steps = 5                               # LAMINA_TRAIN__STEPS"));
+}
+
+TEST(Program, ErrorIsAnObjectWithJson) {
+  TempDir folder;
+  Finished result =
+      lamina({"config", "show", write_run(folder), "--json", "--set", "train.steps=0"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out,
+            "{\"error\":{\"code\":2,\"class\":\"usage\",\"where\":\"--set train.steps=0\",\"what\":"
+            "\"'train.steps' must be an integer, at least 1 and at most 1000000000000, got 0\","
+            "\"notes\":[]}}\n");
+  EXPECT_THAT(result.err, StartsWith("error: --set train.steps=0: 'train.steps' must be"));
+}
+
+TEST(Program, MissingFileAndFolderAreNamed) {
+  TempDir folder;
+  Finished missing = lamina({"config", "show", folder / "none.toml"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, StartsWith("error: " + (folder / "none.toml") +
+                                      ": cannot be read: no such file or directory\n"));
+  Finished directory = lamina({"config", "show", folder.path()});
+  EXPECT_EQ(directory.code, 2);
+  EXPECT_THAT(directory.err, HasSubstr("is a directory"));
+}
+
+TEST(Program, ReaderThatGoesAwayEndsItQuietly) {
+  Finished result =
+      run_shell("set -o pipefail; (sleep 0.2; exec " + kProgram + " config explain) | true");
+  EXPECT_EQ(result.code, 141);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Program, FullDiskBehindStdoutIsAnError) {
+  Finished result = run_shell(kProgram + " config explain > /dev/full");
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(result.err, "error: stdout: cannot write output: no space left on device\n");
+}
+
+TEST(Program, ClosedStdoutIsAnError) {
+  Finished result = run_shell(kProgram + " config explain >&-");
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(result.err, "error: stdout: cannot write output: bad file descriptor\n");
+}
+
+TEST(Program, ErrorsHaveNoColourInAPipeUnlessAskedFor) {
+  EXPECT_THAT(lamina({"config", "show", "/none"}).err, Not(HasSubstr("\033")));
+  EXPECT_THAT(lamina({"config", "show", "/none", "--color=always"}).err,
+              StartsWith("\033[1;31merror:\033[0m "));
+  EXPECT_THAT(lamina({"config", "show", "/none"}, {"CLICOLOR_FORCE=1", "NO_COLOR=1"}).err,
+              Not(HasSubstr("\033")));
+}
+
+TEST(Program, CompletionScriptCompletesCommandsAndOptions) {
+  std::string complete = "source <(" + kProgram +
+                         " completion bash); COMP_WORDS=(lamina config sh); "
+                         "COMP_CWORD=2; _lamina; echo ${COMPREPLY[@]}; "
+                         "COMP_WORDS=(lamina config show --js); COMP_CWORD=3; _lamina; "
+                         "echo ${COMPREPLY[@]}";
+  EXPECT_EQ(run_shell(complete).out, "show\n--json\n");
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,111 @@
+// The rules of the tree, and that the scripts which check them would notice.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "cli/exit_codes.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace lamina {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::run_process;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+const std::string kSource = LAMINA_SOURCE_DIR;
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A small tree with the real table of layers.
+class Tree {
+ public:
+  Tree() {
+    folder_.write("docs/layers.txt", read(kSource + "/docs/layers.txt"));
+    folder_.write("host/core/error.h", "#pragma once\n");
+    folder_.write("host/graph/graph.h", "#include \"core/error.h\"\n#include <dlfcn.h>\n");
+    folder_.write("plugin_api/include/lamina/abi.h", "// llama is a citation\n");
+    folder_.write("plugins/llama/config.h", "");
+    folder_.write("plugins/llama/model.cc", "#include \"config.h\"\n#include \"lamina/abi.h\"\n");
+  }
+  void write(const std::string& name, const std::string& text) { folder_.write(name, text); }
+  Finished check() { return run_process({kSource + "/scripts/check_layers", folder_.path()}); }
+
+ private:
+  TempDir folder_;
+};
+
+TEST(Layers, HoldInThisTree) {
+  Finished result = run_process({kSource + "/scripts/check_layers"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+}
+
+TEST(Layers, RightTreePasses) {
+  Finished result = Tree().check();
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_EQ(result.out, "layers: fine\n");
+}
+
+struct Violation {
+  std::string file, text, says;
+};
+
+TEST(Layers, ViolationsAreNamedWithLine) {
+  const Violation cases[] = {
+      {"host/core/dtype.h", "\n#include \"graph/graph.h\"\n",
+       "host/core/dtype.h:2: host/core may not include host/graph/graph.h\n"},
+      {"plugins/simple/model.cc", "#include \"core/error.h\"\n",
+       "plugins/simple/model.cc:1: plugins may not include host/core/error.h\n"},
+      {"plugins/simple/model.cc", "#include \"../llama/config.h\"\n",
+       "plugins/simple/model.cc:1: plugins may not include plugins/llama/config.h\n"},
+      {"host/graph/node.cc", "#include <dnnl.hpp>\n",
+       "host/graph/node.cc:1: host/graph may not include <dnnl.hpp>\n"},
+      {"host/extra/x.cc", "#include \"core/error.h\"\n",
+       "host/extra/x.cc:1: the folder is not in docs/layers.txt\n"},
+      {"host/graph/node.cc", "/* no */ int qwen3;\n", "host/graph/node.cc:1:  int qwen3;"},
+      {"host/graph/node.cc", "int gpt_oss;\n", "<- names a model family\n"},
+      {"plugins/llama/fast.cc", "\nbool cuda = true;\n", "plugins/llama/fast.cc:2: bool cuda"},
+  };
+  for (const Violation& c : cases) {
+    Tree tree;
+    tree.write(c.file, c.text);
+    Finished result = tree.check();
+    EXPECT_EQ(result.code, 1) << c.text;
+    EXPECT_THAT(result.out, HasSubstr(c.says));
+  }
+}
+
+TEST(Layers, CommentsAndTheRopeScalingMayNameAFamily) {
+  Tree tree;
+  tree.write("host/graph/node.cc",
+             "int x;  // as in gemma\n/* qwen\n   mistral */\n"
+             "const char* scaling = \"llama3\";\n");
+  EXPECT_EQ(tree.check().code, 0);
+}
+
+TEST(ExitCodes, PageHasTheTableOfTheProgram) {
+  std::string page = read(kSource + "/docs/exit_codes.md");
+  for (const cli::ExitCodeMeaning& row : cli::exit_codes())
+    EXPECT_THAT(page, HasSubstr(fmt::format("\n| {} | {} | {} |\n", static_cast<int>(row.code),
+                                            row.name, row.meaning)));
+}
+
+TEST(Scripts, AreExecutableAndParse) {
+  for (const char* script : {"scripts/setup", "scripts/test", "scripts/quickstart", ".ci/run",
+                             "scripts/check_layers", "scripts/check_format"}) {
+    std::string path = kSource + "/" + script;
+    EXPECT_EQ(access(path.c_str(), X_OK), 0) << script;
+    EXPECT_EQ(run_process({"bash", "-n", path}).code, 0) << script;
+  }
+}
+
+}  // namespace
+}  // namespace lamina
