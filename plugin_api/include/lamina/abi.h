@@ -276,7 +276,8 @@ typedef struct lamina_build_api {
   /* A LAMINA_INPUT_*. The same handle each time. */
   lamina_status_t (*input)(lamina_build_t *build, uint32_t kind, const lamina_where_t *at,
                            lamina_tensor_t *out);
-  /* f32[]: values[i] (double) in layer i; one value per layer of the model. */
+  /* A scalar with the element type of activations: values[i] (double) in layer i; one value per
+   * layer of the model. */
   lamina_status_t (*layer_constant)(lamina_build_t *build, lamina_str_t name, lamina_span_t values,
                                     const lamina_where_t *at, lamina_tensor_t *out);
   lamina_status_t (*type)(lamina_build_t *build, lamina_tensor_t tensor, const lamina_where_t *at,

@@ -11,8 +11,8 @@
 
 #include "lamina/sdk/tensor.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 enum class Op : std::uint32_t {
 #define LAMINA_OP(id, name, revision, inputs, outputs, attributes, doc) name = id,
@@ -186,5 +186,5 @@ Tensor emit(std::initializer_list<Tensor> inputs, At at) {
   return emit<op>(inputs, Attrs<op>{}, at);
 }
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -12,9 +12,9 @@
 #include "lamina/abi.h"
 #include "lamina/names.h"
 
-// Hidden, so that two plugins never share a symbol, whatever their flags.
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+// The SDK is hidden, so that two plugins never share a symbol, whatever their flags.
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 // Where a call was made; the last parameter of nearly every function of the SDK.
 using At = std::source_location;
@@ -82,5 +82,5 @@ lamina_status_t guarded(Target* target, Body&& body) noexcept {
   }
 }
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

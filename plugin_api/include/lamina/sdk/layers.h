@@ -6,14 +6,15 @@
 
 #include "lamina/sdk/ops.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 struct LinearOptions {
   std::string_view out = axis::embed;  // logical axes of the weight [out, in]
   std::string_view in = axis::embed;
   bool bias = false;
-  double init_std = 0;  // 0 = the model's
+  double init_std = 0;        // 0 = the model's
+  std::string_view tag = {};  // name of the result for rematerialisation, tags::*
 };
 
 // x[..., I] times "weight" [out, I] transposed (+ "bias" [out]).
@@ -25,7 +26,8 @@ inline Tensor linear(const Scope& s, Tensor x, std::int64_t out, const LinearOpt
   Tensor bias;
   if (o.bias) bias = s.param("bias", {out}, {.axes = {o.out}, .role = Role::bias}, at);
   Scope::Open open(s);
-  return linear(x, weight, bias, at);
+  Tensor y = linear(x, weight, bias, at);
+  return o.tag.empty() ? y : tag(y, o.tag, at);
 }
 
 // "weight" [D] starts so that weight + offset is 1.
@@ -117,9 +119,9 @@ class Step {
   // the decode state that keeps k and v.
   Tensor attend(Tensor q, Tensor k, Tensor v, const AttendOptions& o = {},
                 At at = At::current()) const {
-    q = tag(q, LAMINA_TAG_QUERY_PROJ, at);
-    k = tag(k, LAMINA_TAG_KEY_PROJ, at);
-    v = tag(v, LAMINA_TAG_VALUE_PROJ, at);
+    q = tag(q, tags::query_proj, at);
+    k = tag(k, tags::key_proj, at);
+    v = tag(v, tags::value_proj, at);
     State kv = scope_.state(
         LAMINA_STATE_KV, o.state, {k.dim(2, at), k.dim(3, at), v.dim(3, at)},
         {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM},
@@ -133,7 +135,7 @@ class Step {
                           .window = o.window,
                           .chunk = o.chunk},
                          o.sinks, at);
-    return tag(y, LAMINA_TAG_ATTENTION_OUT, at);
+    return tag(y, tags::attention_out, at);
   }
 
   // Zeroes elements at random in training; `stream` tells the dropouts of one block apart.
@@ -154,5 +156,5 @@ class Step {
   Scope scope_;
 };
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

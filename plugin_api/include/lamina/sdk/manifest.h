@@ -28,8 +28,8 @@
 #error "lamina plugins are built for x86_64 or aarch64"
 #endif
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 template <std::size_t count>
 struct About {
@@ -150,5 +150,5 @@ constexpr std::array<char, bytes> manifest(const About<count>& about) {
   return out;
 }
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -10,8 +10,8 @@
 #include "lamina/sdk/plan.h"
 #include "lamina/sdk/schema.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 // A few names, usable at compile time.
 struct Names {
@@ -259,5 +259,5 @@ class FamilyTables {
   std::deque<std::vector<lamina_transform_t>> transforms_;
 };
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

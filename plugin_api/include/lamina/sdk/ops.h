@@ -11,8 +11,8 @@
 
 #include "lamina/sdk/emit.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 using Dims = std::vector<std::int64_t>;
 
@@ -307,5 +307,5 @@ inline std::array<Tensor, 3> cross_entropy(Tensor x, Tensor w, Tensor labels,
   return emit_all<Op::cross_entropy>(std::array{x, w, labels}, attrs, State{}, at);
 }
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -10,8 +10,8 @@
 
 #include "lamina/sdk/emit.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 // A config key with the value that it has in one position of a unit. Borrowed text.
 struct Override {
@@ -148,5 +148,5 @@ inline void send(const Plan& plan, lamina_reply_t* reply) {
   }
 }
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -9,8 +9,8 @@
 #include "lamina/sdk/manifest.h"
 #include "lamina/sdk/model.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 template <const auto&... models>
 class Plugin {
@@ -49,8 +49,8 @@ class Plugin {
   static inline unsigned uses_ = 0;
 };
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop
 
 // Once per plugin, at namespace scope, with models that have static storage:
 //   LAMINA_PLUGIN("org.example.llama", "1.2.0", kLlama2)

@@ -15,8 +15,8 @@
 
 #include "lamina/sdk/emit.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 // What is said about a key. T is the type of its field: std::int64_t, double, bool,
 // std::string_view, or std::vector of std::int64_t, double or std::string_view. All text is
@@ -204,5 +204,5 @@ class Problems {
   lamina_reply_t* reply_;
 };
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -12,8 +12,8 @@
 
 #include "lamina/sdk/error.h"
 
-namespace lamina {
-namespace [[gnu::visibility("hidden")]] sdk {
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
 
 // A value of the graph being built: a handle, copied freely, valid during one build call. A
 // default-constructed one stands for "none" where an input is optional.
@@ -43,6 +43,18 @@ inline constexpr std::string_view embed = LAMINA_AXIS_EMBED, heads = LAMINA_AXIS
                                   expert_mlp = LAMINA_AXIS_EXPERT_MLP, vocab = LAMINA_AXIS_VOCAB,
                                   norm = LAMINA_AXIS_NORM, conv = LAMINA_AXIS_CONV, none = "";
 }  // namespace axis
+
+// Tags that rematerialisation policies know (names.h).
+namespace tags {
+inline constexpr std::string_view query_proj = LAMINA_TAG_QUERY_PROJ,
+                                  key_proj = LAMINA_TAG_KEY_PROJ,
+                                  value_proj = LAMINA_TAG_VALUE_PROJ,
+                                  qkv_proj = LAMINA_TAG_QKV_PROJ,
+                                  attention_out = LAMINA_TAG_ATTENTION_OUT,
+                                  out_proj = LAMINA_TAG_OUT_PROJ, mlpwi = LAMINA_TAG_MLPWI,
+                                  mlpwi_0 = LAMINA_TAG_MLPWI_0, mlpwi_1 = LAMINA_TAG_MLPWI_1,
+                                  mlpwo = LAMINA_TAG_MLPWO;
+}  // namespace tags
 
 // What a parameter is for.
 enum class Role : std::uint32_t {
@@ -101,7 +113,7 @@ class Scope {
   // kind: LAMINA_STATE_*, which says what dims are.
   State state(std::uint32_t kind, std::string_view name, std::initializer_list<std::int64_t> dims,
               const StateOptions& options = {}, At at = At::current()) const;
-  // f32[]: values[i] in layer i of the model.
+  // A scalar with the element type of activations: values[i] in layer i of the model.
   Tensor layer_constant(std::string_view name, const std::vector<double>& values,
                         At at = At::current()) const;
 
@@ -127,7 +139,7 @@ class Scope {
   std::string path_;
 };
 
-// x under a name that rematerialisation policies know (LAMINA_TAG_*).
+// x under a name that rematerialisation policies know, one of tags::*.
 Tensor tag(Tensor x, std::string_view name, At at = At::current());
 // x with logical axes of activations, one per dim; axis::none = not sharded.
 Tensor with_axes(Tensor x, const std::vector<std::string_view>& names, At at = At::current());
@@ -236,5 +248,5 @@ inline Tensor with_axes(Tensor x, const std::vector<std::string_view>& names, At
   return out;
 }
 
-}  // namespace gnu::visibility("hidden")]]sdk
-}  // namespace lamina
+}  // namespace lamina::sdk
+#pragma GCC visibility pop
