@@ -1,0 +1,99 @@
+// GPT-2 and GPT-3: a decoder-only transformer with LayerNorm before each sub-layer, learned
+// positions, one matrix for queries, keys and values, and biases everywhere.
+// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; Brown et al. 2020.
+//
+// Shapes: B batch, T tokens, D model width, N heads, H head width, F feed-forward width.
+
+#include <cmath>
+
+#include "config.h"
+
+namespace gpt3 {
+namespace {
+
+using namespace lamina::sdk;
+
+// Matrices that write to the residual stream start smaller, by the number of such additions.
+// Radford et al. 2019, section 2.3.
+double residual_init_std(const Config& c) {
+  const auto layers = static_cast<double>(c.num_hidden_layers);
+  return c.initializer_range / std::sqrt(layers > 0 ? 2 * layers : 1);
+}
+
+// 1 / (1 + index) in each layer.
+Tensor inverse_layer_index(const Scope& s, const Config& c) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
+    values.push_back(1 / static_cast<double>(i + 1));
+  return s.layer_constant("inverse_layer_index", values);
+}
+
+Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  const std::int64_t n = c.num_attention_heads, width = n * c.head_dim;
+  Tensor qkv_BTM = linear(s / "c_attn", x_BTD, 3 * width,
+                          {.out = axis::qkv, .bias = true, .tag = tags::qkv_proj});
+  Tensor q_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = 0, .size = width}), n);
+  Tensor k_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = width, .size = width}), n);
+  Tensor v_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = 2 * width, .size = width}), n);
+
+  if (c.scale_attn_by_inverse_layer_idx) q_BTNH = q_BTNH * inverse_layer_index(s, c);
+  Tensor o_BTNH = step.attend(q_BTNH, k_BTNH, v_BTNH, {.scale = c.scale_attn_weights ? 0.0 : 1.0});
+  return linear(
+      s / "c_proj", merge_heads(o_BTNH), c.hidden_size,
+      {.in = axis::heads, .bias = true, .init_std = residual_init_std(c), .tag = tags::out_proj});
+}
+
+Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
+  Tensor h_BTF = linear(s / "c_fc", x_BTD, c.intermediate_size,
+                        {.out = axis::mlp, .bias = true, .tag = tags::mlpwi});
+  h_BTF = activate(h_BTF, c.activation_function);
+  return linear(
+      s / "c_proj", h_BTF, c.hidden_size,
+      {.in = axis::mlp, .bias = true, .init_std = residual_init_std(c), .tag = tags::mlpwo});
+}
+
+LayerNormOptions norm_options(const Config& c) {
+  return {.eps = c.layer_norm_epsilon, .offset = c.layer_norm_offset};
+}
+
+Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  Tensor h_BTD = layer_norm(s / "ln_1", x_BTD, norm_options(c));
+  x_BTD = x_BTD + step.dropout(attention(s / "attn", c, h_BTD, step), c.dropout_rate, 1);
+  h_BTD = layer_norm(s / "ln_2", x_BTD, norm_options(c));
+  return x_BTD + step.dropout(feed_forward(s / "mlp", c, h_BTD), c.dropout_rate, 2);
+}
+
+std::vector<Block<Config>> blocks() { return {{kBlock, "gpt3", block}}; }
+
+Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
+
+Embed embed(const Config& c) {
+  return {.positions = LAMINA_POSITIONS_LEARNED,
+          .max_positions = c.max_position_embeddings,
+          .dropout = c.dropout_rate};
+}
+
+Head head(const Config& c) { return {.norm = norm_options(c), .tied = c.tie_word_embeddings}; }
+
+constexpr Model<Config> kGpt3 = {
+    .family = {.name = "gpt3",
+               .aliases = {"gpt2"},
+               .hf_model_types = {"gpt2"},
+               .hf_architectures = {"GPT2LMHeadModel"},
+               .hf_prefixes = {"transformer."},
+               .doc = "GPT-2 and GPT-3: LayerNorm, learned positions, biases"},
+    .keys = keys,
+    .derive = derive,
+    .validate = validate,
+    .init_std = [](const Config& c) { return c.initializer_range; },
+    .blocks = blocks,
+    .plan = plan,
+    .embed = embed,
+    .head = head,
+    .weights = weights,
+};
+
+}  // namespace
+}  // namespace gpt3
+
+LAMINA_PLUGIN("org.lamina.gpt3", "0.1.0", gpt3::kGpt3)

@@ -1,0 +1,34 @@
+// Tensors of published GPT-2 checkpoints, and ours. Their matrices are [in, out].
+
+#include "config.h"
+
+namespace gpt3 {
+
+std::vector<lamina::sdk::Weight> weights() {
+  using lamina::sdk::ignored;
+  using lamina::sdk::kTranspose;
+  return {
+      {0, LAMINA_NAME_EMBED, "wte.weight"},
+      {0, LAMINA_NAME_POSITIONS, "wpe.weight"},
+      {0, LAMINA_NAME_NORM, "ln_f.weight"},
+      {0, LAMINA_NAME_NORM_BIAS, "ln_f.bias"},
+      {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
+      {kBlock, "ln_1.weight", "h.{L}.ln_1.weight"},
+      {kBlock, "ln_1.bias", "h.{L}.ln_1.bias"},
+      {kBlock, "attn.c_attn.weight", "h.{L}.attn.c_attn.weight", {kTranspose}},
+      {kBlock, "attn.c_attn.bias", "h.{L}.attn.c_attn.bias"},
+      {kBlock, "attn.c_proj.weight", "h.{L}.attn.c_proj.weight", {kTranspose}},
+      {kBlock, "attn.c_proj.bias", "h.{L}.attn.c_proj.bias"},
+      {kBlock, "ln_2.weight", "h.{L}.ln_2.weight"},
+      {kBlock, "ln_2.bias", "h.{L}.ln_2.bias"},
+      {kBlock, "mlp.c_fc.weight", "h.{L}.mlp.c_fc.weight", {kTranspose}},
+      {kBlock, "mlp.c_fc.bias", "h.{L}.mlp.c_fc.bias"},
+      {kBlock, "mlp.c_proj.weight", "h.{L}.mlp.c_proj.weight", {kTranspose}},
+      {kBlock, "mlp.c_proj.bias", "h.{L}.mlp.c_proj.bias"},
+      // The causal mask, and the number that older versions masked with.
+      ignored("h.{L}.attn.bias"),
+      ignored("h.{L}.attn.masked_bias"),
+  };
+}
+
+}  // namespace gpt3
