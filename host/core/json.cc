@@ -399,7 +399,8 @@ std::string JsonValue::path() const {
       const std::uint32_t value = object ? child + 1 : child;
       if (node_ < data_->next(value)) {
         if (object)
-          path += (path.empty() ? "" : ".") + printable(string_of(data_->nodes[child]), 60);
+          path += fmt::format("{}{}", path.empty() ? "" : ".",
+                              printable(string_of(data_->nodes[child]), 60));
         else
           path += fmt::format("[{}]", i);
         at = value;

@@ -15,6 +15,7 @@ struct State {
   std::shared_ptr<spdlog::sinks::stderr_sink_mt> terminal =
       std::make_shared<spdlog::sinks::stderr_sink_mt>();
   std::shared_ptr<spdlog::logger> logger;
+  std::function<void()> before_terminal;
 
   State() { rebuild({}); }
 
@@ -66,11 +67,17 @@ void set_file(const std::string& path) {
   state().rebuild(std::move(file));
 }
 
+void set_before_terminal(std::function<void()> callback) {
+  std::lock_guard lock(state().mutex);
+  state().before_terminal = std::move(callback);
+}
+
 void write(Level level, std::string_view message) {
   std::shared_ptr<spdlog::logger> logger;
   {
     std::lock_guard lock(state().mutex);
     logger = state().logger;
+    if (state().before_terminal && logger->should_log(to_spdlog(level))) state().before_terminal();
   }
   if (level == Level::warning)
     logger->warn("warning: {}", message);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,10 @@ void set_level(Level level);
 
 // Also appends every message, with time stamps, to `path` from now on; "" stops. [any thread]
 void set_file(const std::string& path);
+
+// Called before every message that goes to stderr, eg: to clear a progress line; {} removes it.
+// [any thread]
+void set_before_terminal(std::function<void()> callback);
 
 // Writes one message; a trailing line feed is added. [any thread]
 void write(Level level, std::string_view message);

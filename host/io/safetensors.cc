@@ -182,13 +182,16 @@ class HeaderReader {
       return std::tie(a.begin, a.end, a.stored.name) < std::tie(b.begin, b.end, b.stored.name);
     });
     std::uint64_t at = 0;
-    std::string before = "the begin of the data";
+    const StoredTensor* before = nullptr;
     for (Entry& entry : entries_) {
       if (entry.begin != at)
         fail_tensor(entry.stored.name,
                     fmt::format("begins at byte {} of the data, but {} ends at {}; tensors may "
                                 "neither overlap nor leave gaps",
-                                entry.begin, before, at));
+                                entry.begin,
+                                before ? fmt::format("'{}'", printable(before->name, 60))
+                                       : "the header",
+                                at));
       if (entry.end > data_.size())
         fail_tensor(entry.stored.name,
                     fmt::format("ends at byte {} of the data, but the file has only {}; the file is "
@@ -196,7 +199,7 @@ class HeaderReader {
                                 entry.end, data_.size()));
       entry.stored.bytes = data_.subspan(entry.begin, entry.end - entry.begin);
       at = entry.end;
-      before.assign("'").append(printable(entry.stored.name, 60)).append("'");
+      before = &entry.stored;
     }
     if (at != data_.size())
       fail_file(fmt::format("{} bytes of data follow the header, but its {} tensors need {}",
