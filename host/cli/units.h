@@ -1,0 +1,21 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lamina::cli {
+
+// "41.2k", "1.5M", "812": three digits at most, and a factor.
+std::string count_text(double count);
+
+// "1,234,567"
+std::string thousands_text(std::int64_t count);
+
+// "0.42s", "59s", "3m07s", "1h12m", "2d03h"; "?" where it is not finite or negative.
+std::string duration_text(double seconds);
+
+// "512 B", "1.5 GiB"
+std::string bytes_text(double bytes);
+
+}  // namespace lamina::cli

@@ -1,0 +1,170 @@
+// What people look at while a run goes: numbers, progress lines, curves, signals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "cli/loss_curve.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
+#include "cli/text.h"
+#include "cli/units.h"
+#include "core/log.h"
+
+namespace lamina::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::GetCapturedStderr;
+
+const StepReport kReport = {120, 2000, 2.4313, 0.8375, 2e-5, 4096};
+const Pace kPace = {2.4551, 41210, 4350};
+
+TEST(Units, Example) {
+  EXPECT_EQ(count_text(41210), "41.2k");
+  EXPECT_EQ(duration_text(4350), "1h12m");
+  EXPECT_EQ(bytes_text(1536.0 * 1024 * 1024), "1.50 GiB");
+  EXPECT_EQ(thousands_text(-1234567), "-1,234,567");
+}
+
+TEST(Units, RoundUpToTheNextUnit) {
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(999.6), "1.00k");
+  EXPECT_EQ(count_text(9999), "10.0k");
+  EXPECT_EQ(count_text(99960), "100k");
+  EXPECT_EQ(count_text(999600), "1.00M");
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(thousands_text(999), "999");
+  EXPECT_EQ(thousands_text(1000), "1,000");
+  EXPECT_EQ(duration_text(59.6), "1m00s");
+  EXPECT_EQ(duration_text(86400), "1d00h");
+  EXPECT_EQ(duration_text(NAN), "?");
+  EXPECT_EQ(duration_text(-1), "?");
+}
+
+TEST(PlainLine, Example) {
+  EXPECT_EQ(plain_line(kReport, kPace),
+            "step  120/2000  loss 2.4313  ema 2.4551  gnorm 0.84  lr 2.00e-05  41.2k tok/s  "
+            "eta 1h12m");
+}
+
+TEST(PlainLine, LeavesOutWhatIsUnknown) {
+  EXPECT_EQ(plain_line(kReport, {2.5, 0, -1}),
+            "step  120/2000  loss 2.4313  ema 2.5000  gnorm 0.84  lr 2.00e-05");
+}
+
+TEST(BarLine, Example) {
+  EXPECT_EQ(bar_line(kReport, kPace, 120, false),
+            "#------------------------- step  120/2000   6.0%  loss 2.431  ema 2.455  gnorm 0.84  "
+            "lr 2.00e-05  41.2k tok/s  eta 1h12m");
+}
+
+TEST(BarLine, NeverIsWiderThanTheTerminal) {
+  for (int columns = 20; columns < 200; ++columns)
+    for (bool unicode : {false, true})
+      EXPECT_LE(display_width(bar_line(kReport, kPace, columns, unicode)), columns);
+}
+
+TEST(BarLine, KeepsStepAndLossWhenNarrow) {
+  EXPECT_EQ(bar_line(kReport, kPace, 28, false), "step  120/2000  loss 2.431");
+}
+
+TEST(PaceMeter, LeavesTheFirstStepOutOfTheSpeed) {
+  PaceMeter meter;
+  PaceMeter::Clock::time_point start;
+  StepReport report{1, 11, 4.0, 1, 1, 100};
+  EXPECT_LT(meter.add(report, start).seconds_left, 0);
+  report.step = 2;
+  Pace pace = meter.add(report, start + std::chrono::seconds(2));
+  EXPECT_DOUBLE_EQ(pace.tokens_per_second, 50);
+  EXPECT_DOUBLE_EQ(pace.seconds_left, 18);
+  EXPECT_DOUBLE_EQ(pace.loss_average, 4.0);
+}
+
+TEST(Progress, PlainLinesComeEveryFewStepsAndAtTheEnd) {
+  CaptureStderr();
+  Progress progress(Progress::Style::plain, 2);
+  for (int step = 1; step <= 5; ++step) progress.report({step, 5, 1, 1, 1, 1});
+  std::string text = GetCapturedStderr();
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  EXPECT_THAT(text, HasSubstr("step 2/5"));
+  EXPECT_THAT(text, HasSubstr("step 5/5"));
+}
+
+TEST(Progress, MessagesAppearAboveTheBar) {
+  CaptureStderr();
+  {
+    Progress progress(Progress::Style::bar, 1);
+    progress.report({1, 2, 1, 1, 1, 1});
+    log::info("saved");
+    progress.report({2, 2, 1, 1, 1, 1});
+  }
+  std::string text = GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("\r\033[Ksaved\n\r"));
+  EXPECT_THAT(text, HasSubstr("step 2/2"));
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Progress, RepaintsAtMostTenTimesASecond) {
+  CaptureStderr();
+  {
+    Progress progress(Progress::Style::bar, 1);
+    for (int step = 1; step <= 1000; ++step) progress.report({step, 100000, 1, 1, 1, 1});
+  }
+  std::string text = GetCapturedStderr();
+  EXPECT_LE(std::count(text.begin(), text.end(), '\r'), 5);
+}
+
+TEST(LossCurve, Example) {
+  std::vector<CurvePoint> training;
+  for (int step = 1; step <= 100; ++step) training.push_back({step, 5.0 / std::sqrt(step)});
+  std::string picture = loss_curve(training, {{100, 0.7}}, 40, 5);
+  EXPECT_EQ(picture,
+            "  4.27 |.\n"
+            "       |\n"
+            "  2.38 | .\n"
+            "       |  ......\n"
+            "  0.50 |        .......................o\n"
+            "       +--------------------------------\n"
+            "  step  1                            100\n"
+            "        . training loss   o validation loss\n");
+}
+
+TEST(LossCurve, IsEmptyWithoutTwoFiniteLosses) {
+  EXPECT_EQ(loss_curve({}, {}), "");
+  EXPECT_EQ(loss_curve({{1, 2.0}, {2, NAN}}, {}), "");
+}
+
+TEST(LossCurve, ConstantLossIsALine) {
+  EXPECT_THAT(loss_curve({{1, 2.0}, {2, 2.0}}, {}, 30, 3), HasSubstr("  2.00 |.           "));
+}
+
+TEST(StopSignals, FirstAsksAndSecondEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        catch_stop_signals();
+        if (stop_signal() != 0) _exit(1);
+        raise(SIGINT);
+        if (stop_signal() != SIGINT) _exit(2);
+        raise(SIGINT);
+      },
+      ::testing::ExitedWithCode(130), "stopping after this step");
+}
+
+TEST(StopSignals, UserSignalAsksForOneCheckpoint) {
+  EXPECT_EXIT(
+      {
+        catch_stop_signals();
+        raise(SIGUSR1);
+        _exit(take_save_request() && !take_save_request() && stop_signal() == 0 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace lamina::cli
