@@ -331,6 +331,32 @@ LAMINA_SIMD bool any(Int mask) {
 #endif
 }
 
+// Every lane twice: a0 a0 a1 a1 ...
+template <typename T, int N>
+LAMINA_SIMD Vec<T, 2 * N> duplicate_lanes(Vec<T, N> a) {
+  if constexpr (Vec<T, 2 * N>::split)
+    return {duplicate_lanes(low_half(a)), duplicate_lanes(high_half(a))};
+  else if constexpr (N == 8)
+    return {__builtin_shufflevector(a.raw, a.raw, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)};
+  else if constexpr (N == 4)
+    return {__builtin_shufflevector(a.raw, a.raw, 0, 0, 1, 1, 2, 2, 3, 3)};
+  else
+    return {__builtin_shufflevector(a.raw, a.raw, 0, 0, 1, 1)};
+}
+// Neighbours exchanged: a1 a0 a3 a2 ...
+template <typename T, int N>
+LAMINA_SIMD Vec<T, N> swap_neighbours(Vec<T, N> a) {
+  if constexpr (Vec<T, N>::split)
+    return {swap_neighbours(a.lo), swap_neighbours(a.hi)};
+  else if constexpr (N == 16)
+    return {__builtin_shufflevector(a.raw, a.raw, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15,
+                                    14)};
+  else if constexpr (N == 8)
+    return {__builtin_shufflevector(a.raw, a.raw, 1, 0, 3, 2, 5, 4, 7, 6)};
+  else
+    return {__builtin_shufflevector(a.raw, a.raw, 1, 0, 3, 2)};
+}
+
 // Lane numbers 0 .. 15.
 LAMINA_SIMD Int lane_numbers() {
   static constexpr std::int32_t kNumbers[kLanes] = {0, 1, 2,  3,  4,  5,  6,  7,

@@ -1,0 +1,47 @@
+// Frequencies of rotary position embeddings with the field's scalings. Names and defaults are those
+// of the rope_scaling table of Hugging Face's config.json; so are the roundings to f32.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lamina::cpu {
+
+enum class RopeScaling : std::uint8_t {
+  none,
+  linear,    // positions divided by factor
+  dynamic,   // base grows with the length beyond max_position_embeddings (NTK)
+  llama3,    // long wavelengths divided by factor, blended between low_ and high_freq_factor
+  yarn,      // likewise, by number of rotations (Peng et al. 2023)
+  longrope,  // a divisor per frequency, other ones beyond the original length (Ding et al. 2024)
+};
+
+struct RopeSpec {
+  std::int64_t rotary_dim;  // even; frequencies are theta^(-2i / rotary_dim)
+  double theta;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1;
+  // Frequencies from this one on are 0, so their channels do not turn; unset: all turn.
+  std::optional<std::int64_t> num_turning;
+
+  std::int64_t max_position_embeddings = 0;           // dynamic, longrope
+  std::int64_t original_max_position_embeddings = 0;  // llama3, yarn, longrope
+  double low_freq_factor = 1, high_freq_factor = 4;   // llama3
+  double beta_fast = 32, beta_slow = 1;               // yarn
+  bool truncate = true;                               // yarn: ends of the ramp are whole numbers
+  std::optional<double> attention_factor;             // yarn, longrope
+  std::optional<double> mscale, mscale_all_dim;       // yarn
+  std::vector<double> short_factor, long_factor;      // longrope: rotary_dim / 2 each
+};
+
+struct RopeFrequencies {
+  std::vector<float> inv_freq;  // [rotary_dim / 2]
+  float attention_factor;       // multiplies cos and sin
+};
+
+// `num_tokens` is the length of the sequence now; only dynamic and longrope depend on it.
+// UserError (usage) for values that give no frequencies, naming the key.
+RopeFrequencies rope_frequencies(const RopeSpec& spec, std::int64_t num_tokens);
+
+}  // namespace lamina::cpu
