@@ -1,0 +1,64 @@
+// A model's graph, compiled, with memory bound to its roles: what loops and engines run.
+//
+//   BoundProgram step(model.decode_graph(options), backend);
+//   step.bind_parameters(weights.pointers());
+//   step.bind(Role::tokens, tokens.data());
+//   step.run(arena);
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "decoder/model.h"
+#include "passes/pipeline.h"
+#include "runtime/program.h"
+
+namespace lamina::decoder {
+
+class BoundProgram {
+ public:
+  // Optimises for what `backend` has kernels for, then compiles. `observer` sees every pass.
+  BoundProgram(ModelGraph graph, const Backend& backend, const passes::Observer& observer = {});
+
+  // Memory for the input or output with that role; it must stay valid while bound. REQUIRES: there
+  // is at most one such input or output, and it is not stacked. A role the graph does not have is
+  // ignored: blocks differ in what they read.
+  void bind(Role role, void* memory);
+  bool has(Role role) const;
+
+  // One pointer a parameter of the model, in the element type that Parameter::used_dtype says.
+  void bind_parameters(std::span<void* const> by_parameter);
+  // One pointer a parameter: where its gradient goes.
+  void bind_gradients(std::span<void* const> by_parameter);
+  // One pointer a state tensor, in the order of Model::states().
+  void bind_states(std::span<void* const> by_state);
+  // Where hidden states go: one pointer a layer, [0] for what enters the stack.
+  void bind_hidden(std::span<void* const> by_layer);
+
+  std::size_t arena_bytes() const { return program_->arena_bytes(); }
+  // REQUIRES: everything is bound. `arena` is at least arena_bytes() long.
+  void run(std::byte* arena) { program_->run(inputs_, outputs_, arena); }
+
+  Program& program() { return *program_; }
+  const Program& program() const { return *program_; }
+
+ private:
+  struct Slot {
+    std::vector<int> members;
+    std::vector<void*> pieces;
+    std::vector<std::byte> values;  // of per-layer constants
+  };
+  void place(Binding& binding, Slot& slot, std::span<void* const> memory, bool stacked);
+
+  std::vector<InputRole> input_roles_;
+  std::vector<OutputRole> output_roles_;
+  std::vector<Binding> inputs_, outputs_;
+  std::vector<Slot> input_slots_, output_slots_;
+  std::unique_ptr<Program> program_;
+};
+
+// Whether `backend` has a kernel for the node; scans and views need none.
+bool is_supported(const Backend& backend, const Graph& graph, const Node& node);
+
+}  // namespace lamina::decoder

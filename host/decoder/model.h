@@ -1,0 +1,138 @@
+// A model: a family with a config, its stack, its parameters, and the graphs of its phases.
+//
+//   Model model(family, config, {.scan_layers = true});
+//   ModelGraph graph = model.loss_graph({.batch = 4, .tokens = 256, .dtype = DType::bf16});
+//
+// Each distinct block is traced once a graph, whatever the depth. Graphs are as traced: run them
+// through passes::optimize() before compiling.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decoder/parameter.h"
+#include "decoder/stack_plan.h"
+#include "graph/graph.h"
+#include "registry/family.h"
+
+namespace lamina::decoder {
+
+// What is to be bound to an input (or output) of a model's graph.
+enum class Role {
+  tokens,          // i32[B, T]
+  positions,       // i32[B, T], from 0 in each document
+  segments,        // i32[B, T], from 1; 0 = padding
+  labels,          // i32[B * T]; negative = not counted
+  loss_scale,      // f32[]: what d loss is, usually 1 / number of labels of the whole step
+  z_loss_scale,    // f32[]: likewise for the z-loss, with its weight
+  seed,            // i64[2]: seed, step
+  start,           // i32[B]: tokens in the decode state before this call
+  rows,            // i32[B]: the token of each row whose logits are wanted
+  layer_index,     // i32[times]: global index of each layer of a segment
+  layer_constant,  // [times]: values given by the plugin, in the type of activations
+  parameter,       // stacked over `members` when it lies in a segment
+  state,           // decode state, stacked over `members`, written in place
+  // Outputs.
+  loss,      // f32[]: sum of the cross-entropies of counted labels
+  z_loss,    // f32[]: sum of their squared log-sum-exp
+  logits,    // f32[B, V] of `rows`, or f32[B, T, V]
+  gradient,  // f32, of the parameter input `input`
+  hidden,    // [B, T, D] entering the stack (layer -1) or leaving layer `layer`
+};
+
+// One input of a model's graph.
+struct InputRole {
+  Role role;
+  std::vector<int> members;    // parameters or states, by index; one a layer of the segment
+  bool stacked = false;        // its first dim runs over members
+  std::vector<double> values;  // of layer_constant and layer_index: what the input holds
+};
+
+struct OutputRole {
+  Role role;
+  int input = -1;                    // gradient: the parameter input; state: the state input
+  std::vector<std::int64_t> layers;  // hidden: the layers it leaves, -1 for what enters the stack
+  bool stacked = false;              // its first dim runs over layers or parameters of the input
+};
+
+struct ModelGraph {
+  Graph graph;
+  std::vector<InputRole> inputs;    // one an input of the graph
+  std::vector<OutputRole> outputs;  // one an output
+};
+
+// A tensor of decode state, one a layer (and part) that has some.
+struct StateTensor {
+  std::string name;  // "layers.3.kv.k"
+  std::int64_t layer = 0;
+  Type type;          // [B, slots, ...]
+  bool ring = false;  // holds the latest `slots` tokens only
+  std::int64_t bytes() const { return type.bytes(); }
+};
+
+struct LossGraphOptions {
+  std::int64_t batch = 1;
+  std::int64_t tokens = 1;
+  DType dtype = DType::f32;
+  bool segments = false;  // rows hold several documents
+  bool training = false;  // dropout is active
+};
+
+struct ForwardGraphOptions {
+  std::int64_t batch = 1;
+  std::int64_t tokens = 1;
+  DType dtype = DType::f32;
+  bool segments = false;
+  bool hidden = false;  // also what enters and leaves every layer
+};
+
+struct DecodeGraphOptions {
+  std::int64_t batch = 1;
+  std::int64_t tokens = 1;           // a call: 1 to decode, more to read a prompt
+  std::int64_t capacity = 1;         // slots of state a row: the longest sequence
+  std::int64_t max_call_tokens = 1;  // the largest `tokens` used with this state
+  DType dtype = DType::f32;
+};
+
+struct ModelOptions {
+  bool scan_layers = true;
+};
+
+class Model {
+ public:
+  // Traces every distinct block once to learn the parameters. Throws UserError or PluginError.
+  Model(std::shared_ptr<const registry::Family> family, registry::ModelConfig config,
+        const ModelOptions& options = {});
+  ~Model();
+  Model(Model&&) noexcept;
+
+  const registry::Family& family() const;
+  const registry::ModelConfig& config() const;
+  const registry::OptionsSpec& options() const;
+  const StackPlan& stack() const;
+  const ParameterTable& parameters() const;
+  std::int64_t vocab_size() const;
+  std::int64_t hidden_size() const;
+
+  // Positions from which on the rotation of earlier tokens changes as a sequence grows (dynamic
+  // scaling): longer sequences must be computed again from their start. Nothing for most models.
+  std::optional<std::int64_t> length_dependent_from() const;
+
+  // The sums of loss and z_loss over counted labels. train/gradients.h adds gradients.
+  ModelGraph loss_graph(const LossGraphOptions& options) const;
+  // Logits of every token, without decode state.
+  ModelGraph forward_graph(const ForwardGraphOptions& options) const;
+  // Logits of one token a row, reading and writing decode state.
+  ModelGraph decode_graph(const DecodeGraphOptions& options) const;
+
+  // The state tensors that decode graphs with this batch, capacity, call size and dtype use.
+  std::vector<StateTensor> states(const DecodeGraphOptions& options) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lamina::decoder

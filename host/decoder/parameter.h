@@ -1,0 +1,48 @@
+// The parameters of a model: one entry a tensor, named by global layer index.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/type.h"
+#include "registry/trace.h"
+
+namespace lamina::decoder {
+
+// One tensor: "layers.3.attention.wq.weight", "embed.weight".
+struct Parameter {
+  std::string name;
+  std::int64_t layer = -1;   // global index; -1 outside the layers
+  std::uint32_t block = 0;   // id of the block it belongs to; 0 outside
+  registry::ParamDesc desc;  // its name is that inside the block
+
+  std::int64_t num_elements() const { return desc.shape.num_elements(); }
+  // Weight decay: what the plugin says, else matrices, tables and heads but no vectors.
+  bool decays() const;
+  // The element type that products of a run in `compute` read: vectors (gains, biases, scalars)
+  // stay in f32 whatever the run computes in.
+  DType used_dtype(DType compute) const;
+};
+
+// All parameters of a model, in the order of the stack: embedding, layers, norm, head.
+class ParameterTable {
+ public:
+  // Throws PluginError when a name is taken.
+  int add(Parameter parameter);
+  const std::vector<Parameter>& all() const { return parameters_; }
+  const Parameter& operator[](int index) const {
+    return parameters_[static_cast<std::size_t>(index)];
+  }
+  // -1 when there is none.
+  int find(std::string_view name) const;
+  std::int64_t num_elements() const;
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::unordered_map<std::string, int> by_name_;
+};
+
+}  // namespace lamina::decoder

@@ -1,0 +1,55 @@
+// The stack of layers as the host runs it: a family's plan with segments cut, scanned or unrolled.
+//
+// Data to data; nothing here knows a graph. Every name outside the device (files, messages,
+// metrics) uses the global layer index, so however a stack is cut its checkpoints are the same.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "registry/plan.h"
+
+namespace lamina::decoder {
+
+// Layers that become segments of their own, run once, with something of the host's before them.
+struct StackOptions {
+  bool scan_layers = true;                    // false: every layer is a segment of its own
+  std::vector<std::int64_t> one_shot_layers;  // eg: engram_layers; any order, each once
+};
+
+// A unit of positions that runs `times` times; layer i of position p is
+// first_layer + i * unit.size() + p.
+struct StackSegment {
+  std::string name;  // of the family's segment
+  std::vector<registry::PositionSpec> unit;
+  std::int64_t times = 1;
+  std::int64_t first_layer = 0;
+  bool one_shot = false;  // asked for by StackOptions::one_shot_layers
+
+  std::int64_t num_layers() const { return times * static_cast<std::int64_t>(unit.size()); }
+  std::int64_t layer(std::int64_t time, std::size_t position) const {
+    return first_layer + time * static_cast<std::int64_t>(unit.size()) +
+           static_cast<std::int64_t>(position);
+  }
+  // The global indices of the layers at one position, in order.
+  std::vector<std::int64_t> layers_at(std::size_t position) const;
+};
+
+struct StackPlan {
+  std::vector<StackSegment> segments;
+  std::int64_t num_layers() const;
+};
+
+// Cuts and unrolls. A cut inside a unit splits it: what is left of that round becomes segments that
+// run once, and whole rounds around it stay scanned. Neighbouring segments that repeat the same
+// positions are not merged. Throws UserError (exit 2) for a one-shot layer outside the stack or
+// named twice.
+StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options);
+
+// "{local local global} x 10 (layers 0-29), {local local} x 1 (layers 30-31)"; `block_name` gives a
+// block's name by id.
+std::string to_string(const StackPlan& plan, const std::vector<std::string>& block_names);
+
+}  // namespace lamina::decoder

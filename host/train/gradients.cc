@@ -1,0 +1,49 @@
+#include "train/gradients.h"
+
+#include "core/error.h"
+#include "ops/tensor.h"
+#include "passes/pipeline.h"
+
+namespace lamina::train {
+
+using decoder::InputRole;
+using decoder::ModelGraph;
+using decoder::Role;
+
+ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& parameters,
+                         const autodiff::SavePolicy& save) {
+  ModelGraph out{passes::simplify(std::move(loss.graph)), loss.inputs, loss.outputs};
+  Graph& graph = out.graph;
+  std::vector<Tensor> losses, seeds;
+  for (auto [role, scale, name] : {std::tuple{Role::loss, Role::loss_scale, "loss_scale"},
+                                   std::tuple{Role::z_loss, Role::z_loss_scale, "z_loss_scale"}})
+    for (std::size_t o = 0; o < out.outputs.size(); ++o) {
+      if (out.outputs[o].role != role) continue;
+      losses.push_back(graph.tensor(graph.outputs()[o].value));
+      seeds.push_back(graph.add_input(name, losses.back().type()));
+      out.inputs.push_back({scale, {}, false, {}});
+    }
+  LAMINA_ASSERT(losses.size() == 2);
+
+  std::vector<Tensor> wanted;
+  std::vector<int> wanted_inputs;
+  for (std::size_t i = 0; i < out.inputs.size(); ++i) {
+    const InputRole& input = out.inputs[i];
+    if (input.role != Role::parameter || parameters[input.members.front()].desc.buffer) continue;
+    wanted.push_back(graph.tensor(graph.inputs()[i].value));
+    wanted_inputs.push_back(static_cast<int>(i));
+  }
+  std::vector<Tensor> gradients = autodiff::vjp(graph, losses, seeds, wanted, save);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    std::size_t input = static_cast<std::size_t>(wanted_inputs[i]);
+    DType wide = wanted[i].dtype() == DType::f64 ? DType::f64 : DType::f32;
+    Tensor gradient = gradients[i];
+    // A parameter that no counted token depends on has a zero gradient.
+    if (!gradient) gradient = ops::constant(graph, wanted[i].type().with(wide), 0);
+    graph.add_output("gradient of " + graph.inputs()[input].name, ops::cast(gradient, wide));
+    out.outputs.push_back({Role::gradient, wanted_inputs[i], {}, out.inputs[input].stacked});
+  }
+  return out;
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,17 @@
+// From a loss to its gradients: the graph of a training step's forward and backward pass.
+#pragma once
+
+#include "autodiff/remat.h"
+#include "decoder/model.h"
+
+namespace lamina::train {
+
+// Adds to a loss graph the inputs loss_scale and z_loss_scale (what d loss and d z_loss are) and
+// one output per trained parameter input: the gradient of
+//   loss_scale * loss + z_loss_scale * z_loss
+// in f32 (f64 for f64), stacked like the parameter. The graph is simplified first.
+decoder::ModelGraph add_gradients(decoder::ModelGraph loss,
+                                  const decoder::ParameterTable& parameters,
+                                  const autodiff::SavePolicy& save);
+
+}  // namespace lamina::train
