@@ -1,0 +1,98 @@
+#include "registry/abi_ops.h"
+
+#include <cmath>
+
+#include "ops/registry.h"
+
+namespace lamina::registry::abi {
+namespace {
+
+// By AttrValue::index().
+constexpr std::string_view kAttrKinds[] = {"an integer",         "a number",          "a string",
+                                           "a list of integers", "a list of numbers", "a graph"};
+
+AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& given) {
+  const std::string what = fmt::format("attribute '{}' of op '{}'", attr.name, op.name);
+  const auto wrong_kind = [&] {
+    breach("{} must be {}, got {}", what, kAttrKinds[attr.fallback.index()], kind_name(given.type));
+  };
+  const auto number = [&](double value) {
+    if (std::isnan(value)) breach("{} is a NaN; it must be a number", what);
+    return value;
+  };
+  switch (given.type) {
+    case LAMINA_KIND_INT:
+    case LAMINA_KIND_BOOL:
+      if (attr.fallback.index() != 0) wrong_kind();
+      return std::int64_t{given.v.i};
+    case LAMINA_KIND_FLOAT:
+      if (attr.fallback.index() != 1) wrong_kind();
+      return number(given.v.f);
+    case LAMINA_KIND_STRING:
+      if (attr.fallback.index() != 2) wrong_kind();
+      return text(given.v.s, what);
+    case LAMINA_KIND_INT_LIST:
+      if (attr.fallback.index() != 3) wrong_kind();
+      return plain<std::int64_t>(given.v.list, what);
+    case LAMINA_KIND_FLOAT_LIST: {
+      if (attr.fallback.index() != 4) wrong_kind();
+      std::vector<double> out = plain<double>(given.v.list, what);
+      for (double value : out) number(value);
+      return out;
+    }
+    default:
+      wrong_kind();
+  }
+  return {};
+}
+
+}  // namespace
+
+const Op& op(std::uint32_t id, std::uint32_t revision) {
+  const Op* found = ops::find(id);
+  if (found == nullptr)
+    throw Breach(LAMINA_ERROR_UNSUPPORTED,
+                 fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
+                             LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
+  if (found->host_only())
+    breach("op '{}' ({}) is the host's own; plugins use those below 1000", found->name, id);
+  if (found->revision != revision)
+    throw Breach(LAMINA_ERROR_UNSUPPORTED,
+                 fmt::format("op '{}' is asked for in revision {}; this host has revision {}",
+                             found->name, revision, found->revision));
+  return *found;
+}
+
+NamedAttrs attrs(const Op& op, const lamina_span_t& given) {
+  NamedAttrs out;
+  std::vector<bool> seen(op.attrs.size());
+  for (const lamina_attr_t& attr :
+       plain<lamina_attr_t>(given, fmt::format("the attributes of op '{}'", op.name))) {
+    if (attr.since > LAMINA_ABI_MINOR)
+      throw Breach(LAMINA_ERROR_UNSUPPORTED,
+                   fmt::format("attribute {} of op '{}' needs a host with plugin ABI {}.{}; this "
+                               "one has {}.{}",
+                               attr.key, op.name, LAMINA_ABI_MAJOR, attr.since, LAMINA_ABI_MAJOR,
+                               LAMINA_ABI_MINOR));
+    if (attr.key == 0 || attr.key > op.attrs.size())
+      breach("op '{}' has no attribute {}; it has {}", op.name, attr.key, op.attrs.size());
+    const std::size_t index = attr.key - 1;
+    const OpAttr& declared = op.attrs[index];
+    if (seen[index]) breach("attribute '{}' of op '{}' is given twice", declared.name, op.name);
+    seen[index] = true;
+    out.emplace_back(declared.name, attr_value(op, declared, attr.value));
+  }
+  for (std::size_t i = 0; i < op.attrs.size(); ++i)
+    if (op.attrs[i].required && !seen[i])
+      breach("op '{}' needs attribute '{}', which is not given", op.name, op.attrs[i].name);
+  return out;
+}
+
+void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view what) {
+  if ((flags & ~known) != 0)
+    throw Breach(LAMINA_ERROR_UNSUPPORTED,
+                 fmt::format("{} has flags {:#x}, of which this host does not know {:#x}", what,
+                             flags, flags & ~known));
+}
+
+}  // namespace lamina::registry::abi

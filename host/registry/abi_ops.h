@@ -1,0 +1,26 @@
+// Ops and attributes as a plugin names them, checked against ops.def. Internal to registry.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/op.h"
+#include "registry/abi_read.h"
+
+namespace lamina::registry::abi {
+
+using NamedAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
+
+// The op of that number. Throws Breach if there is none, it is the host's own, or this host has
+// another revision.
+const Op& op(std::uint32_t id, std::uint32_t revision);
+
+// The attributes that are given, by name (borrowed from the op). Throws Breach for keys that the
+// op lacks or that are given twice, for values of another kind, and for missing required ones.
+NamedAttrs attrs(const Op& op, const lamina_span_t& given);
+
+// Throws Breach if `flags` has bits outside of `known`.
+void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view what);
+
+}  // namespace lamina::registry::abi

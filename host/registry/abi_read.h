@@ -1,0 +1,128 @@
+// Copies what a plugin hands over into values of ours, and checks the rules of abi.h on the way:
+// struct sizes, zero bytes beyond what is known, spans, strings. Internal to registry.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/value.h"
+#include "core/dtype.h"
+#include "core/error.h"
+#include "lamina/abi.h"
+#include "lamina/names.h"
+
+namespace lamina::registry::abi {
+
+// A rule of abi.h is broken. Never leaves the registry: who knows the plugin adds its name.
+class Breach : public std::runtime_error {
+ public:
+  Breach(lamina_status_t status, const std::string& what)
+      : std::runtime_error(what), status_(status) {}
+  lamina_status_t status() const { return status_; }
+
+ private:
+  lamina_status_t status_;
+};
+
+template <typename... Args>
+[[noreturn]] void breach(fmt::format_string<Args...> format, Args&&... args) {
+  throw Breach(LAMINA_ERROR_ARGUMENT, fmt::format(format, std::forward<Args>(args)...));
+}
+
+namespace detail {
+// Copies `known_bytes` of the struct at `from` to `to`; `what` names it in messages.
+void copy(void* to, const void* from, std::uint32_t known_bytes, std::string_view what);
+// Checks a span of elements of at least `least_bytes` (exactly, if `frozen`).
+void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
+           std::string_view what);
+}  // namespace detail
+
+// A growable struct, one that begins with its size. The known part is taken; bytes beyond it must
+// be zero. Throws Breach.
+template <typename T>
+T copy(const T* from, std::string_view what) {
+  T out{};
+  detail::copy(&out, from, sizeof(T), what);
+  return out;
+}
+
+// The members of a span of growable structs.
+template <typename T>
+std::vector<T> copies(const lamina_span_t& span, std::string_view what) {
+  detail::check(span, sizeof(T), false, what);
+  std::vector<T> out;
+  for (std::uint32_t i = 0; i < span.count; ++i)
+    out.push_back(copy(reinterpret_cast<const T*>(static_cast<const char*>(span.ptr) +
+                                                  std::size_t{i} * span.stride),
+                       what));
+  return out;
+}
+
+// The members of a span of numbers or frozen structs.
+template <typename T>
+std::vector<T> plain(const lamina_span_t& span, std::string_view what) {
+  detail::check(span, sizeof(T), true, what);
+  std::vector<T> out(span.count);
+  if (span.count > 0) std::memcpy(out.data(), span.ptr, std::size_t{span.count} * sizeof(T));
+  return out;
+}
+
+// UTF-8 of at most 64 KiB.
+std::string text(const lamina_str_t& from, std::string_view what);
+std::vector<std::string> texts(const lamina_span_t& from, std::string_view what);
+// A name as is_plain_name() takes it; `path`: also several of them, joined with dots.
+std::string name(const lamina_str_t& from, std::string_view what);
+
+// Nothing for kind 0.
+std::optional<config::Value> value(const lamina_value_t& from, std::string_view what);
+
+// "" for 0, else the element type; throws for numbers that are none.
+std::optional<DType> dtype(std::uint32_t from, std::string_view what);
+std::uint32_t dtype_number(DType dtype);  // 0 for those that plugins have no number for
+
+// "an integer", ... for a LAMINA_KIND_*.
+std::string_view kind_name(std::uint32_t kind);
+
+// "argument", "shape", ... for a LAMINA_ERROR_*.
+std::string_view status_name(lamina_status_t status);
+
+inline lamina_str_t str(std::string_view text) { return {text.data(), text.size()}; }
+
+// "model.cc" of a path on the machine where the plugin was built: from "plugins/" on, else the
+// last part. "" when unknown.
+std::string shown_file(std::string_view path);
+
+// Where a plugin says that a call was made; nothing if it does not say.
+struct Where {
+  std::string file;
+  std::uint32_t line = 0;
+};
+Where where(const lamina_where_t* at);
+
+// Whether a value has kind `kind` (a LAMINA_KIND_*); an integer is a number, too.
+bool has_kind(const config::Value& value, std::uint32_t kind);
+
+// Keeps the memory behind a lamina_value_t alive. Not movable: the value points into it.
+class StoredValue {
+ public:
+  // REQUIRES: has_kind(value, kind).
+  StoredValue(const config::Value& value, std::uint32_t kind);
+  StoredValue(const StoredValue&) = delete;
+  StoredValue& operator=(const StoredValue&) = delete;
+  const lamina_value_t& get() const { return value_; }
+
+ private:
+  lamina_value_t value_{};
+  std::string text_;
+  std::vector<std::int64_t> integers_;
+  std::vector<double> numbers_;
+  std::vector<std::string> strings_;
+  std::vector<lamina_str_t> views_;
+};
+
+}  // namespace lamina::registry::abi

@@ -1,0 +1,96 @@
+// One run of a plugin's build function: the object behind its lamina_build_t. Internal to registry.
+#pragma once
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "registry/abi_read.h"
+#include "registry/trace.h"
+
+namespace lamina::registry {
+
+// The first thing that went wrong; it sticks.
+struct BuildFailure {
+  lamina_status_t status = LAMINA_ERROR_INTERNAL;
+  ErrorText text;
+  std::string scope;
+  abi::Where at;
+  std::exception_ptr ours;  // an error that is not the plugin's: thrown on as it is
+};
+
+class BlockBuild : public lamina_build {
+ public:
+  BlockBuild(const Family& family, const Block& block, const ModelConfig& config, Trace& trace,
+             const BlockRequest& request);
+  ~BlockBuild();
+  BlockBuild(const BlockBuild&) = delete;
+  BlockBuild& operator=(const BlockBuild&) = delete;
+
+  BlockResult run();
+
+ private:
+  friend struct BuildCalls;  // what the function table points to
+
+  // Runs one call of the plugin: remembers where it came from, turns exceptions into the failure.
+  template <typename Body>
+  static lamina_status_t call(lamina_build_t* build, const lamina_where_t* at, Body&& body);
+
+  // The work of the calls. They throw abi::Breach or Error.
+  void emit(const lamina_emit_t* from);
+  lamina_tensor_t param(const lamina_param_t* from);
+  lamina_state_t state(const lamina_state_desc_t* from);
+  lamina_tensor_t input(std::uint32_t kind);
+  lamina_tensor_t layer_constant(lamina_str_t name, lamina_span_t values);
+  void type(lamina_tensor_t tensor, lamina_type_t* out);
+  void scope(lamina_str_t name, std::uint32_t push);
+  lamina_tensor_t tag(lamina_tensor_t tensor, lamina_str_t name);
+  lamina_tensor_t axes(lamina_tensor_t tensor, lamina_span_t names);
+  void sow(const lamina_sow_t* from);
+  void update(const lamina_update_t* from);
+
+  // Handles: trace | is it a state | generation | index.
+  std::uint64_t handle(bool is_state, std::size_t index) const;
+  std::size_t index_of(std::uint64_t handle, bool is_state, std::size_t count,
+                       std::string_view what) const;
+  lamina_tensor_t hand_out(Tensor tensor);
+  Tensor tensor(lamina_tensor_t handle, std::string_view what) const;
+
+  std::string full_name(const lamina_str_t& name, std::string_view what) const;
+  std::string scope_path() const;
+  // Refuses a name that is neither known nor the plugin's own ("<plugin id>.<x>").
+  void require_known(const std::string& name, std::span<const std::string_view> known,
+                     std::string_view what) const;
+  AxisId axis(const std::string& name) const;
+  std::vector<AxisId> axis_list(const lamina_span_t& names, std::size_t num_dims,
+                                std::string_view what) const;
+  void require_key(const std::string& key, std::string_view what) const;
+  void set_origin(const abi::Where& at);
+  std::vector<Tensor> take_carries(const std::vector<lamina_tensor_t>& handles) const;
+
+  void fail(BuildFailure failure);
+  // Throws the error for the user.
+  [[noreturn]] void raise(const BuildFailure& failure) const;
+  std::vector<std::string> config_notes(const std::string& message) const;
+
+  const Family& family_;
+  const Block& block_;
+  const ModelConfig& config_;
+  Trace& trace_;
+  const BlockRequest& request_;
+  ConfigView view_;
+  std::shared_ptr<const Origin> outer_origin_;  // the graph's, put back at the end
+
+  std::vector<Tensor> tensors_;  // by index of handle
+  std::vector<std::string> scopes_;
+  std::vector<ParamDesc> params_;
+  std::map<std::string, std::pair<std::size_t, lamina_tensor_t>> params_by_name_;
+  std::vector<StateDesc> states_;
+  std::map<std::uint32_t, lamina_tensor_t> inputs_;
+  std::optional<BuildFailure> failure_;
+};
+
+}  // namespace lamina::registry

@@ -1,0 +1,362 @@
+#include "registry/family.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "config/schema.h"
+#include "core/suggest.h"
+#include "registry/abi_read.h"
+#include "registry/abi_ops.h"
+#include "registry/reply.h"
+
+namespace lamina::registry {
+namespace {
+
+using config::Type;
+
+constexpr std::string_view kModel = "model.";
+constexpr std::string_view kHostKeys[] = {LAMINA_CONFIG_VOCAB_SIZE, LAMINA_CONFIG_HIDDEN_SIZE,
+                                          LAMINA_CONFIG_NUM_LAYERS};
+
+std::optional<double> limit(const lamina_value_t& from, std::string_view what) {
+  const auto value = abi::value(from, what);
+  if (!value) return std::nullopt;
+  if (const auto* integer = value->get_if<std::int64_t>()) return static_cast<double>(*integer);
+  if (const auto* number = value->get_if<double>()) return *number;
+  abi::breach("{} must be a number", what);
+}
+
+void set_type(config::Key& key, std::uint32_t kind, std::string_view what) {
+  switch (kind) {
+    case LAMINA_KIND_INT: key.type = Type::integer; return;
+    case LAMINA_KIND_FLOAT: key.type = Type::number; return;
+    case LAMINA_KIND_BOOL: key.type = Type::boolean; return;
+    case LAMINA_KIND_STRING: key.type = Type::string; return;
+    case LAMINA_KIND_INT_LIST: key.type = Type::list, key.element = Type::integer; return;
+    case LAMINA_KIND_FLOAT_LIST: key.type = Type::list, key.element = Type::number; return;
+    case LAMINA_KIND_STRING_LIST: key.type = Type::list, key.element = Type::string; return;
+    default: abi::breach("{} has kind {}; kinds are 1 to 7", what, kind);
+  }
+}
+
+ModelKey read_key(const lamina_key_t& from) {
+  constexpr std::uint32_t kKnown = LAMINA_KEY_REQUIRED | LAMINA_KEY_HF_ONLY | LAMINA_KEY_IGNORED |
+                                   LAMINA_KEY_NULL_IS_ZERO | LAMINA_KEY_PER_LAYER |
+                                   LAMINA_KEY_HOT | LAMINA_KEY_ABOVE_MIN | LAMINA_KEY_BELOW_MAX;
+  ModelKey out;
+  out.key.name = abi::text(from.name, "a config key");
+  const std::string what = "key '" + out.key.name + "'";
+  if (out.key.name.empty()) abi::breach("a config key has no name");
+  abi::check_flags(from.flags, kKnown, what);
+  if (from.since > LAMINA_ABI_MINOR)
+    throw abi::Breach(LAMINA_ERROR_ABI, fmt::format("{} needs a host with plugin ABI {}.{}", what,
+                                                    LAMINA_ABI_MAJOR, from.since));
+  out.kind = from.type;
+  set_type(out.key, from.type, what);
+  out.key.doc = abi::text(from.doc, what);
+  out.key.aliases = abi::texts(from.aliases, what);
+  out.key.preset = abi::value(from.fallback, what);
+  if (out.key.preset && !abi::has_kind(*out.key.preset, out.kind))
+    abi::breach("the default of {} must be {}", what, abi::kind_name(out.kind));
+  out.key.min = limit(from.min, what + ", min");
+  out.key.max = limit(from.max, what + ", max");
+  out.key.min_excluded = from.flags & LAMINA_KEY_ABOVE_MIN;
+  out.key.max_excluded = from.flags & LAMINA_KEY_BELOW_MAX;
+  out.key.choices = abi::texts(from.choices, what);
+  out.key.required = from.flags & LAMINA_KEY_REQUIRED;
+  out.key.hot = from.flags & LAMINA_KEY_HOT;
+  out.same_as = abi::text(from.same_as, what);
+  if (!out.same_as.empty()) out.key.preset_text = "as " + out.same_as;
+  out.hf_name = abi::text(from.hf_name, what);
+  if (out.hf_name.empty()) out.hf_name = out.key.name;
+  out.json_only = from.flags & LAMINA_KEY_HF_ONLY;
+  out.ignored = from.flags & LAMINA_KEY_IGNORED;
+  out.null_is_zero = from.flags & LAMINA_KEY_NULL_IS_ZERO;
+  out.per_layer = from.flags & LAMINA_KEY_PER_LAYER;
+  return out;
+}
+
+std::vector<ModelKey> read_keys(const lamina_span_t& from) {
+  std::vector<ModelKey> out;
+  std::set<std::string> names;
+  for (const auto& key : abi::copies<lamina_key_t>(from, "lamina_key_t")) {
+    out.push_back(read_key(key));
+    if (!names.insert(out.back().key.name).second)
+      abi::breach("the key '{}' is declared twice", out.back().key.name);
+  }
+  for (const ModelKey& key : out)
+    if (!key.same_as.empty() && !names.contains(key.same_as))
+      abi::breach("the key '{}' is the same as '{}', which is not declared", key.key.name,
+                  key.same_as);
+  for (std::string_view name : kHostKeys)
+    if (std::none_of(out.begin(), out.end(), [&](const ModelKey& key) {
+          return key.key.name == name && key.kind == LAMINA_KIND_INT && !key.ignored;
+        }))
+      abi::breach("the key '{}', which every family declares as an integer, is missing", name);
+  return out;
+}
+
+std::vector<Block> read_blocks(const lamina_span_t& from) {
+  std::vector<Block> out;
+  const auto all = abi::copies<lamina_block_t>(from, "lamina_block_t");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const lamina_block_t& block = all[i];
+    abi::check_flags(block.flags, 0, "a block");
+    Block made{.id = block.id,
+               .name = abi::name(block.name, "the name of a block"),
+               .source = reinterpret_cast<const lamina_block_t*>(
+                   static_cast<const char*>(from.ptr) + i * std::size_t{from.stride})};
+    if (made.id == 0) abi::breach("block '{}' has id 0; ids count from 1", made.name);
+    if (block.build == nullptr) abi::breach("block '{}' has no build function", made.name);
+    for (const Block& other : out) {
+      if (other.id == made.id)
+        abi::breach("blocks '{}' and '{}' have one id, {}", other.name, made.name, made.id);
+      if (other.name == made.name) abi::breach("two blocks are called '{}'", made.name);
+    }
+    out.push_back(std::move(made));
+  }
+  if (out.empty()) abi::breach("it has no block");
+  return out;
+}
+
+TensorRow read_row(const lamina_hf_tensor_t& from) {
+  TensorRow out;
+  out.published = abi::text(from.hf, "a published name");
+  const std::string what = "the tensor row '" + out.published + "'";
+  if (out.published.empty()) abi::breach("a tensor row has no published name");
+  abi::check_flags(from.flags, LAMINA_HF_OPTIONAL | LAMINA_HF_TIED | LAMINA_HF_IGNORE, what);
+  out.block = from.block;
+  out.param = abi::text(from.param, what);
+  out.optional = from.flags & LAMINA_HF_OPTIONAL;
+  out.tied = from.flags & LAMINA_HF_TIED;
+  out.ignore = from.flags & LAMINA_HF_IGNORE;
+  if (out.ignore != out.param.empty())
+    abi::breach("{} {}", what,
+                out.ignore ? "is ignored and names a parameter" : "names no parameter");
+  if (!out.ignore && out.published.find('*') != std::string::npos)
+    abi::breach("{} has a '*', which only ignored rows may have", what);
+  if (out.block != 0 && out.published.find("{L}") == std::string::npos)
+    abi::breach("{} is in a layer and lacks {{L}}", what);
+  for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what)) {
+    if (step.kind < LAMINA_TRANSFORM_TRANSPOSE || step.kind > LAMINA_TRANSFORM_MUL)
+      throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
+                        fmt::format("{} has transform {}, which this host does not know", what,
+                                    step.kind));
+    if (!std::isfinite(step.number) || (step.kind == LAMINA_TRANSFORM_MUL && step.number == 0))
+      abi::breach("{} has a transform by {}, which cannot be undone", what, step.number);
+    out.transforms.push_back({static_cast<Transform::Kind>(step.kind - 1), step.number});
+  }
+  return out;
+}
+
+config::Value zero_of(const ModelKey& key) {
+  switch (key.kind) {
+    case LAMINA_KIND_INT: return config::Value(0);
+    case LAMINA_KIND_FLOAT: return config::Value(0.0);
+    case LAMINA_KIND_BOOL: return config::Value(false);
+    case LAMINA_KIND_STRING: return config::Value("");
+    default: return config::Value(config::List{});
+  }
+}
+
+bool is_called(const ModelKey& key, std::string_view name) {
+  return key.key.name == name || std::find(key.key.aliases.begin(), key.key.aliases.end(), name) !=
+                                     key.key.aliases.end();
+}
+
+// Whether `name` is the key or lies below it: config.json may hold an object there.
+bool covers(const ModelKey& key, std::string_view name) {
+  return name.starts_with(key.key.name) &&
+         (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
+}
+
+}  // namespace
+
+std::int64_t PlanSpec::num_layers() const {
+  std::int64_t out = 0;
+  for (const SegmentSpec& segment : segments) out += segment.num_layers();
+  return out;
+}
+
+double NormSpec::initial_weight() const {
+  for (const auto& [name, value] : attrs)
+    if (name == "offset") return 1 - std::get<double>(value);
+  return 1;
+}
+
+void Family::fail(std::string what, std::vector<std::string> notes) const {
+  notes.push_back(plugin_->path);
+  throw PluginError({fmt::format("plugin '{}' {}, family '{}'", plugin_->id, plugin_->version,
+                                 names_.name),
+                     std::move(what), std::move(notes)});
+}
+
+Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin)
+    : plugin_(std::move(plugin)), source_(&source) {
+  names_.name = "?";
+  try {
+    const lamina_family_t family = abi::copy(&source, "lamina_family_t");
+    names_.name = abi::name(family.name, "the name of a family");
+    abi::check_flags(family.flags, 0, "the family");
+    names_.doc = abi::text(family.doc, "doc");
+    names_.aliases = abi::texts(family.aliases, "aliases");
+    names_.hf_model_types = abi::texts(family.hf_model_types, "hf_model_types");
+    names_.hf_architectures = abi::texts(family.hf_architectures, "hf_architectures");
+    if (family.plan == nullptr) abi::breach("it has no plan function");
+    if (family.options == nullptr) abi::breach("it has no options function");
+    keys_ = std::make_shared<const std::vector<ModelKey>>(read_keys(family.keys));
+    blocks_ = read_blocks(family.blocks);
+    tensor_prefixes_ = abi::texts(family.hf_prefixes, "hf_prefixes");
+    for (const auto& row : abi::copies<lamina_hf_tensor_t>(family.hf_tensors, "lamina_hf_tensor_t")) {
+      tensor_rows_.push_back(read_row(row));
+      const std::uint32_t id = tensor_rows_.back().block;
+      if (id != 0 && std::none_of(blocks_.begin(), blocks_.end(),
+                                  [&](const Block& block) { return block.id == id; }))
+        abi::breach("the tensor row '{}' is for block {}, which is not declared",
+                    tensor_rows_.back().published, id);
+    }
+  } catch (const abi::Breach& breach) {
+    fail(breach.what());
+  }
+}
+
+const ModelKey* Family::find_key(std::string_view name) const {
+  for (const ModelKey& key : *keys_)
+    if (key.key.name == name && !key.ignored) return &key;
+  return nullptr;
+}
+
+const Block& Family::block(std::uint32_t id) const {
+  const auto at = std::find_if(blocks_.begin(), blocks_.end(),
+                               [&](const Block& block) { return block.id == id; });
+  LAMINA_ASSERT(at != blocks_.end());
+  return *at;
+}
+
+ModelConfig Family::configure(const config::Raw& raw, const std::string& where) const {
+  std::vector<config::Key> declared;
+  for (const ModelKey& key : *keys_)
+    if (!key.ignored) declared.push_back(key.key);
+  config::Raw layers = raw;
+  for (const config::RawSection& null : raw.nulls)
+    for (const ModelKey& key : *keys_)
+      if (key.null_is_zero && null.key.starts_with(kModel) &&
+          is_called(key, std::string_view(null.key).substr(kModel.size())))
+        layers.entries.push_back({null.key, zero_of(key), null.origin, {}, ""});
+  config::Resolved resolved = config::resolve_model(declared, layers, where);
+
+  config::Problems problems;
+  config::Table values;
+  for (const config::Entry& entry : resolved.values.entries()) {
+    const config::Origin::Kind from = entry.origin.kind;
+    const bool typed = from != config::Origin::Kind::json && from != config::Origin::Kind::preset;
+    if (typed && find_key(entry.key)->json_only)
+      problems.add({entry.origin.text,
+                    fmt::format("'model.{}' is a key of config.json only", entry.key),
+                    {find_key(entry.key)->key.doc}});
+    values.add(entry);
+  }
+  problems.raise();
+
+  const auto add = [&](const std::string& key, const config::Value& value, std::string origin) {
+    values.add({key, value, {config::Origin::Kind::preset, std::move(origin)}});
+  };
+  const auto fill_same = [&] {
+    for (std::size_t round = 0; round < keys_->size(); ++round) {
+      bool changed = false;
+      for (const ModelKey& key : *keys_) {
+        const config::Entry* other = key.same_as.empty() ? nullptr : values.find(key.same_as);
+        if (other == nullptr || values.has(key.key.name)) continue;
+        add(key.key.name, config::Value(other->value), "as " + key.same_as);
+        changed = true;
+      }
+      if (!changed) return;
+    }
+  };
+  fill_same();
+  const lamina_family_t& source = *source_;
+  if (source.derive) {
+    const ModelConfig before(keys_, values, {}, where);
+    const ReplyResult reply = call_config_function(*this, ConfigFunction::derive, source.derive,
+                                                   source.user, before);
+    for (const Setting& setting : reply.settings)
+      if (!values.has(setting.key)) add(setting.key, setting.value, "derived");
+    fill_same();
+  }
+
+  for (std::string_view name : kHostKeys) {
+    const config::Entry* entry = values.find(name);
+    if (entry == nullptr)
+      problems.add({where, fmt::format("missing key '{}'", name), {find_key(name)->key.doc}});
+    else if (*entry->value.get_if<std::int64_t>() < 1)
+      problems.add({entry->origin.text,
+                    fmt::format("'{}' must be at least 1, got {}", name,
+                                config::to_toml(entry->value)),
+                    {}});
+  }
+  problems.raise();
+  for (const ModelKey& key : *keys_) {
+    const config::Entry* entry = key.per_layer ? values.find(key.key.name) : nullptr;
+    const auto* list = entry ? entry->value.get_if<config::List>() : nullptr;
+    const auto layers_of = static_cast<std::size_t>(values.integer(LAMINA_CONFIG_NUM_LAYERS));
+    if (list && !list->empty() && list->size() != layers_of)
+      problems.add({entry->origin.text,
+                    fmt::format("'{}' must have one element per layer, {}; got {}", key.key.name,
+                                layers_of, list->size()),
+                    {}});
+  }
+  problems.raise();
+
+  std::vector<std::string> unread;
+  for (const config::RawEntry& entry : resolved.unread) {
+    const std::string_view name = std::string_view(entry.key).substr(
+        entry.key.starts_with(kModel) ? kModel.size() : 0);
+    const bool known = name == "model_type" || name == "architectures" ||
+                       std::any_of(keys_->begin(), keys_->end(), [&](const ModelKey& key) {
+                         return key.ignored && covers(key, name);
+                       });
+    if (!known) unread.push_back(fmt::format("{} ({})", name, entry.origin.text));
+  }
+  ModelConfig out(keys_, std::move(values), std::move(unread), where);
+  if (source.validate) {
+    const ReplyResult reply = call_config_function(*this, ConfigFunction::validate,
+                                                   source.validate, source.user, out);
+    for (const ErrorText& problem : reply.problems)
+      problems.add({out.values().where(problem.where, where),
+                    fmt::format("'{}': {}", problem.where, problem.what), problem.notes});
+    problems.raise();
+  }
+  return out;
+}
+
+PlanSpec Family::plan(const ModelConfig& config) const {
+  const lamina_family_t& source = *source_;
+  PlanSpec out =
+      call_config_function(*this, ConfigFunction::plan, source.plan, source.user, config).plan;
+  if (out.num_layers() != config.num_layers())
+    fail(fmt::format("its plan has {} layers; {} are asked for", out.num_layers(),
+                     config.num_layers()),
+         {config.describe(LAMINA_CONFIG_NUM_LAYERS)});
+  std::int64_t layer = 0;
+  for (const SegmentSpec& segment : out.segments) {
+    for (const PositionSpec& position : segment.unit) {
+      if (position.kv_donor && *position.kv_donor >= layer)
+        fail(fmt::format("its plan lets layer {} read the state of layer {}; a donor comes before",
+                         layer, *position.kv_donor));
+      ++layer;
+    }
+    layer += segment.num_layers() - static_cast<std::int64_t>(segment.unit.size());
+  }
+  return out;
+}
+
+OptionsSpec Family::options(const ModelConfig& config) const {
+  const lamina_family_t& source = *source_;
+  const ReplyResult reply =
+      call_config_function(*this, ConfigFunction::options, source.options, source.user, config);
+  if (!reply.head) fail("its options name no head; a model ends with one");
+  return {reply.embed.value_or(EmbedSpec{}), *reply.head};
+}
+
+}  // namespace lamina::registry

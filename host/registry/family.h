@@ -1,0 +1,96 @@
+// A model family as a plugin registered it, in values of ours. The functions call the plugin and
+// turn what goes wrong there into errors that name it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/key.h"
+#include "config/raw.h"
+#include "config/value.h"
+#include "registry/manifest.h"
+#include "registry/model_config.h"
+#include "registry/plan.h"
+
+struct lamina_family;
+struct lamina_block;
+
+namespace lamina::registry {
+
+// The plugin that something comes from, for messages and for records of runs.
+struct PluginIdentity {
+  std::string id;       // "org.example.llama"
+  std::string version;  // "1.2.0"
+  std::string path;
+  std::string sdk;
+  std::string toolchain;
+};
+
+// A kind of layer. build_block() in registry/trace.h runs it.
+struct Block {
+  std::uint32_t id = 0;
+  std::string name;
+  const lamina_block* source = nullptr;  // lives as long as the process
+};
+
+// A step from a published tensor to ours; undone for exporting.
+struct Transform {
+  enum class Kind { transpose, add, mul };
+  Kind kind = Kind::transpose;
+  double number = 0;
+  friend bool operator==(const Transform&, const Transform&) = default;
+};
+
+// A row of the tensor map.
+struct TensorRow {
+  std::uint32_t block = 0;  // 0: outside the layers, `param` is a LAMINA_NAME_*
+  std::string param;        // our full name in the block; empty where the tensor is ignored
+  std::string published;    // {L} = global layer index, * = anything (ignored rows only)
+  std::vector<Transform> transforms;
+  bool optional = false;
+  bool tied = false;
+  bool ignore = false;
+};
+
+class Family {
+ public:
+  // Copies and checks what the plugin declares. Throws PluginError that names what is wrong.
+  // `source` and what it points to live as long as the process.
+  Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin);
+
+  const FamilyNames& names() const { return names_; }
+  const std::string& name() const { return names_.name; }
+  const PluginIdentity& plugin() const { return *plugin_; }
+  const std::vector<ModelKey>& keys() const { return *keys_; }
+  const ModelKey* find_key(std::string_view name) const;
+  const std::vector<Block>& blocks() const { return blocks_; }
+  // REQUIRES: a block with that id; ids in plans are checked.
+  const Block& block(std::uint32_t id) const;
+  const std::vector<TensorRow>& tensor_rows() const { return tensor_rows_; }
+  const std::vector<std::string>& tensor_prefixes() const { return tensor_prefixes_; }
+
+  // Final values of all keys: what `raw` gives (keys "model.<name>"), defaults, then the family's
+  // derived values; checked by the family. `where` stands for the file in messages about missing
+  // keys. UserError (exit 2) for values that are wrong, PluginError when the plugin fails.
+  // [any thread]
+  ModelConfig configure(const config::Raw& raw, const std::string& where) const;
+
+  // The layers, embedding and head of that model. [any thread]
+  PlanSpec plan(const ModelConfig& config) const;
+  OptionsSpec options(const ModelConfig& config) const;
+
+ private:
+  [[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) const;
+
+  FamilyNames names_;
+  std::shared_ptr<const PluginIdentity> plugin_;  // shared by the families of a plugin
+  std::shared_ptr<const std::vector<ModelKey>> keys_;  // shared with every ModelConfig
+  std::vector<Block> blocks_;
+  std::vector<TensorRow> tensor_rows_;
+  std::vector<std::string> tensor_prefixes_;
+  const lamina_family* source_;
+};
+
+}  // namespace lamina::registry

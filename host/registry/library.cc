@@ -1,0 +1,181 @@
+#include "registry/library.h"
+
+#include <boost/dll/shared_library.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "core/log.h"
+#include "ops/registry.h"
+#include "registry/abi_read.h"
+
+namespace lamina::registry {
+namespace {
+
+const void* host_interface(const lamina_host_t*, lamina_str_t) { return nullptr; }
+
+void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
+              const lamina_where_t* at) {
+  try {
+    std::string line = abi::text(text, "a log line");
+    const abi::Where where = abi::where(at);
+    if (!where.file.empty()) line += fmt::format(" ({}:{})", where.file, where.line);
+    using log::Level;
+    log::write(severity <= LAMINA_LOG_DEBUG     ? Level::debug
+               : severity == LAMINA_LOG_INFO    ? Level::info
+               : severity == LAMINA_LOG_WARNING ? Level::warning
+                                                : Level::error,
+               line);
+  } catch (...) {  // a line that cannot be read is not worth more than this
+  }
+}
+
+std::uint64_t host_has_op(const lamina_host_t*, std::uint32_t id, std::uint32_t revision) {
+  const Op* op = ops::find(id);
+  return op != nullptr && !op->host_only() && op->revision == revision ? 1 : 0;
+}
+
+const lamina_host_t& host() {
+  static const lamina_host_t kHost = {.size = sizeof(lamina_host_t),
+                                      .abi_minor = LAMINA_ABI_MINOR,
+                                      .name = abi::str("lamina"),
+                                      .version = abi::str(LAMINA_VERSION),
+                                      .get_interface = host_interface,
+                                      .log = host_log,
+                                      .has_op = host_has_op};
+  return kHost;
+}
+
+struct Loaded {
+  boost::dll::shared_library library;
+  std::vector<Family> families;
+};
+
+[[noreturn]] void fail(const PluginFile& file, std::string what,
+                       std::vector<std::string> notes = {}) {
+  throw PluginError({file.path.string(), std::move(what), std::move(notes)});
+}
+
+// The loader's own words, out of the sentence that Boost puts around them.
+std::string loader_text(std::string_view text) {
+  constexpr std::string_view kBegin = "dlerror system message: ";
+  if (auto begin = text.find(kBegin); begin != text.npos) {
+    text.remove_prefix(begin + kBegin.size());
+    if (auto end = text.rfind("): "); end != text.npos) text = text.substr(0, end);
+  }
+  return std::string(text);
+}
+
+boost::dll::shared_library open_library(const PluginFile& file) {
+  using boost::dll::load_mode::type;
+  try {
+    return boost::dll::shared_library(
+        file.path, type(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+  } catch (const std::exception& error) {
+    const std::string why = loader_text(error.what());
+    std::string action = "build it with lamina_add_plugin(), on this system";
+    if (why.find("GLIBC") != std::string::npos)
+      action = "it was built on a newer system; build it on this one";
+    fail(file, "the loader refuses it: " + why, {std::move(action)});
+  }
+}
+
+lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source) {
+  constexpr std::size_t kHead = offsetof(lamina_plugin_t, size) + sizeof source.size;
+  if (source.magic != LAMINA_PLUGIN_MAGIC)
+    fail(file, fmt::format("its entry begins with {:#x}, not {:#x}", source.magic,
+                           LAMINA_PLUGIN_MAGIC));
+  if (source.size < sizeof(lamina_plugin_t) || source.size > (1u << 16))
+    fail(file, fmt::format("its entry has size {}; it must be at least {}", source.size,
+                           sizeof(lamina_plugin_t)));
+  const char* bytes = reinterpret_cast<const char*>(&source);
+  for (std::size_t at = std::max(kHead, sizeof(lamina_plugin_t)); at < source.size; ++at)
+    if (bytes[at] != 0)
+      fail(file, fmt::format("its entry uses byte {}, of which this host knows {}", at,
+                             sizeof(lamina_plugin_t)),
+           {"rebuild it against the plugin_api of this host"});
+  lamina_plugin_t entry = source;
+  check_abi(entry.abi_major, entry.abi_built, entry.abi_min_host, file.path.string());
+  if (entry.init == nullptr || entry.deinit == nullptr || entry.get_interface == nullptr)
+    fail(file, "its entry lacks init, deinit or get_interface");
+  const std::string id = abi::name(entry.id, "its id");
+  const std::string version = abi::text(entry.version, "its version");
+  if (id != file.manifest.id || version != file.manifest.version)
+    fail(file, fmt::format("says that it is '{}' {}; its manifest says '{}' {}", id, version,
+                           file.manifest.id, file.manifest.version),
+         {"build it again"});
+  return entry;
+}
+
+std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t& entry) {
+  const auto plugin = std::make_shared<const PluginIdentity>(
+      PluginIdentity{file.manifest.id, file.manifest.version, file.path.string(),
+                     abi::text(entry.sdk, "its sdk"), abi::text(entry.toolchain, "its toolchain")});
+  const void* interface = entry.get_interface(abi::str(LAMINA_FAMILIES_ID));
+  if (interface == nullptr)
+    fail(file, fmt::format("has no interface '{}', so no family", LAMINA_FAMILIES_ID));
+  const auto table = abi::copy(static_cast<const lamina_families_t*>(interface), LAMINA_FAMILIES_ID);
+  abi::detail::check(table.families, sizeof(lamina_family_t), false, "its families");
+  std::vector<Family> out;
+  for (std::uint32_t i = 0; i < table.families.count; ++i)
+    out.emplace_back(*reinterpret_cast<const lamina_family_t*>(
+                         static_cast<const char*>(table.families.ptr) +
+                         std::size_t{i} * table.families.stride),
+                     plugin);
+  std::vector<FamilyNames> names;
+  for (const Family& family : out) names.push_back(family.names());
+  if (names != file.manifest.families)
+    fail(file, "registers other families than its manifest lists", {"build it again"});
+  return out;
+}
+
+// Never unmapped, whatever happens: at exit nothing of a plugin is called, and its threads or
+// destructors may be there even after a failure.
+const Loaded* load(const PluginFile& file) {
+  auto* out = new Loaded{open_library(file), {}};
+  try {
+    const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);
+    const lamina_plugin_t entry = read_entry(file, source);
+    const lamina_status_t status = entry.init(&host());
+    if (status != LAMINA_OK)
+      fail(file, fmt::format("does not start: init returned {} ({})", status,
+                             abi::status_name(status)));
+    out->families = read_families(file, entry);
+    return out;
+  } catch (const Error&) {
+    throw;
+  } catch (const abi::Breach& breach) {
+    fail(file, breach.what());
+  } catch (const std::exception& thrown) {
+    fail(file, fmt::format("threw an exception ({}); none may leave a plugin", thrown.what()));
+  } catch (...) {
+    fail(file, "threw an exception; none may leave a plugin");
+  }
+}
+
+}  // namespace
+
+const std::vector<Family>& load_plugin(const PluginFile& file) {
+  static auto& mutex = *new std::mutex;
+  static auto& loaded = *new std::map<std::filesystem::path, const Loaded*>;
+  const std::lock_guard lock(mutex);
+  auto at = loaded.find(file.path);
+  if (at == loaded.end()) at = loaded.emplace(file.path, load(file)).first;
+  return at->second->families;
+}
+
+const Family& load_family(const Catalog& catalog, std::string_view name, std::string_view where) {
+  const FamilyFile found = catalog.find(name, where);
+  for (const Family& family : load_plugin(*found.file))
+    if (family.name() == found.family) return family;
+  throw InternalError({"load_family", fmt::format("'{}' is not in its plugin", name), {}});
+}
+
+const Family& load_family(const Catalog& catalog, const config::ModelSource& model) {
+  if (!model.family.empty()) return load_family(catalog, model.family, model.where);
+  const FamilyFile found =
+      catalog.find_published(model.model_type, model.architectures, model.where);
+  return load_family(catalog, found.family, model.where);
+}
+
+}  // namespace lamina::registry

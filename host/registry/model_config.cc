@@ -1,0 +1,111 @@
+#include "registry/model_config.h"
+
+#include <algorithm>
+#include <map>
+
+#include "registry/abi_read.h"
+
+namespace lamina::registry {
+namespace {
+
+const ModelKey* find_key(const std::vector<ModelKey>& keys, std::string_view name) {
+  const auto at = std::find_if(keys.begin(), keys.end(),
+                               [&](const ModelKey& key) { return key.key.name == name; });
+  return at == keys.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+ModelConfig::ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
+                         std::vector<std::string> unread, std::string where)
+    : data_(std::make_shared<Data>(
+          Data{std::move(keys), std::move(values), std::move(unread), std::move(where)})) {}
+
+std::optional<std::int64_t> ModelConfig::max_positions() const {
+  const config::Entry* entry = values().find(LAMINA_CONFIG_MAX_POSITIONS);
+  const auto* value = entry ? entry->value.get_if<std::int64_t>() : nullptr;
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+std::string ModelConfig::describe(std::string_view key) const {
+  const config::Entry* entry = values().find(key);
+  return entry ? fmt::format("{} = {} ({})", key, config::to_toml(entry->value), entry->origin.text)
+               : fmt::format("{} is not set", key);
+}
+
+struct ConfigView::Impl : lamina_config {
+  ModelConfig config;
+  std::vector<Setting> overrides;
+  std::map<std::string, abi::StoredValue, std::less<>> stored;
+  std::vector<std::string> read;
+  std::string unknown;
+
+  Impl(const ModelConfig& values, std::span<const Setting> changed)
+      : config(values), overrides(changed.begin(), changed.end()) {}
+
+  const config::Value* find(std::string_view key) const {
+    for (const Setting& setting : overrides)
+      if (setting.key == key) return &setting.value;
+    const config::Entry* entry = config.values().find(key);
+    return entry ? &entry->value : nullptr;
+  }
+
+  lamina_status_t get(std::string_view key, lamina_value_t* out) {
+    const ModelKey* declared = find_key(config.keys(), key);
+    if (!declared) {
+      if (unknown.empty()) unknown = key;
+      return LAMINA_ERROR_NOT_FOUND;
+    }
+    if (std::find(read.begin(), read.end(), key) == read.end()) read.emplace_back(key);
+    const config::Value* value = find(key);
+    if (!value) {
+      *out = {};
+      return LAMINA_OK;
+    }
+    auto at = stored.find(key);
+    if (at == stored.end())
+      at = stored.try_emplace(std::string(key), *value, declared->kind).first;
+    *out = at->second.get();
+    return LAMINA_OK;
+  }
+};
+
+namespace {
+
+lamina_status_t config_get(const lamina_config_t* config, lamina_str_t key, lamina_value_t* out) {
+  try {
+    if (config == nullptr || out == nullptr) return LAMINA_ERROR_ARGUMENT;
+    // The contract hands out pointers to const; every view belongs to one call, on one thread.
+    return static_cast<ConfigView::Impl*>(const_cast<lamina_config_t*>(config))
+        ->get(abi::text(key, "a config key"), out);
+  } catch (const abi::Breach& breach) {
+    return breach.status();
+  } catch (...) {
+    return LAMINA_ERROR_INTERNAL;
+  }
+}
+
+constexpr lamina_config_api_t kConfigApi = {
+    .size = sizeof(lamina_config_api_t), .abi_minor = LAMINA_ABI_MINOR, .get = config_get};
+
+}  // namespace
+
+ConfigView::ConfigView(const ModelConfig& config, std::span<const Setting> overrides)
+    : impl_(std::make_unique<Impl>(config, overrides)) {
+  impl_->api = &kConfigApi;
+}
+ConfigView::~ConfigView() = default;
+
+const lamina_config* ConfigView::handle() const { return impl_.get(); }
+const std::vector<std::string>& ConfigView::keys_read() const { return impl_->read; }
+const std::string& ConfigView::unknown_key() const { return impl_->unknown; }
+
+std::string ConfigView::describe(const std::string& key) const {
+  for (const Setting& setting : impl_->overrides)
+    if (setting.key == key)
+      return fmt::format("{} = {} (this position of the plan)", key,
+                         config::to_toml(setting.value));
+  return impl_->config.describe(key);
+}
+
+}  // namespace lamina::registry

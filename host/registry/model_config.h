@@ -1,0 +1,88 @@
+// The [model] keys that a family declares, and their final values for one model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/key.h"
+#include "config/value.h"
+#include "registry/plan.h"
+
+struct lamina_config;
+
+namespace lamina::registry {
+
+// A declared key with what config::Key has no word for.
+struct ModelKey {
+  config::Key key;
+  std::uint32_t kind = 0;   // LAMINA_KIND_*
+  std::string same_as;      // the key whose value is the default; empty = none
+  std::string hf_name;      // path in an exported config.json
+  bool json_only = false;   // may stand in config.json, not in [model]
+  bool ignored = false;     // known in config.json, without effect
+  bool null_is_zero = false;  // null in config.json means 0, false or empty
+  bool per_layer = false;   // a list with one element a layer
+};
+
+// Final values of the keys of one model. Cheap to copy.
+class ModelConfig {
+ public:
+  // `unread` are keys of config.json that no declared key reads, with their places.
+  ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
+              std::vector<std::string> unread, std::string where);
+
+  const config::Table& values() const { return data_->values; }
+  const std::vector<ModelKey>& keys() const { return *data_->keys; }
+  const std::vector<std::string>& unread() const { return data_->unread; }
+  // The file (or run file) that the model was described in.
+  const std::string& where() const { return data_->where; }
+
+  // The keys that the host reads.
+  std::int64_t vocab_size() const { return values().integer("vocab_size"); }
+  std::int64_t hidden_size() const { return values().integer("hidden_size"); }
+  std::int64_t num_layers() const { return values().integer("num_hidden_layers"); }
+  // The longest sequence that the model was made for, in tokens; nothing if it does not say.
+  std::optional<std::int64_t> max_positions() const;
+
+  // "head_dim = 128 (config.json:7)"
+  std::string describe(std::string_view key) const;
+
+ private:
+  struct Data {
+    std::shared_ptr<const std::vector<ModelKey>> keys;
+    config::Table values;
+    std::vector<std::string> unread;
+    std::string where;
+  };
+  std::shared_ptr<const Data> data_;  // shared by copies
+};
+
+// The same values as a plugin sees them through the C contract, `overrides` first. One per call;
+// remembers which keys were asked for.
+class ConfigView {
+ public:
+  explicit ConfigView(const ModelConfig& config, std::span<const Setting> overrides = {});
+  ~ConfigView();
+  ConfigView(const ConfigView&) = delete;
+  ConfigView& operator=(const ConfigView&) = delete;
+
+  const lamina_config* handle() const;
+  // Keys that the plugin asked for so far, in order, each once.
+  const std::vector<std::string>& keys_read() const;
+  // "head_dim = 128 (config.json:7)", with an override where there is one.
+  std::string describe(const std::string& key) const;
+  // The first key that was asked for and is not declared; "" if there is none.
+  const std::string& unknown_key() const;
+
+  struct Impl;  // what the plugin's pointer points to
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lamina::registry

@@ -1,0 +1,89 @@
+// What a family says of a model as plain values: the plan of its layers, embedding, head, norm.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/value.h"
+#include "graph/op.h"
+
+namespace lamina::registry {
+
+// A value of a config key that holds in one position only.
+struct Setting {
+  std::string key;
+  config::Value value;
+  friend bool operator==(const Setting&, const Setting&) = default;
+};
+
+// One layer of a unit.
+struct PositionSpec {
+  std::uint32_t block = 0;  // id of a Block of the family
+  std::vector<Setting> overrides;
+  std::uint32_t inject_before = 0;  // block that runs before, outside the scan; 0 = none
+  std::uint32_t inject_after = 0;
+  std::optional<std::int64_t> kv_donor;  // global index of the layer whose kv state is read
+  friend bool operator==(const PositionSpec&, const PositionSpec&) = default;
+};
+
+// A unit of positions, run `times` times.
+struct SegmentSpec {
+  std::string name;  // for messages; may be empty
+  std::vector<PositionSpec> unit;
+  std::int64_t times = 1;
+  bool unroll = false;  // never scanned
+
+  std::int64_t num_layers() const { return times * static_cast<std::int64_t>(unit.size()); }
+  friend bool operator==(const SegmentSpec&, const SegmentSpec&) = default;
+};
+
+// Segments in order; their layers add up to num_hidden_layers (checked).
+struct PlanSpec {
+  std::vector<SegmentSpec> segments;
+
+  std::int64_t num_layers() const;
+  friend bool operator==(const PlanSpec&, const PlanSpec&) = default;
+};
+
+// A normalisation by an op that takes (x, w?, bias?).
+struct NormSpec {
+  const Op* op = nullptr;  // null = no norm
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;  // those that the family gives
+  bool weight = true;
+  bool bias = false;
+
+  // The initial value of its weight: what makes weight + offset 1.
+  double initial_weight() const;
+};
+
+enum class Positions { none, learned, sinusoidal };
+
+// x = dropout(table[ids] * scale + positions)
+struct EmbedSpec {
+  double scale = 1;
+  Positions positions = Positions::none;
+  std::int64_t max_positions = 0;  // rows of the table of learned positions
+  double dropout = 0;
+  double init_std = 0.02;
+  double positions_init_std = 0.02;
+};
+
+// logits = cap(norm(x) w^T * logit_scale)
+struct HeadSpec {
+  bool tied = false;  // w is the embedding table
+  double logit_scale = 1;
+  double soft_cap = 0;  // 0 = none
+  double init_std = 0.02;
+  NormSpec norm;
+};
+
+struct OptionsSpec {
+  EmbedSpec embed;
+  HeadSpec head;
+};
+
+}  // namespace lamina::registry

@@ -1,0 +1,257 @@
+#include "registry/reply.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "registry/abi_ops.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr std::string_view kFunctionNames[] = {"derive", "validate", "plan", "options"};
+constexpr std::uint32_t kMaxLayers = 1u << 20;
+
+double not_negative(double value, std::string_view what) {
+  if (!std::isfinite(value) || value < 0)
+    abi::breach("{} is {}; it must be finite and not negative", what, value);
+  return value;
+}
+
+NormSpec read_norm(const lamina_norm_t& from) {
+  NormSpec out;
+  if (from.op == 0) return out;
+  const lamina_norm_t norm = abi::copy(&from, "lamina_norm_t");
+  abi::check_flags(norm.flags, LAMINA_NORM_BIAS | LAMINA_NORM_NO_WEIGHT, "the norm");
+  out.op = &abi::op(norm.op, norm.revision);
+  const auto& inputs = out.op->inputs;
+  if (inputs.empty() || inputs[0].name != "x" || inputs.size() > 3 ||
+      (inputs.size() > 1 && inputs[1].name != "w") ||
+      (inputs.size() > 2 && inputs[2].name != "bias"))
+    abi::breach("op '{}' is no norm; a norm takes (x, w?, bias?)", out.op->name);
+  out.weight = !(norm.flags & LAMINA_NORM_NO_WEIGHT);
+  out.bias = norm.flags & LAMINA_NORM_BIAS;
+  if (out.bias && inputs.size() < 3) abi::breach("op '{}' takes no bias", out.op->name);
+  out.attrs = abi::attrs(*out.op, norm.attrs);
+  return out;
+}
+
+class Reply : public lamina_reply {
+ public:
+  Reply(const Family& family, ConfigFunction function);
+
+  ReplyResult result;
+  struct Failure {
+    lamina_status_t status;
+    std::string message;
+    abi::Where where;
+  };
+  std::optional<Failure> failure;  // the first
+
+  static lamina_status_t set(lamina_reply_t* reply, const lamina_setting_t* setting) {
+    return guarded(reply, ConfigFunction::derive, "set", [&](Reply& self) {
+      if (setting == nullptr) abi::breach("set: the setting is missing");
+      self.result.settings.push_back(self.read_setting(*setting));
+    });
+  }
+
+  static lamina_status_t problem(lamina_reply_t* reply, lamina_str_t key, lamina_str_t message,
+                                 const lamina_where_t*) {
+    return guarded(reply, ConfigFunction::validate, "problem", [&](Reply& self) {
+      self.result.problems.push_back(
+          {abi::text(key, "a config key"), abi::text(message, "a message"), {}});
+    });
+  }
+
+  static lamina_status_t segment(lamina_reply_t* reply, const lamina_segment_t* segment) {
+    return guarded(reply, ConfigFunction::plan, "segment", [&](Reply& self) {
+      self.result.plan.segments.push_back(self.read_segment(segment));
+    });
+  }
+
+  static lamina_status_t embed(lamina_reply_t* reply, const lamina_embed_t* embed) {
+    return guarded(reply, ConfigFunction::options, "embed", [&](Reply& self) {
+      if (self.result.embed) abi::breach("embed is given twice");
+      self.result.embed = read_embed(embed);
+    });
+  }
+
+  static lamina_status_t head(lamina_reply_t* reply, const lamina_head_t* head) {
+    return guarded(reply, ConfigFunction::options, "head", [&](Reply& self) {
+      if (self.result.head) abi::breach("head is given twice");
+      self.result.head = read_head(head);
+    });
+  }
+
+  static void fail(lamina_reply_t* reply, lamina_status_t status, lamina_str_t message,
+                   const lamina_where_t* at) {
+    if (reply == nullptr) return;
+    auto& self = *static_cast<Reply*>(reply);
+    if (self.failure) return;
+    try {
+      self.failure = {status, abi::text(message, "a message"), abi::where(at)};
+    } catch (const std::exception& unreadable) {
+      self.failure = {status, unreadable.what(), {}};
+    }
+  }
+
+ private:
+  template <typename Body>
+  static lamina_status_t guarded(lamina_reply_t* reply, ConfigFunction belongs_to,
+                                 std::string_view name, Body&& body) {
+    if (reply == nullptr) return LAMINA_ERROR_ARGUMENT;
+    auto& self = *static_cast<Reply*>(reply);
+    if (self.failure) return self.failure->status;
+    try {
+      if (self.function_ != belongs_to)
+        abi::breach("'{}' is called in '{}'; it belongs to '{}'", name,
+                    kFunctionNames[static_cast<int>(self.function_)],
+                    kFunctionNames[static_cast<int>(belongs_to)]);
+      body(self);
+      return LAMINA_OK;
+    } catch (const abi::Breach& breach) {
+      self.failure = {breach.status(), breach.what(), {}};
+    } catch (const std::exception& error) {
+      self.failure = {LAMINA_ERROR_INTERNAL, error.what(), {}};
+    }
+    return self.failure->status;
+  }
+
+  Setting read_setting(const lamina_setting_t& from) const {
+    Setting out{abi::text(from.name, "a setting's name"), config::Value(false)};
+    const ModelKey* key = family_.find_key(out.key);
+    if (key == nullptr) abi::breach("sets the key '{}', which the family does not declare", out.key);
+    auto value = abi::value(from.value, fmt::format("the value of '{}'", out.key));
+    if (!value || !abi::has_kind(*value, key->kind))
+      abi::breach("sets '{}' to {}; it must be {}", out.key, abi::kind_name(from.value.type),
+                  abi::kind_name(key->kind));
+    out.value = std::move(*value);
+    return out;
+  }
+
+  void check_block(std::uint32_t id, std::string_view what) const {
+    if (std::none_of(family_.blocks().begin(), family_.blocks().end(),
+                     [&](const Block& block) { return block.id == id; }))
+      abi::breach("{} is block {}, which the family does not declare", what, id);
+  }
+
+  SegmentSpec read_segment(const lamina_segment_t* from) const {
+    const lamina_segment_t segment = abi::copy(from, "lamina_segment_t");
+    abi::check_flags(segment.flags, LAMINA_SEGMENT_UNROLL, "a segment");
+    SegmentSpec out{.name = abi::text(segment.name, "a segment's name"),
+                    .times = segment.times,
+                    .unroll = (segment.flags & LAMINA_SEGMENT_UNROLL) != 0};
+    const std::string shown = out.name.empty() ? "a segment" : "segment '" + out.name + "'";
+    if (segment.times == 0) abi::breach("{} is repeated 0 times; leave it out", shown);
+    for (const auto& position : abi::copies<lamina_position_t>(segment.unit, "lamina_position_t")) {
+      abi::check_flags(position.flags, 0, "a position");
+      PositionSpec at{.block = position.block,
+                      .inject_before = position.inject_before,
+                      .inject_after = position.inject_after};
+      check_block(at.block, "a position");
+      if (at.inject_before) check_block(at.inject_before, "inject_before");
+      if (at.inject_after) check_block(at.inject_after, "inject_after");
+      if (position.kv_donor) at.kv_donor = position.kv_donor - std::int64_t{1};
+      for (const auto& setting : abi::plain<lamina_setting_t>(position.overrides, "overrides"))
+        at.overrides.push_back(read_setting(setting));
+      out.unit.push_back(std::move(at));
+    }
+    if (out.unit.empty()) abi::breach("{} has an empty unit", shown);
+    if (out.times > kMaxLayers || out.num_layers() > kMaxLayers)
+      abi::breach("{} has {} layers; at most {} are taken", shown, out.num_layers(), kMaxLayers);
+    return out;
+  }
+
+  static EmbedSpec read_embed(const lamina_embed_t* from) {
+    const lamina_embed_t embed = abi::copy(from, "lamina_embed_t");
+    abi::check_flags(embed.flags, 0, "the embedding");
+    EmbedSpec out;
+    if (embed.scale != 0) out.scale = not_negative(embed.scale, "embed.scale");
+    if (embed.positions > LAMINA_POSITIONS_SINUSOIDAL)
+      abi::breach("embed.positions is {}; it must be 0, 1 or 2", embed.positions);
+    out.positions = static_cast<Positions>(embed.positions);
+    out.max_positions = embed.max_positions;
+    if (out.positions == Positions::learned && out.max_positions < 1)
+      abi::breach("embed.max_positions is {}; learned positions need at least 1",
+                  out.max_positions);
+    out.dropout = not_negative(embed.dropout, "embed.dropout");
+    if (out.dropout >= 1) abi::breach("embed.dropout is {}; it must be below 1", out.dropout);
+    if (embed.init_std != 0) out.init_std = not_negative(embed.init_std, "embed.init_std");
+    out.positions_init_std = embed.positions_init_std != 0
+                                 ? not_negative(embed.positions_init_std, "positions_init_std")
+                                 : out.init_std;
+    return out;
+  }
+
+  static HeadSpec read_head(const lamina_head_t* from) {
+    const lamina_head_t head = abi::copy(from, "lamina_head_t");
+    abi::check_flags(head.flags, LAMINA_HEAD_TIED, "the head");
+    HeadSpec out;
+    out.tied = head.flags & LAMINA_HEAD_TIED;
+    if (head.logit_scale != 0) out.logit_scale = not_negative(head.logit_scale, "head.logit_scale");
+    out.soft_cap = not_negative(head.soft_cap, "head.soft_cap");
+    if (head.init_std != 0) out.init_std = not_negative(head.init_std, "head.init_std");
+    out.norm = read_norm(head.norm);
+    return out;
+  }
+
+  const Family& family_;
+  ConfigFunction function_;
+};
+
+constexpr lamina_reply_api_t kReplyApi = {.size = sizeof(lamina_reply_api_t),
+                                          .abi_minor = LAMINA_ABI_MINOR,
+                                          .set = Reply::set,
+                                          .problem = Reply::problem,
+                                          .segment = Reply::segment,
+                                          .embed = Reply::embed,
+                                          .head = Reply::head,
+                                          .fail = Reply::fail};
+
+Reply::Reply(const Family& family, ConfigFunction function)
+    : lamina_reply{&kReplyApi}, family_(family), function_(function) {}
+
+}  // namespace
+
+ReplyResult call_config_function(const Family& family, ConfigFunction function,
+                                 lamina_status_t (*pointer)(void*, const lamina_config_t*,
+                                                            lamina_reply_t*),
+                                 void* user, const ModelConfig& config) {
+  const std::string_view name = kFunctionNames[static_cast<int>(function)];
+  const ConfigView view(config);
+  Reply reply(family, function);
+  const PluginIdentity& plugin = family.plugin();
+  const std::string origin =
+      fmt::format("plugin '{}' {}, family '{}'", plugin.id, plugin.version, family.name());
+  const auto fail = [&](std::string what, std::vector<std::string> notes = {}) {
+    notes.push_back(plugin.path);
+    throw PluginError({origin, std::move(what), std::move(notes)});
+  };
+  lamina_status_t status = LAMINA_OK;
+  try {
+    status = pointer(user, view.handle(), &reply);
+  } catch (const std::exception& thrown) {
+    fail(fmt::format("its '{}' threw an exception ({}); none may leave a plugin", name,
+                     thrown.what()));
+  } catch (...) {
+    fail(fmt::format("its '{}' threw an exception; none may leave a plugin", name));
+  }
+  if (!view.unknown_key().empty())
+    fail(fmt::format("its '{}' asks for the key '{}', which the family does not declare", name,
+                     view.unknown_key()));
+  if (reply.failure) {
+    const auto& [code, message, where] = *reply.failure;
+    std::vector<std::string> notes;
+    if (!where.file.empty()) notes.push_back(fmt::format("{}:{}", where.file, where.line));
+    if (code == LAMINA_ERROR_CONFIG) {
+      notes.push_back("said by " + origin);
+      throw UserError(ExitCode::usage, {config.where(), message, std::move(notes)});
+    }
+    fail(fmt::format("{}: {}", name, message), std::move(notes));
+  }
+  if (status != LAMINA_OK)
+    fail(fmt::format("its '{}' fails with status {} ({}) and no message", name, status,
+                     abi::status_name(status)));
+  return std::move(reply.result);
+}
+
+}  // namespace lamina::registry

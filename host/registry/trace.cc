@@ -1,0 +1,216 @@
+// Building a block: around the plugin's function, and what is said when it fails. The calls it
+// makes are in build_calls.cc.
+#include "registry/trace.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "core/error.h"
+#include "registry/block_build.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr int kIndexBits = 24, kGenerationBits = 16;
+constexpr std::uint64_t kIndexMask = (1u << kIndexBits) - 1;
+constexpr std::uint64_t kGenerationMask = (1u << kGenerationBits) - 1;
+constexpr std::uint64_t kTagMask = (1u << 23) - 1;
+
+std::uint64_t next_tag() {
+  static std::atomic<std::uint64_t> last{0};
+  std::uint64_t tag = 0;
+  while (tag == 0) tag = ++last & kTagMask;
+  return tag;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether `number` stands in `text` as a number of its own.
+bool mentions(const std::string& text, const std::string& number) {
+  for (auto at = text.find(number); at != text.npos; at = text.find(number, at + 1)) {
+    const std::size_t end = at + number.size();
+    const bool begins = at == 0 || !(is_digit(text[at - 1]) || text[at - 1] == '.');
+    const bool ends = end == text.size() || !is_digit(text[end]);
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Trace::Trace(Graph& graph) : graph_(graph), tag_(next_tag()) {}
+Trace::~Trace() = default;
+
+std::vector<Tensor> Trace::add_op(const Op& op, std::span<const Tensor> inputs,
+                                  const NamedAttrs& attrs, std::optional<int> state) {
+  LAMINA_ASSERT(!state);
+  return graph_.add_node(op, inputs, attrs);
+}
+
+Tensor Trace::tag(Tensor value, const std::string& name) {
+  graph_.set_tag(value.id, name);
+  return value;
+}
+
+Tensor Trace::annotate(Tensor value, std::span<const AxisId> axes) {
+  graph_.set_axes(value.id, axes);
+  return value;
+}
+
+BlockResult build_block(const Family& family, const Block& block, const ModelConfig& config,
+                        Trace& trace, const BlockRequest& request) {
+  return BlockBuild(family, block, config, trace, request).run();
+}
+
+BlockBuild::~BlockBuild() { trace_.graph().set_origin(outer_origin_); }
+
+BlockResult BlockBuild::run() {
+  const auto block = abi::copy(block_.source, "lamina_block_t");
+  std::vector<lamina_tensor_t> in, out(request_.carries.size());
+  for (Tensor carry : request_.carries) in.push_back(hand_out(carry));
+  lamina_io_t io{};
+  io.size = sizeof io;
+  io.n_carry = static_cast<std::uint32_t>(in.size());
+  io.carry_in = in.data();
+  io.carry_out = out.data();
+
+  lamina_status_t status = LAMINA_OK;
+  const auto threw = [&](std::string how) {
+    fail({.text = {fmt::format("block '{}'", block_.name),
+                   "its build threw an exception" + how + "; none may leave a plugin",
+                   {}}});
+  };
+  try {
+    status = block.build(block.user, this, view_.handle(), &io);
+  } catch (const std::exception& thrown) {
+    threw(fmt::format(" ({})", thrown.what()));
+  } catch (...) {
+    threw("");
+  }
+
+  const std::string where = fmt::format("block '{}'", block_.name);
+  if (!failure_ && !view_.unknown_key().empty())
+    fail({.text = {where,
+                   fmt::format("asks for the key '{}', which the family does not declare",
+                               view_.unknown_key()),
+                   {}}});
+  if (failure_) raise(*failure_);
+  if (status != LAMINA_OK)
+    raise({.text = {where,
+                    fmt::format("its build fails with status {} ({}) and no message", status,
+                                abi::status_name(status)),
+                    {}}});
+  if (!scopes_.empty())
+    raise({.text = {where,
+                    fmt::format("its build leaves the scope '{}' open; each is closed again",
+                                scopes_.back()),
+                    {}}});
+  return {take_carries(out), std::move(params_), std::move(states_)};
+}
+
+std::vector<Tensor> BlockBuild::take_carries(const std::vector<lamina_tensor_t>& handles) const {
+  std::vector<Tensor> out;
+  const std::string where = fmt::format("block '{}'", block_.name);
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    const std::string what = fmt::format("carry_out[{}]", i);
+    if (handles[i] == 0)
+      raise({.text = {where,
+                      fmt::format("its build leaves {} unset; it must be a tensor {}", what,
+                                  to_string(request_.carries[i].type())),
+                      {}}});
+    try {
+      out.push_back(tensor(handles[i], what));
+    } catch (const abi::Breach& breach) {
+      raise({.status = breach.status(), .text = {where, breach.what(), {}}});
+    }
+    if (out.back().type() != request_.carries[i].type())
+      raise({.status = LAMINA_ERROR_SHAPE,
+             .text = {where,
+                      fmt::format("{} must be {} like the carry that came in, got {}", what,
+                                  to_string(request_.carries[i].type()),
+                                  to_string(out.back().type())),
+                      {}}});
+  }
+  return out;
+}
+
+void BlockBuild::fail(BuildFailure failure) {
+  if (!failure_) failure_ = std::move(failure);
+}
+
+void BlockBuild::raise(const BuildFailure& failure) const {
+  if (failure.ours) std::rethrow_exception(failure.ours);
+  ErrorText text = failure.text;
+  const std::string place =
+      to_string(Origin{.scope = failure.scope, .file = failure.at.file, .line = failure.at.line});
+  std::vector<std::string> notes;
+  if (!place.empty()) notes.push_back(place);
+  std::string block = fmt::format("block '{}' of family '{}'", block_.name, family_.name());
+  if (!request_.place.empty()) block += ", " + request_.place;
+  notes.push_back(fmt::format("{}; plugin '{}' {}", block, family_.plugin().id,
+                              family_.plugin().version));
+  for (std::string& note : config_notes(text.what)) notes.push_back(std::move(note));
+  for (std::string& note : text.notes)  // an op's own note on its origin is the first of ours
+    if (!note.ends_with(place) || place.empty()) notes.push_back(std::move(note));
+  text.notes = std::move(notes);
+  if (failure.status == LAMINA_ERROR_CONFIG) {
+    text.where = config_.where();
+    throw UserError(ExitCode::usage, std::move(text));
+  }
+  throw PluginError(std::move(text));
+}
+
+// The config values that the block asked for and that the message speaks of.
+std::vector<std::string> BlockBuild::config_notes(const std::string& message) const {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> out;
+  for (const std::string& key : view_.keys_read()) {
+    const config::Entry* entry = config_.values().find(key);
+    const auto* number = entry ? entry->value.get_if<std::int64_t>() : nullptr;
+    const bool spoken_of =
+        message.find("'" + key + "'") != message.npos ||
+        (number && *number > 1 && mentions(message, std::to_string(*number)));
+    if (spoken_of && out.size() < kMost) out.push_back("config: " + view_.describe(key));
+  }
+  return out;
+}
+
+std::uint64_t BlockBuild::handle(bool is_state, std::size_t index) const {
+  if (index > kIndexMask) abi::breach("a block has more than {} tensors", kIndexMask);
+  return trace_.tag_ << (kIndexBits + kGenerationBits + 1) |
+         std::uint64_t{is_state} << (kIndexBits + kGenerationBits) |
+         (trace_.generation_ & kGenerationMask) << kIndexBits | index;
+}
+
+std::size_t BlockBuild::index_of(std::uint64_t given, bool is_state, std::size_t count,
+                                 std::string_view what) const {
+  const std::uint64_t expected = handle(is_state, 0) >> kIndexBits;
+  const std::uint64_t found = given >> kIndexBits;
+  const std::uint64_t index = given & kIndexMask;
+  if (given == 0) abi::breach("{} is none; it must be a {}", what, is_state ? "state" : "tensor");
+  if (found >> (kGenerationBits + 1) != trace_.tag_)
+    abi::breach("{} is a handle of another trace; a handle is valid in the build call that it was "
+                "given to",
+                what);
+  if ((found >> kGenerationBits & 1) != std::uint64_t{is_state})
+    abi::breach("{} is the handle of a {}; it must be a {}", what, is_state ? "tensor" : "state",
+                is_state ? "state" : "tensor");
+  if (found != expected)
+    abi::breach("{} is a handle of a block that was built before; a handle is valid in the build "
+                "call that it was given to",
+                what);
+  if (index >= count) abi::breach("{} is a handle that was never given out", what);
+  return index;
+}
+
+lamina_tensor_t BlockBuild::hand_out(Tensor value) {
+  LAMINA_ASSERT(value.graph == &trace_.graph());
+  tensors_.push_back(value);
+  return handle(false, tensors_.size() - 1);
+}
+
+Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
+  return tensors_[index_of(given, false, tensors_.size(), what)];
+}
+
+}  // namespace lamina::registry
