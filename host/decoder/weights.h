@@ -9,6 +9,7 @@
 
 #include "decoder/model.h"
 #include "io/weight_files.h"
+#include "runtime/backend.h"
 
 namespace lamina::decoder {
 

@@ -64,10 +64,14 @@ std::vector<std::int64_t> to_list(const Shape& shape);
 // All dims but the last multiplied together: [rows, last].
 Tensor as_rows(Tensor x);
 
-inline Tensor operator+(Tensor a, Tensor b) { return add(a, b); }
-inline Tensor operator-(Tensor a, Tensor b) { return sub(a, b); }
-inline Tensor operator*(Tensor a, Tensor b) { return mul(a, b); }
-inline Tensor operator/(Tensor a, Tensor b) { return div(a, b); }
-inline Tensor operator-(Tensor a) { return neg(a); }
-
 }  // namespace lamina::ops
+
+namespace lamina {
+
+inline Tensor operator+(Tensor a, Tensor b) { return ops::add(a, b); }
+inline Tensor operator-(Tensor a, Tensor b) { return ops::sub(a, b); }
+inline Tensor operator*(Tensor a, Tensor b) { return ops::mul(a, b); }
+inline Tensor operator/(Tensor a, Tensor b) { return ops::div(a, b); }
+inline Tensor operator-(Tensor a) { return ops::neg(a); }
+
+}  // namespace lamina
