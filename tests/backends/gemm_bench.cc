@@ -142,14 +142,14 @@ void run(std::string_view part, int threads) {
   Weights weights;
   const bool all = part == "all";
   if (all || part == "decode") {
-    measure_rows({1, 2, 3, 4, 8, 16}, DType::bf16, weights, limits);
-    measure_rows({1, 4}, DType::f32, weights, limits);
-    for (std::int64_t m : {1, 4})
+    measure_rows({1, 2, 4, 8, 16, 32, 64}, DType::bf16, weights, limits);
+    measure_rows({1, 4, 16, 64}, DType::f32, weights, limits);
+    for (std::int64_t m : {1, 4, 8, 9, 16})
       measure("y kn", {.m = m, .n = 3072, .k = 1024, .b_transposed = false}, weights, limits);
   }
   if (all || part == "prefill") {
-    measure_rows({32, 64, 128, 256, 512, 1024}, DType::bf16, weights, limits);
-    measure_rows({64, 512}, DType::f32, weights, limits);
+    measure_rows({65, 128, 256, 512, 1024}, DType::bf16, weights, limits);
+    measure_rows({65, 512}, DType::f32, weights, limits);
   }
   if (all || part == "train") {
     measure_training(DType::bf16, weights, limits);

@@ -150,7 +150,7 @@ TEST(GemvGroup, RefusesWithTheReason) {
   std::string why;
   GemvGroupSpec spec = f32_group(kMaxGemvRows + 1, 8, {{.n = 8}});
   EXPECT_EQ(make_gemv_group(spec, &why), nullptr);
-  EXPECT_EQ(why, "17 rows; weight streaming takes 0 to 16");
+  EXPECT_EQ(why, "65 rows; weight streaming takes 0 to 64");
   spec = f32_group(1, 8, {{.n = 8}, {.n = 7}});
   spec.epilogue = GemvEpilogue::silu_mul;
   EXPECT_EQ(make_gemv_group(spec, &why), nullptr);

@@ -2,9 +2,10 @@
 // or more types with this shape (kLanes f32 lanes in Sum):
 //
 //   struct X { using Element; using Sum; static constexpr int kStep;   // elements per dot()
-//              zero(); add(a, b); prefetch;
-//              dot(sum, w, x); dot_tail(sum, w, x, count);             // count < kStep
-//              float reduce(sum); void reduce4(sums, float* out); }
+//              static constexpr int kSums;                             // partial sums of a row
+//              static constexpr int kTogether;                         // rows read together if m >
+//              1 zero(); add(a, b); prefetch; dot(sum, w, x); dot_tail(sum, w, x, count); // count
+//              < kStep float reduce(sum); void reduce4(sums, float* out); }
 //
 // How a row is summed (so that the bits never depend on m or on neighbours): step j of kStep
 // elements goes to partial sum j mod kSums, the tail like one more step; then (s0 + s1) + (s2 +
@@ -21,7 +22,6 @@
 namespace lamina::cpu {
 namespace {
 
-constexpr int kSums = 4;
 constexpr std::int64_t kBlockRows = 64;  // outputs kept as f32 until the epilogue
 constexpr std::int64_t kPrefetchBytes = 4096;
 
@@ -66,26 +66,32 @@ inline float exp_f32(float x) {
   return p;
 }
 
-// sums[m][ld]: rows [row, row + R) of W times M rows of x.
+// sums[i * kBlockRows + r] = row r of W (of R) times row i of x (of M).
 template <typename X, int M, int R, bool kPrefetch>
 inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w, std::int64_t ldw,
                                                     const typename X::Element* x, std::int64_t ldx,
-                                                    std::int64_t k, float* sums, std::int64_t ld) {
+                                                    std::int64_t k, float* sums) {
   constexpr int kElementsPerLine = 64 / static_cast<int>(sizeof(typename X::Element));
-  typename X::Sum sum[R][M][kSums];
+  constexpr int kUnroll = X::kSums * X::kStep;
+  typename X::Sum sum[R][M][X::kSums];
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
     for (int i = 0; i < M; ++i)
-      for (int s = 0; s < kSums; ++s) sum[r][i][s] = X::zero();
+#pragma GCC unroll 8
+      for (int s = 0; s < X::kSums; ++s) sum[r][i][s] = X::zero();
+  // Several rows: the same place in the rows after them.
+  constexpr std::int64_t kBytes = sizeof(typename X::Element);
+  const std::int64_t ahead = R == 1 ? kPrefetchBytes : std::max(kPrefetchBytes, R * ldw * kBytes);
   std::int64_t at = 0;
-  for (; at + kSums * X::kStep <= k; at += kSums * X::kStep) {
+  for (; at + kUnroll <= k; at += kUnroll) {
     if constexpr (kPrefetch) {
       for (int r = 0; r < R; ++r)
-        for (int line = 0; line < kSums * X::kStep; line += kElementsPerLine)
-          __builtin_prefetch(
-              reinterpret_cast<const char*>(w + r * ldw + at + line) + kPrefetchBytes, 0, 2);
+        for (int line = 0; line < kUnroll; line += kElementsPerLine)
+          __builtin_prefetch(reinterpret_cast<const char*>(w + r * ldw + at + line) + ahead, 0, 2);
     }
 #pragma GCC unroll 8
-    for (int s = 0; s < kSums; ++s)
+    for (int s = 0; s < X::kSums; ++s)
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
@@ -94,7 +100,7 @@ inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w
                                 x + i * ldx + at + s * X::kStep);
   }
 #pragma GCC unroll 8
-  for (int s = 0; s < kSums; ++s) {
+  for (int s = 0; s < X::kSums; ++s) {
     if (at >= k) break;
     const int count = static_cast<int>(std::min<std::int64_t>(X::kStep, k - at));
 #pragma GCC unroll 8
@@ -110,29 +116,55 @@ inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i)
-      sum[r][i][0] = X::add(X::add(sum[r][i][0], sum[r][i][1]), X::add(sum[r][i][2], sum[r][i][3]));
+#pragma GCC unroll 8
+      for (int s = 1; s < X::kSums; ++s) sum[r][i][0] = X::add(sum[r][i][0], sum[r][i][s]);
     if constexpr (M == 4) {
       float four[4];
       X::reduce4(sum[r][0][0], sum[r][1][0], sum[r][2][0], sum[r][3][0], four);
-      for (int i = 0; i < M; ++i) sums[i * ld + r] = four[i];
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i) sums[i * kBlockRows + r] = four[i];
     } else {
-      for (int i = 0; i < M; ++i) sums[i * ld + r] = X::reduce(sum[r][i][0]);
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i) sums[i * kBlockRows + r] = X::reduce(sum[r][i][0]);
     }
   }
 }
 
-template <typename X, bool kPrefetch>
-void dot_group(std::int64_t m, const typename X::Element* w, std::int64_t ldw,
-               const typename X::Element* x, std::int64_t ldx, std::int64_t k, float* sums) {
-  switch (m) {
+// R rows of W times all rows of x, in groups of up to four.
+template <typename X, int R>
+void dot_all(const RowsArguments& a, const typename X::Element* w, std::int64_t ldw, float* sums) {
+  const auto* x = static_cast<const typename X::Element*>(a.x);
+  switch (std::min<std::int64_t>(a.m, 4)) {
     case 1:
-      return dot_rows<X, 1, 1, kPrefetch>(w, ldw, x, ldx, k, sums, kBlockRows);
+      dot_rows<X, 1, R, true>(w, ldw, x, a.ldx, a.k, sums);
+      break;
     case 2:
-      return dot_rows<X, 2, 1, kPrefetch>(w, ldw, x, ldx, k, sums, kBlockRows);
+      dot_rows<X, 2, R, true>(w, ldw, x, a.ldx, a.k, sums);
+      break;
     case 3:
-      return dot_rows<X, 3, 1, kPrefetch>(w, ldw, x, ldx, k, sums, kBlockRows);
-    default:
-      return dot_rows<X, 4, 1, kPrefetch>(w, ldw, x, ldx, k, sums, kBlockRows);
+      dot_rows<X, 3, R, true>(w, ldw, x, a.ldx, a.k, sums);
+      break;
+    case 4:
+      dot_rows<X, 4, R, true>(w, ldw, x, a.ldx, a.k, sums);
+      break;
+  }
+  for (std::int64_t i = 4; i < a.m; i += 4) {
+    const auto* group = x + i * a.ldx;
+    float* group_sums = sums + i * kBlockRows;
+    switch (std::min<std::int64_t>(a.m - i, 4)) {
+      case 1:
+        dot_rows<X, 1, R, false>(w, ldw, group, a.ldx, a.k, group_sums);
+        break;
+      case 2:
+        dot_rows<X, 2, R, false>(w, ldw, group, a.ldx, a.k, group_sums);
+        break;
+      case 3:
+        dot_rows<X, 3, R, false>(w, ldw, group, a.ldx, a.k, group_sums);
+        break;
+      case 4:
+        dot_rows<X, 4, R, false>(w, ldw, group, a.ldx, a.k, group_sums);
+        break;
+    }
   }
 }
 
@@ -141,15 +173,11 @@ template <typename X>
 void dot_block(const RowsArguments& a, const void* weights, std::int64_t ldw, std::int64_t begin,
                std::int64_t end, float* sums) {
   const auto* w = static_cast<const typename X::Element*>(weights);
-  const auto* x = static_cast<const typename X::Element*>(a.x);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const auto* w_row = w + row * ldw;
-    float* column = sums + (row - begin);
-    dot_group<X, true>(std::min<std::int64_t>(a.m, 4), w_row, ldw, x, a.ldx, a.k, column);
-    for (std::int64_t i = 4; i < a.m; i += 4)
-      dot_group<X, false>(std::min<std::int64_t>(a.m - i, 4), w_row, ldw, x + i * a.ldx, a.ldx, a.k,
-                          column + i * kBlockRows);
-  }
+  std::int64_t row = begin;
+  if (a.m > 1)
+    for (; row + X::kTogether <= end; row += X::kTogether)
+      dot_all<X, X::kTogether>(a, w + row * ldw, ldw, sums + (row - begin));
+  for (; row < end; ++row) dot_all<X, 1>(a, w + row * ldw, ldw, sums + (row - begin));
 }
 
 inline void add_values(const void* values, std::int64_t at, bool bf16, std::int64_t count,
@@ -197,14 +225,15 @@ void stream_rows(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
 
 // W stored [k, n]. Each output is one chain of multiply-adds over k in order. Four rows of W are
 // read together while the next four are on their way; the sums of a chunk of columns stay in cache.
-constexpr std::int64_t kChunkColumns = 1024;
+constexpr std::int64_t kMaxChunkColumns = 1024;
+constexpr std::int64_t kChunkSums = 16 * kMaxChunkColumns;
 
 template <typename Element, typename MultiplyAdd>
 void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, std::int64_t begin,
-                 std::int64_t count, float* sums, MultiplyAdd fma) {
+                 std::int64_t count, std::int64_t chunk, float* sums, MultiplyAdd fma) {
   const auto* w = static_cast<const Element*>(weights) + begin;
   const auto* x = static_cast<const Element*>(a.x);
-  std::fill(sums, sums + a.m * kChunkColumns, 0.0f);
+  std::fill(sums, sums + a.m * chunk, 0.0f);
   std::int64_t k = 0;
   for (; k + 4 <= a.k; k += 4) {
     const Element* w0 = w + k * ldw;
@@ -222,7 +251,7 @@ void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, 
       const Element* x_row = x + i * a.ldx + k;
       const float x0 = widen(x_row[0]), x1 = widen(x_row[1]);
       const float x2 = widen(x_row[2]), x3 = widen(x_row[3]);
-      float* __restrict sum = sums + i * kChunkColumns;
+      float* __restrict sum = sums + i * chunk;
       for (std::int64_t j = 0; j < count; ++j) {
         float s = fma(x0, widen(w0[j]), sum[j]);
         s = fma(x1, widen(w1[j]), s);
@@ -234,21 +263,22 @@ void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, 
   for (; k < a.k; ++k)
     for (std::int64_t i = 0; i < a.m; ++i) {
       const float x0 = widen(x[i * a.ldx + k]);
-      float* __restrict sum = sums + i * kChunkColumns;
+      float* __restrict sum = sums + i * chunk;
       for (std::int64_t j = 0; j < count; ++j) sum[j] = fma(x0, widen(w[k * ldw + j]), sum[j]);
     }
 }
 
 template <typename Element, typename MultiplyAdd>
 void stream_columns(const RowsArguments& a, std::int64_t begin, std::int64_t end, MultiplyAdd fma) {
-  alignas(64) float sums[kMaxStreamedRows * kChunkColumns];
-  alignas(64) float up_sums[kMaxStreamedRows * kChunkColumns];
-  for (std::int64_t column = begin; column < end; column += kChunkColumns) {
-    const std::int64_t count = std::min(kChunkColumns, end - column);
-    add_columns<Element>(a, a.w, a.ldw, column, count, sums, fma);
-    if (a.up != nullptr) add_columns<Element>(a, a.up, a.ld_up, column, count, up_sums, fma);
+  alignas(64) float sums[kChunkSums];
+  alignas(64) float up_sums[kChunkSums];
+  const std::int64_t chunk = std::min(kMaxChunkColumns, kChunkSums / a.m);
+  for (std::int64_t column = begin; column < end; column += chunk) {
+    const std::int64_t count = std::min(chunk, end - column);
+    add_columns<Element>(a, a.w, a.ldw, column, count, chunk, sums, fma);
+    if (a.up != nullptr) add_columns<Element>(a, a.up, a.ld_up, column, count, chunk, up_sums, fma);
     for (std::int64_t i = 0; i < a.m; ++i)
-      finish_row(a, i, column, count, sums + i * kChunkColumns, up_sums + i * kChunkColumns);
+      finish_row(a, i, column, count, sums + i * chunk, up_sums + i * chunk);
   }
 }
 

@@ -11,6 +11,8 @@ struct Plain {
     float lane[4];
   };
   static constexpr int kStep = 4;
+  static constexpr int kSums = 1;
+  static constexpr int kTogether = 1;
   static Sum zero() { return {}; }
   static Sum add(Sum a, Sum b) {
     for (int i = 0; i < 4; ++i) a.lane[i] += b.lane[i];

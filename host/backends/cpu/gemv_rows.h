@@ -6,7 +6,7 @@
 
 namespace lamina::cpu {
 
-inline constexpr std::int64_t kMaxStreamedRows = 16;
+inline constexpr std::int64_t kMaxStreamedRows = 64;
 
 struct RowsArguments {
   std::int64_t m, k;  // m is at most kMaxStreamedRows
