@@ -1,0 +1,17 @@
+// The table of row functions of one instruction set. Private to embedding*.cc.
+#pragma once
+
+#include <cstdint>
+
+namespace lamina::cpu {
+
+using EmbeddingCopy = void (*)(void* to, const void* from, std::int64_t n, float scale);
+using EmbeddingAdd = void (*)(float* to, const void* from, std::int64_t n, float scale);
+
+struct EmbeddingKernels {
+  EmbeddingCopy copy[2][2];  // [from is bf16][to is bf16]
+  EmbeddingAdd add[2];       // [from is bf16]
+};
+extern const EmbeddingKernels kEmbeddingAvx512, kEmbeddingAvx2, kEmbeddingPortable;
+
+}  // namespace lamina::cpu
