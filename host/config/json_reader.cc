@@ -28,7 +28,7 @@ bool to_value(const JsonValue& json, Value& out) {
   }
   List list;
   for (JsonValue element : json.elements()) {
-    list.emplace_back(false);
+    list.emplace_back();
     if (!to_value(element, list.back())) return false;
   }
   return out = Value(std::move(list)), true;
@@ -37,15 +37,18 @@ bool to_value(const JsonValue& json, Value& out) {
 void flatten(const std::string& prefix, const JsonValue& object,
              const std::filesystem::path& folder, Raw& out) {
   for (auto [name, json] : object.members()) {
-    std::string key = prefix + std::string(name);
-    Value value(false);
-    if (json.is_object())
-      flatten(key + ".", json, folder, out);
-    else if (json.is_null())
-      out.nulls.push_back({key, {Origin::Kind::json, json.where()}});
-    else if (to_value(json, value))
-      out.entries.push_back(
-          {key, std::move(value), {Origin::Kind::json, json.where()}, folder, ""});
+    RawEntry entry;
+    entry.key = prefix + std::string(name);
+    entry.folder = folder;
+    if (json.is_object()) {
+      flatten(entry.key + ".", json, folder, out);
+    } else if (json.is_null()) {
+      out.nulls.push_back({entry.key, {Origin::Kind::json, json.where()}});
+    } else if (to_value(json, entry.value)) {
+      entry.origin.kind = Origin::Kind::json;
+      entry.origin.text = json.where();
+      out.entries.push_back(std::move(entry));
+    }
   }
 }
 

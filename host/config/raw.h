@@ -54,7 +54,7 @@ Raw parse_environment(const std::vector<std::string>& environment);
 // The process's environment in the form that parse_environment() takes.
 std::vector<std::string> process_environment();
 
-// Reads a JSON object such as a published config.json. Objects are flattened with dots; nulls and
+// Reads a JSON object such as a published config.json. Objects are flattened with dots,
 // arrays that hold objects are left out. `prefix` is put before every key: "model.".
 // Errors (exit 4): the file is missing, no regular file, unreadable or above 16 MiB, not JSON, no
 // object, or has integers above 64 bits.

@@ -14,9 +14,9 @@ constexpr std::uint32_t kMaxElements = 1u << 20;
 constexpr std::uint64_t kMaxTextBytes = 1u << 16;
 
 constexpr std::pair<std::uint32_t, DType> kDTypes[] = {
-    {LAMINA_DTYPE_F32, DType::f32},  {LAMINA_DTYPE_BF16, DType::bf16},
-    {LAMINA_DTYPE_F16, DType::f16},  {LAMINA_DTYPE_F64, DType::f64},
-    {LAMINA_DTYPE_I32, DType::i32},  {LAMINA_DTYPE_I64, DType::i64},
+    {LAMINA_DTYPE_F32, DType::f32},     {LAMINA_DTYPE_BF16, DType::bf16},
+    {LAMINA_DTYPE_F16, DType::f16},     {LAMINA_DTYPE_F64, DType::f64},
+    {LAMINA_DTYPE_I32, DType::i32},     {LAMINA_DTYPE_I64, DType::i64},
     {LAMINA_DTYPE_BOOL, DType::boolean}};
 
 double finite(double number, std::string_view what) {
@@ -46,9 +46,10 @@ void copy(void* to, const void* from, std::uint32_t known_bytes, std::string_vie
   const char* bytes = static_cast<const char*>(from);
   for (std::uint32_t at = known_bytes; at < given_bytes; ++at)
     if (bytes[at] != 0)
-      throw Breach(LAMINA_ERROR_ABI,
-                   fmt::format("{} uses byte {}, of which this host knows {}; it needs a newer host",
-                               what, at, known_bytes));
+      throw Breach(
+          LAMINA_ERROR_ABI,
+          fmt::format("{} uses byte {}, of which this host knows {}; it needs a newer host", what,
+                      at, known_bytes));
   std::memcpy(to, from, known_bytes);
 }
 
@@ -71,7 +72,8 @@ std::string text(const lamina_str_t& from, std::string_view what) {
   if (from.len > kMaxTextBytes)
     breach("{} is a text of {} bytes; at most {} are taken", what, from.len, kMaxTextBytes);
   std::string out(from.ptr, from.len);
-  if (find_invalid_utf8(out) != std::string_view::npos) breach("{} is a text that is not UTF-8", what);
+  if (find_invalid_utf8(out) != std::string_view::npos)
+    breach("{} is a text that is not UTF-8", what);
   return out;
 }
 
@@ -131,7 +133,7 @@ std::uint32_t dtype_number(DType dtype) {
 
 std::string_view kind_name(std::uint32_t kind) {
   static constexpr std::string_view kNames[] = {
-      "nothing",  "an integer",         "a number",         "a boolean",
+      "nothing",  "an integer",         "a number",          "a boolean",
       "a string", "a list of integers", "a list of numbers", "a list of strings"};
   return kind < std::size(kNames) ? kNames[kind] : "a value of unknown kind";
 }
@@ -160,19 +162,26 @@ Where where(const lamina_where_t* at) {
 bool has_kind(const config::Value& value, std::uint32_t kind) {
   const auto all = [&](std::uint32_t element) {
     const auto* items = value.get_if<config::List>();
-    return items && std::all_of(items->begin(), items->end(), [&](const config::Value& item) {
-             return has_kind(item, element);
-           });
+    return items && std::all_of(items->begin(), items->end(),
+                                [&](const config::Value& item) { return has_kind(item, element); });
   };
   switch (kind) {
-    case LAMINA_KIND_INT: return value.get_if<std::int64_t>();
-    case LAMINA_KIND_FLOAT: return value.get_if<double>() || value.get_if<std::int64_t>();
-    case LAMINA_KIND_BOOL: return value.get_if<bool>();
-    case LAMINA_KIND_STRING: return value.get_if<std::string>();
-    case LAMINA_KIND_INT_LIST: return all(LAMINA_KIND_INT);
-    case LAMINA_KIND_FLOAT_LIST: return all(LAMINA_KIND_FLOAT);
-    case LAMINA_KIND_STRING_LIST: return all(LAMINA_KIND_STRING);
-    default: return false;
+    case LAMINA_KIND_INT:
+      return value.get_if<std::int64_t>();
+    case LAMINA_KIND_FLOAT:
+      return value.get_if<double>() || value.get_if<std::int64_t>();
+    case LAMINA_KIND_BOOL:
+      return value.get_if<bool>();
+    case LAMINA_KIND_STRING:
+      return value.get_if<std::string>();
+    case LAMINA_KIND_INT_LIST:
+      return all(LAMINA_KIND_INT);
+    case LAMINA_KIND_FLOAT_LIST:
+      return all(LAMINA_KIND_FLOAT);
+    case LAMINA_KIND_STRING_LIST:
+      return all(LAMINA_KIND_STRING);
+    default:
+      return false;
   }
 }
 

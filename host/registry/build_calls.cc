@@ -47,10 +47,11 @@ InitSpec read_init(const lamina_param_t& from, const std::string& what) {
                                           "the init of " + what),
                from.init_a, from.init_b};
   if (!std::isfinite(out.a) || !std::isfinite(out.b))
-    abi::breach("the init of {} has the numbers {} and {}; they must be finite", what, out.a, out.b);
+    abi::breach("the init of {} has the numbers {} and {}; they must be finite", what, out.a,
+                out.b);
   using Kind = InitSpec::Kind;
-  const bool is_deviation = out.kind == Kind::normal || out.kind == Kind::truncated_normal ||
-                            out.kind == Kind::fan_in;
+  const bool is_deviation =
+      out.kind == Kind::normal || out.kind == Kind::truncated_normal || out.kind == Kind::fan_in;
   if (is_deviation && out.a < 0)
     abi::breach("the init of {} has the deviation {}; it must not be negative", what, out.a);
   const bool is_range = out.kind == Kind::uniform || out.kind == Kind::log_uniform;
@@ -112,21 +113,18 @@ struct BuildCalls {
   }
   static lamina_status_t param(lamina_build_t* build, const lamina_param_t* param,
                                const lamina_where_t* at, lamina_tensor_t* out) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) {
-      store(out, [&] { return self.param(param); });
-    });
+    return BlockBuild::call(
+        build, at, [&](BlockBuild& self) { store(out, [&] { return self.param(param); }); });
   }
   static lamina_status_t state(lamina_build_t* build, const lamina_state_desc_t* state,
                                const lamina_where_t* at, lamina_state_t* out) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) {
-      store(out, [&] { return self.state(state); });
-    });
+    return BlockBuild::call(
+        build, at, [&](BlockBuild& self) { store(out, [&] { return self.state(state); }); });
   }
   static lamina_status_t input(lamina_build_t* build, std::uint32_t kind, const lamina_where_t* at,
                                lamina_tensor_t* out) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) {
-      store(out, [&] { return self.input(kind); });
-    });
+    return BlockBuild::call(
+        build, at, [&](BlockBuild& self) { store(out, [&] { return self.input(kind); }); });
   }
   static lamina_status_t layer_constant(lamina_build_t* build, lamina_str_t name,
                                         lamina_span_t values, const lamina_where_t* at,
@@ -137,24 +135,20 @@ struct BuildCalls {
   }
   static lamina_status_t type(lamina_build_t* build, lamina_tensor_t tensor,
                               const lamina_where_t* at, lamina_type_t* out) {
-    return BlockBuild::call(build, at,
-                            [&](BlockBuild& self) { self.type(tensor, out); });
+    return BlockBuild::call(build, at, [&](BlockBuild& self) { self.type(tensor, out); });
   }
   static lamina_status_t scope(lamina_build_t* build, lamina_str_t name, std::uint32_t push) {
-    return BlockBuild::call(build, nullptr,
-                            [&](BlockBuild& self) { self.scope(name, push); });
+    return BlockBuild::call(build, nullptr, [&](BlockBuild& self) { self.scope(name, push); });
   }
   static lamina_status_t tag(lamina_build_t* build, lamina_tensor_t tensor, lamina_str_t name,
                              const lamina_where_t* at, lamina_tensor_t* out) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) {
-      store(out, [&] { return self.tag(tensor, name); });
-    });
+    return BlockBuild::call(
+        build, at, [&](BlockBuild& self) { store(out, [&] { return self.tag(tensor, name); }); });
   }
   static lamina_status_t axes(lamina_build_t* build, lamina_tensor_t tensor, lamina_span_t names,
                               const lamina_where_t* at, lamina_tensor_t* out) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) {
-      store(out, [&] { return self.axes(tensor, names); });
-    });
+    return BlockBuild::call(
+        build, at, [&](BlockBuild& self) { store(out, [&] { return self.axes(tensor, names); }); });
   }
   static lamina_status_t sow(lamina_build_t* build, const lamina_sow_t* sow,
                              const lamina_where_t* at) {
@@ -167,9 +161,9 @@ struct BuildCalls {
   static void fail(lamina_build_t* build, lamina_status_t status, lamina_str_t message,
                    const lamina_where_t* at) {
     BlockBuild::call(build, at, [&](BlockBuild& self) {
-      throw abi::Breach(status == LAMINA_OK ? LAMINA_ERROR_INTERNAL : status,
-                        abi::text(message, fmt::format("the message of block '{}'",
-                                                       self.block_.name)));
+      throw abi::Breach(
+          status == LAMINA_OK ? LAMINA_ERROR_INTERNAL : status,
+          abi::text(message, fmt::format("the message of block '{}'", self.block_.name)));
     });
   }
 
@@ -377,8 +371,8 @@ void BlockBuild::sow(const lamina_sow_t* from) {
 void BlockBuild::update(const lamina_update_t* from) {
   const lamina_update_t given = abi::copy(from, "lamina_update_t");
   UpdateDesc out;
-  out.rule = enumerator<UpdateDesc::Rule>(given.rule, LAMINA_UPDATE_ADD, LAMINA_UPDATE_ASSIGN,
-                                          "its rule");
+  out.rule =
+      enumerator<UpdateDesc::Rule>(given.rule, LAMINA_UPDATE_ADD, LAMINA_UPDATE_ASSIGN, "its rule");
   out.param = abi::text(given.param, "the name of a parameter");
   const auto known = params_by_name_.find(out.param);
   if (known == params_by_name_.end())
@@ -386,9 +380,9 @@ void BlockBuild::update(const lamina_update_t* from) {
   out.value = tensor(given.value, fmt::format("the update of '{}'", out.param));
   const Shape& shape = params_[known->second.first].shape;
   if (out.value.shape() != shape)
-    throw abi::Breach(LAMINA_ERROR_SHAPE, fmt::format("the update of '{}' must be {}, got {}",
-                                                      out.param, to_string(shape),
-                                                      to_string(out.value.type())));
+    throw abi::Breach(LAMINA_ERROR_SHAPE,
+                      fmt::format("the update of '{}' must be {}, got {}", out.param,
+                                  to_string(shape), to_string(out.value.type())));
   out.rate_key = abi::text(given.rate_key, "its rate key");
   require_key(out.rate_key, fmt::format("the rate of '{}'", out.param));
   trace_.update(out);

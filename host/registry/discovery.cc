@@ -132,7 +132,8 @@ void Catalog::add_file(const fs::path& path, bool named) {
     plugin.manifest = parse_manifest(plugin.elf.manifest, real.string());
     if (search_.refuse_writable)
       if (std::string why = writable_by_anyone(real); !why.empty())
-        throw PluginError({real.string(), std::move(why),
+        throw PluginError({real.string(),
+                           std::move(why),
                            {"take the right away (chmod o-w), or set LAMINA_TRUST_PLUGINS=1"}});
     plugins_.push_back(std::move(plugin));
   } catch (const PluginError& unusable) {
@@ -174,8 +175,8 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
     for (const FamilyNames& family : plugin.manifest.families)
       if (family.is_called(name)) found.push_back({family.name, &plugin});
   if (found.empty())
-    not_found(where, fmt::format("no plugin has family '{}'; found: {}", name,
-                                 joined(family_names())),
+    not_found(where,
+              fmt::format("no plugin has family '{}'; found: {}", name, joined(family_names())),
               name);
   const bool any_named = found.front().file->named;  // named files are read first
   if (found.size() > 1 && (!any_named || found[1].file->named))
@@ -197,10 +198,9 @@ FamilyFile Catalog::find_published(std::string_view model_type,
   int best_score = 0;
   for (const PluginFile& plugin : plugins_)
     for (const FamilyNames& family : plugin.manifest.families) {
-      const bool architecture =
-          std::any_of(architectures.begin(), architectures.end(), [&](const std::string& name) {
-            return lists(family.hf_architectures, name);
-          });
+      const bool architecture = std::any_of(
+          architectures.begin(), architectures.end(),
+          [&](const std::string& name) { return lists(family.hf_architectures, name); });
       const int score = 2 * architecture + (lists(family.hf_model_types, model_type) ? 1 : 0);
       if (score > best_score) best = family.name, best_score = score;
     }

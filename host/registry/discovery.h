@@ -22,8 +22,8 @@ struct SearchEnvironment {
   std::string data_home;                   // XDG_DATA_HOME, or ""
   std::string home;                        // HOME, or ""
   std::filesystem::path executable;        // absolute
-  bool privileged = false;                 // runs with more rights than its user: variables are ignored
-  bool trusts_writable = false;            // LAMINA_TRUST_PLUGINS=1
+  bool privileged = false;       // runs with more rights than its user: variables are ignored
+  bool trusts_writable = false;  // LAMINA_TRUST_PLUGINS=1
 
   static SearchEnvironment of_process();
 };
@@ -32,7 +32,7 @@ struct SearchPath {
   std::vector<std::filesystem::path> files;    // named by --plugin
   std::vector<std::filesystem::path> folders;  // absolute, in order
   std::vector<std::string> warnings;           // elements that were left out, and why
-  bool refuse_writable = false;  // as root: refuse what any user may change
+  bool refuse_writable = false;                // as root: refuse what any user may change
 };
 
 // The files of --plugin, and the folders: those of LAMINA_PLUGIN_PATH (separated by colons), or

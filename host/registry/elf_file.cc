@@ -34,15 +34,24 @@ constexpr std::uint16_t kHostMachine = EM_PPC64;
 
 std::string machine_name(std::uint16_t machine) {
   switch (machine) {
-    case EM_X86_64: return "x86-64";
-    case EM_AARCH64: return "aarch64";
-    case EM_386: return "x86 (32 bits)";
-    case EM_ARM: return "arm (32 bits)";
-    case EM_PPC64: return "ppc64";
-    case EM_RISCV: return "riscv";
-    case EM_S390: return "s390";
-    case EM_LOONGARCH: return "loongarch";
-    default: return fmt::format("machine number {}", machine);
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_386:
+      return "x86 (32 bits)";
+    case EM_ARM:
+      return "arm (32 bits)";
+    case EM_PPC64:
+      return "ppc64";
+    case EM_RISCV:
+      return "riscv";
+    case EM_S390:
+      return "s390";
+    case EM_LOONGARCH:
+      return "loongarch";
+    default:
+      return fmt::format("machine number {}", machine);
   }
 }
 
@@ -90,7 +99,8 @@ class Reader {
   void require_inside(std::string_view thing, std::uint64_t offset, std::uint64_t count) const {
     if (inside(offset, count)) return;
     const std::uint64_t end = offset + count;
-    if (end < offset) damaged(fmt::format("its {} has the impossible end {} + {}", thing, offset, count));
+    if (end < offset)
+      damaged(fmt::format("its {} has the impossible end {} + {}", thing, offset, count));
     fail(fmt::format("file is {} bytes, its {} ends at {}; the file is truncated",
                      grouped(bytes_.size()), thing, grouped(end)),
          {kCopyAgain});
@@ -117,8 +127,8 @@ class Reader {
                        bytes_.size(), sizeof(Elf64_Ehdr)),
            {kCopyAgain});
     header_ = record<Elf64_Ehdr>(0);
-    const bool fits = header_.e_ident[EI_CLASS] == ELFCLASS64 &&
-                      header_.e_ident[EI_DATA] == ELFDATA2LSB;
+    const bool fits =
+        header_.e_ident[EI_CLASS] == ELFCLASS64 && header_.e_ident[EI_DATA] == ELFDATA2LSB;
     if (header_.e_ident[EI_CLASS] == ELFCLASS32)
       fail(fmt::format("is a 32-bit library, this host is {}", host_machine()), {kRebuild});
     if (!fits)
@@ -141,8 +151,8 @@ class Reader {
     const std::uint64_t segments_bytes = std::uint64_t{header_.e_phnum} * sizeof(Elf64_Phdr);
     require_inside("segment table", header_.e_phoff, segments_bytes);
     for (int i = 0; i < header_.e_phnum; ++i) {
-      const auto segment = record<Elf64_Phdr>(header_.e_phoff + static_cast<std::uint64_t>(i) *
-                                                                    sizeof(Elf64_Phdr));
+      const auto segment =
+          record<Elf64_Phdr>(header_.e_phoff + static_cast<std::uint64_t>(i) * sizeof(Elf64_Phdr));
       require_inside(fmt::format("segment {}", i), segment.p_offset, segment.p_filesz);
       if (segment.p_type == PT_LOAD && segment.p_memsz < segment.p_filesz)
         damaged(fmt::format("its segment {} has {} bytes in the file and {} in memory", i,
@@ -155,13 +165,13 @@ class Reader {
                        kManifestSection),
            {"build it with lamina_add_plugin()"});
     if (header_.e_shentsize != sizeof(Elf64_Shdr))
-      damaged(fmt::format("entries of its section table have {} bytes, not {}",
-                          header_.e_shentsize, sizeof(Elf64_Shdr)));
+      damaged(fmt::format("entries of its section table have {} bytes, not {}", header_.e_shentsize,
+                          sizeof(Elf64_Shdr)));
     require_inside("section table", header_.e_shoff,
                    std::uint64_t{header_.e_shnum} * sizeof(Elf64_Shdr));
     for (int i = 0; i < header_.e_shnum; ++i) {
-      const auto section = record<Elf64_Shdr>(header_.e_shoff + static_cast<std::uint64_t>(i) *
-                                                                    sizeof(Elf64_Shdr));
+      const auto section =
+          record<Elf64_Shdr>(header_.e_shoff + static_cast<std::uint64_t>(i) * sizeof(Elf64_Shdr));
       if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL)
         require_inside(fmt::format("section {}", i), section.sh_offset, section.sh_size);
       sections_.push_back(section);
@@ -186,13 +196,13 @@ class Reader {
   }
 
   void read_dynamic_symbols(ElfFile& out) const {
-    const auto table = std::find_if(sections_.begin(), sections_.end(), [](const Elf64_Shdr& s) {
-      return s.sh_type == SHT_DYNSYM;
-    });
+    const auto table = std::find_if(sections_.begin(), sections_.end(),
+                                    [](const Elf64_Shdr& s) { return s.sh_type == SHT_DYNSYM; });
     std::optional<Elf64_Sym> entry;
     if (table != sections_.end()) {
       const Elf64_Shdr& names = section(table->sh_link, "symbol table");
-      for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
+      for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size;
+           at += sizeof(Elf64_Sym)) {
         const auto symbol = record<Elf64_Sym>(table->sh_offset + at);
         const int binding = ELF64_ST_BIND(symbol.st_info);
         const int visibility = ELF64_ST_VISIBILITY(symbol.st_other);
@@ -224,12 +234,12 @@ class Reader {
   }
 
   void read_dynamic_section(ElfFile& out) const {
-    const auto dynamic = std::find_if(sections_.begin(), sections_.end(), [](const Elf64_Shdr& s) {
-      return s.sh_type == SHT_DYNAMIC;
-    });
+    const auto dynamic = std::find_if(sections_.begin(), sections_.end(),
+                                      [](const Elf64_Shdr& s) { return s.sh_type == SHT_DYNAMIC; });
     if (dynamic == sections_.end()) damaged("it has no dynamic section");
     const Elf64_Shdr& names = section(dynamic->sh_link, "dynamic section");
-    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic->sh_size; at += sizeof(Elf64_Dyn)) {
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic->sh_size;
+         at += sizeof(Elf64_Dyn)) {
       const auto item = record<Elf64_Dyn>(dynamic->sh_offset + at);
       if (item.d_tag == DT_NULL) break;
       if (item.d_tag == DT_NEEDED)
@@ -279,7 +289,8 @@ ElfFile read_elf(const std::filesystem::path& path) {
   if (status.type() == std::filesystem::file_type::not_found)
     throw PluginError({name, "no such file", {"check the path"}});
   if (status.type() == std::filesystem::file_type::directory)
-    throw PluginError({name, "is a directory; a plugin is a file", {"name a .lamina.so inside it"}});
+    throw PluginError(
+        {name, "is a directory; a plugin is a file", {"name a .lamina.so inside it"}});
   if (status.type() != std::filesystem::file_type::regular)
     throw PluginError({name, "is no regular file; a plugin is an ELF shared library", {}});
   try {

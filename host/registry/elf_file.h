@@ -13,13 +13,13 @@ namespace lamina::registry {
 struct ElfFile {
   std::string path;
   std::uint64_t num_bytes = 0;
-  std::string machine;                // "x86-64"
-  std::vector<std::string> exports;   // dynamic symbols that others may use
-  std::vector<std::string> needed;    // libraries it asks the loader for
-  std::string run_path;               // where it asks the loader to search; usually ""
+  std::string machine;               // "x86-64"
+  std::vector<std::string> exports;  // dynamic symbols that others may use
+  std::vector<std::string> needed;   // libraries it asks the loader for
+  std::string run_path;              // where it asks the loader to search; usually ""
   bool executable_stack = false;
-  int num_unique_symbols = 0;         // STB_GNU_UNIQUE: such a library is never unmapped
-  std::string manifest;               // the text of its manifest section
+  int num_unique_symbols = 0;  // STB_GNU_UNIQUE: such a library is never unmapped
+  std::string manifest;        // the text of its manifest section
 };
 
 // Reads and checks `path`. Throws PluginError (one clear line each) when the file is missing, not a

@@ -6,14 +6,18 @@
 
 #include "config/schema.h"
 #include "core/suggest.h"
-#include "registry/abi_read.h"
 #include "registry/abi_ops.h"
+#include "registry/abi_read.h"
 #include "registry/reply.h"
 
 namespace lamina::registry {
 namespace {
 
 using config::Type;
+
+std::vector<std::string> doc_notes(const ModelKey& key) {
+  return key.key.doc.empty() ? std::vector<std::string>{} : std::vector{key.key.doc};
+}
 
 constexpr std::string_view kModel = "model.";
 constexpr std::string_view kHostKeys[] = {LAMINA_CONFIG_VOCAB_SIZE, LAMINA_CONFIG_HIDDEN_SIZE,
@@ -29,21 +33,36 @@ std::optional<double> limit(const lamina_value_t& from, std::string_view what) {
 
 void set_type(config::Key& key, std::uint32_t kind, std::string_view what) {
   switch (kind) {
-    case LAMINA_KIND_INT: key.type = Type::integer; return;
-    case LAMINA_KIND_FLOAT: key.type = Type::number; return;
-    case LAMINA_KIND_BOOL: key.type = Type::boolean; return;
-    case LAMINA_KIND_STRING: key.type = Type::string; return;
-    case LAMINA_KIND_INT_LIST: key.type = Type::list, key.element = Type::integer; return;
-    case LAMINA_KIND_FLOAT_LIST: key.type = Type::list, key.element = Type::number; return;
-    case LAMINA_KIND_STRING_LIST: key.type = Type::list, key.element = Type::string; return;
-    default: abi::breach("{} has kind {}; kinds are 1 to 7", what, kind);
+    case LAMINA_KIND_INT:
+      key.type = Type::integer;
+      return;
+    case LAMINA_KIND_FLOAT:
+      key.type = Type::number;
+      return;
+    case LAMINA_KIND_BOOL:
+      key.type = Type::boolean;
+      return;
+    case LAMINA_KIND_STRING:
+      key.type = Type::string;
+      return;
+    case LAMINA_KIND_INT_LIST:
+      key.type = Type::list, key.element = Type::integer;
+      return;
+    case LAMINA_KIND_FLOAT_LIST:
+      key.type = Type::list, key.element = Type::number;
+      return;
+    case LAMINA_KIND_STRING_LIST:
+      key.type = Type::list, key.element = Type::string;
+      return;
+    default:
+      abi::breach("{} has kind {}; kinds are 1 to 7", what, kind);
   }
 }
 
 ModelKey read_key(const lamina_key_t& from) {
   constexpr std::uint32_t kKnown = LAMINA_KEY_REQUIRED | LAMINA_KEY_HF_ONLY | LAMINA_KEY_IGNORED |
-                                   LAMINA_KEY_NULL_IS_ZERO | LAMINA_KEY_PER_LAYER |
-                                   LAMINA_KEY_HOT | LAMINA_KEY_ABOVE_MIN | LAMINA_KEY_BELOW_MAX;
+                                   LAMINA_KEY_NULL_IS_ZERO | LAMINA_KEY_PER_LAYER | LAMINA_KEY_HOT |
+                                   LAMINA_KEY_ABOVE_MIN | LAMINA_KEY_BELOW_MAX;
   ModelKey out;
   out.key.name = abi::text(from.name, "a config key");
   const std::string what = "key '" + out.key.name + "'";
@@ -140,9 +159,9 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
     abi::breach("{} is in a layer and lacks {{L}}", what);
   for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what)) {
     if (step.kind < LAMINA_TRANSFORM_TRANSPOSE || step.kind > LAMINA_TRANSFORM_MUL)
-      throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
-                        fmt::format("{} has transform {}, which this host does not know", what,
-                                    step.kind));
+      throw abi::Breach(
+          LAMINA_ERROR_UNSUPPORTED,
+          fmt::format("{} has transform {}, which this host does not know", what, step.kind));
     if (!std::isfinite(step.number) || (step.kind == LAMINA_TRANSFORM_MUL && step.number == 0))
       abi::breach("{} has a transform by {}, which cannot be undone", what, step.number);
     out.transforms.push_back({static_cast<Transform::Kind>(step.kind - 1), step.number});
@@ -152,17 +171,22 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
 
 config::Value zero_of(const ModelKey& key) {
   switch (key.kind) {
-    case LAMINA_KIND_INT: return config::Value(0);
-    case LAMINA_KIND_FLOAT: return config::Value(0.0);
-    case LAMINA_KIND_BOOL: return config::Value(false);
-    case LAMINA_KIND_STRING: return config::Value("");
-    default: return config::Value(config::List{});
+    case LAMINA_KIND_INT:
+      return config::Value(0);
+    case LAMINA_KIND_FLOAT:
+      return config::Value(0.0);
+    case LAMINA_KIND_BOOL:
+      return config::Value(false);
+    case LAMINA_KIND_STRING:
+      return config::Value("");
+    default:
+      return config::Value(config::List{});
   }
 }
 
 bool is_called(const ModelKey& key, std::string_view name) {
-  return key.key.name == name || std::find(key.key.aliases.begin(), key.key.aliases.end(), name) !=
-                                     key.key.aliases.end();
+  return key.key.name == name ||
+         std::find(key.key.aliases.begin(), key.key.aliases.end(), name) != key.key.aliases.end();
 }
 
 // Whether `name` is the key or lies below it: config.json may hold an object there.
@@ -187,9 +211,9 @@ double NormSpec::initial_weight() const {
 
 void Family::fail(std::string what, std::vector<std::string> notes) const {
   notes.push_back(plugin_->path);
-  throw PluginError({fmt::format("plugin '{}' {}, family '{}'", plugin_->id, plugin_->version,
-                                 names_.name),
-                     std::move(what), std::move(notes)});
+  throw PluginError(
+      {fmt::format("plugin '{}' {}, family '{}'", plugin_->id, plugin_->version, names_.name),
+       std::move(what), std::move(notes)});
 }
 
 Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin)
@@ -208,7 +232,8 @@ Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity
     keys_ = std::make_shared<const std::vector<ModelKey>>(read_keys(family.keys));
     blocks_ = read_blocks(family.blocks);
     tensor_prefixes_ = abi::texts(family.hf_prefixes, "hf_prefixes");
-    for (const auto& row : abi::copies<lamina_hf_tensor_t>(family.hf_tensors, "lamina_hf_tensor_t")) {
+    for (const auto& row :
+         abi::copies<lamina_hf_tensor_t>(family.hf_tensors, "lamina_hf_tensor_t")) {
       tensor_rows_.push_back(read_row(row));
       const std::uint32_t id = tensor_rows_.back().block;
       if (id != 0 && std::none_of(blocks_.begin(), blocks_.end(),
@@ -254,7 +279,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
     if (typed && find_key(entry.key)->json_only)
       problems.add({entry.origin.text,
                     fmt::format("'model.{}' is a key of config.json only", entry.key),
-                    {find_key(entry.key)->key.doc}});
+                    doc_notes(*find_key(entry.key))});
     values.add(entry);
   }
   problems.raise();
@@ -278,8 +303,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   const lamina_family_t& source = *source_;
   if (source.derive) {
     const ModelConfig before(keys_, values, {}, where);
-    const ReplyResult reply = call_config_function(*this, ConfigFunction::derive, source.derive,
-                                                   source.user, before);
+    const ReplyResult reply =
+        call_config_function(*this, ConfigFunction::derive, source.derive, source.user, before);
     for (const Setting& setting : reply.settings)
       if (!values.has(setting.key)) add(setting.key, setting.value, "derived");
     fill_same();
@@ -288,12 +313,12 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   for (std::string_view name : kHostKeys) {
     const config::Entry* entry = values.find(name);
     if (entry == nullptr)
-      problems.add({where, fmt::format("missing key '{}'", name), {find_key(name)->key.doc}});
+      problems.add({where, fmt::format("missing key '{}'", name), doc_notes(*find_key(name))});
     else if (*entry->value.get_if<std::int64_t>() < 1)
-      problems.add({entry->origin.text,
-                    fmt::format("'{}' must be at least 1, got {}", name,
-                                config::to_toml(entry->value)),
-                    {}});
+      problems.add(
+          {entry->origin.text,
+           fmt::format("'{}' must be at least 1, got {}", name, config::to_toml(entry->value)),
+           {}});
   }
   problems.raise();
   for (const ModelKey& key : *keys_) {
@@ -310,8 +335,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
 
   std::vector<std::string> unread;
   for (const config::RawEntry& entry : resolved.unread) {
-    const std::string_view name = std::string_view(entry.key).substr(
-        entry.key.starts_with(kModel) ? kModel.size() : 0);
+    const std::string_view name =
+        std::string_view(entry.key).substr(entry.key.starts_with(kModel) ? kModel.size() : 0);
     const bool known = name == "model_type" || name == "architectures" ||
                        std::any_of(keys_->begin(), keys_->end(), [&](const ModelKey& key) {
                          return key.ignored && covers(key, name);
@@ -320,8 +345,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   }
   ModelConfig out(keys_, std::move(values), std::move(unread), where);
   if (source.validate) {
-    const ReplyResult reply = call_config_function(*this, ConfigFunction::validate,
-                                                   source.validate, source.user, out);
+    const ReplyResult reply =
+        call_config_function(*this, ConfigFunction::validate, source.validate, source.user, out);
     for (const ErrorText& problem : reply.problems)
       problems.add({out.values().where(problem.where, where),
                     fmt::format("'{}': {}", problem.where, problem.what), problem.notes});

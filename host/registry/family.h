@@ -85,7 +85,7 @@ class Family {
   [[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) const;
 
   FamilyNames names_;
-  std::shared_ptr<const PluginIdentity> plugin_;  // shared by the families of a plugin
+  std::shared_ptr<const PluginIdentity> plugin_;       // shared by the families of a plugin
   std::shared_ptr<const std::vector<ModelKey>> keys_;  // shared with every ModelConfig
   std::vector<Block> blocks_;
   std::vector<TensorRow> tensor_rows_;

@@ -83,16 +83,17 @@ boost::dll::shared_library open_library(const PluginFile& file) {
 lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source) {
   constexpr std::size_t kHead = offsetof(lamina_plugin_t, size) + sizeof source.size;
   if (source.magic != LAMINA_PLUGIN_MAGIC)
-    fail(file, fmt::format("its entry begins with {:#x}, not {:#x}", source.magic,
-                           LAMINA_PLUGIN_MAGIC));
+    fail(file,
+         fmt::format("its entry begins with {:#x}, not {:#x}", source.magic, LAMINA_PLUGIN_MAGIC));
   if (source.size < sizeof(lamina_plugin_t) || source.size > (1u << 16))
     fail(file, fmt::format("its entry has size {}; it must be at least {}", source.size,
                            sizeof(lamina_plugin_t)));
   const char* bytes = reinterpret_cast<const char*>(&source);
   for (std::size_t at = std::max(kHead, sizeof(lamina_plugin_t)); at < source.size; ++at)
     if (bytes[at] != 0)
-      fail(file, fmt::format("its entry uses byte {}, of which this host knows {}", at,
-                             sizeof(lamina_plugin_t)),
+      fail(file,
+           fmt::format("its entry uses byte {}, of which this host knows {}", at,
+                       sizeof(lamina_plugin_t)),
            {"rebuild it against the plugin_api of this host"});
   lamina_plugin_t entry = source;
   check_abi(entry.abi_major, entry.abi_built, entry.abi_min_host, file.path.string());
@@ -101,8 +102,9 @@ lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source
   const std::string id = abi::name(entry.id, "its id");
   const std::string version = abi::text(entry.version, "its version");
   if (id != file.manifest.id || version != file.manifest.version)
-    fail(file, fmt::format("says that it is '{}' {}; its manifest says '{}' {}", id, version,
-                           file.manifest.id, file.manifest.version),
+    fail(file,
+         fmt::format("says that it is '{}' {}; its manifest says '{}' {}", id, version,
+                     file.manifest.id, file.manifest.version),
          {"build it again"});
   return entry;
 }
@@ -114,14 +116,15 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
   const void* interface = entry.get_interface(abi::str(LAMINA_FAMILIES_ID));
   if (interface == nullptr)
     fail(file, fmt::format("has no interface '{}', so no family", LAMINA_FAMILIES_ID));
-  const auto table = abi::copy(static_cast<const lamina_families_t*>(interface), LAMINA_FAMILIES_ID);
+  const auto table =
+      abi::copy(static_cast<const lamina_families_t*>(interface), LAMINA_FAMILIES_ID);
   abi::detail::check(table.families, sizeof(lamina_family_t), false, "its families");
   std::vector<Family> out;
   for (std::uint32_t i = 0; i < table.families.count; ++i)
-    out.emplace_back(*reinterpret_cast<const lamina_family_t*>(
-                         static_cast<const char*>(table.families.ptr) +
-                         std::size_t{i} * table.families.stride),
-                     plugin);
+    out.emplace_back(
+        *reinterpret_cast<const lamina_family_t*>(static_cast<const char*>(table.families.ptr) +
+                                                  std::size_t{i} * table.families.stride),
+        plugin);
   std::vector<FamilyNames> names;
   for (const Family& family : out) names.push_back(family.names());
   if (names != file.manifest.families)
@@ -138,8 +141,8 @@ const Loaded* load(const PluginFile& file) {
     const lamina_plugin_t entry = read_entry(file, source);
     const lamina_status_t status = entry.init(&host());
     if (status != LAMINA_OK)
-      fail(file, fmt::format("does not start: init returned {} ({})", status,
-                             abi::status_name(status)));
+      fail(file,
+           fmt::format("does not start: init returned {} ({})", status, abi::status_name(status)));
     out->families = read_families(file, entry);
     return out;
   } catch (const Error&) {

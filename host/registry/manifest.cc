@@ -44,9 +44,10 @@ class Parser {
   std::string plain_name(JsonValue value, std::string_view key) const {
     const std::string_view text = value.as_string();
     if (!is_plain_name(text))
-      fail(fmt::format("its manifest has {} = {}; a name is letters, digits, '_', '-' and '.', "
-                       "beginning with a letter",
-                       key, value.describe()));
+      fail(
+          fmt::format("its manifest has {} = {}; a name is letters, digits, '_', '-' and '.', "
+                      "beginning with a letter",
+                      key, value.describe()));
     return std::string(text);
   }
   std::uint32_t number(JsonValue value) const {
@@ -89,8 +90,7 @@ void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
   if (fits) return;
   throw PluginError({path,
                      fmt::format("is built for plugin ABI {}.{}; this host has {}.{}", major,
-                                 major == 0 ? built : min_host, LAMINA_ABI_MAJOR,
-                                 LAMINA_ABI_MINOR),
+                                 major == 0 ? built : min_host, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR),
                      {"rebuild it against the plugin_api of this host"}});
 }
 

@@ -14,8 +14,8 @@ struct FamilyNames {
   std::string name;
   std::string doc;  // one line: the paper, what is covered
   std::vector<std::string> aliases;
-  std::vector<std::string> hf_model_types;     // "model_type" of published config.json files
-  std::vector<std::string> hf_architectures;   // their "architectures"
+  std::vector<std::string> hf_model_types;    // "model_type" of published config.json files
+  std::vector<std::string> hf_architectures;  // their "architectures"
 
   bool is_called(std::string_view text) const;
   friend bool operator==(const FamilyNames&, const FamilyNames&) = default;
@@ -32,7 +32,8 @@ struct Manifest {
 };
 
 // Reads the text of a manifest section. `path` is the file, for errors. Throws PluginError when it
-// is not JSON, lacks a key, has one of the wrong type, or is of a version that this host cannot load.
+// is not JSON, lacks a key, has one of the wrong type, or is of a version that this host cannot
+// load.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 // Throws PluginError unless this host can load a plugin of these versions. While the contract is

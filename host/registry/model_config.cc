@@ -63,8 +63,7 @@ struct ConfigView::Impl : lamina_config {
       return LAMINA_OK;
     }
     auto at = stored.find(key);
-    if (at == stored.end())
-      at = stored.try_emplace(std::string(key), *value, declared->kind).first;
+    if (at == stored.end()) at = stored.try_emplace(std::string(key), *value, declared->kind).first;
     *out = at->second.get();
     return LAMINA_OK;
   }

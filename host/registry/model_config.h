@@ -20,13 +20,13 @@ namespace lamina::registry {
 // A declared key with what config::Key has no word for.
 struct ModelKey {
   config::Key key;
-  std::uint32_t kind = 0;   // LAMINA_KIND_*
-  std::string same_as;      // the key whose value is the default; empty = none
-  std::string hf_name;      // path in an exported config.json
-  bool json_only = false;   // may stand in config.json, not in [model]
-  bool ignored = false;     // known in config.json, without effect
+  std::uint32_t kind = 0;     // LAMINA_KIND_*
+  std::string same_as;        // the key whose value is the default; empty = none
+  std::string hf_name;        // path in an exported config.json
+  bool json_only = false;     // may stand in config.json, not in [model]
+  bool ignored = false;       // known in config.json, without effect
   bool null_is_zero = false;  // null in config.json means 0, false or empty
-  bool per_layer = false;   // a list with one element a layer
+  bool per_layer = false;     // a list with one element a layer
 };
 
 // Final values of the keys of one model. Cheap to copy.

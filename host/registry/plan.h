@@ -51,7 +51,7 @@ struct PlanSpec {
 
 // A normalisation by an op that takes (x, w?, bias?).
 struct NormSpec {
-  const Op* op = nullptr;  // null = no norm
+  const Op* op = nullptr;                                     // null = no norm
   std::vector<std::pair<std::string_view, AttrValue>> attrs;  // those that the family gives
   bool weight = true;
   bool bias = false;

@@ -119,7 +119,8 @@ class Reply : public lamina_reply {
   Setting read_setting(const lamina_setting_t& from) const {
     Setting out{abi::text(from.name, "a setting's name"), config::Value(false)};
     const ModelKey* key = family_.find_key(out.key);
-    if (key == nullptr) abi::breach("sets the key '{}', which the family does not declare", out.key);
+    if (key == nullptr)
+      abi::breach("sets the key '{}', which the family does not declare", out.key);
     auto value = abi::value(from.value, fmt::format("the value of '{}'", out.key));
     if (!value || !abi::has_kind(*value, key->kind))
       abi::breach("sets '{}' to {}; it must be {}", out.key, abi::kind_name(from.value.type),

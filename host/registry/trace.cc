@@ -125,11 +125,11 @@ std::vector<Tensor> BlockBuild::take_carries(const std::vector<lamina_tensor_t>&
     }
     if (out.back().type() != request_.carries[i].type())
       raise({.status = LAMINA_ERROR_SHAPE,
-             .text = {where,
-                      fmt::format("{} must be {} like the carry that came in, got {}", what,
-                                  to_string(request_.carries[i].type()),
-                                  to_string(out.back().type())),
-                      {}}});
+             .text = {
+                 where,
+                 fmt::format("{} must be {} like the carry that came in, got {}", what,
+                             to_string(request_.carries[i].type()), to_string(out.back().type())),
+                 {}}});
   }
   return out;
 }
@@ -147,8 +147,8 @@ void BlockBuild::raise(const BuildFailure& failure) const {
   if (!place.empty()) notes.push_back(place);
   std::string block = fmt::format("block '{}' of family '{}'", block_.name, family_.name());
   if (!request_.place.empty()) block += ", " + request_.place;
-  notes.push_back(fmt::format("{}; plugin '{}' {}", block, family_.plugin().id,
-                              family_.plugin().version));
+  notes.push_back(
+      fmt::format("{}; plugin '{}' {}", block, family_.plugin().id, family_.plugin().version));
   for (std::string& note : config_notes(text.what)) notes.push_back(std::move(note));
   for (std::string& note : text.notes)  // an op's own note on its origin is the first of ours
     if (!note.ends_with(place) || place.empty()) notes.push_back(std::move(note));
@@ -167,9 +167,8 @@ std::vector<std::string> BlockBuild::config_notes(const std::string& message) co
   for (const std::string& key : view_.keys_read()) {
     const config::Entry* entry = config_.values().find(key);
     const auto* number = entry ? entry->value.get_if<std::int64_t>() : nullptr;
-    const bool spoken_of =
-        message.find("'" + key + "'") != message.npos ||
-        (number && *number > 1 && mentions(message, std::to_string(*number)));
+    const bool spoken_of = message.find("'" + key + "'") != message.npos ||
+                           (number && *number > 1 && mentions(message, std::to_string(*number)));
     if (spoken_of && out.size() < kMost) out.push_back("config: " + view_.describe(key));
   }
   return out;
@@ -189,16 +188,18 @@ std::size_t BlockBuild::index_of(std::uint64_t given, bool is_state, std::size_t
   const std::uint64_t index = given & kIndexMask;
   if (given == 0) abi::breach("{} is none; it must be a {}", what, is_state ? "state" : "tensor");
   if (found >> (kGenerationBits + 1) != trace_.tag_)
-    abi::breach("{} is a handle of another trace; a handle is valid in the build call that it was "
-                "given to",
-                what);
+    abi::breach(
+        "{} is a handle of another trace; a handle is valid in the build call that it was "
+        "given to",
+        what);
   if ((found >> kGenerationBits & 1) != std::uint64_t{is_state})
     abi::breach("{} is the handle of a {}; it must be a {}", what, is_state ? "tensor" : "state",
                 is_state ? "state" : "tensor");
   if (found != expected)
-    abi::breach("{} is a handle of a block that was built before; a handle is valid in the build "
-                "call that it was given to",
-                what);
+    abi::breach(
+        "{} is a handle of a block that was built before; a handle is valid in the build "
+        "call that it was given to",
+        what);
   if (index >= count) abi::breach("{} is a handle that was never given out", what);
   return index;
 }

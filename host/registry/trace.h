@@ -28,7 +28,8 @@ enum class Role { weight = 1, bias, norm, embedding, head, router, scalar, conv 
 // How a parameter starts (LAMINA_INIT_*), with up to two numbers.
 struct InitSpec {
   enum class Kind {
-    zeros, ones,
+    zeros,
+    ones,
     constant,          // a
     normal,            // deviation a
     truncated_normal,  // deviation a, cut at 2 of them
@@ -113,9 +114,10 @@ class Trace {
   // An input of the block, once per kind and block.
   virtual Tensor make_input(InputKind kind) = 0;
   // f32[]: values[i] in layer i.
-  virtual Tensor make_layer_constant(const std::string& name, const std::vector<double>& values) = 0;
-  // One use of an op: its outputs. `inputs` has an element for each input that the op declares (more
-  // for variadic ones), null where the plugin gave none. By default just a node of the graph;
+  virtual Tensor make_layer_constant(const std::string& name,
+                                     const std::vector<double>& values) = 0;
+  // One use of an op: its outputs. `inputs` has an element for each input that the op declares
+  // (more for variadic ones), null where the plugin gave none. By default just a node of the graph;
   // an op with a state needs more.
   virtual std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                                      const NamedAttrs& attrs, std::optional<int> state);

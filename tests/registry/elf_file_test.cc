@@ -56,10 +56,9 @@ TEST(ElfFile, SurvivesDamageInEveryByteOfItsTables) {
   const std::string whole = bytes_of(zoo("tiny"));
   Elf64_Ehdr header;
   std::memcpy(&header, whole.data(), sizeof header);
-  for (const auto& [first, count] :
-       {std::pair<std::size_t, std::size_t>{0, sizeof header},
-        {header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)},
-        {header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr)}})
+  for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{0, sizeof header},
+                                     {header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)},
+                                     {header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr)}})
     for (std::size_t at = first; at < first + count; ++at) {
       std::string damaged = whole;
       damaged[at] = static_cast<char>(~damaged[at]);

@@ -1,7 +1,9 @@
-/* The smallest plugin in plain C: one family, one block that adds a constant. Each FAULT_* breaks
- * one rule of abi.h. */
+/* The smallest plugin in plain C: one family, one block, y = x + weight. FAULT_* (at build time)
+ * breaks one rule of the load; the config key `fault` (at run time) one rule of the build. */
 #include "lamina/abi.h"
 #include "lamina/names.h"
+
+#include <string.h>
 
 #ifndef PLUGIN_ID
 #define PLUGIN_ID "org.example.tiny"
@@ -9,39 +11,279 @@
 #ifndef FAMILY
 #define FAMILY "tiny"
 #endif
-#define STR(text) {"" text, sizeof(text) - 1}
-#define SPAN(array) {array, sizeof(array) / sizeof((array)[0]), sizeof((array)[0])}
-
-#ifndef FAULT_NO_MANIFEST
-#if defined(FAULT_BAD_JSON)
-#define MANIFEST "{\"id\": "
-#else
 #ifdef FAULT_MANIFEST_ABI
 #define MANIFEST_ABI "7"
 #else
 #define MANIFEST_ABI ABI_MINOR_TEXT
 #endif
-#define MANIFEST                                                                              \
-  "{\"id\": \"" PLUGIN_ID "\", \"version\": \"1.0\", \"abi_major\": 0, \"abi_built\": "       \
-  MANIFEST_ABI ", \"abi_min_host\": 0, \"arch\": \"x86-64\", \"families\": [{\"name\": \""    \
-  FAMILY "\", \"doc\": \"A tiny family.\", \"aliases\": [\"" FAMILY "_alias\"], "             \
+
+#define STR(text) {"" text, sizeof(text) - 1}
+#define SPAN(array) {array, sizeof(array) / sizeof((array)[0]), sizeof((array)[0])}
+#define AT \
+  &(const lamina_where_t) { STR("/somewhere/plugins/tiny/model.c"), __LINE__, 0 }
+
+#if defined(FAULT_BAD_JSON)
+#define MANIFEST "{\"id\": "
+#elif !defined(FAULT_NO_MANIFEST)
+#define MANIFEST                                                                            \
+  "{\"id\": \"" PLUGIN_ID "\", \"version\": \"1.0\", \"abi_major\": 0, \"abi_built\": "     \
+  MANIFEST_ABI ", \"abi_min_host\": 0, \"arch\": \"x86_64\", \"families\": [{\"name\": \""  \
+  FAMILY "\", \"doc\": \"A tiny family.\", \"aliases\": [\"" FAMILY "_alias\"], "           \
   "\"hf_model_types\": [\"" FAMILY "_type\"], \"hf_architectures\": [\"TinyForCausalLM\"]}]}"
 #endif
+#ifdef MANIFEST
 __attribute__((section(LAMINA_MANIFEST_SECTION), used)) static const char manifest[] = MANIFEST;
 #endif
 
-#ifndef FAULT_ENTRY_ABI
-#define ENTRY_ABI LAMINA_ABI_MINOR
-#else
-#define ENTRY_ABI 7
-#endif
+/* ---- Config ---------------------------------------------------------------------------------- */
 
-static lamina_status_t tiny_init(const lamina_host_t *host) { return host ? 0 : LAMINA_ERROR_ARGUMENT; }
+static const lamina_str_t kNormAliases[] = {STR("eps")};
+static const lamina_str_t kChoices[] = {STR("relu"), STR("silu")};
+
+#define INT_KEY(text, bits) \
+  {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .flags = bits, .name = STR(text), \
+   .min = {.type = LAMINA_KIND_INT}}
+
+static const lamina_key_t kKeys[] = {
+    INT_KEY("vocab_size", LAMINA_KEY_REQUIRED),
+    INT_KEY("hidden_size", LAMINA_KEY_REQUIRED),
+#ifndef FAULT_NO_LAYERS_KEY
+    INT_KEY("num_hidden_layers", LAMINA_KEY_REQUIRED),
+#endif
+    INT_KEY("fault", 0),
+    INT_KEY("heads", LAMINA_KEY_NULL_IS_ZERO),
+    INT_KEY("head_dim", 0),
+    INT_KEY("file_only", LAMINA_KEY_HF_ONLY),
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .name = STR("kv_heads"),
+     .same_as = STR("heads")},
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_FLOAT, .name = STR("norm_eps"),
+     .aliases = SPAN(kNormAliases), .fallback = {.type = LAMINA_KIND_FLOAT, .v = {.f = 1e-5}}},
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_STRING, .name = STR("act"),
+     .fallback = {.type = LAMINA_KIND_STRING, .v = {.s = STR("silu")}}, .choices = SPAN(kChoices)},
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT_LIST, .flags = LAMINA_KEY_PER_LAYER,
+     .name = STR("kinds")},
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_STRING, .flags = LAMINA_KEY_IGNORED,
+     .name = STR("cache")},
+#ifdef FAULT_KEY_TWICE
+    INT_KEY("fault", 0),
+#endif
+};
+
+static lamina_value_t get(const lamina_config_t *config, const char *key) {
+  lamina_value_t out;
+  memset(&out, 0, sizeof out);
+  config->api->get(config, (lamina_str_t){key, strlen(key)}, &out);
+  return out;
+}
+static int64_t integer(const lamina_config_t *config, const char *key) {
+  return get(config, key).v.i;
+}
+
+static lamina_status_t derive(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
+  (void)user;
+  if (integer(config, "heads") == 0) return LAMINA_OK;
+  const lamina_setting_t head_dim = {
+      STR("head_dim"),
+      {.type = LAMINA_KIND_INT,
+       .v = {.i = integer(config, "hidden_size") / integer(config, "heads")}}};
+  return reply->api->set(reply, &head_dim);
+}
+
+static lamina_status_t validate(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
+  (void)user;
+  const int64_t heads = integer(config, "heads");
+  if (heads != 0 && integer(config, "hidden_size") % heads != 0)
+    return reply->api->problem(reply, (lamina_str_t)STR("heads"),
+                               (lamina_str_t)STR("got a number that does not divide hidden_size"),
+                               AT);
+  if (integer(config, "fault") == 103) get(config, "undeclared");
+  return LAMINA_OK;
+}
+
+static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
+  (void)user;
+  const int64_t fault = integer(config, "fault");
+  if (fault == 100) return LAMINA_ERROR_INTERNAL;
+  if (fault == 101)
+    reply->api->fail(reply, LAMINA_ERROR_CONFIG, (lamina_str_t)STR("5 layers are too odd"), AT);
+  const lamina_setting_t overrides[] = {
+      {STR("head_dim"), {.type = LAMINA_KIND_INT, .v = {.i = 64}}}};
+  const lamina_position_t unit[] = {
+      {.size = sizeof(lamina_position_t), .block = fault == 102 ? 9 : 1, .overrides = SPAN(overrides)},
+      {.size = sizeof(lamina_position_t), .block = 1}};
+  const uint32_t layers = (uint32_t)integer(config, "num_hidden_layers");
+  const lamina_segment_t pairs = {.size = sizeof pairs, .name = STR("pairs"), .unit = SPAN(unit),
+                                  .times = layers / 2};
+  const lamina_segment_t rest = {.size = sizeof rest, .name = STR("rest"),
+                                 .unit = {unit, 1, sizeof unit[0]}, .times = 1};
+  if (layers >= 2) reply->api->segment(reply, &pairs);
+  return layers % 2 ? reply->api->segment(reply, &rest) : LAMINA_OK;
+}
+
+static lamina_status_t options(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
+  (void)user;
+  const lamina_attr_t attrs[] = {
+      {1, 0, {.type = LAMINA_KIND_FLOAT, .v = {.f = get(config, "norm_eps").v.f}}}};
+  const lamina_embed_t embed = {.size = sizeof embed, .scale = 2, .init_std = 0.5};
+  const lamina_head_t head = {
+      .size = sizeof head, .flags = LAMINA_HEAD_TIED,
+      .norm = {.size = sizeof(lamina_norm_t), .op = 62, .revision = 1, .attrs = SPAN(attrs)}};
+  reply->api->embed(reply, &embed);
+  return reply->api->head(reply, &head);
+}
+
+/* ---- Block ----------------------------------------------------------------------------------- */
+
+static lamina_tensor_t kept; /* across builds: what a plugin must not do */
+
+static lamina_status_t emit(lamina_build_t *b, uint32_t op, const lamina_tensor_t *in, uint32_t n,
+                            const lamina_attr_t *attrs, uint32_t n_attrs, lamina_tensor_t *out) {
+  const lamina_emit_t use = {.size = sizeof use, .op = op, .revision = 1,
+                             .inputs = {in, n, sizeof *in},
+                             .attrs = {attrs, n_attrs, sizeof *attrs}, .outputs = out,
+                             .n_outputs = 1};
+  return b->api->emit(b, &use, AT);
+}
+
+static lamina_status_t param(lamina_build_t *b, const char *name, int64_t size,
+                             lamina_tensor_t *out) {
+  static const lamina_str_t axes[] = {STR(LAMINA_AXIS_NORM)};
+  const int64_t dims[] = {size};
+  const lamina_param_t desc = {.size = sizeof desc, .role = LAMINA_ROLE_NORM,
+                               .name = {name, strlen(name)}, .dims = SPAN(dims),
+                               .axes = SPAN(axes), .init = LAMINA_INIT_NORMAL, .init_a = 0.5,
+                               .flags = LAMINA_PARAM_NO_DECAY};
+  return b->api->param(b, &desc, AT, out);
+}
+
+static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_t *config,
+                             const lamina_io_t *io) {
+  (void)user;
+  const int64_t fault = integer(config, "fault");
+  const int64_t width = integer(config, "hidden_size");
+  lamina_tensor_t in[2] = {io->carry_in[0], 0}, out = 0;
+  lamina_attr_t attr = {1, 0, {.type = LAMINA_KIND_FLOAT, .v = {.f = 1e-6}}};
+  lamina_state_t state = 0;
+  static const lamina_str_t kv_axes[] = {STR(LAMINA_AXIS_CACHE_HEADS), STR(LAMINA_AXIS_CACHE_DIM)};
+  static const int64_t kv_dims[] = {2, 4};
+  const lamina_state_desc_t kv = {.size = sizeof kv, .kind = LAMINA_STATE_KV, .name = STR("kv"),
+                                  .dims = SPAN(kv_dims), .axes = SPAN(kv_axes), .window = 7};
+
+  b->api->scope(b, (lamina_str_t)STR("inner"), 1);
+  if (fault == 13) return LAMINA_OK; /* leaves the scope open */
+  param(b, "weight", fault == 12 ? width + 1 : width, &in[1]);
+  b->api->state(b, &kv, AT, &state);
+  switch (fault) {
+    case 1: b->api->fail(b, LAMINA_ERROR_UNSUPPORTED, (lamina_str_t)STR("no luck"), AT); break;
+    case 2: emit(b, 999, in, 2, &attr, 0, &out); break;
+    case 3: in[1] = kept; break;
+    case 4: emit(b, 62, in, 2, (lamina_attr_t[]){{9, 0, attr.value}}, 1, &out); break;
+    case 5: attr.value.type = LAMINA_KIND_STRING, attr.value.v.s = (lamina_str_t)STR("x");
+            emit(b, 62, in, 2, &attr, 1, &out); break;
+    case 6: emit(b, 1014, in, 1, &attr, 0, &out); break; /* the host's own */
+    case 7: param(b, "weight", width + 1, &out); break;
+    case 8: b->api->scope(b, (lamina_str_t)STR(""), 0); return LAMINA_ERROR_STATE;
+    case 9: b->api->scope(b, (lamina_str_t)STR(""), 0); return LAMINA_OK; /* forgets the output */
+    case 10: in[1] = state; break;
+    case 11: in[1] = 12345; break;
+    case 14: b->api->tag(b, in[0], (lamina_str_t)STR("query_prj"), AT, &out); break;
+    case 15: b->api->state(b, &kv, AT, &state); break;
+    case 16: attr.since = 40; emit(b, 62, in, 2, &attr, 1, &out); break;
+    case 17: emit(b, 60, in, 1, &attr, 0, &out); break; /* linear without its weight */
+    case 18: b->api->fail(b, LAMINA_ERROR_CONFIG, (lamina_str_t)STR("'act' cannot be tanh"), AT); break;
+    case 19: get(config, "undeclared"); return LAMINA_ERROR_NOT_FOUND;
+    case 20: { /* a struct of the future */
+      struct { lamina_emit_t use; uint64_t more; } big = {{.size = sizeof big, .op = 1, .revision = 1}, 1};
+      b->api->emit(b, &big.use, AT);
+      break;
+    }
+    case 21: /* the first failure is the one that counts */
+      emit(b, 62, in, 2, (lamina_attr_t[]){{8, 0, attr.value}}, 1, &out);
+      emit(b, 999, in, 2, &attr, 0, &out);
+      break;
+    default: break;
+  }
+  emit(b, 1, in, 2, &attr, 0, &out);
+  if (fault == 22) emit(b, 50, &out, 1, (lamina_attr_t[]){{1, 0, {.type = LAMINA_KIND_INT_LIST,
+      .v = {.list = {(const int64_t[]){2}, 1, 8}}}}}, 1, &out); /* another shape */
+  const lamina_status_t status = b->api->tag(
+      b, out, (lamina_str_t)STR(LAMINA_TAG_OUT_PROJ), AT, &out);
+  b->api->scope(b, (lamina_str_t)STR(""), 0);
+  kept = out;
+  io->carry_out[0] = out;
+  return status;
+}
+
+/* ---- Registration ---------------------------------------------------------------------------- */
+
+static const lamina_block_t kBlocks[] = {
+    {.size = sizeof(lamina_block_t), .id = 1, .name = STR("layer"), .build = build},
+#ifdef FAULT_BLOCK_TWICE
+    {.size = sizeof(lamina_block_t), .id = 1, .name = STR("other"), .build = build},
+#endif
+};
+static const lamina_transform_t kPlusOne[] = {
+    {sizeof(lamina_transform_t), LAMINA_TRANSFORM_ADD, 1.0}};
+static const lamina_hf_tensor_t kTensors[] = {
+    {.size = sizeof(lamina_hf_tensor_t), .block = 1, .param = STR("inner.weight"),
+     .hf = STR("layers.{L}.weight"), .transforms = SPAN(kPlusOne)},
+    {.size = sizeof(lamina_hf_tensor_t), .param = STR(LAMINA_NAME_EMBED), .hf = STR("wte")},
+    {.size = sizeof(lamina_hf_tensor_t), .hf = STR("*.mask"), .flags = LAMINA_HF_IGNORE},
+};
+static const lamina_str_t kAliases[] = {STR(FAMILY "_alias")};
+static const lamina_str_t kTypes[] = {STR(FAMILY "_type")};
+static const lamina_str_t kArchitectures[] = {STR("TinyForCausalLM")};
+
+static const lamina_family_t kFamilies[] = {{
+    .size = sizeof(lamina_family_t),
+#ifdef FAULT_FAMILY_NAME
+    .name = STR("another"),
+#else
+    .name = STR(FAMILY),
+#endif
+    .doc = STR("A tiny family."),
+    .aliases = SPAN(kAliases),
+    .hf_model_types = SPAN(kTypes),
+    .hf_architectures = SPAN(kArchitectures),
+    .keys = SPAN(kKeys),
+    .blocks = SPAN(kBlocks),
+    .hf_tensors = SPAN(kTensors),
+    .derive = derive,
+    .validate = validate,
+#ifndef FAULT_NO_PLAN
+    .plan = plan,
+#endif
+    .options = options,
+}};
+static const lamina_families_t kInterface = {.size = sizeof(lamina_families_t),
+                                             .families = SPAN(kFamilies)};
+
+static lamina_status_t tiny_init(const lamina_host_t *host) {
+#ifdef FAULT_INIT
+  (void)host;
+  return LAMINA_ERROR_UNSUPPORTED;
+#else
+  return host->has_op(host, 62, 1) == 1 && host->has_op(host, 62, 9) == 0 ? LAMINA_OK
+                                                                          : LAMINA_ERROR_INTERNAL;
+#endif
+}
 static void tiny_deinit(void) {}
 static const void *tiny_interface(lamina_str_t id) {
+#ifdef FAULT_NO_FAMILIES
   (void)id;
   return 0;
+#else
+  return id.len == strlen(LAMINA_FAMILIES_ID) && !memcmp(id.ptr, LAMINA_FAMILIES_ID, id.len)
+             ? &kInterface
+             : 0;
+#endif
 }
+
+#ifdef FAULT_UNDEFINED_SYMBOL
+extern int a_function_that_nobody_has(void);
+int call_it(void) { return a_function_that_nobody_has(); }
+__attribute__((used)) static int (*const kCall)(void) = a_function_that_nobody_has;
+#endif
 
 #ifdef FAULT_NO_ENTRY
 #define lamina_plugin_v0 plugin_without_a_name
@@ -50,11 +292,27 @@ static __attribute__((used))
 __attribute__((visibility("default")))
 #endif
 const lamina_plugin_t lamina_plugin_v0 = {
+#ifdef FAULT_MAGIC
+    .magic = 7,
+#else
     .magic = LAMINA_PLUGIN_MAGIC,
+#endif
+#ifdef FAULT_ENTRY_SIZE
+    .size = 16,
+#else
     .size = sizeof(lamina_plugin_t),
+#endif
     .abi_major = LAMINA_ABI_MAJOR,
-    .abi_built = ENTRY_ABI,
+#ifdef FAULT_ENTRY_ABI
+    .abi_built = 7,
+#else
+    .abi_built = LAMINA_ABI_MINOR,
+#endif
+#ifdef FAULT_ENTRY_ID
+    .id = STR("org.example.liar"),
+#else
     .id = STR(PLUGIN_ID),
+#endif
     .version = STR("1.0"),
     .init = tiny_init,
     .deinit = tiny_deinit,

@@ -1,0 +1,93 @@
+// A family's config functions: values, where they come from, plans, and what goes wrong there.
+#include "registry/family.h"
+
+#include <gtest/gtest.h>
+
+#include "registry/model.h"
+#include "support/expect_error.h"
+
+namespace lamina::registry {
+namespace {
+
+ModelConfig from_json(const std::string& more) {
+  const std::string text =
+      R"({"vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 3, "model_type": "tiny_type")" +
+      more + "}";
+  return tiny().configure(config::parse_json(text, "config.json", "model."), "config.json");
+}
+
+TEST(Family, Example) {
+  const ModelConfig config = configured(tiny(), "heads = 2\n");
+  EXPECT_EQ(config.vocab_size(), 11);
+  EXPECT_EQ(config.num_layers(), 3);
+  EXPECT_EQ(config.values().number("norm_eps"), 1e-5);
+  const PlanSpec plan = tiny().plan(config);
+  ASSERT_EQ(plan.segments.size(), 2u);
+  EXPECT_EQ(plan.segments[0].name, "pairs");
+  EXPECT_EQ(plan.segments[0].unit[0].overrides, (std::vector<Setting>{{"head_dim", 64}}));
+  EXPECT_EQ(plan.num_layers(), 3);
+  const OptionsSpec options = tiny().options(config);
+  EXPECT_EQ(options.embed.scale, 2);
+  EXPECT_EQ(options.embed.positions_init_std, 0.5);
+  EXPECT_TRUE(options.head.tied);
+  EXPECT_EQ(options.head.norm.op->name, "rms_norm");
+  EXPECT_EQ(options.head.norm.initial_weight(), 1);
+}
+
+TEST(Family, DerivesValuesAndKeepsThoseThatAreGiven) {
+  EXPECT_EQ(configured(tiny(), "heads = 2\n").describe("head_dim"), "head_dim = 4 (derived)");
+  EXPECT_EQ(configured(tiny(), "heads = 2\nhead_dim = 16\n").describe("head_dim"),
+            "head_dim = 16 (run.toml:6)");
+  EXPECT_EQ(configured(tiny(), "heads = 2\n").describe("kv_heads"), "kv_heads = 2 (as heads)");
+}
+
+TEST(Family, NullInJsonIsZeroOnlyForKeysThatSaySo) {
+  EXPECT_EQ(from_json(R"(, "heads": null)").describe("heads"), "heads = 0 (config.json:1)");
+  EXPECT_FALSE(from_json(R"(, "head_dim": null)").values().has("head_dim"));
+  EXPECT_EQ(from_json(R"(, "eps": 0.5)").values().number("norm_eps"), 0.5);
+}
+
+TEST(Family, ListsJsonKeysThatNothingReads) {
+  const ModelConfig config = from_json(R"(, "cache": {"x": true}, "mystery": 1)");
+  EXPECT_EQ(config.unread(), std::vector<std::string>{"mystery (config.json:1)"});
+}
+
+TEST(Family, RefusesValuesWithTheirPlace) {
+  EXPECT_USER_ERROR(configured(tiny(), "heads = 3\n"), ExitCode::usage,
+                    "run.toml:5: 'heads': got a number that does not divide hidden_size");
+  EXPECT_USER_ERROR(configured(tiny(), "file_only = 3\n"), ExitCode::usage,
+                    "run.toml:5: 'model.file_only' is a key of config.json only");
+  EXPECT_ERROR_SAYS(configured(tiny(), "hedas = 3\n"), ExitCode::usage,
+                    "did you mean 'model.heads'");
+  EXPECT_ERROR_SAYS(configured(tiny(), "act = \"tanh\"\n"), ExitCode::usage, "run.toml:5: ");
+  EXPECT_USER_ERROR(configured(tiny(), "kinds = [1, 2]\n"), ExitCode::usage,
+                    "run.toml:5: 'kinds' must have one element per layer, 3; got 2");
+  EXPECT_ERROR_SAYS(tiny().configure({}, "run.toml"), ExitCode::usage,
+                    "run.toml: missing key 'model.vocab_size'");
+}
+
+TEST(Family, PlanThatFailsIsThePluginsFault) {
+  EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 100\n")), ExitCode::plugin,
+                    "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' fails with status 9 "
+                    "(internal) and no message");
+  EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 102\n")), ExitCode::plugin,
+                    "plan: a position is block 9, which the family does not declare");
+  EXPECT_ERROR_SAYS(configured(tiny(), "fault = 103\n"), ExitCode::plugin,
+                    "its 'validate' asks for the key 'undeclared', which the family does not");
+}
+
+TEST(Family, PlanThatRefusesTheConfigIsTheUsersFault) {
+  EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 101\n")), ExitCode::usage,
+                    "run.toml: 5 layers are too odd\n  plugins/tiny/model.c:");
+}
+
+TEST(Family, ExceptionThatLeavesThePluginIsNamed) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("throwing")}}), "throwing");
+  EXPECT_ERROR_SAYS(family.plan(configured(family)), ExitCode::plugin,
+                    "its 'plan' threw an exception; none may leave a plugin");
+  EXPECT_ERROR_SAYS(family.options(configured(family)), ExitCode::plugin,
+                    "its options name no head; a model ends with one");
+}
+
+}  // namespace
+}  // namespace lamina::registry

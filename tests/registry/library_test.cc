@@ -1,0 +1,76 @@
+// Loading: what a plugin's entry and tables must say before its families can be used.
+#include "registry/library.h"
+
+#include <gtest/gtest.h>
+
+#include "registry/zoo.h"
+#include "support/expect_error.h"
+
+namespace lamina::registry {
+namespace {
+
+Catalog one(const std::string& name) { return Catalog::scan({.files = {zoo(name)}}); }
+
+TEST(Library, Example) {
+  const Family& family = load_family(one("tiny"), "tiny_alias");
+  EXPECT_EQ(family.name(), "tiny");
+  EXPECT_EQ(family.plugin().id, "org.example.tiny");
+  EXPECT_EQ(family.plugin().version, "1.0");
+  ASSERT_EQ(family.blocks().size(), 1u);
+  EXPECT_EQ(family.block(1).name, "layer");
+}
+
+TEST(Library, LoadsAPluginOnce) {
+  EXPECT_EQ(&load_family(one("tiny"), "tiny"), &load_family(one("tiny"), "tiny"));
+}
+
+TEST(Library, FindsTheFamilyOfAModelDescription) {
+  EXPECT_EQ(load_family(one("tiny"), {.where = "m", .family = "tiny"}).name(), "tiny");
+  EXPECT_EQ(load_family(one("tiny"), {.where = "m", .model_type = "tiny_type"}).name(), "tiny");
+}
+
+TEST(Library, CopiesTheTensorMap) {
+  const Family& family = load_family(one("tiny"), "tiny");
+  ASSERT_EQ(family.tensor_rows().size(), 3u);
+  EXPECT_EQ(family.tensor_rows()[0].published, "layers.{L}.weight");
+  EXPECT_EQ(family.tensor_rows()[0].transforms,
+            (std::vector<Transform>{{Transform::Kind::add, 1.0}}));
+  EXPECT_TRUE(family.tensor_rows()[2].ignore);
+}
+
+struct Fault {
+  const char* plugin;
+  const char* says;
+};
+
+TEST(Library, RefusesWhatBreaksTheContractInWords) {
+  static constexpr Fault kFaults[] = {
+      {"entry_abi", "is built for plugin ABI 0.7; this host has 0."},
+      {"magic", "its entry begins with 0x7, not 0x"},
+      {"entry_size", "its entry has size 16; it must be at least 120"},
+      {"entry_id", "says that it is 'org.example.liar' 1.0; its manifest says 'org.example.tiny'"},
+      {"init", "does not start: init returned 5 (unsupported)"},
+      {"no_families", "has no interface 'lamina.families/1', so no family"},
+      {"family_name", "registers other families than its manifest lists"},
+      {"no_plan", "plugin 'org.example.tiny' 1.0, family 'tiny': it has no plan function"},
+      {"block_twice", "family 'tiny': blocks 'layer' and 'other' have one id, 1"},
+      {"key_twice", "family 'tiny': the key 'fault' is declared twice"},
+      {"no_layers_key", "the key 'num_hidden_layers', which every family declares as an integer"},
+  };
+  for (const Fault& fault : kFaults) {
+    SCOPED_TRACE(fault.plugin);
+    EXPECT_ERROR_SAYS(load_family(one(fault.plugin), "tiny"), ExitCode::plugin, fault.says);
+    EXPECT_ERROR_SAYS(load_family(one(fault.plugin), "tiny"), ExitCode::plugin,
+                      std::string(fault.plugin) + ".lamina.so");
+  }
+}
+
+TEST(Library, UndefinedSymbolIsNamedAtLoadTime) {
+  EXPECT_ERROR_SAYS(load_family(one("undefined_symbol"), "tiny"), ExitCode::plugin,
+                    "the loader refuses it: ");
+  EXPECT_ERROR_SAYS(load_family(one("undefined_symbol"), "tiny"), ExitCode::plugin,
+                    "a_function_that_nobody_has");
+}
+
+}  // namespace
+}  // namespace lamina::registry

@@ -1,0 +1,200 @@
+// Building blocks through the C contract: what arrives at the host, and every way to fail.
+#include "registry/trace.h"
+
+#include <gtest/gtest.h>
+
+#include "registry/model.h"
+#include "support/expect_error.h"
+
+namespace lamina::registry {
+namespace {
+
+// Parameters become inputs of the graph; nothing else is interpreted.
+class RecordingTrace : public Trace {
+ public:
+  using Trace::Trace;
+  std::vector<int> states;
+
+ protected:
+  Tensor make_param(const ParamDesc& param) override {
+    return graph().add_input(param.name, {DType::f32, param.shape, {}});
+  }
+  void make_state(const StateDesc&, int index) override { states.push_back(index); }
+  Tensor make_input(InputKind) override {
+    return graph().add_input("input", {DType::i32, {2, 3}, {}});
+  }
+  Tensor make_layer_constant(const std::string& name, const std::vector<double>&) override {
+    return graph().add_input(name, {});
+  }
+  void sow(const SowDesc&) override {}
+  void update(const UpdateDesc&) override {}
+};
+
+struct Built {
+  Graph graph;
+  BlockResult result;
+};
+
+Tensor carry(Graph& graph) { return graph.add_input("x", {DType::f32, {2, 3, 8}, {}}); }
+
+// The tiny block with `fault`, "" for none.
+void build(const std::string& more, Built& out, std::span<const Setting> overrides = {}) {
+  RecordingTrace trace(out.graph);
+  out.result = build_block(
+      tiny(), tiny().block(1), configured(tiny(), more), trace,
+      {.carries = {carry(out.graph)}, .overrides = overrides, .place = "layer 0, phase train"});
+}
+void build(const std::string& more) {
+  Built out;
+  build(more, out);
+}
+
+TEST(Trace, Example) {
+  Built out;
+  build("", out);
+  ASSERT_EQ(out.graph.nodes().size(), 1u);
+  const Node& node = out.graph.nodes()[0];
+  EXPECT_EQ(node.op->name, "add");
+  EXPECT_EQ(node.origin->scope, "layer/inner");
+  EXPECT_EQ(node.origin->file, "plugins/tiny/model.c");
+  EXPECT_GT(node.origin->line, 0u);
+  ASSERT_EQ(out.result.carries.size(), 1u);
+  EXPECT_EQ(out.result.carries[0].id, node.outputs[0]);
+  EXPECT_EQ(out.graph.value(node.outputs[0]).tag, "out_proj");
+  EXPECT_EQ(out.graph.origin(), nullptr);
+}
+
+TEST(Trace, KeepsTheStructureOfParametersAndStates) {
+  Built out;
+  build("", out);
+  ASSERT_EQ(out.result.params.size(), 1u);
+  const ParamDesc expected = {.name = "inner.weight",
+                              .shape = {8},
+                              .axes = {intern_axis("norm")},
+                              .role = Role::norm,
+                              .init = {InitSpec::Kind::normal, 0.5, 0},
+                              .decay = false};
+  EXPECT_EQ(out.result.params[0], expected);
+  ASSERT_EQ(out.result.states.size(), 1u);
+  EXPECT_EQ(out.result.states[0].name, "inner.kv");
+  EXPECT_EQ(out.result.states[0].dims, (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(out.result.states[0].window, 7);
+}
+
+TEST(Trace, OverridesOfThePositionComeFirst) {
+  const std::vector<Setting> overrides = {{"fault", 1}};
+  Built out;
+  EXPECT_ERROR_SAYS(build("", out, overrides), ExitCode::plugin, "no luck");
+}
+
+TEST(Trace, RefusalHasOpPlaceBlockPluginAndConfig) {
+  try {
+    build("fault = 12\n");
+    FAIL() << "no error";
+  } catch (const PluginError& error) {
+    const ErrorText& text = error.text();
+    EXPECT_EQ(text.where, "add");
+    EXPECT_EQ(text.what, "[2, 3, 8] and [9] do not broadcast: dim 2 is 8 and 9");
+    ASSERT_EQ(text.notes.size(), 3u) << error.what();
+    EXPECT_TRUE(text.notes[0].starts_with("inner, built at plugins/tiny/model.c:")) << error.what();
+    EXPECT_EQ(
+        text.notes[1],
+        "block 'layer' of family 'tiny', layer 0, phase train; plugin 'org.example.tiny' 1.0");
+    EXPECT_EQ(text.notes[2], "config: hidden_size = 8 (run.toml:3)");
+  }
+}
+
+struct Fault {
+  int number;
+  const char* says;
+};
+
+TEST(Trace, RefusesWhatBreaksTheContractInWords) {
+  static constexpr Fault kFaults[] = {
+      {1, "block 'layer': no luck\n"},
+      {2, "block 'layer': op number 999 is not known to this host"},
+      {4, "block 'layer': op 'rms_norm' has no attribute 9; it has 2"},
+      {5, "block 'layer': attribute 'eps' of op 'rms_norm' must be a number, got a string"},
+      {6, "block 'layer': op 'copy' (1014) is the host's own; plugins use those below 1000"},
+      {7, "block 'layer': parameter 'inner.weight' is declared as [9] and before as [8]"},
+      {8, "block 'layer': its build fails with status 7 (state) and no message"},
+      {9, "block 'layer': its build leaves carry_out[0] unset; it must be a tensor f32[2, 3, 8]"},
+      {10, "block 'layer': input 'b' of op 'add' is the handle of a state; it must be a tensor"},
+      {11, "block 'layer': input 'b' of op 'add' is a handle of another trace; a handle is valid"},
+      {13, "block 'layer': its build leaves the scope 'inner' open; each is closed again"},
+      {14,
+       "'query_prj' is no tag of names.h, and does not begin with 'org.example.tiny.'; did you "
+       "mean 'query_proj'?"},
+      {15, "block 'layer': state 'inner.kv' is declared twice; names are unique"},
+      {16, "attribute 1 of op 'rms_norm' needs a host with plugin ABI 0.40; this one has 0."},
+      {17, "block 'layer': input 'w' of op 'linear' is none; it must be a tensor"},
+      {19, "block 'layer': asks for the key 'undeclared', which the family does not declare"},
+      {20, "lamina_emit_t uses byte 72, of which this host knows 72; it needs a newer host"},
+      {21, "block 'layer': op 'rms_norm' has no attribute 8; it has 2"},
+      {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
+  };
+  for (const Fault& fault : kFaults) {
+    SCOPED_TRACE(fault.number);
+    EXPECT_ERROR_SAYS(build(fmt::format("fault = {}\n", fault.number)), ExitCode::plugin,
+                      fault.says);
+  }
+}
+
+TEST(Trace, RefusalOfAConfigValueIsTheUsersFault) {
+  EXPECT_ERROR_SAYS(build("fault = 18\n"), ExitCode::usage, "run.toml: 'act' cannot be tanh");
+}
+
+TEST(Trace, RefusesAHandleOfAnotherTraceOrAnEarlierBlock) {
+  build("");  // the plugin keeps a handle of it
+  EXPECT_ERROR_SAYS(build("fault = 3\n"), ExitCode::plugin,
+                    "input 'b' of op 'add' is a handle of another trace");
+  Graph graph;
+  RecordingTrace trace(graph);
+  build_block(tiny(), tiny().block(1), configured(tiny()), trace, {.carries = {carry(graph)}});
+  EXPECT_ERROR_SAYS(build_block(tiny(), tiny().block(1), configured(tiny(), "fault = 3\n"), trace,
+                                {.carries = {carry(graph)}}),
+                    ExitCode::plugin,
+                    "input 'b' of op 'add' is a handle of a block that was built before");
+}
+
+TEST(Trace, OneTraceBuildsSeveralBlocks) {
+  Graph graph;
+  RecordingTrace trace(graph);
+  const ModelConfig config = configured(tiny());
+  const BlockResult first =
+      build_block(tiny(), tiny().block(1), config, trace, {.carries = {carry(graph)}});
+  const BlockResult second =
+      build_block(tiny(), tiny().block(1), config, trace, {.carries = first.carries});
+  EXPECT_EQ(first.params, second.params);
+  EXPECT_EQ(graph.nodes().size(), 2u);
+}
+
+TEST(Trace, ExceptionThatLeavesThePluginIsNamed) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("throwing")}}), "throwing");
+  Graph graph;
+  RecordingTrace trace(graph);
+  EXPECT_ERROR_SAYS(
+      build_block(family, family.block(1), configured(family), trace, {.carries = {carry(graph)}}),
+      ExitCode::plugin,
+      "block 'layer': its build threw an exception (oops); none may leave a plugin");
+}
+
+// An error of the host's own code while it serves a call goes through as it is.
+class FailingTrace : public RecordingTrace {
+ public:
+  using RecordingTrace::RecordingTrace;
+
+ protected:
+  Tensor make_param(const ParamDesc&) override { throw InternalError({"here", "ours", {}}); }
+};
+
+TEST(Trace, ErrorOfTheHostStaysTheHosts) {
+  Graph graph;
+  FailingTrace trace(graph);
+  EXPECT_THROW(
+      build_block(tiny(), tiny().block(1), configured(tiny()), trace, {.carries = {carry(graph)}}),
+      InternalError);
+}
+
+}  // namespace
+}  // namespace lamina::registry
