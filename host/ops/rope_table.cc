@@ -1,5 +1,5 @@
 // rope_table(positions; ...): cosines, then sines, of the rotation angles position * frequency:
-// f32[B, T, 2, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, and the scalings of
+// f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, and the scalings of
 // ops/rope_attrs.h. With scaling dynamic the base of a row depends on its largest position.
 #include "ops/op.h"
 
@@ -22,7 +22,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(scaling != "dynamic" || c.i("max_positions") > 0,
             "scaling dynamic needs max_positions");
   const Type& p = c.type(0);
-  return {{DType::f32, {p.dim(0), p.dim(1), 2, rotary / 2}, {}}};
+  return {{DType::f32, {2, p.dim(0), p.dim(1), rotary / 2}, {}}};
 }
 
 }  // namespace

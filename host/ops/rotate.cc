@@ -12,8 +12,8 @@ std::vector<Type> infer(const Call& c) {
   c.require_floating(0);
   c.require_ndim(0, 4);
   c.require_dtype(1, DType::f32);
-  c.require(table.ndim() == 4 && table.dim(0) == x.dim(0) && table.dim(1) == x.dim(1) &&
-                table.dim(2) == 2 && 2 * table.dim(3) <= x.dim(3),
+  c.require(table.ndim() == 4 && table.dim(0) == 2 && table.dim(1) == x.dim(0) &&
+                table.dim(2) == x.dim(1) && 2 * table.dim(3) <= x.dim(3),
             "table {} does not fit x {}", to_string(table), to_string(x));
   return {x};
 }
@@ -25,8 +25,8 @@ std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = x_type.dtype == DType::f64 ? DType::f64 : DType::f32;
   Tensor x = cast(c.in(0), wide);
   Shape angle{x.dim(0), x.dim(1), 1, half};
-  Tensor cos = cast(reshape(slice(c.in(1), 2, 0, 1), angle), wide);
-  Tensor sin = cast(reshape(slice(c.in(1), 2, 1, 1), angle), wide);
+  Tensor cos = cast(reshape(slice(c.in(1), 0, 0, 1), angle), wide);
+  Tensor sin = cast(reshape(slice(c.in(1), 0, 1, 1), angle), wide);
   if (c.i("inverse")) sin = -sin;
 
   Shape heads{x.dim(0), x.dim(1), x.dim(2), half};

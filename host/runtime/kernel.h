@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,7 +39,7 @@ struct Verdict {
 
 struct KernelArgs {
   std::span<const void* const> inputs;  // null where an optional input is absent
-  std::span<void* const> outputs;       // dense, row-major; null where nobody wants the output
+  std::span<void* const> outputs;       // dense, row-major; null for an unwanted one but the first
   std::byte* workspace = nullptr;       // 64-byte aligned, workspace_bytes() long
 };
 
@@ -48,14 +49,22 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual std::size_t workspace_bytes() const { return 0; }
   virtual void run(const KernelArgs& args) = 0;
+  // What was decided beyond the choice's name, for people, eg: "rows avx512_bf16".
+  virtual std::string detail() const { return {}; }
 };
+
+inline constexpr std::uint32_t kInPlaceAny = ~0u;
+constexpr std::uint32_t in_place_of(int input) { return 1u << input; }
 
 struct KernelChoice {
   std::string_view name;  // "onednn", "avx512 stream", "reference"
   Verdict (*supports)(const NodeView&);
   std::unique_ptr<Kernel> (*make)(const NodeView&);
-  // An output may be written over an input of the same type whose last use this is.
-  bool in_place = false;
+  // Bit i: an output may be written over input i, if of the same type and read here for the last
+  // time.
+  std::uint32_t in_place = 0;
+  // Outputs that nobody wants are given memory too: run() takes no null.
+  bool writes_all = false;
 };
 
 // Wraps a function `void(const KernelArgs&)` as a Kernel.

@@ -25,33 +25,75 @@ bool is_view(const Graph& graph, const Node& node, std::int64_t* offset_bytes) {
   return true;
 }
 
-// A copy of the graph in which every output that is not aliased is a whole result of its own, so
-// that it can be made right where it is wanted.
+// The memory a value lies in: follows views to where elements are made.
+ValueId made_at(const Graph& graph, ValueId v) {
+  std::int64_t offset;
+  while (graph.value(v).node != kNoNode && is_view(graph, graph.node(graph.value(v).node), &offset))
+    v = graph.node(graph.value(v).node).inputs[0];
+  return v;
+}
+
+std::shared_ptr<const Graph> scan_body(const Node& node) {
+  return std::get<std::shared_ptr<const Graph>>(
+      node.attrs[static_cast<std::size_t>(node.op->attr_index("body"))]);
+}
+
+// The operand that result `i` of the node is always written over, or kNoValue.
+ValueId always_written_over(const Node& node, std::size_t i) {
+  if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
+  if (node.op->name != "scan") return kNoValue;
+  int input = scan_body(node)->outputs()[i].alias_input;
+  return input < 0 ? kNoValue : node.inputs[static_cast<std::size_t>(input)];
+}
+
+// The graph input in whose memory the value is made by ops that work in place, or kNoValue.
+ValueId written_input(const Graph& graph, ValueId v) {
+  while (v != kNoValue && graph.value(v).node != kNoNode) {
+    v = made_at(graph, v);
+    const Value& value = graph.value(v);
+    if (value.node != kNoNode) v = always_written_over(graph.node(value.node), value.index);
+  }
+  return v;
+}
+
+// A result that nobody reads needs memory all the same.
+bool must_exist(const Node& node, std::size_t i, const KernelChoice* choice) {
+  return i == 0 || static_cast<int>(i) < node.op->def->in_place || !choice || choice->writes_all;
+}
+
+// A copy of the graph in which every output is a whole result of its own, so that it can be made
+// right where it is wanted. An output that aliases an input is made there by ops that work in
+// place, or else copied there at the very end, when nobody reads the input any more.
 Graph with_own_outputs(const Graph& graph) {
   Graph out;
   Copier copy(graph, out);
   copy.inputs();
   for (const Node& node : graph.nodes()) copy.node(node);
-  // The memory a value lies in: follow views to where elements are made.
-  auto root = [&](ValueId v) {
-    std::int64_t offset;
-    while (graph.value(v).node != kNoNode &&
-           is_view(graph, graph.node(graph.value(v).node), &offset))
-      v = graph.node(graph.value(v).node).inputs[0];
-    return v;
-  };
   std::vector<ValueId> taken;
+  std::vector<Tensor> values;
+  auto copied = [&](Tensor value) {
+    return out.add_node(ops::get("copy"), std::span(&value, 1), {}).front();
+  };
   for (const GraphOutput& output : graph.outputs()) {
-    Tensor value = copy.get(output.value);
-    ValueId origin = root(output.value);
-    bool own = graph.value(origin).node != kNoNode && std::ranges::count(taken, origin) == 0 &&
-               graph.type(origin).bytes() == graph.type(output.value).bytes();
-    if (output.alias_input < 0) {
-      if (!own) value = out.add_node(ops::get("copy"), std::span(&value, 1), {}).front();
-      taken.push_back(origin);
-    }
-    out.add_output(output.name, value, output.alias_input);
+    values.push_back(copy.get(output.value));
+    if (output.alias_input >= 0) continue;
+    ValueId origin = made_at(graph, output.value);
+    const Value& made = graph.value(origin);
+    bool own = made.node != kNoNode &&
+               always_written_over(graph.node(made.node), made.index) == kNoValue &&
+               std::ranges::count(taken, origin) == 0 &&
+               made.type.bytes() == graph.type(output.value).bytes();
+    if (!own) values.back() = copied(values.back());
+    taken.push_back(origin);
   }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const GraphOutput& output = graph.outputs()[i];
+    if (output.alias_input < 0) continue;
+    ValueId input = graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
+    if (written_input(graph, output.value) != input) values[i] = copied(values[i]);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    out.add_output(graph.outputs()[i].name, values[i], graph.outputs()[i].alias_input);
   return out;
 }
 
@@ -75,6 +117,7 @@ struct Program::Planner {
   std::vector<Storage> storages;
   std::vector<Place> places;   // one a value
   std::vector<int> last_uses;  // last step that reads a value (or a view of it), one a value
+  std::map<ValueId, ValueId> copied_to;  // results, and the graph inputs they are copied over
 
   Planner(const Graph& g, const Backend& b)
       : graph(g), backend(b), places(g.values().size()), last_uses(g.values().size(), -1) {}
@@ -89,12 +132,7 @@ struct Program::Planner {
     for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
       const GraphOutput& output = graph.outputs()[o];
       if (output.alias_input >= 0) continue;
-      ValueId origin = output.value;
-      std::int64_t offset;
-      while (origin != v && graph.value(origin).node != kNoNode &&
-             is_view(graph, graph.node(graph.value(origin).node), &offset))
-        origin = graph.node(graph.value(origin).node).inputs[0];
-      if (origin == v) return static_cast<int>(graph.inputs().size() + o);
+      if (made_at(graph, output.value) == v) return static_cast<int>(graph.inputs().size() + o);
     }
     return Slot::kArena;
   }
@@ -105,6 +143,9 @@ struct Program::Planner {
       for (ValueId v : graph.node(static_cast<NodeId>(n)).inputs)
         if (v != kNoValue) last_uses[v] = n;
     for (const GraphOutput& output : graph.outputs()) last_uses[output.value] = end;
+    for (const Node& node : graph.nodes())
+      if (ValueId target = alias_target(node); target != kNoValue)
+        copied_to.emplace(node.inputs[0], target);
     // A value lives as long as its views.
     for (int n = end - 1; n >= 0; --n) {
       const Node& node = graph.node(static_cast<NodeId>(n));
@@ -114,43 +155,51 @@ struct Program::Planner {
     }
   }
 
-  // The input that result `i` of the node must be written over, or may be, if any.
+  // The graph input that copy node `node` brings an aliased output to, or kNoValue.
+  ValueId alias_target(const Node& node) const {
+    if (node.op->name != "copy") return kNoValue;
+    for (const GraphOutput& output : graph.outputs())
+      if (output.alias_input >= 0 && output.value == node.outputs[0])
+        return graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
+    return kNoValue;
+  }
+
+  // The value whose place result `i` of the node must take, or may, if any.
   std::optional<ValueId> written_over(const Node& node, std::size_t i, int step,
                                       const KernelChoice* choice) {
-    if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
-    if (node.op->name == "scan") {
-      const Graph& body = *scan_body(node);
-      int input = body.outputs()[i].alias_input;
-      if (input >= 0) return node.inputs[static_cast<std::size_t>(input)];
-      return std::nullopt;
-    }
-    if (!choice || !choice->in_place || space_of_result(node.outputs[i]) != Slot::kArena)
-      return std::nullopt;
-    const Type& wanted = graph.type(node.outputs[i]);
-    for (ValueId v : node.inputs) {
-      if (v == kNoValue || last_uses[v] != step || places[v].offset != 0) continue;
-      if (graph.type(v).shape != wanted.shape ||
-          size_bytes(graph.type(v).dtype) != size_bytes(wanted.dtype))
-        continue;
+    if (ValueId v = always_written_over(node, i); v != kNoValue) return v;
+    if (ValueId v = alias_target(node); v != kNoValue) return v;
+    if (!choice || !choice->in_place) return std::nullopt;
+    ValueId result = node.outputs[i];
+    if (space_of_result(result) != Slot::kArena) return std::nullopt;
+    auto target = copied_to.find(result);
+    for (std::size_t input = 0; input < node.inputs.size(); ++input) {
+      ValueId v = node.inputs[input];
+      if (v == kNoValue || !(choice->in_place >> std::min<std::size_t>(input, 31) & 1)) continue;
+      if (!may_write_over(node, i, v, step)) continue;
+      // A result that is copied over a graph input later is made there at once if it may be.
+      if (target != copied_to.end() && target->second == v) return v;
       const Storage& storage = storages[static_cast<std::size_t>(places[v].storage)];
-      bool alone = storage.space == Slot::kArena && storage.life.last <= step &&
-                   storage.bytes == static_cast<std::size_t>(wanted.bytes());
-      if (alone && !used_by_other(node, i, v)) return v;
+      if (storage.space == Slot::kArena && storage.life.last <= step &&
+          storage.bytes == static_cast<std::size_t>(graph.type(result).bytes()))
+        return v;
     }
     return std::nullopt;
   }
 
-  // Another result of the node, or another value in the same memory, claims `v` already.
-  bool used_by_other(const Node& node, std::size_t i, ValueId v) const {
+  // Operand `v` of the node has the result's type, is read for the last time, and no other operand
+  // or earlier result lies in its memory.
+  bool may_write_over(const Node& node, std::size_t i, ValueId v, int step) const {
+    if (last_uses[v] != step || places[v].offset != 0) return false;
+    if (graph.type(v) != graph.type(node.outputs[i])) return false;
+    for (ValueId other : node.inputs)
+      if (other != v && other != kNoValue && places[other].storage == places[v].storage)
+        return false;
     for (std::size_t o = 0; o < i; ++o)
-      if (places[node.outputs[o]].storage == places[v].storage) return true;
-    return false;
+      if (places[node.outputs[o]].storage == places[v].storage) return false;
+    return true;
   }
 
-  static std::shared_ptr<const Graph> scan_body(const Node& node) {
-    return std::get<std::shared_ptr<const Graph>>(
-        node.attrs[static_cast<std::size_t>(node.op->attr_index("body"))]);
-  }
   static std::int64_t int_attr(const Node& node, std::string_view name) {
     return std::get<std::int64_t>(node.attrs[static_cast<std::size_t>(node.op->attr_index(name))]);
   }
@@ -242,14 +291,14 @@ Program::Program(const Graph& graph, const Backend& backend)
                            node.inputs.empty() ? "nothing" : to_string(view.type(0))),
                {}});
         step.kernel = choice->make(view);
-        step.kernel_name = choice->name;
+        std::string detail = step.kernel->detail();
+        step.kernel_name = std::string(choice->name) + (detail.empty() ? "" : " " + detail);
         workspace_bytes = step.kernel->workspace_bytes();
       });
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       ValueId v = node.outputs[i];
-      if (planner.last_uses[v] < 0 && !step.scan && static_cast<int>(i) >= node.op->def->in_place)
-        continue;  // nobody reads it
+      if (planner.last_uses[v] < 0 && !must_exist(node, i, choice)) continue;
       if (auto over = planner.written_over(node, i, n, choice)) {
         planner.places[v] = planner.places[*over];
       } else {

@@ -1,0 +1,113 @@
+// What the kernels of this folder share: verdicts by dtype, and numbers as C++ types.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "runtime/kernel.h"
+
+namespace lamina::cpu {
+
+// Numbers in memory and the type they are computed in.
+template <typename T>
+struct Number {
+  using Wide = std::int64_t;
+  static Wide load(T x) { return x; }
+  static T store(Wide x) { return static_cast<T>(x); }
+};
+template <>
+struct Number<float> {
+  using Wide = float;
+  static Wide load(float x) { return x; }
+  static float store(Wide x) { return x; }
+};
+template <>
+struct Number<double> {
+  using Wide = double;
+  static Wide load(double x) { return x; }
+  static double store(Wide x) { return x; }
+};
+template <>
+struct Number<bfloat16> {
+  using Wide = float;
+  static Wide load(bfloat16 x) { return to_float(x); }
+  static bfloat16 store(Wide x) { return to_bfloat16(x); }
+};
+template <>
+struct Number<float16> {
+  using Wide = float;
+  static Wide load(float16 x) { return to_float(x); }
+  static float16 store(Wide x) { return to_float16(x); }
+};
+
+// Calls fn(T{}) with the C++ type of a floating dtype. REQUIRES: is_floating(dtype).
+template <typename Fn>
+auto with_floating(DType dtype, Fn fn) {
+  switch (dtype) {
+    case DType::f32: return fn(float{});
+    case DType::bf16: return fn(bfloat16{});
+    case DType::f16: return fn(float16{});
+    default: LAMINA_ASSERT(dtype == DType::f64); return fn(double{});
+  }
+}
+
+// Likewise for every dtype that has arithmetic.
+template <typename Fn>
+auto with_number(DType dtype, Fn fn) {
+  switch (dtype) {
+    case DType::i32: return fn(std::int32_t{});
+    case DType::i64: return fn(std::int64_t{});
+    default: return with_floating(dtype, fn);
+  }
+}
+
+inline bool is_fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
+// Yes when every floating input and output in [0, count) has dtype f32 or bf16.
+inline Verdict only_f32_and_bf16(const NodeView& n) {
+  for (int i = 0; i < n.num_inputs(); ++i)
+    if (n.has(i) && is_floating(n.type(i).dtype) && !is_fast_dtype(n.type(i).dtype))
+      return Verdict::no("takes f32 and bf16, got " + to_string(n.type(i)));
+  for (int i = 0; i < n.num_outputs(); ++i)
+    if (is_floating(n.out_type(i).dtype) && !is_fast_dtype(n.out_type(i).dtype))
+      return Verdict::no("gives f32 and bf16, not " + to_string(n.out_type(i)));
+  return Verdict::yes();
+}
+
+inline Verdict always(const NodeView&) { return Verdict::yes(); }
+
+// Product of dims [begin, end).
+inline std::int64_t product(const Shape& shape, int begin, int end) {
+  std::int64_t out = 1;
+  for (int i = begin; i < end; ++i) out *= shape[i];
+  return out;
+}
+
+// Rows of a tensor: all dims but the last.
+inline std::int64_t num_rows(const Type& type) { return product(type.shape, 0, type.ndim() - 1); }
+
+inline int counted_dim(std::int64_t dim, int ndim) {
+  return static_cast<int>(dim < 0 ? dim + ndim : dim);
+}
+
+constexpr std::size_t align_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+inline std::byte* at_byte(void* base, std::int64_t offset) {
+  return static_cast<std::byte*>(base) + offset;
+}
+inline const std::byte* at_byte(const void* base, std::int64_t offset) {
+  return static_cast<const std::byte*>(base) + offset;
+}
+
+// Bytes moved per thread that pay for waking it.
+inline constexpr std::int64_t kMinCopyBytes = 64 << 10;
+
+// memcpy by all threads; `to` and `from` are equal or do not overlap.
+void parallel_copy(void* to, const void* from, std::int64_t bytes);
+void parallel_zero(void* to, std::int64_t bytes);
+
+}  // namespace lamina::cpu

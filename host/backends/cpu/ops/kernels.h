@@ -1,0 +1,47 @@
+// The kernels of the CPU backend: for each op its candidates, best first, each list in the file of
+// the op's name. An op that is not here is lowered; constant, iota, fused_map and all elementwise
+// ops share elementwise_kernels().
+#pragma once
+
+#include <span>
+
+#include "runtime/kernel.h"
+
+// The ops with kernels of their own: LAMINA_CPU_OPS(X) expands X(name) for each.
+#define LAMINA_CPU_OPS(X) \
+  X(adamw)                \
+  X(add_rms_norm)         \
+  X(attention)            \
+  X(attention_grad)       \
+  X(cache_write)          \
+  X(concat)               \
+  X(copy)                 \
+  X(dropout)              \
+  X(embedding)            \
+  X(embedding_grad)       \
+  X(layer_norm)           \
+  X(layer_norm_grad)      \
+  X(linear)               \
+  X(linear_group)         \
+  X(matmul)               \
+  X(pad)                  \
+  X(reduce_max)           \
+  X(reduce_sum)           \
+  X(rms_norm)             \
+  X(rms_norm_grad)        \
+  X(rope_table)           \
+  X(rotate)               \
+  X(select_rows)          \
+  X(slice)                \
+  X(sum_of_squares)       \
+  X(transpose)
+
+namespace lamina::cpu {
+
+std::span<const KernelChoice> elementwise_kernels();
+
+#define LAMINA_CPU_DECLARE(name) std::span<const KernelChoice> name##_kernels();
+LAMINA_CPU_OPS(LAMINA_CPU_DECLARE)
+#undef LAMINA_CPU_DECLARE
+
+}  // namespace lamina::cpu
