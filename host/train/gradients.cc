@@ -29,7 +29,7 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
   std::vector<int> wanted_inputs;
   for (std::size_t i = 0; i < out.inputs.size(); ++i) {
     const InputRole& input = out.inputs[i];
-    if (input.role != Role::parameter || parameters[input.members.front()].desc.buffer) continue;
+    if (input.role != Role::parameter || !parameters[input.members.front()].desc.trained) continue;
     wanted.push_back(graph.tensor(graph.inputs()[i].value));
     wanted_inputs.push_back(static_cast<int>(i));
   }

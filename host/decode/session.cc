@@ -1,0 +1,167 @@
+#include "decode/session.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace lamina::decode {
+
+using decoder::Role;
+
+namespace {
+
+constexpr std::size_t kAlign = 64;
+std::size_t aligned(std::int64_t bytes) {
+  return (static_cast<std::size_t>(bytes) + kAlign - 1) / kAlign * kAlign;
+}
+
+decoder::DecodeGraphOptions graph_options(const SessionOptions& options, std::int64_t tokens) {
+  return {.batch = options.batch,
+          .tokens = tokens,
+          .capacity = options.capacity,
+          .max_call_tokens = options.call_tokens,
+          .dtype = options.dtype};
+}
+
+}  // namespace
+
+Session::Session(const decoder::Model& model, std::span<void* const> parameters,
+                 const SessionOptions& options, const Backend& backend)
+    : model_(model),
+      parameters_(parameters.begin(), parameters.end()),
+      options_(options),
+      backend_(backend),
+      history_(static_cast<std::size_t>(options.batch)),
+      lengths_(static_cast<std::size_t>(options.batch)) {
+  options_.call_tokens = std::min(options_.call_tokens, options_.capacity);
+  std::vector<decoder::StateTensor> states = model.states(graph_options(options_, 1));
+  std::size_t bytes = 0;
+  for (const decoder::StateTensor& state : states) bytes += aligned(state.bytes());
+  state_buffer_ = backend.allocate(bytes);
+  std::byte* next = state_buffer_->data();
+  for (const decoder::StateTensor& state : states) {
+    states_.push_back(next);
+    next += aligned(state.bytes());
+  }
+  std::size_t batch = static_cast<std::size_t>(options.batch);
+  std::size_t call = batch * static_cast<std::size_t>(options_.call_tokens);
+  logits_.resize(batch * static_cast<std::size_t>(model.vocab_size()));
+  kept_logits_.resize(logits_.size());
+  tokens_.resize(call);
+  positions_.resize(call);
+  segments_.resize(call, 1);
+  start_.resize(batch);
+  rows_.resize(batch);
+}
+
+decoder::BoundProgram& Session::program(std::int64_t tokens) {
+  std::unique_ptr<decoder::BoundProgram>& program = programs_[tokens];
+  if (!program) {
+    program = std::make_unique<decoder::BoundProgram>(
+        model_.decode_graph(graph_options(options_, tokens)), backend_);
+    program->bind_parameters(parameters_);
+    program->bind_states(states_);
+    program->bind(Role::tokens, tokens_.data());
+    program->bind(Role::positions, positions_.data());
+    program->bind(Role::segments, segments_.data());
+    program->bind(Role::start, start_.data());
+    program->bind(Role::rows, rows_.data());
+    program->bind(Role::logits, logits_.data());
+    if (!arena_ || arena_->bytes() < program->arena_bytes())
+      arena_ = backend_.allocate(program->arena_bytes());
+  }
+  return *program;
+}
+
+std::span<const float> Session::append(std::span<const std::int32_t> tokens) {
+  return append(std::span(&tokens, 1));
+}
+
+std::span<const float> Session::append(std::span<const std::span<const std::int32_t>> tokens) {
+  LAMINA_ASSERT(static_cast<std::int64_t>(tokens.size()) == options_.batch);
+  bool from_start = false;
+  for (std::size_t b = 0; b < tokens.size(); ++b) {
+    std::int64_t length = static_cast<std::int64_t>(history_[b].size() + tokens[b].size());
+    if (length > options_.capacity)
+      throw UserError(ExitCode::data,
+                      {"decode",
+                       fmt::format("the sequence would have {} tokens; the context holds {}",
+                                   length, options_.capacity),
+                       {"raise --ctx-size, or shorten the prompt"}});
+    // Rotations that depend on the length make what the state holds worthless once it grows.
+    auto limit = model_.length_dependent_from();
+    from_start = from_start || (limit && length > *limit && !history_[b].empty());
+  }
+  for (std::size_t b = 0; b < tokens.size(); ++b)
+    history_[b].insert(history_[b].end(), tokens[b].begin(), tokens[b].end());
+  if (from_start) {
+    std::ranges::fill(lengths_, 0);
+    std::vector<std::span<const std::int32_t>> everything(history_.begin(), history_.end());
+    read(everything);
+  } else {
+    read(tokens);
+  }
+  return kept_logits_;
+}
+
+// A prompt goes in pieces of call_tokens. A model whose rotations depend on the length of the whole
+// prompt must see it in one piece.
+void Session::read(std::span<const std::span<const std::int32_t>> tokens) {
+  std::vector<std::span<const std::int32_t>> rest(tokens.begin(), tokens.end());
+  for (;;) {
+    std::size_t longest = 0;
+    for (auto& row : rest) longest = std::max(longest, row.size());
+    if (longest == 0) return;
+    std::size_t call_tokens = static_cast<std::size_t>(options_.call_tokens);
+    if (model_.length_dependent_from() && longest > call_tokens)
+      throw UserError(
+          ExitCode::usage,
+          {"decode",
+           fmt::format("this model's rotations depend on the length of the sequence, so "
+                       "its {} tokens must be read at once; the limit is {}",
+                       longest, call_tokens),
+           {"raise the tokens of a call to the length of the context"}});
+    std::vector<std::span<const std::int32_t>> piece;
+    for (auto& row : rest) {
+      std::size_t n = std::min(row.size(), call_tokens);
+      piece.push_back(row.first(n));
+      row = row.subspan(n);
+    }
+    call(piece);
+  }
+}
+
+void Session::call(std::span<const std::span<const std::int32_t>> piece) {
+  std::size_t longest = 0;
+  for (const auto& row : piece) longest = std::max(longest, row.size());
+  for (std::size_t b = 0; b < piece.size(); ++b) {
+    start_[b] = static_cast<std::int32_t>(lengths_[b]);
+    rows_[b] = static_cast<std::int32_t>(piece[b].empty() ? 0 : piece[b].size() - 1);
+    // Rows that are shorter are filled up; what is written past their end is never read.
+    for (std::size_t t = 0; t < longest; ++t) {
+      tokens_[b * longest + t] = t < piece[b].size() ? piece[b][t] : 0;
+      positions_[b * longest + t] =
+          static_cast<std::int32_t>(lengths_[b] + static_cast<std::int64_t>(t));
+    }
+  }
+  decoder::BoundProgram& step = program(static_cast<std::int64_t>(longest));
+  step.run(arena_->data());
+  std::size_t vocab = static_cast<std::size_t>(model_.vocab_size());
+  for (std::size_t b = 0; b < piece.size(); ++b) {
+    if (piece[b].empty()) continue;
+    lengths_[b] += static_cast<std::int64_t>(piece[b].size());
+    std::copy_n(logits_.begin() + static_cast<std::ptrdiff_t>(b * vocab), vocab,
+                kept_logits_.begin() + static_cast<std::ptrdiff_t>(b * vocab));
+  }
+}
+
+void Session::reset() {
+  for (std::int64_t row = 0; row < options_.batch; ++row) reset(row);
+}
+
+void Session::reset(std::int64_t row) {
+  history_[static_cast<std::size_t>(row)].clear();
+  lengths_[static_cast<std::size_t>(row)] = 0;
+}
+
+}  // namespace lamina::decode

@@ -1,0 +1,75 @@
+// Decode state of a batch of sequences, and the programs that extend them.
+//
+//   Session session(model, weights.pointers(), {.capacity = 4096}, backend);
+//   std::span<const float> logits = session.append({prompt});   // of the token after the prompt
+//   logits = session.append({std::array{next}});
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "decoder/bound_program.h"
+#include "decoder/model.h"
+
+namespace lamina::decode {
+
+struct SessionOptions {
+  std::int64_t batch = 1;          // sequences
+  std::int64_t capacity = 2048;    // tokens a sequence may reach
+  std::int64_t call_tokens = 512;  // tokens of a prompt that are read at once
+  DType dtype = DType::f32;
+};
+
+class Session {
+ public:
+  // `parameters`: one pointer a parameter of the model, valid as long as the session.
+  Session(const decoder::Model& model, std::span<void* const> parameters,
+          const SessionOptions& options, const Backend& backend);
+
+  // Appends tokens to each sequence (some may get none) and returns the logits after the last of
+  // each, [batch, vocab] row-major, valid until the next call. Rows of sequences that got none are
+  // those of their last call. Long prompts are read in pieces. Throws UserError (exit 5) when a
+  // sequence would pass the capacity.
+  std::span<const float> append(std::span<const std::span<const std::int32_t>> tokens);
+  // For one sequence.
+  std::span<const float> append(std::span<const std::int32_t> tokens);
+
+  // Empties every sequence, resp. one.
+  void reset();
+  void reset(std::int64_t row);
+
+  std::int64_t length(std::int64_t row = 0) const {
+    return static_cast<std::int64_t>(history_[static_cast<std::size_t>(row)].size());
+  }
+  std::span<const std::int32_t> tokens(std::int64_t row = 0) const {
+    return history_[static_cast<std::size_t>(row)];
+  }
+  // Bytes of decode state, and of the largest arena so far.
+  std::size_t state_bytes() const { return state_buffer_->bytes(); }
+  std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+
+  // The program for calls of `tokens` tokens, compiled on first use.
+  decoder::BoundProgram& program(std::int64_t tokens);
+
+ private:
+  void read(std::span<const std::span<const std::int32_t>> tokens);
+  void call(std::span<const std::span<const std::int32_t>> piece);
+
+  const decoder::Model& model_;
+  std::vector<void*> parameters_;
+  SessionOptions options_;
+  const Backend& backend_;
+  std::map<std::int64_t, std::unique_ptr<decoder::BoundProgram>> programs_;  // by tokens
+  std::unique_ptr<Buffer> state_buffer_, arena_;
+  std::vector<void*> states_;
+  std::vector<std::vector<std::int32_t>> history_;
+  std::vector<std::int64_t> lengths_;  // tokens in the state, a row
+  std::vector<float> logits_, kept_logits_;
+  // Inputs of a call.
+  std::vector<std::int32_t> tokens_, positions_, segments_, start_, rows_;
+};
+
+}  // namespace lamina::decode

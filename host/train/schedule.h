@@ -1,0 +1,18 @@
+// The learning rate of each step.
+#pragma once
+
+#include <cstdint>
+
+#include "config/run_config.h"
+
+namespace lamina::train {
+
+// Steps count from 0. Warm-up: lr (step + 1) / warmup_steps. Then, with x running from 0 to 1 over
+// the remaining steps and f = final_fraction,
+//   constant  lr
+//   linear    lr (1 - (1 - f) x)
+//   cosine    lr (f + (1 - f) (1 + cos(pi x)) / 2)      Loshchilov & Hutter 2017, equation 5
+double learning_rate(const config::ScheduleSection& schedule, double lr, std::int64_t step,
+                     std::int64_t num_steps);
+
+}  // namespace lamina::train

@@ -1,0 +1,133 @@
+#include "train/train_step.h"
+
+#include <cmath>
+
+#include "autodiff/remat.h"
+#include "core/error.h"
+#include "train/gradients.h"
+
+namespace lamina::train {
+
+using decoder::Role;
+
+namespace {
+
+std::int64_t count_labels(const std::int32_t* labels, std::int64_t n) {
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i < n; ++i) counted += labels[i] >= 0;
+  return counted;
+}
+
+void bind(decoder::BoundProgram& program, const Microbatch& batch) {
+  auto writable = [](const std::int32_t* p) { return const_cast<std::int32_t*>(p); };
+  program.bind(Role::tokens, writable(batch.tokens));
+  program.bind(Role::labels, writable(batch.labels));
+  program.bind(Role::positions, writable(batch.positions));
+  program.bind(Role::segments, writable(batch.segments));
+}
+
+decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
+  decoder::ModelGraph loss = model.loss_graph({.batch = options.rows,
+                                               .tokens = options.tokens,
+                                               .dtype = options.dtype,
+                                               .segments = options.segments,
+                                               .training = true});
+  return add_gradients(std::move(loss), model.parameters(),
+                       autodiff::find_remat_policy(options.remat).save_policy());
+}
+
+}  // namespace
+
+TrainStep::TrainStep(const decoder::Model& model, TrainState& state,
+                     const TrainStepOptions& options, const config::OptimizerSection& optimizer,
+                     const Backend& backend)
+    : model_(model),
+      state_(state),
+      options_(options),
+      program_(step_graph(model, options), backend),
+      optimizer_(model.parameters(), optimizer, backend),
+      arena_(backend.allocate(program_.arena_bytes())) {
+  program_.bind_parameters(state.used());
+}
+
+StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::int64_t step) {
+  LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
+  std::int64_t per_batch = options_.rows * options_.tokens;
+  StepResult result;
+  for (const Microbatch& batch : microbatches)
+    result.num_labels += count_labels(batch.labels, per_batch);
+  // The mean is over the labels of all microbatches, so each contributes by its number of labels.
+  double denominator = static_cast<double>(std::max<std::int64_t>(result.num_labels, 1));
+  float loss_scale = static_cast<float>(1 / denominator);
+  float z_scale = static_cast<float>(options_.z_loss / denominator);
+  std::int64_t draw = step * options_.microbatches;
+  std::int64_t seed[2] = {static_cast<std::int64_t>(options_.seed), 0};
+  float loss = 0, z_loss = 0;
+  program_.bind(Role::loss_scale, &loss_scale);
+  program_.bind(Role::z_loss_scale, &z_scale);
+  program_.bind(Role::loss, &loss);
+  program_.bind(Role::z_loss, &z_loss);
+  program_.bind(Role::seed, seed);
+  for (std::size_t i = 0; i < microbatches.size(); ++i) {
+    seed[1] = draw + static_cast<std::int64_t>(i);
+    bind(program_, microbatches[i]);
+    program_.bind_gradients(i == 0 ? state_.gradients() : state_.more_gradients());
+    program_.run(arena_->data());
+    if (i > 0) optimizer_.accumulate(state_);
+    result.loss += loss;
+    result.z_loss += z_loss;
+  }
+  result.loss /= denominator;
+  result.z_loss /= denominator;
+  result.gradient_norm = optimizer_.gradient_norm(state_);
+  if (std::isfinite(result.loss) && std::isfinite(result.gradient_norm)) return result;
+
+  ErrorText text{fmt::format("step {}", step + 1), "", {}};
+  if (auto bad = optimizer_.first_non_finite(state_)) {
+    const decoder::Parameter& p = model_.parameters()[bad->parameter];
+    text.what = fmt::format("the gradient of '{}' is {} at element {} of {}", p.name, bad->value,
+                            bad->element, to_string(p.desc.shape));
+  } else {
+    text.what = fmt::format("the loss is {}", result.loss);
+  }
+  text.notes = {fmt::format("loss {}, gradient norm {}; nothing was updated", result.loss,
+                            result.gradient_norm),
+                "try a lower optimizer.lr, a longer schedule.warmup_steps, or train.dtype = "
+                "\"float32\""};
+  throw NumericalError(ExitCode::numerical, std::move(text));
+}
+
+void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
+  result.lr = lr;
+  double scale = 1;
+  if (options_.clip_norm > 0)
+    scale = std::min(1.0, options_.clip_norm / (result.gradient_norm + 1e-6));
+  optimizer_.update(state_, lr, scale, step);
+}
+
+StepResult TrainStep::run(std::span<const Microbatch> microbatches, double lr, std::int64_t step) {
+  StepResult result = gradients(microbatches, step);
+  update(result, lr, step);
+  return result;
+}
+
+EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
+                   bool segments, const Backend& backend)
+    : rows_(rows),
+      tokens_(tokens),
+      program_(
+          model.loss_graph({.batch = rows, .tokens = tokens, .dtype = dtype, .segments = segments}),
+          backend),
+      arena_(backend.allocate(program_.arena_bytes())) {}
+
+EvalStep::Sum EvalStep::run(const Microbatch& batch, std::span<void* const> used) {
+  float loss = 0, z_loss = 0;
+  program_.bind_parameters(used);
+  program_.bind(Role::loss, &loss);
+  program_.bind(Role::z_loss, &z_loss);
+  bind(program_, batch);
+  program_.run(arena_->data());
+  return {loss, count_labels(batch.labels, rows_ * tokens_)};
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,93 @@
+// One training step: microbatches forward and backward, then the update.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "config/run_config.h"
+#include "decoder/bound_program.h"
+#include "decoder/model.h"
+#include "train/optimizer.h"
+#include "train/train_state.h"
+
+namespace lamina::train {
+
+// Rows of tokens for one microbatch: [rows, tokens] each, row-major, borrowed.
+struct Microbatch {
+  const std::int32_t* tokens;
+  const std::int32_t* labels;  // of the same position: the token that follows; negative = none
+  const std::int32_t* positions;
+  const std::int32_t* segments;
+};
+
+struct StepResult {
+  double loss = 0;           // mean over the counted labels of the whole step
+  double z_loss = 0;         // mean squared log-sum-exp
+  double gradient_norm = 0;  // before clipping
+  double lr = 0;
+  std::int64_t num_labels = 0;  // counted
+};
+
+// A NaN or infinity turned up; nothing was updated.
+class NumericalError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+struct TrainStepOptions {
+  std::int64_t rows = 1;    // of a microbatch
+  std::int64_t tokens = 1;  // of a row
+  std::int64_t microbatches = 1;
+  DType dtype = DType::f32;
+  std::string remat = "none";
+  bool segments = true;    // rows hold several documents
+  double z_loss = 0;       // weight
+  double clip_norm = 0;    // 0 = none
+  std::uint64_t seed = 0;  // of dropout
+};
+
+class TrainStep {
+ public:
+  TrainStep(const decoder::Model& model, TrainState& state, const TrainStepOptions& options,
+            const config::OptimizerSection& optimizer, const Backend& backend);
+
+  // Gradients of the mean loss over all microbatches together, clipped, then one update. `step`
+  // counts from 0. Throws NumericalError (exit 3) before anything is changed, naming the step and
+  // the first bad tensor.
+  StepResult run(std::span<const Microbatch> microbatches, double lr, std::int64_t step);
+
+  // As run() without the update: gradients stay in the state.
+  StepResult gradients(std::span<const Microbatch> microbatches, std::int64_t step);
+  void update(StepResult& result, double lr, std::int64_t step);
+
+  std::size_t arena_bytes() const { return arena_->bytes(); }
+  decoder::BoundProgram& program() { return program_; }
+
+ private:
+  const decoder::Model& model_;
+  TrainState& state_;
+  TrainStepOptions options_;
+  decoder::BoundProgram program_;
+  Optimizer optimizer_;
+  std::unique_ptr<Buffer> arena_;
+};
+
+// The mean loss of a batch, without gradients (validation).
+class EvalStep {
+ public:
+  EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
+           bool segments, const Backend& backend);
+  // Sum of the cross-entropies, and how many labels it is over. `used`: one pointer a parameter.
+  struct Sum {
+    double loss = 0;
+    std::int64_t num_labels = 0;
+  };
+  Sum run(const Microbatch& batch, std::span<void* const> used);
+
+ private:
+  std::int64_t rows_, tokens_;
+  decoder::BoundProgram program_;
+  std::unique_ptr<Buffer> arena_;
+};
+
+}  // namespace lamina::train
