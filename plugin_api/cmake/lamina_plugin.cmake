@@ -2,11 +2,12 @@
 # by default from all its .cc files. The same call works in the tree of lamina and outside
 # (find_package(lamina_plugin_api)). Sets every flag that docs/plugin_requirements.md asks for and
 # checks the result after linking. The target is lamina_plugin_<name>; the library lands in
-# <build>/lib/lamina/plugins and is installed to lib/lamina/plugins.
+# <build>/lib/lamina/plugins and is installed to lib/lamina/plugins; with FOR_TESTS in
+# <build>/tests/plugins, and is not installed.
 include_guard(GLOBAL)
 
 function(lamina_add_plugin name)
-  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "FOR_TESTS" "" "SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   endif()
@@ -14,12 +15,17 @@ function(lamina_add_plugin name)
   set(map ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/lamina_plugin.map)
   set(check ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check_plugin.cmake)
 
+  set(folder lib/lamina/plugins)
+  if(ARG_FOR_TESTS)
+    set(folder tests/plugins)
+  endif()
+
   add_library(${target} MODULE ${ARG_SOURCES})
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_link_libraries(${target} PRIVATE lamina::plugin_api $<TARGET_NAME_IF_EXISTS:lamina::warnings>)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} SUFFIX .lamina.so
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/lamina/plugins
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder}
     CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     C_VISIBILITY_PRESET hidden
@@ -36,5 +42,7 @@ function(lamina_add_plugin name)
     COMMAND ${CMAKE_COMMAND} -DPLUGIN=$<TARGET_FILE:${target}> -DNM=${CMAKE_NM}
             -DREADELF=${CMAKE_READELF} -P ${check}
     VERBATIM)
-  install(TARGETS ${target} LIBRARY DESTINATION lib/lamina/plugins)
+  if(NOT ARG_FOR_TESTS)
+    install(TARGETS ${target} LIBRARY DESTINATION ${folder})
+  endif()
 endfunction()

@@ -56,8 +56,33 @@ Head head(const Config& c) {
   return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
 }
 
+// Names of our own, so that checkpoints can be exported and read back.
+std::vector<Weight> host_weights() {
+  return {
+      {0, LAMINA_NAME_EMBED, "model.embed_tokens.weight"},
+      {0, LAMINA_NAME_NORM, "model.norm.weight"},
+      {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
+  };
+}
+
+std::vector<Weight> matrix_weights() {
+  std::vector<Weight> rows = host_weights();
+  rows.push_back({kBlock, "weights.weight", "model.layers.{L}.weights.weight"});
+  return rows;
+}
+
+std::vector<Weight> mlp_weights() {
+  std::vector<Weight> rows = host_weights();
+  rows.push_back({kBlock, "ff_1.weight", "model.layers.{L}.ff_1.weight"});
+  rows.push_back({kBlock, "ff_2.weight", "model.layers.{L}.ff_2.weight"});
+  return rows;
+}
+
 constexpr Model<Config> kSimple = {
-    .family = {.name = "simple", .doc = "one matrix per layer; for tests and benchmarks"},
+    .family = {.name = "simple",
+               .hf_model_types = {"simple"},
+               .hf_architectures = {"SimpleForCausalLM"},
+               .doc = "one matrix per layer; for tests and benchmarks"},
     .keys = keys,
     .init_std = init_std,
     .blocks =
@@ -66,10 +91,14 @@ constexpr Model<Config> kSimple = {
         },
     .plan = plan,
     .head = head,
+    .weights = matrix_weights,
 };
 
 constexpr Model<Config> kSimpleMlp = {
-    .family = {.name = "simple_mlp", .doc = "two matrices per layer; for tests and benchmarks"},
+    .family = {.name = "simple_mlp",
+               .hf_model_types = {"simple_mlp"},
+               .hf_architectures = {"SimpleMlpForCausalLM"},
+               .doc = "two matrices per layer; for tests and benchmarks"},
     .keys = mlp_keys,
     .init_std = init_std,
     .blocks =
@@ -78,6 +107,7 @@ constexpr Model<Config> kSimpleMlp = {
         },
     .plan = plan,
     .head = head,
+    .weights = mlp_weights,
 };
 
 }  // namespace

@@ -152,10 +152,12 @@ inline Tensor pad(Tensor x, const PadOptions& o, At at = At::current()) {
 struct ReduceSumOptions {
   Dims dims = {};
   bool keep = false;
+  std::string_view dtype = "";  // of the result; empty = x's
 };
 inline Tensor reduce_sum(Tensor x, const ReduceSumOptions& o, At at = At::current()) {
-  return emit<Op::reduce_sum>(
-      {x}, Attrs<Op::reduce_sum>().integers("dims", o.dims).flag("keep", o.keep), at);
+  Attrs<Op::reduce_sum> attrs;
+  attrs.integers("dims", o.dims).flag("keep", o.keep).text("dtype", o.dtype);
+  return emit<Op::reduce_sum>({x}, attrs, at);
 }
 struct ReduceMaxOptions {
   Dims dims = {};

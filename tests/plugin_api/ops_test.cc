@@ -1,0 +1,274 @@
+// The SDK has a wrapper for every op that plugins may use, with the attributes of ops.def.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+#include "lamina/sdk.h"
+#include "plugin_api/recorder.h"
+
+namespace lamina::testing {
+namespace {
+
+using namespace sdk;
+
+// `plain` calls the wrapper with nothing but what it asks for; `full` also gives every attribute.
+struct Case {
+  std::string op;
+  std::function<void(Tensor x, Scope s)> plain;
+  std::function<void(Tensor x, Scope s)> full;
+};
+
+Case same(std::string op, std::function<void(Tensor x, Scope s)> call) {
+  return {std::move(op), call, call};
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      same("add", [](Tensor x, Scope) { x + x; }),
+      same("sub", [](Tensor x, Scope) { x - x; }),
+      same("mul", [](Tensor x, Scope) { x* x; }),
+      same("div", [](Tensor x, Scope) { x / x; }),
+      same("maximum", [](Tensor x, Scope) { maximum(x, x); }),
+      same("minimum", [](Tensor x, Scope) { minimum(x, x); }),
+      same("less", [](Tensor x, Scope) { less(x, x); }),
+      same("equal", [](Tensor x, Scope) { equal(x, x); }),
+      same("select", [](Tensor x, Scope) { select(x, x, x); }),
+      same("neg", [](Tensor x, Scope) { -x; }),
+      same("abs", [](Tensor x, Scope) { abs(x); }),
+      same("square", [](Tensor x, Scope) { square(x); }),
+      same("exp", [](Tensor x, Scope) { exp(x); }),
+      same("log", [](Tensor x, Scope) { log(x); }),
+      same("sqrt", [](Tensor x, Scope) { sqrt(x); }),
+      same("rsqrt", [](Tensor x, Scope) { rsqrt(x); }),
+      same("tanh", [](Tensor x, Scope) { tanh(x); }),
+      same("sigmoid", [](Tensor x, Scope) { sigmoid(x); }),
+      same("erf", [](Tensor x, Scope) { erf(x); }),
+      same("sin", [](Tensor x, Scope) { sin(x); }),
+      same("cos", [](Tensor x, Scope) { cos(x); }),
+      same("floor", [](Tensor x, Scope) { floor(x); }),
+      same("relu", [](Tensor x, Scope) { relu(x); }),
+      same("silu", [](Tensor x, Scope) { silu(x); }),
+      same("gelu", [](Tensor x, Scope) { gelu(x); }),
+      same("gelu_tanh", [](Tensor x, Scope) { gelu_tanh(x); }),
+      same("softplus", [](Tensor x, Scope) { softplus(x); }),
+      same("stop_gradient", [](Tensor x, Scope) { stop_gradient(x); }),
+      same("softmax", [](Tensor x, Scope) { softmax(x); }),
+      same("linear", [](Tensor x, Scope) { linear(x, x, x); }),
+      same("embedding", [](Tensor x, Scope) { embedding(x, x); }),
+      {"scale", [](Tensor x, Scope) { scale(x, 1); }, [](Tensor x, Scope) { x * 3.0; }},
+      {"shift", [](Tensor x, Scope) { shift(x, 0); }, [](Tensor x, Scope) { x + 3.0; }},
+      same("cast", [](Tensor x, Scope) { cast(x, "bf16"); }),
+      same("reshape", [](Tensor x, Scope) { reshape(x, {7}); }),
+      same("transpose",
+           [](Tensor x, Scope) {
+             transpose(x, {1, 0});
+           }),
+      {"slice", [](Tensor x, Scope) { slice(x, {}); },
+       [](Tensor x, Scope) { slice(x, {.dim = 1, .start = 2, .size = 3}); }},
+      {"concat",
+       [](Tensor x, Scope) {
+         concat({x, x}, 0);
+       },
+       [](Tensor x, Scope) {
+         concat({x, x}, 1);
+       }},
+      same("broadcast", [](Tensor x, Scope) { broadcast(x, {7}); }),
+      {"constant", [](Tensor, Scope s) { constant(s, {.shape = {7}}); },
+       [](Tensor, Scope s) { constant(s, {.shape = {7}, .dtype = "i32", .value = 2}); }},
+      {"iota", [](Tensor, Scope s) { iota(s, {.shape = {7}}); },
+       [](Tensor, Scope s) { iota(s, {.shape = {7}, .dtype = "f32", .dim = 1}); }},
+      {"pad", [](Tensor x, Scope) { pad(x, {}); },
+       [](Tensor x, Scope) { pad(x, {.dim = 1, .before = 2, .after = 3}); }},
+      {"reduce_sum", [](Tensor x, Scope) { reduce_sum(x, {.dims = {1}}); },
+       [](Tensor x, Scope) { reduce_sum(x, {.dims = {1}, .keep = true, .dtype = "f32"}); }},
+      {"reduce_max", [](Tensor x, Scope) { reduce_max(x, {.dims = {1}}); },
+       [](Tensor x, Scope) { reduce_max(x, {.dims = {1}, .keep = true}); }},
+      {"matmul", [](Tensor x, Scope) { matmul(x, x); },
+       [](Tensor x, Scope) {
+         matmul(x, x, {.transpose_a = true, .transpose_b = true, .dtype = "f32"}, x);
+       }},
+      {"rms_norm", [](Tensor x, Scope) { rms_norm(x, x); },
+       [](Tensor x, Scope) { rms_norm(x, x, {.eps = 1, .offset = 1}); }},
+      {"layer_norm", [](Tensor x, Scope) { layer_norm(x, x, x); },
+       [](Tensor x, Scope) { layer_norm(x, x, x, {.eps = 1, .offset = 1}); }},
+      {"rope", [](Tensor x, Scope) { rope(x, x); },
+       [](Tensor x, Scope) {
+         rope(x, x,
+              {.theta = 1,
+               .rotary_dim = 2,
+               .interleaved = true,
+               .scaling = "yarn",
+               .factor = 3,
+               .low_freq_factor = 5,
+               .high_freq_factor = 6,
+               .original_max_positions = 7,
+               .beta_fast = 8,
+               .beta_slow = 9,
+               .attention_factor = 10,
+               .mscale = 11,
+               .mscale_all_dim = 12,
+               .truncate = false,
+               .max_positions = 13,
+               .frequency_dim = 14});
+       }},
+      {"attention", [](Tensor x, Scope) { attention(x, x, x, {}); },
+       [](Tensor x, Scope) {
+         attention(x, x, x, {},
+                   {.scale = 2, .soft_cap = 3, .causal = false, .window = 4, .chunk = 5}, x);
+       }},
+      {"glu", [](Tensor x, Scope) { glu(x, x); },
+       [](Tensor x, Scope) { glu(x, x, {.activation = "gelu"}); }},
+      {"soft_cap", [](Tensor x, Scope) { soft_cap(x, 0); },
+       [](Tensor x, Scope) { soft_cap(x, 30); }},
+      {"dropout", [](Tensor x, Scope) { dropout(x, x, x, {}); },
+       [](Tensor x, Scope) { dropout(x, x, x, {.rate = 0.1, .stream = 2}); }},
+      {"cross_entropy", [](Tensor x, Scope) { cross_entropy(x, x, x); },
+       [](Tensor x, Scope) { cross_entropy(x, x, x, {.soft_cap = 30, .logit_scale = 2}); }},
+  };
+  return all;
+}
+
+// Attributes that the host alone decides: where decode state is a ring.
+bool host_decides(std::string_view op, std::string_view attribute) {
+  return op == "attention" && attribute == "ring";
+}
+
+struct AttrRow {
+  std::uint32_t key;
+  std::string name, kind, fallback;
+  bool has_fallback;
+};
+
+std::vector<AttrRow> attributes_of(const OpSpec& spec) {
+  std::vector<AttrRow> rows;
+  std::istringstream words{std::string(spec.attributes)};
+  for (std::string word; words >> word;) {
+    const std::size_t colon = word.find(':'), equals = word.find('=');
+    AttrRow row;
+    row.key = static_cast<std::uint32_t>(rows.size() + 1);
+    row.name = word.substr(0, colon);
+    row.kind = word.substr(colon + 1, std::min(equals, word.size()) - colon - 1);
+    row.has_fallback = equals != std::string::npos;
+    if (row.has_fallback) row.fallback = word.substr(equals + 1);
+    if (!host_decides(spec.name, row.name)) rows.push_back(row);
+  }
+  return rows;
+}
+
+const OpSpec& spec_named(const std::string& name) {
+  for (const OpSpec& spec : kOpSpecs)
+    if (spec.name == name) return spec;
+  throw std::runtime_error("ops.def has no op " + name);
+}
+
+Emission emission_of(const std::function<void(Tensor, Scope)>& call) {
+  RecordingBuild build(8);
+  call(Tensor{&build, 1}, Scope(&build, 0.02));
+  EXPECT_EQ(build.emissions.size(), 1u);
+  return build.emissions.empty() ? Emission{} : build.emissions.front();
+}
+
+std::string kind_of_value(const Value& value) {
+  static const char* const kinds[] = {"none", "i", "f", "b", "s", "il", "fl", "sl"};
+  return kinds[value.index()];
+}
+
+TEST(SdkOps, CoverEveryPublicOp) {
+  for (const OpSpec& spec : kOpSpecs) {
+    if (static_cast<std::uint32_t>(spec.op) >= 1000) continue;
+    EXPECT_TRUE(std::any_of(cases().begin(), cases().end(),
+                            [&](const Case& c) { return c.op == spec.name; }))
+        << spec.name << " of ops.def has no wrapper in lamina/sdk/ops.h, or no case here";
+  }
+}
+
+TEST(SdkOps, EmitTheOpOfTheirName) {
+  for (const Case& c : cases()) {
+    const OpSpec& spec = spec_named(c.op);
+    const Emission e = emission_of(c.full);
+    EXPECT_EQ(e.op, static_cast<std::uint32_t>(spec.op)) << c.op;
+    EXPECT_EQ(e.revision, spec.revision) << c.op;
+    EXPECT_EQ(e.outputs, count_words(spec.outputs)) << c.op;
+    EXPECT_LE(e.inputs.size(), count_words(spec.inputs) + (c.op == "concat")) << c.op;
+  }
+}
+
+TEST(SdkOps, SetEveryAttributeOfOpsDef) {
+  for (const Case& c : cases()) {
+    const Emission e = emission_of(c.full);
+    const std::vector<AttrRow> rows = attributes_of(spec_named(c.op));
+    EXPECT_EQ(e.attrs.size(), rows.size()) << c.op;
+    for (const AttrRow& row : rows) {
+      ASSERT_TRUE(e.attrs.contains(row.key)) << c.op << " cannot set '" << row.name << "'";
+      EXPECT_EQ(kind_of_value(e.attrs.at(row.key)), row.kind) << c.op << " " << row.name;
+    }
+  }
+}
+
+TEST(SdkOps, HaveTheDefaultsOfOpsDef) {
+  for (const Case& c : cases()) {
+    const Emission plain = emission_of(c.plain);
+    for (const AttrRow& row : attributes_of(spec_named(c.op))) {
+      if (!row.has_fallback) continue;
+      ASSERT_TRUE(plain.attrs.contains(row.key)) << c.op << " " << row.name;
+      const Value& value = plain.attrs.at(row.key);
+      Value expected = row.fallback;
+      if (row.kind == "i") expected = std::int64_t{std::stoll(row.fallback)};
+      if (row.kind == "f") expected = std::stod(row.fallback);
+      EXPECT_EQ(value, expected) << c.op << " " << row.name;
+    }
+  }
+}
+
+TEST(SdkOps, GiveEachAttributeItsOwnValue) {
+  const Emission e = emission_of(
+      [](Tensor x, Scope) { rope(x, x, {.theta = 5e5, .scaling = "llama3", .factor = 8}); });
+  EXPECT_EQ(std::get<double>(e.attrs.at(1)), 5e5);
+  EXPECT_EQ(std::get<std::string>(e.attrs.at(4)), "llama3");
+  EXPECT_EQ(std::get<double>(e.attrs.at(5)), 8);
+}
+
+TEST(SdkOps, SinksAreTheEighthInputOfAttention) {
+  const Emission e = emission_of([](Tensor x, Scope) { attention(x, x, x, {}, {}, x); });
+  EXPECT_EQ(e.inputs, (std::vector<lamina_tensor_t>{1, 1, 1, 0, 0, 0, 0, 1}));
+}
+
+TEST(SdkOps, OperatorsKnowTheLineThatUsedThem) {
+  RecordingBuild build(8);
+  const Tensor x{&build, 1};
+  x + x * 2.0;
+  const std::uint32_t line = __LINE__ - 1;
+  ASSERT_EQ(build.emissions.size(), 2u);
+  for (const Emission& e : build.emissions) {
+    EXPECT_EQ(e.line, line);
+    EXPECT_NE(e.file.find("ops_test.cc"), std::string::npos);
+  }
+}
+
+TEST(SdkOps, RefusedOpIsReportedOnceByTheHost) {
+  RecordingBuild build(8);
+  build.refuse_emissions = true;
+  const lamina_status_t status = guarded(&build, [&] { silu(Tensor{&build, 1}); });
+  EXPECT_EQ(status, LAMINA_ERROR_SHAPE);
+  EXPECT_EQ(build.message, "");
+}
+
+TEST(SdkOps, EmptyInputsAreAnErrorNotACrash) {
+  RecordingBuild build(8);
+  EXPECT_EQ(guarded(&build, [&] { silu(Tensor{}); }), LAMINA_ERROR_ARGUMENT);
+  EXPECT_EQ(build.message, "silu: all its inputs are empty tensors");
+  EXPECT_NE(build.failed_file.find("ops_test.cc"), std::string::npos);
+}
+
+TEST(SdkBorder, NoExceptionCrosses) {
+  RecordingBuild build(8);
+  EXPECT_EQ(guarded(&build, [] { throw 7; }), LAMINA_ERROR_INTERNAL);
+  EXPECT_EQ(guarded(&build, [] { throw std::bad_alloc(); }), LAMINA_ERROR_MEMORY);
+  EXPECT_EQ(guarded(&build, [] { throw std::runtime_error("why"); }), LAMINA_ERROR_INTERNAL);
+  EXPECT_EQ(build.message, "why");
+}
+
+}  // namespace
+}  // namespace lamina::testing

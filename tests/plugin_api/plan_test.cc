@@ -1,0 +1,72 @@
+// Plans are data: what the host receives for the patterns that the field uses.
+#include <gtest/gtest.h>
+
+#include "lamina/sdk.h"
+#include "plugin_api/recorder.h"
+
+namespace lamina::testing {
+namespace {
+
+using namespace sdk;
+
+enum : std::uint32_t { kLocal = 1, kGlobal = 2, kDense = 3, kSparse = 4 };
+
+std::vector<RecordedSegment> sent(const Plan& plan) {
+  RecordingReply reply;
+  send(plan, &reply);
+  return reply.segments;
+}
+
+std::vector<RecordedPosition> positions(std::initializer_list<std::uint32_t> blocks) {
+  std::vector<RecordedPosition> out;
+  for (std::uint32_t block : blocks) out.push_back({block, {}});
+  return out;
+}
+
+TEST(SdkPlan, Example) {
+  const auto segments = sent(repeat(unit(kLocal, 5) + unit(kGlobal)).over(62).remainder_prefix());
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[0].unit, positions({kLocal, kLocal, kLocal, kLocal, kLocal, kGlobal}));
+  EXPECT_EQ(segments[0].times, 10u);
+  EXPECT_EQ(segments[1].unit, positions({kLocal, kLocal}));
+  EXPECT_EQ(segments[1].times, 1u);
+}
+
+TEST(SdkPlan, PrefixStandsBeforeTheRest) {
+  const auto segments =
+      sent(prefix("dense", unit(kDense), 3) + repeat(unit(kSparse), "moe").over(58));
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[0], (RecordedSegment{"dense", positions({kDense}), 3}));
+  EXPECT_EQ(segments[1], (RecordedSegment{"moe", positions({kSparse}), 58}));
+}
+
+TEST(SdkPlan, EmptyPartsLeaveNoSegment) {
+  EXPECT_TRUE(sent(prefix("dense", unit(kDense), 0)).empty());
+  EXPECT_TRUE(sent(repeat(unit(kDense)).over(0)).empty());
+  const auto short_model = sent(repeat(unit(kLocal, 5) + unit(kGlobal)).over(4).remainder_prefix());
+  ASSERT_EQ(short_model.size(), 1u);
+  EXPECT_EQ(short_model[0].unit, positions({kLocal, kLocal, kLocal, kLocal}));
+}
+
+TEST(SdkPlan, LayersLeftOverAreRefusedUnlessAskedFor) {
+  try {
+    (void)repeat(unit(kLocal, 3) + unit(kGlobal)).over(10).exact();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), LAMINA_ERROR_CONFIG);
+    EXPECT_STREQ(error.what(), "plan: 10 layers are no multiple of the unit's 4");
+  }
+}
+
+TEST(SdkPlan, OverridesReachTheirPosition) {
+  const auto segments =
+      sent(repeat(unit(kLocal, 1, {{"sliding_window", 512}, {"rope_theta", 1e4}}) + unit(kLocal))
+               .over(4));
+  ASSERT_EQ(segments[0].unit.size(), 2u);
+  EXPECT_EQ(std::get<std::int64_t>(segments[0].unit[0].overrides.at("sliding_window")), 512);
+  EXPECT_EQ(std::get<double>(segments[0].unit[0].overrides.at("rope_theta")), 1e4);
+  EXPECT_TRUE(segments[0].unit[1].overrides.empty());
+}
+
+}  // namespace
+}  // namespace lamina::testing
