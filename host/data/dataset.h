@@ -1,0 +1,104 @@
+// Rows of tokens in a random order, as batches; where one is in them is two numbers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/packing.h"
+#include "data/row_order.h"
+#include "data/token_store.h"
+
+namespace lamina::data {
+
+// Which row comes next. It does not depend on batch sizes or on the number of ranks, so a run can
+// go on with others. All that a checkpoint needs to keep of the data.
+struct DataCursor {
+  std::uint64_t epoch = 0;
+  std::uint64_t index = 0;  // rows of this epoch that are done
+
+  friend bool operator==(const DataCursor&, const DataCursor&) = default;
+};
+
+// Rows ready for a step; each field is [num_rows, tokens_per_row], row-major.
+struct Batch {
+  std::int64_t num_rows = 0;
+  std::int64_t tokens_per_row = 0;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> labels;       // the next token of the document, or kIgnoredLabel
+  std::vector<std::int32_t> segment_ids;  // 1, 2, ... within a row; 0 is padding
+  std::vector<std::int32_t> positions;    // from 0 in every segment
+
+  // Labels that count in the loss.
+  std::int64_t num_labels() const;
+};
+
+struct DatasetOptions {
+  std::int64_t tokens_per_row = 512;  // T: inputs of a row; it holds T + 1 tokens
+  PackingOptions packing = {};
+  std::int32_t pad_id = 0;
+  std::uint64_t seed = 0;
+  bool shuffle = true;
+};
+
+// What became of the tokens: the accounts balance, tokens == in_rows + dropped.
+struct DatasetCounts {
+  std::uint64_t num_tokens = 0;   // of the whole store
+  std::uint64_t in_rows = 0;      // of those, how many lie in a row
+  std::uint64_t dropped = 0;      // cut off by the packing
+  std::uint64_t padding = 0;      // places in rows that hold no token
+};
+
+// A part of the rows of a store. Immutable: every batch is a function of the cursor, the seed and
+// the data alone. [any thread]
+//   auto data = split(std::make_shared<TokenStore>(...), 0.1, {.tokens_per_row = 256});
+//   DataCursor cursor;
+//   Batch batch;
+//   data.train.next(cursor, 8, batch);
+class Dataset {
+ public:
+  std::uint64_t num_rows() const { return last_row_ - first_row_; }
+  std::int64_t tokens_per_row() const { return options_.tokens_per_row; }
+  // Labels that count, over all rows: what one epoch trains on.
+  std::uint64_t num_labels() const;
+
+  // Writes the `num_rows` rows that follow the cursor into `batch` (its memory is used again) and
+  // moves the cursor past them. After the last row of an epoch comes the first of the next.
+  void next(DataCursor& cursor, std::int64_t num_rows, Batch& batch) const;
+  // The rows from `skip` on, without moving: for a rank that takes its share of a global batch.
+  void read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows, Batch& batch) const;
+
+ private:
+  struct Rows {
+    std::shared_ptr<const TokenStore> store;
+    PackedRows packed;
+  };
+  friend struct DatasetSplit split(std::shared_ptr<const TokenStore>, double,
+                                   const DatasetOptions&);
+  Dataset(std::shared_ptr<const Rows> rows, std::uint64_t first, std::uint64_t last,
+          DatasetOptions options)
+      : rows_(std::move(rows)), first_row_(first), last_row_(last), options_(options) {}
+
+  std::shared_ptr<const Rows> rows_;  // shared by both parts of a split
+  std::uint64_t first_row_, last_row_;
+  DatasetOptions options_;
+};
+
+struct DatasetSplit {
+  Dataset train;
+  std::vector<Dataset> validation;  // one, or none where the fraction is 0; never shuffled
+  DatasetCounts counts;             // of both together
+  // Changes with the tokens, the packing and the split, not with seed or shuffling: a checkpoint
+  // keeps it to notice that a run is resumed on other data.
+  std::string fingerprint;
+};
+
+// Packs the store and keeps the last `validation_fraction` of the rows (rounded, at least one if
+// the fraction is above 0) for validation. The split depends on nothing but data, packing and
+// fraction. Errors (class data): fewer tokens than one row; a split that leaves nothing to train
+// on; a document too long for the packing.
+DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fraction,
+                   const DatasetOptions& options);
+
+}  // namespace lamina::data

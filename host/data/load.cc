@@ -1,0 +1,39 @@
+#include "data/load.h"
+
+#include "core/error.h"
+
+namespace lamina::data {
+
+std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section) {
+  return section.tokenizer == "byte" ? text::make_byte_tokenizer()
+                                     : text::load_tokenizer(section.tokenizer);
+}
+
+RunData load_data(const config::DataSection& section, std::uint64_t seed,
+                  const text::Tokenizer& tokenizer, std::int64_t vocab_size) {
+  const auto separator = parse_separator(section.document_separator);
+  LAMINA_ASSERT(separator.has_value());  // the config's choices are these
+  const auto read = [&](const std::vector<std::string>& files) {
+    return std::make_shared<const TokenStore>(
+        tokenize_files(files, *separator, tokenizer, vocab_size));
+  };
+  DatasetOptions options;
+  options.tokens_per_row = section.sequence_length;
+  options.packing.packing = section.pack ? Packing::concat_then_split : Packing::chunk;
+  options.seed = seed;
+  options.shuffle = section.shuffle;
+
+  const auto store = read(section.train);
+  const bool own_validation = !section.validation.empty();
+  DatasetSplit parts = split(store, own_validation ? 0 : section.validation_fraction, options);
+  RunData data{parts.train, parts.validation, parts.counts, store->counts, parts.fingerprint};
+  if (own_validation) {
+    options.shuffle = false;
+    DatasetSplit validation = split(read(section.validation), 0, options);
+    data.validation.push_back(validation.train);
+    data.fingerprint += validation.fingerprint;
+  }
+  return data;
+}
+
+}  // namespace lamina::data

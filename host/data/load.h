@@ -1,0 +1,31 @@
+// What the [data] section of a run file asks for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "config/run_config.h"
+#include "data/dataset.h"
+#include "text/tokenizer.h"
+
+namespace lamina::data {
+
+// The tokenizer that data.tokenizer names: "byte", or a model directory.
+std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section);
+
+struct RunData {
+  Dataset train;
+  // data.validation if it is given, else the share that data.validation_fraction keeps back, else
+  // none. Never shuffled.
+  std::vector<Dataset> validation;
+  DatasetCounts counts;     // of data.train
+  TextFileCounts text;      // of data.train
+  std::string fingerprint;  // of everything above: equal data give equal batches
+};
+
+// Reads, tokenizes and packs. `vocab_size` is the model's number of rows. Errors: class data.
+RunData load_data(const config::DataSection& section, std::uint64_t seed,
+                  const text::Tokenizer& tokenizer, std::int64_t vocab_size);
+
+}  // namespace lamina::data

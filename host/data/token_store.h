@@ -1,0 +1,29 @@
+// Documents as token ids, held in memory: the first half of preparing data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/text_files.h"
+#include "text/tokenizer.h"
+
+namespace lamina::data {
+
+struct TokenStore {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint64_t> document_begin = {0};  // one more than there are documents
+  std::vector<std::string> files;
+  TextFileCounts counts;  // of all files together
+
+  std::size_t num_documents() const { return document_begin.size() - 1; }
+};
+
+// Every document with the ids that the tokenizer's template adds (BOS), and its EOS at the end
+// where it has one that the template did not add. Text is text: "<|eot|>" in it is no token.
+// Errors (class data): see find_files() and read_documents(); no text in any file; an id that is
+// not below `vocab_size`, the model's number of rows.
+TokenStore tokenize_files(const std::vector<std::string>& patterns, Separator separator,
+                          const text::Tokenizer& tokenizer, std::int64_t vocab_size);
+
+}  // namespace lamina::data

@@ -1,0 +1,79 @@
+// Which files, which documents; the words when they are not there or not text.
+#include "data/text_files.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::data {
+namespace {
+
+using testing::TempDir;
+
+std::vector<std::string> documents(std::string_view text, Separator separator) {
+  TempDir dir;
+  std::vector<std::string> out;
+  read_documents(dir.write("a.txt", text), separator,
+                 [&](std::string_view document) { out.emplace_back(document); });
+  return out;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(TextFiles, Example) {
+  EXPECT_EQ(documents("a\nb\n\nc\n", Separator::file), Strings{"a\nb\n\nc\n"});
+  EXPECT_EQ(documents("a\nb\n\nc\n", Separator::blank_line), (Strings{"a\nb", "c"}));
+  EXPECT_EQ(documents("a\nb\n\nc\n", Separator::line), (Strings{"a", "b", "c"}));
+}
+
+TEST(TextFiles, BlankLinesMayHoldSpacesAndComeInRows) {
+  EXPECT_EQ(documents("\n \t\na\r\n\r\n\n\n  b\n ", Separator::blank_line),
+            (Strings{"a\r", "  b"}));
+}
+
+TEST(TextFiles, ALastLineNeedsNoLineFeed) {
+  EXPECT_EQ(documents("a\r\nb", Separator::line), (Strings{"a", "b"}));
+  EXPECT_EQ(documents("a\n\nb", Separator::blank_line), (Strings{"a", "b"}));
+}
+
+TEST(TextFiles, EmptyDocumentsAreCounted) {
+  TempDir dir;
+  const TextFileCounts counts =
+      read_documents(dir.write("a", "x\n\n \ny\n"), Separator::line, [](std::string_view) {});
+  EXPECT_EQ(counts.num_documents, 2u);
+  EXPECT_EQ(counts.num_empty_documents, 2u);
+  EXPECT_EQ(counts.num_bytes, 7u);
+}
+
+TEST(TextFiles, NamesLineAndByteThatIsNotUtf8) {
+  TempDir dir;
+  const std::string path = dir.write("a.txt", "one\ntwo\xff\n");
+  EXPECT_USER_ERROR(read_documents(path, Separator::file, [](std::string_view) {}), ExitCode::data,
+                    path + ":2: is not UTF-8: byte 7 of the file is 0xff; text must be UTF-8\n"
+                           "  convert the file, eg with `iconv -t utf-8`");
+}
+
+TEST(TextFiles, ListsPathsGlobsAndDirectoriesInOrder) {
+  TempDir dir;
+  dir.write("b/2.txt", "");
+  dir.write("b/1.txt", "");
+  dir.write("b/.hidden", "");
+  dir.write("b/deep/0.txt", "");
+  dir.write("a.txt", "");
+  EXPECT_EQ(find_files({dir / "b", dir / "a.txt"}),
+            (Strings{dir / "b/1.txt", dir / "b/2.txt", dir / "b/deep/0.txt", dir / "a.txt"}));
+  EXPECT_EQ(find_files({dir / "b/*.txt"}), (Strings{dir / "b/1.txt", dir / "b/2.txt"}));
+}
+
+TEST(TextFiles, SaysWhichPathIsMissing) {
+  TempDir dir;
+  EXPECT_ERROR_SAYS(find_files({dir / "none.txt"}), ExitCode::data,
+                    "none.txt: no such file or directory\n  check the path; it is relative to");
+  EXPECT_ERROR_SAYS(find_files({dir / "*.txt"}), ExitCode::data, "*.txt: matches no file");
+  EXPECT_ERROR_SAYS(find_files({dir.path()}), ExitCode::data, "is a directory without files");
+  EXPECT_ERROR_SAYS(find_files({}), ExitCode::data, "no files are given");
+}
+
+}  // namespace
+}  // namespace lamina::data
