@@ -87,9 +87,9 @@ std::string group_help(const std::vector<Command>& commands, const std::string& 
 
 std::string command_help(const Command& command) {
   std::string out = usage_line(command) + "\n\n" + wrap(command.summary, 0) + "\n";
-  if (!command.details.empty()) out += "\n" + wrap(command.details, 0) + "\n";
+  if (!command.details.empty()) out += fmt::format("\n{}\n", wrap(command.details, 0));
   if (!command.examples.empty()) out += "\nexamples:\n";
-  for (const std::string& example : command.examples) out += "  " + example + "\n";
+  for (const std::string& example : command.examples) out += fmt::format("  {}\n", example);
   if (!command.positionals.empty()) {
     Rows rows;
     for (const Positional& positional : command.positionals)

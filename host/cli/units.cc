@@ -32,7 +32,7 @@ std::string bytes_text(double bytes) {
 std::string thousands_text(std::int64_t count) {
   std::string digits = fmt::format("{}", count);
   std::size_t first = digits[0] == '-' ? 1 : 0;
-  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
+  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
   return digits;
 }
 

@@ -61,7 +61,7 @@ const Entry* find(const std::vector<Entry>& entries, std::string_view key) {
 // A cell of a Markdown table: bars would end it.
 std::string cell(std::string text) {
   for (auto at = text.find('|'); at != text.npos; at = text.find('|', at + 2))
-    text.insert(at, "\\");
+    text.insert(at, 1, '\\');
   return text;
 }
 

@@ -193,7 +193,7 @@ Raw parse_environment(const std::vector<std::string>& environment) {
     auto separator = key.find("__");
     if (separator == key.npos) continue;
     for (; separator != key.npos; separator = key.find("__", separator))
-      key.replace(separator, 2, ".");
+      key.replace(separator, 2, 1, '.');
     if (!is_dotted_key(key))
       throw UserError(ExitCode::usage, {std::string(name), "is not LAMINA_SECTION__KEY", {}});
     out.append(assign(key, {std::string(name),

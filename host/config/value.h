@@ -16,6 +16,7 @@ using List = std::vector<Value>;
 struct Value {
   std::variant<bool, std::int64_t, double, std::string, List> data;
 
+  Value() : data(false) {}
   Value(bool value) : data(value) {}
   Value(std::int64_t value) : data(value) {}
   Value(int value) : data(std::int64_t{value}) {}
