@@ -7,7 +7,7 @@
 
 namespace lamina::text {
 
-// The added characters of a category as the inside of a regex character class.
+// The added characters of a category, or of a script, as the inside of a regex character class.
 struct UnicodeAdditions {
   std::string_view category;
   std::string_view ranges;
@@ -48,8 +48,6 @@ inline constexpr UnicodeAdditions kUnicodeAdditions[] = {
      "\\x{1c89}\\x{a7cb}-\\x{a7cc}\\x{a7da}\\x{a7dc}\\x{10d50}-\\x{10d65}"},
     {"Ll",
      "\\x{1c8a}\\x{a7cd}\\x{a7db}\\x{10d70}-\\x{10d85}\\x{1df25}-\\x{1df2a}"},
-    {"Lt",
-     ""},
     {"Lm",
      "\\x{10d4e}\\x{10d6f}\\x{16d40}-\\x{16d42}\\x{16d6b}-\\x{16d6c}\\x{1e030}-\\x{1e06d}"
      "\\x{1e4eb}"},
@@ -61,6 +59,7 @@ inline constexpr UnicodeAdditions kUnicodeAdditions[] = {
      "\\x{16100}-\\x{1611d}\\x{16d43}-\\x{16d6a}\\x{18cff}\\x{1b132}\\x{1b155}"
      "\\x{1e4d0}-\\x{1e4ea}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}"
      "\\x{31350}-\\x{323af}"},
+    {"Han", "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"},  // a script
 };
 
 }  // namespace lamina::text

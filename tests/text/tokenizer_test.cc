@@ -1,0 +1,326 @@
+// Tokenizers: what a file may say, what it may not, and the words; large and hostile texts.
+#include "text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "text/bpe_support.h"
+
+namespace lamina::text {
+namespace {
+
+using lamina::testing::TempDir;
+using testing::SmallTokenizer;
+using Ids = std::vector<TokenId>;
+
+std::unique_ptr<Tokenizer> load(const SmallTokenizer& small) {
+  TempDir dir;
+  dir.write("tokenizer.json", small.json());
+  return load_tokenizer(dir.path());
+}
+
+std::string error_of(const std::string& json) {
+  TempDir dir;
+  dir.write("tokenizer.json", json);
+  try {
+    load_tokenizer(dir.path());
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), ExitCode::checkpoint);
+    return std::string(e.what()).substr(dir.path().size() + 1);
+  }
+  return "accepted";
+}
+
+TEST(Tokenizer, Example) {
+  const auto tokenizer = load({});
+  const Ids ids = tokenizer->encode("abc<end>", {.parse_special = true});
+  EXPECT_EQ(ids, (Ids{257, 259}));
+  EXPECT_EQ(tokenizer->decode(ids), "abc<end>");
+  EXPECT_EQ(tokenizer->decode(ids, /*skip_special=*/true), "abc");
+  EXPECT_EQ(tokenizer->encode("abc<end>").size(), 6u);  // ordinary text unless asked otherwise
+  EXPECT_EQ(tokenizer->vocab_size(), 260);
+  EXPECT_EQ(tokenizer->find_token("<end>"), 259);
+}
+
+TEST(Tokenizer, MergesByRankNotByLength) {
+  SmallTokenizer small;
+  small.merges = R"("b c","a b")";
+  EXPECT_EQ(load(small)->encode("abc"), (Ids{'a', 258}));
+}
+
+TEST(Tokenizer, IgnoreMergesTakesAWholeWord) {
+  SmallTokenizer small;
+  small.merges = "";
+  EXPECT_EQ(load(small)->encode("abc"), (Ids{'a', 'b', 'c'}));
+  small.model_keys = R"("type":"BPE","ignore_merges":true)";
+  EXPECT_EQ(load(small)->encode("abc"), Ids{257});
+  EXPECT_EQ(load(small)->encode("abcb"), (Ids{'a', 'b', 'c', 'b'}));
+}
+
+TEST(Tokenizer, MergesMayBePairsAndHaveAVersionLine) {
+  SmallTokenizer small;
+  small.merges = R"(["a","b"],["ab","c"])";
+  EXPECT_EQ(load(small)->encode("abc"), Ids{257});
+  small.merges = R"("#version: 0.2","a b","ab c")";
+  EXPECT_EQ(load(small)->encode("abc"), Ids{257});
+}
+
+TEST(Tokenizer, LongWordsMergeLikeShortOnes) {
+  const auto tokenizer = load({});
+  std::mt19937 random(1);
+  for (int n : {47, 48, 49, 50, 300}) {
+    std::string word;
+    for (int i = 0; i < n; ++i) word += "abc"[random() % 3];
+    // The merges in order of rank, each over the whole word from the left.
+    Ids expected(word.begin(), word.end());
+    const auto merge = [&expected](TokenId left, TokenId right, TokenId result) {
+      for (std::size_t i = 0; i + 1 < expected.size(); ++i)
+        if (expected[i] == left && expected[i + 1] == right) {
+          expected[i] = result;
+          expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+        }
+    };
+    merge('a', 'b', 256);
+    merge(256, 'c', 257);
+    merge('b', 'c', 258);
+    EXPECT_EQ(tokenizer->encode(word), expected) << word;
+  }
+}
+
+TEST(Tokenizer, AMillionEqualCharactersAreNoTrouble) {
+  const auto tokenizer = load({});
+  for (char c : {'x', ' ', '\n', '^', '0'})
+    EXPECT_EQ(tokenizer->encode(std::string(1000000, c)).size(), 1000000u);
+  std::string text;
+  for (int i = 0; i < 300000; ++i) text += "abc";
+  EXPECT_EQ(tokenizer->encode(text).size(), 300000u);
+}
+
+TEST(Tokenizer, RoundTripsAnyUnicodeText) {
+  const auto tokenizer = load({});
+  std::mt19937 random(2);
+  for (int round = 0; round < 50; ++round) {
+    std::string text;
+    for (int i = 0; i < 200; ++i) {
+      const auto code = static_cast<char32_t>(random() % (random() % 2 ? 0x110000 : 0x300));
+      if (code < 0xd800 || code >= 0xe000) utf8_append(text, code);
+    }
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+  }
+}
+
+TEST(Tokenizer, ARunOfTextsGivesTheSameIdsAsEachAlone) {
+  const auto tokenizer = load({});
+  const std::string text = "abc ab bc cab abcabc 123 ";
+  const Ids once = tokenizer->encode(text);
+  std::string many;
+  Ids expected;
+  for (int i = 0; i < 500; ++i) {  // beyond the first hits of the word cache
+    many += text + "\n";
+    const Ids line = tokenizer->encode(text + "\n");
+    expected.insert(expected.end(), line.begin(), line.end());
+  }
+  EXPECT_EQ(tokenizer->encode(many), expected);
+  EXPECT_EQ(once, tokenizer->encode(text));
+}
+
+TEST(Tokenizer, TemplatesPutIdsAroundTheText) {
+  SmallTokenizer small;
+  small.post_processor = R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<end>","type_id":0}},
+    {"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"<end>":{"id":"<end>","ids":[259],"tokens":["<end>"]}}})";
+  EXPECT_EQ(load(small)->encode("a"), (Ids{259, 'a'}));
+  EXPECT_EQ(load(small)->encode(""), Ids{259});
+  EXPECT_EQ(load(small)->encode("a", {.add_special = false}), Ids{'a'});
+}
+
+TEST(Tokenizer, FindsBosAndEosByName) {
+  TempDir dir;
+  dir.write("tokenizer.json", SmallTokenizer().json());
+  EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), std::nullopt);
+  dir.write("special_tokens_map.json", R"({"eos_token":{"content":"<end>"}})");
+  EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), 259);
+  dir.write("tokenizer_config.json", R"({"bos_token":null,"eos_token":"abc"})");
+  EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), 257);
+  EXPECT_EQ(load_tokenizer(dir.path())->bos_id(), std::nullopt);
+}
+
+TEST(Tokenizer, SavesWhatLoadsTheSame) {
+  TempDir from, to;
+  from.write("tokenizer.json", SmallTokenizer().json());
+  from.write("tokenizer_config.json", R"({"eos_token":"<end>"})");
+  const auto tokenizer = load_tokenizer(from.path());
+  EXPECT_EQ(tokenizer->save(to.path()),
+            (std::vector<std::string>{"tokenizer.json", "tokenizer_config.json"}));
+  const auto again = load_tokenizer(to.path());
+  EXPECT_EQ(again->encode("abc b"), tokenizer->encode("abc b"));
+  EXPECT_EQ(again->eos_id(), 259);
+}
+
+TEST(Tokenizer, IdsWithoutATokenHaveNoBytes) {
+  SmallTokenizer small;
+  small.more_vocab = R"("ab":300,"abc":301,"bc":302)";
+  small.added_tokens = R"({"id":400,"content":"<end>","special":true})";
+  const auto tokenizer = load(small);
+  EXPECT_EQ(tokenizer->vocab_size(), 401);
+  EXPECT_EQ(tokenizer->token_bytes(299), "");
+  EXPECT_EQ(tokenizer->token_bytes(302), "bc");
+  EXPECT_EQ(tokenizer->token_bytes(399), "");
+  EXPECT_EQ(tokenizer->token_bytes(1000000), "");
+  EXPECT_EQ(tokenizer->decode(Ids{'a', 350, 'b'}), "ab");
+}
+
+TEST(Tokenizer, DecodeRefusesIdsOutsideTheVocabulary) {
+  const auto tokenizer = load({});
+  EXPECT_USER_ERROR(tokenizer->decode(Ids{1, 260}), ExitCode::data,
+                    "decode: token id 260 is outside the vocabulary; ids go from 0 to 259");
+  EXPECT_ERROR_SAYS(tokenizer->decode(Ids{-1}), ExitCode::data, "token id -1 is outside");
+}
+
+TEST(Tokenizer, NamesTheFeatureThatItLacks) {
+  SmallTokenizer small;
+  small.normalizer = R"({"type":"Precompiled","precompiled_charsmap":"AA=="})";
+  EXPECT_EQ(error_of(small.json()),
+            "tokenizer.json:1: 'normalizer.type' is \"Precompiled\", a normalizer that lamina does "
+            "not have\n  it has NFC, NFD, NFKC, NFKD, Lowercase and Sequence");
+  small = {};
+  small.pre_tokenizer = R"({"type":"Metaspace"})";
+  EXPECT_EQ(error_of(small.json()),
+            "tokenizer.json:2: 'pre_tokenizer.type' is \"Metaspace\", a pre_tokenizer that lamina "
+            "does not have\n  it has ByteLevel, Split, Digits and Sequence");
+  small = {};
+  small.decoder = R"({"type":"Metaspace"})";
+  EXPECT_THAT(error_of(small.json()), ::testing::HasSubstr("a decoder that lamina does not have"));
+  small = {};
+  small.post_processor = R"({"type":"Odd"})";
+  EXPECT_THAT(error_of(small.json()),
+              ::testing::HasSubstr("a post_processor that lamina does not have"));
+  small = {};
+  small.model_keys = R"("type":"Unigram")";
+  EXPECT_THAT(error_of(small.json()), ::testing::HasSubstr("a model that lamina does not have"));
+  small = {};
+  small.model_keys = R"("type":"BPE","dropout":0.1)";
+  EXPECT_EQ(error_of(small.json()),
+            "tokenizer.json:6: 'model.dropout' is 0.1; lamina has no BPE with this option");
+}
+
+TEST(Tokenizer, RefusesVocabulariesThatCannotBe) {
+  const auto with_vocab = [](std::string more) {
+    SmallTokenizer small;
+    small.more_vocab = std::move(more);
+    return error_of(small.json());
+  };
+  EXPECT_EQ(with_vocab(R"("ab":-1)"),
+            "tokenizer.json:7: 'model.vocab.ab' must be an id from 0 to 16777215, got -1");
+  EXPECT_EQ(with_vocab(R"("ab":"x")"),
+            "tokenizer.json:7: 'model.vocab.ab' must be an integer, got \"x\"");
+  EXPECT_EQ(with_vocab(R"("ab":256.0)"),
+            "tokenizer.json:7: 'model.vocab.ab' must be an integer, got 256.0");
+  EXPECT_EQ(with_vocab(R"("ab":97)"),
+            "tokenizer.json:7: 'model.vocab.ab' has id 97, as has 'a'; each token has its own");
+  EXPECT_EQ(with_vocab(R"("ab":256,"ab":257)"),
+            "tokenizer.json:7: the key \"ab\" appears twice in one object; each may appear once");
+  EXPECT_THAT(with_vocab(R"("ab":99999999)"), ::testing::HasSubstr("got 99999999"));
+}
+
+TEST(Tokenizer, RefusesAVocabularyWithoutAByte) {
+  std::string json = SmallTokenizer().json();
+  const std::string token = json_quote(testing::alphabet('z')) + ":122,";
+  json.erase(json.find(token), token.size());
+  EXPECT_THAT(error_of(json), ::testing::HasSubstr("has no token for the byte 0x7a"));
+}
+
+TEST(Tokenizer, RefusesMergesThatCannotBe) {
+  const auto with_merges = [](std::string merges) {
+    SmallTokenizer small;
+    small.merges = std::move(merges);
+    return error_of(small.json());
+  };
+  EXPECT_EQ(with_merges(R"("a b","ab q")"),
+            "tokenizer.json:8: 'model.merges[1]' merges 'abq', which is not in the vocabulary\n"
+            "  vocabulary and merges must belong together: take both from one file");
+  EXPECT_THAT(with_merges(R"("a")"), ::testing::HasSubstr("must be two tokens with a space between"));
+  EXPECT_THAT(with_merges(R"("a b c")"), ::testing::HasSubstr("must be two tokens"));
+  EXPECT_THAT(with_merges(R"(["a","b","c"])"), ::testing::HasSubstr("must be a pair of tokens"));
+  EXPECT_THAT(with_merges(R"(["a",1])"), ::testing::HasSubstr("must be a string, got 1"));
+}
+
+TEST(Tokenizer, RefusesPatternsItCannotMatchLikeTheReference) {
+  const auto with_pattern = [](std::string pattern) {
+    SmallTokenizer small;
+    small.pre_tokenizer =
+        R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":)" +
+        json_quote(pattern) +
+        R"(},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})";
+    return error_of(small.json());
+  };
+  EXPECT_EQ(with_pattern("a(b"),
+            "tokenizer.json:2: 'pre_tokenizer.pretokenizers[0].pattern.Regex': the pattern is not a "
+            "regular expression: missing closing parenthesis\n  at ''");
+  EXPECT_THAT(with_pattern("a{1,3}+"), ::testing::HasSubstr("'}+' in a pattern is not supported"));
+  EXPECT_THAT(with_pattern("[a[b]]"), ::testing::HasSubstr("a class inside a class"));
+  EXPECT_THAT(with_pattern("[a\\S]"), ::testing::HasSubstr("a negated set inside a class"));
+  EXPECT_THAT(with_pattern(std::string(70000, 'a')), ::testing::HasSubstr("at most 65536"));
+}
+
+TEST(Tokenizer, APatternWithoutEndGivesUpInBoundedTime) {
+  SmallTokenizer small;
+  small.pre_tokenizer =
+      R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(a+)+$"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})";
+  const auto tokenizer = load(small);
+  EXPECT_ERROR_SAYS(tokenizer->encode(std::string(60, 'a') + "b"), ExitCode::data, "gave up");
+}
+
+TEST(Tokenizer, EveryTruncationOfAFileIsRefused) {
+  const std::string json = SmallTokenizer().json();
+  for (std::size_t n = 0; n < json.size(); n += n < 300 ? 1 : 97)
+    EXPECT_NE(error_of(json.substr(0, n)), "accepted") << n;
+}
+
+TEST(Tokenizer, DamagedFilesNeverCrash) {
+  const std::string json = SmallTokenizer().json();
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    std::string damaged = json;
+    for (unsigned n = 1 + random() % 3; n > 0; --n)
+      damaged[random() % damaged.size()] = "\"{}[],:0aZ \\-"[random() % 13];
+    TempDir dir;
+    dir.write("tokenizer.json", damaged);
+    try {
+      load_tokenizer(dir.path())->encode("abc <end> xyz", {.parse_special = true});
+    } catch (const UserError&) {
+    }
+  }
+}
+
+TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
+  TempDir dir;
+  EXPECT_USER_ERROR(load_tokenizer(dir.path()), ExitCode::checkpoint,
+                    dir.path() + ": has no tokenizer.json; expected a model directory with its "
+                                 "tokenizer\n  copy the tokenizer files of the model there, or give "
+                                 "token ids");
+  EXPECT_FALSE(has_tokenizer(dir.path()));
+  dir.write("tokenizer.model", "x");
+  EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint, "SentencePiece");
+}
+
+TEST(ByteTokenizer, Example) {
+  const auto tokenizer = make_byte_tokenizer();
+  EXPECT_EQ(tokenizer->encode("h\xff"), (Ids{256, 'h', 255}));
+  EXPECT_EQ(tokenizer->decode(Ids{256, 'h', 'i', 257}), "hi");
+  EXPECT_EQ(tokenizer->vocab_size(), 258);
+}
+
+TEST(ByteTokenizer, SavesWhatLoadsTheSame) {
+  TempDir dir;
+  make_byte_tokenizer()->save(dir.path());
+  EXPECT_TRUE(has_tokenizer(dir.path()));
+  EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), 257);
+  dir.write("lamina_tokenizer.json", R"({"type":"bytes","version":2})");
+  EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint, "reads version 1");
+}
+
+}  // namespace
+}  // namespace lamina::text
