@@ -9,6 +9,11 @@
 namespace lamina::autodiff {
 namespace {
 
+// As vjp(), through the nodes from `first` on.
+std::vector<Tensor> vjp_from(NodeId first, Graph& graph, std::span<const Tensor> results,
+                             std::span<const Tensor> seeds, std::span<const Tensor> wanted,
+                             const SavePolicy& save);
+
 class Differentiator {
  public:
   Differentiator(Graph& graph, const SavePolicy& save)
@@ -17,11 +22,11 @@ class Differentiator {
   void seed(Tensor result, Tensor cotangent) { accumulate(result.id, cotangent); }
   Tensor cotangent(ValueId v) const { return cotangents_[v]; }
 
-  // Marks what depends on the wanted values: only that is walked.
-  void mark(std::span<const Tensor> wanted) {
+  // Marks what nodes from `first` on make of the wanted values: only that is walked.
+  void mark(std::span<const Tensor> wanted, NodeId first) {
     active_.assign(graph_.values().size(), false);
     for (const Tensor& t : wanted) active_[t.id] = true;
-    for (const Node& node : graph_.nodes()) {
+    for (const Node& node : std::span(graph_.nodes()).subspan(first)) {
       if (node.op->def->zero_gradient) continue;
       bool any = false;
       for (ValueId v : node.inputs) any = any || (v != kNoValue && active_[v]);
@@ -30,9 +35,9 @@ class Differentiator {
     }
   }
 
-  // Walks the nodes [0, end) backwards.
-  void run(NodeId end) {
-    for (NodeId n = end; n-- > 0;) visit(n);
+  // Walks the nodes [first, end) backwards.
+  void run(NodeId first, NodeId end) {
+    for (NodeId n = end; n-- > first;) visit(n);
   }
 
  private:
@@ -81,11 +86,13 @@ class Differentiator {
   // Differentiates what the op means: its smaller ops are appended (again), then walked.
   std::vector<Tensor> gradients_of_lower(const Node& node, const LowerCall& call,
                                          std::span<const Tensor> cts) {
+    NodeId first = static_cast<NodeId>(graph_.nodes().size());
     std::vector<Tensor> results = node.op->def->lower(call);
     std::vector<Tensor> wanted;
     for (ValueId v : node.inputs)
       if (v != kNoValue && active_[v]) wanted.push_back(graph_.tensor(v));
-    std::vector<Tensor> grads = autodiff::vjp(graph_, results, cts, wanted, save_);
+    // Only the smaller ops are walked: one operand may be made from another.
+    std::vector<Tensor> grads = vjp_from(first, graph_, results, cts, wanted, save_);
     std::vector<Tensor> out(node.inputs.size());
     std::size_t next = 0;
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
@@ -114,6 +121,22 @@ class Differentiator {
   std::vector<bool> active_;
 };
 
+std::vector<Tensor> vjp_from(NodeId first, Graph& graph, std::span<const Tensor> results,
+                             std::span<const Tensor> seeds, std::span<const Tensor> wanted,
+                             const SavePolicy& save) {
+  auto origin = graph.origin();
+  Differentiator d(graph, save);
+  d.mark(wanted, first);
+  NodeId end = static_cast<NodeId>(graph.nodes().size());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (seeds[i]) d.seed(results[i], seeds[i]);
+  d.run(first, end);
+  graph.set_origin(origin);
+  std::vector<Tensor> out;
+  for (const Tensor& t : wanted) out.push_back(d.cotangent(t.id));
+  return out;
+}
+
 // The loss is a by-product of its gradient: where both exist, outputs take it from there and the
 // forward node falls to dead-code removal.
 void take_losses_from_gradients(Graph& graph) {
@@ -140,16 +163,7 @@ SavePolicy save_everything() {
 std::vector<Tensor> vjp(Graph& graph, std::span<const Tensor> results,
                         std::span<const Tensor> seeds, std::span<const Tensor> wanted,
                         const SavePolicy& save) {
-  auto origin = graph.origin();
-  Differentiator d(graph, save);
-  d.mark(wanted);
-  NodeId end = static_cast<NodeId>(graph.nodes().size());
-  for (std::size_t i = 0; i < results.size(); ++i)
-    if (seeds[i]) d.seed(results[i], seeds[i]);
-  d.run(end);
-  graph.set_origin(origin);
-  std::vector<Tensor> out;
-  for (const Tensor& t : wanted) out.push_back(d.cotangent(t.id));
+  std::vector<Tensor> out = vjp_from(0, graph, results, seeds, wanted, save);
   take_losses_from_gradients(graph);
   return out;
 }

@@ -3,7 +3,7 @@
 //
 // Query token t of row b sees key token s when all of these hold:
 //   causal    position(s) <= position(t)
-//   window w  position(t) - position(s) < w
+//   window w  0 <= position(t) - position(s) < w
 //   chunk c   position(t) / c == position(s) / c
 //   segments  segments[b, t] == key_segments[b, s], and neither is 0 (padding)
 // or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other both ways). Positions
@@ -119,8 +119,11 @@ Tensor visible(const LowerCall& c) {
   Tensor tq = column(query_positions(c)), tk = row(key_positions(c));
   Tensor seen = constant(graph, {DType::i32, {batch, tokens, keys}, {}}, 1);
   // Slots of the state that hold nothing yet have an index before 0 or after the last token.
-  if (c.has(kStart)) seen = both(is_not(as_i32(less(tk, number(0)))), is_not(as_i32(less(tq, tk))));
-  if (c.i("causal")) seen = both(seen, is_not(as_i32(less(tq, tk))));
+  if (c.has(kStart)) {
+    Tensor last = shift(reshape(c.in(kStart), {batch, 1, 1}), static_cast<double>(tokens - 1));
+    seen = both(is_not(as_i32(less(tk, number(0)))), is_not(as_i32(less(last, tk))));
+  }
+  if (c.i("causal") || c.i("window")) seen = both(seen, is_not(as_i32(less(tq, tk))));
   if (c.i("window")) seen = both(seen, as_i32(less(tq - tk, number(c.i("window")))));
   if (c.i("chunk")) {
     Tensor size = number(c.i("chunk"));

@@ -10,6 +10,12 @@ std::vector<Type> infer_unary(const Call& c) {
   return {c.type(0)};
 }
 
+std::vector<Type> infer_number(const Call& c) {
+  c.require(c.type(0).dtype != DType::boolean, "{} must be of numbers, got {}", c.input_name(0),
+            to_string(c.type(0)));
+  return {c.type(0)};
+}
+
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b) {
   int ndim = std::max(a.ndim(), b.ndim());
   std::array<std::int64_t, kMaxDims> dims{};

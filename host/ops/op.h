@@ -19,6 +19,8 @@ namespace lamina::ops {
 
 // One input, any floating dtype; the result has its type.
 std::vector<Type> infer_unary(const Call& c);
+// Likewise for integers too.
+std::vector<Type> infer_number(const Call& c);
 // All inputs of one dtype, broadcast against each other (trailing dims aligned).
 std::vector<Type> infer_broadcast(const Call& c);
 // The shape that `a` and `b` broadcast to; refuses the call when they do not.

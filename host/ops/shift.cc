@@ -8,6 +8,6 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {c.ct()}; }
 
 }  // namespace
 
-constinit const OpDef shift_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+constinit const OpDef shift_op = {.infer = infer_number, .vjp = vjp, .elementwise = true};
 
 }  // namespace lamina::ops

@@ -16,6 +16,8 @@
   X(cache_write)          \
   X(concat)               \
   X(copy)                 \
+  X(cross_entropy)        \
+  X(cross_entropy_grad)   \
   X(dropout)              \
   X(embedding)            \
   X(embedding_grad)       \
@@ -33,6 +35,7 @@
   X(rotate)               \
   X(select_rows)          \
   X(slice)                \
+  X(softmax)              \
   X(sum_of_squares)       \
   X(transpose)
 
