@@ -59,11 +59,11 @@ const Fields<RunSection>& run_fields() {
 const Fields<DataSection>& data_fields() {
   static const Fields<DataSection> fields = {
       field("train", &DataSection::train,
-            {.doc = "Text files to train on, eg: train = [\"corpus.txt\"].",
+            {.doc = "Text to train on: files, folders or globs, eg: train = [\"corpus.txt\"].",
              .required = true,
              .path = true}),
       field("validation", &DataSection::validation,
-            {.doc = "Text files for the validation loss.", .path = true}),
+            {.doc = "Text for the validation loss: files, folders or globs.", .path = true}),
       field("validation_fraction", &DataSection::validation_fraction,
             {.min = 0,
              .max = 1,
