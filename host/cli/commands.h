@@ -10,7 +10,11 @@ namespace lamina::cli {
 
 Command config_show_command();
 Command config_explain_command();
+Command plugin_list_command();
+Command plugin_inspect_command();
+Command plugin_new_command();
 Command completion_command();
+Command verify_command();
 
 // In the order in which help lists them.
 const std::vector<Command>& all_commands();

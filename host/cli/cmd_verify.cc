@@ -1,0 +1,98 @@
+// lamina verify: recomputes what another implementation computed, and compares.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/compute.h"
+#include "cli/text.h"
+#include "cli/verify/case.h"
+#include "core/json_writer.h"
+
+namespace lamina::cli {
+namespace {
+
+std::string as_text(const VerifyReport& report, bool all) {
+  std::string out = report.directory + "\n";
+  std::size_t passed = 0, width = 8;
+  for (const VerifyRow& row : report.rows) width = std::max(width, row.quantity.size());
+  for (const VerifyRow& row : report.rows) {
+    passed += row.passed();
+    if (!all && row.passed()) continue;
+    out +=
+        fmt::format("  {} {:<{}}  {:9.3g}  allowed {:9.3g}  {}\n", row.passed() ? "ok  " : "FAIL",
+                    row.quantity, width, row.error, row.tolerance, row.note);
+  }
+  if (!report.first_departure.empty())
+    out += fmt::format("  the first that departs is {}\n", report.first_departure);
+  if (!report.skipped.empty())
+    out += fmt::format("  not computed: {}\n", fmt::join(report.skipped, ", "));
+  return out + fmt::format("  {} of {} quantities agree\n", passed, report.rows.size());
+}
+
+void write_json(JsonWriter& json, const VerifyReport& report) {
+  json.begin_object().key("case").value(report.directory).key("passed").value(report.passed());
+  json.key("rows").begin_array();
+  for (const VerifyRow& row : report.rows)
+    json.begin_object()
+        .key("quantity")
+        .value(row.quantity)
+        .key("error")
+        .value(row.error)
+        .key("tolerance")
+        .value(row.tolerance)
+        .key("passed")
+        .value(row.passed())
+        .end_object();
+  json.end_array().key("not_computed").begin_array();
+  for (const std::string& name : report.skipped) json.value(name);
+  json.end_array().key("first_departure").value(report.first_departure).end_object();
+}
+
+int run(const Arguments& arguments) {
+  apply_threads(arguments.globals);
+  DType dtype = *parse_dtype(arguments.text("dtype"));
+  bool passed = true;
+  JsonWriter json(2);
+  json.begin_array();
+  for (const std::string& directory : arguments.positionals) {
+    VerifyReport report = verify_case(directory, dtype, arguments.globals);
+    passed = passed && report.passed();
+    if (arguments.flag("json"))
+      write_json(json, report);
+    else
+      print(as_text(report, arguments.flag("all")));
+  }
+  if (arguments.flag("json")) print(json.end_array().text() + "\n");
+  return passed ? 0 : static_cast<int>(ExitCode::numerical);
+}
+
+}  // namespace
+
+Command verify_command() {
+  return {
+      .name = "verify",
+      .summary = "compares a model's numbers with those of another implementation",
+      .details =
+          "A case is a directory with config.json and weights as published, and "
+          "golden.safetensors with golden.json: logits, loss, gradients (whole, or 128 samples "
+          "and a norm), hidden states of every layer, packed rows, greedy tokens, or a training "
+          "run. Whatever of it is there is computed again. Exit code 0 when everything agrees "
+          "within the case's tolerance, else 3. Plugin authors check a new family with it.",
+      .options = {{.key = {.name = "dtype",
+                           .type = Type::string,
+                           .preset = Value("float32"),
+                           .choices = {"float32", "bfloat16"},
+                           .doc = "Type to compute in; bfloat16 is allowed its rounding."},
+                   .value = "TYPE"},
+                  {.key = {.name = "all",
+                           .type = Type::boolean,
+                           .doc = "Print every quantity, not only those that fail."},
+                   .short_name = 'a'},
+                  json_option()},
+      .positionals = {{.name = "CASE_DIR", .doc = "A golden case.", .repeatable = true}},
+      .examples = {"lamina verify tests/golden/hf/llama3_gqa", "lamina verify cases/* --json"},
+      .run = run};
+}
+
+}  // namespace lamina::cli

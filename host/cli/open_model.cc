@@ -1,0 +1,73 @@
+#include "cli/open_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/plugins.h"
+#include "core/error.h"
+#include "registry/library.h"
+#include "train/run_directory.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents_of(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
+  if (names.empty()) return "it is empty";
+  std::ranges::sort(names);
+  if (names.size() > 8) names.resize(8), names.push_back("...");
+  return fmt::format("it has {}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+const registry::Catalog& plugin_catalog(const Globals& globals) {
+  static const registry::Catalog catalog = find_plugins(globals);
+  return catalog;
+}
+
+std::string resolve_model_directory(const std::string& path) {
+  if (!fs::exists(path))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     "there is no such file or directory; a Hugging Face directory, a "
+                     "checkpoint or a run directory would be right",
+                     {}});
+  fs::path directory = path;
+  if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
+  if (std::string newest = train::newest_checkpoint(path); !newest.empty()) return newest;
+  throw UserError(ExitCode::checkpoint,
+                  {path,
+                   "holds no model: neither config.json, model.toml nor checkpoints",
+                   {contents_of(directory)}});
+}
+
+decoder::Model make_model(const config::ModelSource& source, const Globals& globals,
+                          const decoder::ModelOptions& options) {
+  const registry::Family& family = registry::load_family(plugin_catalog(globals), source);
+  // Families live as long as the process.
+  std::shared_ptr<const registry::Family> shared(&family, [](const registry::Family*) {});
+  return decoder::Model(shared, family.configure(source.raw, source.where), options);
+}
+
+OpenedModel open_model(const std::string& path, const Globals& globals,
+                       const decoder::ModelOptions& options,
+                       const std::vector<std::string>& overrides) {
+  OpenedModel out;
+  fs::path description = path;
+  if (!fs::is_regular_file(path)) {
+    out.directory = resolve_model_directory(path);
+    description = fs::path(out.directory) / "model.toml";
+    if (!fs::exists(description)) description = out.directory;
+  }
+  config::ModelSource source =
+      config::load_model(description, {.sets = overrides, .environment = {}});
+  out.model = std::make_unique<decoder::Model>(make_model(source, globals, options));
+  return out;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,33 @@
+// A golden case: a model directory with the numbers that another implementation computed for it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/verify/report.h"
+#include "core/json.h"
+#include "io/weight_files.h"
+
+namespace lamina::cli {
+
+struct GoldenCase {
+  std::string directory;
+  io::WeightFiles golden;
+  JsonDocument info;
+
+  explicit GoldenCase(std::string dir);
+  bool has(std::string_view name) const { return golden.contains(name); }
+  std::vector<float> floats(std::string_view name) const;       // any floating type
+  std::vector<std::int32_t> ints(std::string_view name) const;  // i32 or i64
+  Shape shape(std::string_view name) const { return golden.tensor(name).shape; }
+  // golden.json: tolerance.<key>, or `fallback`.
+  double tolerance(std::string_view key, double fallback) const;
+};
+
+// Recomputes everything in the case that this program knows how to compute. bf16 and f16 runs are
+// allowed the rounding of their type.
+VerifyReport verify_case(const std::string& directory, DType dtype, const Globals& globals);
+
+}  // namespace lamina::cli
