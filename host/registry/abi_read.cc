@@ -148,6 +148,7 @@ std::string_view status_name(lamina_status_t status) {
 }
 
 std::string shown_file(std::string_view path) {
+  if (!path.starts_with('/')) return std::string(path);
   constexpr std::string_view kFolder = "/plugins/";
   if (auto at = path.rfind(kFolder); at != path.npos) return std::string(path.substr(at + 1));
   if (auto at = path.rfind('/'); at != path.npos) return std::string(path.substr(at + 1));

@@ -93,8 +93,8 @@ std::string_view status_name(lamina_status_t status);
 
 inline lamina_str_t str(std::string_view text) { return {text.data(), text.size()}; }
 
-// "model.cc" of a path on the machine where the plugin was built: from "plugins/" on, else the
-// last part. "" when unknown.
+// A source path without the folders of the machine where the plugin was built: "plugins/x/model.cc"
+// or, where there is no folder "plugins", the last part.
 std::string shown_file(std::string_view path);
 
 // Where a plugin says that a call was made; nothing if it does not say.

@@ -85,9 +85,18 @@ SearchEnvironment SearchEnvironment::of_process() {
   return out;
 }
 
-SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& environment) {
+SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& environment,
+                       std::vector<fs::path> named_folders) {
   SearchPath out;
   out.files = std::move(files);
+  for (const fs::path& folder : named_folders) {
+    std::error_code error;
+    if (!fs::is_directory(folder, error))
+      throw UserError(ExitCode::usage, {"--plugin-path",
+                                        fmt::format("'{}' is no folder", folder.string()),
+                                        {"name folders that hold *.lamina.so files"}});
+    out.named_folders.push_back(fs::absolute(folder).lexically_normal());
+  }
   const bool use_variables = !environment.privileged;
   out.refuse_writable = ::geteuid() == 0 && !(use_variables && environment.trusts_writable);
   if (use_variables && environment.plugin_path) {
@@ -109,19 +118,22 @@ SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& env
 Catalog Catalog::scan(SearchPath search) {
   Catalog out;
   out.search_ = std::move(search);
-  for (const fs::path& file : out.search_.files) out.add_file(file, true);
-  for (const fs::path& folder : out.search_.folders) {
-    std::vector<fs::path> files;
-    std::error_code error;
-    for (const auto& item : fs::directory_iterator(folder, error))
-      if (item.path().filename().string().ends_with(kPluginSuffix)) files.push_back(item.path());
-    std::sort(files.begin(), files.end());
-    for (const fs::path& file : files) out.add_file(file, false);
-  }
+  for (const fs::path& file : out.search_.files) out.add_file(file, true, true);
+  for (const fs::path& folder : out.search_.named_folders) out.add_folder(folder, true);
+  for (const fs::path& folder : out.search_.folders) out.add_folder(folder, false);
   return out;
 }
 
-void Catalog::add_file(const fs::path& path, bool named) {
+void Catalog::add_folder(const fs::path& folder, bool named) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error))
+    if (item.path().filename().string().ends_with(kPluginSuffix)) files.push_back(item.path());
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) add_file(file, named, false);
+}
+
+void Catalog::add_file(const fs::path& path, bool named, bool must_be_good) {
   const fs::path real = without_links(path);
   const auto same = [&](const auto& other) { return other.path == real; };
   if (std::any_of(plugins_.begin(), plugins_.end(), same) ||
@@ -137,7 +149,7 @@ void Catalog::add_file(const fs::path& path, bool named) {
                            {"take the right away (chmod o-w), or set LAMINA_TRUST_PLUGINS=1"}});
     plugins_.push_back(std::move(plugin));
   } catch (const PluginError& unusable) {
-    if (named) throw;
+    if (must_be_good) throw;
     broken_.push_back({real, unusable.text()});
   }
 }
@@ -158,6 +170,7 @@ void Catalog::not_found(std::string_view where, std::string what, std::string_vi
     throw PluginError(std::move(text));
   }
   std::vector<std::string> folders;
+  for (const fs::path& folder : search_.named_folders) folders.push_back(folder.string());
   for (const fs::path& folder : search_.folders) folders.push_back(folder.string());
   ErrorText text{std::string(where), std::move(what), {}};
   const std::string nearest = name.empty() ? "" : nearest_name(name, family_names());

@@ -29,23 +29,25 @@ struct SearchEnvironment {
 };
 
 struct SearchPath {
-  std::vector<std::filesystem::path> files;    // named by --plugin
-  std::vector<std::filesystem::path> folders;  // absolute, in order
-  std::vector<std::string> warnings;           // elements that were left out, and why
-  bool refuse_writable = false;                // as root: refuse what any user may change
+  std::vector<std::filesystem::path> files;          // named by --plugin
+  std::vector<std::filesystem::path> named_folders;  // by --plugin-path: they come first and win
+  std::vector<std::filesystem::path> folders;        // absolute, in order
+  std::vector<std::string> warnings;                 // elements that were left out, and why
+  bool refuse_writable = false;                      // as root: refuse what any user may change
 };
 
-// The files of --plugin, and the folders: those of LAMINA_PLUGIN_PATH (separated by colons), or
-// else $XDG_DATA_HOME/lamina/plugins (~/.local/share) and lib/lamina/plugins beside the
-// executable's folder. Never the current folder.
+// Adds the folders of the process to what the command line names: those of LAMINA_PLUGIN_PATH
+// (separated by colons), or else $XDG_DATA_HOME/lamina/plugins (~/.local/share) and
+// lib/lamina/plugins beside the executable's folder. Never the current folder.
 SearchPath search_path(std::vector<std::filesystem::path> files,
-                       const SearchEnvironment& environment);
+                       const SearchEnvironment& environment,
+                       std::vector<std::filesystem::path> named_folders = {});
 
 struct PluginFile {
   std::filesystem::path path;  // absolute, no links in it
   ElfFile elf;
   Manifest manifest;
-  bool named = false;  // by --plugin: it wins over others with the same family
+  bool named = false;  // on the command line: it wins over others with the same family
 };
 
 struct BrokenFile {
@@ -62,7 +64,7 @@ struct FamilyFile {
 class Catalog {
  public:
   // Reads every *.lamina.so of the search path, folders not recursively and sorted by name. A file
-  // that cannot be read is listed in broken(), unless it is named by --plugin: then PluginError.
+  // that cannot be used is listed in broken(), unless it is named by --plugin: then PluginError.
   static Catalog scan(SearchPath search);
 
   const std::vector<PluginFile>& plugins() const { return plugins_; }
@@ -71,7 +73,7 @@ class Catalog {
 
   // The file with family `name` (or alias). `where` is where the name was written, for errors.
   // PluginError when there is none (with the nearest name, what there is, and the broken files) or
-  // when two files have it and neither is named by --plugin.
+  // when two files have it and neither is named on the command line.
   FamilyFile find(std::string_view name, std::string_view where = "family") const;
 
   // The family that reads published checkpoints of a config.json with these values; `where` is
@@ -84,7 +86,8 @@ class Catalog {
   std::vector<std::string> family_names() const;
 
  private:
-  void add_file(const std::filesystem::path& path, bool named);
+  void add_folder(const std::filesystem::path& folder, bool named);
+  void add_file(const std::filesystem::path& path, bool named, bool must_be_good);
   [[noreturn]] void not_found(std::string_view where, std::string what,
                               std::string_view name) const;
 

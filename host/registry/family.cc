@@ -312,13 +312,14 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
 
   for (std::string_view name : kHostKeys) {
     const config::Entry* entry = values.find(name);
+    const std::int64_t least = name == LAMINA_CONFIG_NUM_LAYERS ? 0 : 1;
     if (entry == nullptr)
       problems.add({where, fmt::format("missing key '{}'", name), doc_notes(*find_key(name))});
-    else if (*entry->value.get_if<std::int64_t>() < 1)
-      problems.add(
-          {entry->origin.text,
-           fmt::format("'{}' must be at least 1, got {}", name, config::to_toml(entry->value)),
-           {}});
+    else if (*entry->value.get_if<std::int64_t>() < least)
+      problems.add({entry->origin.text,
+                    fmt::format("'{}' must be at least {}, got {}", name, least,
+                                config::to_toml(entry->value)),
+                    {}});
   }
   problems.raise();
   for (const ModelKey& key : *keys_) {

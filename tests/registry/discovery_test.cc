@@ -46,6 +46,12 @@ TEST(SearchPath, IgnoresVariablesWhenPrivileged) {
   EXPECT_EQ(path.folders, std::vector<fs::path>{"/opt/lib/lamina/plugins"});
 }
 
+TEST(SearchPath, NamedFolderMustBeThere) {
+  EXPECT_USER_ERROR(search_path({}, {}, {"/no/such/folder"}), ExitCode::usage,
+                    "--plugin-path: '/no/such/folder' is no folder\n"
+                    "  name folders that hold *.lamina.so files");
+}
+
 TEST(Catalog, Example) {
   const Folder folder;
   folder.copy("tiny", "tiny.lamina.so");
@@ -120,6 +126,14 @@ TEST(Catalog, TwoFilesWithOneFamilyAreAnErrorUnlessOneIsNamed) {
                                 "  remove one, or choose with --plugin FILE",
                                 a.string(), b.string()));
   EXPECT_EQ(Catalog::scan(only(folder, {b})).find("tiny").file->path, b);
+}
+
+TEST(Catalog, NamedFolderWinsOverOthers) {
+  const Folder named, other;
+  const fs::path a = named.copy("tiny", "tiny.lamina.so");
+  other.copy("same_family", "a.lamina.so");
+  const SearchPath search = {.named_folders = {named.path()}, .folders = {other.path()}};
+  EXPECT_EQ(Catalog::scan(search).find("tiny").file->path, a);
 }
 
 TEST(Catalog, FindsTheFamilyOfAPublishedConfig) {

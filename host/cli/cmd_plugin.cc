@@ -1,0 +1,270 @@
+// lamina plugin list | inspect: which families there are, and what a plugin says of itself.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/plugins.h"
+#include "cli/text.h"
+#include "config/listing.h"
+#include "core/json_writer.h"
+#include "registry/library.h"
+
+namespace lamina::cli {
+namespace {
+
+using registry::Catalog;
+using registry::Family;
+using registry::FamilyNames;
+using registry::PluginFile;
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+std::string abi_of(const PluginFile& plugin) {
+  return fmt::format("{}.{}", plugin.manifest.abi_major, plugin.manifest.abi_built);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+void write(JsonWriter& json, const char* key, const std::vector<std::string>& values) {
+  json.key(key).begin_array();
+  for (const std::string& value : values) json.value(value);
+  json.end_array();
+}
+
+void write_identity(JsonWriter& json, const PluginFile& plugin) {
+  json.key("file").value(plugin.path.string()).key("id").value(plugin.manifest.id);
+  json.key("version").value(plugin.manifest.version).key("abi").value(abi_of(plugin));
+}
+
+void write_names(JsonWriter& json, const FamilyNames& names) {
+  json.key("name").value(names.name).key("doc").value(names.doc);
+  write(json, "aliases", names.aliases);
+  write(json, "hf_model_types", names.hf_model_types);
+  write(json, "hf_architectures", names.hf_architectures);
+}
+
+// ---- list
+
+std::vector<std::string> searched(const Catalog& catalog) {
+  std::vector<std::string> out;
+  for (const auto& folder : catalog.search().named_folders) out.push_back(folder.string());
+  for (const auto& folder : catalog.search().folders) out.push_back(folder.string());
+  return out;
+}
+
+std::string list_json(const Catalog& catalog) {
+  JsonWriter json(2);
+  json.begin_object().key("plugins").begin_array();
+  for (const PluginFile& plugin : catalog.plugins()) {
+    json.begin_object();
+    write_identity(json, plugin);
+    json.key("families").begin_array();
+    for (const FamilyNames& family : plugin.manifest.families) {
+      json.begin_object();
+      write_names(json, family);
+      json.end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array().key("unusable").begin_array();
+  for (const registry::BrokenFile& broken : catalog.broken())
+    json.begin_object()
+        .key("file")
+        .value(broken.path.string())
+        .key("error")
+        .value(broken.error.what)
+        .end_object();
+  json.end_array();
+  write(json, "folders", searched(catalog));
+  return json.end_object().text() + "\n";
+}
+
+// Rows of cells, each column as wide as its widest cell.
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string out;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i + 1 < row.size(); ++i)
+      out += fmt::format("{:<{}}  ", row[i], widths[i]);
+    out += row.back() + "\n";
+  }
+  return out;
+}
+
+std::string list_text(const Catalog& catalog) {
+  std::string out;
+  if (catalog.plugins().empty()) {
+    out = fmt::format("no plugins in: {}\n", joined(searched(catalog)));
+  } else {
+    std::vector<std::vector<std::string>> rows = {{"family", "plugin", "version", "abi", "file"}};
+    for (const PluginFile& plugin : catalog.plugins())
+      for (const FamilyNames& family : plugin.manifest.families)
+        rows.push_back({family.name, plugin.manifest.id, plugin.manifest.version, abi_of(plugin),
+                        plugin.path.string()});
+    std::stable_sort(rows.begin() + 1, rows.end(),
+                     [](const auto& a, const auto& b) { return a[0] < b[0]; });
+    out = table(rows);
+  }
+  if (!catalog.broken().empty()) out += "\nunusable:\n";
+  for (const registry::BrokenFile& broken : catalog.broken())
+    out += fmt::format("  {}: {}\n", broken.path.string(), broken.error.what);
+  return out;
+}
+
+int list(const Arguments& arguments) {
+  const Catalog catalog = find_plugins(arguments.globals);
+  print(arguments.flag("json") ? list_json(catalog) : list_text(catalog));
+  return 0;
+}
+
+// ---- inspect
+
+// A path, a family, a plugin's id, or the name of a file without its suffix.
+PluginFile choose(const std::string& what, const Globals& globals) {
+  if (what.find('/') != what.npos || what.ends_with(".so")) {
+    registry::SearchPath search =
+        registry::search_path({what}, registry::SearchEnvironment::of_process());
+    search.folders.clear();
+    return Catalog::scan(std::move(search)).plugins().front();
+  }
+  const Catalog catalog = find_plugins(globals);
+  const auto offers = [&](const PluginFile& plugin) {
+    const auto& families = plugin.manifest.families;
+    return std::any_of(families.begin(), families.end(),
+                       [&](const FamilyNames& family) { return family.is_called(what); });
+  };
+  const auto& plugins = catalog.plugins();
+  if (std::none_of(plugins.begin(), plugins.end(), offers))
+    for (const PluginFile& plugin : plugins)
+      if (plugin.manifest.id == what ||
+          plugin.path.filename() == what + std::string(registry::kPluginSuffix))
+        return plugin;
+  return *catalog.find(what, "plugin inspect").file;
+}
+
+std::string default_text(const registry::ModelKey& key) {
+  return key.key.required ? "required" : config::preset_text(key.key);
+}
+
+void write_family(JsonWriter& json, const Family& family) {
+  json.begin_object();
+  write_names(json, family.names());
+  json.key("blocks").begin_array();
+  for (const registry::Block& block : family.blocks())
+    json.begin_object().key("id").value(block.id).key("name").value(block.name).end_object();
+  json.end_array().key("keys").begin_array();
+  for (const registry::ModelKey& key : family.keys()) {
+    if (key.ignored) continue;
+    json.begin_object().key("name").value(key.key.name);
+    json.key("type").value(config::type_text(key.key)).key("default");
+    key.key.preset ? json.raw(config::to_toml(*key.key.preset)) : json.null();
+    json.key("required").value(key.key.required);
+    json.key("limits").value(config::limits_text(key.key)).key("doc").value(key.key.doc);
+    write(json, "aliases", key.key.aliases);
+    json.end_object();
+  }
+  json.end_array().key("tensors").begin_array();
+  for (const registry::TensorRow& row : family.tensor_rows())
+    json.begin_object()
+        .key("published")
+        .value(row.published)
+        .key("parameter")
+        .value(row.param)
+        .key("block")
+        .value(row.block)
+        .end_object();
+  json.end_array().end_object();
+}
+
+std::string inspect_json(const PluginFile& plugin, const std::vector<Family>& families) {
+  JsonWriter json(2);
+  json.begin_object();
+  write_identity(json, plugin);
+  json.key("sdk").value(families.front().plugin().sdk);
+  json.key("toolchain").value(families.front().plugin().toolchain);
+  json.key("bytes").value(plugin.elf.num_bytes).key("machine").value(plugin.elf.machine);
+  write(json, "exports", plugin.elf.exports);
+  write(json, "needs", plugin.elf.needed);
+  json.key("run_path").value(plugin.elf.run_path);
+  json.key("executable_stack").value(plugin.elf.executable_stack);
+  json.key("unique_symbols").value(plugin.elf.num_unique_symbols);
+  json.key("families").begin_array();
+  for (const Family& family : families) write_family(json, family);
+  return json.end_array().end_object().text() + "\n";
+}
+
+std::string file_text(const PluginFile& plugin) {
+  Rows rows = {
+      {"file", plugin.path.string()},          {"bytes", fmt::format("{}", plugin.elf.num_bytes)},
+      {"machine", plugin.elf.machine},         {"plugin ABI", abi_of(plugin)},
+      {"exports", joined(plugin.elf.exports)}, {"needs", joined(plugin.elf.needed)}};
+  if (!plugin.elf.run_path.empty()) rows.emplace_back("run path", plugin.elf.run_path);
+  if (plugin.elf.executable_stack) rows.emplace_back("stack", "asks for an executable stack");
+  return fmt::format("{} {}\n{}", plugin.manifest.id, plugin.manifest.version, two_columns(rows));
+}
+
+std::string family_text(const Family& family) {
+  std::string out = fmt::format("\nfamily {}\n  {}\n", family.name(), wrap(family.names().doc, 2));
+  std::vector<std::string> blocks;
+  for (const registry::Block& block : family.blocks()) blocks.push_back(block.name);
+  Rows rows = {{"blocks", joined(blocks)}};
+  if (!family.names().aliases.empty()) rows.emplace_back("aliases", joined(family.names().aliases));
+  rows.emplace_back("model_type", joined(family.names().hf_model_types));
+  rows.emplace_back("architectures", joined(family.names().hf_architectures));
+  rows.emplace_back("tensor rows", fmt::format("{}", family.tensor_rows().size()));
+  out += two_columns(rows) + "\n  [model]\n";
+  Rows keys;
+  for (const registry::ModelKey& key : family.keys()) {
+    if (key.ignored) continue;
+    const std::string limits = config::limits_text(key.key);
+    keys.emplace_back(fmt::format("{} = {}", key.key.name, default_text(key)),
+                      key.key.doc + (limits.empty() ? "" : " [" + limits + "]"));
+  }
+  return out + two_columns(keys);
+}
+
+int inspect(const Arguments& arguments) {
+  const PluginFile plugin = choose(arguments.positionals[0], arguments.globals);
+  const std::vector<Family>& families = registry::load_plugin(plugin);
+  if (arguments.flag("json")) {
+    print(inspect_json(plugin, families));
+    return 0;
+  }
+  std::string out = file_text(plugin);
+  for (const Family& family : families) out += family_text(family);
+  print(out);
+  return 0;
+}
+
+}  // namespace
+
+Command plugin_list_command() {
+  return {.name = "plugin list",
+          .summary = "lists the model families that there are, and the files they are in",
+          .details =
+              "Reads the files without running them. Files that cannot be used are listed "
+              "with the reason.",
+          .options = {json_option()},
+          .examples = {"lamina plugin list", "lamina plugin list --json"},
+          .run = list};
+}
+
+Command plugin_inspect_command() {
+  return {.name = "plugin inspect",
+          .summary = "shows a plugin's file, its families, their blocks and keys",
+          .details =
+              "The plugin is loaded for this, after its file has been checked. `lamina "
+              "plugin list` runs nothing.",
+          .options = {json_option()},
+          .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
+          .examples = {"lamina plugin inspect llama2",
+                       "lamina plugin inspect build/my_family.lamina.so --json"},
+          .run = inspect};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,127 @@
+// lamina plugin: what it prints, what it refuses, with which exit code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/json.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::run_process;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kTiny = LAMINA_BUILD_DIR "/tests/registry/zoo/tiny.lamina.so";
+
+// With no plugins but those of `folder`.
+Finished plugin(const TempDir& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), {LAMINA_BUILD_DIR "/bin/lamina", "plugin"});
+  return run_process(words, {.environment = {"LAMINA_PLUGIN_PATH=" + folder.path()}});
+}
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(PluginList, ShowsFamiliesAndUnusableFiles) {
+  const TempDir folder;
+  folder.write("tiny.lamina.so", bytes_of(kTiny));
+  folder.write("cut.lamina.so", bytes_of(kTiny).substr(0, 5000));
+  const Finished result = plugin(folder, {"list"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("tiny    org.example.tiny  1.0      0."));
+  EXPECT_THAT(result.out, HasSubstr("unusable:\n  "));
+  EXPECT_THAT(result.out, HasSubstr("cut.lamina.so: file is 5,000 bytes, its "));
+}
+
+TEST(PluginList, JsonHasTheSameFacts) {
+  const TempDir folder;
+  folder.write("tiny.lamina.so", bytes_of(kTiny));
+  const JsonDocument json = JsonDocument::parse(plugin(folder, {"list", "--json"}).out, "stdout");
+  const JsonValue first = *json.root().at("plugins").elements().begin();
+  EXPECT_EQ(first.at("id").as_string(), "org.example.tiny");
+  EXPECT_EQ((*first.at("families").elements().begin()).at("name").as_string(), "tiny");
+  EXPECT_EQ(json.root().at("unusable").size(), 0u);
+}
+
+TEST(PluginList, SaysWhereItLookedInVain) {
+  const TempDir folder;
+  const Finished result = plugin(folder, {"list"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "no plugins in: " + folder.path() + "\n");
+}
+
+TEST(PluginInspect, ShowsFileBlocksAndKeys) {
+  const TempDir folder;
+  const Finished result = plugin(folder, {"inspect", kTiny});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("exports     lamina_plugin_v0\n"));
+  EXPECT_THAT(result.out, HasSubstr("blocks         layer\n"));
+  EXPECT_THAT(result.out, HasSubstr("hidden_size = required"));
+}
+
+TEST(PluginInspect, TakesTheNameOfAFamilyAPluginOrAFile) {
+  const TempDir folder;
+  folder.write("file.lamina.so", bytes_of(kTiny));
+  for (const char* name : {"tiny", "tiny_alias", "org.example.tiny", "file"}) {
+    const Finished result = plugin(folder, {"inspect", name, "--json"});
+    EXPECT_EQ(result.code, 0) << name << result.err;
+    const JsonDocument json = JsonDocument::parse(result.out, "stdout");
+    EXPECT_EQ(json.root().at("id").as_string(), "org.example.tiny");
+  }
+}
+
+TEST(PluginInspect, RefusesATruncatedFileAndAnUnknownNameWithEight) {
+  const TempDir folder;
+  const std::string cut = folder.write("cut.lamina.so", bytes_of(kTiny).substr(0, 5000));
+  Finished result = plugin(folder, {"inspect", cut});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("error: " + cut + ": file is 5,000 bytes, its "));
+  result = plugin(folder, {"inspect", "lama"});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("no plugin has family 'lama'; found: none"));
+  EXPECT_THAT(result.err, HasSubstr("could not read " + cut));
+}
+
+TEST(PluginNew, CopiesTheTemplateUnderTheName) {
+  const TempDir folder;
+  const Finished result = plugin(folder, {"new", "two_towers", "--dir", folder.path()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string model = folder.read("two_towers/model.cc");
+  EXPECT_THAT(model, HasSubstr("two_towers::kModel"));
+  EXPECT_THAT(model, HasSubstr("TwoTowersForCausalLM"));
+  EXPECT_THAT(model, Not(HasSubstr("my_family")));
+  EXPECT_THAT(folder.read("two_towers/CMakeLists.txt"), HasSubstr("lamina_add_plugin(two_towers)"));
+}
+
+TEST(PluginNew, NeverOverwrites) {
+  const TempDir folder;
+  std::filesystem::create_directory(folder / "there");
+  const Finished result = plugin(folder, {"new", "there", "--dir", folder.path()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("there: exists already; nothing is overwritten"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "there"));
+}
+
+TEST(PluginNew, RefusesNamesThatAreNoNamespace) {
+  const TempDir folder;
+  for (const char* name : {"../up", "Upper", "1st", "a b", "class", "lamina", ""}) {
+    const Finished result = plugin(folder, {"new", name, "--dir", folder.path()});
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_THAT(result.err, HasSubstr(fmt::format("plugin new: '{}' is ", name)));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+}  // namespace
+}  // namespace lamina::cli
