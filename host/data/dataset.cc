@@ -96,15 +96,17 @@ DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fr
   std::uint64_t kept_back = 0;
   if (validation_fraction > 0)
     kept_back = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(std::llround(validation_fraction *
-                                                   static_cast<double>(num_rows))));
+        1, static_cast<std::uint64_t>(
+               std::llround(validation_fraction * static_cast<double>(num_rows))));
   if (kept_back >= num_rows)
-    throw UserError(ExitCode::data,
-                    {where,
-                     fmt::format("{} of {} rows would be kept back for validation; at least one must "
-                                 "remain to train on", kept_back, num_rows),
-                     {"give more text, or lower data.validation_fraction or "
-                      "data.sequence_length"}});
+    throw UserError(
+        ExitCode::data,
+        {where,
+         fmt::format("{} of {} rows would be kept back for validation; at least one must "
+                     "remain to train on",
+                     kept_back, num_rows),
+         {"give more text, or lower data.validation_fraction or "
+          "data.sequence_length"}});
   const std::uint64_t first_kept = num_rows - kept_back;
   const DatasetCounts counts = count(*store, rows->packed, row_tokens);
   std::string print = fingerprint(*store, rows->packed, first_kept, options);
@@ -112,7 +114,8 @@ DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fr
   DatasetOptions validation_options = options;
   validation_options.shuffle = false;
   DatasetSplit out{Dataset(rows, 0, first_kept, options), {}, counts, std::move(print)};
-  if (kept_back > 0) out.validation.push_back(Dataset(rows, first_kept, num_rows, validation_options));
+  if (kept_back > 0)
+    out.validation.push_back(Dataset(rows, first_kept, num_rows, validation_options));
   return out;
 }
 

@@ -44,10 +44,10 @@ struct DatasetOptions {
 
 // What became of the tokens: the accounts balance, tokens == in_rows + dropped.
 struct DatasetCounts {
-  std::uint64_t num_tokens = 0;   // of the whole store
-  std::uint64_t in_rows = 0;      // of those, how many lie in a row
-  std::uint64_t dropped = 0;      // cut off by the packing
-  std::uint64_t padding = 0;      // places in rows that hold no token
+  std::uint64_t num_tokens = 0;  // of the whole store
+  std::uint64_t in_rows = 0;     // of those, how many lie in a row
+  std::uint64_t dropped = 0;     // cut off by the packing
+  std::uint64_t padding = 0;     // places in rows that hold no token
 };
 
 // A part of the rows of a store. Immutable: every batch is a function of the cursor, the seed and

@@ -29,14 +29,30 @@ class Packer {
 
   PackedRows run() {
     switch (options_.packing) {
-      case Packing::concat_then_split: concat_then_split(false); break;
-      case Packing::concat_then_split_keep_full: concat_then_split(true); break;
-      case Packing::first_fit: fit(false); break;
-      case Packing::best_fit: fit(true); break;
-      case Packing::best_fit_decreasing: best_fit_decreasing(false); break;
-      case Packing::best_fit_decreasing_split: best_fit_decreasing(true); break;
-      case Packing::pad_or_trim: one_per_row(false); break;
-      case Packing::chunk: one_per_row(true); break;
+      case Packing::concat_then_split:
+        concat_then_split(false);
+        break;
+      case Packing::concat_then_split_keep_full:
+        concat_then_split(true);
+        break;
+      case Packing::first_fit:
+        fit(false);
+        break;
+      case Packing::best_fit:
+        fit(true);
+        break;
+      case Packing::best_fit_decreasing:
+        best_fit_decreasing(false);
+        break;
+      case Packing::best_fit_decreasing_split:
+        best_fit_decreasing(true);
+        break;
+      case Packing::pad_or_trim:
+        one_per_row(false);
+        break;
+      case Packing::chunk:
+        one_per_row(true);
+        break;
     }
     return std::move(rows_);
   }

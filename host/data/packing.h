@@ -35,7 +35,7 @@ std::vector<std::string_view> packing_names();
 
 struct PackingOptions {
   Packing packing = Packing::concat_then_split;
-  int open_rows = 64;                          // of first_fit and best_fit
+  int open_rows = 64;                            // of first_fit and best_fit
   std::optional<int> max_segments_per_row = {};  // of first_fit and best_fit
 };
 

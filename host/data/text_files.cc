@@ -63,8 +63,10 @@ std::vector<std::string> find_files(const std::vector<std::string>& patterns) {
     else if (pattern.find_first_of("*?[") != pattern.npos)
       found = files_matching(pattern);
     else
-      fail(pattern, "no such file or directory", "check the path; it is relative to the current "
-                                                 "directory, " + fs::current_path().string());
+      fail(pattern, "no such file or directory",
+           "check the path; it is relative to the current "
+           "directory, " +
+               fs::current_path().string());
     files.insert(files.end(), found.begin(), found.end());
   }
   if (files.empty()) fail("data", "no files are given", "list at least one text file");
@@ -85,8 +87,8 @@ TextFileCounts read_documents(const std::string& path, Separator separator,
                               file.bytes().size());
   io::MappedFile::sequential(file.bytes());
   if (const std::size_t bad = find_invalid_utf8(text); bad != text.npos) {
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad),
-                                     '\n');
+    const auto line =
+        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
     fail(fmt::format("{}:{}", path, line),
          fmt::format("is not UTF-8: byte {} of the file is 0x{:02x}; text must be UTF-8", bad,
                      static_cast<unsigned char>(text[bad])),

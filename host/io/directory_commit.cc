@@ -25,7 +25,8 @@ constexpr std::string_view kDeleting = ".deleting";
 
 [[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
   throw DeviceError(ExitCode::checkpoint,
-                    {path, fmt::format("{}: {}", doing, system_error_text(error_number)),
+                    {path,
+                     fmt::format("{}: {}", doing, system_error_text(error_number)),
                      {"check the disk and the permissions of the directory"}});
 }
 
@@ -49,7 +50,8 @@ bool is_abandoned(const std::string& name) {
 DirectoryCommit::DirectoryCommit(std::string final_path) : final_path_(std::move(final_path)) {
   while (final_path_.size() > 1 && final_path_.ends_with('/')) final_path_.pop_back();
   static std::atomic<unsigned> next_number{0};
-  const std::string name = fmt::format("{}{}{}-{}", final_path_, kPartial, ::getpid(), next_number++);
+  const std::string name =
+      fmt::format("{}{}{}-{}", final_path_, kPartial, ::getpid(), next_number++);
   std::error_code ec;
   fs::create_directories(parent_of(name), ec);
   if (ec) fail(parent_of(name), "cannot be created", ec.value());
@@ -65,8 +67,8 @@ DirectoryCommit::~DirectoryCommit() {
 void DirectoryCommit::commit() {
   LAMINA_ASSERT(!partial_path_.empty());
   sync_directory(partial_path_);
-  int renamed = ::renameat2(AT_FDCWD, partial_path_.c_str(), AT_FDCWD, final_path_.c_str(),
-                            RENAME_NOREPLACE);
+  int renamed =
+      ::renameat2(AT_FDCWD, partial_path_.c_str(), AT_FDCWD, final_path_.c_str(), RENAME_NOREPLACE);
   if (renamed != 0 && (errno == EINVAL || errno == ENOSYS)) {
     // This file system cannot refuse to replace; plain rename replaces an empty directory only.
     struct stat status {};

@@ -27,20 +27,26 @@ std::string to_hex(XXH128_hash_t hash) {
 std::string_view advice(int error_number) {
   switch (error_number) {
     case ENOSPC:
-    case EDQUOT: return "free some space there, or write to another disk";
-    case EFBIG: return "raise the limit on file size (ulimit -f)";
+    case EDQUOT:
+      return "free some space there, or write to another disk";
+    case EFBIG:
+      return "raise the limit on file size (ulimit -f)";
     case EACCES:
     case EPERM:
-    case EROFS: return "check the permissions of the directory, or write elsewhere";
+    case EROFS:
+      return "check the permissions of the directory, or write elsewhere";
     case ENOENT:
-    case ENOTDIR: return "check that the directory exists";
-    default: return "check the disk and the file system";
+    case ENOTDIR:
+      return "check that the directory exists";
+    default:
+      return "check the disk and the file system";
   }
 }
 
 [[noreturn]] void fail_system(const std::string& path, std::string what, int error_number) {
   throw DeviceError(ExitCode::checkpoint,
-                    {path, fmt::format("{}: {}", what, system_error_text(error_number)),
+                    {path,
+                     fmt::format("{}: {}", what, system_error_text(error_number)),
                      {std::string(advice(error_number))}});
 }
 
@@ -56,18 +62,16 @@ struct DurableFile::Hash {
 };
 
 DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes)
-    : path_(std::move(path)),
-      partial_path_(path_ + ".partial"),
-      hash_(std::make_unique<Hash>()) {
+    : path_(std::move(path)), partial_path_(path_ + ".partial"), hash_(std::make_unique<Hash>()) {
   struct statvfs disk {};
   if (expected_bytes > 0 && ::statvfs(parent_of(path_).c_str(), &disk) == 0) {
     const std::uint64_t room = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
     if (room < expected_bytes)
-      throw DeviceError(ExitCode::checkpoint,
-                        {path_,
-                         fmt::format("needs {} bytes, but the disk has room for {}", expected_bytes,
-                                     room),
-                         {std::string(advice(ENOSPC))}});
+      throw DeviceError(
+          ExitCode::checkpoint,
+          {path_,
+           fmt::format("needs {} bytes, but the disk has room for {}", expected_bytes, room),
+           {std::string(advice(ENOSPC))}});
   }
   fd_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("cannot be created", errno);

@@ -34,7 +34,8 @@ struct FileDigest {
 //   file.commit();
 class DurableFile {
  public:
-  // Creates "<path>.partial". `expected_bytes` fails early if the disk has less room; 0 for unknown.
+  // Creates "<path>.partial". `expected_bytes` fails early if the disk has less room; 0 for
+  // unknown.
   explicit DurableFile(std::string path, std::uint64_t expected_bytes = 0);
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;

@@ -12,11 +12,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array kSideFiles = {
-    "added_tokens.json",       "chat_template.jinja",       "chat_template.json",
-    "generation_config.json",  "lamina_tokenizer.json",     "merges.txt",
-    "preprocessor_config.json", "processor_config.json",    "ranks.tiktoken",
-    "special_tokens_map.json", "tiktoken.json",             "tokenizer.json",
-    "tokenizer.model",         "tokenizer_config.json",     "vocab.json",
+    "added_tokens.json",        "chat_template.jinja",   "chat_template.json",
+    "generation_config.json",   "lamina_tokenizer.json", "merges.txt",
+    "preprocessor_config.json", "processor_config.json", "ranks.tiktoken",
+    "special_tokens_map.json",  "tiktoken.json",         "tokenizer.json",
+    "tokenizer.model",          "tokenizer_config.json", "vocab.json",
 };
 
 JsonDocument read_config(const std::string& path) {
@@ -34,7 +34,8 @@ JsonDocument read_config(const std::string& path) {
       if (names.size() < 100)
         names += (names.empty() ? "" : ", ") + entry.path().filename().string();
     throw UserError(ExitCode::checkpoint,
-                    {path, "has no config.json; expected a Hugging Face model directory",
+                    {path,
+                     "has no config.json; expected a Hugging Face model directory",
                      {names.empty() ? "the directory is empty" : "it holds " + names}});
   }
   JsonDocument config = JsonDocument::read(file, {.code = ExitCode::checkpoint});
@@ -53,8 +54,7 @@ std::vector<std::int64_t> ids(const JsonValue& value) {
 
 }  // namespace
 
-HfDirectory::HfDirectory(std::string path)
-    : path_(std::move(path)), config_(read_config(path_)) {
+HfDirectory::HfDirectory(std::string path) : path_(std::move(path)), config_(read_config(path_)) {
   const std::string file = path_ + "/generation_config.json";
   if (std::error_code ec; fs::exists(file, ec))
     generation_config_ = JsonDocument::read(file, {.code = ExitCode::checkpoint});

@@ -20,8 +20,9 @@ constexpr std::string_view kSelfKey = "\"manifest_xxh3_128\": \"";
 std::string checksum(std::string_view text) { return xxh3_128_hex(std::as_bytes(std::span(text))); }
 
 [[noreturn]] void fail(const std::string& path, std::string what) {
-  throw UserError(ExitCode::checkpoint,
-                  {path, std::move(what), {"use another checkpoint of this run (`lamina ckpt ls`)"}});
+  throw UserError(
+      ExitCode::checkpoint,
+      {path, std::move(what), {"use another checkpoint of this run (`lamina ckpt ls`)"}});
 }
 
 void write_files(JsonWriter& json, const std::vector<FileDigest>& files) {
@@ -75,17 +76,18 @@ Manifest read_manifest(const std::string& directory) {
   const std::string path = directory + "/" + kManifestName;
   std::string text = read_file(path, ExitCode::checkpoint);
   const auto self = text.rfind(kSelfKey);
-  const std::string_view covered = std::string_view(text).substr(
-      0, self == text.npos ? 0 : self + kSelfKey.size());
-  const bool whole = self != text.npos && text.compare(covered.size(), text.npos,
-                                                       checksum(covered) + "\"\n}\n") == 0;
+  const std::string_view covered =
+      std::string_view(text).substr(0, self == text.npos ? 0 : self + kSelfKey.size());
+  const bool whole = self != text.npos &&
+                     text.compare(covered.size(), text.npos, checksum(covered) + "\"\n}\n") == 0;
   if (!whole) {
     // A later version may have another layout: that is worth telling apart from damage.
     const auto version = text.find("\"version\": ");
     const bool ours = text.find(kFormat) != text.npos;
     if (ours && version != text.npos && std::atoi(text.c_str() + version + 11) > kManifestVersion)
-      fail(path, fmt::format("was written by a later lamina (manifest version {}, this one reads {})",
-                             std::atoi(text.c_str() + version + 11), kManifestVersion));
+      fail(path,
+           fmt::format("was written by a later lamina (manifest version {}, this one reads {})",
+                       std::atoi(text.c_str() + version + 11), kManifestVersion));
     fail(path, "does not match its own checksum: it is damaged or was edited");
   }
   Manifest manifest{{}, JsonDocument::parse(std::move(text), path, {.code = ExitCode::checkpoint})};
@@ -95,8 +97,10 @@ Manifest read_manifest(const std::string& directory) {
     fail(path, fmt::format("was written by a later lamina (manifest version {}, this one reads {})",
                            version, kManifestVersion));
   for (JsonValue file : root.at("files").elements()) {
-    FileDigest digest{std::string(file.at("name").as_string()), file.at("bytes").as_uint64(),
-                      std::string(file.at("xxh3_128").as_string()), {}};
+    FileDigest digest{std::string(file.at("name").as_string()),
+                      file.at("bytes").as_uint64(),
+                      std::string(file.at("xxh3_128").as_string()),
+                      {}};
     for (JsonValue part : file.at("parts").elements()) digest.parts.push_back(read_part(part));
     manifest.files.push_back(std::move(digest));
   }
@@ -121,8 +125,8 @@ std::optional<std::string> first_difference(const std::string& directory, const 
     MappedFile::sequential(bytes);
     if (xxh3_128_hex(bytes) == file.xxh3_128) continue;
     for (const PartDigest& part : file.parts) {
-      const bool inside = part.num_bytes <= bytes.size() &&
-                          part.first_byte <= bytes.size() - part.num_bytes;
+      const bool inside =
+          part.num_bytes <= bytes.size() && part.first_byte <= bytes.size() - part.num_bytes;
       if (!inside || xxh3_64_hex(bytes.subspan(part.first_byte, part.num_bytes)) != part.xxh3_64)
         return fmt::format("{}: tensor '{}' (bytes {} to {}) is not as it was written",
                            mapped.path(), printable(part.name), part.first_byte,
@@ -135,8 +139,10 @@ std::optional<std::string> first_difference(const std::string& directory, const 
 
 FileDigest digest_file(const std::string& path) {
   const MappedFile file(path);
-  return {std::filesystem::path(path).filename().string(), file.bytes().size(),
-          xxh3_128_hex(file.bytes()), {}};
+  return {std::filesystem::path(path).filename().string(),
+          file.bytes().size(),
+          xxh3_128_hex(file.bytes()),
+          {}};
 }
 
 }  // namespace lamina::io

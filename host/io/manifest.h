@@ -19,7 +19,7 @@ inline constexpr int kManifestVersion = 1;
 
 struct Manifest {
   std::vector<FileDigest> files;
-  JsonDocument document;                                        // the whole text
+  JsonDocument document;                                         // the whole text
   JsonValue info() const { return document.root().at("info"); }  // what the writer added
 };
 

@@ -24,17 +24,28 @@ struct StoredType {
 };
 
 constexpr StoredType kTypes[] = {
-    {"BOOL", 8, DType::boolean},      {"F4", 4, {}},
-    {"F6_E2M3", 6, {}},               {"F6_E3M2", 6, {}},
-    {"U8", 8, DType::u8},             {"I8", 8, DType::i8},
-    {"F8_E5M2", 8, DType::f8_e5m2},   {"F8_E4M3", 8, DType::f8_e4m3},
-    {"F8_E8M0", 8, DType::f8_e8m0},   {"F8_E4M3FNUZ", 8, {}},
-    {"F8_E5M2FNUZ", 8, {}},           {"I16", 16, DType::i16},
-    {"U16", 16, DType::u16},          {"F16", 16, DType::f16},
-    {"BF16", 16, DType::bf16},        {"I32", 32, DType::i32},
-    {"U32", 32, DType::u32},          {"F32", 32, DType::f32},
-    {"C64", 64, {}},                  {"F64", 64, DType::f64},
-    {"I64", 64, DType::i64},          {"U64", 64, DType::u64},
+    {"BOOL", 8, DType::boolean},
+    {"F4", 4, {}},
+    {"F6_E2M3", 6, {}},
+    {"F6_E3M2", 6, {}},
+    {"U8", 8, DType::u8},
+    {"I8", 8, DType::i8},
+    {"F8_E5M2", 8, DType::f8_e5m2},
+    {"F8_E4M3", 8, DType::f8_e4m3},
+    {"F8_E8M0", 8, DType::f8_e8m0},
+    {"F8_E4M3FNUZ", 8, {}},
+    {"F8_E5M2FNUZ", 8, {}},
+    {"I16", 16, DType::i16},
+    {"U16", 16, DType::u16},
+    {"F16", 16, DType::f16},
+    {"BF16", 16, DType::bf16},
+    {"I32", 32, DType::i32},
+    {"U32", 32, DType::u32},
+    {"F32", 32, DType::f32},
+    {"C64", 64, {}},
+    {"F64", 64, DType::f64},
+    {"I64", 64, DType::i64},
+    {"U64", 64, DType::u64},
 };
 
 const StoredType* find_type(std::string_view name) {
@@ -45,7 +56,8 @@ const StoredType* find_type(std::string_view name) {
 
 std::string type_names() {
   std::string names;
-  for (const StoredType& type : kTypes) names += (names.empty() ? "" : ", ") + std::string(type.name);
+  for (const StoredType& type : kTypes)
+    names += (names.empty() ? "" : ", ") + std::string(type.name);
   return names;
 }
 
@@ -55,13 +67,16 @@ std::string looks_like(std::span<const std::byte> bytes) {
                               std::min<std::size_t>(bytes.size(), 64));
   if (text.starts_with("version https://git-lfs"))
     return "this looks like a Git LFS pointer: fetch the file itself with `git lfs pull`";
-  if (text.starts_with("PK\x03\x04") || text.starts_with("\x80\x02") || text.starts_with("\x80\x04"))
+  if (text.starts_with("PK\x03\x04") || text.starts_with("\x80\x02") ||
+      text.starts_with("\x80\x04"))
     return "this looks like a PyTorch pickle: convert it to safetensors with the tool it came from";
   if (text.starts_with("GGUF"))
     return "this looks like a GGUF file: use the safetensors files of the same model";
-  if (text.starts_with("\x93NUMPY")) return "this looks like a NumPy array: convert it to safetensors";
+  if (text.starts_with("\x93NUMPY"))
+    return "this looks like a NumPy array: convert it to safetensors";
   if (text.starts_with("<")) return "this looks like an HTML or XML page: download the file again";
-  if (text.starts_with("{")) return "this looks like JSON without the 8 bytes of its length in front";
+  if (text.starts_with("{"))
+    return "this looks like JSON without the 8 bytes of its length in front";
   return "";
 }
 
@@ -133,9 +148,10 @@ class HeaderReader {
       fail_file(fmt::format("the header is said to be {} bytes long; at most {} are allowed",
                             header_bytes, kMostHeaderBytes));
     if (header_bytes > file_bytes - 8)
-      fail_file(fmt::format("the header is said to be {} bytes long, but only {} follow; the file is "
-                            "cut short or no safetensors file",
-                            header_bytes, file_bytes - 8));
+      fail_file(
+          fmt::format("the header is said to be {} bytes long, but only {} follow; the file is "
+                      "cut short or no safetensors file",
+                      header_bytes, file_bytes - 8));
     return header_bytes;
   }
 
@@ -162,7 +178,8 @@ class HeaderReader {
                                     dims_text(entry.stored.dims), needed));
     const JsonValue offsets = value.at("data_offsets");
     if (!offsets.is_array() || offsets.size() != 2)
-      fail_tensor(name, fmt::format("data_offsets must be two integers, got {}", offsets.describe()));
+      fail_tensor(name,
+                  fmt::format("data_offsets must be two integers, got {}", offsets.describe()));
     auto offset = offsets.elements().begin();
     entry.begin = (*offset).as_uint64();
     entry.end = (*++offset).as_uint64();
@@ -185,18 +202,19 @@ class HeaderReader {
     const StoredTensor* before = nullptr;
     for (Entry& entry : entries_) {
       if (entry.begin != at)
-        fail_tensor(entry.stored.name,
-                    fmt::format("begins at byte {} of the data, but {} ends at {}; tensors may "
-                                "neither overlap nor leave gaps",
-                                entry.begin,
-                                before ? fmt::format("'{}'", printable(before->name, 60))
-                                       : "the header",
-                                at));
+        fail_tensor(
+            entry.stored.name,
+            fmt::format("begins at byte {} of the data, but {} ends at {}; tensors may "
+                        "neither overlap nor leave gaps",
+                        entry.begin,
+                        before ? fmt::format("'{}'", printable(before->name, 60)) : "the header",
+                        at));
       if (entry.end > data_.size())
-        fail_tensor(entry.stored.name,
-                    fmt::format("ends at byte {} of the data, but the file has only {}; the file is "
-                                "cut short",
-                                entry.end, data_.size()));
+        fail_tensor(
+            entry.stored.name,
+            fmt::format("ends at byte {} of the data, but the file has only {}; the file is "
+                        "cut short",
+                        entry.end, data_.size()));
       entry.stored.bytes = data_.subspan(entry.begin, entry.end - entry.begin);
       at = entry.end;
       before = &entry.stored;
@@ -239,8 +257,8 @@ TensorView SafetensorsFile::tensor(std::string_view name) const {
   if (const StoredTensor* stored = find(name)) return view(*stored);
   std::vector<std::string> names;
   for (const StoredTensor& tensor : tensors_) names.push_back(tensor.name);
-  ErrorText error{path(), fmt::format("has no tensor '{}' among its {}", printable(name),
-                                      tensors_.size()), {}};
+  ErrorText error{
+      path(), fmt::format("has no tensor '{}' among its {}", printable(name), tensors_.size()), {}};
   if (const std::string near = nearest_name(name, names); !near.empty())
     error.notes.push_back(fmt::format("did you mean '{}'?", near));
   throw UserError(ExitCode::checkpoint, std::move(error));

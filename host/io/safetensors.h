@@ -28,7 +28,7 @@ struct TensorView {
 // they are listed, and refused by view() only.
 struct StoredTensor {
   std::string name;
-  std::string_view type;            // "BF16", as in the file
+  std::string_view type;  // "BF16", as in the file
   std::vector<std::uint64_t> dims;
   std::span<const std::byte> bytes;
 };

@@ -27,8 +27,10 @@ std::string what_is_there(const fs::path& directory) {
     const std::string name = entry.path().filename().string();
     const std::string extension = entry.path().extension().string();
     if (extension == ".bin" || extension == ".pt" || extension == ".pth")
-      return fmt::format("'{}' is a PyTorch pickle: convert it to safetensors with the tool it came "
-                         "from", name);
+      return fmt::format(
+          "'{}' is a PyTorch pickle: convert it to safetensors with the tool it came "
+          "from",
+          name);
     if (extension == ".gguf")
       return fmt::format("'{}' is a GGUF file: use the safetensors files of the same model", name);
     if (extension == ".safetensors")
@@ -50,7 +52,8 @@ WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_
   std::error_code ec;
   const fs::file_status status = fs::status(path, ec);
   if (!fs::exists(status))
-    fail(path, "does not exist; expected a model directory or a safetensors file", "check the path");
+    fail(path, "does not exist; expected a model directory or a safetensors file",
+         "check the path");
   if (!fs::is_directory(status)) {
     if (path.ends_with(".json"))
       add_index(path);
@@ -75,8 +78,9 @@ void WeightFiles::add_file(const std::string& path) {
   for (const StoredTensor& tensor : files_.back().tensors()) {
     const auto [found, added] = by_name_.emplace(tensor.name, file_number);
     if (!added)
-      fail(path, fmt::format("tensor '{}' is in '{}' too; each may be stored once",
-                             printable(tensor.name), files_[found->second].path()),
+      fail(path,
+           fmt::format("tensor '{}' is in '{}' too; each may be stored once",
+                       printable(tensor.name), files_[found->second].path()),
            "the checkpoint is inconsistent: download or export it again");
     names_.push_back(tensor.name);
   }
@@ -88,7 +92,8 @@ void WeightFiles::add_index(const std::string& index_path) {
   std::set<std::string> shards;
   for (const auto& [tensor, file] : map.members()) {
     if (!is_plain_name(file.as_string()))
-      file.fail(fmt::format("must be the name of a file beside the index, got {}", file.describe()));
+      file.fail(
+          fmt::format("must be the name of a file beside the index, got {}", file.describe()));
     shards.emplace(file.as_string());
   }
   if (shards.empty()) fail(index_path, "'weight_map' is empty", "export the model again");
@@ -98,9 +103,8 @@ void WeightFiles::add_index(const std::string& index_path) {
     if (std::error_code ec; !fs::exists(directory / file, ec)) missing.push_back(file);
   if (!missing.empty())
     fail(index_path,
-         fmt::format("{} of its {} shards are missing: '{}'{}", missing.size(),
-                     shards.size(), printable(missing.front()),
-                     missing.size() > 1 ? " and others" : ""),
+         fmt::format("{} of its {} shards are missing: '{}'{}", missing.size(), shards.size(),
+                     printable(missing.front()), missing.size() > 1 ? " and others" : ""),
          "download the missing files into the same directory");
 
   std::unordered_map<std::string_view, std::size_t> number_of;
@@ -124,8 +128,8 @@ TensorView WeightFiles::tensor(std::string_view name) const {
   const auto found = by_name_.find(name);
   if (found != by_name_.end()) return files_[found->second].tensor(name);
   const std::vector<std::string> names(names_.begin(), names_.end());
-  ErrorText error{path_, fmt::format("has no tensor '{}' among its {}", printable(name),
-                                     names_.size()), {}};
+  ErrorText error{
+      path_, fmt::format("has no tensor '{}' among its {}", printable(name), names_.size()), {}};
   if (const std::string near = nearest_name(name, names); !near.empty())
     error.notes.push_back(fmt::format("did you mean '{}'?", near));
   throw UserError(ExitCode::checkpoint, std::move(error));
@@ -164,8 +168,8 @@ std::vector<FileDigest> write_weight_files(const std::string& directory,
         fmt::format("{}-{:05}-of-{:05}.safetensors", options.stem, i + 1, shards.size());
     for (const TensorSpec& spec : shards[i])
       if (!file_of.emplace(spec.name, name).second)
-        user_error(ExitCode::checkpoint, directory, "two tensors are called '{}'; names must differ",
-                   printable(spec.name));
+        user_error(ExitCode::checkpoint, directory,
+                   "two tensors are called '{}'; names must differ", printable(spec.name));
     written.push_back(
         write_safetensors(directory + "/" + name, std::move(shards[i]), options.metadata, source));
   }

@@ -78,7 +78,8 @@ std::size_t hash_pair(std::uint64_t pair) {
 // Options that change the result and that no byte-level vocabulary in use sets.
 void refuse_if_set(const JsonValue& model, std::string_view key) {
   const JsonValue value = model.find(key);
-  const bool unset = !value || value.is_null() || (value.is_string() && value.as_string().empty()) ||
+  const bool unset = !value || value.is_null() ||
+                     (value.is_string() && value.as_string().empty()) ||
                      (value.is_number() && value.as_double() == 0);
   if (!unset)
     value.fail(fmt::format("is {}; lamina has no BPE with this option", value.describe()));
@@ -115,11 +116,12 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
     if (id < 0 || id >= kMostIds)
       value.fail(fmt::format("must be an id from 0 to {}, got {}", kMostIds - 1, id));
     if (token.empty()) value.fail("is an empty token; tokens have at least one byte");
-    if (tokens.size() <= static_cast<std::size_t>(id)) tokens.resize(static_cast<std::size_t>(id) + 1);
+    if (tokens.size() <= static_cast<std::size_t>(id))
+      tokens.resize(static_cast<std::size_t>(id) + 1);
     std::string_view& place = tokens[static_cast<std::size_t>(id)];
     if (!place.empty())
-      value.fail(fmt::format("has id {}, as has '{}'; each token has its own", id,
-                             printable(place, 40)));
+      value.fail(
+          fmt::format("has id {}, as has '{}'; each token has its own", id, printable(place, 40)));
     place = token;
     text_bytes += token.size();
   }
@@ -154,8 +156,10 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
     const char c = static_cast<char>(byte);
     const auto id = find({&c, 1});
     if (!id)
-      vocabulary.fail(fmt::format("has no token for the byte 0x{:02x}; a byte-level vocabulary has "
-                                  "one for each of the 256", byte));
+      vocabulary.fail(
+          fmt::format("has no token for the byte 0x{:02x}; a byte-level vocabulary has "
+                      "one for each of the 256",
+                      byte));
     byte_ids_[static_cast<std::size_t>(byte)] = *id;
   }
 }

@@ -46,8 +46,9 @@ class ByteTokenizer final : public Tokenizer {
     out << json.text() << '\n';
     out.close();
     if (!out)
-      throw DeviceError(ExitCode::checkpoint, {directory + "/" + kByteTokenizerFile,
-                                               "cannot be written", {"check the directory"}});
+      throw DeviceError(
+          ExitCode::checkpoint,
+          {directory + "/" + kByteTokenizerFile, "cannot be written", {"check the directory"}});
     return {kByteTokenizerFile};
   }
 
@@ -66,9 +67,9 @@ std::unique_ptr<Tokenizer> load_byte_tokenizer(const std::string& directory) {
   if (root.at("type").as_string() != "bytes")
     root.at("type").fail(fmt::format("must be \"bytes\", got {}", root.at("type").describe()));
   if (root.at("version").as_int64() != 1)
-    root.at("version").fail(fmt::format("is {}; this lamina reads version 1",
-                                        root.at("version").describe()),
-                            {"use the lamina that wrote it, or a later one"});
+    root.at("version").fail(
+        fmt::format("is {}; this lamina reads version 1", root.at("version").describe()),
+        {"use the lamina that wrote it, or a later one"});
   return make_byte_tokenizer();
 }
 

@@ -44,7 +44,8 @@ bool is_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13);
   if (c == 0x85) return true;
   const utf8proc_category_t kind = category(c);
-  return kind == UTF8PROC_CATEGORY_ZS || kind == UTF8PROC_CATEGORY_ZL || kind == UTF8PROC_CATEGORY_ZP;
+  return kind == UTF8PROC_CATEGORY_ZS || kind == UTF8PROC_CATEGORY_ZL ||
+         kind == UTF8PROC_CATEGORY_ZP;
 }
 
 bool is_numeric(char32_t c) {
@@ -52,9 +53,12 @@ bool is_numeric(char32_t c) {
   switch (category(c)) {
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO: return true;
-    case UTF8PROC_CATEGORY_CN: return was_added("N", c);
-    default: return false;
+    case UTF8PROC_CATEGORY_NO:
+      return true;
+    case UTF8PROC_CATEGORY_CN:
+      return was_added("N", c);
+    default:
+      return false;
   }
 }
 
@@ -73,13 +77,16 @@ bool is_word(char32_t c) {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC: return true;
+    case UTF8PROC_CATEGORY_PC:
+      return true;
     // Circled and squared letters are alphabetic.
     case UTF8PROC_CATEGORY_SO:
       return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
              (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
-    case UTF8PROC_CATEGORY_CN: return was_added("L", c) || was_added("M", c) || was_added("N", c);
-    default: return false;
+    case UTF8PROC_CATEGORY_CN:
+      return was_added("L", c) || was_added("M", c) || was_added("N", c);
+    default:
+      return false;
   }
 }
 

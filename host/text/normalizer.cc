@@ -24,8 +24,7 @@ std::string normal_form(std::string_view text, int options) {
                    static_cast<utf8proc_ssize_t>(text.size()), &out,
                    static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
-  if (length < 0)
-    user_error(ExitCode::data, "normalizing text", "{}", utf8proc_errmsg(length));
+  if (length < 0) user_error(ExitCode::data, "normalizing text", "{}", utf8proc_errmsg(length));
   return {reinterpret_cast<const char*>(out), static_cast<std::size_t>(length)};
 }
 
@@ -39,7 +38,8 @@ std::string lowercase(std::string_view text) {
     if (code == 0x130)
       out += "i\xcc\x87";
     else
-      utf8_append(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+      utf8_append(out,
+                  static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
     text.remove_prefix(length);
   }
   return out;
@@ -80,15 +80,21 @@ std::string Normalizer::normalize(std::string_view text) const {
   for (Step step : steps_) {
     const bool ascii = is_ascii(out);
     switch (step) {
-      case Step::nfc: if (!ascii) out = normal_form(out, UTF8PROC_COMPOSE); break;
-      case Step::nfd: if (!ascii) out = normal_form(out, UTF8PROC_DECOMPOSE); break;
+      case Step::nfc:
+        if (!ascii) out = normal_form(out, UTF8PROC_COMPOSE);
+        break;
+      case Step::nfd:
+        if (!ascii) out = normal_form(out, UTF8PROC_DECOMPOSE);
+        break;
       case Step::nfkc:
         if (!ascii) out = normal_form(out, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
         break;
       case Step::nfkd:
         if (!ascii) out = normal_form(out, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
         break;
-      case Step::lowercase: out = lowercase(out); break;
+      case Step::lowercase:
+        out = lowercase(out);
+        break;
     }
   }
   return out;

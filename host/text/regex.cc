@@ -16,9 +16,9 @@ constexpr std::size_t kMostPatternBytes = 1 << 16;
 constexpr std::string_view kSpace = "\\x09-\\x0D\\x20\\x{85}\\p{Z}";
 
 [[noreturn]] void unsupported(const std::string& where, std::string_view what) {
-  throw UserError(ExitCode::checkpoint,
-                  {where, fmt::format("{} in a pattern is not supported", what),
-                   {"please report which model needs it"}});
+  throw UserError(ExitCode::checkpoint, {where,
+                                         fmt::format("{} in a pattern is not supported", what),
+                                         {"please report which model needs it"}});
 }
 
 std::string_view additions(std::string_view category) {
@@ -138,12 +138,13 @@ Regex::Regex(std::string_view pattern, std::string where) : where_(std::move(whe
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
                     PCRE2_UTF | PCRE2_UCP, &error, &error_offset, nullptr);
   if (!compiled)
-    throw UserError(ExitCode::checkpoint,
-                    {where_,
-                     fmt::format("the pattern is not a regular expression: {}", pcre2_message(error)),
-                     {fmt::format("at '{}'", printable(std::string_view(rewritten).substr(
-                                                           std::min(error_offset, rewritten.size())),
-                                                       40))}});
+    throw UserError(
+        ExitCode::checkpoint,
+        {where_,
+         fmt::format("the pattern is not a regular expression: {}", pcre2_message(error)),
+         {fmt::format("at '{}'", printable(std::string_view(rewritten).substr(
+                                               std::min(error_offset, rewritten.size())),
+                                           40))}});
   code_ = std::make_unique<Code>(compiled);
   pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // without JIT it is interpreted: slower
 }
@@ -165,8 +166,7 @@ struct Regex::Searcher::State {
   }
 };
 
-Regex::Searcher::Searcher(const Regex& regex)
-    : regex_(&regex), state_(std::make_unique<State>()) {
+Regex::Searcher::Searcher(const Regex& regex) : regex_(&regex), state_(std::make_unique<State>()) {
   LAMINA_ASSERT(state_->match && state_->context && state_->stack);
   pcre2_set_match_limit(state_->context, 20'000'000);
   pcre2_set_depth_limit(state_->context, 1'000'000);
@@ -178,9 +178,9 @@ Regex::Searcher::Searcher(Searcher&&) noexcept = default;
 Regex::Searcher::~Searcher() = default;
 
 bool Regex::Searcher::find(std::string_view text, std::size_t start, Match& match) {
-  const int found = pcre2_match(regex_->code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                text.size(), start, PCRE2_NO_UTF_CHECK, state_->match,
-                                state_->context);
+  const int found =
+      pcre2_match(regex_->code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                  start, PCRE2_NO_UTF_CHECK, state_->match, state_->context);
   if (found == PCRE2_ERROR_NOMATCH) return false;
   if (found < 0)
     throw UserError(ExitCode::data,

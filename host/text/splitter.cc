@@ -24,8 +24,9 @@ void flatten(const JsonValue& json, std::vector<JsonValue>& steps) {
 Splitter::Splitter(const JsonValue& json, const std::string& file) : file_(file) {
   if (!json || json.is_null())
     throw UserError(ExitCode::checkpoint,
-                    {file, "has no pre_tokenizer; lamina reads byte-level tokenizers, whose "
-                           "pre_tokenizer ends with ByteLevel",
+                    {file,
+                     "has no pre_tokenizer; lamina reads byte-level tokenizers, whose "
+                     "pre_tokenizer ends with ByteLevel",
                      {"use a model with a byte-level tokenizer, or give token ids"}});
   std::vector<JsonValue> steps;
   flatten(json, steps);
@@ -37,11 +38,12 @@ void Splitter::add(const JsonValue& json, bool last) {
   const JsonValue type = json.at("type");
   if (last && type.as_string() != "ByteLevel") {
     const bool known = type.as_string() == "Split" || type.as_string() == "Digits";
-    type.fail(known ? fmt::format("is {}, but the last step must be ByteLevel: lamina reads "
-                                  "byte-level tokenizers only", type.describe())
-                    : fmt::format("is {}, a pre_tokenizer that lamina does not have",
-                                  type.describe()),
-              {std::string(kHave)});
+    type.fail(
+        known ? fmt::format("is {}, but the last step must be ByteLevel: lamina reads "
+                            "byte-level tokenizers only",
+                            type.describe())
+              : fmt::format("is {}, a pre_tokenizer that lamina does not have", type.describe()),
+        {std::string(kHave)});
   }
   if (type.as_string() == "ByteLevel") {
     if (!last) type.fail("is \"ByteLevel\" before the end; lamina has it as the last step only");
@@ -90,8 +92,10 @@ void Splitter::add_split(const JsonValue& json) {
       step.behavior = known.behavior;
       return;
     }
-  behavior.fail(fmt::format("is {}; known are Removed, Isolated, Contiguous, MergedWithPrevious and "
-                            "MergedWithNext", behavior.describe()));
+  behavior.fail(
+      fmt::format("is {}; known are Removed, Isolated, Contiguous, MergedWithPrevious and "
+                  "MergedWithNext",
+                  behavior.describe()));
 }
 
 Splitter::Session::Session(const Splitter& splitter) : splitter_(splitter) {
@@ -176,7 +180,9 @@ void Splitter::Session::split_by_matches(std::size_t index, std::string_view tex
       case Behavior::removed:
         if (!piece.match) out.push_back(piece);
         break;
-      case Behavior::isolated: out.push_back(piece); break;
+      case Behavior::isolated:
+        out.push_back(piece);
+        break;
       case Behavior::contiguous:
         if (i > 0 && pieces[i - 1].match == piece.match)
           out.back().end = piece.end;

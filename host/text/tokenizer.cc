@@ -14,8 +14,9 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
   std::string bytes;
   for (TokenId id : ids) {
     if (id < 0 || id >= vocab_size())
-      user_error(ExitCode::data, "decode", "token id {} is outside the vocabulary; ids go from 0 to {}",
-                 id, vocab_size() - 1);
+      user_error(ExitCode::data, "decode",
+                 "token id {} is outside the vocabulary; ids go from 0 to {}", id,
+                 vocab_size() - 1);
     if (!skip_special || !is_special(id)) bytes += token_bytes(id);
   }
   return replace_invalid_utf8(bytes);
@@ -32,8 +33,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
   const std::string json = directory + "/tokenizer.json";
   if (fs::exists(json, ec)) return load_tokenizer_json(directory);
   if (fs::exists(directory + "/" + kByteTokenizerFile, ec)) return load_byte_tokenizer(directory);
-  ErrorText error{directory, "has no tokenizer.json; expected a model directory with its tokenizer",
-                  {}};
+  ErrorText error{
+      directory, "has no tokenizer.json; expected a model directory with its tokenizer", {}};
   if (fs::exists(directory + "/tokenizer.model", ec))
     error.notes.emplace_back(
         "it has a SentencePiece tokenizer.model, which lamina does not read: convert it to "

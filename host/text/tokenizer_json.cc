@@ -68,15 +68,17 @@ void add_post_processor(const JsonValue& json, Template& out) {
     out.before.insert(out.before.begin(), read_id(*++json.at("cls").elements().begin()));
     out.after.push_back(read_id(*++json.at("sep").elements().begin()));
   } else if (type.as_string() != "ByteLevel") {  // ByteLevel changes offsets only
-    type.fail(fmt::format("is {}, a post_processor that lamina does not have", type.describe()),
-              {"it has TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel, Sequence"});
+    type.fail(
+        fmt::format("is {}, a post_processor that lamina does not have", type.describe()),
+        {"it has TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel, Sequence"});
   }
 }
 
 void check_decoder(const JsonValue& json, const std::string& file) {
   if (!json || json.is_null())
     throw UserError(ExitCode::checkpoint,
-                    {file, "has no decoder; expected ByteLevel",
+                    {file,
+                     "has no decoder; expected ByteLevel",
                      {"use a model with a byte-level tokenizer, or give token ids"}});
   const JsonValue type = json.at("type");
   if (type.as_string() == "Sequence") {
@@ -143,8 +145,8 @@ class JsonTokenizer final : public Tokenizer {
     for (const auto* ids : {&template_.before, &template_.after})
       for (TokenId id : *ids)
         if (id >= vocab_size_)
-          root.at("post_processor").fail(fmt::format("adds the id {}, but ids end at {}", id,
-                                                     vocab_size_ - 1));
+          root.at("post_processor")
+              .fail(fmt::format("adds the id {}, but ids end at {}", id, vocab_size_ - 1));
     read_names();
   }
 
@@ -231,16 +233,19 @@ class JsonTokenizer final : public Tokenizer {
       const JsonValue value = json.find(key);
       return value ? value.as_bool() : absent;
     };
-    AddedToken token{read_id(json.at("id")), std::string(json.at("content").as_string()),
-                     flag("single_word", false), flag("lstrip", false), flag("rstrip", false),
-                     false, flag("special", false)};
+    AddedToken token{read_id(json.at("id")),     std::string(json.at("content").as_string()),
+                     flag("single_word", false), flag("lstrip", false),
+                     flag("rstrip", false),      false,
+                     flag("special", false)};
     token.normalized = flag("normalized", !token.special);
     vocab_size_ = std::max(vocab_size_, static_cast<std::int64_t>(token.id) + 1);
     by_content_.emplace(token.content, token.id);
     // The reference shows a token in the form in which it is looked for; if that differs from its
     // content it no longer counts as special. It decodes through the byte alphabet where it can.
-    const std::string form = token.normalized ? normalizer_.normalize(token.content) : token.content;
-    added_[token.id] = {byte_level_bytes(form).value_or(form), token.special && form == token.content};
+    const std::string form =
+        token.normalized ? normalizer_.normalize(token.content) : token.content;
+    added_[token.id] = {byte_level_bytes(form).value_or(form),
+                        token.special && form == token.content};
     (token.normalized ? normalized_ : raw_).add(form, token);
   }
 

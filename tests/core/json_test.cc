@@ -12,7 +12,8 @@ namespace {
 JsonDocument parse(std::string text) { return JsonDocument::parse(std::move(text), "c.json"); }
 
 TEST(Json, Example) {
-  const JsonDocument document = parse(R"({"layers": 2, "rope": {"theta": 1e4}, "names": ["a", "b"]})");
+  const JsonDocument document =
+      parse(R"({"layers": 2, "rope": {"theta": 1e4}, "names": ["a", "b"]})");
   const JsonValue root = document.root();
   EXPECT_EQ(root.at("layers").as_int64(), 2);
   EXPECT_EQ(root.at("rope").at("theta").as_double(), 10000.0);
@@ -64,8 +65,9 @@ TEST(Json, SaysWhereTheTextBreaksOff) {
 TEST(Json, ReadsDecimalsToTheNearestDouble) {
   for (double value : {0.30000000000000004, 2.2250738585072014e-308, 5e-324, 1.7976931348623157e308,
                        -123456.789e-20, 1.8446744073709552e19})
-    EXPECT_EQ(parse(fmt::format("[{:.17g}]", value)).root().elements().begin().operator*().as_double(),
-              value);
+    EXPECT_EQ(
+        parse(fmt::format("[{:.17g}]", value)).root().elements().begin().operator*().as_double(),
+        value);
 }
 
 TEST(JsonWriter, WritesWhatReadsBackTheSame) {

@@ -25,8 +25,9 @@ TEST(Utf8, EveryCodePointSurvivesTheRoundTrip) {
 }
 
 TEST(Utf8, RefusesOverlongFormsSurrogatesAndTooLargeCodes) {
-  for (const char* bad : {"\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80", "\xff"})
+  for (const char* bad :
+       {"\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80", "\xff"})
     EXPECT_EQ(utf8_length(bad), 0u);
 }
 

@@ -32,8 +32,7 @@ TEST(Dataset, Example) {
   auto store = std::make_shared<TokenStore>(
       tokenize_files({dir / "a.txt"}, Separator::blank_line, *tokenizer, 258));
   EXPECT_EQ(store->num_documents(), 2u);
-  const DatasetSplit data =
-      split(store, 0, {.tokens_per_row = 8, .shuffle = false});
+  const DatasetSplit data = split(store, 0, {.tokens_per_row = 8, .shuffle = false});
   DataCursor cursor;
   Batch batch;
   data.train.next(cursor, 1, batch);
@@ -73,10 +72,10 @@ TEST(Dataset, BatchesDoNotDependOnBatchSizeNorOnRanks) {
   Batch part;
   for (std::int64_t rank = 0; rank < 4; ++rank) {
     data.train.read({}, rank * 15, 15, part);
-    EXPECT_TRUE(std::equal(part.tokens.begin(), part.tokens.end(),
-                           whole.tokens.begin() + rank * 150));
-    EXPECT_TRUE(std::equal(part.labels.begin(), part.labels.end(),
-                           whole.labels.begin() + rank * 150));
+    EXPECT_TRUE(
+        std::equal(part.tokens.begin(), part.tokens.end(), whole.tokens.begin() + rank * 150));
+    EXPECT_TRUE(
+        std::equal(part.labels.begin(), part.labels.end(), whole.labels.begin() + rank * 150));
   }
   DataCursor single;
   for (std::int64_t row = 0; row < 60; ++row) {
@@ -169,8 +168,9 @@ TEST(TokenStore, RefusesIdsThatTheModelLacks) {
   const std::string path = dir.write("a.txt", "abc");
   EXPECT_USER_ERROR(tokenize_files({path}, Separator::file, *text::make_byte_tokenizer(), 256),
                     ExitCode::data,
-                    path + ": the tokenizer gives the id 257 (\"\"), but the model has ids 0 to 255\n"
-                           "  use the model's own tokenizer, or set model.vocab_size to at least 258");
+                    path +
+                        ": the tokenizer gives the id 257 (\"\"), but the model has ids 0 to 255\n"
+                        "  use the model's own tokenizer, or set model.vocab_size to at least 258");
 }
 
 TEST(TokenStore, RefusesFilesWithoutText) {
@@ -179,8 +179,10 @@ TEST(TokenStore, RefusesFilesWithoutText) {
   dir.write("b.txt", " \n\n");
   const auto tokenizer = text::make_byte_tokenizer();
   EXPECT_USER_ERROR(tokenize_files({dir / "a.txt"}, Separator::file, *tokenizer, 258),
-                    ExitCode::data, dir / "a.txt" + ": the file holds no text\n"
-                                                    "  give files with text in them");
+                    ExitCode::data,
+                    dir / "a.txt" +
+                        ": the file holds no text\n"
+                        "  give files with text in them");
   EXPECT_ERROR_SAYS(tokenize_files({dir / "*.txt"}, Separator::line, *tokenizer, 258),
                     ExitCode::data, "none of the 2 files holds text");
 }

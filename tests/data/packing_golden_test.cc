@@ -55,8 +55,9 @@ std::vector<std::int32_t> labels_of(const JsonValue& row) {
 void expect_rows(const JsonValue& item, const Documents& documents, const PackedRows& rows,
                  std::size_t n) {
   const bool with_bos = item.at("kind").as_string() == "concat_then_split_bos";
-  const auto first = with_bos ? std::optional(static_cast<std::int32_t>(
-                                    item.at("bos_id").as_int64())) : std::nullopt;
+  const auto first = with_bos
+                         ? std::optional(static_cast<std::int32_t>(item.at("bos_id").as_int64()))
+                         : std::nullopt;
   const auto pad_id = static_cast<std::int32_t>(item.at("pad_id").as_int64());
   ASSERT_EQ(rows.num_rows(), item.at("rows").size());
   std::size_t i = 0;

@@ -50,8 +50,9 @@ TEST(TextFiles, NamesLineAndByteThatIsNotUtf8) {
   TempDir dir;
   const std::string path = dir.write("a.txt", "one\ntwo\xff\n");
   EXPECT_USER_ERROR(read_documents(path, Separator::file, [](std::string_view) {}), ExitCode::data,
-                    path + ":2: is not UTF-8: byte 7 of the file is 0xff; text must be UTF-8\n"
-                           "  convert the file, eg with `iconv -t utf-8`");
+                    path +
+                        ":2: is not UTF-8: byte 7 of the file is 0xff; text must be UTF-8\n"
+                        "  convert the file, eg with `iconv -t utf-8`");
 }
 
 TEST(TextFiles, ListsPathsGlobsAndDirectoriesInOrder) {

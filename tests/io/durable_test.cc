@@ -100,8 +100,9 @@ TEST(DirectoryCommit, NeverReplacesADirectory) {
   TempDir dir;
   fs::create_directory(dir / "step-1");
   DirectoryCommit step(dir / "step-1");
-  EXPECT_ERROR_SAYS(step.commit(), ExitCode::checkpoint, "step-1: cannot be renamed to its final "
-                                                         "name: file exists");
+  EXPECT_ERROR_SAYS(step.commit(), ExitCode::checkpoint,
+                    "step-1: cannot be renamed to its final "
+                    "name: file exists");
 }
 
 TEST(DirectoryCommit, RemovesOnlyLeftoversOfDeadProcesses) {
@@ -123,10 +124,9 @@ TEST(DirectoryCommit, RemovesOnlyLeftoversOfDeadProcesses) {
 // A directory with two tensors, a text file and a manifest.
 void write_checkpoint(const std::string& path) {
   static const std::vector<float> data = {1, 2, 3, 4};
-  auto files = write_weight_files(path, {{"a", DType::f32, {4}}, {"b", DType::f32, {2}}},
-                                  [](const TensorSpec& spec) {
-                                    return std::as_bytes(std::span(data)).first(num_bytes(spec));
-                                  });
+  auto files = write_weight_files(
+      path, {{"a", DType::f32, {4}}, {"b", DType::f32, {2}}},
+      [](const TensorSpec& spec) { return std::as_bytes(std::span(data)).first(num_bytes(spec)); });
   files.push_back(write_durably(path + "/state.json", "{}"));
   write_manifest(path, files, [](JsonWriter& json) { json.key("step").value(7); });
 }
@@ -163,7 +163,8 @@ TEST(Manifest, EveryFlippedBitOfEveryFileIsFound) {
       dir.write(name, flipped);
       bool found = false;
       try {
-        found = first_difference(dir.path(), read_manifest(dir.path()), Check::checksums).has_value();
+        found =
+            first_difference(dir.path(), read_manifest(dir.path()), Check::checksums).has_value();
       } catch (const UserError&) {
         found = true;
       }

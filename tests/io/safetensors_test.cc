@@ -38,9 +38,10 @@ TEST(Safetensors, Example) {
   TempDir dir;
   const std::string path = dir.write(
       "m.safetensors",
-      file_with(R"({"__metadata__":{"format":"pt"},"b":{"dtype":"U8","shape":[],"data_offsets":[4,5]},)"
-                R"("a":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]}})",
-                5));
+      file_with(
+          R"({"__metadata__":{"format":"pt"},"b":{"dtype":"U8","shape":[],"data_offsets":[4,5]},)"
+          R"("a":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]}})",
+          5));
   const SafetensorsFile file(path);
   const TensorView a = file.tensor("a");
   EXPECT_EQ(a.dtype, DType::bf16);
@@ -53,10 +54,12 @@ TEST(Safetensors, Example) {
 
 TEST(Safetensors, NamesTheNearestTensorWhenOneIsMissing) {
   TempDir dir;
-  const std::string path = dir.write(
-      "m.safetensors", file_with(R"({"norm.weight":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1));
-  EXPECT_USER_ERROR(SafetensorsFile(path).tensor("norm.wieght"), ExitCode::checkpoint,
-                    path + ": has no tensor 'norm.wieght' among its 1\n  did you mean 'norm.weight'?");
+  const std::string path =
+      dir.write("m.safetensors",
+                file_with(R"({"norm.weight":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1));
+  EXPECT_USER_ERROR(
+      SafetensorsFile(path).tensor("norm.wieght"), ExitCode::checkpoint,
+      path + ": has no tensor 'norm.wieght' among its 1\n  did you mean 'norm.weight'?");
 }
 
 TEST(Safetensors, RefusesATruncatedFileWithBothNumbers) {
@@ -67,17 +70,20 @@ TEST(Safetensors, RefusesATruncatedFileWithBothNumbers) {
 }
 
 TEST(Safetensors, RefusesAWrongSizeWithBothNumbers) {
-  EXPECT_EQ(error_of(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20),
-            "m.safetensors: tensor 'w': F32 [2, 3] needs 24 bytes, but data_offsets [0, 20] hold 20\n"
-            "  the file is damaged or was written by a faulty program: download or write it again");
+  EXPECT_EQ(
+      error_of(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20),
+      "m.safetensors: tensor 'w': F32 [2, 3] needs 24 bytes, but data_offsets [0, 20] hold 20\n"
+      "  the file is damaged or was written by a faulty program: download or write it again");
 }
 
 TEST(Safetensors, RefusesOverlapAndTrailingBytes) {
-  EXPECT_EQ(error_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-                     R"("b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}})", 5),
-            "m.safetensors: tensor 'b': begins at byte 3 of the data, but 'a' ends at 4; tensors may "
-            "neither overlap nor leave gaps\n"
-            "  the file is damaged or was written by a faulty program: download or write it again");
+  EXPECT_EQ(
+      error_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+               R"("b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}})",
+               5),
+      "m.safetensors: tensor 'b': begins at byte 3 of the data, but 'a' ends at 4; tensors may "
+      "neither overlap nor leave gaps\n"
+      "  the file is damaged or was written by a faulty program: download or write it again");
   EXPECT_EQ(error_of("{}", 3),
             "m.safetensors: 3 bytes of data follow the header, but its 0 tensors need 0\n"
             "  the file is damaged or was written by a faulty program: download or write it again");

@@ -86,12 +86,14 @@ TEST(SafetensorsZoo, AHundredThousandTensorsMayNotShareBytes) {
   std::string good = "{", bad = "{";
   for (int i = 0; i < 100000; ++i) {
     const char* comma = i ? "," : "";
-    good += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[1],"data_offsets":[{},{}]}})", comma, i, i,
-                        i + 1);
+    good += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[1],"data_offsets":[{},{}]}})", comma, i,
+                        i, i + 1);
     bad += fmt::format(R"({}"t{}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", comma, i);
   }
   EXPECT_EQ(SafetensorsFile(dir.write("good", length_and(good + "}") + std::string(100000, '\0')))
-                .tensors().size(), 100000u);
+                .tensors()
+                .size(),
+            100000u);
   EXPECT_ERROR_SAYS(SafetensorsFile(dir.write("bad", length_and(bad + "}") + std::string(4, '\0'))),
                     ExitCode::checkpoint, "neither overlap");
 }

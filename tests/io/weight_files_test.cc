@@ -38,7 +38,8 @@ void expect_same(const WeightFiles& weights) {
     const auto expected = counting(spec);
     EXPECT_TRUE(std::equal(view.bytes.begin(), view.bytes.end(), expected.begin(), expected.end()));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.bytes.data()) %
-                  static_cast<unsigned>(size_bytes(spec.dtype)), 0u);
+                  static_cast<unsigned>(size_bytes(spec.dtype)),
+              0u);
   }
 }
 
@@ -77,8 +78,9 @@ TEST(WeightFiles, RefusesTwoTensorsOfOneName) {
 TEST(WeightFiles, SaysWhatIsThereInsteadOfWeights) {
   TempDir dir;
   EXPECT_USER_ERROR(WeightFiles(dir / "none"), ExitCode::checkpoint,
-                    dir / "none" + ": does not exist; expected a model directory or a safetensors "
-                                   "file\n  check the path");
+                    dir / "none" +
+                        ": does not exist; expected a model directory or a safetensors "
+                        "file\n  check the path");
   EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint, "the directory is empty");
   dir.write("pytorch_model.bin", "x");
   EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint,
@@ -109,10 +111,12 @@ TEST(WeightFiles, AnIndexMustMatchItsShards) {
             "model.safetensors.index.json:1: 'weight_map.c' is said to be in "
             "\"model-00001-of-00002.safetensors\", but no shard holds it\n"
             "  the checkpoint is inconsistent: download or export it again");
-  EXPECT_EQ(index_error(R"({"b":"model-00001-of-00002.safetensors","a":"model-00002-of-00002.safetensors"})"),
-            "model.safetensors.index.json:1: 'weight_map.b' is said to be in "
-            "\"model-00001-of-00002.safetensors\", but is in 'model-00002-of-00002.safetensors'\n"
-            "  the checkpoint is inconsistent: download or export it again");
+  EXPECT_EQ(
+      index_error(
+          R"({"b":"model-00001-of-00002.safetensors","a":"model-00002-of-00002.safetensors"})"),
+      "model.safetensors.index.json:1: 'weight_map.b' is said to be in "
+      "\"model-00001-of-00002.safetensors\", but is in 'model-00002-of-00002.safetensors'\n"
+      "  the checkpoint is inconsistent: download or export it again");
 }
 
 TEST(WeightFiles, AnIndexMayNotLeaveItsDirectory) {

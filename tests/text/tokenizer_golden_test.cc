@@ -38,7 +38,8 @@ std::unique_ptr<Tokenizer> load(const fs::path& folder) {
 
 std::string text_of(const JsonValue& item, const fs::path& folder) {
   if (const JsonValue reference = item.find("text_ref")) {
-    static const JsonDocument long_texts = JsonDocument::read(folder.parent_path() / "long_texts.json");
+    static const JsonDocument long_texts =
+        JsonDocument::read(folder.parent_path() / "long_texts.json");
     for (JsonValue text : long_texts.root().at("texts").elements())
       if (text.at("name").as_string() == reference.as_string())
         return std::string(text.at("text").as_string());

@@ -129,7 +129,8 @@ TEST(Tokenizer, ARunOfTextsGivesTheSameIdsAsEachAlone) {
 
 TEST(Tokenizer, TemplatesPutIdsAroundTheText) {
   SmallTokenizer small;
-  small.post_processor = R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<end>","type_id":0}},
+  small.post_processor =
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<end>","type_id":0}},
     {"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"<end>":{"id":"<end>","ids":[259],"tokens":["<end>"]}}})";
   EXPECT_EQ(load(small)->encode("a"), (Ids{259, 'a'}));
   EXPECT_EQ(load(small)->encode(""), Ids{259});
@@ -241,7 +242,8 @@ TEST(Tokenizer, RefusesMergesThatCannotBe) {
   EXPECT_EQ(with_merges(R"("a b","ab q")"),
             "tokenizer.json:8: 'model.merges[1]' merges 'abq', which is not in the vocabulary\n"
             "  vocabulary and merges must belong together: take both from one file");
-  EXPECT_THAT(with_merges(R"("a")"), ::testing::HasSubstr("must be two tokens with a space between"));
+  EXPECT_THAT(with_merges(R"("a")"),
+              ::testing::HasSubstr("must be two tokens with a space between"));
   EXPECT_THAT(with_merges(R"("a b c")"), ::testing::HasSubstr("must be two tokens"));
   EXPECT_THAT(with_merges(R"(["a","b","c"])"), ::testing::HasSubstr("must be a pair of tokens"));
   EXPECT_THAT(with_merges(R"(["a",1])"), ::testing::HasSubstr("must be a string, got 1"));
@@ -256,9 +258,10 @@ TEST(Tokenizer, RefusesPatternsItCannotMatchLikeTheReference) {
         R"(},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})";
     return error_of(small.json());
   };
-  EXPECT_EQ(with_pattern("a(b"),
-            "tokenizer.json:2: 'pre_tokenizer.pretokenizers[0].pattern.Regex': the pattern is not a "
-            "regular expression: missing closing parenthesis\n  at ''");
+  EXPECT_EQ(
+      with_pattern("a(b"),
+      "tokenizer.json:2: 'pre_tokenizer.pretokenizers[0].pattern.Regex': the pattern is not a "
+      "regular expression: missing closing parenthesis\n  at ''");
   EXPECT_THAT(with_pattern("a{1,3}+"), ::testing::HasSubstr("'}+' in a pattern is not supported"));
   EXPECT_THAT(with_pattern("[a[b]]"), ::testing::HasSubstr("a class inside a class"));
   EXPECT_THAT(with_pattern("[a\\S]"), ::testing::HasSubstr("a negated set inside a class"));
@@ -298,9 +301,10 @@ TEST(Tokenizer, DamagedFilesNeverCrash) {
 TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
   TempDir dir;
   EXPECT_USER_ERROR(load_tokenizer(dir.path()), ExitCode::checkpoint,
-                    dir.path() + ": has no tokenizer.json; expected a model directory with its "
-                                 "tokenizer\n  copy the tokenizer files of the model there, or give "
-                                 "token ids");
+                    dir.path() +
+                        ": has no tokenizer.json; expected a model directory with its "
+                        "tokenizer\n  copy the tokenizer files of the model there, or give "
+                        "token ids");
   EXPECT_FALSE(has_tokenizer(dir.path()));
   dir.write("tokenizer.model", "x");
   EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint, "SentencePiece");

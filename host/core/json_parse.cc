@@ -1,0 +1,262 @@
+// JSON text to the table of a document.
+#include <bit>
+#include <boost/json/basic_parser_impl.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "core/json.h"
+#include "core/json_table.h"
+#include "core/read_file.h"
+
+namespace lamina {
+namespace {
+
+using boost::json::error_code;
+using json_table::Node;
+using json_table::string_of;
+
+std::uint64_t hash(std::string_view text) {
+  constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15u;
+  std::uint64_t h = text.size() * kMultiplier;
+  while (text.size() >= 8) {
+    std::uint64_t word;
+    std::memcpy(&word, text.data(), 8);
+    h = (std::rotl(h, 29) ^ word) * kMultiplier;
+    text.remove_prefix(8);
+  }
+  std::uint64_t tail = 0;
+  std::memcpy(&tail, text.data(), text.size());
+  h = (std::rotl(h, 29) ^ tail) * kMultiplier;
+  return h ^ (h >> 32);
+}
+
+// What the parser calls; builds the table. Any refusal sets `refusal` and an error code.
+template <typename Data>
+struct Handler {
+  static constexpr std::size_t max_object_size = std::size_t(-1);
+  static constexpr std::size_t max_array_size = std::size_t(-1);
+  static constexpr std::size_t max_key_size = std::size_t(-1);
+  static constexpr std::size_t max_string_size = std::size_t(-1);
+
+  Data* data = nullptr;
+  std::vector<std::uint32_t> open;   // containers
+  std::string parts;                 // of an escaped string, or of a number
+  std::vector<std::uint32_t> slots;  // of the hash table that finds duplicate keys
+  std::uint32_t last_offset = 0;
+  std::string refusal;
+  std::uint32_t refusal_offset = 0;
+
+  bool refuse(error_code& ec, std::uint32_t offset, std::string why) {
+    refusal = std::move(why);
+    refusal_offset = offset;
+    ec = boost::json::error::syntax;
+    return false;
+  }
+
+  void note_position(std::string_view s) {
+    const char* begin = data->text.data();
+    if (!std::less<>()(s.data(), begin) && !std::less<>()(begin + data->text.size(), s.data()))
+      last_offset = static_cast<std::uint32_t>(s.data() - begin);
+  }
+
+  void add(JsonKind kind, std::uint64_t payload, std::size_t count = 0) {
+    data->nodes.push_back({payload, static_cast<std::uint32_t>(count), last_offset, kind});
+  }
+
+  bool begin(JsonKind kind) {
+    open.push_back(static_cast<std::uint32_t>(data->nodes.size()));
+    add(kind, 0);
+    return true;
+  }
+  void end(std::size_t count) {
+    Node& node = data->nodes[open.back()];
+    node.payload = data->nodes.size();
+    node.count = static_cast<std::uint32_t>(count);
+    open.pop_back();
+  }
+
+  bool duplicate(error_code& ec, std::uint32_t key) {
+    return refuse(ec, data->nodes[key].offset,
+                  fmt::format("the key \"{}\" appears twice in one object; each may appear once",
+                              printable(string_of(data->nodes[key]))));
+  }
+
+  bool check_keys(std::uint32_t object, std::size_t count, error_code& ec) {
+    const std::vector<Node>& nodes = data->nodes;
+    if (count < 2) return true;
+    if (count <= 12) {
+      std::uint32_t keys[12];
+      std::size_t num_keys = 0;
+      for (std::uint32_t key = object + 1; key < nodes.size(); key = data->next(key + 1)) {
+        for (std::size_t i = 0; i < num_keys; ++i)
+          if (string_of(nodes[keys[i]]) == string_of(nodes[key])) return duplicate(ec, key);
+        keys[num_keys++] = key;
+      }
+      return true;
+    }
+    slots.assign(std::bit_ceil(count * 2), 0);
+    const std::size_t mask = slots.size() - 1;
+    for (std::uint32_t key = object + 1; key < nodes.size(); key = data->next(key + 1)) {
+      std::size_t slot = hash(string_of(nodes[key])) & mask;
+      for (; slots[slot] != 0; slot = (slot + 1) & mask)
+        if (string_of(nodes[slots[slot]]) == string_of(nodes[key])) return duplicate(ec, key);
+      slots[slot] = key;
+    }
+    return true;
+  }
+
+  bool string(std::string_view s) {
+    if (!parts.empty()) {
+      parts += s;
+      s = data->arena.keep(parts);
+      parts.clear();
+    } else {
+      note_position(s);
+      const char* begin = data->text.data();
+      if (std::less<>()(s.data(), begin) || std::less<>()(begin + data->text.size(), s.data()))
+        s = data->arena.keep(s);
+    }
+    add(JsonKind::string, std::bit_cast<std::uint64_t>(s.data()), s.size());
+    return true;
+  }
+
+  // The whole text of a number whose last part is `s`.
+  std::string_view number_text(std::string_view s) {
+    if (parts.empty()) {
+      note_position(s);
+      return s;
+    }
+    parts += s;
+    return parts;
+  }
+
+  // Boost 1.81 rounds some decimals to a neighbour, so the text is read again.
+  bool real(std::string_view text, double approximate, error_code& ec) {
+    double value = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (status == std::errc::result_out_of_range) {
+      if (std::abs(approximate) > 1)
+        return refuse(ec, last_offset,
+                      fmt::format("the number {} is too large for a double", printable(text, 40)));
+      value = std::copysign(0.0, approximate);
+    }
+    parts.clear();
+    add(JsonKind::real, std::bit_cast<std::uint64_t>(value));
+    return true;
+  }
+
+  bool on_document_begin(error_code&) { return true; }
+  bool on_document_end(error_code&) { return true; }
+  bool on_array_begin(error_code&) { return begin(JsonKind::array); }
+  bool on_array_end(std::size_t count, error_code&) {
+    end(count);
+    return true;
+  }
+  bool on_object_begin(error_code&) { return begin(JsonKind::object); }
+  bool on_object_end(std::size_t count, error_code& ec) {
+    const std::uint32_t object = open.back();
+    end(count);
+    return check_keys(object, count, ec);
+  }
+  bool on_string_part(boost::json::string_view s, std::size_t, error_code&) {
+    parts.append(s.data(), s.size());
+    return true;
+  }
+  bool on_string(boost::json::string_view s, std::size_t, error_code&) {
+    return string({s.data(), s.size()});
+  }
+  bool on_key_part(boost::json::string_view s, std::size_t, error_code&) {
+    parts.append(s.data(), s.size());
+    return true;
+  }
+  bool on_key(boost::json::string_view s, std::size_t, error_code&) {
+    return string({s.data(), s.size()});
+  }
+  bool on_number_part(boost::json::string_view s, error_code&) {
+    if (parts.empty()) note_position({s.data(), s.size()});
+    parts.append(s.data(), s.size());
+    return true;
+  }
+  bool on_int64(std::int64_t value, boost::json::string_view s, error_code& ec) {
+    const std::string_view text = number_text({s.data(), s.size()});
+    if (value == 0 && text.starts_with('-')) return real("-0.0", -0.0, ec);
+    parts.clear();
+    add(JsonKind::integer, static_cast<std::uint64_t>(value));
+    return true;
+  }
+  bool on_uint64(std::uint64_t value, boost::json::string_view s, error_code&) {
+    number_text({s.data(), s.size()});
+    parts.clear();
+    add(JsonKind::unsigned_integer, value);
+    return true;
+  }
+  bool on_double(double value, boost::json::string_view s, error_code& ec) {
+    return real(number_text({s.data(), s.size()}), value, ec);
+  }
+  bool on_bool(bool value, error_code&) {
+    add(JsonKind::boolean, value);
+    return true;
+  }
+  bool on_null(error_code&) {
+    add(JsonKind::null, 0);
+    return true;
+  }
+  bool on_comment_part(boost::json::string_view, error_code&) { return true; }
+  bool on_comment(boost::json::string_view, error_code&) { return true; }
+};
+
+// What a file that is no JSON starts with, for the last line of the error.
+std::string_view looks_like(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) return "it starts with a byte order mark: remove it";
+  if (text.starts_with("version https://git-lfs"))
+    return "it is a Git LFS pointer: fetch the file itself with `git lfs pull`";
+  if (text.starts_with("<")) return "it looks like an HTML or XML page: download the file again";
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return "the file is empty";
+  return "";
+}
+
+}  // namespace
+
+JsonDocument JsonDocument::read(const std::string& path, const JsonOptions& options) {
+  return parse(read_file(path, options.code, options.max_bytes), path, options);
+}
+
+JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonOptions& options) {
+  auto data = std::make_shared<Data>();
+  data->text = std::move(text);
+  data->file = std::move(file);
+  data->options = options;
+  constexpr std::size_t kMostBytes = std::size_t{0xffffffff};
+  if (const std::size_t limit = std::min(options.max_bytes, kMostBytes); data->text.size() > limit)
+    user_error(options.code, data->file, "{} bytes of JSON; at most {} are accepted here",
+               data->text.size(), limit);
+
+  boost::json::parse_options parse_options;
+  parse_options.max_depth = static_cast<std::size_t>(options.max_depth);
+  boost::json::basic_parser<Handler<Data>> parser(parse_options);
+  Handler<Data>& handler = parser.handler();
+  handler.data = data.get();
+  data->nodes.reserve(data->text.size() / 12 + 4);
+  error_code ec;
+  const std::size_t used = parser.write_some(false, data->text.data(), data->text.size(), ec);
+  if (!ec && used < data->text.size()) ec = boost::json::error::extra_data;
+  if (!ec) return JsonDocument(std::move(data));
+
+  if (!handler.refusal.empty())
+    throw UserError(options.code, {data->where(handler.refusal_offset), handler.refusal, {}});
+  ErrorText error{data->where(used), "", {}};
+  if (ec == boost::json::error::too_deep)
+    error.what = fmt::format("JSON is nested deeper than {} levels", options.max_depth);
+  else if (ec == boost::json::error::incomplete)
+    error.what = fmt::format("JSON ends in the middle, after {} bytes", data->text.size());
+  else
+    error.what = fmt::format("not valid JSON: {}", ec.message());
+  if (!options.positions_are_bytes)
+    error.notes.push_back(fmt::format("at byte {} of the file", used));
+  if (const std::string_view hint = looks_like(data->text); !hint.empty())
+    error.notes.emplace_back(hint);
+  throw UserError(options.code, std::move(error));
+}
+
+}  // namespace lamina
