@@ -84,15 +84,15 @@ void measure(const char* what, const GemmSpec& spec, Weights& weights, const Lim
     seconds.push_back((now_seconds() - start) / runs);
   }
   std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2];
+  const double typical = seconds[seconds.size() / 2];
   const double peak = spec.in == DType::bf16 ? limits.bf16 : limits.f32;
   fmt::print(
       "{:4} {:4} m {:5} n {:6} k {:5}  {:20} {:9.1f} us  {:6.1f} GB/s ({:3.0f} %)  "
       "{:6.1f} GFLOP/s ({:3.0f} %)\n",
-      what, name(spec.in), spec.m, spec.n, spec.k, gemm->kernel(), median * 1e6,
-      static_cast<double>(weight_bytes) / median / 1e9,
-      100 * static_cast<double>(weight_bytes) / median / limits.read, flops / median / 1e9,
-      100 * flops / median / peak);
+      what, name(spec.in), spec.m, spec.n, spec.k, gemm->kernel(), typical * 1e6,
+      static_cast<double>(weight_bytes) / typical / 1e9,
+      100 * static_cast<double>(weight_bytes) / typical / limits.read, flops / typical / 1e9,
+      100 * flops / typical / peak);
   for (auto [p, n] : {std::pair{a, bytes(spec.m * spec.k, spec.in)},
                       {c, bytes(spec.m * spec.n, spec.out)},
                       {workspace, gemm->workspace_bytes()},
@@ -100,8 +100,8 @@ void measure(const char* what, const GemmSpec& spec, Weights& weights, const Lim
     munmap(p, n);
 }
 
-constexpr std::int64_t kWeights[][2] = {
-    {1024, 1024}, {3072, 1024}, {1024, 3072}, {4096, 4096}, {151936, 1024}};
+constexpr std::int64_t kWeights[][2] = {{1024, 1024}, {3072, 1024},  {1024, 3072},
+                                        {4096, 4096}, {4096, 14336}, {151936, 1024}};
 
 void measure_rows(std::vector<std::int64_t> rows, DType in, Weights& weights,
                   const Limits& limits) {

@@ -268,7 +268,7 @@ GemmSpec with_defaults(GemmSpec s) {
 
 // Up to how many rows streaming the weights beats tiles, which repack them first. Measured.
 std::int64_t max_streamed_rows(bool b_transposed) {
-  if (!b_transposed) return 8;
+  if (!b_transposed) return 4;
   return best_isa() >= Isa::avx512 ? kMaxGemvRows : 16;
 }
 

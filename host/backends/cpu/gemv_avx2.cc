@@ -44,7 +44,7 @@ struct F32 : Lanes256, PaddedTail<F32> {
   using Element = float;
   static constexpr int kStep = 8;
   static constexpr int kSums = 2;
-  static constexpr int kTogether = 1;
+  static constexpr int kFarRows1 = 4, kFarRows2 = 2, kRows4 = 1;
   static Sum dot(Sum sum, const float* w, const float* x) {
     return _mm256_fmadd_ps(_mm256_loadu_ps(w), _mm256_loadu_ps(x), sum);
   }
@@ -55,7 +55,7 @@ struct Bf16Widen : Lanes256, PaddedTail<Bf16Widen> {
   using Element = std::uint16_t;
   static constexpr int kStep = 16;
   static constexpr int kSums = 2;
-  static constexpr int kTogether = 1;
+  static constexpr int kFarRows1 = 4, kFarRows2 = 2, kRows4 = 1;
   static Sum dot(Sum sum, const Element* w, const Element* x) {
     const __m256i w16 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
     const __m256i x16 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));

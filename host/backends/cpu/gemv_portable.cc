@@ -12,7 +12,7 @@ struct Plain {
   };
   static constexpr int kStep = 4;
   static constexpr int kSums = 1;
-  static constexpr int kTogether = 1;
+  static constexpr int kFarRows1 = 1, kFarRows2 = 1, kRows4 = 1;
   static Sum zero() { return {}; }
   static Sum add(Sum a, Sum b) {
     for (int i = 0; i < 4; ++i) a.lane[i] += b.lane[i];

@@ -105,7 +105,7 @@ double cgroup_quota() {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const std::string group = line.substr(second + 1) == "/" ? "" : line.substr(second + 1);
     if (controllers == ",,")
       least = std::min(least, quota_along("/sys/fs/cgroup", group, true));
