@@ -91,10 +91,6 @@ void store_elements(void* dst, const void* src, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, int count) { store_some(to + i, load_some(from + i, count), count); });
 }
 
-// max and min that give NaN if either operand is.
-LAMINA_SIMD Float max_nan(Float a, Float b) { return select(a != a, a, max(a, b)); }
-LAMINA_SIMD Float min_nan(Float a, Float b) { return select(a != a, a, min(a, b)); }
-
 template <auto kOp>
 MapFunction unary(bool round) {
   return round ? run_unary<kOp, true> : run_unary<kOp, false>;

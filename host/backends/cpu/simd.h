@@ -288,6 +288,10 @@ LAMINA_SIMD Vec<T, N> min(Vec<T, N> a, Vec<T, N> b) {
   return select(a < b, a, b);
 }
 
+// max and min that give NaN if either lane is.
+LAMINA_SIMD Float max_nan(Float a, Float b) { return select(a != a, a, max(a, b)); }
+LAMINA_SIMD Float min_nan(Float a, Float b) { return select(a != a, a, min(a, b)); }
+
 LAMINA_SIMD Float abs(Float a) {
   return bits_as<Float>(bits_as<Int>(a) & splat<Int>(0x7fffffff));
 }
