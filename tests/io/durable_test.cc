@@ -139,6 +139,34 @@ TEST(Manifest, Example) {
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::checksums), std::nullopt);
 }
 
+TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
+  TempDir dir;
+  int committed = 0;
+  for (int round = 0; round < 12; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (int step = 0;; ++step) {
+        DirectoryCommit commit(dir / fmt::format("{}-{}", round, step));
+        write_checkpoint(commit.path());
+        commit.commit();
+      }
+    }
+    ::usleep(static_cast<useconds_t>(3000 + 1700 * round));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    for (const auto& entry : fs::directory_iterator(dir.path())) {
+      const std::string path = entry.path();
+      if (path.find(".partial-") != path.npos) continue;
+      ++committed;
+      EXPECT_EQ(first_difference(path, read_manifest(path), Check::checksums), std::nullopt);
+    }
+    remove_leftovers(dir.path());
+    for (const auto& entry : fs::directory_iterator(dir.path()))
+      EXPECT_EQ(entry.path().string().find(".partial-"), std::string::npos);
+  }
+  EXPECT_GT(committed, 0);
+}
+
 TEST(Manifest, NamesTheDamagedTensor) {
   TempDir dir;
   write_checkpoint(dir.path());
