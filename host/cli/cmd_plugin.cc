@@ -262,7 +262,7 @@ Command plugin_inspect_command() {
               "plugin list` runs nothing.",
           .options = {json_option()},
           .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
-          .examples = {"lamina plugin inspect llama2",
+          .examples = {"lamina plugin inspect my_family",
                        "lamina plugin inspect build/my_family.lamina.so --json"},
           .run = inspect};
 }

@@ -15,6 +15,8 @@ Command plugin_inspect_command();
 Command plugin_new_command();
 Command completion_command();
 Command verify_command();
+Command train_command();
+Command decode_command();
 
 // In the order in which help lists them.
 const std::vector<Command>& all_commands();

@@ -1,0 +1,105 @@
+#include "decode/generate.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/error.h"
+#include "text/utf8_stream.h"
+
+namespace lamina::decode {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Tokens become text that is safe to show: whole characters, no part of a stop string.
+class TextOut {
+ public:
+  TextOut(const text::Tokenizer* tokenizer, const std::vector<std::string>& stop,
+          const std::function<void(std::string_view)>& emit, std::string& text)
+      : tokenizer_(tokenizer), stop_(stop), emit_(emit), text_(text) {}
+
+  void push(std::int32_t token) {
+    if (tokenizer_)
+      show(stop_.push(utf8_.push(tokenizer_->is_special(token) ? std::string_view()
+                                                               : tokenizer_->token_bytes(token))));
+    else
+      show((text_.empty() ? "" : " ") + std::to_string(token));
+  }
+  bool stopped() const { return stop_.found().has_value(); }
+  void finish() {
+    if (!tokenizer_) return;
+    show(stop_.push(utf8_.finish()));
+    if (!stopped()) show(stop_.finish());
+  }
+
+ private:
+  void show(std::string_view piece) {
+    if (piece.empty()) return;
+    text_ += piece;
+    if (emit_) emit_(piece);
+  }
+
+  const text::Tokenizer* tokenizer_;
+  text::Utf8Stream utf8_;
+  text::StopMatcher stop_;
+  const std::function<void(std::string_view)>& emit_;
+  std::string& text_;
+};
+
+}  // namespace
+
+std::string_view name(StopReason reason) {
+  switch (reason) {
+    case StopReason::length:
+      return "length";
+    case StopReason::end_token:
+      return "eos";
+    case StopReason::stop_string:
+      return "stop";
+    case StopReason::interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+Generated generate(Session& session, std::span<const std::int32_t> prompt,
+                   const text::Tokenizer* tokenizer, const GenerateOptions& options,
+                   const std::function<void(std::string_view)>& emit,
+                   const std::function<bool()>& should_stop) {
+  LAMINA_ASSERT(!prompt.empty());
+  Generated out;
+  TextOut shown(tokenizer, options.stop, emit, out.text);
+  Sampler sampler(options.sampler);
+  Clock::time_point start = Clock::now();
+  std::span<const float> logits;
+  for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
+    // The last token's successor is never asked for, so it is not read either.
+    logits = i == 0 ? session.append(prompt) : session.append(std::span(&out.tokens.back(), 1));
+    std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()));
+    if (i == 0) out.prompt_seconds = seconds_since(start);
+    if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
+      out.reason = StopReason::end_token;
+      break;
+    }
+    out.tokens.push_back(token);
+    shown.push(token);
+    if (shown.stopped()) {
+      out.reason = StopReason::stop_string;
+      break;
+    }
+    if (should_stop && should_stop()) {
+      out.reason = StopReason::interrupted;
+      break;
+    }
+  }
+  shown.finish();
+  if (shown.stopped()) out.reason = StopReason::stop_string;
+  out.total_seconds = seconds_since(start);
+  return out;
+}
+
+}  // namespace lamina::decode

@@ -1,0 +1,41 @@
+// Generating text: tokens one by one until a reason to stop.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "decode/session.h"
+#include "text/tokenizer.h"
+
+namespace lamina::decode {
+
+enum class StopReason { length, end_token, stop_string, interrupted };
+std::string_view name(StopReason reason);  // "length", "eos", "stop", "interrupted"
+
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 128;
+  SamplerOptions sampler;
+  std::vector<std::int32_t> end_tokens;  // ids that end the text; not part of it
+  std::vector<std::string> stop;         // strings that end it; not part of it
+};
+
+struct Generated {
+  std::vector<std::int32_t> tokens;  // without the end token
+  std::string text;                  // whole characters only
+  StopReason reason = StopReason::length;
+  double prompt_seconds = 0;  // until the first token was chosen
+  double total_seconds = 0;
+};
+
+// Reads `prompt` (at least one token), then generates. `emit` gets text as soon as whole characters
+// of it are certain not to begin a stop string, and is not called with nothing; `should_stop` is
+// asked between tokens. Without a tokenizer `emit` gets ids in decimal, separated by spaces.
+Generated generate(Session& session, std::span<const std::int32_t> prompt,
+                   const text::Tokenizer* tokenizer, const GenerateOptions& options,
+                   const std::function<void(std::string_view)>& emit,
+                   const std::function<bool()>& should_stop = {});
+
+}  // namespace lamina::decode

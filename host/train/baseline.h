@@ -1,0 +1,17 @@
+// What a model must beat to have learnt anything: a bigram model of the same tokens.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "data/dataset.h"
+
+namespace lamina::train {
+
+// Mean cross-entropy, in nats a token, on `validation` of the bigram model that counts pairs in
+// `train` (one epoch; one added to every count). Nothing when vocab_size^2 counts would be too
+// many.
+std::optional<double> bigram_loss(const data::Dataset& train, const data::Dataset& validation,
+                                  std::int64_t vocab_size);
+
+}  // namespace lamina::train

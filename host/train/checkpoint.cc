@@ -1,0 +1,118 @@
+#include "train/checkpoint.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "decoder/weights.h"
+#include "io/directory_commit.h"
+#include "io/manifest.h"
+#include "io/weight_files.h"
+#include "train/run_directory.h"
+
+namespace lamina::train {
+namespace {
+
+std::span<const std::byte> bytes_of(const float* values, std::int64_t n) {
+  return std::as_bytes(std::span(values, static_cast<std::size_t>(n)));
+}
+
+// Tensors "<prefix><parameter>" of one kind of memory.
+struct Kind {
+  std::string prefix;
+  std::span<float* const> values;
+};
+
+std::vector<io::FileDigest> write_tensors(const std::string& directory, const std::string& stem,
+                                          const decoder::ParameterTable& parameters,
+                                          const std::vector<Kind>& kinds) {
+  std::vector<io::TensorSpec> specs;
+  for (const Kind& kind : kinds)
+    for (const decoder::Parameter& p : parameters.all())
+      specs.push_back({kind.prefix + p.name, DType::f32, p.desc.shape});
+  auto source = [&](const io::TensorSpec& spec) {
+    for (const Kind& kind : kinds)
+      if (spec.name.starts_with(kind.prefix))
+        if (int i = parameters.find(std::string_view(spec.name).substr(kind.prefix.size())); i >= 0)
+          return bytes_of(kind.values[static_cast<std::size_t>(i)], parameters[i].num_elements());
+    LAMINA_ASSERT(!"every spec has a parameter");
+    return std::span<const std::byte>();
+  };
+  return io::write_weight_files(directory, specs, source, {.stem = stem});
+}
+
+void read_tensors(const std::string& directory, const std::string& stem,
+                  const decoder::ParameterTable& parameters, const Kind& kind) {
+  io::WeightFiles files(directory, stem);
+  for (std::size_t i = 0; i < parameters.all().size(); ++i) {
+    const decoder::Parameter& p = parameters.all()[i];
+    io::TensorView view = files.tensor(kind.prefix + p.name);
+    if (view.dtype != DType::f32 || !(view.shape == p.desc.shape))
+      user_error(ExitCode::checkpoint, files.path(), "tensor '{}' is {}{}; this model needs f32{}",
+                 view.name, name(view.dtype), to_string(view.shape), to_string(p.desc.shape));
+    std::ranges::copy(view.bytes, reinterpret_cast<std::byte*>(kind.values[i]));
+  }
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const CheckpointContents& contents,
+                     const Progress& progress) {
+  io::DirectoryCommit commit(path);
+  const std::string& directory = commit.path();
+  const decoder::ParameterTable& parameters = contents.model.parameters();
+  std::vector<io::FileDigest> files =
+      write_tensors(directory, "model", parameters, {{"", contents.state.masters()}});
+  auto moments = write_tensors(
+      directory, "optimizer", parameters,
+      {{"m.", contents.state.first_moments()}, {"v.", contents.state.second_moments()}});
+  files.insert(files.end(), moments.begin(), moments.end());
+  files.push_back(io::write_durably(directory + "/model.toml", contents.model_file));
+  files.push_back(io::write_durably(directory + "/run.toml", contents.run_file));
+  files.back().name = "run.toml";
+  files[files.size() - 2].name = "model.toml";
+  for (const std::string& name : contents.tokenizer.save(directory)) {
+    files.push_back(io::digest_file(directory + "/" + name));
+    files.back().name = name;
+  }
+  io::write_manifest(directory, files, [&](JsonWriter& json) {
+    const registry::PluginIdentity& plugin = contents.model.family().plugin();
+    json.key("step").value(progress.step);
+    json.key("tokens").value(progress.num_tokens);
+    json.key("epoch").value(progress.cursor.epoch).key("row").value(progress.cursor.index);
+    json.key("data").value(progress.data_fingerprint);
+    json.key("family").value(contents.model.family().name());
+    json.key("plugin").value(plugin.id + " " + plugin.version);
+  });
+  commit.commit();
+}
+
+Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state) {
+  io::Manifest manifest = io::read_manifest(path);
+  if (auto difference = io::first_difference(path, manifest, io::Check::sizes))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     *difference,
+                     {"the checkpoint is damaged; resume from an older one with --resume PATH"}});
+  JsonValue info = manifest.info();
+  read_tensors(path, "model", model.parameters(), {"", state.masters()});
+  read_tensors(path, "optimizer", model.parameters(), {"m.", state.first_moments()});
+  read_tensors(path, "optimizer", model.parameters(), {"v.", state.second_moments()});
+  state.refresh_copies();
+  Progress out;
+  out.step = info.at("step").as_int64();
+  out.num_tokens = info.at("tokens").as_uint64();
+  out.cursor = {info.at("epoch").as_uint64(), info.at("row").as_uint64()};
+  out.data_fingerprint = info.at("data").as_string();
+  return out;
+}
+
+void remove_old_checkpoints(const std::string& run, std::int64_t keep) {
+  std::vector<CheckpointEntry> entries = list_checkpoints(run);
+  if (keep <= 0) return;
+  while (static_cast<std::int64_t>(entries.size()) > keep) {
+    io::remove_directory(entries.front().path);
+    entries.erase(entries.begin());
+  }
+}
+
+}  // namespace lamina::train

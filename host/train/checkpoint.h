@@ -1,0 +1,50 @@
+// A checkpoint: everything that a run needs to go on, in one directory that appears whole.
+//
+//   model.safetensors      parameters, f32, by our names (sharded when large)
+//   optimizer.safetensors  moments: "m.<parameter>", "v.<parameter>"
+//   model.toml             family and [model], so that decoding needs nothing else
+//   run.toml               the resolved run file
+//   tokenizer files
+//   manifest.json          sizes and checksums of all that, step and data cursor; written last
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "decoder/model.h"
+#include "text/tokenizer.h"
+#include "train/train_state.h"
+
+namespace lamina::train {
+
+// What a checkpoint knows beside tensors.
+struct Progress {
+  std::int64_t step = 0;  // optimizer steps done
+  data::DataCursor cursor;
+  std::string data_fingerprint;
+  std::uint64_t num_tokens = 0;  // counted labels trained on so far
+};
+
+struct CheckpointContents {
+  const decoder::Model& model;
+  const TrainState& state;
+  const text::Tokenizer& tokenizer;
+  std::string run_file;    // text of run.toml
+  std::string model_file;  // text of model.toml
+};
+
+// Writes `path`, which must not exist: beside it, synced, then renamed. On failure (disk full)
+// nothing is left under that name; DeviceError, exit 4.
+void save_checkpoint(const std::string& path, const CheckpointContents& contents,
+                     const Progress& progress);
+
+// Reads parameters and moments into `state` (copies refreshed). Sizes are checked against the
+// manifest, tensors against the model: UserError, exit 4, naming file and tensor.
+Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state);
+
+// Removes all but the newest `keep` checkpoints of a run; 0 keeps all.
+void remove_old_checkpoints(const std::string& run, std::int64_t keep);
+
+}  // namespace lamina::train

@@ -1,0 +1,172 @@
+#include "train/loop.h"
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "core/log.h"
+#include "decoder/weights.h"
+#include "train/run_directory.h"
+#include "train/schedule.h"
+
+namespace lamina::train {
+namespace {
+
+TrainStepOptions step_options(const config::RunConfig& c) {
+  return {.rows = c.train.microbatch_size,
+          .tokens = c.data.sequence_length,
+          .microbatches = c.train.batch_size / c.train.microbatch_size,
+          .dtype = c.train.dtype,
+          .remat = c.train.remat,
+          .segments = true,
+          .z_loss = c.train.z_loss,
+          .clip_norm = c.train.clip_norm,
+          .seed = c.run.seed};
+}
+
+Microbatch rows_of(const data::Batch& batch, std::int64_t first_row) {
+  std::size_t at = static_cast<std::size_t>(first_row * batch.tokens_per_row);
+  return {batch.tokens.data() + at, batch.labels.data() + at, batch.positions.data() + at,
+          batch.segment_ids.data() + at};
+}
+
+// One line of metrics.jsonl a record; a record is whole or absent, also after a crash.
+class Metrics {
+ public:
+  explicit Metrics(const std::string& run) : path_(metrics_path(run)), file_(path_, std::ios::app) {
+    if (!file_) throw DeviceError(ExitCode::checkpoint, {path_, "cannot be written", {}});
+  }
+  void write(const JsonWriter& json) {
+    file_ << json.text() + "\n";
+    file_.flush();
+    if (!file_)
+      throw DeviceError(ExitCode::checkpoint, {path_, "cannot be written; is the disk full?", {}});
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace
+
+Loop::Loop(const LoopInputs& inputs, const Backend& backend)
+    : inputs_(inputs),
+      config_(inputs.config),
+      state_(inputs.model.parameters(), config_.train.dtype,
+             config_.train.batch_size > config_.train.microbatch_size, backend),
+      step_(inputs.model, state_, step_options(config_), config_.optimizer, backend) {
+  const auto& parameters = inputs.model.parameters().all();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    decoder::initialise(
+        parameters[i], config_.run.seed,
+        std::span(state_.masters()[i], static_cast<std::size_t>(parameters[i].num_elements())));
+  state_.refresh_copies();
+  progress_.data_fingerprint = inputs.data_fingerprint;
+  if (inputs.validation)
+    eval_.emplace(inputs.model, config_.train.microbatch_size, config_.data.sequence_length,
+                  config_.train.dtype, true, backend);
+}
+
+void Loop::resume(const std::string& checkpoint) {
+  Progress loaded = load_checkpoint(checkpoint, inputs_.model, state_);
+  if (loaded.data_fingerprint != inputs_.data_fingerprint)
+    throw UserError(ExitCode::data,
+                    {checkpoint,
+                     "was made with other data than data.train gives now",
+                     {"restore the files, or start a new run with another run.out"}});
+  progress_ = loaded;
+  last_saved_ = loaded.step;
+}
+
+StepResult Loop::train_one_step() {
+  data::DataCursor cursor = progress_.cursor;
+  inputs_.train.next(cursor, config_.train.batch_size, batch_);
+  std::vector<Microbatch> microbatches;
+  for (std::int64_t row = 0; row < config_.train.batch_size; row += config_.train.microbatch_size)
+    microbatches.push_back(rows_of(batch_, row));
+  double lr =
+      learning_rate(config_.schedule, config_.optimizer.lr, progress_.step, config_.train.steps);
+  StepResult result = step_.run(microbatches, lr, progress_.step);
+  progress_.cursor = cursor;
+  progress_.num_tokens += static_cast<std::uint64_t>(result.num_labels);
+  ++progress_.step;
+  return result;
+}
+
+double Loop::validate() {
+  data::DataCursor cursor;
+  data::Batch batch;
+  EvalStep::Sum total;
+  std::int64_t rows = config_.train.microbatch_size;
+  std::int64_t batches = std::min<std::int64_t>(
+      config_.train.eval_batches,
+      (static_cast<std::int64_t>(inputs_.validation->num_rows()) + rows - 1) / rows);
+  for (std::int64_t i = 0; i < batches; ++i) {
+    inputs_.validation->next(cursor, rows, batch);
+    EvalStep::Sum sum = eval_->run(rows_of(batch, 0), state_.used());
+    total.loss += sum.loss;
+    total.num_labels += sum.num_labels;
+  }
+  return total.loss / static_cast<double>(std::max<std::int64_t>(total.num_labels, 1));
+}
+
+void Loop::save(const LoopEvents& events) {
+  if (last_saved_ == progress_.step) return;
+  std::string path = checkpoint_path(config_.run.out, progress_.step);
+  save_checkpoint(path,
+                  {inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file},
+                  progress_);
+  last_saved_ = progress_.step;
+  remove_old_checkpoints(config_.run.out, config_.checkpoint.keep);
+  if (events.checkpoint) events.checkpoint(path);
+}
+
+LoopResult Loop::run(const LoopEvents& events) {
+  using Clock = std::chrono::steady_clock;
+  Metrics metrics(config_.run.out);
+  LoopResult out;
+  while (progress_.step < config_.train.steps) {
+    if (events.should_stop && events.should_stop()) {
+      out.stopped = true;
+      break;
+    }
+    Clock::time_point start = Clock::now();
+    StepResult result = train_one_step();
+    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    out.last_loss = result.loss;
+
+    JsonWriter json;
+    json.begin_object().key("step").value(progress_.step);
+    json.key("train/loss").value(result.loss).key("train/ppl").value(std::exp(result.loss));
+    json.key("train/grad_norm").value(result.gradient_norm).key("train/lr").value(result.lr);
+    if (config_.train.z_loss > 0) json.key("train/z_loss").value(result.z_loss);
+    json.key("train/tokens").value(progress_.num_tokens);
+    json.key("perf/step_seconds").value(seconds);
+    json.key("perf/tokens_per_second").value(static_cast<double>(result.num_labels) / seconds);
+    metrics.write(json.end_object());
+    if (events.step) events.step({result, progress_.step, config_.train.steps, seconds});
+
+    bool last = progress_.step == config_.train.steps;
+    std::int64_t every = config_.train.eval_every_steps;
+    if (eval_ && (last || (every > 0 && progress_.step % every == 0))) {
+      out.validation_loss = validate();
+      JsonWriter eval_json;
+      eval_json.begin_object().key("step").value(progress_.step);
+      eval_json.key("eval/loss").value(*out.validation_loss);
+      eval_json.key("eval/ppl").value(std::exp(*out.validation_loss)).end_object();
+      metrics.write(eval_json);
+      if (events.validation) events.validation({progress_.step, *out.validation_loss});
+    }
+    std::int64_t save_every = config_.checkpoint.every_steps;
+    bool asked = events.should_save && events.should_save();
+    if (last || asked || (save_every > 0 && progress_.step % save_every == 0)) save(events);
+  }
+  if (out.stopped) save(events);
+  out.progress = progress_;
+  return out;
+}
+
+}  // namespace lamina::train

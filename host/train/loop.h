@@ -1,0 +1,89 @@
+// The training loop: data in, steps, validation, checkpoints, metrics; stops and goes on to the
+// bit.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/run_config.h"
+#include "data/dataset.h"
+#include "decoder/model.h"
+#include "text/tokenizer.h"
+#include "train/checkpoint.h"
+#include "train/train_step.h"
+
+namespace lamina::train {
+
+// What the loop tells while it runs. [the loop's thread]
+struct LoopEvents {
+  struct Step {
+    StepResult result;
+    std::int64_t step = 0;  // counted from 1
+    std::int64_t num_steps = 0;
+    double seconds = 0;
+  };
+  struct Validation {
+    std::int64_t step = 0;
+    double loss = 0;
+  };
+  std::function<void(const Step&)> step;
+  std::function<void(const Validation&)> validation;
+  std::function<void(const std::string& path)> checkpoint;
+  // Asked between steps: stop after saving; save and go on.
+  std::function<bool()> should_stop;
+  std::function<bool()> should_save;
+};
+
+struct LoopInputs {
+  const config::RunConfig& config;
+  const decoder::Model& model;
+  const text::Tokenizer& tokenizer;
+  const data::Dataset& train;
+  const data::Dataset* validation;  // may be null
+  std::string data_fingerprint;
+  std::string run_file;  // texts for checkpoints
+  std::string model_file;
+};
+
+struct LoopResult {
+  Progress progress;
+  bool stopped = false;  // asked to stop before the last step; a checkpoint was written
+  double last_loss = 0;
+  std::optional<double> validation_loss;
+};
+
+class Loop {
+ public:
+  Loop(const LoopInputs& inputs, const Backend& backend);
+
+  // Goes on from a checkpoint of the same run. Throws UserError (exit 5) when it was made with
+  // other data.
+  void resume(const std::string& checkpoint);
+
+  // Runs to the last step. Throws NumericalError before anything is updated.
+  LoopResult run(const LoopEvents& events);
+
+  // Bytes of parameters, moments and gradients; of temporaries of a step.
+  std::size_t state_bytes() const { return state_.bytes(); }
+  std::size_t arena_bytes() const { return step_.arena_bytes(); }
+  TrainStep& step() { return step_; }
+  const Progress& progress() const { return progress_; }
+
+ private:
+  StepResult train_one_step();
+  double validate();
+  void save(const LoopEvents& events);
+
+  LoopInputs inputs_;
+  const config::RunConfig& config_;
+  TrainState state_;
+  TrainStep step_;
+  std::optional<EvalStep> eval_;
+  Progress progress_;
+  data::Batch batch_;
+  std::int64_t last_saved_ = -1;
+};
+
+}  // namespace lamina::train
