@@ -1,25 +1,17 @@
+// What a family declares, copied and checked when its plugin is loaded.
 #include "registry/family.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "config/schema.h"
-#include "core/suggest.h"
 #include "registry/abi_ops.h"
-#include "registry/abi_read.h"
-#include "registry/reply.h"
 
 namespace lamina::registry {
 namespace {
 
 using config::Type;
 
-std::vector<std::string> doc_notes(const ModelKey& key) {
-  return key.key.doc.empty() ? std::vector<std::string>{} : std::vector{key.key.doc};
-}
-
-constexpr std::string_view kModel = "model.";
 constexpr std::string_view kHostKeys[] = {LAMINA_CONFIG_VOCAB_SIZE, LAMINA_CONFIG_HIDDEN_SIZE,
                                           LAMINA_CONFIG_NUM_LAYERS};
 
@@ -169,32 +161,6 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
   return out;
 }
 
-config::Value zero_of(const ModelKey& key) {
-  switch (key.kind) {
-    case LAMINA_KIND_INT:
-      return config::Value(0);
-    case LAMINA_KIND_FLOAT:
-      return config::Value(0.0);
-    case LAMINA_KIND_BOOL:
-      return config::Value(false);
-    case LAMINA_KIND_STRING:
-      return config::Value("");
-    default:
-      return config::Value(config::List{});
-  }
-}
-
-bool is_called(const ModelKey& key, std::string_view name) {
-  return key.key.name == name ||
-         std::find(key.key.aliases.begin(), key.key.aliases.end(), name) != key.key.aliases.end();
-}
-
-// Whether `name` is the key or lies below it: config.json may hold an object there.
-bool covers(const ModelKey& key, std::string_view name) {
-  return name.starts_with(key.key.name) &&
-         (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
-}
-
 }  // namespace
 
 std::int64_t PlanSpec::num_layers() const {
@@ -257,132 +223,6 @@ const Block& Family::block(std::uint32_t id) const {
                                [&](const Block& block) { return block.id == id; });
   LAMINA_ASSERT(at != blocks_.end());
   return *at;
-}
-
-ModelConfig Family::configure(const config::Raw& raw, const std::string& where) const {
-  std::vector<config::Key> declared;
-  for (const ModelKey& key : *keys_)
-    if (!key.ignored) declared.push_back(key.key);
-  config::Raw layers = raw;
-  for (const config::RawSection& null : raw.nulls)
-    for (const ModelKey& key : *keys_)
-      if (key.null_is_zero && null.key.starts_with(kModel) &&
-          is_called(key, std::string_view(null.key).substr(kModel.size())))
-        layers.entries.push_back({null.key, zero_of(key), null.origin, {}, ""});
-  config::Resolved resolved = config::resolve_model(declared, layers, where);
-
-  config::Problems problems;
-  config::Table values;
-  for (const config::Entry& entry : resolved.values.entries()) {
-    const config::Origin::Kind from = entry.origin.kind;
-    const bool typed = from != config::Origin::Kind::json && from != config::Origin::Kind::preset;
-    if (typed && find_key(entry.key)->json_only)
-      problems.add({entry.origin.text,
-                    fmt::format("'model.{}' is a key of config.json only", entry.key),
-                    doc_notes(*find_key(entry.key))});
-    values.add(entry);
-  }
-  problems.raise();
-
-  const auto add = [&](const std::string& key, const config::Value& value, std::string origin) {
-    values.add({key, value, {config::Origin::Kind::preset, std::move(origin)}});
-  };
-  const auto fill_same = [&] {
-    for (std::size_t round = 0; round < keys_->size(); ++round) {
-      bool changed = false;
-      for (const ModelKey& key : *keys_) {
-        const config::Entry* other = key.same_as.empty() ? nullptr : values.find(key.same_as);
-        if (other == nullptr || values.has(key.key.name)) continue;
-        add(key.key.name, config::Value(other->value), "as " + key.same_as);
-        changed = true;
-      }
-      if (!changed) return;
-    }
-  };
-  fill_same();
-  const lamina_family_t& source = *source_;
-  if (source.derive) {
-    const ModelConfig before(keys_, values, {}, where);
-    const ReplyResult reply =
-        call_config_function(*this, ConfigFunction::derive, source.derive, source.user, before);
-    for (const Setting& setting : reply.settings)
-      if (!values.has(setting.key)) add(setting.key, setting.value, "derived");
-    fill_same();
-  }
-
-  for (std::string_view name : kHostKeys) {
-    const config::Entry* entry = values.find(name);
-    const std::int64_t least = name == LAMINA_CONFIG_NUM_LAYERS ? 0 : 1;
-    if (entry == nullptr)
-      problems.add({where, fmt::format("missing key '{}'", name), doc_notes(*find_key(name))});
-    else if (*entry->value.get_if<std::int64_t>() < least)
-      problems.add({entry->origin.text,
-                    fmt::format("'{}' must be at least {}, got {}", name, least,
-                                config::to_toml(entry->value)),
-                    {}});
-  }
-  problems.raise();
-  for (const ModelKey& key : *keys_) {
-    const config::Entry* entry = key.per_layer ? values.find(key.key.name) : nullptr;
-    const auto* list = entry ? entry->value.get_if<config::List>() : nullptr;
-    const auto layers_of = static_cast<std::size_t>(values.integer(LAMINA_CONFIG_NUM_LAYERS));
-    if (list && !list->empty() && list->size() != layers_of)
-      problems.add({entry->origin.text,
-                    fmt::format("'{}' must have one element per layer, {}; got {}", key.key.name,
-                                layers_of, list->size()),
-                    {}});
-  }
-  problems.raise();
-
-  std::vector<std::string> unread;
-  for (const config::RawEntry& entry : resolved.unread) {
-    const std::string_view name =
-        std::string_view(entry.key).substr(entry.key.starts_with(kModel) ? kModel.size() : 0);
-    const bool known = name == "model_type" || name == "architectures" ||
-                       std::any_of(keys_->begin(), keys_->end(), [&](const ModelKey& key) {
-                         return key.ignored && covers(key, name);
-                       });
-    if (!known) unread.push_back(fmt::format("{} ({})", name, entry.origin.text));
-  }
-  ModelConfig out(keys_, std::move(values), std::move(unread), where);
-  if (source.validate) {
-    const ReplyResult reply =
-        call_config_function(*this, ConfigFunction::validate, source.validate, source.user, out);
-    for (const ErrorText& problem : reply.problems)
-      problems.add({out.values().where(problem.where, where),
-                    fmt::format("'{}': {}", problem.where, problem.what), problem.notes});
-    problems.raise();
-  }
-  return out;
-}
-
-PlanSpec Family::plan(const ModelConfig& config) const {
-  const lamina_family_t& source = *source_;
-  PlanSpec out =
-      call_config_function(*this, ConfigFunction::plan, source.plan, source.user, config).plan;
-  if (out.num_layers() != config.num_layers())
-    fail(fmt::format("its plan has {} layers; {} are asked for", out.num_layers(),
-                     config.num_layers()),
-         {config.describe(LAMINA_CONFIG_NUM_LAYERS)});
-  std::int64_t layer = 0;
-  for (const SegmentSpec& segment : out.segments) {
-    for (const PositionSpec& position : segment.unit) {
-      if (position.kv_donor && *position.kv_donor >= layer)
-        fail(fmt::format("its plan lets layer {} read the state of layer {}; a donor comes before",
-                         layer, *position.kv_donor));
-      ++layer;
-    }
-    layer += segment.num_layers() - static_cast<std::int64_t>(segment.unit.size());
-  }
-  return out;
-}
-
-OptionsSpec Family::options(const ModelConfig& config) const {
-  const lamina_family_t& source = *source_;
-  const ReplyResult reply =
-      call_config_function(*this, ConfigFunction::options, source.options, source.user, config);
-  if (!reply.head) fail("its options name no head; a model ends with one");
-  return {reply.embed.value_or(EmbedSpec{}), *reply.head};
 }
 
 }  // namespace lamina::registry

@@ -1,5 +1,7 @@
 #include "registry/library.h"
 
+#include <fmt/ranges.h>
+
 #include <boost/dll/shared_library.hpp>
 #include <map>
 #include <memory>
@@ -176,6 +178,11 @@ const Family& load_family(const Catalog& catalog, std::string_view name, std::st
 
 const Family& load_family(const Catalog& catalog, const config::ModelSource& model) {
   if (!model.family.empty()) return load_family(catalog, model.family, model.where);
+  if (model.model_type.empty() && model.architectures.empty())
+    throw UserError(ExitCode::usage, {model.where,
+                                      "says no family",
+                                      {fmt::format("write family = \"...\"; found: {}",
+                                                   fmt::join(catalog.family_names(), ", "))}});
   const FamilyFile found =
       catalog.find_published(model.model_type, model.architectures, model.where);
   return load_family(catalog, found.family, model.where);

@@ -41,6 +41,13 @@ TEST(Family, DerivesValuesAndKeepsThoseThatAreGiven) {
   EXPECT_EQ(configured(tiny(), "heads = 2\n").describe("kv_heads"), "kv_heads = 2 (as heads)");
 }
 
+TEST(Family, ValuesAreInTheOrderOfTheirDeclaration) {
+  std::string keys;
+  const ModelConfig config = configured(tiny(), "heads = 2\n");
+  for (const config::Entry& entry : config.values().entries()) keys += entry.key + " ";
+  EXPECT_EQ(keys, "vocab_size hidden_size num_hidden_layers heads head_dim kv_heads norm_eps act ");
+}
+
 TEST(Family, NullInJsonIsZeroOnlyForKeysThatSaySo) {
   EXPECT_EQ(from_json(R"(, "heads": null)").describe("heads"), "heads = 0 (config.json:1)");
   EXPECT_FALSE(from_json(R"(, "head_dim": null)").values().has("head_dim"));

@@ -29,6 +29,11 @@ TEST(Library, FindsTheFamilyOfAModelDescription) {
   EXPECT_EQ(load_family(one("tiny"), {.where = "m", .model_type = "tiny_type"}).name(), "tiny");
 }
 
+TEST(Library, ModelDescriptionWithoutFamilyIsTheUsersFault) {
+  EXPECT_USER_ERROR(load_family(one("tiny"), {.where = "run.toml"}), ExitCode::usage,
+                    "run.toml: says no family\n  write family = \"...\"; found: tiny");
+}
+
 TEST(Library, CopiesTheTensorMap) {
   const Family& family = load_family(one("tiny"), "tiny");
   ASSERT_EQ(family.tensor_rows().size(), 3u);

@@ -131,6 +131,13 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {19, "block 'layer': asks for the key 'undeclared', which the family does not declare"},
       {20, "lamina_emit_t uses byte 72, of which this host knows 72; it needs a newer host"},
       {21, "block 'layer': op 'rms_norm' has no attribute 8; it has 2"},
+      {23, "block 'layer': dim 0 of parameter 'inner.hostile' is -4; it must be at least 1"},
+      {24,
+       "block 'layer': parameter 'inner.hostile' has dims [4611686018427387903, "
+       "4611686018427387903]; more than 2^45 elements are not possible"},
+      {25, "the init of parameter 'inner.hostile' has the numbers inf and 0; they must be finite"},
+      {26, "block 'layer': parameter 'inner.hostile' has 2 dims and 1 axes; each dim has one"},
+      {27, "block 'layer': the inputs of op 'add' has 4000000000 elements at no address"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };
   for (const Fault& fault : kFaults) {

@@ -1,0 +1,315 @@
+// The work of the calls that a plugin makes while it builds a block: each is checked, then handed
+// to the trace.
+#include "registry/block_build.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/suggest.h"
+#include "registry/abi_ops.h"
+#include "registry/names.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 45;
+constexpr std::size_t kMaxScopes = 64;
+
+std::vector<std::int64_t> sizes(const lamina_span_t& from, const std::string& what) {
+  std::vector<std::int64_t> out = abi::plain<std::int64_t>(from, what);
+  if (out.size() > LAMINA_MAX_DIMS)
+    abi::breach("{} has {} dims; at most {} are possible", what, out.size(), LAMINA_MAX_DIMS);
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] < 1)
+      throw abi::Breach(LAMINA_ERROR_SHAPE,
+                        fmt::format("dim {} of {} is {}; it must be at least 1", i, what, out[i]));
+    if (out[i] > kMaxElements / elements)
+      throw abi::Breach(LAMINA_ERROR_SHAPE,
+                        fmt::format("{} has dims [{}]; more than 2^45 elements are not possible",
+                                    what, fmt::join(out, ", ")));
+    elements *= out[i];
+  }
+  return out;
+}
+
+// A number of names.h as one of our enumerators, which have the same numbers.
+template <typename Enum>
+Enum enumerator(std::uint32_t from, std::uint32_t least, std::uint32_t most,
+                const std::string& what) {
+  if (from < least || from > most)
+    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
+                      fmt::format("{} is {}; this host knows {} to {}", what, from, least, most));
+  return static_cast<Enum>(from);
+}
+
+InitSpec read_init(const lamina_param_t& from, const std::string& what) {
+  InitSpec out{enumerator<InitSpec::Kind>(from.init, LAMINA_INIT_ZEROS, LAMINA_INIT_FAN_IN,
+                                          "the init of " + what),
+               from.init_a, from.init_b};
+  if (!std::isfinite(out.a) || !std::isfinite(out.b))
+    abi::breach("the init of {} has the numbers {} and {}; they must be finite", what, out.a,
+                out.b);
+  using Kind = InitSpec::Kind;
+  const bool is_deviation =
+      out.kind == Kind::normal || out.kind == Kind::truncated_normal || out.kind == Kind::fan_in;
+  if (is_deviation && out.a < 0)
+    abi::breach("the init of {} has the deviation {}; it must not be negative", what, out.a);
+  const bool is_range = out.kind == Kind::uniform || out.kind == Kind::log_uniform;
+  if (is_range && out.a > out.b)
+    abi::breach("the init of {} draws between {} and {}; the first must be the smaller", what,
+                out.a, out.b);
+  if (out.kind == Kind::log_uniform && out.a <= 0)
+    abi::breach("the init of {} takes the logarithm of {}; it must be positive", what, out.a);
+  return out;
+}
+
+void check_state_dims(StateKind kind, std::size_t count, const std::string& what) {
+  struct Range {
+    std::size_t least, most;
+  };
+  static constexpr Range kRanges[] = {{2, 3}, {2, 2}, {1, LAMINA_MAX_DIMS}, {2, 2},
+                                      {1, 1}, {1, 1}, {1, LAMINA_MAX_DIMS}};
+  const Range range = kRanges[static_cast<int>(kind) - 1];
+  if (count < range.least || count > range.most)
+    abi::breach("{} has {} dims; its kind has {} to {}", what, count, range.least, range.most);
+}
+
+}  // namespace
+
+void BlockBuild::emit(const lamina_emit_t* from) {
+  const lamina_emit_t use = abi::copy(from, "lamina_emit_t");
+  const Op& op = abi::op(use.op, use.revision);
+  const auto handles =
+      abi::plain<lamina_tensor_t>(use.inputs, fmt::format("the inputs of op '{}'", op.name));
+  const bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
+  const std::size_t fixed = op.inputs.size() - (variadic ? 1 : 0);
+  if (handles.size() > fixed && !variadic)
+    abi::breach("op '{}' takes {} inputs, got {}", op.name, fixed, handles.size());
+  std::vector<Tensor> inputs(std::max(fixed, handles.size()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const OpInput& input = op.inputs[std::min(i, op.inputs.size() - 1)];
+    const lamina_tensor_t given = i < handles.size() ? handles[i] : 0;
+    if (given != 0 || !input.optional)
+      inputs[i] = tensor(given, fmt::format("input '{}' of op '{}'", input.name, op.name));
+  }
+  std::optional<int> state;
+  if (use.state != 0)
+    state = static_cast<int>(
+        index_of(use.state, true, states_.size(), fmt::format("the state of op '{}'", op.name)));
+  if (use.n_outputs > op.outputs.size())
+    abi::breach("op '{}' has {} outputs, {} are asked for", op.name, op.outputs.size(),
+                use.n_outputs);
+  if (use.n_outputs > 0 && use.outputs == nullptr)
+    abi::breach("op '{}' is given no place for its outputs", op.name);
+  const NamedAttrs attrs = abi::attrs(op, use.attrs);
+  const std::vector<Tensor> outputs = trace_.add_op(op, inputs, attrs, state);
+  LAMINA_ASSERT(outputs.size() >= use.n_outputs);
+  for (std::uint32_t i = 0; i < use.n_outputs; ++i) use.outputs[i] = hand_out(outputs[i]);
+}
+
+lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
+  const lamina_param_t given = abi::copy(from, "lamina_param_t");
+  ParamDesc out;
+  out.name = full_name(given.name, "the name of a parameter");
+  const std::string what = "parameter '" + out.name + "'";
+  out.shape = Shape(std::span<const std::int64_t>(sizes(given.dims, what)));
+  const auto known = params_by_name_.find(out.name);
+  if (known != params_by_name_.end()) {
+    const ParamDesc& first = params_[known->second.first];
+    if (first.shape != out.shape)
+      throw abi::Breach(LAMINA_ERROR_SHAPE,
+                        fmt::format("{} is declared as {} and before as {}", what,
+                                    to_string(out.shape), to_string(first.shape)));
+    return known->second.second;
+  }
+  constexpr std::uint32_t kFlags = LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY;
+  abi::check_flags(given.flags, kFlags, what);
+  out.axes = axis_list(given.axes, static_cast<std::size_t>(out.shape.ndim()), what);
+  out.role = given.role == 0 ? Role::weight
+                             : enumerator<Role>(given.role, LAMINA_ROLE_WEIGHT, LAMINA_ROLE_CONV,
+                                                "the role of " + what);
+  out.init = read_init(given, what);
+  out.trained = !(given.flags & LAMINA_PARAM_BUFFER);
+  if (given.flags & LAMINA_PARAM_NO_DECAY) out.decay = false;
+  if (given.flags & LAMINA_PARAM_DECAY) {
+    if (out.decay) abi::breach("{} has both flags, with decay and without", what);
+    out.decay = true;
+  }
+  out.dtype = abi::dtype(given.dtype, what);
+  out.group = abi::text(given.group, "the group of " + what);
+  const lamina_tensor_t handle = hand_out(trace_.make_param(out));
+  params_by_name_[out.name] = {params_.size(), handle};
+  params_.push_back(std::move(out));
+  return handle;
+}
+
+lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
+  const lamina_state_desc_t given = abi::copy(from, "lamina_state_desc_t");
+  StateDesc out;
+  out.name = full_name(given.name, "the name of a state");
+  const std::string what = "state '" + out.name + "'";
+  for (const StateDesc& other : states_)
+    if (other.name == out.name) abi::breach("{} is declared twice; names are unique", what);
+  abi::check_flags(given.flags, LAMINA_STATE_FLAG_NO_QUANTIZE, what);
+  out.kind = enumerator<StateKind>(given.kind, LAMINA_STATE_KV, LAMINA_STATE_CUSTOM,
+                                   "the kind of " + what);
+  out.dims = sizes(given.dims, what);
+  check_state_dims(out.kind, out.dims.size(), what);
+  out.axes = axis_list(given.axes, out.dims.size(), what);
+  out.window = given.window;
+  out.chunk = given.chunk;
+  if (out.window < 0 || out.chunk < 0)
+    abi::breach("{} has window {} and chunk {}; they must not be negative", what, out.window,
+                out.chunk);
+  out.dtype = abi::dtype(given.dtype, what);
+  out.quantize = !(given.flags & LAMINA_STATE_FLAG_NO_QUANTIZE);
+  trace_.make_state(out, static_cast<int>(states_.size()));
+  states_.push_back(std::move(out));
+  return handle(true, states_.size() - 1);
+}
+
+lamina_tensor_t BlockBuild::input(std::uint32_t kind) {
+  const auto which = enumerator<InputKind>(kind, LAMINA_INPUT_POSITIONS, LAMINA_INPUT_EMBEDDING,
+                                           "the kind of input");
+  auto at = inputs_.find(kind);
+  if (at == inputs_.end()) at = inputs_.emplace(kind, hand_out(trace_.make_input(which))).first;
+  return at->second;
+}
+
+lamina_tensor_t BlockBuild::layer_constant(lamina_str_t name, lamina_span_t values) {
+  const std::string full = full_name(name, "the name of a constant");
+  const std::vector<double> numbers =
+      abi::plain<double>(values, fmt::format("the values of '{}'", full));
+  if (static_cast<std::int64_t>(numbers.size()) != config_.num_layers())
+    abi::breach("constant '{}' has {} values; the model has {} layers", full, numbers.size(),
+                config_.num_layers());
+  for (double number : numbers)
+    if (!std::isfinite(number)) abi::breach("constant '{}' has a value of {}", full, number);
+  return hand_out(trace_.make_layer_constant(full, numbers));
+}
+
+void BlockBuild::type(lamina_tensor_t given, lamina_type_t* out) {
+  if (out == nullptr || out->size < sizeof(lamina_type_t))
+    abi::breach("there is no place of {} bytes for the type", sizeof(lamina_type_t));
+  const Type& type = tensor(given, "the tensor").type();
+  out->dtype = abi::dtype_number(type.dtype);
+  out->ndim = static_cast<std::uint32_t>(type.ndim());
+  for (int i = 0; i < LAMINA_MAX_DIMS; ++i) out->dims[i] = i < type.ndim() ? type.dim(i) : 0;
+}
+
+void BlockBuild::scope(lamina_str_t name, std::uint32_t push) {
+  if (push > 1) abi::breach("push is {}; it must be 0 or 1", push);
+  if (push == 0) {
+    if (scopes_.empty()) abi::breach("a scope is closed and none is open");
+    scopes_.pop_back();
+    return;
+  }
+  if (scopes_.size() == kMaxScopes) abi::breach("more than {} scopes are open", kMaxScopes);
+  scopes_.push_back(name.len == 0 ? "" : abi::name(name, "the name of a scope"));
+}
+
+lamina_tensor_t BlockBuild::tag(lamina_tensor_t given, lamina_str_t name) {
+  const Tensor value = tensor(given, "the tensor");
+  const std::string tag = abi::text(name, "a tag");
+  require_known(tag, tag_names(), "tag");
+  return hand_out(trace_.tag(value, tag));
+}
+
+lamina_tensor_t BlockBuild::axes(lamina_tensor_t given, lamina_span_t names) {
+  const Tensor value = tensor(given, "the tensor");
+  return hand_out(trace_.annotate(
+      value, axis_list(names, static_cast<std::size_t>(value.ndim()), "the tensor")));
+}
+
+void BlockBuild::sow(const lamina_sow_t* from) {
+  const lamina_sow_t given = abi::copy(from, "lamina_sow_t");
+  SowDesc out;
+  out.kind = enumerator<SowDesc::Kind>(given.kind, LAMINA_SOW_LOSS, LAMINA_SOW_METRIC, "its kind");
+  out.reduce = enumerator<SowDesc::Reduce>(given.reduce, LAMINA_REDUCE_SUM, LAMINA_REDUCE_MAX,
+                                           "its reduction");
+  out.name = abi::name(given.name, "its name");
+  out.value = tensor(given.value, fmt::format("the value of '{}'", out.name));
+  if (out.kind == SowDesc::Kind::loss && out.value.ndim() != 0)
+    throw abi::Breach(LAMINA_ERROR_SHAPE, fmt::format("the loss '{}' must be a scalar, got {}",
+                                                      out.name, to_string(out.value.type())));
+  out.weight_key = abi::text(given.weight_key, "its weight key");
+  require_key(out.weight_key, fmt::format("the weight of '{}'", out.name));
+  trace_.sow(out);
+}
+
+void BlockBuild::update(const lamina_update_t* from) {
+  const lamina_update_t given = abi::copy(from, "lamina_update_t");
+  UpdateDesc out;
+  out.rule =
+      enumerator<UpdateDesc::Rule>(given.rule, LAMINA_UPDATE_ADD, LAMINA_UPDATE_ASSIGN, "its rule");
+  out.param = abi::text(given.param, "the name of a parameter");
+  const auto known = params_by_name_.find(out.param);
+  if (known == params_by_name_.end())
+    abi::breach("parameter '{}' is not declared in this block", out.param);
+  out.value = tensor(given.value, fmt::format("the update of '{}'", out.param));
+  const Shape& shape = params_[known->second.first].shape;
+  if (out.value.shape() != shape)
+    throw abi::Breach(LAMINA_ERROR_SHAPE,
+                      fmt::format("the update of '{}' must be {}, got {}", out.param,
+                                  to_string(shape), to_string(out.value.type())));
+  out.rate_key = abi::text(given.rate_key, "its rate key");
+  require_key(out.rate_key, fmt::format("the rate of '{}'", out.param));
+  trace_.update(out);
+}
+
+std::string BlockBuild::scope_path() const {
+  std::string out;
+  for (const std::string& scope : scopes_)
+    if (!scope.empty()) out += (out.empty() ? "" : ".") + scope;
+  return out;
+}
+
+std::string BlockBuild::full_name(const lamina_str_t& name, std::string_view what) const {
+  const std::string own = abi::name(name, what);
+  const std::string scope = scope_path();
+  return scope.empty() ? own : scope + "." + own;
+}
+
+void BlockBuild::require_known(const std::string& name, std::span<const std::string_view> known,
+                               std::string_view what) const {
+  const std::string& own = family_.plugin().id;
+  if (std::find(known.begin(), known.end(), name) != known.end() || name.starts_with(own + "."))
+    return;
+  const std::string nearest =
+      nearest_name(name, std::vector<std::string>(known.begin(), known.end()));
+  abi::breach("'{}' is no {} of names.h, and does not begin with '{}.'{}", name, what, own,
+              nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
+}
+
+AxisId BlockBuild::axis(const std::string& name) const {
+  if (name.empty()) return 0;
+  require_known(name, axis_names(), "axis");
+  return intern_axis(name);
+}
+
+std::vector<AxisId> BlockBuild::axis_list(const lamina_span_t& names, std::size_t num_dims,
+                                          std::string_view what) const {
+  const std::vector<std::string> given = abi::texts(names, fmt::format("the axes of {}", what));
+  if (given.size() != num_dims)
+    abi::breach("{} has {} dims and {} axes; each dim has one", what, num_dims, given.size());
+  std::vector<AxisId> out;
+  for (const std::string& name : given) out.push_back(axis(name));
+  return out;
+}
+
+void BlockBuild::require_key(const std::string& key, std::string_view what) const {
+  if (!key.empty() && family_.find_key(key) == nullptr)
+    abi::breach("{} is the key '{}', which the family does not declare", what, key);
+}
+
+void BlockBuild::set_origin(const abi::Where& at) {
+  const Origin wanted{block_.name + (scopes_.empty() ? "" : "/" + scope_path()), at.file, at.line};
+  const auto& current = trace_.graph().origin();
+  if (current && current->scope == wanted.scope && current->file == wanted.file &&
+      current->line == wanted.line)
+    return;
+  trace_.graph().set_origin(std::make_shared<const Origin>(wanted));
+}
+
+}  // namespace lamina::registry

@@ -1,0 +1,212 @@
+// A family's functions on the config of one model: final values, plan, options.
+#include <algorithm>
+
+#include "config/schema.h"
+#include "registry/family.h"
+#include "registry/reply.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr std::string_view kModel = "model.";
+
+std::vector<std::string> doc_notes(const ModelKey& key) {
+  return key.key.doc.empty() ? std::vector<std::string>{} : std::vector{key.key.doc};
+}
+
+std::string_view without_section(std::string_view key) {
+  return key.starts_with(kModel) ? key.substr(kModel.size()) : key;
+}
+
+config::Value zero_of(const ModelKey& key) {
+  switch (key.kind) {
+    case LAMINA_KIND_INT:
+      return config::Value(0);
+    case LAMINA_KIND_FLOAT:
+      return config::Value(0.0);
+    case LAMINA_KIND_BOOL:
+      return config::Value(false);
+    case LAMINA_KIND_STRING:
+      return config::Value("");
+    default:
+      return config::Value(config::List{});
+  }
+}
+
+bool is_called(const ModelKey& key, std::string_view name) {
+  return key.key.name == name ||
+         std::find(key.key.aliases.begin(), key.key.aliases.end(), name) != key.key.aliases.end();
+}
+
+// Whether `name` is the key or lies below it: config.json may hold an object there.
+bool covers(const ModelKey& key, std::string_view name) {
+  return name.starts_with(key.key.name) &&
+         (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
+}
+
+// `raw` and a zero for each null of a key to which null says that.
+config::Raw with_zeros(const std::vector<ModelKey>& keys, const config::Raw& raw) {
+  config::Raw out = raw;
+  for (const config::RawSection& null : raw.nulls)
+    for (const ModelKey& key : keys)
+      if (key.null_is_zero && is_called(key, without_section(null.key)))
+        out.entries.push_back({null.key, zero_of(key), null.origin, {}, ""});
+  return out;
+}
+
+// Gives keys without a value that of the key they are the same as.
+void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const ModelKey& key : keys) {
+      const config::Entry* other = key.same_as.empty() ? nullptr : values.find(key.same_as);
+      if (other == nullptr || values.has(key.key.name)) continue;
+      values.add({key.key.name,
+                  config::Value(other->value),
+                  {config::Origin::Kind::preset, "as " + key.same_as}});
+      changed = true;
+    }
+  }
+}
+
+void check_sources(const Family& family, const config::Table& values, config::Problems& problems) {
+  for (const config::Entry& entry : values.entries()) {
+    const config::Origin::Kind from = entry.origin.kind;
+    const bool typed = from != config::Origin::Kind::json && from != config::Origin::Kind::preset;
+    const ModelKey& key = *family.find_key(entry.key);
+    if (typed && key.json_only)
+      problems.add({entry.origin.text,
+                    fmt::format("'model.{}' is a key of config.json only", entry.key),
+                    doc_notes(key)});
+  }
+}
+
+void check_host_keys(const Family& family, const config::Table& values, const std::string& where,
+                     config::Problems& problems) {
+  struct Least {
+    std::string_view key;
+    std::int64_t value;
+  };
+  static constexpr Least kLeast[] = {
+      {LAMINA_CONFIG_VOCAB_SIZE, 1}, {LAMINA_CONFIG_HIDDEN_SIZE, 1}, {LAMINA_CONFIG_NUM_LAYERS, 0}};
+  for (const auto& [name, least] : kLeast) {
+    const config::Entry* entry = values.find(name);
+    if (entry == nullptr)
+      problems.add(
+          {where, fmt::format("missing key '{}'", name), doc_notes(*family.find_key(name))});
+    else if (*entry->value.get_if<std::int64_t>() < least)
+      problems.add({entry->origin.text,
+                    fmt::format("'{}' must be at least {}, got {}", name, least,
+                                config::to_toml(entry->value)),
+                    {}});
+  }
+}
+
+void check_per_layer(const std::vector<ModelKey>& keys, const config::Table& values,
+                     config::Problems& problems) {
+  const auto num_layers = static_cast<std::size_t>(values.integer(LAMINA_CONFIG_NUM_LAYERS));
+  for (const ModelKey& key : keys) {
+    const config::Entry* entry = key.per_layer ? values.find(key.key.name) : nullptr;
+    const auto* list = entry ? entry->value.get_if<config::List>() : nullptr;
+    if (list && !list->empty() && list->size() != num_layers)
+      problems.add({entry->origin.text,
+                    fmt::format("'{}' must have one element per layer, {}; got {}", key.key.name,
+                                num_layers, list->size()),
+                    {}});
+  }
+}
+
+// Keys of config.json that nobody knows, with their places.
+std::vector<std::string> unread_keys(const std::vector<ModelKey>& keys,
+                                     const std::vector<config::RawEntry>& unread) {
+  std::vector<std::string> out;
+  for (const config::RawEntry& entry : unread) {
+    const std::string_view name = without_section(entry.key);
+    const bool known = name == "model_type" || name == "architectures" ||
+                       std::any_of(keys.begin(), keys.end(), [&](const ModelKey& key) {
+                         return key.ignored && covers(key, name);
+                       });
+    if (!known) out.push_back(fmt::format("{} ({})", name, entry.origin.text));
+  }
+  return out;
+}
+
+// The entries in the order in which the keys are declared.
+config::Table in_order(const std::vector<ModelKey>& keys, const config::Table& values) {
+  config::Table out;
+  for (const ModelKey& key : keys)
+    if (const config::Entry* entry = values.find(key.key.name)) out.add(*entry);
+  return out;
+}
+
+}  // namespace
+
+ModelConfig Family::configure(const config::Raw& raw, const std::string& where) const {
+  const std::vector<ModelKey>& keys = *keys_;
+  const lamina_family_t& source = *source_;
+  config::Problems problems;
+  std::vector<config::Key> declared;
+  for (const ModelKey& key : keys)
+    if (!key.ignored) declared.push_back(key.key);
+  config::Resolved resolved = config::resolve_model(declared, with_zeros(keys, raw), where);
+  config::Table& values = resolved.values;
+  check_sources(*this, values, problems);
+  problems.raise();
+
+  fill_same(keys, values);
+  if (source.derive) {
+    const ModelConfig given(keys_, values, {}, where);
+    const ReplyResult reply =
+        call_config_function(*this, ConfigFunction::derive, source.derive, source.user, given);
+    for (const Setting& setting : reply.settings)
+      if (!values.has(setting.key))
+        values.add({setting.key, setting.value, {config::Origin::Kind::preset, "derived"}});
+    fill_same(keys, values);
+  }
+  check_host_keys(*this, values, where, problems);
+  problems.raise();
+  check_per_layer(keys, values, problems);
+  problems.raise();
+
+  ModelConfig out(keys_, in_order(keys, values), unread_keys(keys, resolved.unread), where);
+  if (source.validate) {
+    const ReplyResult reply =
+        call_config_function(*this, ConfigFunction::validate, source.validate, source.user, out);
+    for (const ErrorText& problem : reply.problems)
+      problems.add({out.values().where(problem.where, where),
+                    fmt::format("'{}': {}", problem.where, problem.what), problem.notes});
+    problems.raise();
+  }
+  return out;
+}
+
+PlanSpec Family::plan(const ModelConfig& config) const {
+  const lamina_family_t& source = *source_;
+  PlanSpec out =
+      call_config_function(*this, ConfigFunction::plan, source.plan, source.user, config).plan;
+  if (out.num_layers() != config.num_layers())
+    fail(fmt::format("its plan has {} layers; {} are asked for", out.num_layers(),
+                     config.num_layers()),
+         {config.describe(LAMINA_CONFIG_NUM_LAYERS)});
+  std::int64_t layer = 0;
+  for (const SegmentSpec& segment : out.segments) {
+    for (const PositionSpec& position : segment.unit) {
+      if (position.kv_donor && *position.kv_donor >= layer)
+        fail(fmt::format("its plan lets layer {} read the state of layer {}; a donor comes before",
+                         layer, *position.kv_donor));
+      ++layer;
+    }
+    layer += segment.num_layers() - static_cast<std::int64_t>(segment.unit.size());
+  }
+  return out;
+}
+
+OptionsSpec Family::options(const ModelConfig& config) const {
+  const lamina_family_t& source = *source_;
+  const ReplyResult reply =
+      call_config_function(*this, ConfigFunction::options, source.options, source.user, config);
+  if (!reply.head) fail("its options name no head; a model ends with one");
+  return {reply.embed.value_or(EmbedSpec{}), *reply.head};
+}
+
+}  // namespace lamina::registry
