@@ -151,7 +151,9 @@ TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
         commit.commit();
       }
     }
-    ::usleep(static_cast<useconds_t>(3000 + 1700 * round));
+    // Somewhere in the second commit, or later: disks differ.
+    while (!fs::exists(dir / fmt::format("{}-0", round))) ::usleep(500);
+    ::usleep(static_cast<useconds_t>(2500 * round));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     for (const auto& entry : fs::directory_iterator(dir.path())) {
@@ -164,7 +166,7 @@ TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
     for (const auto& entry : fs::directory_iterator(dir.path()))
       EXPECT_EQ(entry.path().string().find(".partial-"), std::string::npos);
   }
-  EXPECT_GT(committed, 0);
+  EXPECT_GE(committed, 12);
 }
 
 TEST(Manifest, NamesTheDamagedTensor) {
