@@ -251,7 +251,7 @@ TEST(Gemm, RowsOfASmallBatchHaveTheBitsTheyHaveAlone) {
     for (DType in : {DType::bf16, DType::f32})
       for (bool b_transposed : {false, true})
         for (std::int64_t m : {2, 3, 4, 5, 8, 15, 16, 31, 64}) {
-          if (m > (isa >= Isa::avx512 ? 64 : 16) || (!b_transposed && m > 4)) continue;
+          if (m > (best_isa() >= Isa::avx512 ? 64 : 16) || (!b_transposed && m > 4)) continue;
           Problem batch({.m = m,
                          .n = 70,
                          .k = 333,
