@@ -62,6 +62,8 @@ void keys(Schema<Config>& key) {
       {.fallback = true, .doc = "divide attention scores by sqrt(head_dim)"});
   key("scale_attn_by_inverse_layer_idx", &Config::scale_attn_by_inverse_layer_idx,
       {.fallback = false, .doc = "divide them also by 1 + the layer's index"});
+  key("add_cross_attention", &Config::add_cross_attention,
+      {.fallback = false, .flags = LAMINA_KEY_HF_ONLY, .doc = "must be false"});
   key("tie_word_embeddings", &Config::tie_word_embeddings,
       {.fallback = true, .doc = "the head is the token table"});
   // Published files ask for a dropout of 0.1 in three places; here it is a choice of the run

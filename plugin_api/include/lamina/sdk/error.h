@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <exception>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,14 +15,22 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// Where a call was made; the last parameter of nearly every function of the SDK.
-using At = std::source_location;
+// Where a call was made; the last parameter of nearly every function of the SDK. Not
+// std::source_location, which older compilers lack.
+struct At {
+  const char* file;
+  std::uint32_t line;
+  static constexpr At current(const char* file = __builtin_FILE(),
+                              std::uint32_t line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 inline lamina_str_t to_str(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view to_view(lamina_str_t text) { return {text.ptr, text.len}; }
 
 inline lamina_where_t to_where(const At& at) {
-  return {{at.file_name(), std::strlen(at.file_name())}, at.line(), 0};
+  return {{at.file, std::strlen(at.file)}, at.line, 0};
 }
 
 // A span of the C contract over a contiguous range. Borrowed.
