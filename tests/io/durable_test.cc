@@ -152,7 +152,10 @@ TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
       }
     }
     // Somewhere in the second commit, or later: disks differ.
-    while (!fs::exists(dir / fmt::format("{}-0", round))) ::usleep(500);
+    while (!fs::exists(dir / fmt::format("{}-0", round))) {
+      ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "the child has ended";
+      ::usleep(500);
+    }
     ::usleep(static_cast<useconds_t>(2500 * round));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
