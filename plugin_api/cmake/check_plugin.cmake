@@ -25,9 +25,12 @@ endif()
 
 run(dynamic ${READELF} -dW ${PLUGIN})
 string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*\\[[^]\n]*\\]" needed "${dynamic}")
+set(runtime libc libm libstdc\\+\\+ libc\\+\\+ libc\\+\\+abi libunwind libgcc_s libasan libubsan libtsan
+            ld-linux-[a-z0-9-]+)
+list(JOIN runtime "|" runtime)
 foreach(entry ${needed})
   string(REGEX REPLACE ".*\\[(.*)\\]" "\\1" library "${entry}")
-  if(NOT library MATCHES "^(libc|libm|libstdc\\+\\+|libc\\+\\+|libc\\+\\+abi|libunwind|libgcc_s|libasan|libubsan|libtsan|ld-linux-[a-z0-9-]+)\\.so")
+  if(NOT library MATCHES "^(${runtime})\\.so")
     string(APPEND problems
            "needs ${library}; a plugin may need the C and C++ runtime libraries only\n")
   endif()

@@ -22,7 +22,8 @@ function(lamina_add_plugin name)
 
   add_library(${target} MODULE ${ARG_SOURCES})
   target_compile_features(${target} PRIVATE cxx_std_20)
-  target_link_libraries(${target} PRIVATE lamina::plugin_api $<TARGET_NAME_IF_EXISTS:lamina::warnings>)
+  target_link_libraries(${target}
+    PRIVATE lamina::plugin_api $<TARGET_NAME_IF_EXISTS:lamina::warnings>)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} SUFFIX .lamina.so
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder}

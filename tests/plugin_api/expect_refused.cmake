@@ -3,7 +3,8 @@
 set(copy ${WORK}/refused.lamina.so)
 file(MAKE_DIRECTORY ${WORK})
 configure_file(${LIBRARY} ${copy} COPYONLY)
-execute_process(COMMAND ${CMAKE_COMMAND} -DPLUGIN=${copy} -DNM=${NM} -DREADELF=${READELF} -P ${CHECK}
+execute_process(COMMAND ${CMAKE_COMMAND} -DPLUGIN=${copy} -DNM=${NM} -DREADELF=${READELF}
+                        -P ${CHECK}
                 RESULT_VARIABLE failed ERROR_VARIABLE error)
 if(NOT failed)
   message(FATAL_ERROR "check_plugin.cmake accepted ${LIBRARY}")

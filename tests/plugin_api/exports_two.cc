@@ -1,4 +1,5 @@
-// A library that check_plugin.cmake must refuse: two symbols and no manifest.
+// A library that check_plugin.cmake must refuse: two symbols, no manifest, and a library
+// that is not of the C or C++ runtime.
 extern "C" {
 __attribute__((visibility("default"))) int lamina_plugin_v0() { return 0; }
 __attribute__((visibility("default"))) int foreign_symbol() { return 1; }

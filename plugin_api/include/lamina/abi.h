@@ -360,7 +360,7 @@ typedef struct lamina_hf_tensor {
 /* A model family. Functions may be null where they have nothing to say, except plan. */
 typedef struct lamina_family {
   uint32_t size, flags;
-  lamina_str_t name;              /* eg: "llama2"; value of `family` in a run file */
+  lamina_str_t name;              /* eg: "my_family"; value of `family` in a run file */
   lamina_str_t doc;               /* one line for lists: paper and what is covered */
   lamina_span_t aliases;          /* lamina_str_t: other values of `family` */
   lamina_span_t hf_model_types;   /* lamina_str_t: `model_type` in config.json */
@@ -407,7 +407,7 @@ typedef struct lamina_plugin {
   uint64_t magic; /* LAMINA_PLUGIN_MAGIC */
   uint32_t size, abi_major, abi_built, abi_min_host; /* minors: of this header; the oldest host */
   uint64_t flags;            /* LAMINA_PLUGIN_* */
-  lamina_str_t id, version;  /* eg: "org.example.llama", "1.2.0"; equal to the manifest's */
+  lamina_str_t id, version;  /* eg: "org.example.my_family", "1.2.0"; equal to the manifest's */
   lamina_str_t sdk;          /* for logs; eg: "lamina-sdk 0.1", "gcc 12.2" */
   lamina_str_t toolchain;
 

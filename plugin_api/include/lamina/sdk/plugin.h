@@ -53,7 +53,7 @@ class Plugin {
 #pragma GCC visibility pop
 
 // Once per plugin, at namespace scope, with models that have static storage:
-//   LAMINA_PLUGIN("org.example.llama", "1.2.0", kLlama2)
+//   LAMINA_PLUGIN("org.example.my_family", "1.2.0", kModel)
 #define LAMINA_PLUGIN(id, version, ...)                                                   \
   namespace {                                                                             \
   constexpr auto lamina_about = ::lamina::sdk::about(id, version, __VA_ARGS__);           \
