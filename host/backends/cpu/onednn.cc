@@ -35,14 +35,13 @@ class OneThread {
 };
 
 struct Descriptions {
-  memory::desc a, b, plain_b, bias, c;
+  memory::desc a, b, bias, c;
 };
 
 Descriptions describe(const OnednnShape& s) {
   Descriptions d;
   d.a = memory::desc({s.m, s.k}, type_of(s.in), {s.a_row_stride, s.a_col_stride});
-  d.plain_b = memory::desc({s.k, s.n}, type_of(s.in), {s.b_row_stride, s.b_col_stride});
-  d.b = s.packed_b ? memory::desc({s.k, s.n}, type_of(s.in), memory::format_tag::any) : d.plain_b;
+  d.b = memory::desc({s.k, s.n}, type_of(s.in), {s.b_row_stride, s.b_col_stride});
   if (s.bias) d.bias = memory::desc({1, s.n}, type_of(*s.bias), memory::format_tag::ab);
   d.c = memory::desc({s.m, s.n}, type_of(s.out), memory::dims{s.ldc, 1});
   return d;
@@ -80,7 +79,6 @@ struct OnednnProduct::State {
   OnednnShape shape;
   dnnl::matmul::primitive_desc description;
   dnnl::matmul primitive;
-  memory::desc plain_b;
   mutable std::vector<ThreadState> threads;
 };
 
@@ -94,7 +92,6 @@ std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int
     auto state = std::make_unique<State>();
     state->shape = shape;
     const Descriptions d = describe(shape);
-    state->plain_b = d.plain_b;
     state->description = create(shape, d);
     const std::string_view kernel = state->description.impl_info_str();
     if (kernel.substr(0, 3) == "ref") {
@@ -143,19 +140,6 @@ void OnednnProduct::run(int thread, const OnednnPointers& p) const {
   const dnnl_status_t status =
       dnnl_primitive_execute(state_->primitive.get(), t.stream.get(), count, arguments.data());
   LAMINA_ASSERT(status == dnnl_success);
-}
-
-std::size_t OnednnProduct::packed_bytes() const {
-  return state_->description.weights_desc().get_size();
-}
-
-void OnednnProduct::pack(const void* b, void* packed) const {
-  const OneThread one_thread;
-  dnnl::stream stream(engine());
-  memory from(state_->plain_b, engine(), mutable_pointer(b));
-  memory to(state_->description.weights_desc(), engine(), packed);
-  dnnl::reorder(from, to).execute(stream, from, to);
-  stream.wait();
 }
 
 std::string onednn_version() {

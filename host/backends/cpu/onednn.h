@@ -21,8 +21,7 @@ struct OnednnShape {
   DType out = DType::f32;
   std::optional<DType> bias;
   bool accumulate = false;
-  bool packed_b =
-      false;  // B comes from pack(), in oneDNN's own layout; b strides describe the source
+  false;  // B comes from pack(), in oneDNN's own layout; b strides describe the source
 };
 
 struct OnednnPointers {
@@ -44,10 +43,6 @@ class OnednnProduct {
 
   std::size_t scratch_bytes() const;
   void run(int thread, const OnednnPointers& pointers) const;
-
-  // For packed_b: the size of the packed B, and the packing of one plain B of this shape.
-  std::size_t packed_bytes() const;
-  void pack(const void* b, void* packed) const;
 
  private:
   struct State;
