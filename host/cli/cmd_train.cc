@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "autodiff/remat.h"
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
@@ -11,12 +12,12 @@
 #include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "cli/training_data.h"
 #include "cli/units.h"
 #include "cli/version.h"
 #include "config/listing.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "data/load.h"
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
 #include "train/baseline.h"
@@ -79,8 +80,19 @@ void check_same_run(const std::string& checkpoint, const std::string& now_path) 
                   {checkpoint, "belongs to a run with other settings", std::move(notes)});
 }
 
-void print_banner(const decoder::Model& model, const config::RunConfig& c, const TrainingData& data,
-                  const train::Loop& loop) {
+// The policy is looked up by the passes; a typo should not wait for the data.
+void check_remat(const config::RunConfig& c) {
+  try {
+    autodiff::find_remat_policy(c.train.remat);
+  } catch (const UserError& e) {
+    ErrorText text = e.text();
+    text.where = c.values.where("train.remat") + ": train.remat";
+    throw UserError(e.code(), std::move(text));
+  }
+}
+
+void print_banner(const decoder::Model& model, const config::RunConfig& c,
+                  const data::RunData& data, const train::Loop& loop) {
   std::int64_t embedding = 0;
   for (const decoder::Parameter& p : model.parameters().all())
     if (p.layer < 0 && p.desc.shape.ndim() == 2) embedding += p.num_elements();
@@ -94,10 +106,11 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, const
             decoder::to_string(model.stack(), blocks));
   log::info("data    {} tokens in {} rows of {}; {} rows to validate on",
             thousands_text(static_cast<std::int64_t>(data.counts.num_tokens)),
-            thousands_text(static_cast<std::int64_t>(data.train->num_rows())),
+            thousands_text(static_cast<std::int64_t>(data.train.num_rows())),
             c.data.sequence_length,
-            data.validation ? thousands_text(static_cast<std::int64_t>(data.validation->num_rows()))
-                            : "no");
+            data.validation.empty()
+                ? "no"
+                : thousands_text(static_cast<std::int64_t>(data.validation.front().num_rows())));
   log::info("run     {} steps of {} tokens, {}, seed {}; {} of state, {} of temporaries",
             thousands_text(c.train.steps),
             thousands_text(c.train.batch_size * c.data.sequence_length), long_name(c.train.dtype),
@@ -131,12 +144,14 @@ int run(const Arguments& arguments) {
   if (!globals.threads) globals.threads = c.run.threads;
   apply_threads(globals);
   decoder::Model model = make_model(c.model, globals, {.scan_layers = c.train.scan_layers});
-  TrainingData data = load_training_data(c, model.vocab_size());
-  if (data.tokenizer->vocab_size() > model.vocab_size())
+  check_remat(c);
+  std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
+  if (tokenizer->vocab_size() > model.vocab_size())
     throw UserError(ExitCode::usage, {"model.vocab_size",
                                       fmt::format("is {}; the tokenizer has {} ids",
-                                                  model.vocab_size(), data.tokenizer->vocab_size()),
+                                                  model.vocab_size(), tokenizer->vocab_size()),
                                       {"raise it to at least that"}});
+  data::RunData data = data::load_data(c.data, c.run.seed, *tokenizer, model.vocab_size());
 
   std::string resume = checkpoint_to_resume(arguments.text("resume"), c.run.out);
   std::string run_file =
@@ -155,10 +170,10 @@ int run(const Arguments& arguments) {
   log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
             model.family().plugin().version);
 
-  train::Loop loop(
-      {c, model, *data.tokenizer, *data.train, data.validation ? &*data.validation : nullptr,
-       data.fingerprint, run_file, model_file(model)},
-      cpu::cpu_backend());
+  train::Loop loop({c, model, *tokenizer, data.train,
+                    data.validation.empty() ? nullptr : &data.validation.front(), data.fingerprint,
+                    run_file, model_file(model)},
+                   cpu::cpu_backend());
   print_banner(model, c, data, loop);
   if (!resume.empty()) {
     loop.resume(resume);
@@ -196,7 +211,7 @@ int run(const Arguments& arguments) {
       !curve.empty() && !arguments.globals.quiet)
     log::info("{}", curve);
   if (result.validation_loss) {
-    auto baseline = train::bigram_loss(*data.train, *data.validation, model.vocab_size());
+    auto baseline = train::bigram_loss(data.train, data.validation.front(), model.vocab_size());
     log::info(
         "validation loss {:.4f}{}", *result.validation_loss,
         baseline ? fmt::format("; a bigram model of the same tokens has {:.4f}", *baseline) : "");

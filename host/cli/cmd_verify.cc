@@ -91,7 +91,7 @@ Command verify_command() {
                    .short_name = 'a'},
                   json_option()},
       .positionals = {{.name = "CASE_DIR", .doc = "A golden case.", .repeatable = true}},
-      .examples = {"lamina verify tests/golden/hf/llama3_gqa", "lamina verify cases/* --json"},
+      .examples = {"lamina verify tests/golden/hf/gpt2_hub", "lamina verify cases/* --json"},
       .run = run};
 }
 

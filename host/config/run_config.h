@@ -41,7 +41,6 @@ struct TrainSection {
   bool scan_layers = true;
   std::string remat = "none";
   double z_loss = 0.0;
-  double dropout = 0.0;
   double clip_norm = 1.0;
   std::int64_t eval_every_steps = 100;
   std::int64_t eval_batches = 8;

@@ -1,6 +1,8 @@
 // rope_table(positions; ...): cosines, then sines, of the rotation angles position * frequency:
 // f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, and the scalings of
 // ops/rope_attrs.h. With scaling dynamic the base of a row depends on its largest position.
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -13,9 +15,9 @@ std::vector<Type> infer(const Call& c) {
   c.require(rotary > 0 && rotary % 2 == 0, "rotary_dim must be even and positive, got {}", rotary);
   c.require(c.f("theta") > 0, "theta must be positive, got {}", c.f("theta"));
   const std::string& scaling = c.s("scaling");
-  bool known = false;
-  for (const char* name : {"none", "linear", "llama3", "yarn", "dynamic"}) known |= scaling == name;
-  c.require(known, "scaling must be none, linear, llama3, yarn or dynamic, got '{}'", scaling);
+  constexpr std::string_view kScalings[] = {"none", "linear", "llama3", "yarn", "dynamic"};
+  c.require(std::ranges::find(kScalings, scaling) != std::end(kScalings),
+            "scaling must be one of {}, got '{}'", fmt::join(kScalings, ", "), scaling);
   c.require(c.f("factor") > 0, "factor must be positive, got {}", c.f("factor"));
   c.require((scaling != "yarn" && scaling != "llama3") || c.i("original_max_positions") > 0,
             "scaling {} needs original_max_positions", scaling);

@@ -13,14 +13,19 @@ struct Table {
 };
 
 Table make_table(const std::vector<std::int32_t>& positions, const std::vector<float>& inv_freq,
-                 float factor = 1, const std::vector<std::uint8_t>& axes = {}, std::int64_t rows = 1) {
+                 float factor = 1, const std::vector<std::uint8_t>& axes = {},
+                 std::int64_t rows = 1) {
   const std::int64_t tokens = static_cast<std::int64_t>(positions.size()) / rows;
   const auto n = static_cast<std::size_t>(tokens) * inv_freq.size();
   Table t = {std::vector<float>(n), std::vector<float>(n)};
-  rope_table({.positions = positions.data(), .num_tokens = tokens, .inv_freq = inv_freq.data(),
+  rope_table({.positions = positions.data(),
+              .num_tokens = tokens,
+              .inv_freq = inv_freq.data(),
               .num_frequencies = static_cast<std::int64_t>(inv_freq.size()),
-              .axis_of_frequency = axes.empty() ? nullptr : axes.data(), .attention_factor = factor,
-              .cos = t.cos.data(), .sin = t.sin.data()});
+              .axis_of_frequency = axes.empty() ? nullptr : axes.data(),
+              .attention_factor = factor,
+              .cos = t.cos.data(),
+              .sin = t.sin.data()});
   return t;
 }
 
@@ -51,15 +56,17 @@ struct Case {
   RopePairs pairs;
 };
 const std::vector<Case> kCases = {
-    {2, 2, 0, RopePairs::half_split},    {64, 64, 0, RopePairs::half_split},
-    {80, 20, 0, RopePairs::half_split},  {66, 34, 32, RopePairs::half_split},
-    {2, 2, 0, RopePairs::interleaved},   {64, 64, 0, RopePairs::interleaved},
+    {2, 2, 0, RopePairs::half_split},     {64, 64, 0, RopePairs::half_split},
+    {80, 20, 0, RopePairs::half_split},   {66, 34, 32, RopePairs::half_split},
+    {2, 2, 0, RopePairs::interleaved},    {64, 64, 0, RopePairs::interleaved},
     {48, 16, 32, RopePairs::interleaved}, {30, 22, 3, RopePairs::interleaved},
 };
 
 template <typename T>
 DType dtype_of() {
-  return std::is_same_v<T, bfloat16> ? DType::bf16 : std::is_same_v<T, double> ? DType::f64 : DType::f32;
+  return std::is_same_v<T, bfloat16> ? DType::bf16
+         : std::is_same_v<T, double> ? DType::f64
+                                     : DType::f32;
 }
 
 constexpr std::int64_t kTokens = 5, kHeads = 3;
@@ -70,10 +77,19 @@ std::vector<T> rotated(const Case& c, const std::vector<T>& x, const Table& t, b
                        bool in_place = false) {
   std::vector<T> y = in_place ? x : std::vector<T>(x.size());
   const HeadStrides strides = {kHeads * c.head_dim, c.head_dim};
-  rope_apply({.dtype = dtype_of<T>(), .num_tokens = kTokens, .num_heads = kHeads,
-              .head_dim = c.head_dim, .rotary_dim = c.rotary, .first_rotary = c.first,
-              .pairs = c.pairs, .inverse = inverse, .x = in_place ? y.data() : x.data(),
-              .x_strides = strides, .y = y.data(), .y_strides = strides, .cos = t.cos.data(),
+  rope_apply({.dtype = dtype_of<T>(),
+              .num_tokens = kTokens,
+              .num_heads = kHeads,
+              .head_dim = c.head_dim,
+              .rotary_dim = c.rotary,
+              .first_rotary = c.first,
+              .pairs = c.pairs,
+              .inverse = inverse,
+              .x = in_place ? y.data() : x.data(),
+              .x_strides = strides,
+              .y = y.data(),
+              .y_strides = strides,
+              .cos = t.cos.data(),
               .sin = t.sin.data()});
   return y;
 }
@@ -145,9 +161,18 @@ TEST(Rope, TableMayRepeatForEverySequenceOfABatch) {
   const Table t = make_table({0, 1, 2}, f.inv_freq);
   const std::vector<float> x = normal_floats(6 * 8, 4);
   std::vector<float> y(48), second(24);
-  RopeApply p = {.dtype = DType::f32, .num_tokens = 6, .num_heads = 1, .head_dim = 8, .rotary_dim = 8,
-                 .x = x.data(), .x_strides = {8, 8}, .y = y.data(), .y_strides = {8, 8},
-                 .cos = t.cos.data(), .sin = t.sin.data(), .table_period = 3};
+  RopeApply p = {.dtype = DType::f32,
+                 .num_tokens = 6,
+                 .num_heads = 1,
+                 .head_dim = 8,
+                 .rotary_dim = 8,
+                 .x = x.data(),
+                 .x_strides = {8, 8},
+                 .y = y.data(),
+                 .y_strides = {8, 8},
+                 .cos = t.cos.data(),
+                 .sin = t.sin.data(),
+                 .table_period = 3};
   rope_apply(p);
   p.num_tokens = 3;
   p.x = x.data() + 24;
@@ -174,7 +199,10 @@ TEST(RopeFrequencies, LinearDividesByTheFactor) {
 }
 
 TEST(RopeFrequencies, DynamicRaisesThetaOnlyBeyondTheTrainedLength) {
-  const RopeSpec spec = {.rotary_dim = 16, .theta = 1e4, .scaling = RopeScaling::dynamic, .factor = 2,
+  const RopeSpec spec = {.rotary_dim = 16,
+                         .theta = 1e4,
+                         .scaling = RopeScaling::dynamic,
+                         .factor = 2,
                          .max_position_embeddings = 16};
   const auto plain = rope_frequencies({.rotary_dim = 16, .theta = 1e4}, 0).inv_freq;
   EXPECT_EQ(rope_frequencies(spec, 10).inv_freq, plain);
@@ -186,9 +214,13 @@ TEST(RopeFrequencies, DynamicRaisesThetaOnlyBeyondTheTrainedLength) {
 }
 
 TEST(RopeFrequencies, Llama3KeepsBlendsAndDivides) {
-  const RopeSpec spec = {.rotary_dim = 128, .theta = 500000, .scaling = RopeScaling::llama3,
-                         .factor = 8, .original_max_position_embeddings = 8192,
-                         .low_freq_factor = 1, .high_freq_factor = 4};
+  const RopeSpec spec = {.rotary_dim = 128,
+                         .theta = 500000,
+                         .scaling = RopeScaling::by_wavelength,
+                         .factor = 8,
+                         .original_max_position_embeddings = 8192,
+                         .low_freq_factor = 1,
+                         .high_freq_factor = 4};
   const auto f = rope_frequencies(spec, 0).inv_freq;
   int kept = 0, blended = 0, divided = 0;
   for (std::size_t i = 0; i < 64; ++i) {
@@ -206,9 +238,13 @@ TEST(RopeFrequencies, Llama3KeepsBlendsAndDivides) {
 }
 
 TEST(RopeFrequencies, Llama3WithEqualBoundsHasNoBlendedBand) {
-  const RopeSpec spec = {.rotary_dim = 64, .theta = 500000, .scaling = RopeScaling::llama3,
-                         .factor = 16, .original_max_position_embeddings = 8192,
-                         .low_freq_factor = 1, .high_freq_factor = 1};
+  const RopeSpec spec = {.rotary_dim = 64,
+                         .theta = 500000,
+                         .scaling = RopeScaling::by_wavelength,
+                         .factor = 16,
+                         .original_max_position_embeddings = 8192,
+                         .low_freq_factor = 1,
+                         .high_freq_factor = 1};
   const auto plain = rope_frequencies({.rotary_dim = 64, .theta = 500000}, 0).inv_freq;
   const auto f = rope_frequencies(spec, 0).inv_freq;
   for (std::size_t i = 0; i < 32; ++i)
@@ -231,17 +267,24 @@ double yarn_frequency(const RopeSpec& s, std::size_t i) {
 
 TEST(RopeFrequencies, YarnRampsBetweenRotationCounts) {
   for (bool truncate : {true, false}) {
-    const RopeSpec spec = {.rotary_dim = 64, .theta = 150000, .scaling = RopeScaling::yarn,
-                           .factor = 32, .original_max_position_embeddings = 4096,
+    const RopeSpec spec = {.rotary_dim = 64,
+                           .theta = 150000,
+                           .scaling = RopeScaling::yarn,
+                           .factor = 32,
+                           .original_max_position_embeddings = 4096,
                            .truncate = truncate};
     const RopeFrequencies f = rope_frequencies(spec, 0);
-    for (std::size_t i = 0; i < 32; ++i) EXPECT_NEAR(f.inv_freq[i] / yarn_frequency(spec, i), 1, 2e-6);
+    for (std::size_t i = 0; i < 32; ++i)
+      EXPECT_NEAR(f.inv_freq[i] / yarn_frequency(spec, i), 1, 2e-6);
     EXPECT_NEAR(f.attention_factor, 0.1 * std::log(32.0) + 1, 1e-6);
   }
 }
 
 TEST(RopeFrequencies, YarnAttentionFactorIsGivenOrAQuotientOrTheLogarithm) {
-  RopeSpec spec = {.rotary_dim = 64, .theta = 1e4, .scaling = RopeScaling::yarn, .factor = 40,
+  RopeSpec spec = {.rotary_dim = 64,
+                   .theta = 1e4,
+                   .scaling = RopeScaling::yarn,
+                   .factor = 40,
                    .original_max_position_embeddings = 4096};
   spec.mscale = 1.0;
   spec.mscale_all_dim = 0.707;
@@ -254,10 +297,13 @@ TEST(RopeFrequencies, YarnAttentionFactorIsGivenOrAQuotientOrTheLogarithm) {
 }
 
 TEST(RopeFrequencies, LongropeChoosesDivisorsByLength) {
-  const RopeSpec spec = {.rotary_dim = 4, .theta = 1e4, .scaling = RopeScaling::longrope,
+  const RopeSpec spec = {.rotary_dim = 4,
+                         .theta = 1e4,
+                         .scaling = RopeScaling::longrope,
                          .max_position_embeddings = 131072,
                          .original_max_position_embeddings = 4096,
-                         .short_factor = {1, 2}, .long_factor = {4, 8}};
+                         .short_factor = {1, 2},
+                         .long_factor = {4, 8}};
   EXPECT_EQ(rope_frequencies(spec, 4096).inv_freq, (std::vector<float>{1, 1 / (100.0f * 2)}));
   EXPECT_EQ(rope_frequencies(spec, 4097).inv_freq, (std::vector<float>{0.25f, 1 / (100.0f * 8)}));
   EXPECT_NEAR(rope_frequencies(spec, 1).attention_factor,
@@ -277,15 +323,19 @@ TEST(RopeFrequencies, RejectsAnOddDim) {
 
 TEST(RopeFrequencies, RejectsAMissingOriginalLength) {
   EXPECT_USER_ERROR(
-      rope_frequencies({.rotary_dim = 8, .theta = 1e4, .scaling = RopeScaling::yarn, .factor = 4}, 0),
+      rope_frequencies({.rotary_dim = 8, .theta = 1e4, .scaling = RopeScaling::yarn, .factor = 4},
+                       0),
       ExitCode::usage,
       "rope_scaling: original_max_position_embeddings must be a number above 0, got 0");
 }
 
 TEST(RopeFrequencies, RejectsTooFewLongropeDivisors) {
-  EXPECT_USER_ERROR(rope_frequencies({.rotary_dim = 8, .theta = 1e4, .scaling = RopeScaling::longrope,
+  EXPECT_USER_ERROR(rope_frequencies({.rotary_dim = 8,
+                                      .theta = 1e4,
+                                      .scaling = RopeScaling::longrope,
                                       .original_max_position_embeddings = 10,
-                                      .short_factor = {1, 1}}, 5),
+                                      .short_factor = {1, 1}},
+                                     5),
                     ExitCode::usage,
                     "rope_scaling: short_factor must have 4 numbers, one per frequency; got 2");
 }

@@ -41,13 +41,12 @@ double dynamic_theta(const RopeSpec& s, std::int64_t num_tokens) {
   const double longest = static_cast<double>(std::max(num_tokens, s.max_position_embeddings));
   const double dim = static_cast<double>(s.rotary_dim);
   if (s.rotary_dim == 2) return s.theta;  // the one frequency is 1 for every base
-  return s.theta *
-         std::pow(s.factor * longest / static_cast<double>(s.max_position_embeddings) -
-                      (s.factor - 1),
-                  dim / (dim - 2));
+  return s.theta * std::pow(s.factor * longest / static_cast<double>(s.max_position_embeddings) -
+                                (s.factor - 1),
+                            dim / (dim - 2));
 }
 
-std::vector<float> llama3(const RopeSpec& s) {
+std::vector<float> by_wavelength(const RopeSpec& s) {
   std::vector<float> inv_freq = inverses(wave_numbers(s.theta, s.rotary_dim));
   const double original = static_cast<double>(s.original_max_position_embeddings);
   const float factor = static_cast<float>(s.factor);
@@ -86,10 +85,9 @@ std::vector<float> yarn(const RopeSpec& s) {
   const std::vector<float> waves = wave_numbers(s.theta, s.rotary_dim);
   std::vector<float> inv_freq;
   for (std::size_t i = 0; i < waves.size(); ++i) {
-    const float ramp =
-        std::clamp((static_cast<float>(i) - static_cast<float>(low)) /
-                       static_cast<float>(high - low),
-                   0.0f, 1.0f);
+    const float ramp = std::clamp(
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0f,
+        1.0f);
     const float kept = 1.0f - ramp;
     const float extrapolated = 1.0f / waves[i];
     const float interpolated = 1.0f / (static_cast<float>(s.factor) * waves[i]);
@@ -114,8 +112,7 @@ std::vector<float> longrope(const RopeSpec& s, std::int64_t num_tokens) {
   const std::vector<double>& divisors = beyond ? s.long_factor : s.short_factor;
   if (static_cast<std::int64_t>(divisors.size()) != s.rotary_dim / 2)
     refuse(fmt::format("{} must have {} numbers, one per frequency; got {}",
-                       beyond ? "long_factor" : "short_factor", s.rotary_dim / 2,
-                       divisors.size()));
+                       beyond ? "long_factor" : "short_factor", s.rotary_dim / 2, divisors.size()));
   std::vector<float> waves = wave_numbers(s.theta, s.rotary_dim);
   for (std::size_t i = 0; i < waves.size(); ++i) waves[i] *= static_cast<float>(divisors[i]);
   return inverses(waves);
@@ -132,10 +129,9 @@ double longrope_attention_factor(const RopeSpec& s) {
 
 void check(const RopeSpec& s) {
   if (s.rotary_dim <= 0 || s.rotary_dim % 2 != 0)
-    throw UserError(ExitCode::usage,
-                    {"rope", fmt::format("the rotary dim must be even and above 0, got {}",
-                                         s.rotary_dim),
-                     {}});
+    throw UserError(
+        ExitCode::usage,
+        {"rope", fmt::format("the rotary dim must be even and above 0, got {}", s.rotary_dim), {}});
   if (!(s.theta > 0) || !std::isfinite(s.theta))
     throw UserError(ExitCode::usage,
                     {"rope_theta", fmt::format("must be a number above 0, got {}", s.theta), {}});
@@ -144,11 +140,12 @@ void check(const RopeSpec& s) {
   const auto original = static_cast<double>(s.original_max_position_embeddings);
   switch (s.scaling) {
     case RopeScaling::none:
-    case RopeScaling::linear: break;
+    case RopeScaling::linear:
+      break;
     case RopeScaling::dynamic:
       require_positive("max_position_embeddings", static_cast<double>(s.max_position_embeddings));
       break;
-    case RopeScaling::llama3:
+    case RopeScaling::by_wavelength:
       require_positive("original_max_position_embeddings", original);
       require_positive("low_freq_factor", s.low_freq_factor);
       require_positive("high_freq_factor", s.high_freq_factor);
@@ -171,7 +168,9 @@ RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens) {
   check(s);
   RopeFrequencies result = {{}, 1.0f};
   switch (s.scaling) {
-    case RopeScaling::none: result.inv_freq = inverses(wave_numbers(s.theta, s.rotary_dim)); break;
+    case RopeScaling::none:
+      result.inv_freq = inverses(wave_numbers(s.theta, s.rotary_dim));
+      break;
     case RopeScaling::linear:
       result.inv_freq = inverses(wave_numbers(s.theta, s.rotary_dim));
       for (float& f : result.inv_freq) f /= static_cast<float>(s.factor);
@@ -179,7 +178,9 @@ RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens) {
     case RopeScaling::dynamic:
       result.inv_freq = inverses(wave_numbers(dynamic_theta(s, num_tokens), s.rotary_dim));
       break;
-    case RopeScaling::llama3: result.inv_freq = llama3(s); break;
+    case RopeScaling::by_wavelength:
+      result.inv_freq = by_wavelength(s);
+      break;
     case RopeScaling::yarn:
       result.inv_freq = yarn(s);
       result.attention_factor = static_cast<float>(yarn_attention_factor(s));

@@ -12,7 +12,7 @@ enum class RopeScaling : std::uint8_t {
   none,
   linear,    // positions divided by factor
   dynamic,   // base grows with the length beyond max_position_embeddings (NTK)
-  llama3,    // long wavelengths divided by factor, blended between low_ and high_freq_factor
+  by_wavelength,  // "llama3": long wavelengths divided by factor, blended between low_ and high_freq_factor
   yarn,      // likewise, by number of rotations (Peng et al. 2023)
   longrope,  // a divisor per frequency, other ones beyond the original length (Ding et al. 2024)
 };
@@ -26,8 +26,8 @@ struct RopeSpec {
   std::optional<std::int64_t> num_turning;
 
   std::int64_t max_position_embeddings = 0;           // dynamic, longrope
-  std::int64_t original_max_position_embeddings = 0;  // llama3, yarn, longrope
-  double low_freq_factor = 1, high_freq_factor = 4;   // llama3
+  std::int64_t original_max_position_embeddings = 0;  // by_wavelength, yarn, longrope
+  double low_freq_factor = 1, high_freq_factor = 4;   // by_wavelength
   double beta_fast = 32, beta_slow = 1;               // yarn
   bool truncate = true;                               // yarn: ends of the ramp are whole numbers
   std::optional<double> attention_factor;             // yarn, longrope

@@ -13,7 +13,7 @@ namespace {
 RopeScaling scaling_of(const std::string& name) {
   if (name == "linear") return RopeScaling::linear;
   if (name == "dynamic") return RopeScaling::dynamic;
-  if (name == "llama3") return RopeScaling::llama3;
+  if (name == "llama3") return RopeScaling::by_wavelength;
   if (name == "yarn") return RopeScaling::yarn;
   return RopeScaling::none;
 }
