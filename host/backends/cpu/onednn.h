@@ -21,7 +21,6 @@ struct OnednnShape {
   DType out = DType::f32;
   std::optional<DType> bias;
   bool accumulate = false;
-  false;  // B comes from pack(), in oneDNN's own layout; b strides describe the source
 };
 
 struct OnednnPointers {
