@@ -56,11 +56,11 @@ void copy(void* to, const void* from, std::uint32_t known_bytes, std::string_vie
 void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
            std::string_view what) {
   if (span.count == 0) return;
-  if (span.ptr == nullptr) breach("{} has {} elements at no address", what, span.count);
+  if (span.ptr == nullptr) breach("{}: {} elements at no address", what, span.count);
   if (span.count > kMaxElements)
-    breach("{} has {} elements; at most {} are taken", what, span.count, kMaxElements);
+    breach("{}: {} elements; at most {} are taken", what, span.count, kMaxElements);
   if (frozen ? span.stride != least_bytes : span.stride < least_bytes)
-    breach("{} has elements of {} bytes; they must have {}{}", what, span.stride,
+    breach("{}: elements of {} bytes; they must have {}{}", what, span.stride,
            frozen ? "" : "at least ", least_bytes);
 }
 

@@ -137,7 +137,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
        "4611686018427387903]; more than 2^45 elements are not possible"},
       {25, "the init of parameter 'inner.hostile' has the numbers inf and 0; they must be finite"},
       {26, "block 'layer': parameter 'inner.hostile' has 2 dims and 1 axes; each dim has one"},
-      {27, "block 'layer': the inputs of op 'add' has 4000000000 elements at no address"},
+      {27, "block 'layer': the inputs of op 'add': 4000000000 elements at no address"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };
   for (const Fault& fault : kFaults) {
