@@ -113,6 +113,52 @@ std::vector<Case> variants() {
   return cases;
 }
 
+// A cache whose rows have `starts` old tokens; slots that hold nothing are NaN.
+AttentionProblem cached_problem(AttentionSpec spec, std::vector<std::int32_t> starts, bool ring,
+                                unsigned seed = 3) {
+  spec.batch = static_cast<std::int64_t>(starts.size());
+  AttentionProblem p = random_problem(spec, seed);
+  p.starts = std::move(starts);
+  p.ring = ring;
+  for (std::int64_t b = 0; b < spec.batch; ++b)
+    for (std::int64_t s = p.starts[static_cast<std::size_t>(b)] + spec.q_tokens; s < spec.kv_tokens;
+         ++s) {
+      std::fill_n(p.k.begin() + (b * spec.kv_tokens + s) * spec.kv_heads * spec.qk_dim,
+                  spec.kv_heads * spec.qk_dim, NAN);
+      std::fill_n(p.v.begin() + (b * spec.kv_tokens + s) * spec.kv_heads * spec.v_dim,
+                  spec.kv_heads * spec.v_dim, NAN);
+    }
+  return p;
+}
+
+std::vector<Case> cached_cases() {
+  std::vector<Case> cases;
+  for (std::int64_t tokens : {1, 4, 8, 40})
+    for (std::int64_t group : {1, 3, 8}) {
+      const std::string name = std::to_string(tokens) + " tokens, group " + std::to_string(group);
+      const AttentionSpec spec = make_spec(1, tokens, 300, 2 * group, 2, 64, 64);
+      cases.push_back({name, cached_problem(spec, {0, 130, 255}, false)});
+      AttentionSpec window = spec;
+      window.window = 40;
+      cases.push_back({name + ", window", cached_problem(window, {0, 130, 255}, false)});
+      window.kv_tokens = 100;
+      cases.push_back({name + ", ring", cached_problem(window, {0, 40, 99, 1000}, true)});
+    }
+  for (std::int64_t dim : {20, 33, 80, 128, 200}) {
+    AttentionSpec spec = make_spec(1, 2, 300, 6, 2, dim, dim + 4);
+    cases.push_back({"dim " + std::to_string(dim), cached_problem(spec, {290, 17}, false)});
+  }
+  AttentionSpec spec = make_spec(1, 3, 300, 6, 2, 32, 32);
+  spec.chunk = 100;
+  cases.push_back({"chunk", cached_problem(spec, {290, 99, 100}, false)});
+  spec.chunk = 0;
+  spec.soft_cap = 1.5;
+  cases.push_back({"soft cap", cached_problem(spec, {290, 99, 100}, false)});
+  cases.push_back({"sinks", cached_problem(spec, {290, 99, 0}, false)});
+  cases.back().problem.sinks = random_numbers(6, 11, 3);
+  return cases;
+}
+
 std::vector<Isa> isas() {
   std::vector<Isa> all;
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
@@ -151,6 +197,71 @@ TEST(Attention, KernelsMatchReferenceAtAwkwardSizes) { expect_kernels_match_refe
 
 TEST(Attention, KernelsMatchReferenceForEveryVariant) {
   expect_kernels_match_reference(variants());
+}
+
+TEST(Attention, CachedKernelsMatchReference) { expect_kernels_match_reference(cached_cases()); }
+
+// Token by token and in chunks, from a cache, as in one pass over everything.
+TEST(Attention, DecodingEqualsPrefill) {
+  const std::int64_t length = 90, heads = 4, kv_heads = 2, dim = 32;
+  AttentionSpec spec = make_spec(1, length, length, heads, kv_heads, dim, dim);
+  spec.window = 60;
+  const AttentionProblem whole = random_problem(spec);
+  for (Isa isa : isas())
+    for (DType dtype : {DType::f32, DType::bf16})
+      for (std::int64_t step : {1, 7, 45}) {
+        SCOPED_TRACE(std::string(name(isa)) + ", " + std::string(name(dtype)) + ", " +
+                     std::to_string(step));
+        const ScopedIsa scoped(isa);
+        const AttentionResults want = run_attention(whole, dtype, false);
+        Doubles got;
+        for (std::int64_t start = 0; start < length; start += step) {
+          AttentionProblem p = whole;
+          p.spec.q_tokens = std::min(step, length - start);
+          p.starts = {static_cast<std::int32_t>(start)};
+          p.q.assign(whole.q.begin() + start * heads * dim,
+                     whole.q.begin() + (start + p.spec.q_tokens) * heads * dim);
+          const AttentionResults r = run_attention(p, dtype);
+          got.insert(got.end(), r.o.begin(), r.o.end());
+        }
+        EXPECT_LT(difference(got, want.o), dtype == DType::f32 ? 1e-6 : 5e-3);
+      }
+}
+
+TEST(Attention, ReferenceGradientsAreFiniteDifferences) {
+  for (bool everything : {false, true}) {
+    AttentionProblem p = random_problem(make_spec(2, 7, 7, 4, 2, 3, 5));
+    p.sinks = random_numbers(4, 4);
+    if (everything) {
+      p.spec.soft_cap = 1.5;
+      p.spec.window = 4;
+      p.q_segments = p.k_segments = documents(p.spec, 5, 1);
+      p.q_blocks = p.k_blocks = {0, 1, 1, 1, 0, 0, 0, 0, 0, 2, 2, 0, 0, 0};
+    }
+    const AttentionResults r = run_attention(p, DType::f64);
+    auto objective = [&] {
+      const Doubles o = run_attention(p, DType::f64, false).o;
+      double sum = 0;
+      for (std::size_t i = 0; i < o.size(); ++i) sum += o[i] * p.d_o[i];
+      return sum;
+    };
+    auto expect_gradient = [&](Doubles& x, const Doubles& gradient) {
+      ASSERT_EQ(x.size(), gradient.size());
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double at = x[i], h = 1e-5;
+        x[i] = at + h;
+        const double above = objective();
+        x[i] = at - h;
+        const double below = objective();
+        x[i] = at;
+        ASSERT_NEAR((above - below) / (2 * h), gradient[i], 1e-8);
+      }
+    };
+    expect_gradient(p.q, r.dq);
+    expect_gradient(p.k, r.dk);
+    expect_gradient(p.v, r.dv);
+    expect_gradient(p.sinks, r.dsinks);
+  }
 }
 
 TEST(Attention, RowThatMayAttendToNothingIsZeroWithZeroGradients) {
@@ -208,6 +319,17 @@ TEST(Attention, BitsDoNotDependOnTheNumberOfThreads) {
       EXPECT_EQ(one.dk, two.dk);
       EXPECT_EQ(one.dv, two.dv);
       EXPECT_EQ(one.dsinks, two.dsinks);
+      for (std::int64_t tokens : {1, 20}) {
+        const AttentionProblem cached =
+            cached_problem(make_spec(1, tokens, 900, 4, 2, 64, 64), {600, 70}, false);
+        set_threads(1);
+        const AttentionResults alone = run_attention(cached, dtype);
+        set_threads(2);
+        const AttentionResults together = run_attention(cached, dtype);
+        set_threads(0);
+        EXPECT_EQ(alone.o, together.o);
+        EXPECT_EQ(alone.lse, together.lse);
+      }
     }
 }
 

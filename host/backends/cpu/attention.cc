@@ -68,7 +68,9 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& 
 std::size_t attention_cached_workspace_bytes(const AttentionSpec& spec) {
   check(spec);
   if (spec.dtype == DType::f64) return reference::attention_forward_workspace_bytes(spec);
-  return static_cast<std::size_t>(kernels(spec.dtype).forward_workspace_bytes(spec, true));
+  const AttentionKernels& k = kernels(spec.dtype);
+  return static_cast<std::size_t>(k.decodes(spec) ? k.decode_workspace_bytes(spec)
+                                                  : k.forward_workspace_bytes(spec, true));
 }
 
 void attention_cached(const AttentionSpec& spec, const AttentionForwardArgs& args,
@@ -78,7 +80,9 @@ void attention_cached(const AttentionSpec& spec, const AttentionForwardArgs& arg
   LAMINA_ASSERT(!m.q_positions && !m.k_positions && !m.q_segments && !m.k_segments && !m.q_blocks &&
                 !m.k_blocks);
   if (spec.dtype == DType::f64) return reference::attention_forward(spec, args, &cache, workspace);
-  kernels(spec.dtype).forward(spec, args, &cache, workspace);
+  const AttentionKernels& k = kernels(spec.dtype);
+  if (k.decodes(spec)) return k.decode(spec, args, cache, workspace);
+  k.forward(spec, args, &cache, workspace);
 }
 
 }  // namespace lamina::cpu

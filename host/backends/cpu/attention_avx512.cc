@@ -1,15 +1,22 @@
 // The attention kernels for AVX-512, and for bf16 its dot products where the CPU has them.
 #include "backends/cpu/attention_backward_kernel.h"
+#include "backends/cpu/attention_decode_kernel.h"
 #include "backends/cpu/attention_forward_kernel.h"
 #include "backends/cpu/attention_kernels.h"
 
 namespace lamina::cpu {
 namespace {
 
+using V = Vectors<16>;
+
 template <class T, bool kPairs>
-constexpr AttentionKernels kKernels = {
-    Forward<Vectors<16>, T, kPairs>::workspace_bytes, Forward<Vectors<16>, T, kPairs>::run,
-    Backward<Vectors<16>, T, kPairs>::workspace_bytes, Backward<Vectors<16>, T, kPairs>::run};
+constexpr AttentionKernels kKernels = {Forward<V, T, kPairs>::workspace_bytes,
+                                       Forward<V, T, kPairs>::run,
+                                       Decode<V, T, kPairs>::takes,
+                                       Decode<V, T, kPairs>::workspace_bytes,
+                                       Decode<V, T, kPairs>::run,
+                                       Backward<V, T, kPairs>::workspace_bytes,
+                                       Backward<V, T, kPairs>::run};
 
 }  // namespace
 

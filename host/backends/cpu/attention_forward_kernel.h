@@ -3,6 +3,7 @@
 // Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention_merge.h"
 #include "backends/cpu/attention_products.h"
 #include "backends/cpu/attention_tiles.h"
 
@@ -32,37 +33,6 @@ inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pai
   if (cached && p.sizes.blocks == 1) p.keys_per_split = kKeysPerSplit;
   p.splits = most(1, ceil_div(spec.kv_tokens, p.keys_per_split));
   return p;
-}
-
-// Results of one split: o not yet divided by the sum, the maximum in units of log2.
-struct Partials {
-  float *o, *max, *sum;  // o [batch, kv_head, split, row, v_dim], the others without v_dim
-};
-
-inline Partials take_partials(Arena& arena, const AttentionSpec& spec, const Sizes& sizes,
-                              std::int64_t splits) {
-  const std::int64_t rows = spec.batch * spec.kv_heads * splits * sizes.rows;
-  Partials p;
-  p.o = arena.take<float>(rows * spec.v_dim);
-  p.max = arena.take<float>(rows);
-  p.sum = arena.take<float>(rows);
-  return p;
-}
-
-inline float sink_log2(const AttentionForwardArgs& args, std::int64_t n) {
-  if (!args.sinks) return kMasked;
-  const float sink = static_cast<const float*>(args.sinks)[n] * kLog2E;
-  return sink > kMasked ? sink : kMasked;
-}
-
-inline void store_stats(const AttentionSpec& spec, const AttentionForwardArgs& args, std::int64_t b,
-                        std::int64_t n, std::int64_t t, float own_max, float max, float sum) {
-  const float none = -__builtin_inff();
-  const std::int64_t at = (b * spec.heads + n) * spec.q_tokens + t;
-  if (args.lse)
-    static_cast<float*>(args.lse)[at] = sum == 0 ? none : max * kLn2 + __builtin_logf(sum);
-  if (args.row_max)
-    static_cast<float*>(args.row_max)[at] = own_max < kEmpty ? none : own_max * kLn2;
 }
 
 template <class V, class T, bool kPairs>
@@ -158,7 +128,9 @@ struct Forward {
                    r.plan.tasks_per_head - 1 - part / r.plan.splits, part % r.plan.splits);
         });
     if (r.plan.splits > 1)
-      merge_partials<V, T>(spec, args, r.plan.sizes, r.plan.splits, r.partials);
+      merge_partials<V, T>(spec, args, r.plan.sizes, r.plan.splits, r.partials, [&](std::int64_t) {
+        return SplitRange{0, r.plan.splits};
+      });
   }
 
   static void run_task(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,
@@ -339,56 +311,6 @@ struct Forward {
     }
   }
 };
-
-// Joins the splits of every row in order, and the sink.
-template <class V, class T>
-void merge_partials(const AttentionSpec& spec, const AttentionForwardArgs& args, const Sizes& sizes,
-                    std::int64_t splits, const Partials& partials) {
-  parallel_ranges(spec.batch * spec.kv_heads * sizes.rows, 8,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i) {
-                      const std::int64_t head = i / sizes.rows, row = i % sizes.rows;
-                      const std::int64_t b = head / spec.kv_heads;
-                      const std::int64_t n = head % spec.kv_heads * sizes.group + row % sizes.group;
-                      const std::int64_t t = row / sizes.group;
-                      const std::int64_t first = head * splits * sizes.rows + row;
-                      merge_row<V, T>(spec, args, splits, sizes.rows, partials, first, b, n, t);
-                    }
-                  });
-}
-
-template <class V, class T>
-void merge_row(const AttentionSpec& spec, const AttentionForwardArgs& args, std::int64_t splits,
-               std::int64_t stride, const Partials& partials, std::int64_t first, std::int64_t b,
-               std::int64_t n, std::int64_t t) {
-  float own_max = kMasked;
-  for (std::int64_t s = 0; s < splits; ++s) {
-    const float max = partials.max[first + s * stride];
-    if (partials.sum[first + s * stride] != 0 && !(max <= own_max)) own_max = max;
-  }
-  const float sink = sink_log2(args, n), max = sink > own_max ? sink : own_max;
-  float sum = sink > kMasked ? __builtin_exp2f(sink - max) : 0;
-  for (std::int64_t s = 0; s < splits; ++s) {
-    const float part = partials.sum[first + s * stride];
-    if (part != 0) sum += part * __builtin_exp2f(partials.max[first + s * stride] - max);
-  }
-  store_stats(spec, args, b, n, t, own_max, max, sum);
-  T* o = static_cast<T*>(args.o.data) + b * args.o.strides.batch + t * args.o.strides.token +
-         n * args.o.strides.head;
-  constexpr std::int64_t kPiece = 64;
-  for (std::int64_t h = 0; h < spec.v_dim; h += kPiece) {
-    const std::int64_t count = least(kPiece, spec.v_dim - h);
-    float piece[kPiece] = {};
-    for (std::int64_t s = 0; s < splits; ++s) {
-      const std::int64_t at = first + s * stride;
-      if (partials.sum[at] == 0) continue;
-      const float weight = __builtin_exp2f(partials.max[at] - max) / sum;
-      const float* from = partials.o + at * spec.v_dim + h;
-      for (std::int64_t j = 0; j < count; ++j) piece[j] += weight * from[j];
-    }
-    Operands<V, T, false>::store_row(reinterpret_cast<const Word*>(piece), count, o + h);
-  }
-}
 
 }  // namespace
 }  // namespace lamina::cpu

@@ -5,10 +5,16 @@
 
 namespace lamina::cpu {
 
+// `forward` takes any rows, with a cache or without; `decode` is the faster way for the few rows
+// that `decodes` accepts.
 struct AttentionKernels {
   std::int64_t (*forward_workspace_bytes)(const AttentionSpec&, bool cached);
   void (*forward)(const AttentionSpec&, const AttentionForwardArgs&, const AttentionCache*,
                   std::byte* workspace);
+  bool (*decodes)(const AttentionSpec&);
+  std::int64_t (*decode_workspace_bytes)(const AttentionSpec&);
+  void (*decode)(const AttentionSpec&, const AttentionForwardArgs&, const AttentionCache&,
+                 std::byte* workspace);
   std::int64_t (*backward_workspace_bytes)(const AttentionSpec&);
   void (*backward)(const AttentionSpec&, const AttentionBackwardArgs&, std::byte* workspace);
 };

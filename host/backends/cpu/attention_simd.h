@@ -122,6 +122,52 @@ struct Vectors : VectorTypes<L> {
     return (e - set(1.0f)) / (e + set(1.0f));
   }
 
+  // Spelled as a table: GCC 12 builds the indices of a shuffle in a loop at run time otherwise.
+  template <int kDistance>
+  struct Exchange {
+    std::int32_t lane[L];
+    constexpr Exchange() : lane{} {
+      for (int i = 0; i < L; ++i) lane[i] = i ^ kDistance;
+    }
+  };
+  template <int kDistance>
+  static LAMINA_ALWAYS_INLINE F exchange(F x) {
+    static constexpr Exchange<kDistance> order;
+    return __builtin_shuffle(x, load_int(order.lane));
+  }
+  // The largest lane, in every lane; the sum of the lanes likewise.
+  template <int kDistance = L / 2>
+  static LAMINA_ALWAYS_INLINE F max_lane(F x) {
+    x = max(x, exchange<kDistance>(x));
+    if constexpr (kDistance > 1) x = max_lane<kDistance / 2>(x);
+    return x;
+  }
+  template <int kDistance = L / 2>
+  static LAMINA_ALWAYS_INLINE F sum_lanes(F x) {
+    x += exchange<kDistance>(x);
+    if constexpr (kDistance > 1) x = sum_lanes<kDistance / 2>(x);
+    return x;
+  }
+
+  // Lane i of the result is the sum of the lanes of rows[i]. Call with kCount = L.
+  template <int kCount>
+  static LAMINA_ALWAYS_INLINE F fold(F* rows) {
+    if constexpr (kCount == 1) {
+      return rows[0];
+    } else {
+      I even, odd;
+      for (int i = 0; i < L; ++i) {
+        even[i] = 2 * i;
+        odd[i] = 2 * i + 1;
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount / 2; ++i)
+        rows[i] = __builtin_shuffle(rows[2 * i], rows[2 * i + 1], even) +
+                  __builtin_shuffle(rows[2 * i], rows[2 * i + 1], odd);
+      return fold<kCount / 2>(rows);
+    }
+  }
+
   // Transposes L vectors in log2(L) rounds of pairing row i with row i + L/2.
   static LAMINA_ALWAYS_INLINE void transpose(F (&rows)[L]) {
     I low, high;
