@@ -184,6 +184,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 std::vector<Tensor> vjp(const VjpCall& c) {
   c.require(!c.has(kStart), "attention over decode state has no gradient");
+  c.require(!c.ct(1), "lse has no gradient");
   auto grads = call_all(
       "attention_grad",
       {c.in(kQ), c.in(kK), c.in(kV), c.in(kPositions), c.in(kKeyPositions), c.in(kSegments),

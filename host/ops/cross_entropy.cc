@@ -44,6 +44,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
 // The loss comes out of the same walk over the vocabulary as its gradient: autodiff takes the first
 // two results of cross_entropy_grad for the loss where both are wanted.
 std::vector<Tensor> vjp(const VjpCall& c) {
+  c.require(!c.ct(2), "lse has no gradient");
   Tensor zero = constant(*c.in(0).graph, scalar(c), 0);
   auto grads =
       call_all("cross_entropy_grad",

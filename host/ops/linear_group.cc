@@ -10,20 +10,21 @@ int num_weights(const Call& c) { return static_cast<int>(c.list("biases").size()
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   int biases = 0;
+  for (std::int64_t flag : c.list("biases")) biases += flag != 0;
+  c.require(c.num_inputs() == 1 + num_weights(c) + biases, "has {} operands, expected {}",
+            c.num_inputs(), 1 + num_weights(c) + biases);
+  int bias = 1 + num_weights(c);
   std::vector<Type> out;
   for (int i = 0; i < num_weights(c); ++i) {
     const Type& w = c.type(1 + i);
     c.require(w.ndim() == 2 && w.dim(1) == x.dim(-1) && w.dtype == x.dtype,
               "{} must be {}[outputs, {}], got {}", c.input_name(1 + i), name(x.dtype), x.dim(-1),
               to_string(w));
-    if (c.list("biases")[static_cast<std::size_t>(i)])
-      c.require_shape(1 + num_weights(c) + biases++, {w.dim(0)});
+    if (c.list("biases")[static_cast<std::size_t>(i)]) c.require_shape(bias++, {w.dim(0)});
     Type y = x;
     y.shape[-1] = w.dim(0);
     out.push_back(y);
   }
-  c.require(c.num_inputs() == 1 + num_weights(c) + biases, "has {} operands, expected {}",
-            c.num_inputs(), 1 + num_weights(c) + biases);
   return out;
 }
 

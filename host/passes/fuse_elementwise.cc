@@ -14,9 +14,8 @@ namespace {
 constexpr std::size_t kMaxOperands = 16;
 constexpr std::size_t kMaxNodes = 48;
 
-// Groups are runs over the list: a node joins the group of a producer when no node outside the
-// group lies on a path between them. It is enough that every operand from outside the group is made
-// before the group's first node, or that all its consumers come after its last.
+// A node joins the groups that made its operands and makes them one, when its operands need nothing
+// that is made from them outside the group.
 class Grouping {
  public:
   explicit Grouping(const Graph& graph) : graph_(graph), group_of_(graph.nodes().size(), -1) {
@@ -24,63 +23,65 @@ class Grouping {
   }
 
   int group_of(NodeId n) const { return group_of_[n]; }
-  const std::vector<std::vector<NodeId>>& groups() const { return groups_; }
+  // The members of a group, in the order of the list.
+  const std::vector<NodeId>& members(int group) const {
+    return groups_[static_cast<std::size_t>(group)];
+  }
 
  private:
-  // The group a node may join: one that made an operand, of the same shape, and such that no
-  // operand of the node depends on the group through a node outside it.
   void place(NodeId n) {
     const Node& node = graph_.node(n);
     if (!node.op->def->elementwise || graph_.type(node.outputs[0]).num_elements() == 0) return;
-    const Shape& shape = graph_.type(node.outputs[0]).shape;
-    int best = -1;
+    const int own = static_cast<int>(groups_.size());
+    groups_.push_back({n});
+    group_of_[n] = own;
     for (ValueId v : node.inputs) {
       if (v == kNoValue) continue;
       NodeId producer = graph_.value(v).node;
-      if (producer == kNoNode || group_of_[producer] < 0) continue;
-      int group = group_of_[producer];
-      if (group > best && shape_of(group) == shape && may_join(n, group)) best = group;
+      if (producer == kNoNode || group_of_[producer] < 0 || group_of_[producer] == own) continue;
+      if (may_merge(group_of_[producer], own, n)) merge(group_of_[producer], own);
     }
-    if (best < 0) {
-      best = static_cast<int>(groups_.size());
-      groups_.emplace_back();
-    }
-    group_of_[n] = best;
-    groups_[static_cast<std::size_t>(best)].push_back(n);
   }
 
-  const Shape& shape_of(int group) const {
-    return graph_.type(graph_.node(groups_[static_cast<std::size_t>(group)].front()).outputs[0])
-        .shape;
+  bool in_either(NodeId n, int a, int b) const {
+    return n != kNoNode && (group_of_[n] == a || group_of_[n] == b);
   }
 
-  bool may_join(NodeId n, int group) const {
-    const auto& members = groups_[static_cast<std::size_t>(group)];
-    if (members.size() >= kMaxNodes) return false;
+  // Whether groups `a` and `b` can be one that ends with node `last`.
+  bool may_merge(int a, int b, NodeId last) const {
+    if (shape_of(a) != shape_of(b)) return false;
+    if (members(a).size() + members(b).size() > kMaxNodes) return false;
     std::vector<ValueId> operands;
-    for (NodeId m : members) add_outside_operands(m, group, operands);
-    add_outside_operands(n, group, operands);
+    for (int group : {a, b})
+      for (NodeId m : members(group)) add_outside_operands(m, a, b, operands);
     if (operands.size() > kMaxOperands) return false;
-    // The fused node will stand where its last member stands; members move down to it, so nobody
-    // between may read them, and it may read anything before it. Readers of members between the
-    // first member and n, outside the group, forbid it.
-    NodeId first = members.front();
-    for (NodeId m = first + 1; m < n; ++m) {
-      if (group_of_[m] == group) continue;
-      for (ValueId v : graph_.node(m).inputs) {
-        if (v == kNoValue) continue;
-        NodeId producer = graph_.value(v).node;
-        if (producer != kNoNode && group_of_[producer] == group) return false;
-      }
+    // The fused node stands where its last member stands: a reader of members before that, outside
+    // of the group, forbids it.
+    NodeId first = std::min(members(a).front(), members(b).front());
+    for (NodeId m = first + 1; m < last; ++m) {
+      if (in_either(m, a, b)) continue;
+      for (ValueId v : graph_.node(m).inputs)
+        if (v != kNoValue && in_either(graph_.value(v).node, a, b)) return false;
     }
     return true;
   }
 
-  void add_outside_operands(NodeId n, int group, std::vector<ValueId>& operands) const {
+  void merge(int from, int to) {
+    auto& source = groups_[static_cast<std::size_t>(from)];
+    auto& target = groups_[static_cast<std::size_t>(to)];
+    for (NodeId m : source) group_of_[m] = to;
+    target.insert(target.end(), source.begin(), source.end());
+    std::ranges::sort(target);
+    source.clear();
+  }
+
+  const Shape& shape_of(int group) const {
+    return graph_.type(graph_.node(members(group).front()).outputs[0]).shape;
+  }
+
+  void add_outside_operands(NodeId n, int a, int b, std::vector<ValueId>& operands) const {
     for (ValueId v : graph_.node(n).inputs) {
-      if (v == kNoValue) continue;
-      NodeId producer = graph_.value(v).node;
-      if (producer != kNoNode && group_of_[producer] == group) continue;
+      if (v == kNoValue || in_either(graph_.value(v).node, a, b)) continue;
       if (std::ranges::find(operands, v) == operands.end()) operands.push_back(v);
     }
   }
@@ -146,7 +147,7 @@ Graph fuse_elementwise(const Graph& original) {
       copy.node(graph.node(n));
       continue;
     }
-    const auto& members = grouping.groups()[static_cast<std::size_t>(group)];
+    const auto& members = grouping.members(group);
     if (n != members.back()) continue;
     if (members.size() == 1)
       copy.node(graph.node(n));

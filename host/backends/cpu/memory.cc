@@ -100,11 +100,10 @@ std::uint64_t left_of_cgroup() {
 }
 
 [[noreturn]] void out_of_memory(std::size_t bytes, std::uint64_t available) {
-  throw DeviceError(ExitCode::memory,
-                    {"cpu",
-                     fmt::format("out of memory asking for {}; {} are available",
-                                 human_bytes(bytes), human_bytes(available)),
-                     {"use a smaller batch, fewer tokens or a smaller model"}});
+  throw DeviceError(ExitCode::memory, {"cpu",
+                                       fmt::format("out of memory asking for {}; {} are available",
+                                                   human_bytes(bytes), human_bytes(available)),
+                                       {"use a smaller batch, fewer tokens or a smaller model"}});
 }
 
 }  // namespace

@@ -37,9 +37,8 @@ void convert_sinks(DType from, const void* sinks, DType to, std::byte* out, std:
       using In = decltype(x);
       using Out = decltype(y);
       for (std::int64_t i = 0; i < count; ++i)
-        reinterpret_cast<Out*>(out)[i] =
-            Number<Out>::store(static_cast<typename Number<Out>::Wide>(
-                Number<In>::load(static_cast<const In*>(sinks)[i])));
+        reinterpret_cast<Out*>(out)[i] = Number<Out>::store(static_cast<typename Number<Out>::Wide>(
+            Number<In>::load(static_cast<const In*>(sinks)[i])));
     });
   });
 }

@@ -18,8 +18,9 @@ AttentionSpec attention_spec(const NodeView& n);
 AttentionInput attention_input(const void* data, const Type& type);
 AttentionOutput attention_output(void* data, const Type& type);
 
-// Turns the op's masks and sinks into the kernels': the op's padding is segment 0, theirs a negative
-// one; the op's blocks end with the segment, theirs do not; their sinks are f32 (f64 for f64).
+// Turns the op's masks and sinks into the kernels': the op's padding is segment 0, theirs a
+// negative one; the op's blocks end with the segment, theirs do not; their sinks are f32 (f64 for
+// f64).
 class AttentionInputs {
  public:
   AttentionInputs(const NodeView& n, const AttentionPositions& where);

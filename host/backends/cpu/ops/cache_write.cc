@@ -16,18 +16,18 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
     parallel_copy(args.outputs[0], args.inputs[0], cache_bytes);  // nothing when in place
     const auto* start = static_cast<const std::int32_t*>(args.inputs[2]);
     if (row_bytes == 0) return;
-    parallel_ranges(
-        batch * tokens, 1 + kMinCopyBytes / row_bytes, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t b = i / tokens;
-            std::int64_t slot = start[b] + i % tokens;
-            if (ring) slot %= capacity;
-            if (slot < 0 || slot >= capacity) continue;
-            std::memcpy(at_byte(args.outputs[0], (b * capacity + slot) * row_bytes),
-                        at_byte(args.inputs[1], i * row_bytes),
-                        static_cast<std::size_t>(row_bytes));
-          }
-        });
+    parallel_ranges(batch * tokens, 1 + kMinCopyBytes / row_bytes,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        const std::int64_t b = i / tokens;
+                        std::int64_t slot = start[b] + i % tokens;
+                        if (ring) slot %= capacity;
+                        if (slot < 0 || slot >= capacity) continue;
+                        std::memcpy(at_byte(args.outputs[0], (b * capacity + slot) * row_bytes),
+                                    at_byte(args.inputs[1], i * row_bytes),
+                                    static_cast<std::size_t>(row_bytes));
+                      }
+                    });
   });
 }
 

@@ -29,14 +29,11 @@ class CrossEntropyKernel final : public Kernel {
     // Full and last tiles each way.
     for (std::size_t r : {0, 1})
       for (std::size_t c : {0, 1}) {
-        const std::int64_t m = size_of(rows_, kTileRows, r), v = size_of(vocabulary_, kTileColumns, c);
+        const std::int64_t m = size_of(rows_, kTileRows, r),
+                           v = size_of(vocabulary_, kTileColumns, c);
         if (m == 0 || v == 0) continue;
-        logits_[r][c] = make_checked_gemm({.m = m,
-                                           .n = v,
-                                           .k = width_,
-                                           .in = dtype_,
-                                           .out = DType::f32,
-                                           .ldc = tile_columns()});
+        logits_[r][c] = make_checked_gemm(
+            {.m = m, .n = v, .k = width_, .in = dtype_, .out = DType::f32, .ldc = tile_columns()});
         gemm_bytes_ = std::max(gemm_bytes_, logits_[r][c]->workspace_bytes());
       }
   }
@@ -57,9 +54,9 @@ class CrossEntropyKernel final : public Kernel {
       for (std::int64_t column = 0; column < vocabulary_; column += kTileColumns) {
         const std::int64_t v = std::min(kTileColumns, vocabulary_ - column);
         const std::int64_t bytes = width_ * size_bytes(dtype_);
-        logits_[m < kTileRows][v < kTileColumns]->run(
-            at_byte(args.inputs[0], row * bytes), at_byte(args.inputs[1], column * bytes), nullptr,
-            tile_data, gemm_workspace);
+        logits_[m < kTileRows][v < kTileColumns]->run(at_byte(args.inputs[0], row * bytes),
+                                                      at_byte(args.inputs[1], column * bytes),
+                                                      nullptr, tile_data, gemm_workspace);
         const CrossEntropyTile tile{.logits = tile_data,
                                     .dtype = DType::f32,
                                     .row_stride = tile_columns(),

@@ -1,6 +1,6 @@
-// cross_entropy_grad: block by block of rows, one product for all logits of the block, their softmax
-// and gradient where they lie, one product for dx and one added to dw: three in all, and never the
-// logits of more than one block.
+// cross_entropy_grad: block by block of rows, one product for all logits of the block, their
+// softmax and gradient where they lie, one product for dx and one added to dw: three in all, and
+// never the logits of more than one block.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -60,8 +60,8 @@ class CrossEntropyGradKernel final : public Kernel {
 
   void make_products(std::size_t i, std::int64_t m) {
     Products& p = products_[i];
-    p.logits = make_checked_gemm(
-        {.m = m, .n = vocabulary_, .k = width_, .in = dtype_, .out = DType::f32});
+    p.logits =
+        make_checked_gemm({.m = m, .n = vocabulary_, .k = width_, .in = dtype_, .out = DType::f32});
     p.dx = make_checked_gemm({.m = m,
                               .n = width_,
                               .k = vocabulary_,

@@ -1,57 +1,83 @@
-// dropout: one Philox4x32-10 block (Salmon et al. 2011) for four neighbouring elements. The counter
-// is (i / 4, layer, stream), the key (seed, step) folded to 64 bits; element i is kept when its word
-// is not below rate * 2^32.
-#include <Random123/philox.h>
-
+// dropout: number i of the random stream decides on element i; the stream is the op's (stream,
+// layer), its seed the op's (seed, step). The mask does not depend on the dtype.
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "backends/cpu/ops/kernel_support.h"
 #include "backends/cpu/ops/kernels.h"
+#include "backends/cpu/random.h"
 #include "backends/cpu/threads.h"
 
 namespace lamina::cpu {
 namespace {
 
+// SplitMix64's finaliser (Steele et al. 2014): steps of one run, and runs, are far apart.
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+RandomStream stream_of(const KernelArgs& args, std::int64_t stream) {
+  const auto* seed = static_cast<const std::int64_t*>(args.inputs[1]);
+  const auto* layer =
+      static_cast<const std::int32_t*>(args.inputs.size() > 2 ? args.inputs[2] : nullptr);
+  const auto run = static_cast<std::uint64_t>(seed[0]), step = static_cast<std::uint64_t>(seed[1]);
+  const auto number = static_cast<std::uint64_t>(layer ? *layer : 0) & 0xffffff;
+  return {.seed = mixed(mixed(run) + step * 0x9e3779b97f4a7c15u),
+          .stream = (static_cast<std::uint64_t>(stream) & 0xffffffff) << 24 | number};
+}
+
+std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+  Dropout d{.stream = {},
+            .rate = static_cast<float>(n.f("rate")),
+            .dtype = n.type(0).dtype,
+            .n = n.type(0).num_elements(),
+            .x = nullptr,
+            .y = nullptr};
+  return make_kernel([d, stream = n.i("stream")](const KernelArgs& args) mutable {
+    d.stream = stream_of(args, stream);
+    d.x = args.inputs[0];
+    d.y = args.outputs[0];
+    dropout(d);
+  });
+}
+
 template <typename T>
-void drop(const T* x, T* y, std::int64_t count, double rate, std::uint32_t stream,
-          std::uint32_t layer, const std::int64_t* seed) {
+void drop(RandomStream s, float rate, const T* x, T* y, std::int64_t count) {
   using Wide = typename Number<T>::Wide;
-  const auto threshold = static_cast<std::uint64_t>(std::llround(rate * 4294967296.0));
-  const Wide factor = static_cast<Wide>(1 / (1 - rate));
-  const auto s = static_cast<std::uint64_t>(seed[0]), step = static_cast<std::uint64_t>(seed[1]);
-  const r123::Philox4x32::key_type key = {
-      {static_cast<std::uint32_t>(s ^ (step << 16)),
-       static_cast<std::uint32_t>((s >> 32) ^ (step >> 16) * 0x9e3779b9u)}};
-  parallel_ranges((count + 3) / 4, 1024, [&](std::int64_t begin, std::int64_t end) {
-    r123::Philox4x32 philox;
-    for (std::int64_t block = begin; block < end; ++block) {
-      const auto b = static_cast<std::uint64_t>(block);
-      const auto words = philox(
-          {{static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32), layer, stream}},
-          key);
-      for (std::int64_t i = block * 4; i < std::min(count, block * 4 + 4); ++i) {
-        const bool kept = words[static_cast<std::size_t>(i & 3)] >= threshold;
-        y[i] = Number<T>::store(kept ? Number<T>::load(x[i]) * factor : Wide{0});
-      }
+  constexpr std::int64_t kChunk = 256;
+  const auto threshold =
+      static_cast<std::uint64_t>(std::llround(static_cast<double>(rate) * 4294967296.0));
+  const Wide scale = Wide{1} / (Wide{1} - static_cast<Wide>(rate));
+  parallel_tasks((count + kChunk - 1) / kChunk, [&](std::int64_t chunk) {
+    std::array<std::uint32_t, kChunk> bits;
+    const std::int64_t first = chunk * kChunk, size = std::min(kChunk, count - first);
+    random_bits(s, first, size, bits.data());
+    for (std::int64_t i = 0; i < size; ++i) {
+      const bool kept = bits[static_cast<std::size_t>(i)] >= threshold;
+      y[first + i] = Number<T>::store(kept ? Number<T>::load(x[first + i]) * scale : Wide{0});
     }
   });
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
-  return make_kernel([count = n.type(0).num_elements(), dtype = n.type(0).dtype, rate = n.f("rate"),
+std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+  return make_kernel([count = n.type(0).num_elements(), dtype = n.type(0).dtype,
+                      rate = static_cast<float>(n.f("rate")),
                       stream = n.i("stream")](const KernelArgs& args) {
-    const void* layer = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
     with_floating(dtype, [&](auto type) {
       using T = decltype(type);
-      drop(static_cast<const T*>(args.inputs[0]), static_cast<T*>(args.outputs[0]), count, rate,
-           static_cast<std::uint32_t>(stream),
-           layer ? static_cast<std::uint32_t>(*static_cast<const std::int32_t*>(layer)) : 0u,
-           static_cast<const std::int64_t*>(args.inputs[1]));
+      drop(stream_of(args, stream), rate, static_cast<const T*>(args.inputs[0]),
+           static_cast<T*>(args.outputs[0]), count);
     });
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"reference", always, make, in_place_of(0)}};
+constexpr KernelChoice kChoices[] = {
+    {"vector", only_f32_and_bf16, make_vector, in_place_of(0)},
+    {"reference", always, make_reference, in_place_of(0)},
+};
 
 }  // namespace
 

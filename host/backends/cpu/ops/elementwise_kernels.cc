@@ -14,16 +14,20 @@ namespace {
 // Ops that are one instruction without attributes.
 const std::unordered_map<std::string_view, MapOp>& simple_ops() {
   static const std::unordered_map<std::string_view, MapOp> table = {
-      {"add", MapOp::add},           {"sub", MapOp::sub},           {"mul", MapOp::mul},
-      {"div", MapOp::div},           {"maximum", MapOp::max},       {"minimum", MapOp::min},
-      {"less", MapOp::lt},           {"equal", MapOp::eq},          {"select", MapOp::select},
-      {"neg", MapOp::neg},           {"abs", MapOp::abs},           {"square", MapOp::square},
-      {"exp", MapOp::exp},           {"log", MapOp::log},           {"sqrt", MapOp::sqrt},
-      {"rsqrt", MapOp::rsqrt},       {"tanh", MapOp::tanh},         {"sigmoid", MapOp::sigmoid},
-      {"erf", MapOp::erf},           {"sin", MapOp::sin},           {"cos", MapOp::cos},
-      {"floor", MapOp::floor},       {"relu", MapOp::relu},         {"silu", MapOp::silu},
-      {"gelu", MapOp::gelu},         {"gelu_tanh", MapOp::gelu_tanh}, {"softplus", MapOp::softplus},
-      {"cast", MapOp::cast},
+      {"add", MapOp::add},           {"sub", MapOp::sub},
+      {"mul", MapOp::mul},           {"div", MapOp::div},
+      {"maximum", MapOp::max},       {"minimum", MapOp::min},
+      {"less", MapOp::lt},           {"equal", MapOp::eq},
+      {"select", MapOp::select},     {"neg", MapOp::neg},
+      {"abs", MapOp::abs},           {"square", MapOp::square},
+      {"exp", MapOp::exp},           {"log", MapOp::log},
+      {"sqrt", MapOp::sqrt},         {"rsqrt", MapOp::rsqrt},
+      {"tanh", MapOp::tanh},         {"sigmoid", MapOp::sigmoid},
+      {"erf", MapOp::erf},           {"sin", MapOp::sin},
+      {"cos", MapOp::cos},           {"floor", MapOp::floor},
+      {"relu", MapOp::relu},         {"silu", MapOp::silu},
+      {"gelu", MapOp::gelu},         {"gelu_tanh", MapOp::gelu_tanh},
+      {"softplus", MapOp::softplus}, {"cast", MapOp::cast},
   };
   return table;
 }
@@ -33,8 +37,10 @@ bool can_compute(DType dtype) {
     case DType::u64:
     case DType::f8_e4m3:
     case DType::f8_e5m2:
-    case DType::f8_e8m0: return false;
-    default: return true;
+    case DType::f8_e8m0:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -150,10 +156,8 @@ Verdict supports(const NodeView& n) {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   MapPlan plan(n.op().name == "fused_map" ? chain(*n.body("body"), n.out_type().shape) : single(n));
-  return make_kernel(
-      [plan = std::make_shared<const MapPlan>(std::move(plan))](const KernelArgs& args) {
-        plan->run(args.inputs, args.outputs);
-      });
+  return make_kernel([plan = std::make_shared<const MapPlan>(std::move(plan))](
+                         const KernelArgs& args) { plan->run(args.inputs, args.outputs); });
 }
 
 constexpr KernelChoice kChoices[] = {{"map", supports, make, kInPlaceAny, true}};

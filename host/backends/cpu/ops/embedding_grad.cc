@@ -1,6 +1,6 @@
 // embedding_grad: ids sorted, each row summed by one thread in the order of the ids; or each thread
-// owns some columns and walks over all ids. Either way a row's sum has one order whatever the number
-// of threads. Ids outside of the table are left out.
+// owns some columns and walks over all ids. Either way a row's sum has one order whatever the
+// number of threads. Ids outside of the table are left out.
 #include "backends/cpu/embedding.h"
 #include "backends/cpu/ops/kernel_support.h"
 #include "backends/cpu/ops/kernels.h"
@@ -56,8 +56,8 @@ std::unique_ptr<Kernel> make_rows(const NodeView& n) {
                         .workspace = nullptr};
   std::shared_ptr<Kernel> columns = make_columns(n);
   return make_kernel(
-      [=, rows = out.dim(0), bytes = out.bytes(), has_acc = n.has(2)](
-          const KernelArgs& args) mutable {
+      [=, rows = out.dim(0), bytes = out.bytes(),
+       has_acc = n.has(2)](const KernelArgs& args) mutable {
         if (first_bad_id(args.inputs[0], DType::i32, p.num_ids, rows) >= 0)
           return columns->run(args);
         start_sums(args, has_acc, bytes);

@@ -48,10 +48,15 @@ struct Number<float16> {
 template <typename Fn>
 auto with_floating(DType dtype, Fn fn) {
   switch (dtype) {
-    case DType::f32: return fn(float{});
-    case DType::bf16: return fn(bfloat16{});
-    case DType::f16: return fn(float16{});
-    default: LAMINA_ASSERT(dtype == DType::f64); return fn(double{});
+    case DType::f32:
+      return fn(float{});
+    case DType::bf16:
+      return fn(bfloat16{});
+    case DType::f16:
+      return fn(float16{});
+    default:
+      LAMINA_ASSERT(dtype == DType::f64);
+      return fn(double{});
   }
 }
 
@@ -59,9 +64,12 @@ auto with_floating(DType dtype, Fn fn) {
 template <typename Fn>
 auto with_number(DType dtype, Fn fn) {
   switch (dtype) {
-    case DType::i32: return fn(std::int32_t{});
-    case DType::i64: return fn(std::int64_t{});
-    default: return with_floating(dtype, fn);
+    case DType::i32:
+      return fn(std::int32_t{});
+    case DType::i64:
+      return fn(std::int64_t{});
+    default:
+      return with_floating(dtype, fn);
   }
 }
 

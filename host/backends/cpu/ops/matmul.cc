@@ -76,28 +76,27 @@ void multiply(const Sizes& s, const In* a, const In* b, const Out* acc, Out* y) 
       const std::int64_t at = task * s.n + j;
       double sum = acc ? Number<Out>::load(acc[at]) : 0;
       for (std::int64_t k = 0; k < s.k; ++k)
-        sum += static_cast<double>(
-                   Number<In>::load(ap[s.transpose_a ? k * s.m + i : i * s.k + k])) *
-               static_cast<double>(Number<In>::load(bp[s.transpose_b ? j * s.k + k : k * s.n + j]));
+        sum +=
+            static_cast<double>(Number<In>::load(ap[s.transpose_a ? k * s.m + i : i * s.k + k])) *
+            static_cast<double>(Number<In>::load(bp[s.transpose_b ? j * s.k + k : k * s.n + j]));
       y[at] = Number<Out>::store(static_cast<typename Number<Out>::Wide>(sum));
     }
   });
 }
 
 std::unique_ptr<Kernel> make_reference(const NodeView& n) {
-  return make_kernel(
-      [s = Sizes(n), in = n.type(0).dtype, out = n.out_type().dtype](const KernelArgs& args) {
-        const void* acc = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
-        with_floating(in, [&](auto x) {
-          with_floating(out, [&](auto y) {
-            using In = decltype(x);
-            using Out = decltype(y);
-            multiply(s, static_cast<const In*>(args.inputs[0]),
-                     static_cast<const In*>(args.inputs[1]), static_cast<const Out*>(acc),
-                     static_cast<Out*>(args.outputs[0]));
-          });
-        });
+  return make_kernel([s = Sizes(n), in = n.type(0).dtype,
+                      out = n.out_type().dtype](const KernelArgs& args) {
+    const void* acc = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
+    with_floating(in, [&](auto x) {
+      with_floating(out, [&](auto y) {
+        using In = decltype(x);
+        using Out = decltype(y);
+        multiply(s, static_cast<const In*>(args.inputs[0]), static_cast<const In*>(args.inputs[1]),
+                 static_cast<const Out*>(acc), static_cast<Out*>(args.outputs[0]));
       });
+    });
+  });
 }
 
 constexpr KernelChoice kChoices[] = {

@@ -6,8 +6,8 @@ std::unique_ptr<Gemm> make_checked_gemm(const GemmSpec& spec) {
   std::string why;
   std::unique_ptr<Gemm> gemm = make_gemm(spec, &why);
   if (!gemm)
-    throw InternalError({"gemm", fmt::format("refuses {} x {} x {}: {}", spec.m, spec.n, spec.k, why),
-                         {}});
+    throw InternalError(
+        {"gemm", fmt::format("refuses {} x {} x {}: {}", spec.m, spec.n, spec.k, why), {}});
   return gemm;
 }
 

@@ -1,4 +1,4 @@
-// reduce_max: plain loops for any dims and dtypes; NaN wins.
+// reduce_max: blocks, or plain loops; any dims. NaN wins.
 #include <limits>
 #include <type_traits>
 
@@ -39,7 +39,18 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"reference", supports, make}};
+Verdict supports_vector(const NodeView& n) {
+  if (n.type(0).dtype == DType::f16)
+    return Verdict::no("takes f32, bf16, f64, i32 and i64, got f16");
+  return supports(n);
+}
+
+std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+  return make_vector_reduction(n, ReduceOp::max);
+}
+
+constexpr KernelChoice kChoices[] = {{"vector", supports_vector, make_vector},
+                                     {"reference", supports, make}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// reduce_sum: plain loops for any dims and dtypes.
+// reduce_sum: blocks of f32 added up in f64, or plain loops; any dims.
 #include <type_traits>
 
 #include "backends/cpu/ops/kernels.h"
@@ -42,7 +42,18 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"reference", supports, make}};
+Verdict supports_vector(const NodeView& n) {
+  for (DType dtype : {n.type(0).dtype, n.out_type().dtype})
+    if (dtype == DType::f16) return Verdict::no("takes f32, bf16, f64, i32 and i64, got f16");
+  return supports(n);
+}
+
+std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+  return make_vector_reduction(n, ReduceOp::sum);
+}
+
+constexpr KernelChoice kChoices[] = {{"vector", supports_vector, make_vector},
+                                     {"reference", supports, make}};
 
 }  // namespace
 

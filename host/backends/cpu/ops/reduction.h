@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/ops/kernel_support.h"
+#include "backends/cpu/reduce.h"
 #include "backends/cpu/threads.h"
 
 namespace lamina::cpu {
@@ -40,6 +41,9 @@ inline Reduction reduction_of(const NodeView& n) {
   }
   return out;
 }
+
+// The same for the vector kernels.
+std::unique_ptr<Kernel> make_vector_reduction(const NodeView& n, ReduceOp op);
 
 inline std::int64_t reduced_offset(const std::vector<ReducedDim>& dims, std::int64_t index) {
   std::int64_t offset = 0;

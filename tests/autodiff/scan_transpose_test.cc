@@ -1,0 +1,202 @@
+// Gradients of scans: equal to those of the unrolled loop, and the same bits for every policy.
+#include "autodiff/scan_transpose.h"
+
+#include <gtest/gtest.h>
+
+#include "autodiff/remat.h"
+#include "graph/rewrite.h"
+#include "ops/op.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+constexpr std::int64_t kLayers = 4, kWidth = 6, kRows = 5;
+
+struct Operands {
+  Type shared, carry, weight, bias;
+  explicit Operands(DType d)
+      : shared{d, {kWidth}, {}},
+        carry{d, {kRows, kWidth}, {}},
+        weight{d, {kWidth, kWidth}, {}},
+        bias{d, {kWidth}, {}} {}
+  Type stacked(const Type& type, std::int64_t layers = kLayers) const {
+    return type.with(type.shape.with_leading(layers));
+  }
+};
+
+// A small block: c' = c + linear(silu(rms_norm(c, shared) w + b)), and y = the norm's sum.
+std::vector<Tensor> block(Tensor shared, Tensor c, Tensor w, Tensor b) {
+  Tensor n = ops::call("rms_norm", {c, shared});
+  Tensor h = ops::linear(n, w, b);
+  h.graph->set_tag(h.id, "mlpwi");
+  Tensor a = ops::call("silu", {h});
+  Tensor out = ops::linear(a, w);
+  out.graph->set_tag(out.id, "mlpwo");
+  return {c + out, ops::reduce_sum(n, {0})};
+}
+
+std::shared_ptr<const Graph> body(const Operands& t) {
+  auto g = std::make_shared<Graph>();
+  Tensor shared = g->add_input("shared", t.shared), c = g->add_input("c", t.carry);
+  Tensor w = g->add_input("w", t.weight), b = g->add_input("b", t.bias);
+  auto results = block(shared, c, w, b);
+  g->add_output("c", results[0]);
+  g->add_output("y", results[1]);
+  return g;
+}
+
+std::vector<Tensor> inputs_of(Graph& g, const Operands& t) {
+  return {g.add_input("shared", t.shared), g.add_input("c", t.carry),
+          g.add_input("w", t.stacked(t.weight)), g.add_input("b", t.stacked(t.bias))};
+}
+
+std::vector<Tensor> scanned(const std::vector<Tensor>& in, const Operands& t, bool reverse) {
+  return ops::call_all("scan", {in[0], in[1], in[2], in[3]},
+                       {{"body", body(t)},
+                        {"times", kLayers},
+                        {"num_consts", std::int64_t{1}},
+                        {"num_carries", std::int64_t{1}},
+                        {"reverse", std::int64_t{reverse}}});
+}
+
+std::vector<Tensor> unrolled(const std::vector<Tensor>& in, bool reverse) {
+  Tensor c = in[1];
+  std::vector<Tensor> ys(kLayers);
+  for (std::int64_t step = 0; step < kLayers; ++step) {
+    const std::int64_t i = reverse ? kLayers - 1 - step : step;
+    Tensor w = ops::reshape(ops::slice(in[2], 0, i, 1), {kWidth, kWidth});
+    Tensor b = ops::reshape(ops::slice(in[3], 0, i, 1), {kWidth});
+    auto results = block(in[0], c, w, b);
+    c = results[0];
+    ys[static_cast<std::size_t>(i)] = ops::reshape(results[1], {1, kWidth});
+  }
+  return {c, ops::call_all("concat", ys, {}).front()};
+}
+
+// Results, and gradients of a projection of them by every input.
+Graph differentiated(Graph g, const std::vector<Tensor>& in, std::vector<Tensor> results,
+                     const autodiff::SavePolicy& save) {
+  std::vector<Tensor> wanted, seeds;
+  for (const Tensor& t : in) wanted.push_back(g.tensor(t.id));
+  for (Tensor& r : results) {
+    r = g.tensor(r.id);
+    seeds.push_back(ops::call("scale", {ops::constant(g, r.type(), 0.5)}));
+    g.add_output("result", r);
+  }
+  for (Tensor grad : autodiff::vjp(g, results, seeds, wanted, save)) g.add_output("gradient", grad);
+  return g;
+}
+
+std::vector<Array> numbers(const Operands& t) {
+  std::mt19937 random(11);
+  return {random_array(t.shared, random, 0.5, 1.5), random_array(t.carry, random),
+          random_array(t.stacked(t.weight), random), random_array(t.stacked(t.bias), random)};
+}
+
+std::vector<Array> run_scanned(DType dtype, const autodiff::SavePolicy& save,
+                               bool reverse = false) {
+  Operands t(dtype);
+  Graph g;
+  auto in = inputs_of(g, t);
+  auto results = scanned(in, t, reverse);
+  return run(differentiated(std::move(g), in, results, save), numbers(t));
+}
+
+TEST(ScanTranspose, GradientEqualsThatOfTheUnrolledLoop) {
+  for (bool reverse : {false, true}) {
+    Operands t(DType::f64);
+    Graph g;
+    auto in = inputs_of(g, t);
+    auto results = unrolled(in, reverse);
+    auto want =
+        run(differentiated(std::move(g), in, results, autodiff::save_everything()), numbers(t));
+    auto got = run_scanned(DType::f64, autodiff::save_everything(), reverse);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      for (std::int64_t e = 0; e < got[i].type.num_elements(); ++e)
+        ASSERT_NEAR(get(got[i], e), get(want[i], e), 1e-11) << "output " << i << ", element " << e;
+  }
+}
+
+TEST(ScanTranspose, EveryPolicyGivesTheSameBits) {
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    auto want = run_scanned(dtype, autodiff::save_everything());
+    for (const autodiff::RematPolicy& policy : autodiff::remat_policies()) {
+      auto got = run_scanned(dtype, policy.save_policy());
+      for (std::size_t i = 0; i < want.size(); ++i)
+        EXPECT_EQ(got[i].bytes, want[i].bytes) << policy.name << ", output " << i;
+    }
+  }
+}
+
+std::size_t scan_results(const autodiff::SavePolicy& save) {
+  Operands t(DType::f32);
+  Graph g;
+  auto in = inputs_of(g, t);
+  auto results = scanned(in, t, false);
+  g = differentiated(std::move(g), in, results, save);
+  return g.nodes()[0].outputs.size();
+}
+
+TEST(ScanTranspose, PolicyDecidesWhatIsKept) {
+  // Carry and y, and then: the layer's input; also the tagged value; everything that is read.
+  EXPECT_EQ(scan_results(autodiff::find_remat_policy("full").save_policy()), 3u);
+  EXPECT_EQ(scan_results([](std::string_view tag) { return tag == "mlpwi"; }), 4u);
+  EXPECT_GT(scan_results(autodiff::save_everything()), 4u);
+}
+
+TEST(ScanTranspose, NestedScansEqualOneLongScan) {
+  Operands t(DType::f64);
+  // Two groups of two layers: an outer scan whose body is a scan.
+  auto outer_body = std::make_shared<Graph>();
+  std::vector<Tensor> in = {outer_body->add_input("shared", t.shared),
+                            outer_body->add_input("c", t.carry),
+                            outer_body->add_input("w", t.stacked(t.weight, 2)),
+                            outer_body->add_input("b", t.stacked(t.bias, 2))};
+  auto inner = ops::call_all("scan", {in[0], in[1], in[2], in[3]},
+                             {{"body", body(t)},
+                              {"times", std::int64_t{2}},
+                              {"num_consts", std::int64_t{1}},
+                              {"num_carries", std::int64_t{1}}});
+  outer_body->add_output("c", inner[0]);
+  outer_body->add_output("y", inner[1]);
+
+  for (bool keep : {true, false}) {
+    Graph g;
+    auto flat = inputs_of(g, t);
+    Tensor w = ops::reshape(flat[2], {2, 2, kWidth, kWidth}),
+           b = ops::reshape(flat[3], {2, 2, kWidth});
+    auto results = ops::call_all("scan", {flat[0], flat[1], w, b},
+                                 {{"body", std::shared_ptr<const Graph>(outer_body)},
+                                  {"times", std::int64_t{2}},
+                                  {"num_consts", std::int64_t{1}},
+                                  {"num_carries", std::int64_t{1}}});
+    results[1] = ops::reshape(results[1], {kLayers, kWidth});
+    auto save =
+        keep ? autodiff::save_everything() : autodiff::find_remat_policy("full").save_policy();
+    auto got = run(differentiated(std::move(g), flat, results, save), numbers(t));
+    auto want = run_scanned(DType::f64, autodiff::save_everything());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      for (std::int64_t e = 0; e < got[i].type.num_elements(); ++e)
+        ASSERT_NEAR(get(got[i], e), get(want[i], e), 1e-11) << "output " << i << ", element " << e;
+  }
+}
+
+TEST(ScanTranspose, UnwantedOperandsCostNothing) {
+  Operands t(DType::f32);
+  Graph g;
+  auto in = inputs_of(g, t);
+  auto results = scanned(in, t, false);
+  Tensor seed = ops::constant(g, results[0].type(), 1);
+  auto grads = autodiff::vjp(g, std::span(results).first(1), std::span(&seed, 1),
+                             std::span(in).last(1), autodiff::save_everything());
+  ASSERT_TRUE(grads[0]);
+  const Node& back = g.nodes().back();
+  // The cotangent of the carry and that of b.
+  EXPECT_EQ(back.op->name, "scan");
+  EXPECT_EQ(back.outputs.size(), 2u);
+}
+
+}  // namespace
+}  // namespace lamina::testing

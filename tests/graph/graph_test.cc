@@ -1,0 +1,90 @@
+// Building graphs: what is refused and what nodes remember.
+#include "graph/graph.h"
+
+#include "ops/registry.h"
+#include "ops/tensor.h"
+#include "support/expect_error.h"
+
+namespace lamina {
+namespace {
+
+const Type kMatrix{DType::f32, {2, 3}, {}};
+
+TEST(Graph, Example) {
+  Graph g;
+  Tensor x = g.add_input("x", kMatrix);
+  g.add_output("y", ops::exp(x) + x);
+  ASSERT_EQ(g.nodes().size(), 2u);
+  EXPECT_EQ(g.node(1).op->name, "add");
+  EXPECT_EQ(g.find_input("x"), 0);
+  EXPECT_EQ(g.find_output("y"), 0);
+  EXPECT_EQ(g.find_output("z"), -1);
+}
+
+TEST(Graph, RefusalNamesOpAndOrigin) {
+  Graph g;
+  g.set_origin(std::make_shared<Origin>(Origin{"layers/attention", "model.cc", 37}));
+  Tensor x = g.add_input("x", kMatrix), w = g.add_input("w", {DType::f32, {4}, {}});
+  EXPECT_USER_ERROR(ops::call("rms_norm", {x, w}), ExitCode::usage,
+                    "rms_norm: w must be [3] to match the last dim of x f32[2, 3], got f32[4]\n"
+                    "  layers/attention, built at model.cc:37");
+}
+
+TEST(Graph, RefusesMissingAndSurplusInputs) {
+  Graph g;
+  Tensor x = g.add_input("x", kMatrix);
+  EXPECT_ERROR_SAYS(ops::call("add", {x}), ExitCode::usage, "input 'b' is missing");
+  EXPECT_ERROR_SAYS(ops::call("exp", {x, x}), ExitCode::usage, "takes 1 inputs, got 2");
+}
+
+TEST(Graph, AttributesTakeTheirDefaults) {
+  Graph g;
+  Tensor x = g.add_input("x", kMatrix);
+  ops::call("rms_norm", {x});
+  const Node& node = g.nodes().front();
+  EXPECT_EQ(std::get<double>(node.attrs[static_cast<std::size_t>(node.op->attr_index("eps"))]),
+            1e-6);
+}
+
+TEST(Graph, EqualStructureIsEqualWhateverTheNames) {
+  auto make = [](const char* name, double by) {
+    Graph g;
+    g.add_output("y", ops::scale(g.add_input(name, kMatrix), by));
+    return g;
+  };
+  EXPECT_TRUE(same_graph(make("x", 2), make("z", 2)));
+  EXPECT_FALSE(same_graph(make("x", 2), make("x", 3)));
+}
+
+TEST(Graph, BodiesAreComparedByStructure) {
+  auto body = [](double by) {
+    auto g = std::make_shared<Graph>();
+    g->add_output("y", ops::scale(g->add_input("x", kMatrix), by));
+    return AttrValue(std::shared_ptr<const Graph>(g));
+  };
+  EXPECT_TRUE(same_attr(body(2), body(2)));
+  EXPECT_FALSE(same_attr(body(2), body(3)));
+  EXPECT_FALSE(same_attr(AttrValue(1.0), AttrValue(std::int64_t{1})));
+}
+
+TEST(Registry, NumbersAndNamesAreUnique) {
+  std::vector<std::string> names;
+  for (const Op& op : ops::all()) {
+    EXPECT_EQ(ops::find(op.name), &op);
+    EXPECT_EQ(ops::find(op.id), &op);
+  }
+  EXPECT_EQ(ops::find("no_such_op"), nullptr);
+  EXPECT_EQ(ops::find(999u), nullptr);
+}
+
+// A primitive without gradient would stop training: each op has one way to be differentiated.
+TEST(Registry, EveryOpHasAShapeRuleAndAGradientOrNone) {
+  for (const Op& op : ops::all()) {
+    EXPECT_NE(op.def->infer, nullptr) << op.name;
+    bool known = op.def->vjp || op.def->lower || op.def->zero_gradient || op.name == "scan";
+    EXPECT_TRUE(known) << op.name;
+  }
+}
+
+}  // namespace
+}  // namespace lamina

@@ -1,0 +1,73 @@
+// Copies of graphs.
+#include "graph/rewrite.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/tensor.h"
+
+namespace lamina {
+namespace {
+
+const Type kRow{DType::f32, {3}, {}};
+
+Graph sample() {
+  Graph g;
+  Tensor x = g.add_input("x", kRow), w = g.add_input("w", kRow);
+  Tensor y = ops::call("layer_norm", {x, {}, w}, {{"eps", 0.5}});
+  g.set_tag(y.id, "context");
+  g.add_output("y", y);
+  g.add_output("state", ops::exp(w), 1);
+  return g;
+}
+
+Graph copied(const Graph& from) {
+  Graph to;
+  Copier copy(from, to);
+  copy.inputs();
+  for (const Node& node : from.nodes()) copy.node(node);
+  copy.outputs();
+  return to;
+}
+
+TEST(Copier, CopyIsTheSameGraph) {
+  Graph g = sample(), other = copied(g);
+  EXPECT_TRUE(same_graph(g, other));
+  EXPECT_EQ(to_string(g), to_string(other));
+}
+
+TEST(Copier, NodeCanBeReplaced) {
+  Graph g = sample(), to;
+  Copier copy(g, to);
+  copy.inputs();
+  for (const Node& node : g.nodes()) {
+    if (node.op->name == "exp")
+      copy.set(node.outputs[0], ops::neg(copy.get(node.inputs[0])));
+    else
+      copy.node(node);
+  }
+  copy.outputs();
+  EXPECT_EQ(to.node(1).op->name, "neg");
+  EXPECT_EQ(to.outputs()[1].alias_input, 1);
+}
+
+TEST(Copier, StandInInheritsTheTag) {
+  Graph g = sample(), to;
+  Copier copy(g, to);
+  copy.inputs();
+  Tensor other = ops::neg(copy.get(g.inputs()[0].value));
+  copy.set(g.outputs()[0].value, other);
+  EXPECT_EQ(to.value(other.id).tag, "context");
+}
+
+TEST(InlineGraph, TakesTensorsForTheInputs) {
+  Graph to;
+  Tensor a = to.add_input("a", kRow);
+  Tensor operands[] = {ops::neg(a), a};
+  std::vector<Tensor> results = inline_graph(sample(), to, operands);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(to.inputs().size(), 1u);
+  EXPECT_EQ(to.node(to.value(results[1].id).node).inputs[0], a.id);
+}
+
+}  // namespace
+}  // namespace lamina

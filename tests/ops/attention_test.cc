@@ -1,0 +1,164 @@
+// Cases of attention and its gradient: every variant of the mask.
+#include <cmath>
+
+#include "autodiff/vjp.h"
+#include "backends/cpu/isa.h"
+#include "ops/op.h"
+#include "ops/registry.h"
+#include "passes/lower.h"
+#include "support/op_cases.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+using Attrs = std::vector<std::pair<std::string, AttrValue>>;
+AttrValue number(std::int64_t n) { return n; }
+
+// q[2, tokens, 4, 6], k and v[2, keys, 2, 6 and 5]; the optional inputs follow.
+OpCase attend(std::string name, std::int64_t tokens, std::int64_t keys,
+              std::vector<In> optional = {}, Attrs attrs = {}) {
+  OpCase c{.name = std::move(name),
+           .inputs = {{.shape = {2, tokens, 4, 6}, .low = -2, .high = 2},
+                      {.shape = {2, keys, 2, 6}, .low = -2, .high = 2},
+                      {.shape = {2, keys, 2, 5}}},
+           .attrs = std::move(attrs)};
+  c.inputs.insert(c.inputs.end(), optional.begin(), optional.end());
+  return c;
+}
+
+const In kPositions = ints({2, 7}, {0, 1, 2, 3, 0, 1, 2, 5, 6, 7, 8, 9, 10, 11});
+const In kSegments = ints({2, 7}, {1, 1, 1, 1, 2, 2, 0, 1, 2, 2, 2, 3, 3, 3});
+const In kBlocks = ints({2, 7}, {0, 0, 1, 1, 1, 0, 0, 0, 5, 5, 5, 5, 0, 6});
+const In kSinks = {.shape = {4}};
+
+const OpCases kCases = {
+    .op = "attention",
+    .cases =
+        {
+            attend("causal", 7, 7),
+            attend("one token", 1, 1),
+            attend("everything", 7, 7, {}, {{"causal", number(0)}}),
+            attend("scale and cap", 7, 7, {}, {{"scale", 0.5}, {"soft_cap", 2.0}}),
+            attend("window", 7, 7, {}, {{"window", number(3)}}),
+            attend("window without causal", 7, 7, {},
+                   {{"window", number(3)}, {"causal", number(0)}}),
+            attend("chunk", 7, 7, {}, {{"chunk", number(3)}}),
+            attend("positions", 7, 7, {kPositions, kPositions}),
+            attend("segments with padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments}),
+            attend("positions and segments", 7, 7, {kPositions, kPositions, kSegments, kSegments}),
+            attend("sinks", 7, 7, {kAbsent, kAbsent, kAbsent, kAbsent, kSinks}),
+            attend("sinks and padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments, kSinks},
+                   {{"window", number(2)}}),
+            attend("blocks", 7, 7, {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kBlocks}),
+            attend("blocks end with their segment", 7, 7,
+                   {kAbsent, kAbsent, kSegments, kSegments, kAbsent, kAbsent, kBlocks}),
+            attend("no tokens", 0, 0),
+            attend("a few more", 70, 70),
+        },
+    .num_differentiable = 1};
+
+const In kStart = ints({2}, {0, 5});
+
+OpCases over_state() {
+  auto decode = [](std::string name, std::int64_t tokens, std::int64_t capacity, In start,
+                   Attrs attrs = {}) {
+    OpCase c =
+        attend(std::move(name), tokens, capacity,
+               {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, std::move(start)}, std::move(attrs));
+    c.gradient = false;
+    return c;
+  };
+  return {.op = "attention",
+          .cases = {decode("one token", 1, 9, kStart), decode("three tokens", 3, 9, kStart),
+                    decode("window", 2, 9, kStart, {{"window", number(3)}}),
+                    decode("chunk", 2, 9, kStart, {{"chunk", number(4)}}),
+                    decode("ring", 1, 4, ints({2}, {2, 11}),
+                           {{"ring", number(1)}, {"window", number(4)}}),
+                    decode("ring of several", 2, 5, ints({2}, {2, 11}),
+                           {{"ring", number(1)}, {"window", number(4)}}),
+                    decode("long", 1, 300, ints({2}, {299, 17}))}};
+}
+
+const OpCases kState = over_state();
+
+LAMINA_TEST_OP(Attention, kCases)
+LAMINA_TEST_OP(AttentionOverState, kState)
+
+// attention_grad has no smaller meaning: its kernels are held against differentiating attention's.
+class Gradient {
+ public:
+  // Computes in `dtype`, with numbers that `rounded` can hold.
+  Gradient(const OpCase& c, DType dtype, DType rounded) {
+    std::mt19937 random(5);
+    auto numbers = [&](const In& in, DType floating) {
+      Type type{in.dtype.value_or(floating), in.shape, {}};
+      return in.values.empty() ? random_array(type, random, in.low, in.high)
+                               : array(type, in.values);
+    };
+    for (const In& in : c.inputs) {
+      if (in.absent) {
+        operands_.push_back({});
+        continue;
+      }
+      Array a = numbers(in, rounded);
+      inputs_.push_back(is_floating(a.type.dtype) ? converted(a, dtype) : a);
+      operands_.push_back(graph_.add_input("in", inputs_.back().type));
+    }
+    std::vector<std::pair<std::string_view, AttrValue>> attrs(c.attrs.begin(), c.attrs.end());
+    Tensor y = graph_.add_node(ops::get("attention"), operands_, attrs)[0];
+    inputs_.push_back(converted(random_array(y.type().with(rounded), random), dtype));
+    graph_.add_input("dy", y.type());
+    graph_.add_output("y", y);
+  }
+
+  // dq, dk, dv (and dsinks), by the op's own gradient or by that of its smaller ops.
+  std::vector<Array> compute(bool lowered) {
+    Graph graph =
+        lowered ? passes::lower(
+                      graph_, [](const Graph&, const Node& n) { return n.op->name != "attention"; })
+                : graph_;
+    std::vector<Tensor> wanted;
+    for (std::size_t i = 0; i + 1 < graph.inputs().size(); ++i) {
+      Tensor input = graph.tensor(graph.inputs()[i].value);
+      if (is_floating(input.dtype())) wanted.push_back(input);
+    }
+    Tensor y = graph.tensor(graph.outputs()[0].value);
+    Tensor seed = graph.tensor(graph.inputs().back().value);
+    graph.set_outputs({});
+    auto grads = autodiff::vjp(graph, std::span(&y, 1), std::span(&seed, 1), wanted,
+                               autodiff::save_everything());
+    for (const Tensor& g : grads) graph.add_output("d", g);
+    return run(graph, inputs_);
+  }
+
+ private:
+  Graph graph_;
+  std::vector<Array> inputs_;
+  std::vector<Tensor> operands_;
+};
+
+TEST(AttentionGrad, KernelsComputeWhatDifferentiatedAttentionMeans) {
+  for (const OpCase& c : kCases.cases)
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      std::vector<Array> want = Gradient(c, DType::f64, dtype).compute(true);
+      for (cpu::Isa set :
+           {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16}) {
+        if (set > cpu::best_isa()) break;
+        cpu::ScopedIsa limit(set);
+        SCOPED_TRACE(fmt::format("{} {} {}", c.name, name(dtype), cpu::name(set)));
+        std::vector<Array> got = Gradient(c, dtype, dtype).compute(false);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          double largest = 1e-2;
+          for (double w : to_doubles(want[i])) largest = std::max(largest, std::abs(w));
+          for (std::int64_t e = 0; e < got[i].type.num_elements(); ++e)
+            ASSERT_NEAR(get(got[i], e), get(want[i], e),
+                        largest * (dtype == DType::f32 ? 1e-5 : 2e-2))
+                << "gradient " << i << ", element " << e;
+        }
+      }
+    }
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,35 @@
+// Nothing is forgotten: every op of ops.def has tests of its name.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <set>
+#include <string>
+
+#include "ops/registry.h"
+
+namespace lamina {
+namespace {
+
+// "rms_norm_grad" -> "RmsNormGrad"
+std::string suite_of(const std::string& op) {
+  std::string out;
+  bool upper = true;
+  for (char c : op) {
+    if (c != '_') out += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    upper = c == '_';
+  }
+  return out;
+}
+
+TEST(OpTests, EveryOpHasCases) {
+  std::set<std::string> suites;
+  const ::testing::UnitTest& unit = *::testing::UnitTest::GetInstance();
+  for (int i = 0; i < unit.total_test_suite_count(); ++i) {
+    std::string name = unit.GetTestSuite(i)->name();
+    suites.insert(name.substr(name.find('/') + 1));  // "Dtypes/FusedMap"
+  }
+  for (const Op& op : ops::all()) EXPECT_TRUE(suites.contains(suite_of(op.name))) << op.name;
+}
+
+}  // namespace
+}  // namespace lamina

@@ -1,0 +1,90 @@
+// Cases of cross_entropy and its gradient.
+#include "support/op_cases.h"
+
+namespace lamina::testing {
+namespace {
+
+using Attrs = std::vector<std::pair<std::string, AttrValue>>;
+
+In x_of(std::int64_t rows, std::int64_t width) {
+  return {.shape = {rows, width}, .low = -2, .high = 2};
+}
+In w_of(std::int64_t vocabulary, std::int64_t width) { return {.shape = {vocabulary, width}}; }
+
+OpCase loss(std::string name, std::int64_t rows, std::int64_t vocabulary, std::int64_t width,
+            In labels, Attrs attrs = {}) {
+  return {.name = std::move(name),
+          .inputs = {x_of(rows, width), w_of(vocabulary, width), std::move(labels)},
+          .attrs = std::move(attrs)};
+}
+
+const OpCases kCases = {
+    .op = "cross_entropy",
+    .cases = {loss("some tokens", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3})),
+              loss("soft cap", 4, 17, 8, ints({4}, 0, 16), {{"soft_cap", 3.0}}),
+              loss("scaled logits", 4, 17, 8, ints({4}, 0, 16), {{"logit_scale", 0.25}}),
+              loss("nothing counts", 2, 9, 4, ints({2}, {-1, -100})),
+              loss("no tokens", 0, 9, 4, ints({0}, 0, 1))},
+    .num_differentiable = 2};
+
+// Over the ends of the tiles: too large for finite differences.
+const OpCases kTiles = {
+    .op = "cross_entropy",
+    .dtypes = {DType::f32, DType::bf16},
+    .cases = {loss("many tokens", 530, 50, 4, ints({530}, 0, 49)),
+              loss("a large vocabulary", 3, 8200, 4, ints({3}, {0, 8191, 8199}))}};
+
+OpCase grad(std::string name, std::int64_t rows, std::int64_t vocabulary, std::int64_t width,
+            In labels, double dloss, double dz, Attrs attrs = {}) {
+  OpCase c = loss(std::move(name), rows, vocabulary, width, std::move(labels), std::move(attrs));
+  c.inputs.push_back({.shape = {}, .values = {dloss}});
+  c.inputs.push_back({.shape = {}, .values = {dz}});
+  c.gradient = false;
+  return c;
+}
+
+OpCases grads() {
+  OpCases out{
+      .op = "cross_entropy_grad",
+      .dtypes = {DType::f32, DType::f64},
+      .cases = {grad("some tokens", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3}), 0.5, 0),
+                grad("z-loss", 5, 23, 7, ints({5}, 0, 22), 0.5, 0.125),
+                grad("z-loss alone", 5, 23, 7, ints({5}, 0, 22), 0, 0.125),
+                grad("no loss at all", 5, 23, 7, ints({5}, 0, 22), 0, 0),
+                grad("soft cap", 4, 17, 8, ints({4}, 0, 16), 1, 0.125, {{"soft_cap", 3.0}}),
+                grad("scaled logits", 4, 17, 8, ints({4}, 0, 16), 1, 0, {{"logit_scale", 0.25}}),
+                grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0)}};
+  return out;
+}
+
+OpCases bf16_grads() {
+  OpCases out = grads();
+  // dloss and dz_loss are f32.
+  out.dtypes = {DType::bf16};
+  for (OpCase& c : out.cases) {
+    for (std::size_t i : {3, 4}) c.inputs[i].dtype = DType::f32, c.inputs[i].widens = true;
+    c.sums_rounded = true;
+  }
+  return out;
+}
+
+const OpCases kGrad = grads();
+const OpCases kGradBf16 = bf16_grads();
+
+// More than one block of rows; sums over so many columns lose digits in f32.
+const OpCases kGradBlocks = {.op = "cross_entropy_grad",
+                             .dtypes = {DType::f32},
+                             .cases = {grad("blocks", 270, 66000, 1, ints({270}, 0, 65999), 1, 0)}};
+
+LAMINA_TEST_OP(CrossEntropy, kCases)
+LAMINA_TEST_OP(CrossEntropyInTiles, kTiles)
+LAMINA_TEST_OP(CrossEntropyGrad, kGrad)
+TEST(CrossEntropyGrad, KernelsTakeBf16) { check_kernels(kGradBf16); }
+TEST(CrossEntropyGrad, BlocksOfRowsAddUp) {
+  OpCases list = kGradBlocks;
+  list.cases[0].loosen = 100;
+  check_kernels(list);
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,198 @@
+// Elementwise ops: each against the function it is named after.
+#include <algorithm>
+#include <cmath>
+
+#include "support/op_cases.h"
+
+namespace lamina::testing {
+namespace {
+
+const std::vector<Shape> kShapes = {{}, {0}, {1}, {7}, {3, 17}, {2, 1, 65}};
+
+// y = f(x) for several shapes, x within [low, high].
+OpCases unary(std::string op, double (*f)(double), double low = -2, double high = 2) {
+  OpCases out{.op = std::move(op), .cases = {}};
+  for (const Shape& shape : kShapes)
+    out.cases.push_back({.name = to_string(shape),
+                         .inputs = {{.shape = shape, .low = low, .high = high}},
+                         .expect = [f](const std::vector<Doubles>& in) {
+                           Doubles y = in[0];
+                           for (double& v : y) v = f(v);
+                           return std::vector<Doubles>{y};
+                         }});
+  return out;
+}
+
+// y = f(a, b) on equal shapes, and broadcast against a row, a column and a number.
+OpCases binary(std::string op, double (*f)(double, double), double low = -2, double high = 2) {
+  OpCases out{.op = std::move(op), .cases = {}};
+  auto in = [&](Shape shape) { return In{.shape = shape, .low = low, .high = high}; };
+  for (const Shape& shape : kShapes)
+    out.cases.push_back({.name = to_string(shape),
+                         .inputs = {in(shape), in(shape)},
+                         .expect = [f](const std::vector<Doubles>& x) {
+                           Doubles y = x[0];
+                           for (std::size_t i = 0; i < y.size(); ++i) y[i] = f(x[0][i], x[1][i]);
+                           return std::vector<Doubles>{y};
+                         }});
+  constexpr std::size_t kRows = 5, kColumns = 19;
+  auto broadcast = [&](std::string name, Shape shape, std::size_t (*place)(std::size_t)) {
+    out.cases.push_back({.name = name,
+                         .inputs = {in({5, 19}), in(shape)},
+                         .expect = [f, place](const std::vector<Doubles>& x) {
+                           Doubles y = x[0];
+                           for (std::size_t i = 0; i < y.size(); ++i)
+                             y[i] = f(x[0][i], x[1][place(i)]);
+                           return std::vector<Doubles>{y};
+                         }});
+  };
+  static_assert(kRows * kColumns == 95);
+  broadcast("row", {19}, [](std::size_t i) { return i % kColumns; });
+  broadcast("column", {5, 1}, [](std::size_t i) { return i / kColumns; });
+  broadcast("number", {}, [](std::size_t) { return std::size_t{0}; });
+  return out;
+}
+
+OpCases with_attr(OpCases list, const std::string& name, AttrValue value) {
+  for (OpCase& c : list.cases) c.attrs.emplace_back(name, value);
+  return list;
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
+double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+const OpCases kAdd = binary("add", [](double a, double b) { return a + b; });
+const OpCases kSub = binary("sub", [](double a, double b) { return a - b; });
+const OpCases kMul = binary("mul", [](double a, double b) { return a * b; });
+const OpCases kDiv = binary(
+    "div", [](double a, double b) { return a / b; }, 0.5, 2);
+const OpCases kMaximum = binary("maximum", [](double a, double b) { return std::max(a, b); });
+const OpCases kMinimum = binary("minimum", [](double a, double b) { return std::min(a, b); });
+const OpCases kLess = binary("less", [](double a, double b) { return a < b ? 1.0 : 0.0; });
+const OpCases kEqual = binary("equal", [](double a, double b) { return a == b ? 1.0 : 0.0; });
+const OpCases kNeg = unary("neg", [](double x) { return -x; });
+const OpCases kAbs = unary("abs", [](double x) { return std::abs(x); });
+const OpCases kSquare = unary("square", [](double x) { return x * x; });
+const OpCases kExp = unary("exp", [](double x) { return std::exp(x); });
+const OpCases kLog = unary(
+    "log", [](double x) { return std::log(x); }, 0.5, 3);
+const OpCases kSqrt = unary(
+    "sqrt", [](double x) { return std::sqrt(x); }, 0.5, 3);
+const OpCases kRsqrt = unary(
+    "rsqrt", [](double x) { return 1 / std::sqrt(x); }, 0.5, 3);
+const OpCases kTanh = unary("tanh", [](double x) { return std::tanh(x); });
+const OpCases kSigmoid = unary("sigmoid", sigmoid);
+const OpCases kErf = unary("erf", [](double x) { return std::erf(x); });
+const OpCases kSin = unary("sin", [](double x) { return std::sin(x); });
+const OpCases kCos = unary("cos", [](double x) { return std::cos(x); });
+const OpCases kFloor = unary("floor", [](double x) { return std::floor(x); });
+const OpCases kRelu = unary("relu", [](double x) { return std::max(x, 0.0); });
+const OpCases kSilu = unary("silu", [](double x) { return x * sigmoid(x); });
+const OpCases kGelu = unary("gelu", gelu);
+const OpCases kGeluTanh = unary("gelu_tanh", gelu_tanh);
+const OpCases kSoftplus = unary("softplus", [](double x) { return std::log1p(std::exp(x)); });
+const OpCases kStopGradient = unary("stop_gradient", [](double x) { return x; });
+const OpCases kScale = with_attr(unary("scale", [](double x) { return x * 1.5; }), "by", 1.5);
+const OpCases kShift = with_attr(unary("shift", [](double x) { return x - 0.75; }), "by", -0.75);
+const OpCases kSoftCap =
+    with_attr(unary("soft_cap", [](double x) { return 3 * std::tanh(x / 3); }), "cap", 3.0);
+const OpCases kCastWider =
+    with_attr(unary("cast", [](double x) { return x; }), "dtype", std::string("f64"));
+const OpCases kCopy = unary("copy", [](double x) { return x; });
+
+const OpCases kSelect = {
+    .op = "select",
+    .cases = {{.name = "three of one shape",
+               .inputs = {{.shape = {4, 9}, .dtype = DType::boolean, .low = 0, .high = 1},
+                          {.shape = {4, 9}},
+                          {.shape = {4, 9}}},
+               .expect =
+                   [](const std::vector<Doubles>& in) {
+                     Doubles y = in[1];
+                     for (std::size_t i = 0; i < y.size(); ++i)
+                       y[i] = in[0][i] != 0 ? in[1][i] : in[2][i];
+                     return std::vector<Doubles>{y};
+                   }},
+              {.name = "a column chooses between a row and a number",
+               .inputs = {{.shape = {4, 1}, .dtype = DType::boolean, .low = 0, .high = 1},
+                          {.shape = {9}},
+                          {.shape = {}}},
+               .expect = [](const std::vector<Doubles>& in) {
+                 Doubles y(36);
+                 for (std::size_t i = 0; i < y.size(); ++i)
+                   y[i] = in[0][i / 9] != 0 ? in[1][i % 9] : in[2][0];
+                 return std::vector<Doubles>{y};
+               }}}};
+
+const OpCases kIntegers = {.op = "div",
+                           .dtypes = {DType::i32, DType::i64},
+                           .cases = {{.name = "rounds towards minus infinity",
+                                      .inputs = {{.shape = {6}, .values = {7, -7, 7, -7, 0, 5}},
+                                                 {.shape = {6}, .values = {2, 2, -2, -2, 3, 5}}},
+                                      .expect = [](const std::vector<Doubles>&) {
+                                        return std::vector<Doubles>{{3, -4, -4, 3, 0, 1}};
+                                      }}}};
+
+const OpCases kNarrowing = {
+    .op = "cast",
+    .dtypes = {DType::f32, DType::f64},
+    .cases = {
+        {.name = "bf16 rounds ties to even",
+         .inputs = {{.shape = {3}, .values = {1.00390625, 1.01171875, -1.00390625}}},
+         .attrs = {{"dtype", std::string("bf16")}},
+         .expect =
+             [](const std::vector<Doubles>&) {
+               return std::vector<Doubles>{{1.0, 1.015625, -1.0}};
+             },
+         .loosen = 0,
+         .gradient = false},
+        {.name = "integers truncate",
+         .inputs = {{.shape = {4}, .values = {1.9, -1.9, 0.5, -0.5}}},
+         .attrs = {{"dtype", std::string("i32")}},
+         .expect =
+             [](const std::vector<Doubles>&) {
+               return std::vector<Doubles>{{1, -1, 0, 0}};
+             },
+         .gradient = false}}};
+
+LAMINA_TEST_OP(Add, kAdd)
+LAMINA_TEST_OP(Sub, kSub)
+LAMINA_TEST_OP(Mul, kMul)
+LAMINA_TEST_OP(Div, kDiv)
+LAMINA_TEST_OP(Maximum, kMaximum)
+LAMINA_TEST_OP(Minimum, kMinimum)
+LAMINA_TEST_OP(Less, kLess)
+LAMINA_TEST_OP(Equal, kEqual)
+LAMINA_TEST_OP(Select, kSelect)
+LAMINA_TEST_OP(Neg, kNeg)
+LAMINA_TEST_OP(Abs, kAbs)
+LAMINA_TEST_OP(Square, kSquare)
+LAMINA_TEST_OP(Exp, kExp)
+LAMINA_TEST_OP(Log, kLog)
+LAMINA_TEST_OP(Sqrt, kSqrt)
+LAMINA_TEST_OP(Rsqrt, kRsqrt)
+LAMINA_TEST_OP(Tanh, kTanh)
+LAMINA_TEST_OP(Sigmoid, kSigmoid)
+LAMINA_TEST_OP(Erf, kErf)
+LAMINA_TEST_OP(Sin, kSin)
+LAMINA_TEST_OP(Cos, kCos)
+LAMINA_TEST_OP(Floor, kFloor)
+LAMINA_TEST_OP(Relu, kRelu)
+LAMINA_TEST_OP(Silu, kSilu)
+LAMINA_TEST_OP(Gelu, kGelu)
+LAMINA_TEST_OP(GeluTanh, kGeluTanh)
+LAMINA_TEST_OP(Softplus, kSoftplus)
+LAMINA_TEST_OP(StopGradient, kStopGradient)
+LAMINA_TEST_OP(Scale, kScale)
+LAMINA_TEST_OP(Shift, kShift)
+LAMINA_TEST_OP(SoftCap, kSoftCap)
+LAMINA_TEST_OP(Cast, kCastWider)
+LAMINA_TEST_OP(CastToNarrow, kNarrowing)
+LAMINA_TEST_OP(DivOfIntegers, kIntegers)
+LAMINA_TEST_OP(Copy, kCopy)
+
+}  // namespace
+}  // namespace lamina::testing

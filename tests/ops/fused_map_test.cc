@@ -1,0 +1,46 @@
+// fused_map: a chain in one pass is bitwise its ops one by one.
+#include <gtest/gtest.h>
+
+#include "ops/op.h"
+#include "ops/registry.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+// cast(silu(a) * b + row, bf16) and its negative, as ops of `g`.
+std::vector<Tensor> chain(Tensor a, Tensor b, Tensor row) {
+  Tensor y = ops::call("silu", {a}) * b + row;
+  return {y, -y, ops::cast(ops::cast(y, DType::f32) * ops::cast(a, DType::f32), DType::bf16)};
+}
+
+class FusedMap : public ::testing::TestWithParam<DType> {};
+
+TEST_P(FusedMap, HasTheBitsOfItsOpsOneByOne) {
+  const Type matrix{GetParam(), {5, 37}, {}}, vector{GetParam(), {37}, {}};
+  auto body = std::make_shared<Graph>();
+  Graph plain, fused;
+  std::vector<Tensor> in_body, in_plain, in_fused;
+  for (const Type& type : {matrix, matrix, vector}) {
+    in_body.push_back(body->add_input("x", type));
+    in_plain.push_back(plain.add_input("x", type));
+    in_fused.push_back(fused.add_input("x", type));
+  }
+  for (Tensor t : chain(in_body[0], in_body[1], in_body[2])) body->add_output("y", t);
+  for (Tensor t : chain(in_plain[0], in_plain[1], in_plain[2])) plain.add_output("y", t);
+  std::pair<std::string_view, AttrValue> attr{"body", std::shared_ptr<const Graph>(body)};
+  for (Tensor t : fused.add_node(ops::get("fused_map"), in_fused, std::span(&attr, 1)))
+    fused.add_output("y", t);
+
+  std::mt19937 random(3);
+  std::vector<Array> inputs = {random_array(matrix, random), random_array(matrix, random),
+                               random_array(vector, random)};
+  std::vector<Array> want = run_unoptimized(plain, inputs), got = run_unoptimized(fused, inputs);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(want[i].bytes, got[i].bytes) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, FusedMap,
+                         ::testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64));
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,45 @@
+// Cases of layer_norm and its gradient.
+#include "support/op_cases.h"
+
+namespace lamina::testing {
+namespace {
+
+const OpCases kCases = {
+    .op = "layer_norm",
+    .cases = {
+        {.name = "weight and bias",
+         .inputs = {{.shape = {5, 33}}, {.shape = {33}}, {.shape = {33}}}},
+        {.name = "weight",
+         .inputs = {{.shape = {2, 3, 16}}, {.shape = {16}}},
+         .attrs = {{"eps", 1e-3}}},
+        {.name = "neither", .inputs = {{.shape = {3, 7}}}},
+        {.name = "bias and offset",
+         .inputs = {{.shape = {3, 7}}, {.shape = {7}}, {.shape = {7}}},
+         .attrs = {{"offset", 1.0}}},
+        {.name = "weight in f32, bias as x",
+         .inputs = {{.shape = {3, 7}}, {.shape = {7}, .dtype = DType::f32}, {.shape = {7}}}},
+        {.name = "no rows", .inputs = {{.shape = {0, 8}}, {.shape = {8}}, {.shape = {8}}}},
+    }};
+
+const OpCases kGrad = {.op = "layer_norm_grad",
+                       .cases = {
+                           {.name = "weight",
+                            .inputs = {{.shape = {70, 33}}, {.shape = {33}}, {.shape = {70, 33}}},
+                            .gradient = false},
+                           {.name = "no weight",
+                            .inputs = {{.shape = {2, 3, 16}}, kAbsent, {.shape = {2, 3, 16}}},
+                            .gradient = false},
+                           {.name = "offset",
+                            .inputs = {{.shape = {3, 7}}, {.shape = {7}}, {.shape = {3, 7}}},
+                            .attrs = {{"offset", 1.0}},
+                            .gradient = false},
+                           {.name = "no rows",
+                            .inputs = {{.shape = {0, 8}}, {.shape = {8}}, {.shape = {0, 8}}},
+                            .gradient = false},
+                       }};
+
+LAMINA_TEST_OP(LayerNorm, kCases)
+LAMINA_TEST_OP(LayerNormGrad, kGrad)
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,99 @@
+// Cases of rope, rope_table and rotate.
+#include <cmath>
+
+#include "support/op_cases.h"
+
+namespace lamina::testing {
+namespace {
+
+// Without scaling: cosines and sines of position * theta^(-2i / rotary).
+auto angles(std::size_t half, double theta) {
+  return [=](const std::vector<Doubles>& in) {
+    Doubles cos, sin;
+    for (double position : in[0])
+      for (std::size_t i = 0; i < half; ++i) {
+        const double angle =
+            position * std::pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+        cos.push_back(std::cos(angle)), sin.push_back(std::sin(angle));
+      }
+    cos.insert(cos.end(), sin.begin(), sin.end());
+    return std::vector<Doubles>{cos};
+  };
+}
+
+using Attrs = std::vector<std::pair<std::string, AttrValue>>;
+Attrs rotary(std::int64_t dim, Attrs more = {}) {
+  more.emplace_back("rotary_dim", dim);
+  return more;
+}
+
+const OpCases kTable = {
+    .op = "rope_table",
+    .dtypes = {DType::f32},
+    .cases = {
+        {.name = "two rows",
+         .inputs = {ints({2, 5}, 0, 60)},
+         .attrs = rotary(16),
+         .expect = angles(8, 10000)},
+        {.name = "another base",
+         .inputs = {ints({1, 3}, 0, 60)},
+         .attrs = rotary(6, {{"theta", 500000.0}}),
+         .expect = angles(3, 500000)},
+        {.name = "dynamic below its length",
+         .inputs = {ints({1, 4}, {0, 1, 2, 3})},
+         .attrs = rotary(8, {{"scaling", std::string("dynamic")},
+                             {"factor", 2.0},
+                             {"max_positions", std::int64_t{8}}}),
+         .expect = angles(4, 10000)},
+        {.name = "linear halves positions",
+         .inputs = {ints({1, 4}, {0, 2, 4, 6})},
+         .attrs = rotary(8, {{"scaling", std::string("linear")}, {"factor", 2.0}}),
+         .expect =
+             [](const std::vector<Doubles>&) {
+               return angles(4, 10000)({{0, 1, 2, 3}});
+             }},
+        {.name = "no tokens",
+         .inputs = {ints({2, 0}, 0, 1)},
+         .attrs = rotary(8),
+         .expect = angles(4, 10000)},
+    }};
+
+const In kAngles = {.shape = {2, 2, 3, 4}, .dtype = DType::f32};
+
+const OpCases kRotate = {
+    .op = "rotate",
+    .cases = {
+        {.name = "halves", .inputs = {{.shape = {2, 3, 5, 8}}, kAngles}},
+        {.name = "interleaved",
+         .inputs = {{.shape = {2, 3, 5, 8}}, kAngles},
+         .attrs = {{"interleaved", std::int64_t{1}}}},
+        {.name = "some dims pass", .inputs = {{.shape = {2, 3, 2, 13}}, kAngles}},
+        {.name = "some dims pass, interleaved",
+         .inputs = {{.shape = {2, 3, 2, 13}}, kAngles},
+         .attrs = {{"interleaved", std::int64_t{1}}}},
+        {.name = "back",
+         .inputs = {{.shape = {2, 3, 1, 8}}, kAngles},
+         .attrs = {{"inverse", std::int64_t{1}}}},
+        {.name = "wide heads",
+         .inputs = {{.shape = {1, 2, 2, 128}}, {.shape = {2, 1, 2, 64}, .dtype = DType::f32}}},
+        {.name = "no tokens",
+         .inputs = {{.shape = {2, 0, 2, 8}}, {.shape = {2, 2, 0, 4}, .dtype = DType::f32}}},
+    }};
+
+const OpCases kRope = {.op = "rope",
+                       .cases = {
+                           {.name = "whole heads",
+                            .inputs = {{.shape = {2, 3, 2, 8}}, ints({2, 3}, 0, 40)},
+                            .loosen = 1e4},
+                           {.name = "half of each head",
+                            .inputs = {{.shape = {1, 3, 2, 8}}, ints({1, 3}, 0, 40)},
+                            .attrs = {{"rotary_dim", std::int64_t{4}}, {"theta", 100.0}},
+                            .loosen = 1e4},
+                       }};
+
+LAMINA_TEST_OP(RopeTable, kTable)
+LAMINA_TEST_OP(Rotate, kRotate)
+LAMINA_TEST_OP(Rope, kRope)
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,188 @@
+// Cases of the ops that move elements: reshape, transpose, slice, concat, broadcast, pad, constant,
+// iota.
+#include "support/op_cases.h"
+
+namespace lamina::testing {
+namespace {
+
+using List = std::vector<std::int64_t>;
+const std::vector<DType> kAll = {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64};
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// y[i] = x[source(i)], or 0 where source is negative.
+auto moved(std::int64_t count, std::int64_t (*source)(std::int64_t)) {
+  return [=](const std::vector<Doubles>& in) {
+    Doubles y(at(count));
+    for (std::int64_t i = 0; i < count; ++i) y[at(i)] = source(i) < 0 ? 0 : in[0][at(source(i))];
+    return std::vector<Doubles>{y};
+  };
+}
+
+const OpCases kReshape = {.op = "reshape",
+                          .dtypes = kAll,
+                          .cases = {{.name = "split",
+                                     .inputs = {{.shape = {4, 6}, .high = 9}},
+                                     .attrs = {{"shape", List{2, 2, 6}}},
+                                     .expect = moved(24, [](std::int64_t i) { return i; })},
+                                    {.name = "to a number",
+                                     .inputs = {{.shape = {1, 1}, .high = 9}},
+                                     .attrs = {{"shape", List{}}},
+                                     .expect = moved(1, [](std::int64_t i) { return i; })},
+                                    {.name = "nothing",
+                                     .inputs = {{.shape = {0, 6}}},
+                                     .attrs = {{"shape", List{3, 0}}},
+                                     .expect = moved(0, [](std::int64_t i) { return i; })}}};
+
+const OpCases kTranspose = {
+    .op = "transpose",
+    .dtypes = kAll,
+    .cases = {{.name = "matrix",
+               .inputs = {{.shape = {37, 41}, .high = 9}},
+               .attrs = {{"perm", List{1, 0}}},
+               .expect = moved(37 * 41, [](std::int64_t i) { return i % 37 * 41 + i / 37; })},
+              {.name = "heads first",
+               .inputs = {{.shape = {2, 3, 4, 5}, .high = 9}},
+               .attrs = {{"perm", List{0, 2, 1, 3}}},
+               .expect = moved(120,
+                               [](std::int64_t i) {
+                                 std::int64_t h = i % 5, t = i / 5 % 3, n = i / 15 % 4, b = i / 60;
+                                 return ((b * 3 + t) * 4 + n) * 5 + h;
+                               })},
+              {.name = "last first, negative dims",
+               .inputs = {{.shape = {2, 3, 4}, .high = 9}},
+               .attrs = {{"perm", List{-1, 0, 1}}},
+               .expect = moved(24, [](std::int64_t i) { return i % 6 * 4 + i / 6; })},
+              {.name = "nothing moves",
+               .inputs = {{.shape = {1, 5, 1}, .high = 9}},
+               .attrs = {{"perm", List{2, 1, 0}}},
+               .expect = moved(5, [](std::int64_t i) { return i; })},
+              {.name = "nothing",
+               .inputs = {{.shape = {0, 3}}},
+               .attrs = {{"perm", List{1, 0}}},
+               .expect = moved(0, [](std::int64_t i) { return i; })}}};
+
+std::vector<std::pair<std::string, AttrValue>> slice_of(std::int64_t dim, std::int64_t start,
+                                                        std::int64_t size) {
+  return {{"dim", dim}, {"start", start}, {"size", size}};
+}
+
+const OpCases kSlice = {
+    .op = "slice",
+    .dtypes = kAll,
+    .cases = {{.name = "columns",
+               .inputs = {{.shape = {3, 7}, .high = 9}},
+               .attrs = slice_of(1, 2, 4),
+               .expect = moved(12, [](std::int64_t i) { return i / 4 * 7 + 2 + i % 4; })},
+              {.name = "leading rows",
+               .inputs = {{.shape = {5, 3}, .high = 9}},
+               .attrs = slice_of(0, 1, 2),
+               .expect = moved(6, [](std::int64_t i) { return i + 3; })},
+              {.name = "middle dim from the end",
+               .inputs = {{.shape = {2, 4, 3}, .high = 9}},
+               .attrs = slice_of(-2, 3, 1),
+               .expect = moved(6, [](std::int64_t i) { return i / 3 * 12 + 9 + i % 3; })},
+              {.name = "nothing of something",
+               .inputs = {{.shape = {2, 4}, .high = 9}},
+               .attrs = slice_of(1, 4, 0),
+               .expect = moved(0, [](std::int64_t i) { return i; })}}};
+
+const OpCases kPad = {
+    .op = "pad",
+    .dtypes = kAll,
+    .cases = {{.name = "columns",
+               .inputs = {{.shape = {2, 3}, .high = 9}},
+               .attrs = {{"dim", std::int64_t{1}},
+                         {"before", std::int64_t{1}},
+                         {"after", std::int64_t{2}}},
+               .expect = moved(12,
+                               [](std::int64_t i) {
+                                 std::int64_t c = i % 6 - 1;
+                                 return c < 0 || c > 2 ? -1 : i / 6 * 3 + c;
+                               })},
+              {.name = "rows after",
+               .inputs = {{.shape = {2, 3}, .high = 9}},
+               .attrs = {{"dim", std::int64_t{0}}, {"after", std::int64_t{1}}},
+               .expect = moved(9, [](std::int64_t i) { return i < 6 ? i : -1; })},
+              {.name = "all of it",
+               .inputs = {{.shape = {0, 3}}},
+               .attrs = {{"dim", std::int64_t{0}}, {"before", std::int64_t{2}}},
+               .expect = moved(6, [](std::int64_t) { return std::int64_t{-1}; })}}};
+
+const OpCases kConcat = {
+    .op = "concat",
+    .dtypes = kAll,
+    .cases = {{.name = "columns of three",
+               .inputs = {{.shape = {2, 1}, .high = 9},
+                          {.shape = {2, 3}, .high = 9},
+                          {.shape = {2, 0}, .high = 9}},
+               .attrs = {{"dim", std::int64_t{1}}},
+               .expect =
+                   [](const std::vector<Doubles>& in) {
+                     return std::vector<Doubles>{{in[0][0], in[1][0], in[1][1], in[1][2], in[0][1],
+                                                  in[1][3], in[1][4], in[1][5]}};
+                   }},
+              {.name = "rows of two",
+               .inputs = {{.shape = {1, 3}, .high = 9}, {.shape = {1, 3}, .high = 9}},
+               .attrs = {{"dim", std::int64_t{-2}}},
+               .expect = [](const std::vector<Doubles>& in) {
+                 Doubles y = in[0];
+                 y.insert(y.end(), in[1].begin(), in[1].end());
+                 return std::vector<Doubles>{y};
+               }}}};
+
+const OpCases kBroadcast = {
+    .op = "broadcast",
+    .dtypes = kAll,
+    .cases = {{.name = "a column and a new dim",
+               .inputs = {{.shape = {3, 1}, .high = 9}},
+               .attrs = {{"shape", List{2, 3, 4}}},
+               .expect = moved(24, [](std::int64_t i) { return i / 4 % 3; })},
+              {.name = "a number",
+               .inputs = {{.shape = {}, .high = 9}},
+               .attrs = {{"shape", List{5}}},
+               .expect = moved(5, [](std::int64_t) { return std::int64_t{0}; })}}};
+
+OpCase constant_of(std::string dtype, double value) {
+  return {.name = dtype,
+          .inputs = {},
+          .attrs = {{"shape", List{2, 3}}, {"dtype", dtype}, {"value", value}},
+          .expect = [=](const std::vector<Doubles>&) {
+            return std::vector<Doubles>{Doubles(6, value)};
+          }};
+}
+
+const OpCases kConstant = {
+    .op = "constant",
+    .dtypes = {DType::f32},
+    .cases = {constant_of("f32", 0.25), constant_of("bf16", -3), constant_of("f64", 1e-30),
+              constant_of("i32", -7), constant_of("i64", 7), constant_of("bool", 1)}};
+
+OpCase iota_of(std::string dtype, std::int64_t dim) {
+  return {.name = dtype,
+          .inputs = {},
+          .attrs = {{"shape", List{3, 5}}, {"dtype", dtype}, {"dim", dim}},
+          .expect = [=](const std::vector<Doubles>&) {
+            Doubles y(15);
+            for (std::size_t i = 0; i < 15; ++i)
+              y[i] = static_cast<double>(dim == 0 ? i / 5 : i % 5);
+            return std::vector<Doubles>{y};
+          }};
+}
+
+const OpCases kIota = {.op = "iota",
+                       .dtypes = {DType::f32},
+                       .cases = {iota_of("i32", 1), iota_of("i32", 0), iota_of("i64", 1),
+                                 iota_of("f32", -1), iota_of("bf16", 0), iota_of("f64", 1)}};
+
+LAMINA_TEST_OP(Reshape, kReshape)
+LAMINA_TEST_OP(Transpose, kTranspose)
+LAMINA_TEST_OP(Slice, kSlice)
+LAMINA_TEST_OP(Pad, kPad)
+LAMINA_TEST_OP(Concat, kConcat)
+LAMINA_TEST_OP(Broadcast, kBroadcast)
+LAMINA_TEST_OP(Constant, kConstant)
+LAMINA_TEST_OP(Iota, kIota)
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,453 @@
+#include "support/op_cases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "autodiff/vjp.h"
+#include "backends/cpu/backend.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/threads.h"
+#include "ops/op.h"
+#include "ops/registry.h"
+#include "passes/common_subexpressions.h"
+#include "passes/lower.h"
+#include "support/reference_backend.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+using Attrs = std::vector<std::pair<std::string_view, AttrValue>>;
+
+// A graph of one node (or of what it means), and the case's numbers for its inputs.
+struct Built {
+  Graph graph;
+  std::vector<Array> inputs;  // those that are present
+  std::vector<Tensor> operands, results;
+
+  const Node& node() const { return graph.nodes().front(); }
+};
+
+Type type_of(const In& in, DType dtype) { return {in.dtype.value_or(dtype), in.shape, {}}; }
+
+// Inputs have the numbers that `rounded` can hold, whatever `dtype` they come in.
+Array numbers_of(const In& in, DType dtype, DType rounded, std::mt19937& random) {
+  Array a = in.values.empty() ? random_array(type_of(in, rounded), random, in.low, in.high)
+                              : array(type_of(in, rounded), in.values);
+  if (in.widens && dtype == DType::f64) return converted(a, dtype);
+  return in.dtype ? a : converted(a, dtype);
+}
+
+// The case with its floating inputs in `dtype`, rounded to `rounded` first.
+void build(const OpCases& list, const OpCase& c, DType dtype, DType rounded, Built& out) {
+  std::mt19937 random(17);
+  for (const In& in : c.inputs) {
+    if (in.absent) {
+      out.operands.push_back({});
+      continue;
+    }
+    out.inputs.push_back(numbers_of(in, dtype, rounded, random));
+    out.operands.push_back(
+        out.graph.add_input("in" + std::to_string(out.operands.size()), out.inputs.back().type));
+  }
+  Attrs attrs;
+  for (const auto& [name, value] : c.attrs) attrs.emplace_back(name, value);
+  out.results = out.graph.add_node(ops::get(list.op), out.operands, attrs);
+}
+
+void add_outputs(Graph& graph, std::span<const Tensor> results) {
+  for (std::size_t i = 0; i < results.size(); ++i)
+    graph.add_output("out" + std::to_string(i), results[i]);
+}
+
+// Calls check(case, dtype) for each case and dtype, naming them in failures.
+void for_each(const OpCases& list, const std::function<void(const OpCase&, DType)>& check) {
+  for (const OpCase& c : list.cases)
+    for (DType dtype : c.dtypes.empty() ? list.dtypes : c.dtypes) {
+      SCOPED_TRACE(fmt::format("{}, {}, {}", list.op, c.name, name(dtype)));
+      try {
+        check(c, dtype);
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+    }
+}
+
+// Both may be infinite, or the lse of a query that sees nothing: -infinity here, -1e30 there.
+bool both_nothing(double a, double b) { return a == b || (a < -1e29 && b < -1e29); }
+
+void expect_close(const Array& got, const Doubles& want, double tolerance,
+                  const std::string& what) {
+  ASSERT_EQ(static_cast<std::size_t>(got.type.num_elements()), want.size()) << what;
+  double largest = 0;
+  for (double w : want)
+    if (std::abs(w) < 1e29) largest = std::max(largest, std::abs(w));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double g = get(got, static_cast<std::int64_t>(i));
+    if (both_nothing(g, want[i])) continue;
+    const double allowed = tolerance * std::max(largest, 1e-3);
+    ASSERT_LE(std::abs(g - want[i]), allowed)
+        << what << ": element " << i << " of " << to_string(got.type) << " is " << g
+        << ", expected " << want[i];
+  }
+}
+
+std::vector<Doubles> doubles_of(const std::vector<Array>& arrays) {
+  std::vector<Doubles> out;
+  for (const Array& a : arrays) out.push_back(to_doubles(a));
+  return out;
+}
+
+// What the op means for these inputs: by the case's own function, or its smaller ops in f64.
+std::vector<Doubles> meaning(const OpCases& list, const OpCase& c, DType dtype) {
+  Built rounded;
+  build(list, c, dtype, dtype, rounded);
+  if (c.expect) {
+    std::vector<Doubles> given;
+    std::size_t next = 0;
+    for (const Tensor& t : rounded.operands)
+      given.push_back(t ? to_doubles(rounded.inputs[next++]) : Doubles{});
+    return c.expect(given);
+  }
+  Built wide;
+  build(list, c, is_floating(dtype) ? DType::f64 : dtype, dtype, wide);
+  add_outputs(wide.graph, wide.results);
+  return doubles_of(run(wide.graph, wide.inputs, reference_backend()));
+}
+
+// One run of a kernel on its own: which memory, how many threads.
+struct KernelRun {
+  const KernelChoice& choice;
+  const Built& built;
+  std::vector<Array> inputs;
+  std::vector<Array> outputs;
+
+  KernelRun(const KernelChoice& k, const Built& b) : choice(k), built(b), inputs(b.inputs) {
+    for (const Tensor& t : b.results) outputs.push_back(zeros(t.type()));
+  }
+
+  // Output `over_output` is written over operand `over_input`; outputs in `left_out` get no memory.
+  void run(int over_output = -1, int over_input = -1, bool leave_out = false) {
+    std::vector<const void*> in;
+    std::size_t next = 0;
+    std::vector<int> place(built.operands.size(), -1);
+    for (std::size_t i = 0; i < built.operands.size(); ++i) {
+      if (built.operands[i]) place[i] = static_cast<int>(next++);
+      in.push_back(place[i] < 0 ? nullptr : inputs[static_cast<std::size_t>(place[i])].data());
+    }
+    std::vector<void*> out;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      out.push_back(leave_out && i > 0 ? nullptr : outputs[i].data());
+    if (over_output >= 0)
+      out[static_cast<std::size_t>(over_output)] =
+          const_cast<void*>(in[static_cast<std::size_t>(over_input)]);
+    with_node_view(built.graph, built.node(), [&](const NodeView& view) {
+      std::unique_ptr<Kernel> kernel = choice.make(view);
+      std::vector<std::byte> workspace(kernel->workspace_bytes() + 64);
+      const auto start = (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64;
+      kernel->run({in, out, reinterpret_cast<std::byte*>(start)});
+    });
+    if (over_output >= 0)
+      outputs[static_cast<std::size_t>(over_output)] =
+          inputs[static_cast<std::size_t>(place[static_cast<std::size_t>(over_input)])];
+  }
+};
+
+void expect_same_bits(const KernelRun& a, const KernelRun& b, std::size_t num_outputs,
+                      const std::string& what) {
+  for (std::size_t i = 0; i < num_outputs; ++i)
+    EXPECT_EQ(a.outputs[i].bytes, b.outputs[i].bytes) << what << " changes output " << i;
+}
+
+void check_in_place(const KernelChoice& choice, const Built& built, const KernelRun& plain,
+                    const std::string& what) {
+  for (std::size_t o = 0; o < built.results.size(); ++o)
+    for (std::size_t i = 0; i < built.operands.size(); ++i) {
+      if (!built.operands[i] || !(choice.in_place >> std::min<std::size_t>(i, 31) & 1)) continue;
+      if (built.operands[i].type() != built.results[o].type()) continue;
+      KernelRun over(choice, built);
+      over.run(static_cast<int>(o), static_cast<int>(i));
+      expect_same_bits(over, plain, plain.outputs.size(),
+                       fmt::format("{}: output {} over input {}", what, o, i));
+    }
+}
+
+// The tolerance of a result of a case, by its dtype.
+using Allowed = std::function<double(DType)>;
+
+void check_kernel(const KernelChoice& choice, const Built& built, const std::vector<Doubles>& want,
+                  const Allowed& allowed, const std::string& what) {
+  cpu::set_threads(2, false);
+  KernelRun plain(choice, built);
+  plain.run();
+  for (std::size_t i = 0; i < want.size(); ++i)
+    expect_close(plain.outputs[i], want[i], allowed(plain.outputs[i].type.dtype),
+                 fmt::format("{}, output {}", what, i));
+  check_in_place(choice, built, plain, what);
+  if (built.results.size() > 1 && !choice.writes_all) {
+    KernelRun partial(choice, built);
+    partial.run(-1, -1, true);
+    expect_same_bits(partial, plain, 1, what + ": leaving out the other outputs");
+  }
+  cpu::set_threads(1, false);
+  KernelRun alone(choice, built);
+  alone.run();
+  expect_same_bits(alone, plain, plain.outputs.size(), what + ": one thread instead of two");
+  cpu::set_threads(2, false);
+}
+
+constexpr cpu::Isa kSets[] = {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512,
+                              cpu::Isa::avx512_bf16};
+
+// A node whose gradient can be asked for: floating operands and results.
+bool differentiable(const OpCases& list, const OpCase& c) {
+  return c.gradient && !ops::get(list.op).def->zero_gradient;
+}
+
+// A number that depends on every result: the sum of all elements times fixed random weights.
+struct Projection {
+  Tensor sum;
+  std::vector<Array> weights;
+};
+
+Projection project(const OpCases& list, Graph& graph, std::span<const Tensor> results) {
+  std::mt19937 random(23);
+  Projection out;
+  for (const Tensor& r : results.first(std::min(list.num_differentiable, results.size()))) {
+    if (!is_floating(r.dtype())) continue;
+    out.weights.push_back(random_array(r.type(), random, 0.5, 1.5));
+    Tensor weight = graph.add_input("weight", r.type());
+    std::vector<std::int64_t> dims;
+    for (int d = 0; d < r.ndim(); ++d) dims.push_back(d);
+    Tensor term = ops::cast(ops::reduce_sum(r * weight, dims), DType::f64);
+    out.sum = out.sum ? out.sum + term : term;
+  }
+  return out;
+}
+
+// Gradients of the projection by every floating operand, as outputs of the graph.
+std::vector<std::size_t> add_gradients(Graph& graph, std::span<const Tensor> operands, Tensor sum) {
+  std::vector<std::size_t> which;
+  std::vector<Tensor> wanted;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i] && operands[i].dtype() == DType::f64) {
+      wanted.push_back(operands[i]);
+      which.push_back(i);
+    }
+  Tensor one = ops::constant(graph, sum.type(), 1);
+  auto grads = autodiff::vjp(graph, std::span(&sum, 1), std::span(&one, 1), wanted,
+                             autodiff::save_everything());
+  for (std::size_t g = 0; g < grads.size(); ++g) {
+    Tensor grad = grads[g] ? grads[g] : ops::zeros_like(wanted[g]);
+    graph.add_output("gradient" + std::to_string(which[g]), grad);
+  }
+  return which;
+}
+
+void concat_inputs(std::vector<Array>& to, const std::vector<Array>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Position among the present inputs.
+std::size_t present_index(std::span<const Tensor> operands, std::size_t i) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      operands.first(i), [](const Tensor& t) { return static_cast<bool>(t); }));
+}
+
+void check_gradient_of(const OpCases& list, const OpCase& c) {
+  Built built, forward;
+  build(list, c, DType::f64, DType::f64, built);
+  build(list, c, DType::f64, DType::f64, forward);
+  if (std::ranges::any_of(built.inputs, [](const Array& a) { return a.bytes.empty(); })) return;
+  Projection value = project(list, forward.graph, forward.results);
+  if (!value.sum) return;
+  forward.graph.add_output("value", value.sum);
+  concat_inputs(forward.inputs, value.weights);
+
+  Projection projection = project(list, built.graph, built.results);
+  std::vector<std::size_t> which = add_gradients(built.graph, built.operands, projection.sum);
+  concat_inputs(built.inputs, projection.weights);
+  std::vector<Array> gradients = run(built.graph, built.inputs);
+
+  const Backend& backend = cpu::cpu_backend();
+  Program program(optimized_for(backend, forward.graph), backend);
+  constexpr double kStep = 1e-5;
+  for (std::size_t g = 0; g < which.size(); ++g) {
+    const Array& gradient = gradients[g];
+    const std::size_t input = present_index(built.operands, which[g]);
+    double largest = 1e-2;
+    for (double x : to_doubles(gradient)) largest = std::max(largest, std::abs(x));
+    const std::int64_t count = gradient.type.num_elements();
+    // A prime stride visits all parts of a large input.
+    const std::int64_t stride = count > 97 ? 37 : 1;
+    for (std::int64_t i = 0; i < count; i += stride) {
+      auto value_at = [&](double shift) {
+        std::vector<Array> inputs = forward.inputs;
+        set(inputs[input], i, get(inputs[input], i) + shift);
+        return get(run(program, backend, std::move(inputs))[0], 0);
+      };
+      const double slope = (value_at(kStep) - value_at(-kStep)) / (2 * kStep);
+      ASSERT_NEAR(get(gradient, i), slope, 2e-6 * largest * c.loosen)
+          << "gradient of input " << which[g] << ", element " << i;
+    }
+  }
+}
+
+// Attributes with one of them changed, as far as the op accepts it.
+std::vector<AttrValue> other_values(const AttrValue& value) {
+  if (auto i = std::get_if<std::int64_t>(&value)) return {*i + 1, *i - 1, *i + 2, 1 - *i, *i + 4};
+  if (auto f = std::get_if<double>(&value)) return {*f * 0.5 + 0.125, *f + 1};
+  if (std::holds_alternative<std::string>(value))
+    return {std::string("f32"), std::string("f64"), std::string("bf16"), std::string("linear"),
+            std::string("gelu")};
+  if (auto list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    std::vector<AttrValue> out;
+    std::vector<std::int64_t> reversed(list->rbegin(), list->rend()), longer = *list,
+                                                                      shorter = *list;
+    longer.insert(longer.begin(), 1);
+    if (!shorter.empty()) shorter.pop_back();
+    for (auto& other : {reversed, longer, shorter, std::vector<std::int64_t>{0}})
+      if (other != *list) out.emplace_back(other);
+    return out;
+  }
+  return {};
+}
+
+}  // namespace
+
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-11;
+    case DType::f32:
+      return 4e-6;
+    case DType::bf16:
+      return 8e-3;
+    case DType::f16:
+      return 1e-3;
+    default:
+      return 0;
+  }
+}
+
+void check_shape_rule(const OpCases& list) {
+  const Op& op = ops::get(list.op);
+  if (!op.def->lower) return;
+  for_each(list, [&](const OpCase& c, DType dtype) {
+    Built built;
+    build(list, c, dtype, dtype, built);
+    add_outputs(built.graph, built.results);
+    Graph lowered =
+        passes::lower(built.graph, [&](const Graph&, const Node& node) { return node.op != &op; });
+    for (std::size_t i = 0; i < built.results.size(); ++i)
+      EXPECT_EQ(to_string(built.results[i].type()),
+                to_string(lowered.type(lowered.outputs()[i].value)));
+  });
+}
+
+void check_kernels(const OpCases& list) {
+  for_each(list, [&](const OpCase& c, DType dtype) {
+    const std::vector<Doubles> want = meaning(list, c, dtype);
+    auto allowed = [&](DType result) {
+      if (result == DType::f32 && c.sums_rounded) result = dtype;
+      return c.loosen * tolerance(result);
+    };
+    Built built;
+    build(list, c, dtype, dtype, built);
+    const cpu::Isa best = cpu::best_isa();
+    for (cpu::Isa set : kSets) {
+      if (set > best) break;
+      cpu::ScopedIsa limit(set);
+      for (const KernelChoice& choice : cpu::cpu_backend().kernels(ops::get(list.op))) {
+        bool takes = with_node_view(built.graph, built.node(), [&](const NodeView& view) {
+          return static_cast<bool>(choice.supports(view));
+        });
+        if (takes)
+          check_kernel(choice, built, want, allowed,
+                       fmt::format("kernel {} with {}", choice.name, cpu::name(set)));
+      }
+    }
+    // And as a program runs it: chosen, lowered or a mere view.
+    add_outputs(built.graph, built.results);
+    std::vector<Array> got = run(built.graph, built.inputs);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      expect_close(got[i], want[i], allowed(got[i].type.dtype),
+                   fmt::format("program, output {}", i));
+  });
+}
+
+void check_gradient(const OpCases& list) {
+  for_each(list, [&](const OpCase& c, DType dtype) {
+    if (differentiable(list, c) && dtype == DType::f64) check_gradient_of(list, c);
+  });
+}
+
+void check_own_gradient(const OpCases& list) {
+  const Op& op = ops::get(list.op);
+  if (!op.def->vjp || !op.def->lower) return;
+  for_each(list, [&](const OpCase& c, DType dtype) {
+    if (!differentiable(list, c) || dtype != DType::f64) return;
+    Built own;
+    build(list, c, dtype, dtype, own);
+    add_outputs(own.graph, own.results);
+    // The same graph with the op replaced by what it means, before differentiating.
+    Built meant;
+    meant.inputs = own.inputs;
+    meant.graph =
+        passes::lower(own.graph, [&](const Graph&, const Node& node) { return node.op != &op; });
+    std::size_t next = 0;
+    for (const Tensor& t : own.operands)
+      meant.operands.push_back(t ? meant.graph.tensor(meant.graph.inputs()[next++].value)
+                                 : Tensor{});
+    for (const GraphOutput& output : meant.graph.outputs())
+      meant.results.push_back(meant.graph.tensor(output.value));
+    std::vector<std::vector<Array>> gradients;
+    for (Built* built : {&own, &meant}) {
+      built->graph.set_outputs({});
+      Projection projection = project(list, built->graph, built->results);
+      add_gradients(built->graph, built->operands, projection.sum);
+      std::vector<Array> inputs = built->inputs;
+      concat_inputs(inputs, projection.weights);
+      gradients.push_back(run(built->graph, inputs));
+    }
+    for (std::size_t g = 0; g < gradients[0].size(); ++g)
+      expect_close(gradients[0][g], to_doubles(gradients[1][g]), 1e-10 * c.loosen,
+                   fmt::format("gradient {}", g));
+  });
+}
+
+void check_merging(const OpCases& list) {
+  const Op& op = ops::get(list.op);
+  for (const OpCase& c : list.cases) {
+    const DType dtype = (c.dtypes.empty() ? list.dtypes : c.dtypes).front();
+    Built base;
+    build(list, c, dtype, dtype, base);
+    const Node node = base.node();
+    for (std::size_t a = 0; a < op.attrs.size(); ++a)
+      for (const AttrValue& other : other_values(node.attrs[a])) {
+        if (same_attr(other, node.attrs[a])) continue;
+        Built built;
+        build(list, c, dtype, dtype, built);
+        Node changed = node;
+        changed.attrs[a] = other;
+        std::vector<Tensor> twin, apart;
+        try {
+          apart = built.graph.add_node_like(changed, built.operands);
+        } catch (const Error&) {
+          continue;  // not an attribute this case can have
+        }
+        twin = built.graph.add_node_like(node, built.operands);
+        built.graph.add_output("node", built.results[0]);
+        built.graph.add_output("twin", twin[0]);
+        built.graph.add_output("apart", apart[0]);
+        Graph merged = passes::merge_common_subexpressions(built.graph);
+        EXPECT_TRUE(op.def->in_place || merged.outputs()[0].value == merged.outputs()[1].value)
+            << list.op << ": equal nodes are not merged";
+        EXPECT_NE(merged.outputs()[0].value, merged.outputs()[2].value)
+            << list.op << ": nodes that differ in '" << op.attrs[a].name << "' are merged";
+      }
+  }
+}
+
+}  // namespace lamina::testing
