@@ -40,9 +40,10 @@ Tiling cut(const GemmSpec& s, std::int64_t max_rows, std::int64_t max_columns) {
   return t;
 }
 
-// Measured on two Zen 4 cores, within 3 % of the best tile for every product of a 124M GPT-2. Every
-// tile repacks its part of B, and of a transposed A: the first wants tall tiles, the second wide
-// ones. Taller than 512 rows only where enough tiles are left to share.
+// Measured on two Zen 4 cores, within 3 % of the best tile for the products of a 124M GPT-2 that
+// were tried (bf16, 1024 tokens). Every tile repacks its part of B, and of a transposed A: the
+// first wants tall tiles, the second wide ones. Taller than 512 rows only where enough tiles are
+// left to share.
 Tiling cut(const GemmSpec& s) {
   constexpr std::int64_t kManyTiles = 16;
   if (s.a_transposed) return cut(s, 512, 768);
@@ -266,7 +267,8 @@ GemmSpec with_defaults(GemmSpec s) {
   return s;
 }
 
-// Up to how many rows streaming the weights beats tiles, which repack them first. Measured.
+// Up to how many rows streaming the weights beats tiles, which repack them first. Measured with
+// AVX-512 bf16; the bound for the lower instruction sets is a guess.
 std::int64_t max_streamed_rows(bool b_transposed) {
   if (!b_transposed) return 4;
   return best_isa() >= Isa::avx512 ? kMaxGemvRows : 16;

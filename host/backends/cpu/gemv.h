@@ -1,5 +1,5 @@
-// Products with few rows, as in decoding: they stream the weights once, at memory speed up to about
-// 8 rows and at three quarters of the peak and more from 16 on.
+// Products with few rows, as in decoding: they stream the weights once, at memory speed for 1 and 2
+// rows; on Zen 4 at 60 to 68 % of the bf16 peak with 16 rows and 62 to 82 % with 64.
 //
 //   auto qkv = make_gemv_group({.m = 1, .k = dim, .matrices = {{.n = q}, {.n = kv}, {.n = kv}}},
 //   &why); qkv->run(x, std::array<GemvOperands, 3>{{{wq, q_out}, {wk, k_out}, {wv, v_out}}});
