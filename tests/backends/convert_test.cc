@@ -50,7 +50,8 @@ TEST(Convert, EverySizeOfEveryPairOfTypes) {
         for (std::int64_t n : {0, 1, 15, 16, 17, 100, 40001}) {
           // 0.5, 1, 1.5, ... up to 64 are exact in all four.
           std::vector<double> values(static_cast<std::size_t>(n) + 1);
-          for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.5 * static_cast<double>(i % 128);
+          for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = 0.5 * static_cast<double>(i % 128);
           std::vector<double> x(values.size()), y(values.size(), -1), back(values.size(), -1);
           convert(values.data(), DType::f64, x.data(), from, n);
           convert(x.data(), from, y.data(), to, n);
@@ -64,8 +65,12 @@ TEST(Convert, EverySizeOfEveryPairOfTypes) {
 
 TEST(Convert, TransposesWithAndWithoutConversion) {
   for_each_isa([] {
-    for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 40}, {33, 31},
-                                 {64, 100}, {0, 5}, {5, 0}}) {
+    for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1},
+                                 {3, 40},
+                                 {33, 31},
+                                 {64, 100},
+                                 {0, 5},
+                                 {5, 0}}) {
       const std::int64_t x_stride = columns + 3, y_stride = rows + 2;
       const auto x = as<bfloat16>(normal_floats(static_cast<std::size_t>(rows * x_stride + 1), 1));
       expect_same_for_any_threads([&, r = rows, c = columns] {
@@ -103,8 +108,12 @@ void expect_copy(Shape dims, Strides x_strides, Strides y_strides, std::size_t e
   }
   expect_same_for_any_threads([&] {
     got.assign(elements, T(7));
-    strided_copy({.element_bytes = sizeof(T), .dims = dims, .x = x.data(), .x_strides = x_strides,
-                  .y = got.data(), .y_strides = y_strides});
+    strided_copy({.element_bytes = sizeof(T),
+                  .dims = dims,
+                  .x = x.data(),
+                  .x_strides = x_strides,
+                  .y = got.data(),
+                  .y_strides = y_strides});
     return got;
   });
   EXPECT_EQ(got, want);
@@ -115,13 +124,13 @@ void expect_copies() {
   expect_copy<T>({}, {}, {}, 1);
   expect_copy<T>({5}, {1}, {1}, 8);
   expect_copy<T>({5}, {0}, {1}, 8);
-  expect_copy<T>({70, 90}, {90, 1}, {1, 70}, 6300);                        // transpose
+  expect_copy<T>({70, 90}, {90, 1}, {1, 70}, 6300);  // transpose
   expect_copy<T>({70, 90}, {1, 70}, {90, 1}, 6300);
   expect_copy<T>({3, 70, 40, 2}, {5600, 80, 2, 1}, {5600, 2, 140, 1}, 16800);  // heads to front
-  expect_copy<T>({3, 40, 33}, {1320, 33, 1}, {1, 3, 120}, 3960);           // all reversed
-  expect_copy<T>({4, 10, 6}, {200, 20, 1}, {60, 6, 1}, 800);               // slice
-  expect_copy<T>({4, 10, 6}, {60, 6, 1}, {200, 20, 1}, 800);               // part of a concatenation
-  expect_copy<T>({4, 10, 6}, {0, 6, 1}, {60, 6, 1}, 240);                  // repeat
+  expect_copy<T>({3, 40, 33}, {1320, 33, 1}, {1, 3, 120}, 3960);               // all reversed
+  expect_copy<T>({4, 10, 6}, {200, 20, 1}, {60, 6, 1}, 800);                   // slice
+  expect_copy<T>({4, 10, 6}, {60, 6, 1}, {200, 20, 1}, 800);  // part of a concatenation
+  expect_copy<T>({4, 10, 6}, {0, 6, 1}, {60, 6, 1}, 240);     // repeat
   expect_copy<T>({2, 0, 3}, {3, 3, 1}, {3, 3, 1}, 6);
   expect_copy<T>({1, 200000}, {200000, 1}, {200000, 1}, 200000);
 }

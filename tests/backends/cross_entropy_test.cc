@@ -33,8 +33,9 @@ Outcome run(const std::vector<T>& logits, const Options& options) {
   Outcome out = {{}, std::vector<float>(kRows), {}};
   std::vector<D> dlogits(logits.size());
   const auto tile_at = [&](std::int64_t first, std::int64_t width) {
-    return CrossEntropyTile{logits.data() + first, sizeof(T) == 2 ? DType::bf16 : DType::f32,
-                            kVocabulary, first, width, options.soft_cap};
+    return CrossEntropyTile{
+        logits.data() + first, sizeof(T) == 2 ? DType::bf16 : DType::f32, kVocabulary, first, width,
+        options.soft_cap};
   };
   cross_entropy_begin(rows);
   std::int64_t first = 0;
@@ -46,7 +47,8 @@ Outcome run(const std::vector<T>& logits, const Options& options) {
   first = 0;
   for (std::int64_t width : options.tiles) {
     cross_entropy_gradient(rows, tile_at(first, width),
-                           {.scale = options.scale, .z_loss = options.z_loss,
+                           {.scale = options.scale,
+                            .z_loss = options.z_loss,
                             .dlogits = dlogits.data() + first,
                             .dtype = sizeof(D) == 2 ? DType::bf16 : DType::f32,
                             .row_stride = kVocabulary});
@@ -56,7 +58,8 @@ Outcome run(const std::vector<T>& logits, const Options& options) {
   return out;
 }
 
-double reference_row(const std::vector<double>& logits, std::int32_t label, const Options& options) {
+double reference_row(const std::vector<double>& logits, std::int32_t label,
+                     const Options& options) {
   double total = 0;
   const auto cap = [&](double x) {
     const double c = number(options.soft_cap);
@@ -103,9 +106,10 @@ void expect_matches_reference(const Options& options, double tolerance) {
 
 TEST(CrossEntropy, LossAndGradientMatchDoubles) {
   for_each_isa([] {
-    for (const Options& o : {Options{}, Options{.soft_cap = 5}, Options{.z_loss = 0.01f},
-                             Options{.soft_cap = 3, .z_loss = 0.1f, .scale = 0.125f},
-                             Options{.tiles = {50, 51}}, Options{.tiles = {16, 32, 52, 1}, .soft_cap = 8}}) {
+    for (const Options& o :
+         {Options{}, Options{.soft_cap = 5}, Options{.z_loss = 0.01f},
+          Options{.soft_cap = 3, .z_loss = 0.1f, .scale = 0.125f}, Options{.tiles = {50, 51}},
+          Options{.tiles = {16, 32, 52, 1}, .soft_cap = 8}}) {
       expect_matches_reference<float, float>(o, 2e-6);
       expect_matches_reference<float, bfloat16>(o, 1e-2);
       expect_matches_reference<bfloat16, bfloat16>(o, 1e-2);
@@ -142,8 +146,9 @@ TEST(CrossEntropy, GradientMayOverwriteTheLogits) {
   const CrossEntropyTile tile = {logits.data(), DType::f32, kVocabulary, 0, kVocabulary, 6};
   cross_entropy_begin(rows);
   cross_entropy_add_tile(rows, tile);
-  cross_entropy_gradient(rows, tile, {.scale = 1, .dlogits = logits.data(), .dtype = DType::f32,
-                                      .row_stride = kVocabulary});
+  cross_entropy_gradient(
+      rows, tile,
+      {.scale = 1, .dlogits = logits.data(), .dtype = DType::f32, .row_stride = kVocabulary});
   EXPECT_EQ(logits, want.dlogits);
 }
 
@@ -156,9 +161,14 @@ TEST(CrossEntropy, RowScaleWeighsRows) {
   const CrossEntropyTile tile = {logits.data(), DType::f32, kVocabulary, 0, kVocabulary, 0};
   cross_entropy_begin(rows);
   cross_entropy_add_tile(rows, tile);
-  cross_entropy_gradient(rows, tile, {.scale = 1, .row_scale = weights.data(), .dlogits = d.data(),
-                                      .dtype = DType::f32, .row_stride = kVocabulary});
-  for (std::size_t i = 0; i < d.size(); ++i) EXPECT_EQ(d[i], weights[i / kVocabulary] * plain.dlogits[i]);
+  cross_entropy_gradient(rows, tile,
+                         {.scale = 1,
+                          .row_scale = weights.data(),
+                          .dlogits = d.data(),
+                          .dtype = DType::f32,
+                          .row_stride = kVocabulary});
+  for (std::size_t i = 0; i < d.size(); ++i)
+    EXPECT_EQ(d[i], weights[i / kVocabulary] * plain.dlogits[i]);
 }
 
 }  // namespace

@@ -20,8 +20,13 @@ template <typename From, typename To>
 void expect_gather(std::int64_t width, float scale) {
   const auto table = as<From>(normal_floats(static_cast<std::size_t>(kRows * width), 1));
   std::vector<To> y(kIds.size() * static_cast<std::size_t>(width));
-  embedding_gather({.ids = kIds.data(), .num_ids = 10, .width = width, .table = table.data(),
-                    .table_dtype = dtype_of<From>(), .y = y.data(), .y_dtype = dtype_of<To>(),
+  embedding_gather({.ids = kIds.data(),
+                    .num_ids = 10,
+                    .width = width,
+                    .table = table.data(),
+                    .table_dtype = dtype_of<From>(),
+                    .y = y.data(),
+                    .y_dtype = dtype_of<To>(),
                     .scale = scale});
   for (std::size_t k = 0; k < kIds.size(); ++k)
     for (std::int64_t i = 0; i < width; ++i) {
@@ -48,8 +53,13 @@ TEST(Embedding, TakesWideIds) {
   const std::vector<std::int64_t> ids = {2, 1};
   const std::vector<float> table = {0, 1, 10, 11, 20, 21};
   std::vector<float> y(4);
-  embedding_gather({.ids = ids.data(), .id_dtype = DType::i64, .num_ids = 2, .width = 2,
-                    .table = table.data(), .table_dtype = DType::f32, .y = y.data(),
+  embedding_gather({.ids = ids.data(),
+                    .id_dtype = DType::i64,
+                    .num_ids = 2,
+                    .width = 2,
+                    .table = table.data(),
+                    .table_dtype = DType::f32,
+                    .y = y.data(),
                     .y_dtype = DType::f32});
   EXPECT_EQ(y, (std::vector<float>{20, 21, 10, 11}));
 }
@@ -60,8 +70,13 @@ std::vector<float> scatter(const std::vector<std::int32_t>& ids, const std::vect
   std::vector<float> table = normal_floats(static_cast<std::size_t>(kRows * width), 2);
   const auto n = static_cast<std::int64_t>(ids.size());
   std::vector<std::byte> workspace(embedding_workspace_bytes(n));
-  embedding_scatter_add({.ids = ids.data(), .num_ids = n, .width = width, .dy = dy.data(),
-                         .dy_dtype = dtype_of<T>(), .dtable = table.data(), .scale = scale,
+  embedding_scatter_add({.ids = ids.data(),
+                         .num_ids = n,
+                         .width = width,
+                         .dy = dy.data(),
+                         .dy_dtype = dtype_of<T>(),
+                         .dtable = table.data(),
+                         .scale = scale,
                          .workspace = workspace.data()});
   return table;
 }

@@ -31,8 +31,8 @@ TEST(Map, Example) {
 // --- accuracy of f32 functions ---
 
 std::vector<float> all_magnitudes() {
-  std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f,
-                          3.4e38f, -3.4e38f, 88.72f, 88.73f, -103.9f, -104.0f, -87.3f};
+  std::vector<float> x = {0.0f,    -0.0f,   1.0f,     -1.0f,  INFINITY, -INFINITY, NAN,     1e-45f,
+                          -1e-45f, 3.4e38f, -3.4e38f, 88.72f, 88.73f,   -103.9f,   -104.0f, -87.3f};
   for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 20011)
     x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   // Where most of life happens.
@@ -69,28 +69,49 @@ void expect_ulps(MapOp op, double limit, const Reference& reference, float large
   });
 }
 
-double logistic(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+double logistic(double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
 
-TEST(MapAccuracy, Exp) { expect_ulps(MapOp::exp, 2, [](double x) { return std::exp(x); }); }
-TEST(MapAccuracy, Log) { expect_ulps(MapOp::log, 2, [](double x) { return std::log(x); }); }
-TEST(MapAccuracy, Tanh) { expect_ulps(MapOp::tanh, 2, [](double x) { return std::tanh(x); }); }
-TEST(MapAccuracy, Erf) { expect_ulps(MapOp::erf, 2, [](double x) { return std::erf(x); }); }
-TEST(MapAccuracy, Sin) { expect_ulps(MapOp::sin, 1, [](double x) { return std::sin(x); }); }
-TEST(MapAccuracy, Cos) { expect_ulps(MapOp::cos, 1, [](double x) { return std::cos(x); }); }
-TEST(MapAccuracy, Sqrt) { expect_ulps(MapOp::sqrt, 0.5, [](double x) { return std::sqrt(x); }); }
-TEST(MapAccuracy, Floor) { expect_ulps(MapOp::floor, 0, [](double x) { return std::floor(x); }); }
+TEST(MapAccuracy, Exp) {
+  expect_ulps(MapOp::exp, 2, [](double x) { return std::exp(x); });
+}
+TEST(MapAccuracy, Log) {
+  expect_ulps(MapOp::log, 2, [](double x) { return std::log(x); });
+}
+TEST(MapAccuracy, Tanh) {
+  expect_ulps(MapOp::tanh, 2, [](double x) { return std::tanh(x); });
+}
+TEST(MapAccuracy, Erf) {
+  expect_ulps(MapOp::erf, 2, [](double x) { return std::erf(x); });
+}
+TEST(MapAccuracy, Sin) {
+  expect_ulps(MapOp::sin, 1, [](double x) { return std::sin(x); });
+}
+TEST(MapAccuracy, Cos) {
+  expect_ulps(MapOp::cos, 1, [](double x) { return std::cos(x); });
+}
+TEST(MapAccuracy, Sqrt) {
+  expect_ulps(MapOp::sqrt, 0.5, [](double x) { return std::sqrt(x); });
+}
+TEST(MapAccuracy, Floor) {
+  expect_ulps(MapOp::floor, 0, [](double x) { return std::floor(x); });
+}
 TEST(MapAccuracy, Rsqrt) {
   expect_ulps(MapOp::rsqrt, 2, [](double x) { return 1 / std::sqrt(x); });
 }
-TEST(MapAccuracy, Reciprocal) { expect_ulps(MapOp::reciprocal, 0.5, [](double x) { return 1 / x; }); }
+TEST(MapAccuracy, Reciprocal) {
+  expect_ulps(MapOp::reciprocal, 0.5, [](double x) { return 1 / x; });
+}
 TEST(MapAccuracy, Sigmoid) { expect_ulps(MapOp::sigmoid, 3, logistic); }
 TEST(MapAccuracy, Silu) {
-  expect_ulps(MapOp::silu, 3, [](double x) { return x * logistic(x); }, 87.0f);
+  expect_ulps(
+      MapOp::silu, 3, [](double x) { return x * logistic(x); }, 87.0f);
 }
 TEST(MapAccuracy, Softplus) {
-  expect_ulps(MapOp::softplus, 3,
-              [](double x) { return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::abs(x))); },
-              1e38f);
+  expect_ulps(
+      MapOp::softplus, 3,
+      [](double x) { return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::abs(x))); }, 1e38f);
 }
 
 // Near a zero of these functions only the absolute error is small: that of the factor 1 + erf.
@@ -297,7 +318,8 @@ void expect_strided_add(Shape dims, Strides a_strides, Strides b_strides, Stride
     for (at[1] = 0; at[1] < dims[1]; ++at[1])
       for (at[2] = 0; at[2] < dims[2]; ++at[2])
         for (at[3] = 0; at[3] < dims[3]; ++at[3])
-          want[offset(out_strides, at)] = to_float(a[offset(a_strides, at)]) + b[offset(b_strides, at)];
+          want[offset(out_strides, at)] =
+              to_float(a[offset(a_strides, at)]) + b[offset(b_strides, at)];
   for_each_isa([&] {
     expect_same_for_any_threads([&] {
       std::fill(got.begin(), got.end(), -1.0f);
@@ -318,7 +340,8 @@ TEST(Map, BroadcastsAndTransposesLikeLoops) {
   expect_strided_add({1, 1, 61, 1500}, {0, 0, 1500, 1}, {0, 0, 0, 1}, {0, 0, 1500, 1}, 91500);
   expect_strided_add({1, 61, 3, 500}, {0, 1500, 500, 1}, {0, 500, 0, 1}, {0, 1500, 500, 1}, 91500);
   expect_strided_add({1, 1, 1500, 61}, {0, 0, 61, 1}, {0, 0, 1, 0}, {0, 0, 61, 1}, 91500);
-  expect_strided_add({5, 7, 3, 257}, {771 * 7, 771, 257, 1}, {0, 257, 0, 1}, {257, 257 * 15, 257 * 5, 1}, 27000);
+  expect_strided_add({5, 7, 3, 257}, {771 * 7, 771, 257, 1}, {0, 257, 0, 1},
+                     {257, 257 * 15, 257 * 5, 1}, 27000);
   expect_strided_add({1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, 1);
   expect_strided_add({3, 0, 2, 2}, {4, 4, 2, 1}, {4, 4, 2, 1}, {4, 4, 2, 1}, 12);
 }
@@ -391,7 +414,8 @@ TEST(Map, DoubleInstructionsAgreeWithFloatOnes) {
 }
 
 template <typename T>
-std::vector<T> integer_result(MapOp op, DType dtype, const std::vector<T>& a, const std::vector<T>& b) {
+std::vector<T> integer_result(MapOp op, DType dtype, const std::vector<T>& a,
+                              const std::vector<T>& b) {
   MapProgram p;
   p.dims = {static_cast<std::int64_t>(a.size())};
   const int x = p.input(dtype, {1}), y = p.input(dtype, {1});
@@ -432,8 +456,9 @@ TEST(Map, ComparisonsSelectAndLogic) {
   const int not_two =
       p.unary(MapOp::logical_not, p.binary(MapOp::eq, x, two, DType::boolean), DType::boolean);
   const int both = p.binary(MapOp::logical_and, positive, not_two, DType::boolean);
-  p.output(p.instruction({.op = MapOp::select, .dtype = DType::f32, .dst = 0, .src = {both, x, minus}}),
-           DType::f32, {1});
+  p.output(
+      p.instruction({.op = MapOp::select, .dtype = DType::f32, .dst = 0, .src = {both, x, minus}}),
+      DType::f32, {1});
   p.output(both, DType::boolean, {1});
   const std::vector<float> in = {1, -3, 2, NAN, 5};
   for_each_isa([&] {

@@ -19,7 +19,8 @@ using Row = std::vector<double>;
 Row rms_reference(const Row& x, const Row& weight, double eps, double offset, bool sum) {
   double squares = 0;
   for (double v : x) squares += v * v;
-  const double scale = 1 / std::sqrt((sum ? squares : squares / static_cast<double>(x.size())) + eps);
+  const double scale =
+      1 / std::sqrt((sum ? squares : squares / static_cast<double>(x.size())) + eps);
   Row y;
   for (std::size_t i = 0; i < x.size(); ++i) y.push_back(x[i] * scale * (offset + weight[i]));
   return y;
@@ -90,11 +91,18 @@ void expect_rms_forward_near_reference(std::int64_t width, float offset, bool su
   const auto x = as<T>(normal_floats(n, 1));
   const auto w = as<W>(normal_floats(static_cast<std::size_t>(width), 2));
   std::vector<T> y(n);
-  rms_norm_forward({.dtype = dtype_of<T>(), .size = {rows, 1, width}, .x = {x.data(), packed(width)},
-                    .y = {y.data(), packed(width)}, .weight = w.data(), .weight_dtype = dtype_of<W>(),
-                    .eps = kEps, .offset = offset, .sum_of_squares = sum});
+  rms_norm_forward({.dtype = dtype_of<T>(),
+                    .size = {rows, 1, width},
+                    .x = {x.data(), packed(width)},
+                    .y = {y.data(), packed(width)},
+                    .weight = w.data(),
+                    .weight_dtype = dtype_of<W>(),
+                    .eps = kEps,
+                    .offset = offset,
+                    .sum_of_squares = sum});
   for (std::int64_t r = 0; r < rows; ++r)
-    expect_row_near(y, r, rms_reference(row_of(x, r, width), row_of(w, 0, width), kEps, offset, sum),
+    expect_row_near(y, r,
+                    rms_reference(row_of(x, r, width), row_of(w, 0, width), kEps, offset, sum),
                     tolerance<T>());
 }
 
@@ -112,8 +120,11 @@ TEST(RmsNorm, MatchesDoubleForAllDtypesAndWidths) {
 TEST(RmsNorm, WithoutWeightOnlyScales) {
   const std::vector<float> x = {3, 4};
   std::vector<float> y(2);
-  rms_norm_forward({.dtype = DType::f32, .size = {1, 1, 2}, .x = {x.data(), {2, 0}},
-                    .y = {y.data(), {2, 0}}, .eps = 0});
+  rms_norm_forward({.dtype = DType::f32,
+                    .size = {1, 1, 2},
+                    .x = {x.data(), {2, 0}},
+                    .y = {y.data(), {2, 0}},
+                    .eps = 0});
   EXPECT_NEAR(y[0], 3 / std::sqrt(12.5), 1e-6);
   EXPECT_NEAR(y[1], 4 / std::sqrt(12.5), 1e-6);
 }
@@ -124,9 +135,14 @@ void expect_residual_equals_add_then_norm() {
   const auto x = as<T>(normal_floats(231, 3)), r = as<T>(normal_floats(231, 4));
   const std::vector<float> w = normal_floats(77, 5);
   std::vector<T> sum(231), y(231), added(231), want(231);
-  RmsNormForward p = {.dtype = dtype_of<T>(), .size = {rows, 1, width}, .x = {x.data(), packed(width)},
-                      .residual = {r.data(), packed(width)}, .sum = {sum.data(), packed(width)},
-                      .y = {y.data(), packed(width)}, .weight = w.data(), .eps = kEps};
+  RmsNormForward p = {.dtype = dtype_of<T>(),
+                      .size = {rows, 1, width},
+                      .x = {x.data(), packed(width)},
+                      .residual = {r.data(), packed(width)},
+                      .sum = {sum.data(), packed(width)},
+                      .y = {y.data(), packed(width)},
+                      .weight = w.data(),
+                      .eps = kEps};
   rms_norm_forward(p);
   for (std::size_t i = 0; i < added.size(); ++i) added[i] = rounded<T>(number(x[i]) + number(r[i]));
   p.x.data = added.data();
@@ -148,8 +164,11 @@ TEST(RmsNorm, FusedResidualEqualsAddThenNormBitwise) {
 TEST(RmsNorm, RoundsBeforeTheWeightWhereAsked) {
   const auto x = as<bfloat16>(normal_floats(64, 6)), w = as<bfloat16>(normal_floats(64, 7));
   std::vector<bfloat16> y(64), plain(64);
-  RmsNormForward p = {.dtype = DType::bf16, .size = {1, 1, 64}, .x = {x.data(), {64, 0}},
-                      .y = {plain.data(), {64, 0}}, .eps = kEps};
+  RmsNormForward p = {.dtype = DType::bf16,
+                      .size = {1, 1, 64},
+                      .x = {x.data(), {64, 0}},
+                      .y = {plain.data(), {64, 0}},
+                      .eps = kEps};
   rms_norm_forward(p);
   p.y.data = y.data();
   p.weight = w.data();
@@ -167,8 +186,10 @@ TEST(RmsNorm, NormalisesStridedHeads) {
   const std::int64_t tokens = 4, heads = 3, width = 20, token_stride = 100;
   const std::vector<float> x = normal_floats(400, 8);
   std::vector<float> y(static_cast<std::size_t>(tokens * heads * width));
-  rms_norm_forward({.dtype = DType::f32, .size = {tokens, heads, width},
-                    .x = {x.data(), {token_stride, width}}, .y = {y.data(), {heads * width, width}},
+  rms_norm_forward({.dtype = DType::f32,
+                    .size = {tokens, heads, width},
+                    .x = {x.data(), {token_stride, width}},
+                    .y = {y.data(), {heads * width, width}},
                     .eps = kEps});
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -189,11 +210,18 @@ Gradients rms_gradients(const std::vector<float>& x, const std::vector<float>& d
   Gradients g = {std::vector<float>(x.size()), std::vector<float>(w.size(), 99.0f), {}};
   const NormSize size = {rows, 1, width};
   std::vector<float> workspace(norm_workspace_bytes(size, 1) / sizeof(float));
-  rms_norm_backward({.dtype = DType::f32, .size = size, .x = {x.data(), packed(width)},
-                     .dy = {dy.data(), packed(width)}, .dresidual = {dresidual, packed(width)},
-                     .dx = {g.dx.data(), packed(width)}, .weight = w.data(),
-                     .dweight = g.dweight.data(), .eps = kEps, .offset = offset,
-                     .sum_of_squares = sum, .workspace = workspace.data()});
+  rms_norm_backward({.dtype = DType::f32,
+                     .size = size,
+                     .x = {x.data(), packed(width)},
+                     .dy = {dy.data(), packed(width)},
+                     .dresidual = {dresidual, packed(width)},
+                     .dx = {g.dx.data(), packed(width)},
+                     .weight = w.data(),
+                     .dweight = g.dweight.data(),
+                     .eps = kEps,
+                     .offset = offset,
+                     .sum_of_squares = sum,
+                     .workspace = workspace.data()});
   return g;
 }
 
@@ -209,12 +237,12 @@ TEST(RmsNorm, BackwardMatchesFiniteDifferences) {
         Row dweight(w.size(), 0.0);
         for (std::int64_t r = 0; r < rows; ++r) {
           const Row xr = row_of(x, r, width), dr = row_of(dy, r, width), wr = row_of(w, 0, width);
-          expect_row_near(g.dx, r, gradient([&](const Row& v) {
-                            return rms_reference(v, wr, kEps, 1, sum);
-                          }, xr, dr), 1e-5);
-          const Row one = gradient([&](const Row& v) {
-            return rms_reference(xr, v, kEps, 1, sum);
-          }, wr, dr);
+          expect_row_near(
+              g.dx, r,
+              gradient([&](const Row& v) { return rms_reference(v, wr, kEps, 1, sum); }, xr, dr),
+              1e-5);
+          const Row one =
+              gradient([&](const Row& v) { return rms_reference(xr, v, kEps, 1, sum); }, wr, dr);
           for (std::size_t i = 0; i < one.size(); ++i) dweight[i] += one[i];
         }
         expect_row_near(g.dweight, 0, dweight, 1e-5);
@@ -254,12 +282,19 @@ TEST(LayerNorm, ForwardMatchesDouble) {
       const auto w = normal_floats(static_cast<std::size_t>(width), 20);
       const auto b = normal_floats(static_cast<std::size_t>(width), 21);
       std::vector<float> y(n);
-      layer_norm_forward({.dtype = DType::f32, .size = {3, 1, width}, .x = {x.data(), packed(width)},
-                          .y = {y.data(), packed(width)}, .weight = w.data(), .bias = b.data(),
-                          .eps = kEps, .offset = 1});
+      layer_norm_forward({.dtype = DType::f32,
+                          .size = {3, 1, width},
+                          .x = {x.data(), packed(width)},
+                          .y = {y.data(), packed(width)},
+                          .weight = w.data(),
+                          .bias = b.data(),
+                          .eps = kEps,
+                          .offset = 1});
       for (std::int64_t r = 0; r < 3; ++r)
-        expect_row_near(y, r, layer_reference(row_of(x, r, width), row_of(w, 0, width),
-                                              row_of(b, 0, width), kEps, 1), 1e-5);
+        expect_row_near(
+            y, r,
+            layer_reference(row_of(x, r, width), row_of(w, 0, width), row_of(b, 0, width), kEps, 1),
+            1e-5);
     }
   });
 }
@@ -267,11 +302,16 @@ TEST(LayerNorm, ForwardMatchesDouble) {
 TEST(LayerNorm, Bf16MatchesDouble) {
   const auto x = as<bfloat16>(normal_floats(99, 22)), w = as<bfloat16>(normal_floats(33, 23));
   std::vector<bfloat16> y(99);
-  layer_norm_forward({.dtype = DType::bf16, .size = {3, 1, 33}, .x = {x.data(), packed(33)},
-                      .y = {y.data(), packed(33)}, .weight = w.data(), .weight_dtype = DType::bf16,
+  layer_norm_forward({.dtype = DType::bf16,
+                      .size = {3, 1, 33},
+                      .x = {x.data(), packed(33)},
+                      .y = {y.data(), packed(33)},
+                      .weight = w.data(),
+                      .weight_dtype = DType::bf16,
                       .eps = kEps});
   for (std::int64_t r = 0; r < 3; ++r)
-    expect_row_near(y, r, layer_reference(row_of(x, r, 33), row_of(w, 0, 33), Row(33, 0.0), kEps, 0),
+    expect_row_near(y, r,
+                    layer_reference(row_of(x, r, 33), row_of(w, 0, 33), Row(33, 0.0), kEps, 0),
                     tolerance<bfloat16>());
 }
 
@@ -281,10 +321,17 @@ Gradients layer_gradients(const std::vector<float>& x, const std::vector<float>&
                  std::vector<float>(w.size())};
   const NormSize size = {rows, 1, width};
   std::vector<float> workspace(norm_workspace_bytes(size, 2) / sizeof(float));
-  layer_norm_backward({.dtype = DType::f32, .size = size, .x = {x.data(), packed(width)},
-                       .dy = {dy.data(), packed(width)}, .dx = {g.dx.data(), packed(width)},
-                       .weight = w.data(), .dweight = g.dweight.data(), .dbias = g.dbias.data(),
-                       .eps = kEps, .offset = 0, .workspace = workspace.data()});
+  layer_norm_backward({.dtype = DType::f32,
+                       .size = size,
+                       .x = {x.data(), packed(width)},
+                       .dy = {dy.data(), packed(width)},
+                       .dx = {g.dx.data(), packed(width)},
+                       .weight = w.data(),
+                       .dweight = g.dweight.data(),
+                       .dbias = g.dbias.data(),
+                       .eps = kEps,
+                       .offset = 0,
+                       .workspace = workspace.data()});
   return g;
 }
 
@@ -301,12 +348,12 @@ TEST(LayerNorm, BackwardMatchesFiniteDifferences) {
       for (std::int64_t r = 0; r < rows; ++r) {
         const Row xr = row_of(x, r, width), dr = row_of(dy, r, width), wr = row_of(w, 0, width);
         // A width of 2 has slopes up to 1/sqrt(eps).
-        expect_row_near(g.dx, r, gradient([&](const Row& v) {
-                          return layer_reference(v, wr, zero, kEps, 0);
-                        }, xr, dr), width == 2 ? 1e-3 : 1e-5);
-        const Row one = gradient([&](const Row& v) {
-          return layer_reference(xr, v, zero, kEps, 0);
-        }, wr, dr);
+        expect_row_near(
+            g.dx, r,
+            gradient([&](const Row& v) { return layer_reference(v, wr, zero, kEps, 0); }, xr, dr),
+            width == 2 ? 1e-3 : 1e-5);
+        const Row one =
+            gradient([&](const Row& v) { return layer_reference(xr, v, zero, kEps, 0); }, wr, dr);
         for (std::size_t i = 0; i < one.size(); ++i) {
           dweight[i] += one[i];
           dbias[i] += dr[i];

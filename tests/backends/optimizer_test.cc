@@ -20,9 +20,19 @@ State run_adamw(std::int64_t n, int steps) {
   std::vector<bfloat16> copy(size);
   for (int t = 1; t <= steps; ++t) {
     const std::vector<float> g = normal_floats(size, 10 + static_cast<unsigned>(t), 0.1f);
-    adamw_step({.p = s.p.data(), .g = g.data(), .m = s.m.data(), .v = s.v.data(),
-                .p_bf16 = copy.data(), .n = n, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-                .weight_decay = 0.1, .step = t, .grad_scale = 0.5f});
+    adamw_step({.p = s.p.data(),
+                .g = g.data(),
+                .m = s.m.data(),
+                .v = s.v.data(),
+                .p_bf16 = copy.data(),
+                .n = n,
+                .lr = 0.01,
+                .beta1 = 0.9,
+                .beta2 = 0.95,
+                .eps = 1e-8,
+                .weight_decay = 0.1,
+                .step = t,
+                .grad_scale = 0.5f});
   }
   for (bfloat16 x : copy) s.copy.push_back(x.bits);
   return s;
@@ -34,7 +44,8 @@ TEST(AdamW, FollowsTheRecipe) {
       const State s = run_adamw(n, 3);
       const std::vector<float> start = normal_floats(static_cast<std::size_t>(n), 1);
       std::vector<std::vector<float>> g;
-      for (unsigned t = 1; t <= 3; ++t) g.push_back(normal_floats(static_cast<std::size_t>(n), 10 + t, 0.1f));
+      for (unsigned t = 1; t <= 3; ++t)
+        g.push_back(normal_floats(static_cast<std::size_t>(n), 10 + t, 0.1f));
       for (std::size_t i = 0; i < start.size(); ++i) {
         double p = number(start[i]), m = 0, v = 0;
         for (int t = 1; t <= 3; ++t) {
@@ -42,7 +53,8 @@ TEST(AdamW, FollowsTheRecipe) {
           p -= 0.01 * 0.1 * p;
           m = 0.9 * m + 0.1 * gradient;
           v = 0.95 * v + 0.05 * gradient * gradient;
-          p -= 0.01 / (1 - std::pow(0.9, t)) * m / (std::sqrt(v) / std::sqrt(1 - std::pow(0.95, t)) + 1e-8);
+          p -= 0.01 / (1 - std::pow(0.9, t)) * m /
+               (std::sqrt(v) / std::sqrt(1 - std::pow(0.95, t)) + 1e-8);
         }
         ASSERT_NEAR(s.p[i], p, 1e-6);
         ASSERT_NEAR(s.m[i], m, 1e-7);
@@ -59,8 +71,17 @@ TEST(AdamW, SameBitsForAnyNumberOfThreads) {
 
 TEST(AdamW, ZeroGradientOnlyDecays) {
   std::vector<float> p(20, 2.0f), g(20, 0.0f), m(20, 0.0f), v(20, 0.0f);
-  adamw_step({.p = p.data(), .g = g.data(), .m = m.data(), .v = v.data(), .n = 20, .lr = 0.5,
-              .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.5, .step = 1});
+  adamw_step({.p = p.data(),
+              .g = g.data(),
+              .m = m.data(),
+              .v = v.data(),
+              .n = 20,
+              .lr = 0.5,
+              .beta1 = 0.9,
+              .beta2 = 0.999,
+              .eps = 1e-8,
+              .weight_decay = 0.5,
+              .step = 1});
   EXPECT_EQ(p, std::vector<float>(20, 1.5f));
 }
 
@@ -71,8 +92,15 @@ TEST(Sgd, FollowsTheRecipeWithAndWithoutNesterov) {
       const std::vector<float> g(19, 4.0f);
       double want = 1, buffer = 0;
       for (int t = 0; t < 3; ++t) {
-        sgd_step({.p = p.data(), .g = g.data(), .m = m.data(), .n = 19, .lr = 0.1, .momentum = 0.9,
-                  .weight_decay = 0.01, .nesterov = nesterov, .grad_scale = 0.5f});
+        sgd_step({.p = p.data(),
+                  .g = g.data(),
+                  .m = m.data(),
+                  .n = 19,
+                  .lr = 0.1,
+                  .momentum = 0.9,
+                  .weight_decay = 0.01,
+                  .nesterov = nesterov,
+                  .grad_scale = 0.5f});
         const double gradient = 2 + 0.01 * want;
         buffer = 0.9 * buffer + gradient;
         want -= 0.1 * (nesterov ? gradient + 0.9 * buffer : buffer);
@@ -108,14 +136,16 @@ TEST(SumOfSquares, DoesNotOverflowInF32) {
 
 TEST(FirstNonFinite, FindsTheFirstInEveryPosition) {
   for_each_isa([] {
-    for (std::size_t at : {std::size_t{0}, std::size_t{15}, std::size_t{16}, std::size_t{20000}, std::size_t{49999}})
+    for (std::size_t at :
+         {std::size_t{0}, std::size_t{15}, std::size_t{16}, std::size_t{20000}, std::size_t{49999}})
       for (float bad : {INFINITY, -INFINITY, NAN}) {
         std::vector<float> x(50000, 3e38f);
         EXPECT_EQ(first_non_finite(x.data(), DType::f32, 50000), -1);
         x[at] = bad;
         x.back() = NAN;
         EXPECT_EQ(first_non_finite(x.data(), DType::f32, 50000), static_cast<std::int64_t>(at));
-        EXPECT_EQ(first_non_finite(as<bfloat16>(std::vector<float>{1, bad}).data(), DType::bf16, 2), 1);
+        EXPECT_EQ(first_non_finite(as<bfloat16>(std::vector<float>{1, bad}).data(), DType::bf16, 2),
+                  1);
       }
   });
 }
@@ -127,7 +157,8 @@ TEST(AddScaled, AddsF32AndBf16) {
       const std::vector<float> x = normal_floats(size, 3), start = normal_floats(size, 4);
       const auto half = as<bfloat16>(x);
       std::vector<float> y = start, z = start;
-      add_scaled(y.data(), x.data(), DType::f32, 0.25f, n);  // exact product: one rounding either way
+      add_scaled(y.data(), x.data(), DType::f32, 0.25f,
+                 n);  // exact product: one rounding either way
       add_scaled(z.data(), half.data(), DType::bf16, 0.25f, n);
       for (std::size_t i = 0; i < size; ++i) {
         ASSERT_EQ(y[i], start[i] + 0.25f * x[i]);

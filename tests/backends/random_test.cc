@@ -1,4 +1,5 @@
-// Random numbers: the published generator, its distributions, and independence of how they are drawn.
+// Random numbers: the published generator, its distributions, and independence of how they are
+// drawn.
 #include "backends/cpu/random.h"
 
 #include <Random123/philox.h>
@@ -23,7 +24,8 @@ TEST(Random, BitsAreThoseOfPhilox4x32) {
                                              0x00fedcbau}};
       r123::Philox4x32::key_type key = {{0x9abcdef0u, 0x12345678u}};
       const auto words = r123::Philox4x32()(counter, key);
-      ASSERT_EQ(bits[static_cast<std::size_t>(k)], words[static_cast<std::size_t>(i / 16 % 4)]) << i;
+      ASSERT_EQ(bits[static_cast<std::size_t>(k)], words[static_cast<std::size_t>(i / 16 % 4)])
+          << i;
     }
   });
 }
@@ -115,8 +117,13 @@ TEST(Random, StreamsAndSeedsDiffer) {
 template <typename T>
 std::vector<T> dropped(const std::vector<T>& x, float rate, std::int64_t first) {
   std::vector<T> y(x.size());
-  dropout({.stream = kStream, .rate = rate, .dtype = sizeof(T) == 2 ? DType::bf16 : DType::f32,
-           .first = first, .n = static_cast<std::int64_t>(x.size()), .x = x.data(), .y = y.data()});
+  dropout({.stream = kStream,
+           .rate = rate,
+           .dtype = sizeof(T) == 2 ? DType::bf16 : DType::f32,
+           .first = first,
+           .n = static_cast<std::int64_t>(x.size()),
+           .x = x.data(),
+           .y = y.data()});
   return y;
 }
 
@@ -140,7 +147,8 @@ TEST(Dropout, PartsEqualTheWhole) {
   for_each_isa([&] {
     expect_same_for_any_threads([&] { return dropped(x, 0.5f, 100); });
     const std::vector<float> whole = dropped(x, 0.5f, 100);
-    const std::vector<float> part = dropped(std::vector<float>(x.begin() + 777, x.end()), 0.5f, 877);
+    const std::vector<float> part =
+        dropped(std::vector<float>(x.begin() + 777, x.end()), 0.5f, 877);
     EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 777));
   });
 }

@@ -10,11 +10,16 @@ namespace {
 
 template <typename T>
 DType dtype_of() {
-  if constexpr (std::is_same_v<T, bfloat16>) return DType::bf16;
-  else if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
-  else return DType::i64;
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::i32;
+  else
+    return DType::i64;
 }
 
 template <typename T, typename Y>
@@ -25,8 +30,14 @@ std::vector<Y> run(ReduceOp op, const std::vector<T>& x, Shape dims,
   for (int d = 0; d < dims.ndim(); ++d)
     if (!reduced[static_cast<std::size_t>(d)]) outputs *= dims[d];
   std::vector<Y> y(static_cast<std::size_t>(outputs));
-  Reduce r = {.op = op, .dtype = dtype_of<T>(), .dims = dims, .strides = strides,
-              .reduced = reduced, .x = x.data(), .y = y.data(), .y_dtype = dtype_of<Y>(),
+  Reduce r = {.op = op,
+              .dtype = dtype_of<T>(),
+              .dims = dims,
+              .strides = strides,
+              .reduced = reduced,
+              .x = x.data(),
+              .y = y.data(),
+              .y_dtype = dtype_of<Y>(),
               .scale = scale};
   std::vector<std::byte> workspace(reduce_workspace_bytes(r));
   r.workspace = workspace.data();
@@ -52,8 +63,8 @@ void expect_matches_loops(std::array<std::int64_t, 3> n, std::array<std::int64_t
             for (std::int64_t i = a; i < (reduced[0] ? n[0] : a + 1); ++i)
               for (std::int64_t j = b; j < (reduced[1] ? n[1] : b + 1); ++j)
                 for (std::int64_t k = c; k < (reduced[2] ? n[2] : c + 1); ++k) {
-                  const double v = static_cast<double>(number(
-                      x[static_cast<std::size_t>(i * strides[0] + j * strides[1] + k * strides[2])]));
+                  const double v = static_cast<double>(number(x[static_cast<std::size_t>(
+                      i * strides[0] + j * strides[1] + k * strides[2])]));
                   total = op == ReduceOp::sum ? total + v : std::max(total, v);
                   size += std::abs(v);
                 }
@@ -67,7 +78,9 @@ void expect_matches_loops(std::array<std::int64_t, 3> n, std::array<std::int64_t
         ASSERT_NEAR(static_cast<double>(got[i]), want[i],
                     op == ReduceOp::max ? 0 : tolerance * magnitude[i])
             << "mask " << mask << " output " << i;
-      expect_same_for_any_threads([&] { return run<T, Y>(op, x, {n[0], n[1], n[2]}, all, reduced); });
+      expect_same_for_any_threads([&] {
+        return run<T, Y>(op, x, {n[0], n[1], n[2]}, all, reduced);
+      });
     }
 }
 
@@ -77,7 +90,7 @@ TEST(Reduce, SumsAndMaximaOverAllChoicesOfDims) {
     expect_matches_loops<bfloat16, float>({7, 64, 33}, {2112, 33, 1}, 14784, 3e-7);
     expect_matches_loops<float, float>({700, 2, 67}, {134, 67, 1}, 93800, 3e-7);
     expect_matches_loops<float, float>({2, 1, 40000}, {40000, 40000, 1}, 80000, 3e-7);
-    expect_matches_loops<float, float>({3, 5, 17}, {1, 3, 15}, 255, 3e-7);  // transposed
+    expect_matches_loops<float, float>({3, 5, 17}, {1, 3, 15}, 255, 3e-7);          // transposed
     expect_matches_loops<float, float>({2, 3, 1100}, {4000, 1200, 1}, 8000, 3e-7);  // with gaps
     expect_matches_loops<float, double>({1, 1, 1}, {1, 1, 1}, 1, 3e-7);
   });
@@ -103,7 +116,8 @@ TEST(Reduce, LongSumsOfF32LoseNothing) {
 }
 
 TEST(Reduce, ScaleMakesAMean) {
-  const auto y = run<float, bfloat16>(ReduceOp::sum, std::vector<float>{1, 2, 3, 6}, {4}, {1}, {true}, 0.25);
+  const auto y =
+      run<float, bfloat16>(ReduceOp::sum, std::vector<float>{1, 2, 3, 6}, {4}, {1}, {true}, 0.25);
   EXPECT_EQ(to_float(y[0]), 3.0f);
 }
 

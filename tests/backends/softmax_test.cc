@@ -14,8 +14,14 @@ DType dtype_of() {
 template <typename T>
 std::vector<T> forward(const std::vector<T>& x, std::int64_t rows, std::int64_t width, bool log) {
   std::vector<T> y(x.size());
-  softmax_forward({.dtype = dtype_of<T>(), .num_rows = rows, .width = width, .x = x.data(),
-                   .x_stride = width, .y = y.data(), .y_stride = width, .log = log});
+  softmax_forward({.dtype = dtype_of<T>(),
+                   .num_rows = rows,
+                   .width = width,
+                   .x = x.data(),
+                   .x_stride = width,
+                   .y = y.data(),
+                   .y_stride = width,
+                   .log = log});
   return y;
 }
 
@@ -26,16 +32,22 @@ void expect_forward_and_backward(std::int64_t width, bool log, double tolerance)
   const auto x = as<T>(normal_floats(n, 1, 5.0f)), dy = as<T>(normal_floats(n, 2));
   const auto y = forward(x, rows, width, log);
   std::vector<T> dx(n);
-  softmax_backward({.dtype = dtype_of<T>(), .num_rows = rows, .width = width, .y = y.data(),
-                    .y_stride = width, .dy = dy.data(), .dy_stride = width, .dx = dx.data(),
-                    .dx_stride = width, .log = log});
+  softmax_backward({.dtype = dtype_of<T>(),
+                    .num_rows = rows,
+                    .width = width,
+                    .y = y.data(),
+                    .y_stride = width,
+                    .dy = dy.data(),
+                    .dy_stride = width,
+                    .dx = dx.data(),
+                    .dx_stride = width,
+                    .log = log});
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto at = [&](std::int64_t i) { return static_cast<std::size_t>(r * width + i); };
     double total = 0, dot = 0;
     for (std::int64_t i = 0; i < width; ++i) total += std::exp(number(x[at(i)]));
     const auto probability = [&](std::int64_t i) { return std::exp(number(x[at(i)])) / total; };
-    for (std::int64_t i = 0; i < width; ++i)
-      dot += number(dy[at(i)]) * (log ? 1 : probability(i));
+    for (std::int64_t i = 0; i < width; ++i) dot += number(dy[at(i)]) * (log ? 1 : probability(i));
     for (std::int64_t i = 0; i < width; ++i) {
       const double want = log ? std::log(probability(i)) : probability(i);
       ASSERT_NEAR(number(y[at(i)]), want, tolerance * std::max(1.0, std::abs(want)));
@@ -73,8 +85,13 @@ TEST(Softmax, SameBitsForAnyNumberOfThreadsAndInPlace) {
   const std::vector<float> x = normal_floats(500 * 33, 3);
   expect_same_for_any_threads([&] { return forward(x, 500, 33, false); });
   std::vector<float> y = x;
-  softmax_forward({.dtype = DType::f32, .num_rows = 500, .width = 33, .x = y.data(), .x_stride = 33,
-                   .y = y.data(), .y_stride = 33});
+  softmax_forward({.dtype = DType::f32,
+                   .num_rows = 500,
+                   .width = 33,
+                   .x = y.data(),
+                   .x_stride = 33,
+                   .y = y.data(),
+                   .y_stride = 33});
   EXPECT_EQ(y, forward(x, 500, 33, false));
 }
 

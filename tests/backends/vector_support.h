@@ -51,8 +51,10 @@ inline double number(double x) { return x; }
 inline double number(bfloat16 x) { return static_cast<double>(to_float(x)); }
 template <typename T>
 T as(double x) {
-  if constexpr (std::is_same_v<T, bfloat16>) return to_bfloat16(static_cast<float>(x));
-  else return static_cast<T>(x);
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return to_bfloat16(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
 }
 template <typename T>
 std::vector<T> as(const std::vector<float>& values) {

@@ -15,20 +15,28 @@ namespace {
 const ConvertKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kConvertAvx512;
-    case Isa::avx2: return kConvertAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kConvertAvx512;
+    case Isa::avx2:
+      return kConvertAvx2;
+    case Isa::portable:
+      break;
   }
   return kConvertPortable;
 }
 
 int type_index(DType dtype) {
   switch (dtype) {
-    case DType::f32: return kConvertF32;
-    case DType::bf16: return kConvertBf16;
-    case DType::f16: return kConvertF16;
-    case DType::f64: return kConvertF64;
-    default: break;
+    case DType::f32:
+      return kConvertF32;
+    case DType::bf16:
+      return kConvertBf16;
+    case DType::f16:
+      return kConvertF16;
+    case DType::f64:
+      return kConvertF64;
+    default:
+      break;
   }
   LAMINA_ASSERT(!"convert: f32, bf16, f16 or f64");
   return 0;
@@ -45,24 +53,83 @@ const std::byte* at(const void* p, std::int64_t bytes) {
 std::byte* at(void* p, std::int64_t bytes) { return static_cast<std::byte*>(p) + bytes; }
 
 // Side of the square blocks of transposes.
-constexpr std::int64_t kBlock = 32;
+constexpr std::int64_t kBlock = 64;
 
-// y[c * y_stride + r] = x[r * x_stride + c] for a block of at most kBlock x kBlock.
+template <typename T, int N>
+using Lanes __attribute__((vector_size(sizeof(T) * N))) = T;
+
+// One step of a transpose: lanes of a and b taken by turns.
+template <typename T>
+struct Interleaved {
+  static constexpr int kCount = 16 / sizeof(T);
+  using V = Lanes<T, kCount>;
+  static V low(V a, V b) {
+    if constexpr (kCount == 4)
+      return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    else
+      return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  }
+  static V high(V a, V b) {
+    if constexpr (kCount == 4)
+      return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    else
+      return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+};
+
+// A square of kCount x kCount elements through kCount registers: interleaving the first half of the
+// rows with the second half, log2(kCount) times, transposes it.
+template <typename T>
+void transpose_square(T* y, std::int64_t y_stride, const T* x, std::int64_t x_stride) {
+  using Step = Interleaved<T>;
+  constexpr int n = Step::kCount;
+  typename Step::V rows[n], next[n];
+  for (int i = 0; i < n; ++i) std::memcpy(&rows[i], x + i * x_stride, 16);
+  for (int width = n; width > 1; width /= 2) {
+    for (int i = 0; i < n / 2; ++i) {
+      next[2 * i] = Step::low(rows[i], rows[i + n / 2]);
+      next[2 * i + 1] = Step::high(rows[i], rows[i + n / 2]);
+    }
+    std::copy_n(next, n, rows);
+  }
+  for (int i = 0; i < n; ++i) std::memcpy(y + i * y_stride, &rows[i], 16);
+}
+
+// y[c * y_stride + r] = x[r * x_stride + c] for a block of at most kBlock x kBlock. Strides that
+// are large powers of two would map all rows to a few places of the cache, hence the packed copies.
 template <typename T>
 void transpose_block(void* y, std::int64_t y_stride, const void* x, std::int64_t x_stride,
                      std::int64_t rows, std::int64_t columns) {
   T* to = static_cast<T*>(y);
   const T* from = static_cast<const T*>(x);
-  for (std::int64_t c = 0; c < columns; ++c)
-    for (std::int64_t r = 0; r < rows; ++r) to[c * y_stride + r] = from[r * x_stride + c];
+  if (sizeof(T) == 1 || sizeof(T) == 8 || rows < kBlock || columns < kBlock) {
+    for (std::int64_t c = 0; c < columns; ++c)
+      for (std::int64_t r = 0; r < rows; ++r) to[c * y_stride + r] = from[r * x_stride + c];
+    return;
+  }
+  if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
+    alignas(64) T packed[kBlock * kBlock], turned[kBlock * kBlock];
+    for (std::int64_t r = 0; r < kBlock; ++r)
+      std::memcpy(packed + r * kBlock, from + r * x_stride, kBlock * sizeof(T));
+    constexpr std::int64_t kSide = Interleaved<T>::kCount;
+    for (std::int64_t r = 0; r < kBlock; r += kSide)
+      for (std::int64_t c = 0; c < kBlock; c += kSide)
+        transpose_square(turned + c * kBlock + r, kBlock, packed + r * kBlock + c, kBlock);
+    for (std::int64_t c = 0; c < kBlock; ++c)
+      std::memcpy(to + c * y_stride, turned + c * kBlock, kBlock * sizeof(T));
+  }
 }
 void transpose_block(int bytes, void* y, std::int64_t y_stride, const void* x,
                      std::int64_t x_stride, std::int64_t rows, std::int64_t columns) {
   switch (bytes) {
-    case 1: return transpose_block<std::uint8_t>(y, y_stride, x, x_stride, rows, columns);
-    case 2: return transpose_block<std::uint16_t>(y, y_stride, x, x_stride, rows, columns);
-    case 4: return transpose_block<std::uint32_t>(y, y_stride, x, x_stride, rows, columns);
-    default: return transpose_block<std::uint64_t>(y, y_stride, x, x_stride, rows, columns);
+    case 1:
+      return transpose_block<std::uint8_t>(y, y_stride, x, x_stride, rows, columns);
+    case 2:
+      return transpose_block<std::uint16_t>(y, y_stride, x, x_stride, rows, columns);
+    case 4:
+      return transpose_block<std::uint32_t>(y, y_stride, x, x_stride, rows, columns);
+    default:
+      return transpose_block<std::uint64_t>(y, y_stride, x, x_stride, rows, columns);
   }
 }
 
@@ -81,10 +148,14 @@ void copy_run(void* y, std::int64_t y_stride, const void* x, std::int64_t x_stri
 void copy_run(int bytes, void* y, std::int64_t y_stride, const void* x, std::int64_t x_stride,
               std::int64_t n) {
   switch (bytes) {
-    case 1: return copy_run<std::uint8_t>(y, y_stride, x, x_stride, n);
-    case 2: return copy_run<std::uint16_t>(y, y_stride, x, x_stride, n);
-    case 4: return copy_run<std::uint32_t>(y, y_stride, x, x_stride, n);
-    default: return copy_run<std::uint64_t>(y, y_stride, x, x_stride, n);
+    case 1:
+      return copy_run<std::uint8_t>(y, y_stride, x, x_stride, n);
+    case 2:
+      return copy_run<std::uint16_t>(y, y_stride, x, x_stride, n);
+    case 4:
+      return copy_run<std::uint32_t>(y, y_stride, x, x_stride, n);
+    default:
+      return copy_run<std::uint64_t>(y, y_stride, x, x_stride, n);
   }
 }
 
@@ -210,7 +281,8 @@ void strided_copy(const StridedCopy& c) {
   std::array<Dim, kMaxDims> outer;
   int num_outer = 0;
   for (int i = 0; i < d.count - 1; ++i)
-    if (i != other) outer[static_cast<std::size_t>(num_outer++)] = d.dims[static_cast<std::size_t>(i)];
+    if (i != other)
+      outer[static_cast<std::size_t>(num_outer++)] = d.dims[static_cast<std::size_t>(i)];
   const std::int64_t bands = (across.size + kBlock - 1) / kBlock;
   const std::int64_t planes = d.elements / (inner.size * across.size);
   parallel_ranges(planes * bands, std::max<std::int64_t>(1, 16384 / (inner.size * kBlock)),

@@ -1,6 +1,8 @@
-// Copies that change the element type or the order of dims: checkpoints, transposes, slices, concat.
+// Copies that change the element type or the order of dims: checkpoints, transposes, slices,
+// concat.
 //
-//   convert_transposed(checkpoint, DType::bf16, in, out, out, weights, DType::f32, in);  // [in,out] -> [out,in]
+//   convert_transposed(checkpoint, DType::bf16, in, out, out, weights, DType::f32, in);  //
+//   [in,out] -> [out,in]
 //
 // Nothing is allocated; results do not depend on the number of threads. [any thread]
 #pragma once
@@ -14,7 +16,8 @@
 namespace lamina::cpu {
 
 // n elements; any of f32, bf16, f16 and f64 on either side. Rounds to nearest even, f64 by way of
-// f32 where the result is shorter. x and y must not overlap, unless they are the same and of one size.
+// f32 where the result is shorter. x and y must not overlap, unless they are the same and of one
+// size.
 void convert(const void* x, DType x_dtype, void* y, DType y_dtype, std::int64_t n);
 
 // y[c, r] = x[r, c] for r < rows, c < columns, with rows of x and y x_stride and y_stride elements

@@ -15,9 +15,12 @@ namespace {
 const CrossEntropyKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kCrossEntropyAvx512;
-    case Isa::avx2: return kCrossEntropyAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kCrossEntropyAvx512;
+    case Isa::avx2:
+      return kCrossEntropyAvx2;
+    case Isa::portable:
+      break;
   }
   return kCrossEntropyPortable;
 }
@@ -38,10 +41,9 @@ void cross_entropy_begin(const CrossEntropyRows& rows) {
 
 void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile& tile) {
   LAMINA_ASSERT(is_supported(tile.dtype));
-  parallel_ranges(rows.num_rows, min_rows(tile.num_columns),
-                  [&](std::int64_t begin, std::int64_t end) {
-                    kernels().add_tile(rows, tile, begin, end);
-                  });
+  parallel_ranges(
+      rows.num_rows, min_rows(tile.num_columns),
+      [&](std::int64_t begin, std::int64_t end) { kernels().add_tile(rows, tile, begin, end); });
 }
 
 CrossEntropyLoss cross_entropy_loss(const CrossEntropyRows& rows, float z_loss, float* row_loss) {

@@ -6,11 +6,12 @@
 //   cross_entropy_begin(rows);
 //   for (each tile) cross_entropy_add_tile(rows, tile);
 //   CrossEntropyLoss loss = cross_entropy_loss(rows, z_loss);
-//   for (each tile) cross_entropy_gradient(rows, tile, {.scale = 1 / count, .z_loss = z_loss, ...});
+//   for (each tile) cross_entropy_gradient(rows, tile, {.scale = 1 / count, .z_loss = z_loss,
+//   ...});
 //
-// The loss of a row is lse - logit[label] + z_loss lse^2, lse = ln sum exp(logits), after a soft cap
-// where there is one. Rows labelled kIgnoredLabel count for nothing. Nothing is allocated; results do
-// not depend on the number of threads, but on the tiles. [any thread]
+// The loss of a row is lse - logit[label] + z_loss lse^2, lse = ln sum exp(logits), after a soft
+// cap where there is one. Rows labelled kIgnoredLabel count for nothing. Nothing is allocated;
+// results do not depend on the number of threads, but on the tiles. [any thread]
 #pragma once
 
 #include <cstdint>
@@ -25,33 +26,33 @@ inline constexpr std::int32_t kIgnoredLabel = -100;
 struct CrossEntropyRows {
   const std::int32_t* labels;  // [num_rows]: within the vocabulary, or kIgnoredLabel
   std::int64_t num_rows;
-  float* max;                  // [num_rows] largest logit so far
-  float* sum;                  // [num_rows] sum of exp(logit - max)
-  float* target;               // [num_rows] the label's logit
+  float* max;     // [num_rows] largest logit so far
+  float* sum;     // [num_rows] sum of exp(logit - max)
+  float* target;  // [num_rows] the label's logit
 };
 
 // Columns [first_column, first_column + num_columns) of the logits of all rows.
 struct CrossEntropyTile {
   const void* logits;
-  DType dtype;                 // f32 or bf16
-  std::int64_t row_stride;     // in elements
+  DType dtype;              // f32 or bf16
+  std::int64_t row_stride;  // in elements
   std::int64_t first_column;
   std::int64_t num_columns;
-  float soft_cap = 0;          // 0: none; else logits become cap tanh(logits / cap)
+  float soft_cap = 0;  // 0: none; else logits become cap tanh(logits / cap)
 };
 
 struct CrossEntropyLoss {
-  double loss;                 // sum over rows that count, z-loss included, in order of rows
-  double z_loss;               // the part of it that is z_loss lse^2
-  std::int64_t count;          // rows that count
+  double loss;         // sum over rows that count, z-loss included, in order of rows
+  double z_loss;       // the part of it that is z_loss lse^2
+  std::int64_t count;  // rows that count
 };
 
 struct CrossEntropyGradient {
-  float scale;                 // of all gradients, eg: 1 / count
+  float scale;  // of all gradients, eg: 1 / count
   float z_loss = 0;
   const float* row_scale = nullptr;  // [num_rows], optional: also of each row
-  void* dlogits;               // [num_rows, num_columns]; may be the tile's logits if it is f32
-  DType dtype;                 // f32 or bf16
+  void* dlogits;  // [num_rows, num_columns]; may be the tile's logits if it is f32
+  DType dtype;    // f32 or bf16
   std::int64_t row_stride;
 };
 

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/cross_entropy_kernels.h"
 #include "backends/cpu/simd_math.h"
+#include "backends/cpu/simd_memory.h"
 
 namespace lamina::cpu {
 namespace {
@@ -51,8 +52,7 @@ void add_tile_rows(const CrossEntropyRows& rows, const CrossEntropyTile& tile, s
     rows.max[row] = best;
     const std::int64_t column = rows.labels[row] - tile.first_column;
     if (column >= 0 && column < n)
-      rows.target[row] =
-          first_lane(capped(load_partial(logits + column, 1), tile.soft_cap));
+      rows.target[row] = first_lane(capped(load_partial(logits + column, 1), tile.soft_cap));
   }
 }
 

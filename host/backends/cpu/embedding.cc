@@ -17,9 +17,12 @@ constexpr std::int64_t kMinElementsPerThread = 8192;
 const EmbeddingKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kEmbeddingAvx512;
-    case Isa::avx2: return kEmbeddingAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kEmbeddingAvx512;
+    case Isa::avx2:
+      return kEmbeddingAvx2;
+    case Isa::portable:
+      break;
   }
   return kEmbeddingPortable;
 }
@@ -53,7 +56,8 @@ const Entry* sort_by_id(Entry* entries, Entry* scratch, std::int64_t n) {
     std::int64_t starts[257] = {};
     for (std::int64_t i = 0; i < n; ++i) ++starts[((entries[i].id >> shift) & 255) + 1];
     for (int b = 0; b < 256; ++b) starts[b + 1] += starts[b];
-    for (std::int64_t i = 0; i < n; ++i) scratch[starts[(entries[i].id >> shift) & 255]++] = entries[i];
+    for (std::int64_t i = 0; i < n; ++i)
+      scratch[starts[(entries[i].id >> shift) & 255]++] = entries[i];
     std::swap(entries, scratch);
   }
   return entries;

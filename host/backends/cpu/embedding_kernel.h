@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/embedding_kernels.h"
-#include "backends/cpu/simd.h"
+#include "backends/cpu/simd_memory.h"
 
 namespace lamina::cpu {
 namespace {

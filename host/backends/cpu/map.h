@@ -11,9 +11,9 @@
 //   MapPlan plan(p);
 //   plan.run({gate_data, up_data}, {y_data});
 //
-// Arithmetic is done in f32 for results in f32, bf16 and f16, in f64 for f64, in i32 for i32 and the
-// narrower integers and bool, and in i64 (wrapping) for i64 and u32. Operands of an instruction must
-// have the same one of these four as its result (a comparison: as each other); cast converts.
+// Arithmetic is done in f32 for results in f32, bf16 and f16, in f64 for f64, in i32 for i32 and
+// the narrower integers and bool, and in i64 (wrapping) for i64 and u32. Operands of an instruction
+// must have the same one of these four as its result (a comparison: as each other); cast converts.
 #pragma once
 
 #include <array>
@@ -31,21 +31,66 @@ namespace lamina::cpu {
 
 enum class MapOp : std::uint8_t {
   // Sources of values: `value` (floating results) or `integer`; the index along dim `integer`.
-  constant, iota,
+  constant,
+  iota,
   // One source. cast to an integer truncates, saturates, and takes NaN to 0; to bool it is x != 0.
-  cast, neg, abs, square, sign, exp, log, sqrt, rsqrt, reciprocal, tanh, sigmoid, erf, sin, cos, floor,
-  softplus, relu, silu, gelu, gelu_tanh,
+  cast,
+  neg,
+  abs,
+  square,
+  sign,
+  exp,
+  log,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  tanh,
+  sigmoid,
+  erf,
+  sin,
+  cos,
+  floor,
+  softplus,
+  relu,
+  silu,
+  gelu,
+  gelu_tanh,
   // Derivatives at the source.
-  silu_grad, gelu_grad, gelu_tanh_grad,
+  silu_grad,
+  gelu_grad,
+  gelu_tanh_grad,
   // One source and an immediate: `value`, or `integer` where the result is an integer.
-  add_imm, mul_imm, max_imm, min_imm, pow_imm,
+  add_imm,
+  mul_imm,
+  max_imm,
+  min_imm,
+  pow_imm,
   // Two sources. max and min give NaN if either is; floordiv and mod round to -infinity, x / 0 is 0
   // for integers; shifts (by 0 .. width - 1 bits, shr keeps the sign) and bit_* are for integers.
-  add, sub, mul, div, max, min, floordiv, mod, bit_and, bit_or, bit_xor, shl, shr,
+  add,
+  sub,
+  mul,
+  div,
+  max,
+  min,
+  floordiv,
+  mod,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shl,
+  shr,
   // Two sources of one kind -> bool.
-  lt, le, gt, ge, eq, ne,
+  lt,
+  le,
+  gt,
+  ge,
+  eq,
+  ne,
   // Bools.
-  logical_and, logical_or, logical_not,
+  logical_and,
+  logical_or,
+  logical_not,
   // select(c, a, b) = c ? a : b.
   select,
 };
@@ -60,16 +105,16 @@ struct MapInput {
 
 struct MapInstruction {
   MapOp op;
-  DType dtype;                 // of the result
-  int dst;                     // register; may be written more than once
+  DType dtype;  // of the result
+  int dst;      // register; may be written more than once
   std::array<int, 3> src = {};
   double value = 0;
   std::int64_t integer = 0;
 };
 
 struct MapOutput {
-  int reg;                     // its value after the last instruction
-  DType dtype;                 // another than the register's means a cast
+  int reg;      // its value after the last instruction
+  DType dtype;  // another than the register's means a cast
   std::array<std::int64_t, kMaxDims> strides;
 };
 

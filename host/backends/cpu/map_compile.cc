@@ -15,10 +15,10 @@ constexpr int kForever = 1 << 30;
 // One computed or loaded register content; registers of the program name these in turn.
 struct Value {
   MapKind kind;
-  DType dtype;         // its elements are numbers of this type
-  int operand = -1;    // >= 0: loaded, on first use
-  bool once = false;   // the same everywhere
-  int step = -1;       // that defines it; -1: not yet loaded
+  DType dtype;        // its elements are numbers of this type
+  int operand = -1;   // >= 0: loaded, on first use
+  bool once = false;  // the same everywhere
+  int step = -1;      // that defines it; -1: not yet loaded
   int slot = -1;
   int last_use = -1;   // step, or kForever for outputs and what is loaded once
   int other_uses = 0;  // uses that are not stores of bf16
@@ -30,30 +30,10 @@ struct Draft {
   MapStep step;
   int dst;
   std::array<int, 3> src = {-1, -1, -1};
-  MapFunction unrounded = nullptr;  // the same without rounding to bf16
+  MapVariants unrounded;  // the same without rounding to bf16, if there is such a rounding
 };
 
-std::optional<MapKind> kind_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-    case DType::bf16:
-    case DType::f16: return MapKind::f32;
-    case DType::f64: return MapKind::f64;
-    case DType::i32:
-    case DType::u8:
-    case DType::i8:
-    case DType::u16:
-    case DType::i16:
-    case DType::boolean: return MapKind::i32;
-    case DType::i64:
-    case DType::u32: return MapKind::i64;
-    default: return std::nullopt;
-  }
-}
-
-int register_bytes(MapKind kind) {
-  return kind == MapKind::f64 || kind == MapKind::i64 ? 8 : 4;
-}
+int register_bytes(MapKind kind) { return kind == MapKind::f64 || kind == MapKind::i64 ? 8 : 4; }
 
 bool is_comparison(MapOp op) { return op >= MapOp::lt && op <= MapOp::ne; }
 bool is_logical(MapOp op) { return op >= MapOp::logical_and && op <= MapOp::logical_not; }
@@ -66,9 +46,12 @@ bool keeps_numbers(MapOp op) {
 const MapKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kMapAvx512;
-    case Isa::avx2: return kMapAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kMapAvx512;
+    case Isa::avx2:
+      return kMapAvx2;
+    case Isa::portable:
+      break;
   }
   return kMapPortable;
 }
@@ -84,9 +67,11 @@ class Compiler {
     index_ = -1;
     add_outputs();
     drop_roundings();
-    collapse_dims();
+    collapse_map_dims(map_, program_.dims);
+    find_what_is_the_same_everywhere();
     allocate_slots();
     choose_tiles();
+    allow_direct_reads();
     allow_direct_writes();
     return std::move(map_);
   }
@@ -101,7 +86,7 @@ class Compiler {
   }
 
   MapKind checked_kind(DType dtype) const {
-    const std::optional<MapKind> kind = kind_of(dtype);
+    const std::optional<MapKind> kind = map_kind(dtype);
     if (!kind) fail(fmt::format("maps cannot compute in {}", lamina::name(dtype)));
     return *kind;
   }
@@ -166,10 +151,14 @@ class Compiler {
   }
 
   int add_step(MapFunction function, std::array<int, 3> src, DType dtype,
-               MapImmediate immediate = {}, MapFunction unrounded = nullptr) {
+               MapImmediate immediate = {}) {
+    return add_step(MapVariants{{function}}, src, dtype, immediate);
+  }
+  int add_step(const MapVariants& variants, std::array<int, 3> src, DType dtype,
+               MapImmediate immediate = {}, const MapVariants& unrounded = {}) {
     const int id = new_value(dtype);
     value(id).step = static_cast<int>(drafts_.size());
-    drafts_.push_back({.step = {.function = function, .immediate = immediate},
+    drafts_.push_back({.step = {.variants = variants, .immediate = immediate},
                        .dst = id,
                        .src = src,
                        .unrounded = unrounded});
@@ -231,10 +220,10 @@ class Compiler {
       for (int i = in.op == MapOp::select ? 1 : 0; i < num_sources(in.op); ++i)
         exact &= value(src[static_cast<std::size_t>(i)]).dtype == in.dtype;
       const bool round = in.dtype == DType::bf16 && !exact;
-      MapFunction function = kernels_.function(in.op, round);
-      if (function == nullptr) fail("there is no such operation on floating numbers");
-      id = add_step(function, src, in.dtype, immediate,
-                    round ? kernels_.function(in.op, false) : nullptr);
+      const MapVariants variants = kernels_.function(in.op, round);
+      if (variants.by_form[0] == nullptr) fail("there is no such operation on floating numbers");
+      id = add_step(variants, src, in.dtype, immediate,
+                    round ? kernels_.function(in.op, false) : MapVariants{});
       if (in.dtype == DType::f16 && !exact)
         id = add_step(kernels_.round_to_f16, {id, -1, -1}, in.dtype);
     } else {
@@ -274,8 +263,7 @@ class Compiler {
       int id = read_register(output.reg);
       // A store rounds by itself; only another kind of register needs a step.
       const MapKind kind = checked_kind(output.dtype);
-      const bool store_casts =
-          kind == MapKind::f32 && value(id).kind == MapKind::f32;
+      const bool store_casts = kind == MapKind::f32 && value(id).kind == MapKind::f32;
       if (!store_casts) id = add_cast(id, output.dtype);
       map_.outputs.push_back({.dtype = output.dtype,
                               .element_bytes = size_bytes(output.dtype),
@@ -289,9 +277,6 @@ class Compiler {
       else
         ++value(id).other_uses;
       value(id).last_use = kForever;
-      // Another output may overwrite this input before its own turn to be stored.
-      if (value(id).operand >= 0)
-        map_.operands[static_cast<std::size_t>(value(id).operand)].copied = true;
     }
   }
 
@@ -301,55 +286,15 @@ class Compiler {
       for (int src : draft.src)
         if (src >= 0) ++value(src).other_uses;
     for (Draft& draft : drafts_)
-      if (draft.unrounded && value(draft.dst).other_uses == 0 && value(draft.dst).bf16_stores > 0)
-        draft.step.function = draft.unrounded;
+      if (draft.unrounded.by_form[0] && value(draft.dst).other_uses == 0 &&
+          value(draft.dst).bf16_stores > 0)
+        draft.step.variants = draft.unrounded;
   }
 
-  template <typename Visit>
-  void for_each_operand(const Visit& visit) {
-    for (MapOperand& operand : map_.operands) visit(operand);
-    for (MapOperand& operand : map_.outputs) visit(operand);
-  }
-
-  void collapse_dims() {
-    const int ndim = program_.dims.ndim();
-    map_.num_elements = program_.dims.num_elements();
-    int out = 0;  // dims kept so far; merged from the right side of each pair
-    for (int d = 0; d < ndim; ++d) {
-      const std::int64_t size = program_.dims[d];
-      if (size == 1) continue;
-      const auto from = static_cast<std::size_t>(d);
-      bool merges = out > 0;
-      for_each_operand([&](MapOperand& operand) {
-        merges = merges && operand.strides[static_cast<std::size_t>(out - 1)] ==
-                               operand.strides[from] * size;
-      });
-      const auto to = static_cast<std::size_t>(merges ? out - 1 : out);
-      for_each_operand([&](MapOperand& operand) { operand.strides[to] = operand.strides[from]; });
-      map_.dims[to] = merges ? map_.dims[to] * size : size;
-      if (!merges) ++out;
-    }
-    if (out == 0) {
-      map_.dims[0] = map_.num_elements;
-      for_each_operand([](MapOperand& operand) { operand.strides[0] = 0; });
-      out = 1;
-    }
-    map_.ndim = out;
-    for_each_operand([&](MapOperand& operand) {
-      std::int64_t linear = 1;
-      operand.contiguous = operand.scalar = true;
-      for (int d = out - 1; d >= 0; --d) {
-        const auto i = static_cast<std::size_t>(d);
-        operand.contiguous &= operand.strides[i] == linear || map_.dims[i] <= 1;
-        operand.scalar &= operand.strides[i] == 0;
-        linear *= map_.dims[i];
-      }
-    });
-    for (Draft& draft : drafts_)
-      if (draft.step.load >= 0) {
-        const MapOperand& operand = map_.operands[static_cast<std::size_t>(draft.step.load)];
-        value(draft.dst).once = operand.scalar;
-      }
+  void find_what_is_the_same_everywhere() {
+    for (const Draft& draft : drafts_)
+      if (draft.step.load >= 0)
+        value(draft.dst).once = map_.operands[static_cast<std::size_t>(draft.step.load)].scalar;
   }
 
   void allocate_slots() {
@@ -364,6 +309,8 @@ class Compiler {
       }
     for (int s = 0; s < static_cast<int>(drafts_.size()); ++s) {
       Draft& draft = drafts_[static_cast<std::size_t>(s)];
+      draft.step.num_src = static_cast<int>(
+          std::count_if(draft.src.begin(), draft.src.end(), [](int id) { return id >= 0; }));
       const auto release = [&](bool same_size) {
         for (std::size_t i = 0; i < draft.src.size(); ++i) {
           const int src = draft.src[i];
@@ -409,11 +356,24 @@ class Compiler {
                        kMapMaxSlots));
     map_.tile_elements = tile;
     map_.slot_bytes = tile * bytes;
-    bool strided = false;
-    for_each_operand([&](MapOperand& operand) {
-      strided |= !operand.contiguous && !operand.scalar;
-    });
-    map_.rows = strided && map_.dims[static_cast<std::size_t>(map_.ndim - 1)] >= 256;
+  }
+
+  // Inputs are used where they lie if memory has the form of registers, or bf16 and all their users
+  // take that. Not if they are outputs too: another output may overwrite them before their turn.
+  void allow_direct_reads() {
+    for (Value& v : values_) {
+      if (v.operand < 0 || v.once) continue;
+      MapOperand& operand = map_.operands[static_cast<std::size_t>(v.operand)];
+      if (operand.source != MapSource::memory || v.last_use == kForever) continue;
+      operand.in_place = operand.convert == nullptr;
+      if (operand.dtype != DType::bf16) continue;
+      operand.in_place = true;
+      const int id = static_cast<int>(&v - values_.data());
+      for (const Draft& draft : drafts_)
+        for (std::size_t i = 0; i < draft.src.size(); ++i)
+          if (draft.src[i] == id)
+            operand.in_place &= i < 2 && draft.step.variants.by_form[1u << i] != nullptr;
+    }
   }
 
   // A step may compute straight into an output if nothing after it reads inputs where they lie: the
@@ -428,14 +388,22 @@ class Compiler {
     for (std::size_t o = 0; o < map_.outputs.size(); ++o) {
       MapOperand& output = map_.outputs[o];
       const Value& v = value(output.slot);
-      if (output.convert == nullptr && v.step >= last_read && !v.once) {
-        int index = v.step;  // among steps: without those done once
-        for (int s = 0; s < v.step; ++s) index -= value(drafts_[static_cast<std::size_t>(s)].dst).once;
-        MapStep& step = map_.steps[static_cast<std::size_t>(index)];
-        if (step.load < 0 && step.write_to < 0) step.write_to = static_cast<int>(o);
-      }
       output.slot = v.slot;
+      if (v.step < last_read || v.once) continue;
+      MapStep& step = step_of(v);
+      const bool as_bf16 = output.dtype == DType::bf16 && v.kind == MapKind::f32 &&
+                           v.other_uses + v.bf16_stores == 1 && step.variants.by_form[4] != nullptr;
+      output.in_place = output.convert == nullptr || as_bf16;
+      if (output.in_place && step.load < 0 && step.write_to < 0)
+        step.write_to = static_cast<int>(o);
     }
+  }
+
+  // The step that defines a value; drafts done once are not among steps.
+  MapStep& step_of(const Value& v) {
+    int index = v.step;
+    for (int s = 0; s < v.step; ++s) index -= value(drafts_[static_cast<std::size_t>(s)].dst).once;
+    return map_.steps[static_cast<std::size_t>(index)];
   }
 
   const MapProgram& program_;

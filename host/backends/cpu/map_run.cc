@@ -18,7 +18,7 @@ using Coordinates = std::array<std::int64_t, kMaxDims>;
 struct Tile {
   std::int64_t begin;  // linear index
   std::int64_t n;
-  Coordinates at;      // of begin
+  Coordinates at;  // of begin
 };
 
 Coordinates locate(const MapCompiled& map, std::int64_t index) {
@@ -73,18 +73,26 @@ void scatter(void* memory, const void* packed, std::int64_t stride, std::int64_t
 }
 void gather(int bytes, void* packed, const void* memory, std::int64_t stride, std::int64_t n) {
   switch (bytes) {
-    case 1: return gather<std::uint8_t>(packed, memory, stride, n);
-    case 2: return gather<std::uint16_t>(packed, memory, stride, n);
-    case 4: return gather<std::uint32_t>(packed, memory, stride, n);
-    default: return gather<std::uint64_t>(packed, memory, stride, n);
+    case 1:
+      return gather<std::uint8_t>(packed, memory, stride, n);
+    case 2:
+      return gather<std::uint16_t>(packed, memory, stride, n);
+    case 4:
+      return gather<std::uint32_t>(packed, memory, stride, n);
+    default:
+      return gather<std::uint64_t>(packed, memory, stride, n);
   }
 }
 void scatter(int bytes, void* memory, const void* packed, std::int64_t stride, std::int64_t n) {
   switch (bytes) {
-    case 1: return scatter<std::uint8_t>(memory, packed, stride, n);
-    case 2: return scatter<std::uint16_t>(memory, packed, stride, n);
-    case 4: return scatter<std::uint32_t>(memory, packed, stride, n);
-    default: return scatter<std::uint64_t>(memory, packed, stride, n);
+    case 1:
+      return scatter<std::uint8_t>(memory, packed, stride, n);
+    case 2:
+      return scatter<std::uint16_t>(memory, packed, stride, n);
+    case 4:
+      return scatter<std::uint32_t>(memory, packed, stride, n);
+    default:
+      return scatter<std::uint64_t>(memory, packed, stride, n);
   }
 }
 
@@ -101,7 +109,8 @@ class Runner {
       : map_(map), inputs_(inputs), outputs_(outputs) {}
 
   void run(std::int64_t begin, std::int64_t end) {
-    // Instructions work on whole vectors; what lies behind a short tile must be numbers of some kind.
+    // Instructions work on whole vectors; what lies behind a short tile must be numbers of some
+    // kind.
     std::memset(arena_, 0, static_cast<std::size_t>(map_.slot_bytes * map_.num_slots));
     Tile tile = {begin, std::min(map_.tile_elements, map_.num_elements), {}};
     const Tile whole = {0, map_.tile_elements, {}};
@@ -124,20 +133,37 @@ class Runner {
   static constexpr std::int64_t kVector = 16;
 
   std::byte* slot(int i) { return arena_ + i * map_.slot_bytes; }
-  const void*& where(int i) { return where_[static_cast<std::size_t>(i)]; }
+
+  // What a slot holds: a register, in the arena or in memory of its form, or bf16 in memory.
+  struct Held {
+    const void* data = nullptr;
+    bool bf16 = false;
+  };
+  Held& held(int i) { return held_[static_cast<std::size_t>(i)]; }
 
   void run_step(const MapStep& step, const Tile& tile, std::int64_t padded) {
     if (step.load >= 0) return load(map_.operands[static_cast<std::size_t>(step.load)], tile);
-    const void* const src[3] = {where(step.src[0]), where(step.src[1]), where(step.src[2])};
+    const void* src[3] = {};
+    unsigned form = 0;
+    for (int i = 0; i < step.num_src; ++i) {
+      const Held& source = held(step.src[static_cast<std::size_t>(i)]);
+      src[i] = source.data;
+      if (source.bf16) form |= 1u << i;
+    }
     void* dst = slot(step.dst);
-    if (step.write_to >= 0)
-      if (void* direct = direct_address(map_.outputs[static_cast<std::size_t>(step.write_to)], tile))
+    bool bf16 = false;
+    if (step.write_to >= 0) {
+      const MapOperand& output = map_.outputs[static_cast<std::size_t>(step.write_to)];
+      if (void* direct = direct_address(output, tile)) {
         dst = direct;
-    step.function(dst, src, padded, step.immediate);
-    where(step.dst) = dst;
+        bf16 = output.convert != nullptr;
+      }
+    }
+    step.variants.by_form[form | (bf16 ? 4u : 0u)](dst, src, padded, step.immediate);
+    held(step.dst) = {dst, bf16};
   }
 
-  // Where the tile lies in an output that can be written as registers are, else null.
+  // Where the tile lies in an output that steps may write to, else null.
   void* direct_address(const MapOperand& output, const Tile& tile) const {
     std::byte* base = static_cast<std::byte*>(outputs_[static_cast<std::size_t>(output.pointer)]);
     const std::int64_t offset = direct_offset(output, tile);
@@ -160,7 +186,7 @@ class Runner {
 
   void load(const MapOperand& operand, const Tile& tile) {
     void* to = slot(operand.slot);
-    where(operand.slot) = to;
+    held(operand.slot) = {to, false};
     if (operand.source == MapSource::iota) return load_iota(operand, tile, to);
     const std::byte* base =
         static_cast<const std::byte*>(inputs_[static_cast<std::size_t>(operand.pointer)]);
@@ -171,12 +197,12 @@ class Runner {
       return;
     }
     const std::int64_t offset = contiguous_offset(operand, tile);
-    if (offset >= 0 && operand.convert) {
-      operand.convert(to, base + offset * operand.element_bytes, tile.n);
+    if (offset >= 0 && operand.in_place && tile.n % kVector == 0) {
+      held(operand.slot) = {base + offset * operand.element_bytes, operand.convert != nullptr};
       return;
     }
-    if (offset >= 0 && tile.n % kVector == 0 && !operand.copied) {
-      where(operand.slot) = base + offset * operand.element_bytes;
+    if (offset >= 0 && operand.convert) {
+      operand.convert(to, base + offset * operand.element_bytes, tile.n);
       return;
     }
     std::byte* packed = operand.convert ? scratch_ : static_cast<std::byte*>(to);
@@ -194,17 +220,22 @@ class Runner {
     for_each_run(map_, operand, tile, [&](std::int64_t first, std::int64_t done, std::int64_t n) {
       void* at = bytes + done * operand.register_bytes;
       switch (operand.dtype) {
-        case DType::f32: return count_up<float>(at, first, stride, n);
-        case DType::f64: return count_up<double>(at, first, stride, n);
-        case DType::i32: return count_up<std::int32_t>(at, first, stride, n);
-        default: return count_up<std::int64_t>(at, first, stride, n);
+        case DType::f32:
+          return count_up<float>(at, first, stride, n);
+        case DType::f64:
+          return count_up<double>(at, first, stride, n);
+        case DType::i32:
+          return count_up<std::int32_t>(at, first, stride, n);
+        default:
+          return count_up<std::int64_t>(at, first, stride, n);
       }
     });
   }
 
   void store(const MapOperand& output, const Tile& tile) {
     std::byte* base = static_cast<std::byte*>(outputs_[static_cast<std::size_t>(output.pointer)]);
-    const std::byte* from = static_cast<const std::byte*>(where(output.slot));
+    const std::byte* from = static_cast<const std::byte*>(held(output.slot).data);
+    if (held(output.slot).bf16) return;  // written where it belongs
     const std::int64_t offset = contiguous_offset(output, tile);
     if (offset >= 0) {
       std::byte* to = base + offset * output.element_bytes;
@@ -228,7 +259,7 @@ class Runner {
   const MapCompiled& map_;
   std::span<const void* const> inputs_;
   std::span<void* const> outputs_;
-  std::array<const void*, kMapMaxSlots + 1> where_ = {};
+  std::array<Held, kMapMaxSlots + 1> held_ = {};
   alignas(64) std::byte scratch_[kMapMaxTile * 8];
   alignas(64) std::byte arena_[kMapArenaBytes];
 };

@@ -16,9 +16,12 @@ constexpr std::int64_t kMinElementsPerThread = 8192;
 const NormKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kNormAvx512;
-    case Isa::avx2: return kNormAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kNormAvx512;
+    case Isa::avx2:
+      return kNormAvx2;
+    case Isa::portable:
+      break;
   }
   return kNormPortable;
 }
@@ -107,13 +110,12 @@ void layer_norm_forward(const LayerNormForward& p) {
 
 void layer_norm_backward(const LayerNormBackward& p) {
   check(p.dtype, p.weight_dtype);
-  run_with_gradients(
-      p.size, {p.dweight, p.dbias}, p.workspace,
-      [&](std::int64_t begin, std::int64_t end, float* partial) {
-        float* dweight = p.dweight ? partial : nullptr;
-        float* dbias = p.dbias ? partial + (p.dweight ? p.size.width : 0) : nullptr;
-        kernels().layer_backward(p, begin, end, dweight, dbias);
-      });
+  run_with_gradients(p.size, {p.dweight, p.dbias}, p.workspace,
+                     [&](std::int64_t begin, std::int64_t end, float* partial) {
+                       float* dweight = p.dweight ? partial : nullptr;
+                       float* dbias = p.dbias ? partial + (p.dweight ? p.size.width : 0) : nullptr;
+                       kernels().layer_backward(p, begin, end, dweight, dbias);
+                     });
 }
 
 }  // namespace lamina::cpu

@@ -34,49 +34,50 @@ struct Rows {
 };
 
 struct RmsNormForward {
-  DType dtype;                         // of x, y, residual and sum: f32 or bf16
+  DType dtype;  // of x, y, residual and sum: f32 or bf16
   NormSize size;
   ConstRows x;
-  ConstRows residual;                  // optional: h = round(x + residual) is normalised instead,
-  Rows sum;                            // and written here
-  Rows y;                              // h * rsqrt(mean(h^2) + eps) * (offset + weight)
-  const void* weight = nullptr;        // [width], optional: factor 1
-  DType weight_dtype = DType::f32;     // f32 or bf16
+  ConstRows residual;               // optional: h = round(x + residual) is normalised instead,
+  Rows sum;                         // and written here
+  Rows y;                           // h * rsqrt(mean(h^2) + eps) * (offset + weight)
+  const void* weight = nullptr;     // [width], optional: factor 1
+  DType weight_dtype = DType::f32;  // f32 or bf16
   float eps;
   float offset = 0;
-  // Llama's and MaxText's order of roundings: the normalised value and (offset + weight) are rounded
-  // to dtype before they are multiplied. Otherwise there is one rounding at the end (Gemma).
+  // Llama's and MaxText's order of roundings: the normalised value and (offset + weight) are
+  // rounded to dtype before they are multiplied. Otherwise there is one rounding at the end
+  // (Gemma).
   bool round_before_weight = false;
-  bool sum_of_squares = false;         // sum(h^2) in place of mean(h^2)
+  bool sum_of_squares = false;  // sum(h^2) in place of mean(h^2)
 };
 void rms_norm_forward(const RmsNormForward& p);
 
 struct RmsNormBackward {
-  DType dtype;                         // of x, dy, dresidual and dx
+  DType dtype;  // of x, dy, dresidual and dx
   NormSize size;
-  ConstRows x;                         // what was normalised (sum, if there was a residual)
+  ConstRows x;  // what was normalised (sum, if there was a residual)
   ConstRows dy;
-  ConstRows dresidual;                 // optional: added to dx, before its rounding
-  Rows dx;                             // may be dy or dresidual
+  ConstRows dresidual;  // optional: added to dx, before its rounding
+  Rows dx;              // may be dy or dresidual
   const void* weight = nullptr;
   DType weight_dtype = DType::f32;
-  float* dweight = nullptr;            // [width], optional; overwritten
+  float* dweight = nullptr;  // [width], optional; overwritten
   float eps;
   float offset = 0;
   bool round_before_weight = false;
   bool sum_of_squares = false;
-  float* workspace = nullptr;          // norm_workspace_bytes(size, 1); not needed without dweight
+  float* workspace = nullptr;  // norm_workspace_bytes(size, 1); not needed without dweight
 };
 void rms_norm_backward(const RmsNormBackward& p);
 
 struct LayerNormForward {
-  DType dtype;                         // of x and y
+  DType dtype;  // of x and y
   NormSize size;
   ConstRows x;
-  Rows y;                              // (x - mean) * rsqrt(var + eps) * (offset + weight) + bias
-  const void* weight = nullptr;        // [width], optional
-  const void* bias = nullptr;          // [width], optional
-  DType weight_dtype = DType::f32;     // of weight and bias
+  Rows y;                           // (x - mean) * rsqrt(var + eps) * (offset + weight) + bias
+  const void* weight = nullptr;     // [width], optional
+  const void* bias = nullptr;       // [width], optional
+  DType weight_dtype = DType::f32;  // of weight and bias
   float eps;
   float offset = 0;
 };
@@ -87,15 +88,15 @@ struct LayerNormBackward {
   NormSize size;
   ConstRows x;
   ConstRows dy;
-  ConstRows dresidual;                 // optional: added to dx, before its rounding
-  Rows dx;                             // may be dy or dresidual
+  ConstRows dresidual;  // optional: added to dx, before its rounding
+  Rows dx;              // may be dy or dresidual
   const void* weight = nullptr;
   DType weight_dtype = DType::f32;
-  float* dweight = nullptr;            // [width], optional; overwritten
-  float* dbias = nullptr;              // [width], optional; overwritten
+  float* dweight = nullptr;  // [width], optional; overwritten
+  float* dbias = nullptr;    // [width], optional; overwritten
   float eps;
   float offset = 0;
-  float* workspace = nullptr;          // norm_workspace_bytes(size, dweight and dbias asked for)
+  float* workspace = nullptr;  // norm_workspace_bytes(size, dweight and dbias asked for)
 };
 void layer_norm_backward(const LayerNormBackward& p);
 

@@ -1,25 +1,36 @@
-// Norms for one instruction set. Included by norm_avx512.cc, norm_avx2.cc and norm_portable.cc only.
+// Norms for one instruction set. Included by norm_avx512.cc, norm_avx2.cc and norm_portable.cc
+// only.
 #pragma once
 
 #include "backends/cpu/norm_kernels.h"
-#include "backends/cpu/simd.h"
+#include "backends/cpu/simd_memory.h"
 
 namespace lamina::cpu {
 namespace {
 
-std::int64_t row_offset(const NormSize& size, const RowStrides& strides, std::int64_t row) {
-  return row / size.inner * strides.outer + row % size.inner * strides.inner;
-}
-template <typename T>
-const T* row_of(const NormSize& size, const ConstRows& rows, std::int64_t row) {
-  if (rows.data == nullptr) return nullptr;
-  return static_cast<const T*>(rows.data) + row_offset(size, rows.strides, row);
-}
-template <typename T>
-T* row_of(const NormSize& size, const Rows& rows, std::int64_t row) {
-  if (rows.data == nullptr) return nullptr;
-  return static_cast<T*>(rows.data) + row_offset(size, rows.strides, row);
-}
+// Row (outer, inner), counted on without divisions: rows may be as short as a head.
+struct RowIndex {
+  std::int64_t outer, inner, num_inner;
+  RowIndex(const NormSize& size, std::int64_t row)
+      : outer(row / size.inner), inner(row % size.inner), num_inner(size.inner) {}
+  void next() {
+    if (++inner == num_inner) {
+      inner = 0;
+      ++outer;
+    }
+  }
+  template <typename T>
+  const T* of(const ConstRows& rows) const {
+    if (rows.data == nullptr) return nullptr;
+    return static_cast<const T*>(rows.data) + outer * rows.strides.outer +
+           inner * rows.strides.inner;
+  }
+  template <typename T>
+  T* of(const Rows& rows) const {
+    if (rows.data == nullptr) return nullptr;
+    return static_cast<T*>(rows.data) + outer * rows.strides.outer + inner * rows.strides.inner;
+  }
+};
 
 // Four running sums, so that additions of one row do not wait for each other.
 struct Sums {
@@ -54,13 +65,14 @@ void rms_forward(const RmsNormForward& p, std::int64_t begin, std::int64_t end) 
   const std::int64_t n = p.size.width;
   const W* weight = static_cast<const W*>(p.weight);
   const float share = p.sum_of_squares ? 1.0f : 1.0f / static_cast<float>(n);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* x = row_of<T>(p.size, p.x, row);
-    T* y = row_of<T>(p.size, p.y, row);
+  RowIndex at(p.size, begin);
+  for (std::int64_t row = begin; row < end; ++row, at.next()) {
+    const T* x = at.of<T>(p.x);
+    T* y = at.of<T>(p.y);
     Sums squares;
     if (p.residual.data != nullptr) {
-      const T* residual = row_of<T>(p.size, p.residual, row);
-      T* sum = row_of<T>(p.size, p.sum, row);
+      const T* residual = at.of<T>(p.residual);
+      T* sum = at.of<T>(p.sum);
       for_row(n, [&](std::int64_t i, int count, int k) {
         const Float h = rounded_to<T>(load_some(x + i, count) + load_some(residual + i, count));
         store_some(sum + i, h, count);
@@ -99,11 +111,12 @@ void rms_backward(const RmsNormBackward& p, std::int64_t begin, std::int64_t end
     const Float w = factor(weight, p.offset, i, count);
     return round ? rounded_to<T>(w) : w;
   };
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* x = row_of<T>(p.size, p.x, row);
-    const T* dy = row_of<T>(p.size, p.dy, row);
-    const T* dresidual = row_of<T>(p.size, p.dresidual, row);
-    T* dx = row_of<T>(p.size, p.dx, row);
+  RowIndex at(p.size, begin);
+  for (std::int64_t row = begin; row < end; ++row, at.next()) {
+    const T* x = at.of<T>(p.x);
+    const T* dy = at.of<T>(p.dy);
+    const T* dresidual = at.of<T>(p.dresidual);
+    T* dx = at.of<T>(p.dx);
     Sums squares, products;
     for_row(n, [&](std::int64_t i, int count, int k) {
       const Float h = load_some(x + i, count);
@@ -155,9 +168,10 @@ void layer_forward(const LayerNormForward& p, std::int64_t begin, std::int64_t e
   const std::int64_t n = p.size.width;
   const W* weight = static_cast<const W*>(p.weight);
   const W* bias = static_cast<const W*>(p.bias);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* x = row_of<T>(p.size, p.x, row);
-    T* y = row_of<T>(p.size, p.y, row);
+  RowIndex at(p.size, begin);
+  for (std::int64_t row = begin; row < end; ++row, at.next()) {
+    const T* x = at.of<T>(p.x);
+    T* y = at.of<T>(p.y);
     const Statistics s = statistics(x, n, p.eps);
     for_lanes(n, [&](std::int64_t i, int count) {
       const Float normalised = (load_some(x + i, count) - splat(s.mean)) * splat(s.scale);
@@ -174,11 +188,12 @@ void layer_backward(const LayerNormBackward& p, std::int64_t begin, std::int64_t
   const std::int64_t n = p.size.width;
   const float share = 1.0f / static_cast<float>(n);
   const W* weight = static_cast<const W*>(p.weight);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* x = row_of<T>(p.size, p.x, row);
-    const T* dy = row_of<T>(p.size, p.dy, row);
-    const T* dresidual = row_of<T>(p.size, p.dresidual, row);
-    T* dx = row_of<T>(p.size, p.dx, row);
+  RowIndex at(p.size, begin);
+  for (std::int64_t row = begin; row < end; ++row, at.next()) {
+    const T* x = at.of<T>(p.x);
+    const T* dy = at.of<T>(p.dy);
+    const T* dresidual = at.of<T>(p.dresidual);
+    T* dx = at.of<T>(p.dx);
     const Statistics s = statistics(x, n, p.eps);
     const Float mean = splat(s.mean), scale = splat(s.scale);
     Sums gradients, products;
@@ -215,26 +230,22 @@ void add_up(float* to, const float* from, std::int64_t stride, std::int64_t num_
 }
 
 // function<T, W> for the dtypes of p.
-#define LAMINA_NORM_BY_DTYPE(function, p, ...)                        \
-  if (p.dtype == DType::f32)                                          \
-    return p.weight_dtype == DType::f32 ? function<float, float>(p, __VA_ARGS__) \
+#define LAMINA_NORM_BY_DTYPE(function, p, ...)                                       \
+  if (p.dtype == DType::f32)                                                         \
+    return p.weight_dtype == DType::f32 ? function<float, float>(p, __VA_ARGS__)     \
                                         : function<float, bfloat16>(p, __VA_ARGS__); \
-  return p.weight_dtype == DType::f32 ? function<bfloat16, float>(p, __VA_ARGS__) \
+  return p.weight_dtype == DType::f32 ? function<bfloat16, float>(p, __VA_ARGS__)    \
                                       : function<bfloat16, bfloat16>(p, __VA_ARGS__)
 
 constexpr NormKernels kKernels = {
-    .rms_forward =
-        [](const RmsNormForward& p, std::int64_t begin, std::int64_t end) {
-          LAMINA_NORM_BY_DTYPE(rms_forward, p, begin, end);
-        },
+    .rms_forward = [](const RmsNormForward& p, std::int64_t begin,
+                      std::int64_t end) { LAMINA_NORM_BY_DTYPE(rms_forward, p, begin, end); },
     .rms_backward =
         [](const RmsNormBackward& p, std::int64_t begin, std::int64_t end, float* dweight) {
           LAMINA_NORM_BY_DTYPE(rms_backward, p, begin, end, dweight);
         },
-    .layer_forward =
-        [](const LayerNormForward& p, std::int64_t begin, std::int64_t end) {
-          LAMINA_NORM_BY_DTYPE(layer_forward, p, begin, end);
-        },
+    .layer_forward = [](const LayerNormForward& p, std::int64_t begin,
+                        std::int64_t end) { LAMINA_NORM_BY_DTYPE(layer_forward, p, begin, end); },
     .layer_backward =
         [](const LayerNormBackward& p, std::int64_t begin, std::int64_t end, float* dweight,
            float* dbias) { LAMINA_NORM_BY_DTYPE(layer_backward, p, begin, end, dweight, dbias); },

@@ -16,9 +16,12 @@ namespace {
 const OptimizerKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kOptimizerAvx512;
-    case Isa::avx2: return kOptimizerAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kOptimizerAvx512;
+    case Isa::avx2:
+      return kOptimizerAvx2;
+    case Isa::portable:
+      break;
   }
   return kOptimizerPortable;
 }
@@ -120,15 +123,13 @@ void add_scaled(float* y, const void* x, DType x_dtype, float scale, std::int64_
 }
 
 void scale_in_place(float* x, float scale, std::int64_t n) {
-  parallel_elements(n, [&](std::int64_t first, std::int64_t count) {
-    kernels().scale(x + first, scale, count);
-  });
+  parallel_elements(
+      n, [&](std::int64_t first, std::int64_t count) { kernels().scale(x + first, scale, count); });
 }
 
 void fill(float* x, float value, std::int64_t n) {
-  parallel_elements(n, [&](std::int64_t first, std::int64_t count) {
-    std::fill_n(x + first, count, value);
-  });
+  parallel_elements(
+      n, [&](std::int64_t first, std::int64_t count) { std::fill_n(x + first, count, value); });
 }
 
 }  // namespace lamina::cpu

@@ -27,18 +27,19 @@ struct AdamW {
   std::int64_t n;
   double lr, beta1, beta2, eps;
   double weight_decay;
-  std::int64_t step;           // from 1; 0: the two corrections below are given
+  std::int64_t step;  // from 1; 0: the two corrections below are given
   float grad_scale = 1.0f;
-  double correction1 = 0;      // 1 - beta1^t
-  double correction2 = 0;      // 1 - beta2^t
+  double correction1 = 0;  // 1 - beta1^t
+  double correction2 = 0;  // 1 - beta2^t
 };
 void adamw_step(const AdamW& a);
 
-// g' = grad_scale g + weight_decay p;  m = momentum m + g';  p -= lr m   (nesterov: g' + momentum m)
+// g' = grad_scale g + weight_decay p;  m = momentum m + g';  p -= lr m   (nesterov: g' + momentum
+// m)
 struct Sgd {
   float* p;
   const float* g;
-  float* m = nullptr;          // not needed for momentum 0
+  float* m = nullptr;  // not needed for momentum 0
   bfloat16* p_bf16 = nullptr;
   std::int64_t n;
   double lr;

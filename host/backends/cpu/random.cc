@@ -15,9 +15,12 @@ namespace {
 const RandomKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kRandomAvx512;
-    case Isa::avx2: return kRandomAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kRandomAvx512;
+    case Isa::avx2:
+      return kRandomAvx2;
+    case Isa::portable:
+      break;
   }
   return kRandomPortable;
 }
@@ -70,15 +73,16 @@ void dropout(const Dropout& d) {
   const std::int64_t first_group = d.first / kRandomGroup;
   const std::int64_t groups = (d.first + d.n + kRandomGroup - 1) / kRandomGroup - first_group;
   const std::int64_t bytes = size_bytes(d.dtype);
-  parallel_ranges(d.n > 0 ? groups : 0, kMinGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
-    // Numbers of these groups, within [d.first, d.first + d.n).
-    const std::int64_t from = std::max(d.first, (first_group + begin) * kRandomGroup);
-    const std::int64_t to = std::min(d.first + d.n, (first_group + end) * kRandomGroup);
-    const std::int64_t offset = (from - d.first) * bytes;
-    kernels().dropout(d.stream, threshold, scale, static_cast<const std::byte*>(d.x) + offset,
-                      static_cast<std::byte*>(d.y) + offset, d.dtype, from / kRandomGroup,
-                      from % kRandomGroup, to - from);
-  });
+  parallel_ranges(
+      d.n > 0 ? groups : 0, kMinGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
+        // Numbers of these groups, within [d.first, d.first + d.n).
+        const std::int64_t from = std::max(d.first, (first_group + begin) * kRandomGroup);
+        const std::int64_t to = std::min(d.first + d.n, (first_group + end) * kRandomGroup);
+        const std::int64_t offset = (from - d.first) * bytes;
+        kernels().dropout(d.stream, threshold, scale, static_cast<const std::byte*>(d.x) + offset,
+                          static_cast<std::byte*>(d.y) + offset, d.dtype, from / kRandomGroup,
+                          from % kRandomGroup, to - from);
+      });
 }
 
 }  // namespace lamina::cpu

@@ -1,8 +1,8 @@
 // Counter-based random numbers (Philox4x32-10: Salmon et al. 2011): number i of a stream depends on
 // (seed, stream, i) alone, so no result depends on threads, on order, or on what was drawn before.
 //
-// Number i is word (i / 16) % 4 of the block with counter (16 (i / 64) + i % 16, stream) and key seed:
-// sixteen blocks side by side make 64 numbers without any shuffling.
+// Number i is word (i / 16) % 4 of the block with counter (16 (i / 64) + i % 16, stream) and key
+// seed: sixteen blocks side by side make 64 numbers without any shuffling.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ void fill_normal(RandomStream s, float mean, float stddev, void* y, DType dtype,
 void fill_truncated_normal(RandomStream s, float mean, float stddev, void* y, DType dtype,
                            std::int64_t n);
 
-// y[k] = x[k] / (1 - rate) where number first + k keeps it, else 0; rate in [0, 1). The same call on
-// dy gives dx. y may be x. `first` lets a tensor be done in parts.
+// y[k] = x[k] / (1 - rate) where number first + k keeps it, else 0; rate in [0, 1). The same call
+// on dy gives dx. y may be x. `first` lets a tensor be done in parts.
 struct Dropout {
   RandomStream stream;
   float rate;
-  DType dtype;                 // f32 or bf16
+  DType dtype;  // f32 or bf16
   std::int64_t first = 0;
   std::int64_t n;
   const void* x;

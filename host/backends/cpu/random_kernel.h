@@ -1,9 +1,10 @@
-// Philox and what is made of it for one instruction set. Included by random_avx512.cc, random_avx2.cc
-// and random_portable.cc only.
+// Philox and what is made of it for one instruction set. Included by random_avx512.cc,
+// random_avx2.cc and random_portable.cc only.
 #pragma once
 
 #include "backends/cpu/random_kernels.h"
 #include "backends/cpu/simd_math.h"
+#include "backends/cpu/simd_memory.h"
 
 namespace lamina::cpu {
 namespace {
@@ -12,21 +13,25 @@ struct Words4 {
   Words w[4];
 };
 
-// The upper halves of the 64-bit products a * m.
-LAMINA_SIMD Words multiply_high(Words a, std::uint32_t m) {
+// Both halves of the 64-bit products a * m.
+struct Product {
+  Words high, low;
+};
+LAMINA_SIMD Product multiply(Words a, std::uint32_t m) {
 #if defined(__AVX512F__)
   const __m512i x = reinterpret_cast<__m512i>(a.raw);
   const __m512i factor = _mm512_set1_epi64(m);
   const __m512i even = _mm512_mul_epu32(x, factor);
   const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), factor);
   const __m512i high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
-  return {reinterpret_cast<Words::Raw>(high)};
+  const __m512i low = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+  return {{reinterpret_cast<Words::Raw>(high)}, {reinterpret_cast<Words::Raw>(low)}};
 #else
   std::uint32_t lanes[kLanes];
   store_raw(lanes, a);
   for (std::uint32_t& lane : lanes)
     lane = static_cast<std::uint32_t>((static_cast<std::uint64_t>(lane) * m) >> 32);
-  return load_raw<Words>(lanes);
+  return {load_raw<Words>(lanes), a * splat<Words>(m)};
 #endif
 }
 
@@ -40,9 +45,9 @@ LAMINA_SIMD Words4 philox(RandomStream s, std::int64_t group, std::uint32_t atte
   std::uint32_t k0 = static_cast<std::uint32_t>(s.seed);
   std::uint32_t k1 = static_cast<std::uint32_t>(s.seed >> 32);
   for (int round = 0; round < 10; ++round) {
-    const Words high0 = multiply_high(c.w[0], 0xd2511f53u), low0 = c.w[0] * splat<Words>(0xd2511f53u);
-    const Words high1 = multiply_high(c.w[2], 0xcd9e8d57u), low1 = c.w[2] * splat<Words>(0xcd9e8d57u);
-    c = {{high1 ^ c.w[1] ^ splat<Words>(k0), low1, high0 ^ c.w[3] ^ splat<Words>(k1), low0}};
+    const Product p0 = multiply(c.w[0], 0xd2511f53u), p1 = multiply(c.w[2], 0xcd9e8d57u);
+    c = {
+        {p1.high ^ c.w[1] ^ splat<Words>(k0), p1.low, p0.high ^ c.w[3] ^ splat<Words>(k1), p0.low}};
     k0 += 0x9e3779b9u;
     k1 += 0xbb67ae85u;
   }
@@ -124,20 +129,29 @@ void fill(RandomFill kind, RandomStream s, float scale, float shift, void* y, DT
   fill_numbers(kind, s, scale, shift, static_cast<bfloat16*>(y), group, n);
 }
 
+// A dropped infinity is 0 as well, not NaN.
+template <typename T>
+LAMINA_SIMD void drop_lanes(Int keep, Float scale, const T* x, T* y, int count) {
+  store_some(y, select(keep, load_some(x, count) * scale, splat(0.0f)), count);
+}
+
 template <typename T>
 void drop(RandomStream s, std::uint32_t threshold, float scale, const T* x, T* y,
           std::int64_t group, std::int64_t skip, std::int64_t n) {
-  std::uint32_t bits[kRandomGroup];
+  const Words least = splat<Words>(threshold);
   for (std::int64_t i = 0; i < n; ++group, skip = 0) {
+    if (skip == 0 && n - i >= kRandomGroup) {
+      const Words4 words = philox(s, group, 0);
+      for (int k = 0; k < 4; ++k, i += kLanes)
+        drop_lanes(words.w[k] >= least, splat(scale), x + i, y + i, kLanes);
+      continue;
+    }
+    std::uint32_t bits[2 * kRandomGroup];  // read from any number on, by whole vectors
     bits_of(s, group, 1, bits);
     const std::int64_t count = n - i < kRandomGroup - skip ? n - i : kRandomGroup - skip;
-    float keep[kRandomGroup];
-    for (std::int64_t k = 0; k < count; ++k) keep[k] = bits[skip + k] >= threshold ? scale : 0.0f;
     for_lanes(count, [&](std::int64_t k, int lanes) {
-      const Float factor = load_some(keep + k, lanes);
-      // A dropped infinity is 0 as well, not NaN.
-      store_some(y + i + k,
-                 select(factor == splat(0.0f), factor, load_some(x + i + k, lanes) * factor), lanes);
+      drop_lanes(load_raw<Words>(bits + skip + k) >= least, splat(scale), x + i + k, y + i + k,
+                 lanes);
     });
     i += count;
   }

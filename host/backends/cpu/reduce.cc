@@ -17,9 +17,12 @@ namespace {
 const ReduceKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kReduceAvx512;
-    case Isa::avx2: return kReduceAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kReduceAvx512;
+    case Isa::avx2:
+      return kReduceAvx2;
+    case Isa::portable:
+      break;
   }
   return kReducePortable;
 }
@@ -28,8 +31,10 @@ template <typename T, ReduceOp kOp>
 void fold(ReduceTotal& total, T x) {
   if constexpr (std::is_floating_point_v<T>) {
     const double v = static_cast<double>(x);
-    if constexpr (kOp == ReduceOp::sum) total.f += v;
-    else total.f = std::isnan(total.f) || total.f > v ? total.f : v;
+    if constexpr (kOp == ReduceOp::sum)
+      total.f += v;
+    else
+      total.f = std::isnan(total.f) || total.f > v ? total.f : v;
   } else {
     const std::int64_t v = x;
     if constexpr (kOp == ReduceOp::sum)
@@ -64,11 +69,17 @@ bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64
 ReduceFunctions functions(const Reduce& r) {
   const bool sum = r.op == ReduceOp::sum;
   switch (r.dtype) {
-    case DType::f32: return sum ? kernels().sum_f32 : kernels().max_f32;
-    case DType::bf16: return sum ? kernels().sum_bf16 : kernels().max_bf16;
-    case DType::f64: return scalar_functions<double>(r.op);
-    case DType::i32: return scalar_functions<std::int32_t>(r.op);
-    default: LAMINA_ASSERT(r.dtype == DType::i64); return scalar_functions<std::int64_t>(r.op);
+    case DType::f32:
+      return sum ? kernels().sum_f32 : kernels().max_f32;
+    case DType::bf16:
+      return sum ? kernels().sum_bf16 : kernels().max_bf16;
+    case DType::f64:
+      return scalar_functions<double>(r.op);
+    case DType::i32:
+      return scalar_functions<std::int32_t>(r.op);
+    default:
+      LAMINA_ASSERT(r.dtype == DType::i64);
+      return scalar_functions<std::int64_t>(r.op);
   }
 }
 
@@ -99,7 +110,9 @@ struct Dims {
     strides[static_cast<std::size_t>(count)] = stride;
     ++count;
   }
-  std::int64_t inner_size() const { return count > 0 ? sizes[static_cast<std::size_t>(count - 1)] : 1; }
+  std::int64_t inner_size() const {
+    return count > 0 ? sizes[static_cast<std::size_t>(count - 1)] : 1;
+  }
   std::int64_t inner_stride() const {
     return count > 0 ? strides[static_cast<std::size_t>(count - 1)] : 1;
   }
@@ -120,8 +133,8 @@ struct Dims {
 struct Cut {
   Dims kept, reduced;
   bool by_columns = false;
-  std::int64_t spans = 0;           // of kept elements
-  std::int64_t spans_per_row = 1;   // by columns: spans within the innermost kept dim
+  std::int64_t spans = 0;          // of kept elements
+  std::int64_t spans_per_row = 1;  // by columns: spans within the innermost kept dim
   std::int64_t splits = 1;
 };
 
@@ -152,8 +165,8 @@ Cut cut(const Reduce& r) {
   return c;
 }
 
-// Calls visit(offset, count) for the stretches of the reduced index [begin, end) along its innermost
-// dim.
+// Calls visit(offset, count) for the stretches of the reduced index [begin, end) along its
+// innermost dim.
 template <typename Visit>
 void for_each_stretch(const Dims& reduced, std::int64_t begin, std::int64_t end,
                       const Visit& visit) {
@@ -193,15 +206,20 @@ void run_task(const Reduce& r, const Cut& c, const ReduceFunctions& f, std::int6
 
 void write(const Reduce& r, std::int64_t i, ReduceTotal total) {
   switch (r.y_dtype) {
-    case DType::f32: static_cast<float*>(r.y)[i] = static_cast<float>(total.f * r.scale); return;
+    case DType::f32:
+      static_cast<float*>(r.y)[i] = static_cast<float>(total.f * r.scale);
+      return;
     case DType::bf16:
       static_cast<bfloat16*>(r.y)[i] = to_bfloat16(static_cast<float>(total.f * r.scale));
       return;
-    case DType::f64: static_cast<double*>(r.y)[i] = total.f * r.scale; return;
+    case DType::f64:
+      static_cast<double*>(r.y)[i] = total.f * r.scale;
+      return;
     case DType::i32:
       static_cast<std::int32_t*>(r.y)[i] = static_cast<std::int32_t>(total.i);
       return;
-    default: static_cast<std::int64_t*>(r.y)[i] = total.i;
+    default:
+      static_cast<std::int64_t*>(r.y)[i] = total.i;
   }
 }
 
@@ -247,16 +265,16 @@ void argmax_rows(const void* x, DType dtype, std::int64_t num_rows, std::int64_t
                  std::int64_t row_stride, std::int32_t* y) {
   LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
   LAMINA_ASSERT(width > 0 || num_rows == 0);
-  parallel_ranges(num_rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, width)),
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t row = begin; row < end; ++row)
-                      y[row] = static_cast<std::int32_t>(
-                          dtype == DType::f32
-                              ? kernels().argmax_f32(
-                                    static_cast<const float*>(x) + row * row_stride, width)
-                              : kernels().argmax_bf16(
-                                    static_cast<const bfloat16*>(x) + row * row_stride, width));
-                  });
+  parallel_ranges(
+      num_rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, width)),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          y[row] = static_cast<std::int32_t>(
+              dtype == DType::f32
+                  ? kernels().argmax_f32(static_cast<const float*>(x) + row * row_stride, width)
+                  : kernels().argmax_bf16(static_cast<const bfloat16*>(x) + row * row_stride,
+                                          width));
+      });
 }
 
 }  // namespace lamina::cpu

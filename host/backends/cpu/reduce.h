@@ -6,8 +6,8 @@
 //   r.workspace = arena.take(reduce_workspace_bytes(r));
 //   reduce(r);
 //
-// Sums of f32 and bf16 are made in blocks of f32 and added up in f64, integers are added in i64, all
-// in an order that follows from the shape alone. Nothing is allocated. [any thread]
+// Sums of f32 and bf16 are made in blocks of f32 and added up in f64, integers are added in i64,
+// all in an order that follows from the shape alone. Nothing is allocated. [any thread]
 #pragma once
 
 #include <array>
@@ -26,15 +26,15 @@ enum class ReduceOp : std::uint8_t {
 
 struct Reduce {
   ReduceOp op;
-  DType dtype;                                  // of x: f32, bf16, f64, i32 or i64
+  DType dtype;  // of x: f32, bf16, f64, i32 or i64
   Shape dims;
-  std::array<std::int64_t, kMaxDims> strides;   // of x, in elements
-  std::array<bool, kMaxDims> reduced;           // by dim
+  std::array<std::int64_t, kMaxDims> strides;  // of x, in elements
+  std::array<bool, kMaxDims> reduced;          // by dim
   const void* x;
-  void* y;                                      // contiguous over the kept dims
-  DType y_dtype;                                // f32, bf16 or f64 from floats; i32 or i64 from integers
-  double scale = 1;                             // of floating results, eg: 1 / count for a mean
-  void* workspace = nullptr;                    // reduce_workspace_bytes()
+  void* y;                    // contiguous over the kept dims
+  DType y_dtype;              // f32, bf16 or f64 from floats; i32 or i64 from integers
+  double scale = 1;           // of floating results, eg: 1 / count for a mean
+  void* workspace = nullptr;  // reduce_workspace_bytes()
 };
 void reduce(const Reduce& r);
 std::size_t reduce_workspace_bytes(const Reduce& r);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/reduce_kernels.h"
-#include "backends/cpu/simd.h"
+#include "backends/cpu/simd_memory.h"
 
 namespace lamina::cpu {
 namespace {
@@ -77,9 +77,10 @@ void fold_columns(ReduceTotal* totals, const void* x, std::int64_t num_rows,
     for (std::int64_t i = 0; i < n; ++i) block[i] = Op::kStart;
     for (std::int64_t row = first; row < end; ++row)
       for_lanes(n, [&](std::int64_t i, int count) {
-        store_some(block + i,
-                   Op::fold(load_some(block + i, count), load_some(p + row * row_stride + i, count)),
-                   count);
+        store_some(
+            block + i,
+            Op::fold(load_some(block + i, count), load_some(p + row * row_stride + i, count)),
+            count);
       });
     for (std::int64_t i = 0; i < n; ++i)
       totals[i].f = Op::fold(totals[i].f, static_cast<double>(block[i]));

@@ -18,7 +18,7 @@ using ReduceRun = void (*)(ReduceTotal* total, const void* x, std::int64_t n, st
 // Folds num_rows rows into totals[0 .. n), column by column; n <= kReduceColumns.
 using ReduceColumns = void (*)(ReduceTotal* totals, const void* x, std::int64_t num_rows,
                                std::int64_t row_stride, std::int64_t n, std::int64_t column_stride);
-inline constexpr std::int64_t kReduceColumns = 512;
+inline constexpr std::int64_t kReduceColumns = 2048;
 
 struct ReduceFunctions {
   ReduceRun run;

@@ -14,9 +14,12 @@ namespace {
 const RopeKernels& kernels() {
   switch (best_isa()) {
     case Isa::avx512_bf16:
-    case Isa::avx512: return kRopeAvx512;
-    case Isa::avx2: return kRopeAvx2;
-    case Isa::portable: break;
+    case Isa::avx512:
+      return kRopeAvx512;
+    case Isa::avx2:
+      return kRopeAvx2;
+    case Isa::portable:
+      break;
   }
   return kRopePortable;
 }

@@ -19,14 +19,14 @@
 namespace lamina::cpu {
 
 struct RopeTable {
-  const std::int32_t* positions;       // [axes, num_tokens]
+  const std::int32_t* positions;  // [axes, num_tokens]
   std::int64_t num_tokens;
-  const float* inv_freq;               // [num_frequencies]
-  std::int64_t num_frequencies;        // rotary_dim / 2
+  const float* inv_freq;         // [num_frequencies]
+  std::int64_t num_frequencies;  // rotary_dim / 2
   // Which row of positions each frequency uses (M-RoPE: 0 time, 1 height, 2 width); null: row 0.
   const std::uint8_t* axis_of_frequency = nullptr;
-  float attention_factor = 1.0f;       // multiplies both
-  float* cos;                          // [num_tokens, num_frequencies]
+  float attention_factor = 1.0f;  // multiplies both
+  float* cos;                     // [num_tokens, num_frequencies]
   float* sin;
 };
 // The angle is f32(position) * inv_freq rounded to f32, as Hugging Face computes it.
@@ -42,19 +42,19 @@ struct HeadStrides {
 };
 
 struct RopeApply {
-  DType dtype;                  // of x and y: f32, bf16 (arithmetic in f32) or f64
-  std::int64_t num_tokens;      // of all sequences together
+  DType dtype;              // of x and y: f32, bf16 (arithmetic in f32) or f64
+  std::int64_t num_tokens;  // of all sequences together
   std::int64_t num_heads;
   std::int64_t head_dim;
-  std::int64_t rotary_dim;      // even, at most head_dim
+  std::int64_t rotary_dim;        // even, at most head_dim
   std::int64_t first_rotary = 0;  // channels before it and behind the rotary ones are copied
   RopePairs pairs = RopePairs::half_split;
-  bool inverse = false;         // turns back: the gradient of a rotation
+  bool inverse = false;  // turns back: the gradient of a rotation
   const void* x;
   HeadStrides x_strides;
-  void* y;                      // may be x, with the same strides
+  void* y;  // may be x, with the same strides
   HeadStrides y_strides;
-  const float* cos;             // [num_tokens, rotary_dim / 2]
+  const float* cos;  // [num_tokens, rotary_dim / 2]
   const float* sin;
   // Rows of the table repeat after so many tokens (sequences of a batch that share positions);
   // 0: one row per token.

@@ -3,6 +3,7 @@
 
 #include "backends/cpu/rope_kernels.h"
 #include "backends/cpu/simd_math.h"
+#include "backends/cpu/simd_memory.h"
 
 namespace lamina::cpu {
 namespace {
@@ -16,8 +17,8 @@ void fill_table(const RopeTable& p, std::int64_t begin, std::int64_t end) {
       if (p.axis_of_frequency != nullptr) {
         float lanes[kLanes] = {};
         for (int k = 0; k < count; ++k)
-          lanes[k] = static_cast<float>(
-              p.positions[p.axis_of_frequency[i + k] * p.num_tokens + token]);
+          lanes[k] =
+              static_cast<float>(p.positions[p.axis_of_frequency[i + k] * p.num_tokens + token]);
         position = load(lanes);
       }
       const SinCos turn = sin_cos(position * load_some(p.inv_freq + i, count));

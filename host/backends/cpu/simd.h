@@ -1,14 +1,12 @@
 // Sixteen lanes of a number on whatever vector registers the including file is compiled for.
 //
 // A kernel is written once over Float, Int, Double and Long and compiled three times, by its files
-// *_avx512.cc, *_avx2.cc and *_portable.cc. Sixteen lanes everywhere means that sums are added in the
-// same order everywhere; only fma() differs (one rounding where the machine has it, else two).
+// *_avx512.cc, *_avx2.cc and *_portable.cc. Sixteen lanes everywhere means that sums are added in
+// the same order everywhere; only fma() differs (one rounding where the machine has it, else two).
 // Everything here has internal linkage, so no copy for one instruction set can replace another's.
 #pragma once
 
 #include <cstdint>
-
-#include "core/float16.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -47,6 +45,7 @@ struct Vec<T, N, true> {
 
 using Float = Vec<float, kLanes>;
 using Int = Vec<std::int32_t, kLanes>;
+using Words = Vec<std::uint32_t, kLanes>;
 using Double = Vec<double, kLanes>;
 using Long = Vec<std::int64_t, kLanes>;
 using Half = Vec<std::uint16_t, kLanes>;  // bits of bf16 or f16
@@ -67,6 +66,10 @@ struct MaskOf<Vec<float, N>> {
 };
 template <int N>
 struct MaskOf<Vec<std::int32_t, N>> {
+  using Type = Vec<std::int32_t, N>;
+};
+template <int N>
+struct MaskOf<Vec<std::uint32_t, N>> {
   using Type = Vec<std::int32_t, N>;
 };
 template <int N>
@@ -110,13 +113,13 @@ LAMINA_SIMD void store_raw(typename Elements<V>::Type* p, V v) {
   }
 }
 
-#define LAMINA_SIMD_BINARY(op)                               \
-  template <typename T, int N>                               \
+#define LAMINA_SIMD_BINARY(op)                                  \
+  template <typename T, int N>                                  \
   LAMINA_SIMD Vec<T, N> operator op(Vec<T, N> a, Vec<T, N> b) { \
-    if constexpr (Vec<T, N>::split)                          \
-      return {a.lo op b.lo, a.hi op b.hi};                   \
-    else                                                     \
-      return {a.raw op b.raw};                               \
+    if constexpr (Vec<T, N>::split)                             \
+      return {a.lo op b.lo, a.hi op b.hi};                      \
+    else                                                        \
+      return {a.raw op b.raw};                                  \
   }
 LAMINA_SIMD_BINARY(+)
 LAMINA_SIMD_BINARY(-)
@@ -127,13 +130,13 @@ LAMINA_SIMD_BINARY(|)
 LAMINA_SIMD_BINARY(^)
 #undef LAMINA_SIMD_BINARY
 
-#define LAMINA_SIMD_COMPARE(op)                                                       \
-  template <typename T, int N>                                                        \
-  LAMINA_SIMD typename MaskOf<Vec<T, N>>::Type operator op(Vec<T, N> a, Vec<T, N> b) {  \
-    if constexpr (Vec<T, N>::split)                                                   \
-      return {a.lo op b.lo, a.hi op b.hi};                                            \
-    else                                                                              \
-      return {a.raw op b.raw};                                                        \
+#define LAMINA_SIMD_COMPARE(op)                                                        \
+  template <typename T, int N>                                                         \
+  LAMINA_SIMD typename MaskOf<Vec<T, N>>::Type operator op(Vec<T, N> a, Vec<T, N> b) { \
+    if constexpr (Vec<T, N>::split)                                                    \
+      return {a.lo op b.lo, a.hi op b.hi};                                             \
+    else                                                                               \
+      return {a.raw op b.raw};                                                         \
   }
 LAMINA_SIMD_COMPARE(<)
 LAMINA_SIMD_COMPARE(<=)
@@ -179,7 +182,8 @@ LAMINA_SIMD To bits_as(From a) {
 
 template <typename T, int N>
 LAMINA_SIMD Vec<T, N / 2> low_half(Vec<T, N> a) {
-  if constexpr (Vec<T, N>::split) return a.lo;
+  if constexpr (Vec<T, N>::split)
+    return a.lo;
   else if constexpr (N == 16)
     return {__builtin_shufflevector(a.raw, a.raw, 0, 1, 2, 3, 4, 5, 6, 7)};
   else if constexpr (N == 8)
@@ -189,7 +193,8 @@ LAMINA_SIMD Vec<T, N / 2> low_half(Vec<T, N> a) {
 }
 template <typename T, int N>
 LAMINA_SIMD Vec<T, N / 2> high_half(Vec<T, N> a) {
-  if constexpr (Vec<T, N>::split) return a.hi;
+  if constexpr (Vec<T, N>::split)
+    return a.hi;
   else if constexpr (N == 16)
     return {__builtin_shufflevector(a.raw, a.raw, 8, 9, 10, 11, 12, 13, 14, 15)};
   else if constexpr (N == 8)
@@ -199,7 +204,8 @@ LAMINA_SIMD Vec<T, N / 2> high_half(Vec<T, N> a) {
 }
 template <typename T, int N>
 LAMINA_SIMD Vec<T, 2 * N> join(Vec<T, N> lo, Vec<T, N> hi) {
-  if constexpr (Vec<T, 2 * N>::split) return {lo, hi};
+  if constexpr (Vec<T, 2 * N>::split)
+    return {lo, hi};
   else if constexpr (N == 8)
     return {__builtin_shufflevector(lo.raw, hi.raw, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
                                     14, 15)};
@@ -230,14 +236,18 @@ LAMINA_SIMD Vec<T, N> fma(Vec<T, N> a, Vec<T, N> b, Vec<T, N> c) {
   } else {
 #if defined(__AVX512F__)
     if constexpr (sizeof(T) * N == 64) {
-      if constexpr (sizeof(T) == 4) return {_mm512_fmadd_ps(a.raw, b.raw, c.raw)};
-      else return {_mm512_fmadd_pd(a.raw, b.raw, c.raw)};
+      if constexpr (sizeof(T) == 4)
+        return {_mm512_fmadd_ps(a.raw, b.raw, c.raw)};
+      else
+        return {_mm512_fmadd_pd(a.raw, b.raw, c.raw)};
     }
 #endif
 #if defined(__FMA__)
     if constexpr (sizeof(T) * N == 32) {
-      if constexpr (sizeof(T) == 4) return {_mm256_fmadd_ps(a.raw, b.raw, c.raw)};
-      else return {_mm256_fmadd_pd(a.raw, b.raw, c.raw)};
+      if constexpr (sizeof(T) == 4)
+        return {_mm256_fmadd_ps(a.raw, b.raw, c.raw)};
+      else
+        return {_mm256_fmadd_pd(a.raw, b.raw, c.raw)};
     }
 #endif
     return {a.raw * b.raw + c.raw};
@@ -251,20 +261,26 @@ LAMINA_SIMD Vec<T, N> sqrt(Vec<T, N> a) {
   } else {
 #if defined(__AVX512F__)
     if constexpr (sizeof(T) * N == 64) {
-      if constexpr (sizeof(T) == 4) return {_mm512_sqrt_ps(a.raw)};
-      else return {_mm512_sqrt_pd(a.raw)};
+      if constexpr (sizeof(T) == 4)
+        return {_mm512_sqrt_ps(a.raw)};
+      else
+        return {_mm512_sqrt_pd(a.raw)};
     }
 #endif
 #if defined(__AVX2__)
     if constexpr (sizeof(T) * N == 32) {
-      if constexpr (sizeof(T) == 4) return {_mm256_sqrt_ps(a.raw)};
-      else return {_mm256_sqrt_pd(a.raw)};
+      if constexpr (sizeof(T) == 4)
+        return {_mm256_sqrt_ps(a.raw)};
+      else
+        return {_mm256_sqrt_pd(a.raw)};
     }
 #endif
     Vec<T, N> r = a;
     for (int i = 0; i < N; ++i) {
-      if constexpr (sizeof(T) == 4) r.raw[i] = __builtin_sqrtf(a.raw[i]);
-      else r.raw[i] = __builtin_sqrt(a.raw[i]);
+      if constexpr (sizeof(T) == 4)
+        r.raw[i] = __builtin_sqrtf(a.raw[i]);
+      else
+        r.raw[i] = __builtin_sqrt(a.raw[i]);
     }
     return r;
   }
@@ -292,9 +308,7 @@ LAMINA_SIMD Vec<T, N> min(Vec<T, N> a, Vec<T, N> b) {
 LAMINA_SIMD Float max_nan(Float a, Float b) { return select(a != a, a, max(a, b)); }
 LAMINA_SIMD Float min_nan(Float a, Float b) { return select(a != a, a, min(a, b)); }
 
-LAMINA_SIMD Float abs(Float a) {
-  return bits_as<Float>(bits_as<Int>(a) & splat<Int>(0x7fffffff));
-}
+LAMINA_SIMD Float abs(Float a) { return bits_as<Float>(bits_as<Int>(a) & splat<Int>(0x7fffffff)); }
 // The magnitude of a with the sign of b.
 LAMINA_SIMD Float copy_sign(Float a, Float b) {
   return bits_as<Float>((bits_as<Int>(a) & splat<Int>(0x7fffffff)) |
@@ -308,8 +322,10 @@ LAMINA_SIMD Float operator-(Float a) {
 template <typename T, int N>
 LAMINA_SIMD T sum_lanes(Vec<T, N> a) {
   if constexpr (N == 2) {
-    if constexpr (Vec<T, N>::split) return a.lo.raw[0] + a.hi.raw[0];
-    else return a.raw[0] + a.raw[1];
+    if constexpr (Vec<T, N>::split)
+      return a.lo.raw[0] + a.hi.raw[0];
+    else
+      return a.raw[0] + a.raw[1];
   } else {
     return sum_lanes(low_half(a) + high_half(a));
   }
@@ -366,98 +382,6 @@ LAMINA_SIMD Int lane_numbers() {
   static constexpr std::int32_t kNumbers[kLanes] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                     8, 9, 10, 11, 12, 13, 14, 15};
   return load_raw<Int>(kNumbers);
-}
-
-// --- bf16 and f16: storage only, f32 in registers, round to nearest even on the way out ---
-
-using Words = Vec<std::uint32_t, kLanes>;
-
-// Bits of bf16 in the upper half of each lane, the lower half cleared.
-LAMINA_SIMD Float round_to_bf16(Float x) {
-  const Words u = bits_as<Words>(x);
-  const Words odd = shift_right(u, 16) & splat<Words>(1);
-  const Words rounded = (u + splat<Words>(0x7fff) + odd) & splat<Words>(0xffff0000u);
-  const Words quiet = (u | splat<Words>(0x00400000u)) & splat<Words>(0xffff0000u);
-  return select(x != x, bits_as<Float>(quiet), bits_as<Float>(rounded));
-}
-
-LAMINA_SIMD Float load(const float* p) { return load_raw<Float>(p); }
-LAMINA_SIMD Float load(const bfloat16* p) {
-  std::uint16_t const* bits = reinterpret_cast<const std::uint16_t*>(p);
-  return bits_as<Float>(shift_left(convert<Words>(load_raw<Half>(bits)), 16));
-}
-LAMINA_SIMD Float load(const float16* p) {
-#if defined(__AVX512F__)
-  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
-#elif defined(__F16C__)
-  return {{_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))},
-          {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))}};
-#else
-  float lanes[kLanes];
-  for (int i = 0; i < kLanes; ++i) lanes[i] = to_float(p[i]);
-  return load(lanes);
-#endif
-}
-
-LAMINA_SIMD void store(float* p, Float x) { store_raw(p, x); }
-// For values that are bf16 already, eg: from round_to_bf16.
-LAMINA_SIMD void store_exact(bfloat16* p, Float x) {
-  store_raw(reinterpret_cast<std::uint16_t*>(p), convert<Half>(shift_right(bits_as<Words>(x), 16)));
-}
-LAMINA_SIMD void store(bfloat16* p, Float x) { store_exact(p, round_to_bf16(x)); }
-LAMINA_SIMD void store(float16* p, Float x) {
-#if defined(__AVX512F__)
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
-                      _mm512_cvtps_ph(x.raw, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#elif defined(__F16C__)
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                   _mm256_cvtps_ph(x.lo.raw, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8),
-                   _mm256_cvtps_ph(x.hi.raw, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#else
-  float lanes[kLanes];
-  store(lanes, x);
-  for (int i = 0; i < kLanes; ++i) p[i] = to_float16(lanes[i]);
-#endif
-}
-
-// What a value becomes by being stored as T and loaded again.
-template <typename T>
-LAMINA_SIMD Float rounded_to(Float x) {
-  if constexpr (sizeof(T) == 4) return x;
-  else return round_to_bf16(x);
-}
-
-// The first n < 16 elements, the other lanes 0.
-template <typename T>
-LAMINA_SIMD Float load_partial(const T* p, std::int64_t n) {
-  T lanes[kLanes] = {};
-  for (std::int64_t i = 0; i < n; ++i) lanes[i] = p[i];
-  return load(lanes);
-}
-template <typename T>
-LAMINA_SIMD void store_partial(T* p, Float x, std::int64_t n) {
-  T lanes[kLanes];
-  store(lanes, x);
-  for (std::int64_t i = 0; i < n; ++i) p[i] = lanes[i];
-}
-
-// Calls body(i, count) for i = 0, 16, ...: count is 16 but for the last, shorter step.
-// With load_some and store_some below a body covers both.
-template <typename Body>
-LAMINA_SIMD void for_lanes(std::int64_t n, const Body& body) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) body(i, kLanes);
-  if (i < n) body(i, static_cast<int>(n - i));
-}
-template <typename T>
-LAMINA_SIMD Float load_some(const T* p, int count) {
-  return count == kLanes ? load(p) : load_partial(p, count);
-}
-template <typename T>
-LAMINA_SIMD void store_some(T* p, Float x, int count) {
-  if (count == kLanes) store(p, x);
-  else store_partial(p, x, count);
 }
 
 }  // namespace

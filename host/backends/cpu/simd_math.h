@@ -1,5 +1,5 @@
-// Elementary functions of sixteen f32 lanes: at most 2 ulp off (sin and cos: 1), infinities, NaNs and
-// subnormal numbers included. Range reduction and polynomials (Chebyshev fits) are our own.
+// Elementary functions of sixteen f32 lanes: at most 2 ulp off (sin and cos: 1), infinities, NaNs
+// and subnormal numbers included. Range reduction and polynomials (Chebyshev fits) are our own.
 #pragma once
 
 #include "backends/cpu/simd.h"
@@ -39,8 +39,9 @@ LAMINA_SIMD Float exp(Float x) {
 #if defined(__AVX512F__)
   return {_mm512_scalef_ps(p.raw, n.raw)};
 #else
-  // Two factors, because 2^n itself may not be a number: p * 2^a is exact, so there is one rounding.
-  const Int i = bits_as<Int>(shifted) - splat<Int>(0x4b400000);
+  // Two factors, because 2^n itself may not be a number: p * 2^a is exact, so there is one
+  // rounding.
+  const Int i = bits_as<Int>(bits_as<Words>(shifted) - splat<Words>(0x4b400000u));
   const Int a = shift_right(i, 1);
   const Float two_a = bits_as<Float>(shift_left(a + splat<Int>(127), 23));
   const Float two_b = bits_as<Float>(shift_left(i - a + splat<Int>(127), 23));
@@ -49,14 +50,17 @@ LAMINA_SIMD Float exp(Float x) {
 }
 
 LAMINA_SIMD Float log(Float x) {
-  static constexpr float c[] = {0.33333331121880151f,  -0.24999996626939481f, 0.20000730503852239f,
-                                -0.16667850972851766f, 0.14248551264361469f,  -0.12424037717650197f,
-                                0.11689071137457869f,  -0.11494546612890219f, 0.069807019586649742f};
+  static constexpr float c[] = {
+      0.33333331121880151f,  -0.24999996626939481f, 0.20000730503852239f,
+      -0.16667850972851766f, 0.14248551264361469f,  -0.12424037717650197f,
+      0.11689071137457869f,  -0.11494546612890219f, 0.069807019586649742f};
   const Int subnormal = x < splat(1.17549435e-38f);
   const Float y = select(subnormal, x * splat(33554432.0f), x);
   // y = 2^e m with m in [sqrt(1/2), sqrt(2)).
-  const Int ey = shift_right(bits_as<Int>(y) - splat<Int>(0x3f3504f3), 23);
-  const Float f = bits_as<Float>(bits_as<Int>(y) - shift_left(ey, 23)) - splat(1.0f);
+  const Words bits = bits_as<Words>(y);
+  const Int ey = shift_right(bits_as<Int>(bits - splat<Words>(0x3f3504f3u)), 23);
+  const Words m = bits - shift_left(bits_as<Words>(ey), 23);
+  const Float f = bits_as<Float>(m) - splat(1.0f);
   const Float e = convert<Float>(ey) - select(subnormal, splat(25.0f), splat(0.0f));
   const Float ff = f * f;
   Float tail = f * ff * polynomial(f, c);
@@ -92,11 +96,10 @@ LAMINA_SIMD Float erf(Float x) {
                                    0.0051974872266270113f, -0.00081029155609806916f,
                                    8.2041696761601189e-5f};
   // ln(1 - erf(t)) on [0.9, 4.05]; erf(4) is 1 in f32.
-  static constexpr float far[] = {0.00031291304952441592f, -1.130206044974851f,
-                                  -0.63187063062881368f,   -0.11003928317204915f,
-                                  0.026398146399544764f,   -0.0047514328300671157f,
-                                  0.00059502375774537723f, -4.5839747217217604e-5f,
-                                  1.6256713762535147e-6f};
+  static constexpr float far[] = {
+      0.00031291304952441592f, -1.130206044974851f,     -0.63187063062881368f,
+      -0.11003928317204915f,   0.026398146399544764f,   -0.0047514328300671157f,
+      0.00059502375774537723f, -4.5839747217217604e-5f, 1.6256713762535147e-6f};
   const Float t = min(splat(4.0f), abs(x));
   const Float small = fma(x, polynomial(t * t, near), x);
   const Float large = splat(1.0f) - exp(polynomial(t, far));
@@ -124,8 +127,7 @@ LAMINA_SIMD Float floor(Float x) {
   const Int small = abs(x) < splat(8388608.0f);
   const Float in_range = select(small, x, splat(0.0f));
   const Float truncated = convert<Float>(convert<Int>(in_range));
-  const Float down =
-      truncated - select(truncated > in_range, splat(1.0f), splat(0.0f));
+  const Float down = truncated - select(truncated > in_range, splat(1.0f), splat(0.0f));
   return select(small, copy_sign(down, x), x);
 #endif
 }
@@ -164,15 +166,15 @@ LAMINA_SIMD SinCos sin_cos(Float x) {
   const Int too_large = hard == splat<Int>(0);
   if (any(too_large)) {
     float lanes[kLanes], sines[kLanes], cosines[kLanes];
-    store(lanes, x);
-    store(sines, result.sin);
-    store(cosines, result.cos);
+    store_raw(lanes, x);
+    store_raw(sines, result.sin);
+    store_raw(cosines, result.cos);
     for (int i = 0; i < kLanes; ++i) {
       if (__builtin_fabsf(lanes[i]) < 1.0e6f) continue;
       sines[i] = static_cast<float>(__builtin_sin(static_cast<double>(lanes[i])));
       cosines[i] = static_cast<float>(__builtin_cos(static_cast<double>(lanes[i])));
     }
-    result = {load(sines), load(cosines)};
+    result = {load_raw<Float>(sines), load_raw<Float>(cosines)};
   }
   // sin(-0) is -0.
   result.sin = select(x == splat(0.0f), x, result.sin);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cpu/simd_math.h"
+#include "backends/cpu/simd_memory.h"
 #include "backends/cpu/softmax_kernels.h"
 
 namespace lamina::cpu {
