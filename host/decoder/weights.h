@@ -1,35 +1,17 @@
-// Published tensors <-> ours: the family's tensor map expanded over the layers, in both directions.
+// The memory of a model's parameters when it is run: mapped files, or copies.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "decoder/initialise.h"
 #include "decoder/model.h"
+#include "decoder/tensor_map.h"
 #include "io/weight_files.h"
 #include "runtime/backend.h"
 
 namespace lamina::decoder {
-
-// A published tensor that one of our parameters comes from.
-struct PublishedTensor {
-  std::string name;  // as in the files; for an export, as the family's map spells it
-  Shape shape;       // as published
-  int parameter = -1;
-  const registry::TensorRow* row = nullptr;
-};
-
-// The tensor of `files` behind every parameter. Every parameter has one, every tensor of the files
-// is used or ignored by the map, shapes agree: else one UserError (exit 4) that names the file, the
-// tensor and both shapes, and suggests the nearest name. A checkpoint in our own names (as training
-// writes it) is recognised by them. Entries with parameter >= 0 and an empty name are optional
-// tensors that the files lack.
-std::vector<PublishedTensor> match_weights(const Model& model, const io::WeightFiles& files);
-
-// What an export to Hugging Face's names consists of, in the order of the parameters.
-std::vector<PublishedTensor> published_tensors(const Model& model);
 
 // Memory of all parameters: views into mapped files where the file's bytes serve as they are, else
 // own copies.
@@ -54,13 +36,5 @@ class Weights {
   std::vector<void*> pointers_;
   std::vector<bool> mapped_;
 };
-
-// Converts a published tensor to ours (f32, row-major), resp. back: the transforms of its row.
-void from_published(const PublishedTensor& tensor, const io::TensorView& view,
-                    std::span<float> out);
-std::vector<float> to_published(const PublishedTensor& tensor, std::span<const float> ours);
-
-// The initial value of a parameter, f32.
-void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float> out);
 
 }  // namespace lamina::decoder
