@@ -16,3 +16,23 @@ run(${CMAKE_COMMAND} --build ${WORK}/build)
 if(NOT EXISTS ${WORK}/build/lib/lamina/plugins/my_family.lamina.so)
   message(FATAL_ERROR "the template built no my_family.lamina.so")
 endif()
+
+# It trains and decodes with the host.
+file(WRITE ${WORK}/run.toml "family = \"my_family\"
+[model]
+vocab_size = 258
+hidden_size = 32
+num_hidden_layers = 2
+num_attention_heads = 2
+[data]
+train = [\"${TEXT}\"]
+sequence_length = 32
+[train]
+steps = 3
+batch_size = 2
+[run]
+out = \"${WORK}/run\"
+")
+set(plugin --plugin ${WORK}/build/lib/lamina/plugins/my_family.lamina.so)
+run(${LAMINA} train ${WORK}/run.toml ${plugin} -q)
+run(${LAMINA} decode -m ${WORK}/run ${plugin} -p "The" -n 4 --temp 0 -q)
