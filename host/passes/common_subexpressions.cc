@@ -41,10 +41,8 @@ Graph merge_common_subexpressions(const Graph& original) {
       continue;
     }
     NodeId id = static_cast<NodeId>(out.nodes().size());
-    std::size_t values_before = out.values().size();
     std::vector<Tensor> made = out.add_node_like(node, copy.operands(node));
     for (std::size_t i = 0; i < made.size(); ++i) copy.set(node.outputs[i], made[i]);
-    (void)values_before;
     std::size_t hash = hash_node(out.node(id));
     auto [begin, end] = seen.equal_range(hash);
     const NodeId* twin = nullptr;
