@@ -1,0 +1,125 @@
+// Published weights that do not belong to a config: one error that says which tensor and why.
+#include "decoder/weights.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "backends/cpu/backend.h"
+#include "support/expect_error.h"
+#include "support/models.h"
+#include "support/temp_dir.h"
+
+namespace lamina::decoder {
+namespace {
+
+using testing::TempDir;
+
+// A model small enough to write out; its head has a matrix of its own.
+const std::string kModel = R"(
+family = "simple"
+[model]
+vocab_size = 5
+hidden_size = 4
+num_hidden_layers = 2
+)";
+
+// The tensors that kModel publishes; tests add, drop and bend some.
+std::map<std::string, io::TensorSpec> published() {
+  Model model = testing::open_description(kModel);
+  std::map<std::string, io::TensorSpec> out;
+  for (const PublishedTensor& t : published_tensors(model))
+    out[t.name] = {t.name, DType::f32, t.shape};
+  return out;
+}
+
+Weights load(const std::string& folder, const std::map<std::string, io::TensorSpec>& tensors,
+             DType compute = DType::f32) {
+  std::vector<io::TensorSpec> specs;
+  for (const auto& [name, spec] : tensors) specs.push_back(spec);
+  std::vector<std::byte> ones(4096, std::byte{1});
+  io::write_weight_files(folder, specs, [&](const io::TensorSpec& spec) {
+    return std::span<const std::byte>(ones).first(io::num_bytes(spec));
+  });
+  Model model = testing::open_description(kModel);
+  return Weights::load(model, std::make_shared<io::WeightFiles>(folder), compute,
+                       cpu::cpu_backend());
+}
+
+TEST(Weights, Example) {
+  TempDir folder;
+  Weights weights = load(folder.path(), published());
+  EXPECT_EQ(weights.pointers().size(), 5u);
+}
+
+TEST(Weights, FilesServeWhereTheirTypeIsTheOneComputedIn) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  tensors["model.layers.0.weights.weight"].dtype = DType::bf16;
+  Weights weights = load(folder.path(), tensors, DType::bf16);
+  int mapped = 0;
+  for (int i = 0; i < 5; ++i) mapped += weights.is_mapped(i);
+  EXPECT_EQ(mapped, 2);  // that matrix, and the norm's f32 vector
+}
+
+TEST(Weights, MissingTensorIsNamedWithItsParameterAndTheNearestName) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  tensors.erase("model.layers.1.weights.weight");
+  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
+                    folder.path() +
+                        ": tensor 'model.layers.1.weights.weight' is missing\n"
+                        "  for parameter 'layers.1.weights.weight'\n"
+                        "  the nearest name there is 'model.layers.0.weights.weight'");
+}
+
+TEST(Weights, SurplusTensorsAreCountedAndOneIsNamed) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  for (const char* name : {"model.layers.2.weights.weight", "model.layers.3.weights.weight"})
+    tensors[name] = {name, DType::f32, {4, 4}};
+  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
+                    folder.path() +
+                        ": 2 tensors that family 'simple' has no use for, eg "
+                        "'model.layers.2.weights.weight'\n"
+                        "  num_hidden_layers is 2; is this the right config for these weights?");
+}
+
+TEST(Weights, WrongShapeIsShownBesideTheOneThatTheConfigAsksFor) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  tensors["lm_head.weight"].shape = {6, 4};
+  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
+                    folder.path() +
+                        ": tensor 'lm_head.weight' is [6, 4]; the config asks for [5, 4]\n"
+                        "  for parameter 'head.weight'\n"
+                        "  use the config.json that belongs to these weights");
+}
+
+TEST(Weights, ElementTypeThatHoldsNoWeightsIsRefused) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  tensors["model.norm.weight"].dtype = DType::i32;
+  EXPECT_ERROR_SAYS(load(folder.path(), tensors), ExitCode::checkpoint,
+                    "model.norm.weight: has element type i32; parameters are f32, f16, bf16 or "
+                    "f64");
+}
+
+TEST(Weights, InitialValuesDependOnNameAndSeedAlone) {
+  Model two = testing::open_description(kModel),
+        unrolled = testing::open_description(kModel, false);
+  Weights a = Weights::initialise(two, 3, DType::f32, cpu::cpu_backend());
+  Weights b = Weights::initialise(unrolled, 3, DType::f32, cpu::cpu_backend());
+  Weights c = Weights::initialise(two, 4, DType::f32, cpu::cpu_backend());
+  auto values_a = testing::copy_of(two, a.pointers());
+  auto values_b = testing::copy_of(unrolled, b.pointers());
+  auto values_c = testing::copy_of(two, c.pointers());
+  for (std::size_t i = 0; i < values_a.size(); ++i) {
+    EXPECT_TRUE(testing::same_bits(values_a[i], values_b[i]));
+    bool random = two.parameters().all()[i].desc.shape.ndim() == 2;
+    EXPECT_EQ(testing::same_bits(values_a[i], values_c[i]), !random);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::decoder

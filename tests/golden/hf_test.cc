@@ -1,0 +1,94 @@
+// Models against what Hugging Face computed for them: every folder of hf with golden.safetensors.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/verify/case.h"
+#include "support/goldens.h"
+#include "support/models.h"
+#include "support/temp_dir.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+cli::VerifyReport verify(const fs::path& directory) {
+  return cli::verify_case(
+      directory.string(), DType::f32,
+      {.plugin_folders = {(fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins").string()}});
+}
+
+// A case may hold what no other program can reproduce, or what is about other ways to run it.
+bool may_be_skipped(const std::string& quantity) {
+  return quantity.ends_with("_hf_cached") || quantity == "final_logits";
+}
+
+void expect_agreement(const fs::path& directory) {
+  cli::VerifyReport report = verify(directory);
+  EXPECT_FALSE(report.rows.empty());
+  for (const cli::VerifyRow& row : report.rows)
+    EXPECT_TRUE(row.passed()) << row.quantity << " is off by " << row.error << ", allowed "
+                              << row.tolerance << " " << row.note;
+  EXPECT_EQ(report.first_departure, "");
+  for (const std::string& quantity : report.skipped)
+    EXPECT_TRUE(may_be_skipped(quantity)) << quantity << " was not computed";
+}
+
+class HfGolden : public ::testing::TestWithParam<fs::path> {};
+
+TEST_P(HfGolden, AgreesWithTheReference) {
+  if (std::string reason = reason_to_skip(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
+  expect_agreement(GetParam());
+}
+
+// The same configuration in the keys of transformers 5 beside the same weights.
+TEST_P(HfGolden, AgreesWithTheConfigOfTransformers5) {
+  if (std::string reason = reason_to_skip(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
+  if (!fs::exists(GetParam() / "config.v5.json")) GTEST_SKIP() << "has no config.v5.json";
+  TempDir folder;
+  for (const fs::directory_entry& entry : fs::directory_iterator(GetParam()))
+    if (entry.path().filename() != "config.json")
+      fs::create_symlink(fs::absolute(entry.path()), folder / entry.path().filename().string());
+  fs::create_symlink(fs::absolute(GetParam() / "config.v5.json"), folder / "config.json");
+  expect_agreement(folder.path());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HfGolden,
+                         ::testing::ValuesIn(golden_folders("hf", "golden.safetensors")),
+                         [](const auto& test) {
+                           return test_name(test.param.filename().string());
+                         });
+
+TEST(HfGoldens, SomeFamilyIsBuiltThatTheyAreAbout) {
+  int computed = 0;
+  for (const fs::path& directory : golden_folders("hf", "golden.safetensors"))
+    computed += reason_to_skip(directory).empty();
+  EXPECT_GE(computed, 16);
+}
+
+TEST(Verify, NamesTheFirstLayerThatDeparts) {
+  // The second layer's norm weights are zero: layer 0 agrees, layer 1 does not.
+  TempDir folder;
+  fs::path from = golden_dir() / "hf" / "llama3_gqa";
+  for (const char* name : {"config.json", "golden.json", "golden.safetensors"})
+    fs::create_symlink(fs::absolute(from / name), folder / name);
+  io::WeightFiles files(from.string());
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view name : files.names())
+    specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
+  std::vector<std::byte> zeros;
+  io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
+    std::span<const std::byte> bytes = files.tensor(spec.name).bytes;
+    if (spec.name != "model.layers.1.input_layernorm.weight") return bytes;
+    zeros.assign(bytes.size(), std::byte{0});
+    return std::span<const std::byte>(zeros);
+  });
+  cli::VerifyReport report = verify(folder.path());
+  EXPECT_FALSE(report.passed());
+  EXPECT_EQ(report.first_departure, "layer 1");
+}
+
+}  // namespace
+}  // namespace lamina::testing

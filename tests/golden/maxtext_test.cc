@@ -1,0 +1,39 @@
+// Models against what MaxText computed for them: every folder of maxtext that is a whole model.
+#include <gtest/gtest.h>
+
+#include "support/goldens.h"
+#include "support/maxtext_case.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MaxTextGolden : public ::testing::TestWithParam<fs::path> {};
+
+void expect_agreement(const fs::path& directory, bool scan_layers) {
+  for (const MaxTextRow& row : compare_maxtext(directory, scan_layers))
+    EXPECT_LE(row.error, row.allowed) << row.quantity;
+}
+
+TEST_P(MaxTextGolden, AgreesScannedAndUnrolled) {
+  if (std::string reason = reason_to_skip_maxtext(GetParam()); !reason.empty())
+    GTEST_SKIP() << reason;
+  expect_agreement(GetParam(), true);
+  expect_agreement(GetParam(), false);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MaxTextGolden,
+                         ::testing::ValuesIn(golden_folders("maxtext", "config.json")),
+                         [](const auto& test) {
+                           return test_name(test.param.filename().string());
+                         });
+
+TEST(MaxTextGoldens, BlocksThatAreBuiltAreAmongThem) {
+  for (const char* name : {"block_simple", "block_simple_mlp", "block_gpt3", "block_llama2",
+                           "block_llama2_l31", "grad_accumulation"})
+    EXPECT_EQ(reason_to_skip_maxtext(golden_dir() / "maxtext" / name), "") << name;
+}
+
+}  // namespace
+}  // namespace lamina::testing

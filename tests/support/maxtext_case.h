@@ -1,0 +1,22 @@
+// Golden cases of MaxText: whole models under its names and layouts, stacked over the layers.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace lamina::testing {
+
+// Why the case cannot be computed with what is built; empty if it can.
+std::string reason_to_skip_maxtext(const std::filesystem::path& directory);
+
+struct MaxTextRow {
+  std::string quantity;  // "logits", "grad.decoder/decoder_norm/scale"
+  double error = 0;      // largest absolute difference
+  double allowed = 0;
+};
+
+// Recomputes loss, logits, hidden states and every gradient, f32. REQUIRES: no reason to skip it.
+std::vector<MaxTextRow> compare_maxtext(const std::filesystem::path& directory, bool scan_layers);
+
+}  // namespace lamina::testing

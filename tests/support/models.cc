@@ -1,0 +1,231 @@
+#include "support/models.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "backends/cpu/backend.h"
+#include "cli/open_model.h"
+#include "core/json.h"
+#include "decoder/bound_program.h"
+#include "registry/library.h"
+#include "support/goldens.h"
+#include "support/temp_dir.h"
+
+namespace lamina::testing {
+
+namespace fs = std::filesystem;
+using decoder::Role;
+
+namespace {
+
+const cli::Globals& built_plugins() {
+  static const cli::Globals globals{
+      .plugin_folders = {(fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins").string()}};
+  return globals;
+}
+
+std::vector<TestModel> find_models() {
+  std::vector<TestModel> out;
+  for (const fs::path& directory : golden_folders("hf", "golden.safetensors"))
+    if (!directory.filename().string().starts_with("train_") && reason_to_skip(directory).empty())
+      out.push_back({directory.filename().string(), directory});
+  std::vector<fs::path> files;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(LAMINA_SOURCE_DIR) / "tests/support/models"))
+    files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (const fs::path& file : files) out.push_back({file.stem().string(), file});
+  return out;
+}
+
+void run(decoder::BoundProgram& program) {
+  auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
+  program.run(arena->data());
+}
+
+decoder::BoundProgram forward_program(const decoder::Model& model,
+                                      std::span<void* const> parameters, const Rows& rows,
+                                      DType dtype, bool hidden) {
+  bool packed = std::ranges::any_of(rows.segments, [](std::int32_t s) { return s != 1; });
+  decoder::BoundProgram program(model.forward_graph({.batch = rows.batch,
+                                                     .tokens = rows.tokens,
+                                                     .dtype = dtype,
+                                                     .segments = packed,
+                                                     .hidden = hidden}),
+                                cpu::cpu_backend());
+  auto writable = [](const std::vector<std::int32_t>& v) {
+    return const_cast<std::int32_t*>(v.data());
+  };
+  program.bind_parameters(parameters);
+  program.bind(Role::tokens, writable(rows.ids));
+  program.bind(Role::positions, writable(rows.positions));
+  program.bind(Role::segments, writable(rows.segments));
+  return program;
+}
+
+template <typename Pointer>
+std::vector<std::vector<float>> copies(const decoder::Model& model, std::span<Pointer const> from) {
+  std::vector<std::vector<float>> out;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const float* values = static_cast<const float*>(from[i]);
+    out.emplace_back(values, values + model.parameters().all()[i].num_elements());
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::vector<TestModel>& test_models() {
+  static const std::vector<TestModel> models = find_models();
+  return models;
+}
+
+std::string reason_to_skip(const fs::path& directory) {
+  if (fs::exists(directory / "adapter")) return "is of an adapter, and adapters are not applied";
+  JsonDocument document =
+      JsonDocument::read((directory / "config.json").string(), {.code = ExitCode::checkpoint});
+  std::string type(document.root().at("model_type").as_string());
+  std::vector<std::string> architectures;
+  if (JsonValue list = document.root().find("architectures"))
+    for (JsonValue name : list.elements()) architectures.emplace_back(name.as_string());
+  const registry::Catalog& catalog = cli::plugin_catalog(built_plugins());
+  if (!catalog.broken().empty())
+    throw std::runtime_error("a plugin that was built cannot be used: " +
+                             catalog.broken().front().path.string());
+  try {
+    catalog.find_published(type, architectures, directory.string());
+  } catch (const PluginError&) {
+    return "no plugin that is built reads model_type '" + type + "'";
+  }
+  return "";
+}
+
+decoder::Model open_model(const fs::path& path, bool scan_layers) {
+  return std::move(
+      *cli::open_model(path.string(), built_plugins(), {.scan_layers = scan_layers}).model);
+}
+
+decoder::Model open_description(const std::string& text, bool scan_layers) {
+  TempDir folder;
+  return open_model(folder.write("model.toml", text), scan_layers);
+}
+
+decoder::Weights load_weights(const TestModel& from, const decoder::Model& model, DType compute) {
+  const Backend& backend = cpu::cpu_backend();
+  if (!fs::is_directory(from.path)) return decoder::Weights::initialise(model, 7, compute, backend);
+  return decoder::Weights::load(model, std::make_shared<io::WeightFiles>(from.path.string()),
+                                compute, backend);
+}
+
+std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decoder::Model& model,
+                                              DType compute, bool accumulate) {
+  auto state = std::make_unique<train::TrainState>(model.parameters(), compute, accumulate,
+                                                   cpu::cpu_backend());
+  decoder::Weights weights = load_weights(from, model);
+  for (std::size_t i = 0; i < state->masters().size(); ++i)
+    std::copy_n(static_cast<const float*>(weights.pointers()[i]),
+                model.parameters().all()[i].num_elements(), state->masters()[i]);
+  state->refresh_copies();
+  return state;
+}
+
+Rows random_rows(const decoder::Model& model, std::int64_t batch, std::int64_t tokens,
+                 unsigned seed) {
+  std::mt19937 random(seed);
+  Rows rows{
+      .batch = batch, .tokens = tokens, .ids = {}, .labels = {}, .positions = {}, .segments = {}};
+  std::size_t n = static_cast<std::size_t>(batch * tokens);
+  for (std::size_t i = 0; i < n; ++i)
+    rows.ids.push_back(
+        static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(model.vocab_size())));
+  for (std::size_t i = 0; i < n; ++i) {
+    std::int64_t t = static_cast<std::int64_t>(i) % tokens;
+    rows.positions.push_back(static_cast<std::int32_t>(t));
+    bool counted = t + 1 < tokens && random() % 8 != 0;
+    rows.labels.push_back(counted ? rows.ids[i + 1] : -100);
+  }
+  rows.segments.assign(n, 1);
+  return rows;
+}
+
+Rows pack(const std::vector<Rows>& documents, std::int64_t tokens) {
+  Rows row{.batch = 1, .tokens = tokens, .ids = {}, .labels = {}, .positions = {}, .segments = {}};
+  for (std::size_t d = 0; d < documents.size(); ++d) {
+    const Rows& document = documents[d];
+    auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(row.ids, document.ids);
+    append(row.labels, document.labels);
+    append(row.positions, document.positions);
+    row.segments.resize(row.ids.size(), static_cast<std::int32_t>(d + 1));
+  }
+  std::size_t n = static_cast<std::size_t>(tokens);
+  row.ids.resize(n, 1);
+  row.labels.resize(n, -100);
+  row.positions.resize(n, 0);
+  row.segments.resize(n, 0);
+  return row;
+}
+
+std::int64_t test_tokens(const decoder::Model& model) {
+  constexpr std::int64_t kTokens = 29;
+  if (model.length_dependent_from()) return kTokens;
+  return std::min(kTokens, model.config().max_positions().value_or(kTokens));
+}
+
+std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
+                           const Rows& rows, DType dtype) {
+  decoder::BoundProgram program = forward_program(model, parameters, rows, dtype, false);
+  std::vector<float> logits(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
+  program.bind(Role::logits, logits.data());
+  run(program);
+  return logits;
+}
+
+ForwardResult forward_with_hidden(const decoder::Model& model, std::span<void* const> parameters,
+                                  const Rows& rows) {
+  decoder::BoundProgram program = forward_program(model, parameters, rows, DType::f32, true);
+  ForwardResult out;
+  out.logits.resize(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
+  program.bind(Role::logits, out.logits.data());
+  out.hidden.resize(static_cast<std::size_t>(model.config().num_layers()) + 1);
+  std::vector<void*> pointers;
+  for (std::vector<float>& layer : out.hidden) {
+    layer.resize(rows.ids.size() * static_cast<std::size_t>(model.hidden_size()));
+    pointers.push_back(layer.data());
+  }
+  program.bind_hidden(pointers);
+  run(program);
+  return out;
+}
+
+std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from) {
+  return copies(model, from);
+}
+std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<float* const> from) {
+  return copies(model, from);
+}
+
+double difference(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    double d = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    if (!(d <= worst)) worst = std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
+  }
+  return worst;
+}
+
+double relative_difference(std::span<const float> a, std::span<const float> b) {
+  double largest = 1e-30;
+  for (float v : b) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  return difference(a, b) / largest;
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+}  // namespace lamina::testing

@@ -1,0 +1,82 @@
+// Small models that whole-model tests run over: every golden case of a family that is built, and
+// every TOML file of tests/support/models with fresh weights. A new file is a new model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decoder/model.h"
+#include "decoder/weights.h"
+#include "train/train_step.h"
+
+namespace lamina::testing {
+
+struct TestModel {
+  std::string name;
+  std::filesystem::path path;  // a directory with weights, or a TOML file
+  friend std::ostream& operator<<(std::ostream& out, const TestModel& m) { return out << m.name; }
+};
+
+// Those with weights first. Not: training runs (their models are like others).
+const std::vector<TestModel>& test_models();
+
+// Why no model can be made from a published directory with the plugins that are built: its family
+// is not among them, or the case is of something else. Empty if one can.
+std::string reason_to_skip(const std::filesystem::path& directory);
+
+decoder::Model open_model(const std::filesystem::path& path, bool scan_layers = true);
+// Of a TOML text.
+decoder::Model open_description(const std::string& text, bool scan_layers = true);
+
+// The model's weights, in the type that graphs computing in `compute` read.
+decoder::Weights load_weights(const TestModel& from, const decoder::Model& model,
+                              DType compute = DType::f32);
+// A fresh training state with these weights.
+std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decoder::Model& model,
+                                              DType compute = DType::f32, bool accumulate = false);
+
+// Rows of tokens as one microbatch, or several of equal size.
+struct Rows {
+  std::int64_t batch = 0, tokens = 0;
+  std::vector<std::int32_t> ids, labels, positions, segments;  // [batch, tokens]
+
+  train::Microbatch microbatch(std::int64_t first_row = 0) const {
+    auto at = first_row * tokens;
+    return {ids.data() + at, labels.data() + at, positions.data() + at, segments.data() + at};
+  }
+};
+
+// One document a row; labels are the next token, some of them (and the last) not counted.
+Rows random_rows(const decoder::Model& model, std::int64_t batch, std::int64_t tokens,
+                 unsigned seed = 1);
+// The documents one after the other in one row, padded with segment 0 up to `tokens`.
+Rows pack(const std::vector<Rows>& documents, std::int64_t tokens);
+
+// The number of tokens that tests give this model: past windows and original contexts, but no more
+// than it has positions for.
+std::int64_t test_tokens(const decoder::Model& model);
+
+struct ForwardResult {
+  std::vector<float> logits;               // [B, T, V]
+  std::vector<std::vector<float>> hidden;  // [0] enters the stack; f32 only
+};
+std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
+                           const Rows& rows, DType dtype = DType::f32);
+ForwardResult forward_with_hidden(const decoder::Model& model, std::span<void* const> parameters,
+                                  const Rows& rows);
+
+// Copies of a state's tensors, one a parameter.
+std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from);
+std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<float* const> from);
+
+// Largest |a - b|, and that over the largest |b|; infinite for NaNs and different sizes.
+double difference(std::span<const float> a, std::span<const float> b);
+double relative_difference(std::span<const float> a, std::span<const float> b);
+// The same bits, NaNs included.
+bool same_bits(std::span<const float> a, std::span<const float> b);
+
+}  // namespace lamina::testing
