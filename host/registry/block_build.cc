@@ -304,7 +304,9 @@ void BlockBuild::require_key(const std::string& key, std::string_view what) cons
 }
 
 void BlockBuild::set_origin(const abi::Where& at) {
-  const Origin wanted{block_.name + (scopes_.empty() ? "" : "/" + scope_path()), at.file, at.line};
+  const std::string scope =
+      scopes_.empty() ? block_.name : fmt::format("{}/{}", block_.name, scope_path());
+  const Origin wanted{scope, at.file, at.line};
   const auto& current = trace_.graph().origin();
   if (current && current->scope == wanted.scope && current->file == wanted.file &&
       current->line == wanted.line)

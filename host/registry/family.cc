@@ -184,7 +184,7 @@ void Family::fail(std::string what, std::vector<std::string> notes) const {
 
 Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin)
     : plugin_(std::move(plugin)), source_(&source) {
-  names_.name = "?";
+  names_.name.assign(1, '?');
   try {
     const lamina_family_t family = abi::copy(&source, "lamina_family_t");
     names_.name = abi::name(family.name, "the name of a family");
