@@ -154,6 +154,8 @@ std::vector<Case> cached_cases() {
   spec.chunk = 0;
   spec.soft_cap = 1.5;
   cases.push_back({"soft cap", cached_problem(spec, {290, 99, 100}, false)});
+  const AttentionSpec split = make_spec(1, 8, 1100, 3, 1, 32, 32);  // one block, keys in splits
+  cases.push_back({"splits of a block", cached_problem(split, {1000, 520, 90}, false)});
   cases.push_back({"sinks", cached_problem(spec, {290, 99, 0}, false)});
   cases.back().problem.sinks = random_numbers(6, 11, 3);
   return cases;
@@ -280,6 +282,21 @@ TEST(Attention, RowThatMayAttendToNothingIsZeroWithZeroGradients) {
         EXPECT_EQ(r.dv[i], 0);
       }
       EXPECT_EQ(r.lse[10], -std::numeric_limits<double>::infinity());
+    }
+}
+
+TEST(Attention, EmptyTensorsAreFine) {
+  for (Isa isa : isas())
+    for (DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      const ScopedIsa scoped(isa);
+      const AttentionResults no_keys =
+          run_attention(random_problem(make_spec(1, 3, 0, 2, 1, 8, 8)), dtype);
+      EXPECT_EQ(no_keys.o, Doubles(3 * 2 * 8, 0.0));
+      EXPECT_EQ(no_keys.dq, Doubles(3 * 2 * 8, 0.0));
+      const AttentionResults no_queries =
+          run_attention(random_problem(make_spec(1, 0, 3, 2, 1, 8, 8)), dtype);
+      EXPECT_EQ(no_queries.dk, Doubles(3 * 8, 0.0));
+      EXPECT_EQ(run_attention(random_problem(make_spec(0, 3, 3, 2, 1, 8, 8)), dtype).o, Doubles());
     }
 }
 

@@ -183,6 +183,10 @@ struct Backward {
         for (std::int64_t i = 0; i < num_blocks; ++i) {
           OpenCells open;
           if (!open_cells(r.rule, s.block[i].side, s.keys, open)) continue;
+          prefetch_tokens(r.args.k, sizeof(T), r.spec.qk_dim, b, kv_head, key + kTile,
+                          spec.kv_tokens, i, num_blocks);
+          prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, key + kTile,
+                          spec.kv_tokens, i, num_blocks);
           if (!copied) copy_keys(r, s, b, kv_head, key);
           copied = true;
           add_tile(r, s, sums, open, key, s.block[i]);
@@ -240,19 +244,20 @@ struct Backward {
     Ops::columns(s.tokens, spec.v_dim, s.staging, block.do_columns);
     Ops::across(s.tokens, kTile, spec.v_dim, sizes.v_width, block.do_across);
     std::memset(block.dq_across, 0, static_cast<std::size_t>(sizes.qk_width * kTile) * 4);
-    for (std::int64_t i = 0; i < kTile; ++i) {
+    RowCursor row(sizes, first_row);
+    for (std::int64_t i = 0; i < kTile; ++i, row.next()) {
       block.lse[i] = -kMasked;  // makes every probability 0
       block.row_term[i] = 0;
       if (i >= block.side.count) continue;
-      const std::int64_t g = (first_row + i) % sizes.group, n = kv_head * sizes.group + g;
-      const std::int64_t t = (first_row + i) / sizes.group;
+      const std::int64_t n = kv_head * sizes.group + row.g;
       const float lse =
-          static_cast<const float*>(r.args.lse)[(b * spec.heads + n) * spec.q_tokens + t] * kLog2E;
+          static_cast<const float*>(r.args.lse)[(b * spec.heads + n) * spec.q_tokens + row.t] *
+          kLog2E;
       if (lse < kMasked) continue;
       block.lse[i] = lse;
       block.row_term[i] = dot_row(o.row[i], s.tokens.row[i], spec.v_dim);
       if (r.args.sinks)
-        sums.dsinks[g] -=
+        sums.dsinks[row.g] -=
             __builtin_exp2f(static_cast<const float*>(r.args.sinks)[n] * kLog2E - lse) *
             block.row_term[i];
     }
@@ -369,11 +374,11 @@ struct Backward {
       V::store(block.dq_across + i, V::load(block.dq_across + i) * scale);
     Ops::transpose(reinterpret_cast<const Word*>(block.dq_across), kTile, sizes.qk_width,
                    block.side.cells * kCell, s.staging, sizes.qk_width);
-    for (std::int64_t i = 0; i < block.side.count; ++i) {
-      const std::int64_t row = block.first_row + i;
+    RowCursor row(sizes, block.first_row);
+    for (std::int64_t i = 0; i < block.side.count; ++i, row.next()) {
       T* dq = static_cast<T*>(r.args.dq.data) + b * r.args.dq.strides.batch +
-              row / sizes.group * r.args.dq.strides.token +
-              (kv_head * sizes.group + row % sizes.group) * r.args.dq.strides.head;
+              row.t * r.args.dq.strides.token +
+              (kv_head * sizes.group + row.g) * r.args.dq.strides.head;
       Ops::store_row(s.staging + i * sizes.qk_width, r.spec.qk_dim, dq);
     }
   }

@@ -139,10 +139,16 @@ struct Forward {
     const RowMasks masks = row_masks(r.spec, r.args.masks, r.cache, b);
     const std::int64_t first_block = super * r.plan.blocks_per_task;
     const std::int64_t num_blocks = least(r.plan.blocks_per_task, sizes.blocks - first_block);
+    const std::int64_t begin = split * r.plan.keys_per_split;
+    const std::int64_t end = least(masks.num_keys, begin + r.plan.keys_per_split);
+    for (std::int64_t i = 0; i < num_blocks; ++i)
+      prefetch_rows<false>(r.args.q.data, r.args.q.strides, sizeof(T), r.spec.qk_dim, sizes, b,
+                           kv_head, (first_block + i) * kTile);
+    prefetch_tokens(r.args.k, sizeof(T), r.spec.qk_dim, b, kv_head, begin, end, 0, 1);
+    prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, begin, end, 0, 1);
     for (std::int64_t i = 0; i < num_blocks; ++i)
       start_block(r, s, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
-    const std::int64_t end = least(masks.num_keys, (split + 1) * r.plan.keys_per_split);
-    for (std::int64_t key = split * r.plan.keys_per_split; key < end; key += kTile) {
+    for (std::int64_t key = begin; key < end; key += kTile) {
       fill_key_side(masks, r.rule, key, end, s.keys);
       bool copied = false;
       for (std::int64_t i = 0; i < num_blocks; ++i) {
@@ -156,9 +162,16 @@ struct Forward {
           Ops::across(s.tokens, padded, r.spec.v_dim, sizes.v_width, s.v_across);
           copied = true;
         }
+        prefetch_tokens(r.args.k, sizeof(T), r.spec.qk_dim, b, kv_head, key + kTile, end, i,
+                        num_blocks);
+        prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, key + kTile, end, i,
+                        num_blocks);
         add_tile(r, s, open, s.block[i]);
       }
     }
+    for (std::int64_t i = 0; i < num_blocks; ++i)
+      prefetch_rows<true>(r.args.o.data, r.args.o.strides, sizeof(T), r.spec.v_dim, sizes, b,
+                          kv_head, (first_block + i) * kTile);
     for (std::int64_t i = 0; i < num_blocks; ++i) finish_block(r, s, b, kv_head, split, s.block[i]);
   }
 
@@ -273,9 +286,9 @@ struct Forward {
                            std::int64_t split, Block& block) {
     const Sizes& sizes = r.plan.sizes;
     const bool whole = r.plan.splits == 1;
-    for (std::int64_t i = 0; whole && i < block.side.count; ++i) {
-      const std::int64_t row = block.first_row + i;
-      const std::int64_t n = kv_head * sizes.group + row % sizes.group;
+    RowCursor row(sizes, block.first_row);
+    for (std::int64_t i = 0; whole && i < block.side.count; ++i, row.next()) {
+      const std::int64_t n = kv_head * sizes.group + row.g;
       const float own_max = block.max[i], sink = sink_log2(r.args, n);
       const float max = sink > own_max ? sink : own_max;
       float factor = 1, sum = block.sum[i];
@@ -284,7 +297,7 @@ struct Forward {
         sum = sum * factor + __builtin_exp2f(sink - max);
       }
       s.alpha[i] = sum == 0 ? 0 : factor / sum;
-      store_stats(r.spec, r.args, b, n, row / sizes.group, own_max, max, sum);
+      store_stats(r.spec, r.args, b, n, row.t, own_max, max, sum);
     }
     if (whole) {
       for (std::int64_t i = block.side.count; i < block.side.cells * kCell; ++i) s.alpha[i] = 0;
@@ -294,13 +307,13 @@ struct Forward {
                    block.side.cells * kCell, s.staging, sizes.v_width);
     const std::int64_t first =
         ((b * r.spec.kv_heads + kv_head) * r.plan.splits + split) * sizes.rows + block.first_row;
-    for (std::int64_t i = 0; i < block.side.count; ++i) {
+    row = RowCursor(sizes, block.first_row);
+    for (std::int64_t i = 0; i < block.side.count; ++i, row.next()) {
       const Word* from = s.staging + i * sizes.v_width;
       if (whole) {
-        const std::int64_t row = block.first_row + i;
         T* o = static_cast<T*>(r.args.o.data) + b * r.args.o.strides.batch +
-               row / sizes.group * r.args.o.strides.token +
-               (kv_head * sizes.group + row % sizes.group) * r.args.o.strides.head;
+               row.t * r.args.o.strides.token +
+               (kv_head * sizes.group + row.g) * r.args.o.strides.head;
         Ops::store_row(from, r.spec.v_dim, o);
       } else {
         std::memcpy(r.partials.o + (first + i) * r.spec.v_dim, from,

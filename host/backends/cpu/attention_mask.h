@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 
 #include "backends/cpu/attention.h"
 
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int32_t kNoPosition = std::numeric_limits<std::int32_t>::min();
+// Differences with any position fit 32 bits.
+constexpr std::int32_t kNoPosition = -(1 << 30);
 
 // Where the tokens of one batch row lie.
 struct RowMasks {

@@ -18,7 +18,8 @@ namespace {
 // 32 bits of an operand of a product: a float, or two neighbours of a sum in bf16.
 typedef std::uint32_t __attribute__((may_alias)) Word;
 
-// Spelled out: GCC 12 ignores a vector_size that depends on a template parameter.
+// Loose: at any address that holds a bf16. Spelled out: GCC 12 ignores a vector_size that depends
+// on a template parameter.
 template <int L>
 struct VectorTypes;
 #define LAMINA_VECTOR_TYPES(L)                                                              \
@@ -26,8 +27,8 @@ struct VectorTypes;
   struct VectorTypes<L> {                                                                   \
     typedef float F __attribute__((vector_size(L * 4)));                                    \
     typedef std::int32_t I __attribute__((vector_size(L * 4)));                             \
-    typedef float LooseF __attribute__((vector_size(L * 4), aligned(4), may_alias));        \
-    typedef std::int32_t LooseI __attribute__((vector_size(L * 4), aligned(4), may_alias)); \
+    typedef float LooseF __attribute__((vector_size(L * 4), aligned(2), may_alias));        \
+    typedef std::int32_t LooseI __attribute__((vector_size(L * 4), aligned(2), may_alias)); \
     typedef std::uint16_t Half __attribute__((vector_size(L * 2), aligned(2), may_alias));  \
   };
 LAMINA_VECTOR_TYPES(4)
@@ -80,10 +81,10 @@ struct Vectors : VectorTypes<L> {
     return a > b ? a : b;
   }
 
-  // 2^x for x <= 126; exactly 0 below -127. A NaN stays one. kDegree 4: 6e-6 relative, 6: 1e-7.
+  // 2^x for finite x <= 126; 0 for x far below -127. A NaN stays one. kDegree 4: 6e-6 relative,
+  // 6: 1e-7.
   template <int kDegree>
   static LAMINA_ALWAYS_INLINE F exp2(F x) {
-    x = max(set(-127.0f), x);
     F n;
 #if defined(__AVX512F__)
     if constexpr (L == 16)
@@ -92,6 +93,7 @@ struct Vectors : VectorTypes<L> {
 #endif
     {  // adding 1.5 * 2^23 leaves the nearest integer in the low bits
       const F shift = set(12582912.0f);
+      x = max(set(-127.0f), x);
       n = (x + shift) - shift;
     }
     const F f = x - n;
@@ -109,8 +111,7 @@ struct Vectors : VectorTypes<L> {
     }
     y = multiply_add(f, y, set(1.0f));
 #if defined(__AVX512F__)
-    if constexpr (L == 16)
-      return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(n, set(-127.0f), _CMP_NEQ_UQ), y, n);
+    if constexpr (L == 16) return _mm512_scalef_ps(y, n);
 #endif
     const I exponent = (__builtin_convertvector(n, I) + 127) << 23;
     return n == n ? y * reinterpret_cast<F>(exponent) : n;

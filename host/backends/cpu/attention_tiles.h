@@ -76,6 +76,19 @@ inline Sizes sizes_of(const AttentionSpec& spec, bool pairs) {
   return s;
 }
 
+// Row r as (token, head of the group), without divisions from row to row.
+struct RowCursor {
+  std::int64_t group, t, g;
+  RowCursor(const Sizes& sizes, std::int64_t row)
+      : group(sizes.group), t(row / sizes.group), g(row % sizes.group) {}
+  void next() {
+    if (++g == group) {
+      g = 0;
+      ++t;
+    }
+  }
+};
+
 // ---- masks by cells ----
 
 struct Bounds {
@@ -118,6 +131,21 @@ inline Bounds bounds_of(const Side& s, std::int64_t begin, std::int64_t end) {
     b.chunk_min = s.chunk[i] < b.chunk_min ? s.chunk[i] : b.chunk_min;
     b.chunk_max = s.chunk[i] > b.chunk_max ? s.chunk[i] : b.chunk_max;
   }
+  return b;
+}
+
+// Keys first, first + 1, ... of one segment: bounds without a look at each.
+inline Bounds bounds_of_run(std::int64_t first, std::int64_t count, std::int64_t whole,
+                            const MaskRule& rule) {
+  Bounds b{};
+  b.position_min = static_cast<std::int32_t>(first);
+  b.position_max = static_cast<std::int32_t>(first + count - 1);
+  if (rule.chunk > 0) {
+    b.chunk_min = b.position_min / rule.chunk;
+    b.chunk_max = b.position_max / rule.chunk;
+  }
+  b.any_valid = true;
+  b.all_valid = count == whole;
   return b;
 }
 
@@ -231,11 +259,11 @@ LAMINA_ALWAYS_INLINE typename V::F mask_logits(const MaskRule& rule, const Side&
 inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const Sizes& sizes,
                             std::int64_t first_row, Side& side) {
   side.count = least(kTile, sizes.rows - first_row);
-  for (std::int64_t i = 0; i < side.count; ++i) {
-    const std::int64_t t = (first_row + i) / sizes.group;
-    side.position[i] = masks.q_position(t);
-    side.segment[i] = masks.q_segments ? masks.q_segments[t] : 0;
-    side.block[i] = masks.q_blocks ? masks.q_blocks[t] : 0;
+  RowCursor row(sizes, first_row);
+  for (std::int64_t i = 0; i < side.count; ++i, row.next()) {
+    side.position[i] = masks.q_position(row.t);
+    side.segment[i] = masks.q_segments ? masks.q_segments[row.t] : 0;
+    side.block[i] = masks.q_blocks ? masks.q_blocks[row.t] : 0;
   }
   finish_side(side, rule, false);
 }
@@ -243,6 +271,20 @@ inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const S
 inline void fill_key_side(const RowMasks& masks, const MaskRule& rule, std::int64_t first_key,
                           std::int64_t end_key, Side& side) {
   side.count = least(kTile, end_key - first_key);
+  if (!masks.cached && !masks.k_positions && !masks.k_segments && !masks.k_blocks) {
+    side.cells = ceil_div(side.count, kCell);
+    for (std::int64_t i = 0; i < kTile; ++i) {
+      side.position[i] = i < side.count ? static_cast<std::int32_t>(first_key + i) : kNoPosition;
+      side.segment[i] = side.block[i] = side.chunk[i] = 0;
+    }
+    for (std::int64_t i = 0; rule.chunk > 0 && i < side.count; ++i)
+      side.chunk[i] = side.position[i] / rule.chunk;
+    for (std::int64_t c = 0; c < side.cells; ++c)
+      side.cell[c] =
+          bounds_of_run(first_key + c * kCell, least(kCell, side.count - c * kCell), kCell, rule);
+    side.all = bounds_of_run(first_key, side.count, side.cells * kCell, rule);
+    return;
+  }
   for (std::int64_t i = 0; i < side.count; ++i) {
     side.position[i] = masks.k_position(first_key + i);
     side.segment[i] = masks.k_segments ? masks.k_segments[first_key + i] : 0;
@@ -260,13 +302,12 @@ struct Tokens {
 
   void from_queries(const AttentionInput& x, const Sizes& sizes, std::int64_t b,
                     std::int64_t kv_head, std::int64_t first_row) {
-    for (std::int64_t i = 0; i < kTile; ++i) {
-      const std::int64_t r = first_row + i;
-      row[i] = r < sizes.rows ? static_cast<const T*>(x.data) + b * x.strides.batch +
-                                    r / sizes.group * x.strides.token +
-                                    (kv_head * sizes.group + r % sizes.group) * x.strides.head
-                              : nullptr;
-    }
+    const T* base = static_cast<const T*>(x.data) + b * x.strides.batch +
+                    kv_head * sizes.group * x.strides.head;
+    RowCursor r(sizes, first_row);
+    for (std::int64_t i = 0; i < kTile; ++i, r.next())
+      row[i] = first_row + i < sizes.rows ? base + r.t * x.strides.token + r.g * x.strides.head
+                                          : nullptr;
   }
   void from_keys(const AttentionInput& x, const Side& keys, std::int64_t b, std::int64_t kv_head,
                  std::int64_t first_key) {
@@ -277,6 +318,34 @@ struct Tokens {
           i < keys.count && keys.position[i] != kNoPosition ? base + i * x.strides.token : nullptr;
   }
 };
+
+// Asks for part `part` of `parts` of the tokens [first, first + 64) of a head, as far as they
+// exist.
+inline void prefetch_tokens(const AttentionInput& x, std::int64_t element_bytes, std::int64_t dim,
+                            std::int64_t b, std::int64_t head, std::int64_t first, std::int64_t end,
+                            std::int64_t part, std::int64_t parts) {
+  const auto* base = static_cast<const char*>(x.data) +
+                     (b * x.strides.batch + head * x.strides.head) * element_bytes;
+  const std::int64_t last = least(end, first + kTile * (part + 1) / parts);
+  for (std::int64_t t = first + kTile * part / parts; t < last; ++t)
+    for (std::int64_t i = 0; i < dim * element_bytes; i += 64)
+      __builtin_prefetch(base + t * x.strides.token * element_bytes + i, 0, 2);
+}
+
+// Asks for the 64 rows of queries (or of their outputs, to be written) from first_row.
+template <bool kWrite>
+void prefetch_rows(const void* data, const AttentionStrides& strides, std::int64_t element_bytes,
+                   std::int64_t dim, const Sizes& sizes, std::int64_t b, std::int64_t kv_head,
+                   std::int64_t first_row) {
+  const auto* base = static_cast<const char*>(data) +
+                     (b * strides.batch + kv_head * sizes.group * strides.head) * element_bytes;
+  RowCursor row(sizes, first_row);
+  for (std::int64_t i = first_row; i < least(sizes.rows, first_row + kTile); ++i, row.next()) {
+    const char* p = base + (row.t * strides.token + row.g * strides.head) * element_bytes;
+    for (std::int64_t j = 0; j < dim * element_bytes; j += 64)
+      __builtin_prefetch(p + j, kWrite ? 1 : 0, 2);
+  }
+}
 
 // Copies of tokens as operands. T: float, or uint16_t for bf16.
 template <class V, class T, bool kPairs>
