@@ -17,6 +17,10 @@ Command completion_command();
 Command verify_command();
 Command train_command();
 Command decode_command();
+Command bench_machine_command();
+Command bench_decode_command();
+Command bench_prefill_command();
+Command bench_train_command();
 
 // In the order in which help lists them.
 const std::vector<Command>& all_commands();

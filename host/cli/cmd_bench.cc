@@ -1,0 +1,179 @@
+// lamina bench: what the machine can do, and how much of it a workload gets, in one run.
+#include <fmt/format.h>
+
+#include "backends/cpu/backend.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/limits.h"
+#include "backends/cpu/threads.h"
+#include "cli/bench/workloads.h"
+#include "cli/commands.h"
+#include "cli/compute.h"
+#include "cli/open_model.h"
+#include "cli/units.h"
+#include "core/json_writer.h"
+#include "core/log.h"
+
+namespace lamina::cli {
+namespace {
+
+std::string machine_text() {
+  return fmt::format("{} threads, {}", cpu::num_threads(), cpu::name(cpu::best_isa()));
+}
+
+std::string flops_text(double flops) { return fmt::format("{:.1f} GFLOP/s", flops * 1e-9); }
+std::string bandwidth_text(double bytes) { return fmt::format("{:.1f} GB/s", bytes * 1e-9); }
+
+int run_machine(const Arguments& a) {
+  apply_threads(a.globals);
+  double read = cpu::measure_read_bandwidth();
+  double f32 = cpu::measure_peak_flops(DType::f32), bf16 = cpu::measure_peak_flops(DType::bf16);
+  read = std::max(read, cpu::measure_read_bandwidth());
+  f32 = std::max(f32, cpu::measure_peak_flops(DType::f32));
+  bf16 = std::max(bf16, cpu::measure_peak_flops(DType::bf16));
+  if (!a.flag("json")) {
+    print(
+        fmt::format("machine         {}\nread bandwidth  {}\npeak float32    {}\n"
+                    "peak bfloat16   {}\n",
+                    machine_text(), bandwidth_text(read), flops_text(f32), flops_text(bf16)));
+    return 0;
+  }
+  JsonWriter json(2);
+  json.begin_object().key("workload").value("machine");
+  json.key("threads").value(cpu::num_threads()).key("isa").value(cpu::name(cpu::best_isa()));
+  json.key("read_bandwidth_bytes_per_second").value(read);
+  json.key("peak_flops_per_second").begin_object();
+  json.key("float32").value(f32).key("bfloat16").value(bf16).end_object().end_object();
+  print(json.text() + "\n");
+  return 0;
+}
+
+std::string as_text(const BenchResult& r) {
+  std::string limit = r.read_bandwidth > 0
+                          ? fmt::format("{} read, {:.4g} MB a token",
+                                        bandwidth_text(r.read_bandwidth), r.bytes_per_token * 1e-6)
+                          : fmt::format("{}, {:.4g} GFLOP a token", flops_text(r.peak_flops),
+                                        r.flops_per_token * 1e-9);
+  return fmt::format(
+      "machine   {}\nspeed     {:.5g} tok/s, median of {} times {} tokens ({:.3f} s)\n"
+      "limit     {:.5g} tok/s: {}\nratio     {:.3f}\n",
+      machine_text(), r.tokens_per_second(), r.seconds.size(), r.tokens, r.median_seconds(),
+      r.limit_tokens_per_second(), limit, r.ratio());
+}
+
+std::string as_json(const Arguments& a, std::string_view workload, const BenchResult& r) {
+  JsonWriter json(2);
+  json.begin_object().key("workload").value(workload).key("model").value(a.text("model"));
+  json.key("dtype").value(a.text("dtype")).key("batch").value(a.integer("batch"));
+  json.key("tokens").value(a.integer("tokens")).key("threads").value(cpu::num_threads());
+  json.key("isa").value(cpu::name(cpu::best_isa()));
+  json.key("tokens_per_second").value(r.tokens_per_second());
+  json.key("limit_tokens_per_second").value(r.limit_tokens_per_second());
+  json.key("ratio").value(r.ratio());
+  if (r.read_bandwidth > 0) json.key("read_bandwidth_bytes_per_second").value(r.read_bandwidth);
+  if (r.peak_flops > 0) json.key("peak_flops_per_second").value(r.peak_flops);
+  if (r.bytes_per_token > 0) json.key("bytes_per_token").value(r.bytes_per_token);
+  json.key("flops_per_token").value(r.flops_per_token);
+  json.key("seconds").value(r.median_seconds()).key("seconds_of_repeats").begin_array();
+  for (double s : r.seconds) json.value(s);
+  return json.end_array().end_object().text() + "\n";
+}
+
+using Workload = BenchResult (*)(const decoder::Model&, const BenchOptions&, const Backend&);
+
+int run_workload(const Arguments& a, std::string_view name, Workload workload) {
+  apply_threads(a.globals);
+  OpenedModel opened = open_model(a.text("model"), a.globals);
+  BenchOptions options{.directory = opened.directory,
+                       .dtype = *parse_dtype(a.text("dtype")),
+                       .batch = a.integer("batch"),
+                       .tokens = a.integer("tokens"),
+                       .repeats = static_cast<int>(a.integer("repeats"))};
+  if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
+  BenchResult result = workload(*opened.model, options, cpu::cpu_backend());
+  print(a.flag("json") ? as_json(a, name, result) : as_text(result));
+  return 0;
+}
+
+Option integer(std::string name, char short_name, std::int64_t preset, std::string doc,
+               std::optional<double> max = {}) {
+  return {.key = {.name = std::move(name),
+                  .type = Type::integer,
+                  .preset = Value(preset),
+                  .min = 1,
+                  .max = max,
+                  .doc = std::move(doc)},
+          .short_name = short_name,
+          .value = "N"};
+}
+
+Command workload_command(std::string name, std::string summary, std::string details,
+                         std::int64_t tokens, std::string example, Workload workload) {
+  Option model{.key = {.name = "model",
+                       .type = Type::string,
+                       .doc = "A model file, or a directory with weights; without any, random ones "
+                              "are used."},
+               .short_name = 'm',
+               .value = "FILE|DIR"};
+  model.key.required = true;
+  return {.name = "bench " + name,
+          .summary = std::move(summary),
+          .details = std::move(details),
+          .options = {model,
+                      {.key = {.name = "dtype",
+                               .type = Type::string,
+                               .preset = Value("bfloat16"),
+                               .choices = {"float32", "bfloat16"},
+                               .doc = "Type to compute in."},
+                       .value = "TYPE"},
+                      integer("batch", 'b', 1, "Sequences side by side."),
+                      integer("tokens", 'n', tokens, "Tokens of a sequence."),
+                      integer("repeats", 0, 3, "How often; the median counts.", 1000),
+                      {.key = {.name = "profile",
+                               .type = Type::boolean,
+                               .doc = "Print the time of every kernel to stderr."}},
+                      json_option()},
+          .examples = {std::move(example)},
+          .run = [name, workload](const Arguments& a) { return run_workload(a, name, workload); }};
+}
+
+}  // namespace
+
+Command bench_machine_command() {
+  return {.name = "bench machine",
+          .summary = "measures the machine's limits: read bandwidth and peak products",
+          .details = "Let nothing else run meanwhile.",
+          .options = {json_option()},
+          .examples = {"lamina bench machine"},
+          .run = run_machine};
+}
+
+Command bench_decode_command() {
+  return workload_command(
+      "decode", "measures writing text against the machine's read bandwidth",
+      "The limit is the read bandwidth, measured in the same run, over the bytes that each token "
+      "must read: every weight once for the whole batch, of tables that are only looked up one "
+      "row, and the decode state.",
+      48, "lamina bench decode --model configs/models/bench-0.6b.toml --json", bench_decode);
+}
+
+Command bench_prefill_command() {
+  return workload_command(
+      "prefill", "measures reading a prompt against the machine's peak",
+      "The limit is the peak of the type, measured in the same run, over the operations of the "
+      "products (2 M N K each) and of attention (causal: half).",
+      512, "lamina bench prefill --model configs/models/bench-0.6b.toml --tokens 512",
+      bench_prefill);
+}
+
+Command bench_train_command() {
+  return workload_command(
+      "train", "measures an optimizer step against the machine's peak",
+      "The limit is the peak of the type, measured in the same run, over three times the "
+      "operations of a forward pass: products (2 M N K each, the head with them) and attention "
+      "(causal: half), and twice as much backwards. What is computed again does not count. The "
+      "step is timed from tokens to updated weights, after one that is not.",
+      256, "lamina bench train --model configs/models/gpt2-124m.toml --batch 4 --tokens 256",
+      bench_train);
+}
+
+}  // namespace lamina::cli
