@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "core/error.h"
 #include "text/utf8_stream.h"
@@ -13,6 +14,25 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A token drawn from what is no distribution would be noise that looks like text.
+void check_logits(std::span<const float> logits, std::int64_t length) {
+  bool some = false;
+  for (float x : logits) {
+    if (std::isnan(x) || x == INFINITY) {
+      some = false;
+      break;
+    }
+    some = some || x != -INFINITY;
+  }
+  if (some) return;
+  throw UserError(
+      ExitCode::numerical,
+      {"decode",
+       fmt::format("the logits after {} token{} are not numbers", length, length == 1 ? "" : "s"),
+       {"the weights hold a NaN or infinity, or the type of the products is too coarse for them; "
+        "try --dtype float32"}});
 }
 
 // Tokens become text that is safe to show: whole characters, no part of a stop string.
@@ -27,7 +47,7 @@ class TextOut {
       show(stop_.push(utf8_.push(tokenizer_->is_special(token) ? std::string_view()
                                                                : tokenizer_->token_bytes(token))));
     else
-      show((text_.empty() ? "" : " ") + std::to_string(token));
+      show(fmt::format("{}{}", text_.empty() ? "" : " ", token));
   }
   bool stopped() const { return stop_.found().has_value(); }
   void finish() {
@@ -79,6 +99,7 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
     // The last token's successor is never asked for, so it is not read either.
     logits = i == 0 ? session.append(prompt) : session.append(std::span(&out.tokens.back(), 1));
+    check_logits(logits, session.length());
     std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()));
     if (i == 0) out.prompt_seconds = seconds_since(start);
     if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
