@@ -1,10 +1,7 @@
 #include "support/op_cases.h"
 
 #include <algorithm>
-#include <cmath>
-#include <random>
 
-#include "autodiff/vjp.h"
 #include "backends/cpu/backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/threads.h"
@@ -12,86 +9,12 @@
 #include "ops/registry.h"
 #include "passes/common_subexpressions.h"
 #include "passes/lower.h"
+#include "support/op_case_build.h"
 #include "support/reference_backend.h"
 #include "support/run_graph.h"
 
 namespace lamina::testing {
 namespace {
-
-using Attrs = std::vector<std::pair<std::string_view, AttrValue>>;
-
-// A graph of one node (or of what it means), and the case's numbers for its inputs.
-struct Built {
-  Graph graph;
-  std::vector<Array> inputs;  // those that are present
-  std::vector<Tensor> operands, results;
-
-  const Node& node() const { return graph.nodes().front(); }
-};
-
-Type type_of(const In& in, DType dtype) { return {in.dtype.value_or(dtype), in.shape, {}}; }
-
-// Inputs have the numbers that `rounded` can hold, whatever `dtype` they come in.
-Array numbers_of(const In& in, DType dtype, DType rounded, std::mt19937& random) {
-  Array a = in.values.empty() ? random_array(type_of(in, rounded), random, in.low, in.high)
-                              : array(type_of(in, rounded), in.values);
-  if (in.widens && dtype == DType::f64) return converted(a, dtype);
-  return in.dtype ? a : converted(a, dtype);
-}
-
-// The case with its floating inputs in `dtype`, rounded to `rounded` first.
-void build(const OpCases& list, const OpCase& c, DType dtype, DType rounded, Built& out) {
-  std::mt19937 random(17);
-  for (const In& in : c.inputs) {
-    if (in.absent) {
-      out.operands.push_back({});
-      continue;
-    }
-    out.inputs.push_back(numbers_of(in, dtype, rounded, random));
-    out.operands.push_back(
-        out.graph.add_input("in" + std::to_string(out.operands.size()), out.inputs.back().type));
-  }
-  Attrs attrs;
-  for (const auto& [name, value] : c.attrs) attrs.emplace_back(name, value);
-  out.results = out.graph.add_node(ops::get(list.op), out.operands, attrs);
-}
-
-void add_outputs(Graph& graph, std::span<const Tensor> results) {
-  for (std::size_t i = 0; i < results.size(); ++i)
-    graph.add_output("out" + std::to_string(i), results[i]);
-}
-
-// Calls check(case, dtype) for each case and dtype, naming them in failures.
-void for_each(const OpCases& list, const std::function<void(const OpCase&, DType)>& check) {
-  for (const OpCase& c : list.cases)
-    for (DType dtype : c.dtypes.empty() ? list.dtypes : c.dtypes) {
-      SCOPED_TRACE(fmt::format("{}, {}, {}", list.op, c.name, name(dtype)));
-      try {
-        check(c, dtype);
-      } catch (const std::exception& e) {
-        ADD_FAILURE() << e.what();
-      }
-    }
-}
-
-// Both may be infinite, or the lse of a query that sees nothing: -infinity here, -1e30 there.
-bool both_nothing(double a, double b) { return a == b || (a < -1e29 && b < -1e29); }
-
-void expect_close(const Array& got, const Doubles& want, double tolerance,
-                  const std::string& what) {
-  ASSERT_EQ(static_cast<std::size_t>(got.type.num_elements()), want.size()) << what;
-  double largest = 0;
-  for (double w : want)
-    if (std::abs(w) < 1e29) largest = std::max(largest, std::abs(w));
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const double g = get(got, static_cast<std::int64_t>(i));
-    if (both_nothing(g, want[i])) continue;
-    const double allowed = tolerance * std::max(largest, 1e-3);
-    ASSERT_LE(std::abs(g - want[i]), allowed)
-        << what << ": element " << i << " of " << to_string(got.type) << " is " << g
-        << ", expected " << want[i];
-  }
-}
 
 std::vector<Doubles> doubles_of(const std::vector<Array>& arrays) {
   std::vector<Doubles> out;
@@ -199,101 +122,6 @@ void check_kernel(const KernelChoice& choice, const Built& built, const std::vec
 
 constexpr cpu::Isa kSets[] = {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512,
                               cpu::Isa::avx512_bf16};
-
-// A node whose gradient can be asked for: floating operands and results.
-bool differentiable(const OpCases& list, const OpCase& c) {
-  return c.gradient && !ops::get(list.op).def->zero_gradient;
-}
-
-// A number that depends on every result: the sum of all elements times fixed random weights.
-struct Projection {
-  Tensor sum;
-  std::vector<Array> weights;
-};
-
-Projection project(const OpCases& list, Graph& graph, std::span<const Tensor> results) {
-  std::mt19937 random(23);
-  Projection out;
-  for (const Tensor& r : results.first(std::min(list.num_differentiable, results.size()))) {
-    if (!is_floating(r.dtype())) continue;
-    out.weights.push_back(random_array(r.type(), random, 0.5, 1.5));
-    Tensor weight = graph.add_input("weight", r.type());
-    std::vector<std::int64_t> dims;
-    for (int d = 0; d < r.ndim(); ++d) dims.push_back(d);
-    Tensor term = ops::cast(ops::reduce_sum(r * weight, dims), DType::f64);
-    out.sum = out.sum ? out.sum + term : term;
-  }
-  return out;
-}
-
-// Gradients of the projection by every floating operand, as outputs of the graph.
-std::vector<std::size_t> add_gradients(Graph& graph, std::span<const Tensor> operands, Tensor sum) {
-  std::vector<std::size_t> which;
-  std::vector<Tensor> wanted;
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    if (operands[i] && operands[i].dtype() == DType::f64) {
-      wanted.push_back(operands[i]);
-      which.push_back(i);
-    }
-  Tensor one = ops::constant(graph, sum.type(), 1);
-  auto grads = autodiff::vjp(graph, std::span(&sum, 1), std::span(&one, 1), wanted,
-                             autodiff::save_everything());
-  for (std::size_t g = 0; g < grads.size(); ++g) {
-    Tensor grad = grads[g] ? grads[g] : ops::zeros_like(wanted[g]);
-    graph.add_output("gradient" + std::to_string(which[g]), grad);
-  }
-  return which;
-}
-
-void concat_inputs(std::vector<Array>& to, const std::vector<Array>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-// Position among the present inputs.
-std::size_t present_index(std::span<const Tensor> operands, std::size_t i) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      operands.first(i), [](const Tensor& t) { return static_cast<bool>(t); }));
-}
-
-void check_gradient_of(const OpCases& list, const OpCase& c) {
-  Built built, forward;
-  build(list, c, DType::f64, DType::f64, built);
-  build(list, c, DType::f64, DType::f64, forward);
-  if (std::ranges::any_of(built.inputs, [](const Array& a) { return a.bytes.empty(); })) return;
-  Projection value = project(list, forward.graph, forward.results);
-  if (!value.sum) return;
-  forward.graph.add_output("value", value.sum);
-  concat_inputs(forward.inputs, value.weights);
-
-  Projection projection = project(list, built.graph, built.results);
-  std::vector<std::size_t> which = add_gradients(built.graph, built.operands, projection.sum);
-  concat_inputs(built.inputs, projection.weights);
-  std::vector<Array> gradients = run(built.graph, built.inputs);
-
-  const Backend& backend = cpu::cpu_backend();
-  Program program(optimized_for(backend, forward.graph), backend);
-  constexpr double kStep = 1e-5;
-  for (std::size_t g = 0; g < which.size(); ++g) {
-    const Array& gradient = gradients[g];
-    const std::size_t input = present_index(built.operands, which[g]);
-    double largest = 1e-2;
-    for (double x : to_doubles(gradient)) largest = std::max(largest, std::abs(x));
-    const std::int64_t count = gradient.type.num_elements();
-    // A prime stride visits all parts of a large input.
-    const std::int64_t stride = count > 97 ? 37 : 1;
-    for (std::int64_t i = 0; i < count; i += stride) {
-      auto value_at = [&](double shift) {
-        std::vector<Array> inputs = forward.inputs;
-        set(inputs[input], i, get(inputs[input], i) + shift);
-        return get(run(program, backend, std::move(inputs))[0], 0);
-      };
-      const double slope = (value_at(kStep) - value_at(-kStep)) / (2 * kStep);
-      ASSERT_NEAR(get(gradient, i), slope, 2e-6 * largest * c.loosen)
-          << "gradient of input " << which[g] << ", element " << i;
-    }
-  }
-}
-
 // Attributes with one of them changed, as far as the op accepts it.
 std::vector<AttrValue> other_values(const AttrValue& value) {
   if (auto i = std::get_if<std::int64_t>(&value)) return {*i + 1, *i - 1, *i + 2, 1 - *i, *i + 4};
@@ -358,6 +186,7 @@ void check_kernels(const OpCases& list) {
     const cpu::Isa best = cpu::best_isa();
     for (cpu::Isa set : kSets) {
       if (set > best) break;
+      if (c.large && set < best) continue;
       cpu::ScopedIsa limit(set);
       for (const KernelChoice& choice : cpu::cpu_backend().kernels(ops::get(list.op))) {
         bool takes = with_node_view(built.graph, built.node(), [&](const NodeView& view) {
@@ -374,46 +203,6 @@ void check_kernels(const OpCases& list) {
     for (std::size_t i = 0; i < want.size(); ++i)
       expect_close(got[i], want[i], allowed(got[i].type.dtype),
                    fmt::format("program, output {}", i));
-  });
-}
-
-void check_gradient(const OpCases& list) {
-  for_each(list, [&](const OpCase& c, DType dtype) {
-    if (differentiable(list, c) && dtype == DType::f64) check_gradient_of(list, c);
-  });
-}
-
-void check_own_gradient(const OpCases& list) {
-  const Op& op = ops::get(list.op);
-  if (!op.def->vjp || !op.def->lower) return;
-  for_each(list, [&](const OpCase& c, DType dtype) {
-    if (!differentiable(list, c) || dtype != DType::f64) return;
-    Built own;
-    build(list, c, dtype, dtype, own);
-    add_outputs(own.graph, own.results);
-    // The same graph with the op replaced by what it means, before differentiating.
-    Built meant;
-    meant.inputs = own.inputs;
-    meant.graph =
-        passes::lower(own.graph, [&](const Graph&, const Node& node) { return node.op != &op; });
-    std::size_t next = 0;
-    for (const Tensor& t : own.operands)
-      meant.operands.push_back(t ? meant.graph.tensor(meant.graph.inputs()[next++].value)
-                                 : Tensor{});
-    for (const GraphOutput& output : meant.graph.outputs())
-      meant.results.push_back(meant.graph.tensor(output.value));
-    std::vector<std::vector<Array>> gradients;
-    for (Built* built : {&own, &meant}) {
-      built->graph.set_outputs({});
-      Projection projection = project(list, built->graph, built->results);
-      add_gradients(built->graph, built->operands, projection.sum);
-      std::vector<Array> inputs = built->inputs;
-      concat_inputs(inputs, projection.weights);
-      gradients.push_back(run(built->graph, inputs));
-    }
-    for (std::size_t g = 0; g < gradients[0].size(); ++g)
-      expect_close(gradients[0][g], to_doubles(gradients[1][g]), 1e-10 * c.loosen,
-                   fmt::format("gradient {}", g));
   });
 }
 

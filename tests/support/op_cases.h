@@ -55,6 +55,7 @@ struct OpCase {
   std::vector<DType> dtypes = {};  // instead of those of the list
   double loosen = 1;               // times the table's tolerances
   bool gradient = true;            // differentiable at these inputs
+  bool large = false;              // runs with the best instruction set only
   bool sums_rounded = false;       // f32 results are sums of numbers rounded to the dtype
 };
 

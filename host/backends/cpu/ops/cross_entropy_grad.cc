@@ -13,8 +13,9 @@
 namespace lamina::cpu {
 namespace {
 
-// Logits and their gradients of one block of rows.
-constexpr std::int64_t kMaxBlockBytes = std::int64_t{64} << 20;
+// Logits and their gradients of one block of rows. Half of this costs the products a fifth of their
+// speed at 50k columns: every block streams all of w and dw.
+constexpr std::int64_t kMaxBlockBytes = std::int64_t{128} << 20;
 
 // Blocks of equal size, multiples of 16, as tall as the bound allows.
 std::int64_t block_rows(std::int64_t rows, std::int64_t row_bytes) {
