@@ -1,6 +1,6 @@
 // rope_table(positions; ...): cosines, then sines, of the rotation angles position * frequency:
-// f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, and the scalings of
-// ops/rope_attrs.h. With scaling dynamic the base of a row depends on its largest position.
+// f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, changed as
+// scaling says. With scaling dynamic the base of a row depends on its largest position.
 #include <algorithm>
 
 #include "ops/op.h"

@@ -44,7 +44,7 @@ struct Refusal {
 
 class Program {
  public:
-  // REQUIRES: every node has a kernel in `backend`, is a view or is a scan (passes/legalize.h sees
+  // REQUIRES: every node has a kernel in `backend`, is a view or is a scan (passes/lower.h sees
   // to it). The graph is copied.
   Program(const Graph& graph, const Backend& backend);
   ~Program();
