@@ -107,7 +107,7 @@ std::string text_of(const fs::path& path) {
 std::string with_commas(std::int64_t number) {
   std::string digits = std::to_string(number);
   for (std::ptrdiff_t i = std::ssize(digits) - 3; i > 0; i -= 3)
-    digits.insert(static_cast<std::size_t>(i), ",");
+    digits.insert(static_cast<std::size_t>(i), 1, ',');
   return digits;
 }
 
