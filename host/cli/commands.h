@@ -17,6 +17,7 @@ Command completion_command();
 Command verify_command();
 Command train_command();
 Command decode_command();
+Command explain_command();
 Command bench_machine_command();
 Command bench_decode_command();
 Command bench_prefill_command();

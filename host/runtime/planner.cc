@@ -106,6 +106,7 @@ struct Program::Planner {
     std::size_t bytes = 0;
     int space = Slot::kArena;  // or the number of an input or output
     Lifetime life;
+    ValueId value = kNoValue;  // the first that lies there; none for a workspace
   };
   struct Place {
     int storage = -1;
@@ -123,7 +124,7 @@ struct Program::Planner {
       : graph(g), backend(b), places(g.values().size()), last_uses(g.values().size(), -1) {}
 
   int new_storage(std::size_t bytes, int space, int step) {
-    storages.push_back({bytes, space, {bytes, step, step}});
+    storages.push_back({bytes, space, {bytes, step, step}, kNoValue});
     return static_cast<int>(storages.size() - 1);
   }
 
@@ -304,6 +305,7 @@ Program::Program(const Graph& graph, const Backend& backend)
       } else {
         std::size_t bytes = static_cast<std::size_t>(g.type(v).bytes());
         planner.places[v].storage = planner.new_storage(bytes, planner.space_of_result(v), n);
+        planner.storages.back().value = v;
       }
       planner.touch(v, std::max(n, planner.last_uses[v]));
     }
@@ -321,6 +323,11 @@ Program::Program(const Graph& graph, const Backend& backend)
   }
   MemoryPlan plan = plan_memory(lifetimes);
   arena_bytes_ = plan.arena_bytes;
+  lower_bound_bytes_ = plan.lower_bound_bytes;
+  for (std::size_t i = 0; i < lifetimes.size(); ++i)
+    if (lifetimes[i].bytes > 0)
+      arena_blocks_.push_back({planner.storages[i].value, plan.offsets[i], lifetimes[i].bytes,
+                               lifetimes[i].first, lifetimes[i].last});
 
   auto placed = [&](ValueId v) {
     if (v == kNoValue || planner.places[v].storage < 0) return Slot{};

@@ -130,6 +130,13 @@ void Program::print(std::string& out, int indent) const {
   }
 }
 
+std::vector<Program::Body> Program::bodies() const {
+  std::vector<Body> out;
+  for (const Step& step : steps_)
+    if (step.scan) out.push_back({step.node, step.scan->times, step.scan->body.get()});
+  return out;
+}
+
 std::string Program::describe() const {
   std::string out;
   print(out, 0);

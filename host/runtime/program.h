@@ -42,6 +42,15 @@ struct Refusal {
   std::string why;
 };
 
+// A piece of the arena, and the nodes of the graph between which it is needed, both included.
+struct ArenaBlock {
+  ValueId value = kNoValue;  // the first that lies there; kNoValue: workspace of node `first`
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+  int first = 0;
+  int last = 0;  // the number of nodes: to the end of the run
+};
+
 class Program {
  public:
   // REQUIRES: every node has a kernel in `backend`, is a view or is a scan (passes/lower.h sees
@@ -55,6 +64,17 @@ class Program {
   std::size_t arena_bytes() const { return arena_bytes_; }
   // What the arena would need if no two temporaries shared memory.
   std::size_t unshared_bytes() const { return unshared_bytes_; }
+  // The memory of the temporaries alive at the worst node: no plan can have a smaller arena.
+  std::size_t lower_bound_bytes() const { return lower_bound_bytes_; }
+  const std::vector<ArenaBlock>& arena_blocks() const { return arena_blocks_; }
+
+  // The program of a scan's body; its arena lies in the scan's workspace.
+  struct Body {
+    NodeId node;
+    std::int64_t times;
+    const Program* program;  // borrowed from this one
+  };
+  std::vector<Body> bodies() const;
 
   // Runs the whole list. One binding an input and an output, in the graph's order; an output that
   // aliases an input is given the same memory (its own binding is ignored). `arena` is at least
@@ -84,6 +104,8 @@ class Program {
   std::vector<Binding> bound_;  // of the current run: inputs, then outputs
   std::size_t arena_bytes_ = 0;
   std::size_t unshared_bytes_ = 0;
+  std::size_t lower_bound_bytes_ = 0;
+  std::vector<ArenaBlock> arena_blocks_;
   bool profiling_ = false;
 };
 

@@ -32,7 +32,7 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
   return out;
 }
 
-// Times `work` again and again, with `measure_limit` before, between and after.
+// Times `work` again and again, with `measure_limit` before and after.
 void repeat(BenchResult& result, double& limit, int repeats,
             const std::function<double()>& measure_limit, const std::function<void()>& prepare,
             const std::function<void()>& work) {
@@ -40,8 +40,8 @@ void repeat(BenchResult& result, double& limit, int repeats,
   for (int i = 0; i < repeats; ++i) {
     prepare();
     result.seconds.push_back(seconds_of(work));
-    limit = std::max(limit, measure_limit());
   }
+  limit = std::max(limit, measure_limit());
 }
 
 decode::Session make_session(const decoder::Model& model, const BenchWeights& weights,

@@ -21,8 +21,8 @@ struct BenchOptions {
       {};  // given the time of every kernel, at the end
 };
 
-// One measured workload. The limit is the larger of those measured before, between and after the
-// repeats; the workload is their median.
+// One measured workload: the median of the repeats, and the larger of the limits measured before
+// and after them.
 struct BenchResult {
   double tokens = 0;            // of a repeat, all sequences together
   std::vector<double> seconds;  // of each repeat
