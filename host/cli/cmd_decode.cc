@@ -4,7 +4,6 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -17,6 +16,7 @@
 #include "cli/units.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "core/read_file.h"
 #include "core/utf8.h"
 #include "decode/generate.h"
 #include "decoder/weights.h"
@@ -43,9 +43,7 @@ std::string prompt_text(const Arguments& a) {
                       {"decode", "there is no prompt; use -p TEXT, -f FILE or --ids 1,2,3", {}});
     return read_stream(std::cin);
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError(ExitCode::data, {path, "cannot be read; -f takes a text file", {}});
-  return read_stream(file);
+  return read_file(path, ExitCode::data);
 }
 
 std::vector<std::int32_t> parse_ids(const std::string& text) {
@@ -162,6 +160,7 @@ int run(const Arguments& a) {
   std::int64_t context = a.given("ctx-size")
                              ? a.integer("ctx-size")
                              : std::min(needed, model.config().max_positions().value_or(needed));
+  model.check_length(context, "--ctx-size");
   if (static_cast<std::int64_t>(prompt.size()) > context)
     throw UserError(ExitCode::data,
                     {"prompt",

@@ -145,6 +145,7 @@ int run(const Arguments& arguments) {
   apply_threads(globals);
   decoder::Model model = make_model(c.model, globals, {.scan_layers = c.train.scan_layers});
   check_remat(c);
+  model.check_length(c.data.sequence_length, "data.sequence_length");
   std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
   if (tokenizer->vocab_size() > model.vocab_size())
     throw UserError(ExitCode::usage, {"model.vocab_size",
@@ -158,6 +159,9 @@ int run(const Arguments& arguments) {
       config::resolved_run_file(c, model.family().name(), model.config().values());
   fs::create_directories(train::checkpoints_directory(c.run.out));
   io::remove_leftovers(train::checkpoints_directory(c.run.out));
+  for (const std::string& path : train::set_aside_damaged(c.run.out))
+    log::warning("{} has no manifest.json, so it is no whole checkpoint; look into it and remove it",
+                 path);
   std::string config_path = c.run.out + "/config.toml";
   if (!resume.empty()) {
     std::string candidate = config_path + ".resumed";

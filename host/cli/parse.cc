@@ -196,6 +196,7 @@ class CommandLine {
     prepare(words);
     for (const po::option& option : take_apart(words))
       option.string_key == kPositional ? add_positional(option) : add_option(option);
+    check_options();
     check_positionals();
     set_globals();
     return std::move(out_);
@@ -270,6 +271,13 @@ class CommandLine {
       values.push_back(checked_value(*option, parsed.value.at(0)));
     else
       values.push_back(parsed.string_key != "no-" + option->key.name);
+  }
+
+  void check_options() const {
+    for (const Option& option : options_)
+      if (option.key.required && !out_.given_.contains(option.key.name))
+        refuse(fmt::format("missing option '{} {}'", shown(option), option.value),
+               {option.key.doc, fmt::format("see `lamina {} --help`", command_.name)});
   }
 
   void check_positionals() {

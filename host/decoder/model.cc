@@ -110,7 +110,18 @@ std::optional<std::int64_t> Model::length_dependent_from() const {
   return impl_->length_dependent_from;
 }
 
+void Model::check_length(std::int64_t tokens, std::string_view what) const {
+  const registry::EmbedSpec& embed = impl_->options.embed;
+  if (embed.positions != registry::Positions::learned || tokens <= embed.max_positions) return;
+  throw UserError(ExitCode::usage,
+                  {std::string(what),
+                   fmt::format("is {}; the model has learned positions for {} tokens", tokens,
+                               embed.max_positions),
+                   {fmt::format("use at most {}", embed.max_positions)}});
+}
+
 ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
+  check_length(options.tokens, "the length of a row");
   const Impl& m = *impl_;
   TracePhase phase{.training = options.training,
                    .segments = options.segments,
@@ -131,6 +142,7 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
 }
 
 ModelGraph Model::forward_graph(const ForwardGraphOptions& options) const {
+  check_length(options.tokens, "the length of a row");
   const Impl& m = *impl_;
   TracePhase phase{.segments = options.segments,
                    .batch = options.batch,
@@ -149,6 +161,7 @@ ModelGraph Model::forward_graph(const ForwardGraphOptions& options) const {
 }
 
 ModelGraph Model::decode_graph(const DecodeGraphOptions& options) const {
+  check_length(options.capacity, "the length of the context");
   const Impl& m = *impl_;
   TracePhase phase{.stateful = true,
                    .batch = options.batch,

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decoder/parameter.h"
@@ -119,6 +120,10 @@ class Model {
   // Positions from which on the rotation of earlier tokens changes as a sequence grows (dynamic
   // scaling): longer sequences must be computed again from their start. Nothing for most models.
   std::optional<std::int64_t> length_dependent_from() const;
+
+  // Throws UserError (exit 2) if no sequence can be `tokens` long because positions are learned and
+  // there are fewer. `what` asks for the length: "data.sequence_length". Every graph checks it.
+  void check_length(std::int64_t tokens, std::string_view what) const;
 
   // The sums of loss and z_loss over counted labels. train/gradients.h adds gradients.
   ModelGraph loss_graph(const LossGraphOptions& options) const;

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "core/error.h"
@@ -36,13 +37,23 @@ std::string parent_of(const std::string& path) {
 }
 
 // True if `name` is a partial directory whose process no longer runs.
+// Gone, or killed and only waiting for its parent to notice (in a container perhaps forever).
+bool is_dead(pid_t pid) {
+  if (::kill(pid, 0) != 0) return errno == ESRCH;
+  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(stat, line);
+  const auto name_end = line.rfind(") ");
+  return name_end != line.npos && line.substr(name_end + 2, 1) == "Z";
+}
+
 bool is_abandoned(const std::string& name) {
   const auto at = name.rfind(kPartial);
   if (at == name.npos) return false;
   pid_t pid = 0;
   const char* digits = name.data() + at + kPartial.size();
   std::from_chars(digits, name.data() + name.size(), pid);
-  return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+  return pid > 0 && is_dead(pid);
 }
 
 }  // namespace

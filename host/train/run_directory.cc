@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 
-std::vector<CheckpointEntry> list(const fs::path& directory) {
+// Directories "step-<number>" that have a manifest, resp. that lack one.
+std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) {
   std::vector<CheckpointEntry> out;
   if (!fs::is_directory(directory)) return out;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
@@ -25,7 +26,8 @@ std::vector<CheckpointEntry> list(const fs::path& directory) {
     const char* end = name.data() + name.size();
     auto [stop, error] = std::from_chars(begin, end, step);
     if (error != std::errc() || stop != end) continue;
-    if (fs::exists(entry.path() / io::kManifestName)) out.push_back({step, entry.path().string()});
+    if (fs::exists(entry.path() / io::kManifestName) == whole)
+      out.push_back({step, entry.path().string()});
   }
   std::ranges::sort(out, {}, &CheckpointEntry::step);
   return out;
@@ -43,6 +45,17 @@ std::string metrics_path(const std::string& run) { return run + "/metrics.jsonl"
 
 std::vector<CheckpointEntry> list_checkpoints(const std::string& run) {
   return list(checkpoints_directory(run));
+}
+
+std::vector<std::string> set_aside_damaged(const std::string& run) {
+  std::vector<std::string> out;
+  for (const CheckpointEntry& entry : list(checkpoints_directory(run), false)) {
+    std::string path = entry.path + ".damaged";
+    for (int n = 2; fs::exists(path); ++n) path = fmt::format("{}.damaged-{}", entry.path, n);
+    fs::rename(entry.path, path);
+    out.push_back(path);
+  }
+  return out;
 }
 
 std::string newest_checkpoint(const std::string& path) {

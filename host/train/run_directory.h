@@ -24,6 +24,10 @@ struct CheckpointEntry {
 // Whole checkpoints of a run, oldest first; partial ones do not count.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& run);
 
+// Renames directories that have the name of a checkpoint but are none ("step-00000100.damaged"), so
+// that a checkpoint of that step can be written. Returns the new paths.
+std::vector<std::string> set_aside_damaged(const std::string& run);
+
 // The newest, or "" when `path` has none. `path` may also be a directory of checkpoints.
 std::string newest_checkpoint(const std::string& path);
 

@@ -105,13 +105,16 @@ class Verifier {
     std::vector<std::vector<float>> hidden;  // [0] enters the stack
   };
   Forward compute(const Rows& rows, bool hidden) {
+    return compute(rows, hidden, weights_->pointers());
+  }
+  Forward compute(const Rows& rows, bool hidden, std::span<void* const> parameters) {
     decoder::BoundProgram program(model_->forward_graph({.batch = rows.batch,
                                                          .tokens = rows.tokens,
                                                          .dtype = dtype_,
                                                          .segments = rows.packed(),
                                                          .hidden = hidden}),
                                   backend_);
-    program.bind_parameters(weights_->pointers());
+    program.bind_parameters(parameters);
     auto writable = [](const std::vector<std::int32_t>& v) {
       return const_cast<std::int32_t*>(v.data());
     };
@@ -324,18 +327,14 @@ void Verifier::curve() {
                      lr = case_.floats("lr");
   std::vector<float> loss_tolerance = case_.floats("tolerance.loss"),
                      norm_tolerance = case_.floats("tolerance.grad_norm");
-  std::size_t per_batch = static_cast<std::size_t>(shape[2] * shape[3]);
+  auto rows_of = [&](std::int64_t s, std::int64_t m) {
+    std::int64_t per_batch = shape[2] * shape[3], at = (s * shape[1] + m) * per_batch;
+    return Rows({ids.begin() + at, ids.begin() + at + per_batch},
+                {labels.begin() + at, labels.begin() + at + per_batch}, shape[2], shape[3]);
+  };
   for (std::int64_t s = 0; s < shape[0]; ++s) {
     std::vector<Rows> rows;
-    for (std::int64_t m = 0; m < shape[1]; ++m) {
-      std::size_t at = static_cast<std::size_t>(s * shape[1] + m) * per_batch;
-      rows.emplace_back(
-          std::vector<std::int32_t>(ids.begin() + static_cast<std::ptrdiff_t>(at),
-                                    ids.begin() + static_cast<std::ptrdiff_t>(at + per_batch)),
-          std::vector<std::int32_t>(labels.begin() + static_cast<std::ptrdiff_t>(at),
-                                    labels.begin() + static_cast<std::ptrdiff_t>(at + per_batch)),
-          shape[2], shape[3]);
-    }
+    for (std::int64_t m = 0; m < shape[1]; ++m) rows.push_back(rows_of(s, m));
     std::vector<train::Microbatch> batches;
     for (const Rows& r : rows) batches.push_back(r.microbatch());
     std::size_t i = static_cast<std::size_t>(s);
@@ -358,6 +357,11 @@ void Verifier::curve() {
     if (s == 0) compare_parameters("after1.", *state, "tolerance_after1");
   }
   compare_parameters("final.", *state, "tolerance_final");
+  if (case_.has("final_logits"))
+    add("final_logits",
+        max_abs_difference(compute(rows_of(0, 0), false, state->used()).logits,
+                           case_.floats("final_logits")),
+        8 * case_.info.root().at("spread_of_final_logits").as_double() + 1e-6);
   known_.insert(known_.end(), {"loss", "grad_norm", "lr", "tolerance.loss", "tolerance.grad_norm",
                                "batches.input_ids", "batches.labels"});
 }
