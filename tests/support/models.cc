@@ -108,6 +108,10 @@ decoder::Model open_model(const fs::path& path, bool scan_layers) {
       *cli::open_model(path.string(), built_plugins(), {.scan_layers = scan_layers}).model);
 }
 
+decoder::Model open_source(const config::ModelSource& source) {
+  return cli::make_model(source, built_plugins());
+}
+
 decoder::Model open_description(const std::string& text, bool scan_layers) {
   TempDir folder;
   return open_model(folder.write("model.toml", text), scan_layers);

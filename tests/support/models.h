@@ -29,6 +29,8 @@ const std::vector<TestModel>& test_models();
 std::string reason_to_skip(const std::filesystem::path& directory);
 
 decoder::Model open_model(const std::filesystem::path& path, bool scan_layers = true);
+// That of a run file which has been read.
+decoder::Model open_source(const config::ModelSource& source);
 // Of a TOML text.
 decoder::Model open_description(const std::string& text, bool scan_layers = true);
 

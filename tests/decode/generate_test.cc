@@ -1,0 +1,120 @@
+// Generated text: whole characters, stop strings, end tokens, limits.
+#include "decode/generate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "backends/cpu/backend.h"
+#include "support/expect_error.h"
+#include "support/models.h"
+
+namespace lamina::decode {
+namespace {
+
+constexpr std::int32_t kEnd = 257;
+
+// A model that always goes on with the next byte of a text, then with kEnd: no layers, tokens are
+// unit vectors, and the head's row of each token is the unit vector of the one before. No byte may
+// come twice.
+class Parrot {
+ public:
+  explicit Parrot(const std::string& text)
+      : model_(testing::open_description("family = \"simple\"\n[model]\nvocab_size = 258\n"
+                                         "hidden_size = 258\nnum_hidden_layers = 0\n")),
+        embed_(258 * 258),
+        norm_(258, 1),
+        head_(258 * 258) {
+    for (std::size_t i = 0; i < 258; ++i) embed_[i * 258 + i] = 1;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      std::size_t next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : kEnd;
+      head_[next * 258 + static_cast<unsigned char>(text[i])] = 1;
+    }
+    first_ = static_cast<unsigned char>(text[0]);
+  }
+
+  // Greedy, from the first byte of the text on.
+  Generated generate(GenerateOptions options, const text::Tokenizer* tokenizer,
+                     const std::function<bool()>& should_stop = {}) {
+    std::vector<void*> parameters = {embed_.data(), norm_.data(), head_.data()};
+    Session session(model_, parameters, {.capacity = 64}, cpu::cpu_backend());
+    options.sampler.temperature = 0;
+    shown.clear();
+    return decode::generate(
+        session, std::span(&first_, 1), tokenizer, options,
+        [&](std::string_view piece) {
+          EXPECT_FALSE(piece.empty());
+          shown.emplace_back(piece);
+        },
+        should_stop);
+  }
+  Generated generate(GenerateOptions options) { return generate(std::move(options), bytes_.get()); }
+
+  std::vector<std::string> shown;
+  void poison() { norm_[0] = std::numeric_limits<float>::quiet_NaN(); }
+
+ private:
+  decoder::Model model_;
+  std::vector<float> embed_, norm_, head_;
+  std::int32_t first_;
+  std::unique_ptr<text::Tokenizer> bytes_ = text::make_byte_tokenizer();
+};
+
+TEST(Generate, Example) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  Generated out = parrot.generate({.end_tokens = {kEnd}});
+  EXPECT_EQ(out.text, "\xc3\xa9 STOP");
+  EXPECT_EQ(out.reason, StopReason::end_token);
+  EXPECT_EQ(out.tokens.size(), 7u);
+  EXPECT_THAT(parrot.shown, ::testing::ElementsAre("\xc3\xa9", " ", "S", "T", "O", "P"));
+}
+
+TEST(Generate, AStopStringIsNeitherShownNorPartOfTheText) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  Generated out = parrot.generate({.stop = {"TOP", " ?"}});
+  EXPECT_EQ(out.text, "\xc3\xa9 S");
+  EXPECT_EQ(out.reason, StopReason::stop_string);
+  EXPECT_THAT(parrot.shown, ::testing::ElementsAre("\xc3\xa9", " S"));
+}
+
+TEST(Generate, WhatOnlyBeganLikeAStopStringIsShownAtTheEnd) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  Generated out = parrot.generate({.end_tokens = {kEnd}, .stop = {"STOPS"}});
+  EXPECT_EQ(out.text, "\xc3\xa9 STOP");
+  EXPECT_EQ(out.reason, StopReason::end_token);
+}
+
+TEST(Generate, TheLimitCountsTokensAndNeverCutsACharacter) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  Generated out = parrot.generate({.max_new_tokens = 3});
+  EXPECT_EQ(out.text, "\xc3\xa9 ");
+  EXPECT_EQ(out.reason, StopReason::length);
+  EXPECT_EQ(parrot.generate({.max_new_tokens = 1}).text, "\xef\xbf\xbd");  // half a character
+}
+
+TEST(Generate, StopsWhenAsked) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  int asked = 0;
+  std::unique_ptr<text::Tokenizer> bytes = text::make_byte_tokenizer();
+  Generated out = parrot.generate({}, bytes.get(), [&] { return ++asked == 4; });
+  EXPECT_EQ(out.text, "\xc3\xa9 S");
+  EXPECT_EQ(out.reason, StopReason::interrupted);
+}
+
+TEST(Generate, WithoutATokenizerItShowsIds) {
+  Parrot parrot("x\xc3\xa9!");
+  EXPECT_EQ(parrot.generate({.end_tokens = {kEnd}}, nullptr).text, "195 169 33");
+}
+
+TEST(Generate, LogitsThatAreNoNumbersGiveNoToken) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  parrot.poison();
+  EXPECT_ERROR_SAYS(parrot.generate({}), ExitCode::numerical,
+                    "decode: the logits after 1 token are not numbers\n"
+                    "  the weights hold a NaN or infinity, or the type of the products is too "
+                    "coarse for them; try --dtype float32");
+}
+
+}  // namespace
+}  // namespace lamina::decode

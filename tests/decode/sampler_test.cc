@@ -1,0 +1,89 @@
+// The sampler: which tokens may be drawn, how often, and that a draw depends on its index alone.
+#include "decode/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace lamina::decode {
+namespace {
+
+const std::vector<float> kLogits = {1.0f, 3.0f, -2.0f, 3.0f, 0.5f, 2.5f};
+
+std::set<std::int32_t> drawn(const SamplerOptions& options, int draws = 2000) {
+  Sampler sampler(options);
+  std::set<std::int32_t> out;
+  for (int i = 0; i < draws; ++i) out.insert(sampler.sample(kLogits, static_cast<unsigned>(i)));
+  return out;
+}
+
+TEST(Sampler, Example) {
+  Sampler greedy({.temperature = 0});
+  EXPECT_EQ(greedy.sample(kLogits, 0), 1);
+}
+
+TEST(Sampler, LowestIdWinsATie) { EXPECT_EQ(argmax(kLogits), 1); }
+
+TEST(Sampler, EveryTokenCanBeDrawnUnlessLeftOut) {
+  EXPECT_EQ(drawn({}), (std::set<std::int32_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Sampler, TopKKeepsTheKLikeliest) {
+  EXPECT_EQ(drawn({.top_k = 1}), (std::set<std::int32_t>{1}));
+  EXPECT_EQ(drawn({.top_k = 3}), (std::set<std::int32_t>{1, 3, 5}));
+  EXPECT_EQ(drawn({.top_k = 1000}).size(), 6u);
+}
+
+TEST(Sampler, TopPKeepsTheFewestThatReachP) {
+  // Probabilities of ids 1, 3, 5, 0: 0.36, 0.36, 0.22, 0.05.
+  EXPECT_EQ(drawn({.top_p = 0}), (std::set<std::int32_t>{1}));
+  EXPECT_EQ(drawn({.top_p = 0.3}), (std::set<std::int32_t>{1}));
+  EXPECT_EQ(drawn({.top_p = 0.5}), (std::set<std::int32_t>{1, 3}));
+  EXPECT_EQ(drawn({.top_p = 0.9}), (std::set<std::int32_t>{1, 3, 5}));
+}
+
+TEST(Sampler, MinPLeavesOutWhatIsMuchLessLikely) {
+  // Relative to the likeliest: 1, 1, 0.61, 0.14, 0.08, 0.007.
+  EXPECT_EQ(drawn({.min_p = 1}), (std::set<std::int32_t>{1, 3}));
+  EXPECT_EQ(drawn({.min_p = 0.5}), (std::set<std::int32_t>{1, 3, 5}));
+  EXPECT_EQ(drawn({.min_p = 0.1}), (std::set<std::int32_t>{0, 1, 3, 5}));
+}
+
+TEST(Sampler, TokensComeAsOftenAsTheirProbability) {
+  for (double temperature : {0.5, 1.0, 2.0}) {
+    std::vector<double> p;
+    double sum = 0;
+    for (float x : kLogits) sum += p.emplace_back(std::exp(static_cast<double>(x) / temperature));
+    Sampler sampler({.temperature = temperature, .seed = 5});
+    std::map<std::int32_t, int> count;
+    constexpr int kDraws = 40000;
+    for (unsigned i = 0; i < kDraws; ++i) ++count[sampler.sample(kLogits, i)];
+    for (std::int32_t id = 0; id < 6; ++id)  // five standard deviations, at most 0.0125
+      EXPECT_NEAR(count[id] / double{kDraws}, p[static_cast<std::size_t>(id)] / sum, 0.0125);
+  }
+}
+
+TEST(Sampler, ADrawDependsOnSeedAndIndexAlone) {
+  Sampler a({.seed = 1}), b({.seed = 1}), c({.seed = 2});
+  int same = 0;
+  for (unsigned i = 200; i-- > 0;) b.sample(kLogits, i);
+  for (unsigned i = 0; i < 200; ++i) {
+    std::int32_t id = a.sample(kLogits, i);
+    EXPECT_EQ(b.sample(kLogits, i), id);
+    same += c.sample(kLogits, i) == id;
+  }
+  EXPECT_LT(same, 150);
+}
+
+TEST(Sampler, LogProbabilityIsThatOfTheSoftmax) {
+  double sum = 0;
+  for (std::int32_t id = 0; id < 6; ++id) sum += std::exp(log_probability(kLogits, id));
+  EXPECT_NEAR(sum, 1, 1e-12);
+  EXPECT_NEAR(log_probability(kLogits, 1) - log_probability(kLogits, 2), 5, 1e-6);
+}
+
+}  // namespace
+}  // namespace lamina::decode

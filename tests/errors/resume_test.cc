@@ -1,0 +1,101 @@
+// Mistakes around going on with a run, and damaged run directories.
+#include "errors/workplace.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(ResumeErrors, SettingsThatShapeARunMayNotChange) {
+  Workplace w;
+  w.train();
+  w.expect({{"train", "run.toml", "--set", "optimizer.lr=0.5", "--set", "model.hidden_size=20"},
+            2,
+            {"out/checkpoints/step-00000004: belongs to a run with other settings",
+             "optimizer.lr was 0.0003 and is 0.5 now", "model.hidden_size was 16 and is 20 now",
+             "go on with the old values, or start a new run with another --out"}});
+  // What was refused left the run as it was.
+  Finished f = w.lamina({"train", "run.toml", "--set", "train.steps=6", "--quiet"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_TRUE(w.exists("out/checkpoints/step-00000006/manifest.json"));
+}
+
+TEST(ResumeErrors, SettingsThatMayChangeAreNamed) {
+  Workplace w;
+  w.train();
+  Finished f = w.lamina({"train", "run.toml", "--set", "train.steps=6"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("train.steps is 6 now, it was 4"));
+}
+
+TEST(ResumeErrors, OtherDataIsRefused) {
+  Workplace w;
+  w.train();
+  w.write("text.txt", w.read("text.txt") + "And more.\n");
+  w.expect({{"train", "run.toml", "--set", "train.steps=6"},
+            5,
+            {"out/checkpoints/step-00000004: was made with other data than data.train gives now",
+             "restore the files, or start a new run with another run.out"}});
+}
+
+TEST(ResumeErrors, AFreshStartNeverMixesWithAnEarlierRun) {
+  Workplace w;
+  w.train();
+  w.expect({{"train", "run.toml", "--resume", "none"},
+            2,
+            {"out: has checkpoints of an earlier run", "choose another --out, or --resume auto"}});
+}
+
+TEST(ResumeErrors, WhatIsNoCheckpointIsNotResumedFrom) {
+  Workplace w;
+  fs::create_directory(w.path("empty"));
+  w.expect({{"train", "run.toml", "--resume", "nowhere"},
+            4,
+            {"nowhere: there is no such file or directory", "a checkpoint"}});
+  w.expect(
+      {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: holds no model", "it is empty"}});
+  w.expect({{"train", "run.toml", "--resume", golden_model("llama3_gqa")},
+            4,
+            {"llama3_gqa: holds no optimizer state, so it is no checkpoint to resume from"}});
+  EXPECT_FALSE(w.exists("out/checkpoints"));
+}
+
+TEST(ResumeErrors, ADamagedCheckpointIsNeitherUsedNorStartedOver) {
+  Workplace w;
+  w.train();
+  fs::path file = w.path("out/checkpoints/step-00000004/optimizer.safetensors");
+  fs::resize_file(file, fs::file_size(file) - 5);
+  w.expect({{"train", "run.toml", "--set", "train.steps=6"},
+            4,
+            {"optimizer.safetensors: is ", " bytes long; ",
+             "the checkpoint is damaged; resume "
+             "from an older one with --resume PATH"}});
+  EXPECT_EQ(w.lamina({"train", "run.toml", "--resume", "out/checkpoints/step-00000002"}).code, 4)
+      << "its last step would overwrite the damaged one";
+}
+
+TEST(ResumeErrors, ADirectoryWithoutManifestIsSetAsideWithAWarning) {
+  Workplace w;
+  w.train();
+  fs::remove(w.path("out/checkpoints/step-00000004/manifest.json"));
+  Finished f = w.lamina({"train", "run.toml"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("step-00000004.damaged has no manifest.json"));
+  EXPECT_THAT(f.err, ::testing::HasSubstr("step-00000002 (step 2)"));
+  EXPECT_TRUE(w.exists("out/checkpoints/step-00000004/manifest.json"));
+  EXPECT_TRUE(w.exists("out/checkpoints/step-00000004.damaged/model.safetensors"));
+}
+
+TEST(ResumeErrors, ACheckpointOfALaterVersionIsToldApartFromDamage) {
+  Workplace w;
+  w.train();
+  std::string manifest = w.read("out/checkpoints/step-00000004/manifest.json");
+  std::size_t at = manifest.find("\"version\"");
+  ASSERT_NE(at, manifest.npos);
+  manifest.replace(manifest.find_first_of("0123456789", at), 1, "99");
+  w.write("out/checkpoints/step-00000004/manifest.json", manifest);
+  w.expect({{"train", "run.toml", "--set", "train.steps=6"}, 4, {"manifest.json", "99"}});
+}
+
+}  // namespace
+}  // namespace lamina::testing

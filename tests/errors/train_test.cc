@@ -1,0 +1,138 @@
+// Mistakes in front of a training run, and what goes wrong during one.
+#include "errors/workplace.h"
+
+#include <algorithm>
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
+  Workplace w;
+  const Mistake mistakes[] = {
+      {{"train", "nowhere.toml"}, 2, {"nowhere.toml: cannot be read: no such file or directory"}},
+      {{"train", "run.toml", "--set", "train.remat=minimall", "--set", "data.train=nowhere.txt"},
+       2,
+       {"train.remat: unknown policy 'minimall'", "did you mean 'minimal'?"}},
+      {{"train", "run.toml", "--set", "family=llama9"},
+       8,
+       {"no plugin has family 'llama9'; found: ", "did you mean 'llama2'?", "looked in: "}},
+      {{"train", "run.toml", "--set", "model.hiden_size=3"},
+       2,
+       {"--set model.hiden_size=3: unknown key 'model.hiden_size'",
+        "did you mean 'model.hidden_size'?"}},
+      {{"train", "run.toml", "--set", "family=simple"},  // keys of another family
+       2,
+       {"run.toml:5: unknown key 'model.intermediate_size'"}},
+      {{"train", "run.toml", "--set", "model.hidden_size=wide"},
+       2,
+       {"--set model.hidden_size=wide", "must be an integer", "\"wide\""}},
+      {{"train", "run.toml", "--set", "model.num_hidden_layers=-1"},
+       2,
+       {"'model.num_hidden_layers' must be an integer, at least 0", "got -1"}},
+      {{"train", "run.toml", "--set", "model.num_attention_heads=3"},
+       2,
+       {"num_attention_heads = 3 does not divide hidden_size = 16", "give head_dim"}},
+      {{"train", "run.toml", "--set", "model.num_key_value_heads=3"},
+       2,
+       {"num_key_value_heads", "got 3; it must divide num_attention_heads = 2"}},
+      {{"train", "run.toml", "--set", "model.head_dim=7"},
+       2,
+       {"head_dim", "got 7; rotary positions need an even head_dim"}},
+      {{"train", "run.toml", "--set", "model.vocab_size=200"},
+       2,
+       {"model.vocab_size: is 200; the tokenizer has 258 ids", "raise it to at least that"}},
+      {{"train", "run.toml", "--set", "family=gpt3", "--set", "data.sequence_length=65"},
+       2,
+       {"data.sequence_length: is 65; the model has learned positions for 64 tokens",
+        "use at most 64"}},
+      {{"train", "run.toml", "--set", "train.microbatch_size=3"}, 2, {"microbatch_size", "3"}},
+      {{"train", "run.toml", "--set", "optimizer.lr=nan"}, 2, {"optimizer.lr", "nan"}},
+      {{"train", "run.toml", "--set", "optimizer.beta1=1"},
+       2,
+       {"optimizer.beta1", "less than 1, got 1"}},
+  };
+  for (const Mistake& m : mistakes) w.expect(m);
+  EXPECT_FALSE(w.exists("out"));
+}
+
+TEST(TrainErrors, DataThatCannotBeTrainedOnIsNamedBeforeAnythingIsWritten) {
+  Workplace w;
+  w.write("empty.txt", "");
+  w.write("short.txt", "ab");
+  w.write("latin1.txt", "abc\xe9 def");
+  fs::create_directory(w.path("folder"));
+  const Mistake mistakes[] = {
+      {{"train", "run.toml", "--set", "data.train=nowhere.txt"},
+       5,
+       {"nowhere.txt: no such file or directory", "relative to the current directory"}},
+      {{"train", "run.toml", "--set", "data.train=*.jsonl"}, 5, {"*.jsonl"}},
+      {{"train", "run.toml", "--set", "data.train=empty.txt"},
+       5,
+       {"empty.txt: the file holds no text"}},
+      {{"train", "run.toml", "--set", "data.train=short.txt"},
+       5,
+       {"short.txt: all text together has 4 tokens; one row needs 25",
+        "set data.sequence_length to at most 3"}},
+      {{"train", "run.toml", "--set", "data.train=latin1.txt"},
+       5,
+       {"latin1.txt:1: is not UTF-8: byte 3 of the file is 0xe9", "iconv -t utf-8"}},
+      {{"train", "run.toml", "--set", "data.tokenizer=nowhere"},
+       4,
+       {"nowhere: has no tokenizer.json"}},
+      {{"train", "run.toml", "--set", "data.validation_fraction=0.999"}, 5, {"validation"}},
+  };
+  for (const Mistake& m : mistakes) w.expect(m);
+  EXPECT_FALSE(w.exists("out"));
+}
+
+TEST(TrainErrors, ARunDirectoryThatCannotBeMadeIsNamed) {
+  Workplace w;
+  w.expect({{"train", "run.toml", "--out", "text.txt/run"},
+            4,
+            {w.path("text.txt/run").string(), "ot a directory"}});
+  w.expect({{"train", "run.toml", "--out", "/proc/lamina"},
+            4,
+            {"/proc/lamina", "o such file or directory"}});
+}
+
+// A learning rate that blows the model up: nothing of it reaches a checkpoint.
+TEST(TrainErrors, ANumberThatIsNoneStopsTheRunBeforeTheUpdate) {
+  Workplace w;
+  w.expect({{"train", "run.toml", "--set", "optimizer.lr=1e30"},
+            3,
+            {"error: step 2: the gradient of '", "nan at element ", "nothing was updated",
+             "try a lower optimizer.lr"}});
+  EXPECT_TRUE(fs::is_empty(w.path("out/checkpoints")));
+  std::string metrics = w.read("out/metrics.jsonl");  // the good step is there, whole
+  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 1);
+}
+
+TEST(TrainErrors, ADiskThatIsFullLeavesEarlierCheckpointsAndNothingHalfWritten) {
+  Workplace w;
+  w.train();
+  std::string before = w.read("out/checkpoints/step-00000004/model.safetensors");
+  Finished f =
+      run_shell("ulimit -f 40; " LAMINA_BUILD_DIR "/bin/lamina train run.toml --set train.steps=6",
+                {.folder = w.path("")});
+  EXPECT_EQ(f.code, 4) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("model.safetensors: cannot be written after 40960 bytes: "
+                                          "file too large"));
+  EXPECT_EQ(w.read("out/checkpoints/step-00000004/model.safetensors"), before);
+  for (const auto& entry : fs::directory_iterator(w.path("out/checkpoints")))
+    EXPECT_TRUE(fs::exists(entry.path() / "manifest.json")) << entry.path();
+  Finished again = w.lamina({"train", "run.toml", "--set", "train.steps=6", "--quiet"});
+  EXPECT_EQ(again.code, 0) << again.err;  // with room, it goes on
+}
+
+TEST(TrainErrors, StdoutThatIsFullEndsAJsonRunWithAnError) {
+  Workplace w;
+  Finished f = run_shell(LAMINA_BUILD_DIR "/bin/lamina train run.toml --json >/dev/full",
+                         {.folder = w.path("")});
+  EXPECT_EQ(f.code, 4) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("no space left on device"));
+}
+
+}  // namespace
+}  // namespace lamina::testing

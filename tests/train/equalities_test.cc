@@ -1,0 +1,178 @@
+// What must not change a training step: how layers are run, what is kept for the backward pass, how
+// rows are cut into microbatches or shared by documents, how many threads there are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/cpu/backend.h"
+#include "backends/cpu/threads.h"
+#include "support/goldens.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+using Tensors = std::vector<std::vector<float>>;
+
+class Step : public ::testing::TestWithParam<TestModel> {
+ protected:
+  Step() : model(open_model(GetParam().path)), tokens(test_tokens(model)) {}
+
+  struct Result {
+    train::StepResult step;
+    Tensors gradients, updated;
+  };
+  // The gradients of the mean loss of `rows`, and one AdamW update with them.
+  Result run(const decoder::Model& of, const Rows& rows, train::TrainStepOptions options) {
+    bool accumulate = options.microbatches > 1;
+    auto state = load_state(GetParam(), of, options.dtype, accumulate);
+    options.rows = rows.batch / options.microbatches;
+    options.tokens = rows.tokens;
+    options.seed = 11;
+    train::TrainStep step(of, *state, options, {}, cpu::cpu_backend());
+    std::vector<train::Microbatch> batches;
+    for (std::int64_t m = 0; m < options.microbatches; ++m)
+      batches.push_back(rows.microbatch(m * options.rows));
+    Result out;
+    out.step = step.gradients(batches, 3);
+    out.gradients = copy_of(of, state->gradients());
+    step.update(out.step, 1e-3, 3);
+    out.updated = copy_of(of, state->masters());
+    return out;
+  }
+
+  // Per tensor, relative to its largest element or to rounding of the largest gradient there is: a
+  // key's bias has a gradient of rounding alone.
+  void expect_near(const Tensors& got, const Tensors& want, double tolerance) const {
+    double largest = 0;
+    for (const auto& tensor : want)
+      for (float x : tensor) largest = std::max(largest, std::abs(static_cast<double>(x)));
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      double own = 0;
+      for (float x : want[i]) own = std::max(own, std::abs(static_cast<double>(x)));
+      EXPECT_LE(difference(got[i], want[i]), tolerance * std::max(own, 1e-3 * largest))
+          << model.parameters().all()[i].name;
+    }
+  }
+  void expect_same_bits(const Tensors& got, const Tensors& want, const std::string& what) const {
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_TRUE(same_bits(got[i], want[i])) << what << ": " << model.parameters().all()[i].name;
+  }
+  bool has_dropout() const { return model.options().embed.dropout > 0; }
+
+  decoder::Model model;
+  std::int64_t tokens;
+};
+
+TEST_P(Step, ScannedAndUnrolledGiveTheSameGradientsAndUpdate) {
+  decoder::Model unrolled = open_model(GetParam().path, false);
+  Rows rows = random_rows(model, 2, tokens);
+  Result a = run(model, rows, {.segments = false}), b = run(unrolled, rows, {.segments = false});
+  EXPECT_NEAR(a.step.loss, b.step.loss, 1e-6 * b.step.loss);
+  expect_near(a.gradients, b.gradients, 1e-6);
+  expect_near(a.updated, b.updated, 1e-6);
+}
+
+TEST_P(Step, EveryRematPolicyGivesTheSameBits) {
+  Rows rows = random_rows(model, 2, tokens);
+  auto expect = [&](DType dtype, std::initializer_list<const char*> policies) {
+    Result everything = run(model, rows, {.dtype = dtype, .remat = "none", .segments = false});
+    for (const char* policy : policies) {
+      Result got = run(model, rows, {.dtype = dtype, .remat = policy, .segments = false});
+      EXPECT_EQ(got.step.loss, everything.step.loss) << policy;
+      expect_same_bits(got.gradients, everything.gradients, policy);
+    }
+  };
+  expect(DType::f32, {"full", "minimal_with_context", "save_qkv_proj"});
+  expect(DType::bf16, {"full", "minimal"});
+}
+
+TEST_P(Step, TwoMicrobatchesAreAsOneBatch) {
+  if (has_dropout()) GTEST_SKIP() << "each microbatch draws its own dropout";
+  Rows rows = random_rows(model, 4, tokens);
+  // Of the first two rows nearly all labels count, of the others few.
+  for (std::size_t i = rows.labels.size() / 2; i < rows.labels.size(); ++i)
+    if (i % 3 != 0) rows.labels[i] = -100;
+  Result one = run(model, rows, {.segments = false, .z_loss = 1e-2});
+  Result two = run(model, rows, {.microbatches = 2, .segments = false, .z_loss = 1e-2});
+  EXPECT_EQ(one.step.num_labels, two.step.num_labels);
+  EXPECT_NEAR(one.step.loss, two.step.loss, 1e-6 * one.step.loss);
+  EXPECT_NEAR(one.step.z_loss, two.step.z_loss, 1e-5 * one.step.z_loss);
+  expect_near(two.gradients, one.gradients, 2e-5);
+}
+
+TEST_P(Step, PackedDocumentsHaveTheGradientsOfEachInARowOfItsOwn) {
+  if (has_dropout()) GTEST_SKIP() << "dropout depends on the place in a row";
+  if (model.length_dependent_from()) GTEST_SKIP() << "its rotations depend on the length of a row";
+  std::vector<Rows> documents = {random_rows(model, 1, 9, 1), random_rows(model, 1, 3, 2),
+                                 random_rows(model, 1, tokens - 14, 3)};
+  Rows separate{
+      .batch = 3, .tokens = tokens, .ids = {}, .labels = {}, .positions = {}, .segments = {}};
+  for (const Rows& document : documents) {
+    Rows row = pack({document}, tokens);
+    auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(separate.ids, row.ids);
+    append(separate.labels, row.labels);
+    append(separate.positions, row.positions);
+    append(separate.segments, row.segments);
+  }
+  Result together = run(model, pack(documents, tokens), {}), alone = run(model, separate, {});
+  EXPECT_EQ(together.step.num_labels, alone.step.num_labels);
+  EXPECT_NEAR(together.step.loss, alone.step.loss, 1e-6 * alone.step.loss);
+  expect_near(together.gradients, alone.gradients, 2e-5);
+}
+
+TEST_P(Step, OneThreadAndTwoGiveTheSameBits) {
+  Rows rows = random_rows(model, 2, tokens);
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    cpu::set_threads(1, false);
+    Result one = run(model, rows, {.dtype = dtype, .segments = false, .clip_norm = 0.1});
+    cpu::set_threads(2, false);
+    Result two = run(model, rows, {.dtype = dtype, .segments = false, .clip_norm = 0.1});
+    EXPECT_EQ(one.step.loss, two.step.loss);
+    EXPECT_EQ(one.step.gradient_norm, two.step.gradient_norm);
+    expect_same_bits(two.gradients, one.gradients, std::string(name(dtype)));
+    expect_same_bits(two.updated, one.updated, std::string(name(dtype)) + " updated");
+  }
+}
+
+TEST_P(Step, WithoutALabelNothingIsLearntAndNothingIsNaN) {
+  Rows rows = random_rows(model, 2, tokens);
+  rows.labels.assign(rows.labels.size(), -100);
+  Result got = run(model, rows, {.segments = false});
+  EXPECT_EQ(got.step.num_labels, 0);
+  EXPECT_EQ(got.step.loss, 0);
+  EXPECT_EQ(got.step.gradient_norm, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Step, ::testing::ValuesIn(test_models()),
+                         [](const auto& test) { return test_name(test.param.name); });
+
+TEST(TrainStep, ANumberThatIsNoneStopsBeforeAnythingChanges) {
+  const TestModel& from = test_models().front();
+  decoder::Model model = open_model(from.path);
+  auto state = load_state(from, model);
+  int poisoned = model.parameters().find("norm.weight");
+  ASSERT_GE(poisoned, 0);
+  state->masters()[static_cast<std::size_t>(poisoned)][0] = std::nanf("");
+  Tensors before = copy_of(model, state->masters());
+  Rows rows = random_rows(model, 1, 8);
+  train::TrainStep step(model, *state, {.rows = 1, .tokens = 8, .segments = false}, {},
+                        cpu::cpu_backend());
+  train::Microbatch batch = rows.microbatch();
+  try {
+    step.run({&batch, 1}, 1e-3, 41);
+    ADD_FAILURE() << "a NaN went through";
+  } catch (const train::NumericalError& e) {
+    EXPECT_EQ(e.code(), ExitCode::numerical);
+    EXPECT_TRUE(std::string(e.what()).starts_with("step 42: the gradient of 'embed.weight' is "))
+        << e.what();
+  }
+  Tensors after = copy_of(model, state->masters());
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(same_bits(after[i], before[i]));
+  Tensors moments = copy_of(model, state->first_moments());
+  for (float m : moments[0]) EXPECT_EQ(m, 0);
+}
+
+}  // namespace
+}  // namespace lamina::testing

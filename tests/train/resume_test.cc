@@ -1,0 +1,259 @@
+// A run that stops and goes on, wherever it stops and however, ends with the bits of one that never
+// did.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "backends/cpu/backend.h"
+#include "data/load.h"
+#include "support/expect_error.h"
+#include "support/goldens.h"
+#include "support/models.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+#include "train/loop.h"
+#include "train/run_directory.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A small text that is not the same everywhere.
+std::string some_text(int sentences, int seed = 1) {
+  const char* words[] = {"the", "light", "was", "upon", "a", "deep", "river", "and", "it", "rose"};
+  std::string out;
+  unsigned state = static_cast<unsigned>(seed);
+  for (int i = 0; i < sentences; ++i) {
+    for (int w = 0; w < 6; ++w) {
+      state = state * 1664525u + 1013904223u;
+      out += std::string(words[state >> 16 & 7]) + (w < 5 ? " " : ".\n");
+    }
+  }
+  return out;
+}
+
+constexpr int kSteps = 6;
+
+struct Setting {
+  std::string name;
+  std::string model;  // family and [model]
+  std::string sets;   // more of [train]
+  friend std::ostream& operator<<(std::ostream& out, const Setting& s) { return out << s.name; }
+};
+
+const Setting kSettings[] = {
+    {"llama2",
+     "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
+     "num_hidden_layers = 2\nnum_attention_heads = 2\n",
+     ""},
+    {"llama2_bfloat16_accumulated",
+     "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
+     "num_hidden_layers = 2\nnum_attention_heads = 2\ntie_word_embeddings = true\n",
+     "dtype = \"bfloat16\"\nmicrobatch_size = 2\nremat = \"minimal\"\n"},
+    {"gpt3_dropout",
+     "family = \"gpt3\"\n[model]\nvocab_size = 258\nhidden_size = 16\nnum_hidden_layers = 2\n"
+     "num_attention_heads = 2\nmax_position_embeddings = 32\ndropout_rate = 0.2\n",
+     ""},
+};
+
+// A run directory with its data.
+class TrainingRun {
+ public:
+  explicit TrainingRun(const Setting& setting) {
+    folder_.write("text.txt", some_text(60));
+    file_ = folder_.write(
+        "run.toml",
+        setting.model +
+            "[data]\ntrain = [\"text.txt\"]\nvalidation_fraction = 0.1\n"
+            "sequence_length = 24\n[train]\nbatch_size = 4\neval_every_steps = 2\n"
+            "steps = " +
+            std::to_string(kSteps) + "\n" + setting.sets +
+            "[optimizer]\nlr = 1e-2\n[schedule]\nwarmup_steps = 2\n"
+            "[checkpoint]\nevery_steps = 2\nkeep = 100\n[run]\nout = \"out\"\nseed = 5\n");
+  }
+
+  // Trains until the last step, or until `stop_after` steps are done, from a checkpoint if there is
+  // one and `resume` is set.
+  train::LoopResult train(bool resume, int stop_after = kSteps) {
+    config::RunConfig c = config::load_run(file_);
+    decoder::Model model = open_source(c.model);
+    std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
+    data::RunData data = data::load_data(c.data, c.run.seed, *tokenizer, model.vocab_size());
+    fs::create_directories(train::checkpoints_directory(c.run.out));
+    train::Loop loop({c, model, *tokenizer, data.train, &data.validation.front(), data.fingerprint,
+                      "run", "model"},
+                     cpu::cpu_backend());
+    if (std::string newest = train::newest_checkpoint(c.run.out); resume && !newest.empty())
+      loop.resume(newest);
+    train::LoopEvents events;
+    events.should_stop = [&] { return loop.progress().step >= stop_after; };
+    return loop.run(events);
+  }
+
+  std::string out() const { return folder_ / "out"; }
+  std::string file() const { return file_; }
+  const TempDir& folder() const { return folder_; }
+
+ private:
+  TempDir folder_;
+  std::string file_;
+};
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The parts of a checkpoint that hold the state of a run; the manifest also has checksums of the
+// run file, in which folders differ.
+void expect_same_state(const std::string& run, const std::string& other, std::int64_t step,
+                       bool same_manifest = true) {
+  std::string a = train::checkpoint_path(run, step), b = train::checkpoint_path(other, step);
+  for (const char* file : {"/model.safetensors", "/optimizer.safetensors", "/manifest.json"}) {
+    if (!same_manifest && file == std::string("/manifest.json")) continue;
+    ASSERT_TRUE(fs::exists(a + file)) << a + file;
+    EXPECT_TRUE(bytes_of(a + file) == bytes_of(b + file)) << file << " of step " << step;
+  }
+}
+
+// metrics.jsonl without what is measured: the last line of each step and kind counts.
+std::map<std::string, std::string> metrics_of(const std::string& run) {
+  std::map<std::string, std::string> out;
+  std::ifstream in(train::metrics_path(run));
+  for (std::string line; std::getline(in, line);) {
+    std::string kept = line.substr(0, line.find(",\"perf/"));
+    std::size_t step = kept.find(':'), key = kept.find(",\"");
+    out[kept.substr(step, key - step) + kept.substr(key, 7)] = kept;
+  }
+  return out;
+}
+
+class Resume : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(Resume, AtEveryStepEndsWithTheBitsOfAnUnbrokenRun) {
+  TrainingRun whole(GetParam());
+  train::LoopResult reference = whole.train(false);
+  EXPECT_EQ(reference.progress.step, kSteps);
+  int stride = GetParam().name == "llama2" ? 1 : 2;  // checkpoints come after even steps
+  for (int stop = 1; stop < kSteps; stop += stride) {
+    TrainingRun broken(GetParam());
+    EXPECT_TRUE(broken.train(false, stop).stopped);
+    train::LoopResult rest = broken.train(true);
+    EXPECT_FALSE(rest.stopped);
+    EXPECT_EQ(rest.last_loss, reference.last_loss);
+    EXPECT_EQ(rest.validation_loss, reference.validation_loss);
+    EXPECT_EQ(rest.progress.num_tokens, reference.progress.num_tokens);
+    expect_same_state(broken.out(), whole.out(), kSteps);
+    EXPECT_EQ(metrics_of(broken.out()), metrics_of(whole.out())) << "stopped after " << stop;
+  }
+}
+
+TEST_P(Resume, GoesOnFromTheNewestWholeCheckpoint) {
+  TrainingRun whole(GetParam()), broken(GetParam());
+  whole.train(false);
+  broken.train(false);
+  // The last checkpoint is gone, and what a killed process leaves is there in its place.
+  fs::remove_all(train::checkpoint_path(broken.out(), kSteps));
+  std::string partial = train::checkpoint_path(broken.out(), kSteps) + ".partial-999999-0";
+  fs::create_directories(partial);
+  std::ofstream(partial + "/model.safetensors") << "half";
+  EXPECT_EQ(train::newest_checkpoint(broken.out()),
+            train::checkpoint_path(broken.out(), kSteps - 2));
+  broken.train(true);
+  expect_same_state(broken.out(), whole.out(), kSteps);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Resume, ::testing::ValuesIn(kSettings),
+                         [](const auto& test) { return test_name(test.param.name); });
+
+TEST(Training, TheSameSeedGivesTheSameBitsAndLearns) {
+  TrainingRun a(kSettings[0]), b(kSettings[0]);
+  train::LoopResult first = a.train(false);
+  b.train(false);
+  expect_same_state(a.out(), b.out(), kSteps);
+  EXPECT_EQ(metrics_of(a.out()), metrics_of(b.out()));
+  EXPECT_LT(first.last_loss, 5.5);  // ln 258 = 5.55 at the start
+}
+
+TEST(Training, AFinishedRunHasNothingLeftToDo) {
+  TrainingRun run(kSettings[0]);
+  run.train(false);
+  std::string before = bytes_of(train::metrics_path(run.out()));
+  train::LoopResult again = run.train(true);
+  EXPECT_EQ(again.progress.step, kSteps);
+  EXPECT_EQ(bytes_of(train::metrics_path(run.out())), before);
+}
+
+TEST(Training, OtherDataIsNotResumedOn) {
+  TrainingRun run(kSettings[0]);
+  run.train(false, 2);
+  run.folder().write("text.txt", some_text(60, 2));
+  EXPECT_USER_ERROR(run.train(true), ExitCode::data,
+                    train::checkpoint_path(run.out(), 2) +
+                        ": was made with other data than data.train gives now\n"
+                        "  restore the files, or start a new run with another run.out");
+}
+
+const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
+
+// `lamina train` on many steps with a checkpoint after each; killed after so many milliseconds, if
+// it is not done by then. Returns what waitpid() says.
+int train_many_steps(const TrainingRun& run, int kill_after = 0) {
+  std::string file = run.file();
+  pid_t child = fork();
+  if (child == 0) {
+    setenv("LAMINA_PIN", "0", 1);
+    execl(kProgram.c_str(), "lamina", "train", file.c_str(), "--quiet", "--set",
+          "checkpoint.every_steps=1", "--set", "train.steps=40", nullptr);
+    _exit(127);
+  }
+  if (kill_after > 0) {
+    usleep(static_cast<useconds_t>(kill_after) * 1000);
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+// Mostly while it writes one of its many checkpoints.
+TEST(Training, KilledAgainAndAgainItEndsWithTheSameBits) {
+  TrainingRun whole(kSettings[0]), killed(kSettings[0]);
+  ASSERT_EQ(train_many_steps(whole), 0);
+  int kills = 0;
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    int status = train_many_steps(killed, 40 + 37 * attempt % 100);
+    ASSERT_TRUE(status == SIGKILL || status == 0);
+    kills += status == SIGKILL;
+    // Whatever has the name of a checkpoint is whole.
+    std::string newest = train::newest_checkpoint(killed.out());
+    if (newest.empty()) continue;
+    decoder::Model model = open_source(config::load_run(killed.file()).model);
+    train::TrainState state(model.parameters(), DType::f32, false, cpu::cpu_backend());
+    EXPECT_NO_THROW(train::load_checkpoint(newest, model, state));
+  }
+  EXPECT_GT(kills, 0);
+  ASSERT_EQ(train_many_steps(killed), 0);
+  expect_same_state(killed.out(), whole.out(), 40, false);
+  EXPECT_EQ(metrics_of(killed.out()), metrics_of(whole.out()));
+  for (const auto& entry : fs::directory_iterator(train::checkpoints_directory(killed.out())))
+    EXPECT_FALSE(entry.path().filename().string().find("partial") != std::string::npos)
+        << entry.path();
+}
+
+TEST(Training, AskedToStopItSavesAndSaysThatItCanGoOn) {
+  TrainingRun run(kSettings[0]);
+  Finished f = run_process({"timeout", "--preserve-status", "-s", "TERM", "1", kProgram, "train",
+                            run.file(), "--set", "train.steps=1000000"},
+                           {.environment = {"LAMINA_PIN=0"}});
+  EXPECT_EQ(f.code, 75) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("stopped after step "));
+  EXPECT_NE(train::newest_checkpoint(run.out()), "");
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,35 @@
+// The learning rate of each step.
+#include "train/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace lamina::train {
+namespace {
+
+TEST(Schedule, Example) {
+  config::ScheduleSection cosine{"cosine", 2, 0.1};
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 1.0, 0, 10), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 1.0, 1, 10), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 1.0, 2, 10), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 1.0, 6, 10), 0.55);
+}
+
+TEST(Schedule, ConstantStaysAndLinearFallsToItsFraction) {
+  EXPECT_DOUBLE_EQ(learning_rate({"constant", 0, 0.1}, 3e-4, 999, 1000), 3e-4);
+  EXPECT_DOUBLE_EQ(learning_rate({"linear", 0, 0.5}, 1.0, 5, 10), 0.75);
+}
+
+TEST(Schedule, IsFiniteAndNeverNegativeAtEveryEdge) {
+  for (const char* kind : {"constant", "linear", "cosine"})
+    for (std::int64_t warmup : {0, 1, 5})
+      for (std::int64_t steps : {1, 2, 5, 7})
+        for (std::int64_t step = 0; step < steps + 3; ++step) {
+          double lr = learning_rate({kind, warmup, 0.0}, 1.0, step, steps);
+          EXPECT_TRUE(lr >= 0 && lr <= 1) << kind << " " << warmup << " " << step << " " << lr;
+        }
+}
+
+}  // namespace
+}  // namespace lamina::train
