@@ -46,7 +46,12 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t index)
   if (sorted) {
     std::ranges::partial_sort(candidates_, candidates_.begin() + static_cast<std::ptrdiff_t>(keep),
                               before);
-    candidates_.resize(keep);
+    // Tokens as likely as the last one kept stay too.
+    auto tail = candidates_.begin() + static_cast<std::ptrdiff_t>(keep);
+    auto end = std::partition(tail, candidates_.end(),
+                              [last = tail[-1].first](const auto& c) { return c.first == last; });
+    std::sort(tail, end, before);
+    candidates_.erase(end, candidates_.end());
   }
   double top = sorted ? candidates_.front().first : *std::ranges::max_element(logits);
   std::vector<double> weights;  // not normalised

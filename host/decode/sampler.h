@@ -9,7 +9,7 @@ namespace lamina::decode {
 
 struct SamplerOptions {
   double temperature = 1.0;  // 0 = greedy
-  std::int64_t top_k = 0;    // 0 = all
+  std::int64_t top_k = 0;    // 0 = all; more stay where tokens are as likely as the last
   double top_p = 1.0;        // 1 = all
   double min_p = 0.0;        // 0 = all
   std::uint64_t seed = 0;

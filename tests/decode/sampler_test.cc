@@ -31,8 +31,8 @@ TEST(Sampler, EveryTokenCanBeDrawnUnlessLeftOut) {
   EXPECT_EQ(drawn({}), (std::set<std::int32_t>{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(Sampler, TopKKeepsTheKLikeliest) {
-  EXPECT_EQ(drawn({.top_k = 1}), (std::set<std::int32_t>{1}));
+TEST(Sampler, TopKKeepsTheKLikeliestAndWhatEqualsThem) {
+  EXPECT_EQ(drawn({.top_k = 1}), (std::set<std::int32_t>{1, 3}));  // equal
   EXPECT_EQ(drawn({.top_k = 3}), (std::set<std::int32_t>{1, 3, 5}));
   EXPECT_EQ(drawn({.top_k = 1000}).size(), 6u);
 }
