@@ -172,8 +172,7 @@ Command bench_train_command() {
       "operations of a forward pass: products (2 M N K each, the head with them) and attention "
       "(causal: half), and twice as much backwards. What is computed again does not count. The "
       "step is timed from tokens to updated weights, after one that is not.",
-      256, "lamina bench train --model configs/models/gpt2-124m.toml --batch 4 --tokens 256",
-      bench_train);
+      256, "lamina bench train --model configs/models/gpt2-124m.toml --tokens 256", bench_train);
 }
 
 }  // namespace lamina::cli

@@ -29,12 +29,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The values of [model] as a file may give them: without the keys that only config.json knows.
+config::Table model_values(const decoder::Model& model) {
+  config::Table out;
+  for (const config::Entry& entry : model.config().values().entries()) {
+    const registry::ModelKey* key = model.family().find_key(entry.key);
+    if (!key || !key->json_only) out.add(entry);
+  }
+  return out;
+}
+
 std::string model_file(const decoder::Model& model) {
   std::vector<config::Entry> entries{{"family",
                                       config::Value(model.family().name()),
                                       {config::Origin::Kind::preset, "the plugin"}}};
-  for (config::Entry entry : model.config().values().entries()) {
-    entry.key = "model." + entry.key;
+  for (config::Entry entry : model_values(model).entries()) {
+    entry.key.insert(0, "model.");
     entries.push_back(std::move(entry));
   }
   return config::to_toml(entries);
@@ -155,13 +165,12 @@ int run(const Arguments& arguments) {
   data::RunData data = data::load_data(c.data, c.run.seed, *tokenizer, model.vocab_size());
 
   std::string resume = checkpoint_to_resume(arguments.text("resume"), c.run.out);
-  std::string run_file =
-      config::resolved_run_file(c, model.family().name(), model.config().values());
+  std::string run_file = config::resolved_run_file(c, model.family().name(), model_values(model));
   fs::create_directories(train::checkpoints_directory(c.run.out));
   io::remove_leftovers(train::checkpoints_directory(c.run.out));
   for (const std::string& path : train::set_aside_damaged(c.run.out))
-    log::warning("{} has no manifest.json, so it is no whole checkpoint; look into it and remove it",
-                 path);
+    log::warning(
+        "{} has no manifest.json, so it is no whole checkpoint; look into it and remove it", path);
   std::string config_path = c.run.out + "/config.toml";
   if (!resume.empty()) {
     std::string candidate = config_path + ".resumed";

@@ -10,6 +10,7 @@
 #include "passes/fuse_residual.h"
 #include "passes/hoist.h"
 #include "passes/lower.h"
+#include "passes/share_bodies.h"
 
 namespace lamina::passes {
 namespace {
@@ -64,6 +65,7 @@ Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>
       .run("remove dead code", remove_dead_code)
       .run("fuse elementwise", fuse_elementwise)
       .run("remove dead code", remove_dead_code)
+      .run("share bodies", share_bodies)
       .take();
 }
 

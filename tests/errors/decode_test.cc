@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 std::string ids(int count) {
   std::string out = "1";
-  for (int i = 2; i <= count; ++i) out += "," + std::to_string(i);
+  for (int i = 2; i <= count; ++i) out.append(1, ',').append(std::to_string(i));
   return out;
 }
 

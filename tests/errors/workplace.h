@@ -63,7 +63,7 @@ out = "out"
   void expect(const Mistake& mistake) const {
     Finished f = lamina(mistake.words);
     std::string line;
-    for (const std::string& word : mistake.words) line += " " + word.substr(0, 80);
+    for (const std::string& word : mistake.words) line.append(1, ' ').append(word, 0, 80);
     EXPECT_EQ(f.code, mistake.code) << "lamina" << line << "\n" << f.err;
     EXPECT_EQ(f.out, "") << "lamina" << line;
     std::size_t message = f.err.rfind("error: ");

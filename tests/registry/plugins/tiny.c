@@ -206,7 +206,8 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       const lamina_str_t axes[] = {STR(LAMINA_AXIS_EMBED), STR(LAMINA_AXIS_EMBED)};
       lamina_param_t desc = {.size = sizeof desc, .name = STR("hostile"), .dims = SPAN(dims),
                              .axes = SPAN(axes), .init = LAMINA_INIT_NORMAL};
-      if (fault >= 25) desc.dims = (lamina_span_t){(const int64_t[]){2, 2}, 2, 8};
+      static const int64_t small[] = {2, 2};
+      if (fault >= 25) desc.dims = (lamina_span_t)SPAN(small);
       if (fault == 25) desc.init_a = __builtin_inf();
       if (fault == 26) desc.axes.count = 1;
       b->api->param(b, &desc, AT, &out);

@@ -1,0 +1,11 @@
+// Gives scans with equal bodies one body.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace lamina::passes {
+
+// Unrolled layers are scans of length one; equal ones (and their transposes) then compile once.
+Graph share_bodies(const Graph& graph);
+
+}  // namespace lamina::passes
