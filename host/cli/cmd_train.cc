@@ -43,7 +43,8 @@ std::string model_file(const decoder::Model& model) {
   std::vector<config::Entry> entries{{"family",
                                       config::Value(model.family().name()),
                                       {config::Origin::Kind::preset, "the plugin"}}};
-  for (config::Entry entry : model_values(model).entries()) {
+  const config::Table values = model_values(model);
+  for (config::Entry entry : values.entries()) {
     entry.key.insert(0, "model.");
     entries.push_back(std::move(entry));
   }
