@@ -36,7 +36,7 @@ TEST(Float16, OverflowsToInfinity) {
 
 TEST(Float16, RoundsSubnormals) {
   EXPECT_EQ(to_float16(0x1p-24f).bits, 1);
-  EXPECT_EQ(to_float16(0x1p-25f).bits, 0);          // tie to even
+  EXPECT_EQ(to_float16(0x1p-25f).bits, 0);  // tie to even
   EXPECT_EQ(to_float16(0x1.8p-25f).bits, 1);
 }
 

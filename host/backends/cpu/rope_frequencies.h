@@ -10,10 +10,11 @@ namespace lamina::cpu {
 
 enum class RopeScaling : std::uint8_t {
   none,
-  linear,    // positions divided by factor
-  dynamic,   // base grows with the length beyond max_position_embeddings (NTK)
-  by_wavelength,  // "llama3": long wavelengths divided by factor, blended between low_ and high_freq_factor
-  yarn,      // likewise, by number of rotations (Peng et al. 2023)
+  linear,         // positions divided by factor
+  dynamic,        // base grows with the length beyond max_position_embeddings (NTK)
+  by_wavelength,  // "llama3": long wavelengths divided by factor, blended between low_ and
+                  // high_freq_factor
+  yarn,           // likewise, by number of rotations (Peng et al. 2023)
   longrope,  // a divisor per frequency, other ones beyond the original length (Ding et al. 2024)
 };
 

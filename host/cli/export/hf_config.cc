@@ -72,9 +72,8 @@ const std::string& path_of(const registry::ModelKey& key) {
 
 }  // namespace
 
-std::string hf_config(const registry::Family& family, const registry::ModelConfig& config,
+std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
                       const HfConfigExtras& extras) {
-  const registry::FamilyNames& names = family.names();
   if (names.hf_model_types.empty() || names.hf_architectures.empty())
     throw UserError(
         ExitCode::checkpoint,

@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "registry/family.h"
+#include "registry/manifest.h"
+#include "registry/model_config.h"
 
 namespace lamina::cli {
 
@@ -20,7 +21,7 @@ struct HfConfigExtras {
 // others those are left out whose default of 0 leaves the choice to the reader. Zeros of keys that
 // read null as 0 are written as null. UserError (exit 4) when the family has no form at Hugging
 // Face.
-std::string hf_config(const registry::Family& family, const registry::ModelConfig& config,
+std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
                       const HfConfigExtras& extras);
 
 }  // namespace lamina::cli

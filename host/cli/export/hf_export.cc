@@ -101,7 +101,7 @@ std::string fresh_config(const decoder::Model& model, const std::string& directo
     extras.bos_token = tokenizer->bos_id();
     extras.eos_token = tokenizer->eos_id();
   }
-  return hf_config(model.family(), model.config(), extras);
+  return hf_config(model.family().names(), model.config(), extras);
 }
 
 }  // namespace
