@@ -1,0 +1,217 @@
+// lamina ckpt ls, verify, export: what they print, write and refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/cpu/backend.h"
+#include "cli/trained_run.h"
+#include "core/json.h"
+#include "decoder/weights.h"
+#include "io/weight_files.h"
+#include "support/models.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string newest() { return trained_run() + "/checkpoints/step-00000004"; }
+
+Finished ckpt(std::vector<std::string> words) {
+  words.insert(words.begin(), "ckpt");
+  return lamina_program(words);
+}
+
+// Changes the byte in the middle of the file.
+void damage(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(fs::file_size(path) / 2));
+  char old = static_cast<char>(file.peek());
+  file.seekp(static_cast<std::streamoff>(fs::file_size(path) / 2));
+  file.put(static_cast<char>(old ^ 1));
+}
+
+TEST(CkptLs, ShowsEveryCheckpointOfARun) {
+  const Finished result = ckpt({"ls", trained_run()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("step        2"));
+  EXPECT_THAT(result.out, HasSubstr("step        4"));
+  EXPECT_THAT(result.out, HasSubstr(newest()));
+  EXPECT_THAT(result.out, Not(HasSubstr("embed.weight")));
+}
+
+TEST(CkptLs, ShowsTensorsWhenVerbose) {
+  const Finished result = ckpt({"ls", "-v", newest()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("F32   [258, 32]"));
+  EXPECT_THAT(result.out, HasSubstr("m.layers.1.attention.wq.weight"));
+}
+
+TEST(CkptLs, JsonHasStepsAndSizes) {
+  const Finished result = ckpt({"ls", trained_run(), "--json"});
+  const JsonDocument json = JsonDocument::parse(result.out, "ckpt ls");
+  ASSERT_EQ(json.root().size(), 2u);
+  for (JsonValue entry : json.root().elements()) {
+    EXPECT_GT(entry.at("step").as_int64(), 0);
+    EXPECT_GT(entry.at("bytes").as_int64(), 258 * 32 * 4);
+    EXPECT_EQ(entry.at("family").as_string(), "llama2");
+  }
+}
+
+TEST(CkptVerify, AcceptsWhatTrainingWrote) {
+  const Finished result = ckpt({"verify", trained_run()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("step-00000002: 5 files"));
+  EXPECT_THAT(result.out, HasSubstr("step-00000004: 5 files"));
+}
+
+TEST(CkptVerify, NamesTheDamagedTensorAndExitsWith4) {
+  const TempDir folder;
+  const std::string copy = folder / "copy";
+  fs::copy(newest(), copy);
+  damage(copy + "/optimizer.safetensors");
+  const Finished result = ckpt({"verify", copy});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, StartsWith("error: " + copy + "/optimizer.safetensors: tensor 'm."));
+  EXPECT_THAT(result.err, HasSubstr("is not as it was written\n"
+                                    "  it is damaged; use an older checkpoint or another copy\n"));
+}
+
+TEST(CkptVerify, NamesAMissingFile) {
+  const TempDir folder;
+  const std::string copy = folder / "copy";
+  fs::copy(newest(), copy);
+  fs::remove(copy + "/run.toml");
+  const Finished result = ckpt({"verify", copy});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr(copy + "/run.toml: cannot be read"));
+}
+
+TEST(CkptVerify, SaysWhereThereIsNoCheckpoint) {
+  const TempDir folder;
+  folder.write("notes.txt", "nothing");
+  for (const char* command : {"ls", "verify"}) {
+    const Finished result = ckpt({command, folder.path()});
+    EXPECT_EQ(result.code, 4);
+    EXPECT_EQ(result.err, "error: " + folder.path() +
+                              ": holds no model: neither config.json, model.toml nor checkpoints\n"
+                              "  it has notes.txt\n");
+  }
+}
+
+// Every parameter of both directories, bit for bit.
+void expect_same_parameters(const std::string& a, const std::string& b) {
+  const decoder::Model model = lamina::testing::open_model(fs::path(b));
+  const Backend& backend = cpu::cpu_backend();
+  const auto load = [&](const std::string& path) {
+    return decoder::Weights::load(model, std::make_shared<io::WeightFiles>(path), DType::f32,
+                                  backend);
+  };
+  const decoder::Weights of_a = load(a), of_b = load(b);
+  for (std::size_t i = 0; i < model.parameters().all().size(); ++i) {
+    const decoder::Parameter& p = model.parameters().all()[i];
+    EXPECT_EQ(std::memcmp(of_a.pointers()[i], of_b.pointers()[i],
+                          static_cast<std::size_t>(p.num_elements()) * sizeof(float)),
+              0)
+        << p.name;
+  }
+}
+
+TEST(CkptExport, LoadsToTheSameBitsInFloat32) {
+  const TempDir folder;
+  const Finished result = ckpt({"export", trained_run(), "--to", folder / "hf"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_same_parameters(newest(), folder / "hf");
+}
+
+TEST(CkptExport, PredictsAsTheCheckpointDoes) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "hf"}).code, 0);
+  const auto loss = [](const std::string& directory) {
+    const Finished result =
+        lamina_program({"eval", "-m", directory, "--data", LAMINA_SOURCE_DIR "/docs/glossary.md",
+                        "--dtype", "float32", "--json"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return JsonDocument::parse(result.out, "eval").root().at("loss").as_double();
+  };
+  EXPECT_EQ(loss(folder / "hf"), loss(newest()));
+}
+
+TEST(CkptExport, ConvertsToBfloat16AndSaysSoInTheConfig) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "hf", "--dtype", "bfloat16"}).code, 0);
+  EXPECT_EQ(io::WeightFiles(folder / "hf").tensor("model.norm.weight").dtype, DType::bf16);
+  EXPECT_THAT(folder.read("hf/config.json"), HasSubstr("\"torch_dtype\": \"bfloat16\""));
+}
+
+TEST(CkptExport, DoesNotWriteOverADirectory) {
+  const TempDir folder;
+  const Finished result = ckpt({"export", trained_run(), "--to", folder.path()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "error: " + folder.path() +
+                            ": exists already; --to names a directory to be made\n"
+                            "  choose another name, or remove it first\n");
+}
+
+TEST(CkptExport, LeavesNothingBehindWhenWeightsAreDamaged) {
+  const TempDir folder;
+  const std::string copy = folder / "copy";
+  fs::copy(newest(), copy);
+  fs::resize_file(copy + "/model.safetensors", 5000);
+  EXPECT_EQ(ckpt({"export", copy, "--to", folder / "hf"}).code, 4);
+  fs::remove_all(copy);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(CkptExport, ADescriptionAloneHasNothingToExport) {
+  const std::string file = LAMINA_SOURCE_DIR "/configs/models/gpt3-52k.toml";
+  const TempDir folder;
+  const Finished result = ckpt({"export", file, "--to", folder / "hf"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(result.err, "error: " + file +
+                            ": describes a model but has no weights; give a checkpoint, a run "
+                            "directory or a model directory\n");
+}
+
+class PublishedModel : public ::testing::TestWithParam<lamina::testing::TestModel> {};
+
+// What the export has is what was published: names, types, shapes, bytes.
+TEST_P(PublishedModel, KeepsItsTensorsAndConfig) {
+  const std::string source = GetParam().path.string();
+  const TempDir folder;
+  const std::string exported = folder / "hf";
+  const Finished result = ckpt({"export", source, "--to", exported});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const io::WeightFiles before(source), after(exported);
+  EXPECT_FALSE(after.names().empty());
+  for (std::string_view name : after.names()) {
+    ASSERT_TRUE(before.contains(name)) << name;
+    const io::TensorView was = before.tensor(name), is = after.tensor(name);
+    EXPECT_EQ(was.dtype, is.dtype) << name;
+    EXPECT_EQ(was.shape, is.shape) << name;
+    EXPECT_TRUE(std::ranges::equal(was.bytes, is.bytes)) << name;
+  }
+  expect_same_parameters(source, exported);
+}
+
+std::vector<lamina::testing::TestModel> published_models() {
+  std::vector<lamina::testing::TestModel> out;
+  for (const lamina::testing::TestModel& m : lamina::testing::test_models())
+    if (fs::is_directory(m.path)) out.push_back(m);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, PublishedModel, ::testing::ValuesIn(published_models()),
+                         [](const auto& model) { return model.param.name; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PublishedModel);
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,142 @@
+// lamina eval: what it computes, over which tokens, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "cli/trained_run.h"
+#include "core/json.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+struct Numbers {
+  double loss = 0, perplexity = 0, bits_per_byte = 0;
+  std::int64_t tokens = 0, bytes = 0;
+};
+
+Numbers eval(std::vector<std::string> words) {
+  words.insert(words.begin(), "eval");
+  words.push_back("--json");
+  const Finished result = lamina_program(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  if (result.code != 0) return {};
+  const JsonDocument json = JsonDocument::parse(result.out, "eval");
+  return {json.root().at("loss").as_double(), json.root().at("perplexity").as_double(),
+          json.root().at("bits_per_byte").as_double(), json.root().at("tokens").as_int64(),
+          json.root().at("bytes").as_int64()};
+}
+
+TEST(Eval, Example) {
+  const Finished result = lamina_program({"eval", trained_run()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("nats a token"));
+  EXPECT_THAT(result.out, HasSubstr("bits per byte"));
+}
+
+TEST(Eval, RunDirectoryGivesTheValidationLossOfTraining) {
+  std::ifstream metrics(trained_run() + "/metrics.jsonl");
+  double last = 0;
+  for (std::string line; std::getline(metrics, line);) {
+    const JsonDocument json = JsonDocument::parse(line, "metrics.jsonl");
+    if (JsonValue loss = json.root().find("eval/loss")) last = loss.as_double();
+  }
+  EXPECT_NEAR(eval({trained_run()}).loss, last, 1e-5);
+}
+
+TEST(Eval, PerplexityAndBitsFollowFromTheLoss) {
+  const Numbers n = eval({trained_run()});
+  EXPECT_NEAR(n.perplexity, std::exp(n.loss), 1e-6 * n.perplexity);
+  EXPECT_NEAR(n.bits_per_byte * static_cast<double>(n.bytes),
+              n.loss * static_cast<double>(n.tokens) / std::log(2.0), 1e-3);
+}
+
+// Seven letters after BOS, and EOS: eight labels of which seven are text.
+TEST(Eval, CountsEveryTokenThatFollowsAnother) {
+  const TempDir folder;
+  const Numbers n = eval({"-m", trained_run(), "--data", folder.write("a.txt", "letters")});
+  EXPECT_EQ(n.tokens, 8);
+  EXPECT_EQ(n.bytes, 7);
+}
+
+TEST(Eval, BatchSizeChangesNothing) {
+  const std::vector<std::string> words = {
+      "-m",      trained_run(), "--data", LAMINA_SOURCE_DIR "/docs/glossary.md", "--tokens", "40",
+      "--dtype", "float32",     "--batch"};
+  auto with_batch = [&](const char* batch) {
+    std::vector<std::string> all = words;
+    all.push_back(batch);
+    return eval(all);
+  };
+  const Numbers one = with_batch("1"), many = with_batch("7");
+  EXPECT_EQ(one.tokens, many.tokens);
+  EXPECT_EQ(one.bytes, many.bytes);
+  EXPECT_NEAR(one.loss, many.loss, 1e-5);
+}
+
+TEST(Eval, DocumentsDoNotSeeEachOther) {
+  const TempDir folder;
+  const std::string a = folder.write("a.txt", "first text"), b = folder.write("b.txt", "another");
+  const auto sum = [&](std::vector<std::string> files) {
+    std::vector<std::string> words = {"-m", trained_run(), "--dtype", "float32"};
+    for (const std::string& file : files) words.insert(words.end(), {"--data", file});
+    const Numbers n = eval(words);
+    return n.loss * static_cast<double>(n.tokens);
+  };
+  EXPECT_NEAR(sum({a, b}), sum({a}) + sum({b}), 1e-3);
+}
+
+struct Refusal {
+  std::vector<std::string> words;
+  int code;
+  std::string says;
+};
+
+TEST(Eval, RefusesWhatItCannotEvaluate) {
+  const TempDir folder;
+  const std::string text = folder.write("a.txt", "letters");
+  const std::string toml = LAMINA_SOURCE_DIR "/configs/models/gpt3-52k.toml";
+  const Refusal cases[] = {
+      {{}, 2, "error: eval: no model is given; use -m DIR --data FILE, or RUN_DIR\n"},
+      {{trained_run(), "-m", trained_run()}, 2, "error: eval: two models are given; keep one\n"},
+      {{"-m", toml, "--data", text},
+       4,
+       "error: " + toml +
+           ": describes a model but has no weights; give a directory with a checkpoint\n"},
+      {{"-m", trained_run(), "--data", text, "--tokens", "1000"},
+       2,
+       "error: --tokens: got 1000; the model was made for at most 64\n"},
+      {{"-m", folder / "none", "--data", text},
+       4,
+       "error: " + (folder / "none") +
+           ": there is no such file or directory; a Hugging Face directory, a checkpoint or a run "
+           "directory would be right\n"},
+  };
+  for (const Refusal& c : cases) {
+    std::vector<std::string> words = c.words;
+    words.insert(words.begin(), "eval");
+    const Finished result = lamina_program(words);
+    EXPECT_EQ(result.code, c.code) << c.says;
+    EXPECT_EQ(result.err, c.says);
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(Eval, ARunThatKeepsNothingBackNeedsText) {
+  const TempDir folder;
+  std::string run = tiny_run_file(folder / "out");
+  run.replace(run.find("validation_fraction = 0.1"), 25, "validation_fraction = 0.0");
+  ASSERT_EQ(lamina_program({"train", folder.write("run.toml", run), "--quiet"}).code, 0);
+  const Finished result = lamina_program({"eval", folder / "out"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_EQ(result.err, "error: " + (folder / "out/config.toml") +
+                            ": keeps nothing back for validation; give text with --data\n");
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,74 @@
+// lamina explain: graphs, kernels and memory, without data or weights.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/trained_run.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kToy = LAMINA_SOURCE_DIR "/configs/models/gpt3-52k.toml";
+
+std::string explain(std::vector<std::string> words) {
+  words.insert(words.begin(), "explain");
+  const Finished result = lamina_program(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return result.out;
+}
+
+TEST(Explain, RunFileNeedsNeitherDataNorWeights) {
+  const TempDir folder;
+  std::string run = tiny_run_file(folder / "out");
+  run.replace(run.find("glossary.md"), 11, "no_such.txt");
+  const std::string text = explain({folder.write("run.toml", run)});
+  EXPECT_THAT(text, HasSubstr("phase   train: batch 2, 32 tokens, float32"));
+  EXPECT_THAT(text, HasSubstr("== as traced:"));
+  EXPECT_THAT(text, HasSubstr("== after 'add gradients':"));
+  EXPECT_THAT(text, HasSubstr("== after 'fuse elementwise':"));
+  EXPECT_THAT(text, HasSubstr("output 'gradient of embed.weight'"));
+  EXPECT_THAT(text, HasSubstr("== kernels, and why better ones were refused"));
+  EXPECT_THAT(text, HasSubstr("== memory plan"));
+}
+
+TEST(Explain, SaysWhyAKernelWasRefused) {
+  EXPECT_THAT(explain({kToy, "--phase", "prefill", "--show", "kernels"}),
+              HasSubstr("not stream: streams weights for at most 64 rows, got 512"));
+}
+
+TEST(Explain, ModelsAreExplainedForDecodingUnlessTold) {
+  EXPECT_THAT(explain({kToy, "--show", "memory"}),
+              HasSubstr("phase   decode: batch 1, 1 tokens, bfloat16, decode state of 512"));
+  EXPECT_THAT(explain({kToy, "--show", "memory", "--phase", "train", "--batch", "3", "--tokens",
+                       "24", "--dtype", "float32"}),
+              HasSubstr("phase   train: batch 3, 24 tokens, float32"));
+}
+
+TEST(Explain, MemoryPictureShowsLivesOverSteps) {
+  const std::string text = explain({kToy, "--phase", "train", "--show", "memory"});
+  EXPECT_THAT(text, HasSubstr("at least"));
+  EXPECT_THAT(text, HasSubstr("for any plan"));
+  EXPECT_THAT(text, HasSubstr("..##"));
+  EXPECT_THAT(text, HasSubstr("body of the scan at node"));
+  EXPECT_THAT(text, Not(HasSubstr("== kernels")));
+}
+
+TEST(Explain, SetChangesWhatIsExplained) {
+  EXPECT_THAT(explain({kToy, "--show", "memory", "--set", "model.num_hidden_layers=5"}),
+              HasSubstr("x 5 (layers 0-4)"));
+}
+
+TEST(Explain, MissingFileIsNamed) {
+  const Finished result = lamina_program({"explain", "none.toml"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "error: none.toml: there is no such file or directory; a run file, a model file or a "
+            "model directory would be right\n");
+}
+
+}  // namespace
+}  // namespace lamina::cli

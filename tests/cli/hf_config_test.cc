@@ -1,0 +1,74 @@
+// The config.json of an exported model.
+#include "cli/export/hf_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/json.h"
+#include "support/expect_error.h"
+
+namespace lamina::cli {
+namespace {
+
+using config::Value;
+using registry::ModelKey;
+
+ModelKey key(std::string name, Value preset, std::string hf_name = "") {
+  ModelKey out;
+  out.key.name = std::move(name);
+  out.key.preset = std::move(preset);
+  out.hf_name = std::move(hf_name);
+  return out;
+}
+
+const registry::FamilyNames kNames{"made_up", "", {}, {"made_up_type"}, {"MadeUpForCausalLM"}};
+
+std::string config_of(std::vector<ModelKey> keys, std::vector<Value> values,
+                      const registry::FamilyNames& names = kNames) {
+  config::Table table;
+  for (std::size_t i = 0; i < keys.size(); ++i) table.add({keys[i].key.name, values[i], {}});
+  registry::ModelConfig config(std::make_shared<const std::vector<ModelKey>>(keys), table, {},
+                               "test");
+  return hf_config(names, config, {"float32", 1, 2});
+}
+
+TEST(HfConfig, Example) {
+  EXPECT_EQ(config_of({key("hidden_size", 8, "n_embd")}, {16}),
+            "{\n  \"architectures\": [\"MadeUpForCausalLM\"],\n"
+            "  \"model_type\": \"made_up_type\",\n  \"torch_dtype\": \"float32\",\n"
+            "  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"n_embd\": 16\n}\n");
+}
+
+TEST(HfConfig, ObjectOfDefaultsIsLeftOut) {
+  const std::string text =
+      config_of({key("rope.type", "none"), key("rope.factor", 1.0)}, {"none", 1.0});
+  EXPECT_FALSE(JsonDocument::parse(text, "config.json").root().find("rope")) << text;
+}
+
+TEST(HfConfig, ObjectIsWholeOnceAKeyDiffers) {
+  const std::string text = config_of({key("rope.type", "none"), key("hidden_size", 8),
+                                      key("rope.low", 1.0), key("rope.auto", 0.0)},
+                                     {"far", 8, 1.0, 0.0});
+  const JsonDocument json = JsonDocument::parse(text, "config.json");
+  EXPECT_EQ(json.root().at("rope").at("type").as_string(), "far");
+  EXPECT_EQ(json.root().at("rope").at("low").as_double(), 1.0);
+  EXPECT_FALSE(json.root().at("rope").find("auto")) << "0 leaves the choice to the reader";
+}
+
+TEST(HfConfig, ZeroOfAKeyThatReadsNullAsZeroIsNull) {
+  ModelKey window = key("sliding_window", 0);
+  window.null_is_zero = true;
+  const std::string none = config_of({window}, {0}), some = config_of({window}, {128});
+  EXPECT_TRUE(JsonDocument::parse(none, "config.json").root().at("sliding_window").is_null());
+  EXPECT_EQ(JsonDocument::parse(some, "config.json").root().at("sliding_window").as_int64(), 128);
+}
+
+TEST(HfConfig, FamilyWithoutAFormThereIsRefused) {
+  EXPECT_USER_ERROR(config_of({}, {}, {"made_up", "", {}, {}, {}}), 4,
+                    "export: family 'made_up' has no form at Hugging Face: its plugin names no "
+                    "model_type\n"
+                    "  keep lamina's own format, which `lamina decode -m` reads");
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,43 @@
+// A run directory of a tiny model, trained once for all tests of a program.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace lamina::cli {
+
+inline lamina::testing::Finished lamina_program(std::vector<std::string> words) {
+  words.insert(words.begin(), LAMINA_BUILD_DIR "/bin/lamina");
+  return lamina::testing::run_process(words);
+}
+
+// Model and run: two layers, byte tokenizer, a text of ours, a tenth of it kept back.
+inline std::string tiny_run_file(const std::string& out) {
+  return "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 32\n"
+         "intermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 2\n"
+         "max_position_embeddings = 64\n[run]\nout = \"" +
+         out +
+         "\"\n[data]\ntrain = \"" LAMINA_SOURCE_DIR
+         "/docs/glossary.md\"\nvalidation_fraction = 0.1\nsequence_length = 32\n"
+         "[train]\nsteps = 4\nbatch_size = 2\ndtype = \"float32\"\n"
+         "[checkpoint]\nevery_steps = 2\n";
+}
+
+// Two checkpoints: steps 2 and 4. Not to be written to.
+inline const std::string& trained_run() {
+  static const lamina::testing::TempDir folder;
+  static const std::string out = [] {
+    std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+    lamina::testing::Finished result = lamina_program({"train", run, "--quiet"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return folder / "out";
+  }();
+  return out;
+}
+
+}  // namespace lamina::cli
