@@ -26,7 +26,7 @@ TEST(Explain, RunFileNeedsNeitherDataNorWeights) {
   std::string run = tiny_run_file(folder / "out");
   run.replace(run.find("glossary.md"), 11, "no_such.txt");
   const std::string text = explain({folder.write("run.toml", run)});
-  EXPECT_THAT(text, HasSubstr("phase   train: batch 2, 32 tokens, float32"));
+  EXPECT_THAT(text, HasSubstr("phase   train: batch 1, 32 tokens, float32"));
   EXPECT_THAT(text, HasSubstr("== as traced:"));
   EXPECT_THAT(text, HasSubstr("== after 'add gradients':"));
   EXPECT_THAT(text, HasSubstr("== after 'fuse elementwise':"));
@@ -36,7 +36,8 @@ TEST(Explain, RunFileNeedsNeitherDataNorWeights) {
 }
 
 TEST(Explain, SaysWhyAKernelWasRefused) {
-  EXPECT_THAT(explain({kToy, "--phase", "prefill", "--show", "kernels"}),
+  EXPECT_THAT(explain({LAMINA_SOURCE_DIR "/configs/models/bench-0.6b.toml", "--phase", "prefill",
+                       "--show", "kernels"}),
               HasSubstr("not stream: streams weights for at most 64 rows, got 512"));
 }
 
