@@ -93,6 +93,10 @@ void check_same_run(const std::string& checkpoint, const std::string& now_path) 
 
 // The policy is looked up by the passes; a typo should not wait for the data.
 void check_remat(const config::RunConfig& c) {
+  if (c.train.remat == "custom")
+    throw UserError(ExitCode::usage, {c.values.where("train.remat") + ": train.remat",
+                                      "'custom' needs a list of tags, which run files cannot give",
+                                      {"use a named policy, eg \"minimal\" or \"full\""}});
   try {
     autodiff::find_remat_policy(c.train.remat);
   } catch (const UserError& e) {
