@@ -20,7 +20,7 @@ enum AttentionInput {
   kSinks,
   kStart
 };
-constexpr std::size_t kAttentionInputs = 10;
+constexpr std::size_t kAttentionInputs = 11;
 
 class BlockTrace final : public registry::Trace {
  public:

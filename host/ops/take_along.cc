@@ -1,0 +1,8 @@
+// take_along: see ops.def.
+#include "ops/op.h"
+
+namespace lamina::ops {
+
+constinit const OpDef take_along_op = {};
+
+}  // namespace lamina::ops
