@@ -14,32 +14,19 @@ namespace {
 using namespace lamina::sdk;
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  const std::int64_t n = c.num_attention_heads, k = c.num_key_value_heads, h = c.head_dim;
-  const bool bias = c.attention_bias;
-  Tensor q_BTNH =
-      split_heads(linear(s / "wq", x_BTD, n * h, {.out = axis::heads, .bias = bias}), n);
-  Tensor k_BTKH =
-      split_heads(linear(s / "wk", x_BTD, k * h, {.out = axis::kv_heads, .bias = bias}), k);
-  Tensor v_BTKH =
-      split_heads(linear(s / "wv", x_BTD, k * h, {.out = axis::kv_heads, .bias = bias}), k);
-
-  q_BTNH = rope(q_BTNH, step.positions_BT, rope_options(c));
-  k_BTKH = rope(k_BTKH, step.positions_BT, rope_options(c));
-
-  Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH, {.window = c.sliding_window});
-  return linear(s / "wo", merge_heads(o_BTNH), c.hidden_size,
-                {.in = axis::heads, .bias = bias, .tag = tags::out_proj});
+  return self_attention(s, x_BTD, step,
+                        {.heads = c.num_attention_heads,
+                         .kv_heads = c.num_key_value_heads,
+                         .head_dim = c.head_dim,
+                         .qkv_bias = c.attention_bias,
+                         .out_bias = c.attention_bias,
+                         .rope = c.rope_options(),
+                         .attend = {.window = c.sliding_window}});
 }
 
 Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
-  const bool bias = c.mlp_bias;
-  Tensor gate_BTF = linear(s / "w1", x_BTD, c.intermediate_size,
-                           {.out = axis::mlp, .bias = bias, .tag = tags::mlpwi_0});
-  Tensor up_BTF = linear(s / "w3", x_BTD, c.intermediate_size,
-                         {.out = axis::mlp, .bias = bias, .tag = tags::mlpwi_1});
-  Tensor h_BTF = glu(gate_BTF, up_BTF, {.activation = activation_name(c.hidden_act)});
-  return linear(s / "w2", h_BTF, c.hidden_size,
-                {.in = axis::mlp, .bias = bias, .tag = tags::mlpwo});
+  return gated_mlp(s, x_BTD,
+                   {.width = c.intermediate_size, .activation = c.hidden_act, .bias = c.mlp_bias});
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
@@ -57,7 +44,7 @@ Head head(const Config& c) {
   return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
 }
 
-double init_std(const Config& c) { return c.initializer_range; }
+double init_std(const Config& c) { return standard_init_std(c); }
 
 constexpr Model<Config> kLlama2 = {
     .family = {.name = "llama2",

@@ -58,6 +58,26 @@ TEST(SdkPlan, LayersLeftOverAreRefusedUnlessAskedFor) {
   }
 }
 
+TEST(SdkPlan, LayersOfKindsFindTheirRepetitions) {
+  auto plan_of = [](std::string_view kinds) {
+    std::string text;
+    for (const Segment& segment :
+         layers_of(std::vector<char>(kinds.begin(), kinds.end()),
+                   [](char kind) { return unit(kind == 'L' ? kLocal : kGlobal); })) {
+      text += '{';
+      for (const Position& p : segment.unit) text += p.block == kLocal ? 'L' : 'G';
+      text += "}x" + std::to_string(segment.times);
+    }
+    return text;
+  };
+  EXPECT_EQ(plan_of(""), "");
+  EXPECT_EQ(plan_of("G"), "{G}x1");
+  EXPECT_EQ(plan_of("LLLL"), "{L}x4");
+  EXPECT_EQ(plan_of("LLGLLGL"), "{LLG}x2{L}x1");
+  EXPECT_EQ(plan_of("GLLL"), "{G}x1{L}x3");
+  EXPECT_EQ(plan_of("LGLGLG"), "{LG}x3");
+}
+
 TEST(SdkPlan, OverridesReachTheirPosition) {
   const auto segments =
       sent(repeat(unit(kLocal, 1, {{"sliding_window", 512}, {"rope_theta", 1e4}}) + unit(kLocal))

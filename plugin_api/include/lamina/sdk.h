@@ -7,4 +7,8 @@
 #include "lamina/sdk/ops.h"
 #include "lamina/sdk/plan.h"
 #include "lamina/sdk/plugin.h"
+#include "lamina/sdk/rope_keys.h"
 #include "lamina/sdk/schema.h"
+#include "lamina/sdk/standard_keys.h"
+#include "lamina/sdk/standard_weights.h"
+#include "lamina/sdk/transformer.h"

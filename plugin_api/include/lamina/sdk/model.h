@@ -64,6 +64,11 @@ struct Embed {
   double dropout = 0;
   double init_std = 0;            // 0 = the model's
   double positions_init_std = 0;  // 0 = as init_std
+  // Block that runs once, before the layers: {x} to `carries` carries of any shape, then
+  // `per_layer` tensors whose first dim is the number of layers (Step::per_layer). 0 = none.
+  std::uint32_t entry = 0;
+  std::uint32_t carries = 1;
+  std::uint32_t per_layer = 0;
 };
 
 // logits = cap(norm(x) w^T * logit_scale).
@@ -72,36 +77,79 @@ struct Head {
   bool tied = false;  // w is the embedding table
   double logit_scale = 1;
   double soft_cap = 0;
-  double init_std = 0;  // 0 = the model's
+  double init_std = 0;     // 0 = the model's
+  std::uint32_t exit = 0;  // block that runs once, after the layers: the carries to {x_BTD}
 };
 
+// Multi-token prediction; see lamina_mtp_t. Block j (from 0) turns {hidden state, embedding of the
+// token 1 + j ahead} into {next hidden state, what the head gets}.
+struct Mtp {
+  std::uint32_t block = 0;
+  std::int64_t depth = 0;  // 0 = none
+  std::vector<Override> overrides = {};
+  std::string_view weight_key = {};  // a number, or a list with one per depth; empty = 1
+  bool normed_hidden = false;        // the first hidden state is that after the final norm
+  bool shifted_positions = false;    // blocks see the positions of the tokens they are given
+  bool final_norm = true;            // the final norm is applied before the head
+};
+
+using Tensors = std::vector<Tensor>;
+
+// A kind of layer, or what runs before or after all of them. One of the two builds is given.
 template <class Config>
 struct Block {
   std::uint32_t id = 0;        // from 1; what the plan's units name
   std::string_view name = {};  // for messages
+  // Of carry 0; further carries pass through.
   Tensor (*build)(Scope s, const Config& c, Tensor x_BTD, const Step& step) = nullptr;
+  // Of all carries.
+  Tensors (*build_all)(Scope s, const Config& c, const Tensors& carries,
+                       const Step& step) = nullptr;
 };
 
-// Steps from a published tensor to ours.
+// A step from a published tensor to ours; dims as the steps before leave them, negative ones from
+// the last.
 struct Transform {
   std::uint32_t kind = 0;  // LAMINA_TRANSFORM_*
   double number = 0;
+  std::int64_t dim = 0;
+  std::uint32_t index = 0, count = 0;
 };
-inline constexpr Transform kTranspose{LAMINA_TRANSFORM_TRANSPOSE};
+inline constexpr Transform kTranspose{LAMINA_TRANSFORM_TRANSPOSE};  // the last two dims
 constexpr Transform added(double number) { return {LAMINA_TRANSFORM_ADD, number}; }
 constexpr Transform multiplied(double number) { return {LAMINA_TRANSFORM_MUL, number}; }
+// Part `index` of a tensor in which several parameters lie one after the other along dim.
+constexpr Transform part(std::uint32_t index, std::int64_t dim) {
+  return {LAMINA_TRANSFORM_PART, 0, dim, index};
+}
+// Every count-th along dim, from index on: parameters that are interleaved.
+constexpr Transform strided(std::uint32_t index, std::uint32_t count, std::int64_t dim) {
+  return {LAMINA_TRANSFORM_STRIDED, 0, dim, index, count};
+}
+// Without a dim of size 1, eg: published [C, 1, K], ours [C, K].
+constexpr Transform squeezed(std::int64_t dim) { return {LAMINA_TRANSFORM_SQUEEZE, 0, dim}; }
+// One published dim that is our dims dim and dim + 1.
+constexpr Transform split(std::int64_t dim) { return {LAMINA_TRANSFORM_SPLIT, 0, dim}; }
 
 // A row of the tensor map: our name, the published one, and how to get from there to here. It
-// serves loading and exporting, and is not used where a model has no such parameter.
+// serves loading and exporting, and is not used where a model has no such parameter. Several rows
+// of one parameter are alternatives; the first is exported.
+//   {kMoe, "experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
+//   {kMoe, "experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
 struct Weight {
   std::uint32_t block = 0;  // 0 = outside the layers
   std::string_view name = {};
-  std::string_view hf = {};  // {L} stands for the layer's global index
+  std::string_view hf =
+      {};  // {L}: the layer's global index; {E}: one tensor each for our first dim
   std::vector<Transform> transforms = {};
   std::uint32_t flags = 0;  // LAMINA_HF_*
 };
 // A published tensor that is of no use here; * stands for anything.
 inline Weight ignored(std::string_view hf) { return {.hf = hf, .flags = LAMINA_HF_IGNORE}; }
+// Likewise of layers past the last, which {L} stands for, eg: "model.layers.{L}.*".
+inline Weight ignored_beyond(std::string_view hf) {
+  return {.hf = hf, .flags = LAMINA_HF_IGNORE | LAMINA_HF_BEYOND};
+}
 
 // Everything about a family. Functions that have nothing to say may be left out; keys, blocks,
 // plan and head are needed.
@@ -118,6 +166,7 @@ struct Model {
   Plan (*plan)(const Config& c) = nullptr;
   Embed (*embed)(const Config& c) = nullptr;
   Head (*head)(const Config& c) = nullptr;
+  Mtp (*mtp)(const Config& c) = nullptr;
   std::vector<Weight> (*weights)() = nullptr;
 };
 
@@ -168,6 +217,9 @@ class FamilyTables {
     embed.dropout = e.dropout;
     embed.init_std = e.init_std > 0 ? e.init_std : init_std(c);
     embed.positions_init_std = e.positions_init_std > 0 ? e.positions_init_std : embed.init_std;
+    embed.entry = e.entry;
+    embed.n_carry = e.carries;
+    embed.n_per_layer = e.per_layer;
     check(reply->api->embed(reply, &embed));
 
     const Head h = model_.head(c);
@@ -182,7 +234,28 @@ class FamilyTables {
     head.norm.revision = h.norm.revision;
     head.norm.flags = h.norm.flags;
     head.norm.attrs = to_span(h.norm.attrs);
+    head.exit = h.exit;
     check(reply->api->head(reply, &head));
+    if (model_.mtp) send_mtp(model_.mtp(c), reply);
+  }
+
+  static void send_mtp(const Mtp& m, lamina_reply_t* reply) {
+    if (m.depth == 0) return;
+    if (m.depth < 0)
+      throw Error(LAMINA_ERROR_CONFIG, "multi-token prediction: fewer than 0 depths",
+                  At::current());
+    std::vector<lamina_setting_t> overrides;
+    for (const Override& o : m.overrides) overrides.push_back({to_str(o.key), o.value});
+    lamina_mtp_t mtp{};
+    mtp.size = sizeof mtp;
+    mtp.flags = (m.normed_hidden ? LAMINA_MTP_NORMED_HIDDEN : 0u) |
+                (m.shifted_positions ? LAMINA_MTP_SHIFTED_POSITIONS : 0u) |
+                (m.final_norm ? LAMINA_MTP_FINAL_NORM : 0u);
+    mtp.block = m.block;
+    mtp.depth = static_cast<std::uint32_t>(m.depth);
+    mtp.overrides = to_span(overrides);
+    mtp.weight_key = to_str(m.weight_key);
+    check(reply->api->mtp(reply, &mtp));
   }
 
   template <void (FamilyTables::*function)(const Config&, lamina_reply_t*) const>
@@ -198,8 +271,24 @@ class FamilyTables {
     return guarded(build, [&] {
       const Config c = context->tables->schema_.read(config);
       const Scope s(build, context->tables->init_std(c));
-      const Tensor x = tag({build, io->carry_in[0]}, LAMINA_TAG_DECODER_LAYER_INPUT);
-      io->carry_out[0] = context->block.build(s, c, x, Step(s)).handle;
+      const Block<Config>& block = context->block;
+      Tensors carries, per_layer;
+      for (std::uint32_t i = 0; i < io->n_carry; ++i)
+        carries.push_back(tag({build, io->carry_in[i]}, LAMINA_TAG_DECODER_LAYER_INPUT));
+      for (std::uint32_t i = 0; i < io->n_per_layer; ++i)
+        per_layer.push_back({build, io->per_layer[i]});
+      const Step step(s, per_layer);
+      Tensors out = carries;
+      if (block.build_all)
+        out = block.build_all(s, c, carries, step);
+      else
+        out[0] = block.build(s, c, carries[0], step);
+      if (out.size() != io->n_out)
+        throw Error(LAMINA_ERROR_ARGUMENT,
+                    "block '" + std::string(block.name) + "' gives " + std::to_string(out.size()) +
+                        " tensors where " + std::to_string(io->n_out) + " are wanted",
+                    At::current());
+      for (std::size_t i = 0; i < out.size(); ++i) io->carry_out[i] = out[i].handle;
     });
   }
 
@@ -236,7 +325,8 @@ class FamilyTables {
     for (const Weight& weight : model_.weights()) {
       auto& transforms = transforms_.emplace_back();
       for (const Transform& t : weight.transforms)
-        transforms.push_back({sizeof(lamina_transform_t), t.kind, t.number});
+        transforms.push_back(
+            {sizeof(lamina_transform_t), t.kind, t.number, t.dim, t.index, t.count});
       lamina_hf_tensor_t out{};
       out.size = sizeof out;
       out.block = weight.block;

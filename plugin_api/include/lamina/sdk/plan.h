@@ -2,6 +2,7 @@
 //
 //   repeat(unit(kLocal, 5) + unit(kGlobal)).over(62).remainder_prefix()   // {LLLLLG}x10 {LL}x1
 //   prefix("dense", unit(kDense), 3) + repeat(unit(kMoe)).over(58)        // {D}x3 {M}x58
+//   layers_of(c.layer_types, unit_of_kind)                                 // whatever they say
 #pragma once
 
 #include <string>
@@ -120,6 +121,33 @@ inline Repeat repeat(Unit unit, std::string name = {}) {
 inline Plan prefix(std::string name, Unit unit, std::int64_t times) {
   if (times <= 0) return {};
   return {{.name = std::move(name), .unit = std::move(unit), .times = times}};
+}
+
+// One layer for each element of `kinds` (any type with ==), eg: layer_types of config.json; unit_of
+// gives the unit of one layer of a kind. Repetitions are found: L L G L L G L is {LLG}x2 {L}x1.
+template <class Kind, class UnitOf>
+Plan layers_of(const std::vector<Kind>& kinds, UnitOf unit_of) {
+  Plan out;
+  for (std::size_t start = 0; start < kinds.size();) {
+    // The period whose repetitions reach furthest; the shortest of equals.
+    std::size_t period = 1, covered = 0;
+    for (std::size_t p = 1; p <= kinds.size() - start; ++p) {
+      std::size_t same = p;
+      while (start + same < kinds.size() && kinds[start + same] == kinds[start + same - p]) ++same;
+      const std::size_t whole = same / p * p;
+      if (p > 1 && whole == p) continue;  // never repeated
+      if (whole > covered) {
+        period = p;
+        covered = whole;
+      }
+    }
+    Segment segment{.times = static_cast<std::int64_t>(covered / period)};
+    for (std::size_t i = start; i < start + period; ++i)
+      segment.unit = segment.unit + unit_of(kinds[i]);
+    out.push_back(std::move(segment));
+    start += covered;
+  }
+  return out;
 }
 
 inline void send(const Plan& plan, lamina_reply_t* reply) {

@@ -111,6 +111,9 @@ class Schema {
     }
   }
 
+  // Text that was put together, to be borrowed by keys.
+  std::string_view keep_text(std::string text) { return texts_.emplace_back(std::move(text)); }
+
   Config read(const lamina_config_t* config) const {
     Config c{};
     for (const auto& reader : readers_) reader(c, config);
@@ -167,6 +170,7 @@ class Schema {
   std::vector<lamina_key_t> keys_;
   std::vector<std::function<void(Config&, const lamina_config_t*)>> readers_;
   // What keys_ point to; a deque does not move its elements.
+  std::deque<std::string> texts_;
   std::deque<std::vector<lamina_str_t>> strs_;
   std::deque<std::vector<std::int64_t>> integers_;
   std::deque<std::vector<double>> numbers_;

@@ -1,0 +1,121 @@
+// The config keys of rotary positions, in both published layouts: `rope_theta` + `rope_scaling`,
+// and `rope_parameters`.
+//
+//   rope_keys(key, &Config::rope, {.theta = 1e6});
+//   ... rope(q_BTNH, step.positions_BT, rope_options(c.rope, c.max_position_embeddings))
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "lamina/sdk/ops.h"
+#include "lamina/sdk/schema.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+// What the keys say. `type` is config.json's name; options.scaling and what depends on other keys
+// is filled in by rope_options().
+struct RopeConfig {
+  std::string_view type = "default";
+  RopeOptions options = {};
+};
+
+struct RopeKeys {
+  double theta = 10000;
+  // The part of rope_parameters that these keys are in, where it tells kinds of layers apart, eg:
+  // "full_attention".
+  std::string_view group = {};
+};
+
+// field: a pointer to the RopeConfig in Config, or a function that returns a reference to it.
+template <class Config, class Field>
+void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
+  // Where a key may stand besides its name: rope_parameters.x, rope_parameters.<group>.x.
+  auto also = [&](std::string_view name, std::vector<std::string_view> more = {}) {
+    more.push_back(key.keep_text("rope_parameters." + std::string(name)));
+    if (!keys.group.empty())
+      more.push_back(
+          key.keep_text("rope_parameters." + std::string(keys.group) + "." + std::string(name)));
+    return more;
+  };
+  auto option = [field](auto RopeOptions::*member) {
+    return [ field, member ](Config & c) -> auto& { return std::invoke(field, c).options.*member; };
+  };
+  key("rope_theta", option(&RopeOptions::theta),
+      {.fallback = keys.theta,
+       .above = 0,
+       .aliases = also("rope_theta"),
+       .doc = "base of the rotary frequencies"});
+  key("rope_scaling.rope_type", [field](Config & c) -> auto& { return std::invoke(field, c).type; },
+      {.fallback = "default",
+       .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
+       .aliases = also("type", also("rope_type", {"rope_scaling.type"})),
+       .doc = "how rotary frequencies are stretched for longer contexts"});
+  key("rope_scaling.factor", option(&RopeOptions::factor),
+      {.fallback = 1.0,
+       .above = 0,
+       .aliases = also("factor"),
+       .doc = "how many times longer the context becomes"});
+  key("rope_scaling.original_max_position_embeddings", option(&RopeOptions::original_max_positions),
+      {.same_as = "max_position_embeddings",
+       .min = 1,
+       .aliases = also("original_max_position_embeddings", {"original_max_position_embeddings"}),
+       .doc = "tokens of context before stretching"});
+  key("rope_scaling.low_freq_factor", option(&RopeOptions::low_freq_factor),
+      {.fallback = 1.0,
+       .above = 0,
+       .aliases = also("low_freq_factor"),
+       .doc = "llama3: wavelengths above original / this are divided by factor"});
+  key("rope_scaling.high_freq_factor", option(&RopeOptions::high_freq_factor),
+      {.fallback = 4.0,
+       .above = 0,
+       .aliases = also("high_freq_factor"),
+       .doc = "llama3: wavelengths below original / this are kept"});
+  key("rope_scaling.beta_fast", option(&RopeOptions::beta_fast),
+      {.fallback = 32.0,
+       .above = 0,
+       .aliases = also("beta_fast"),
+       .doc = "yarn: rotations in the original context from which frequencies are kept"});
+  key("rope_scaling.beta_slow", option(&RopeOptions::beta_slow),
+      {.fallback = 1.0,
+       .above = 0,
+       .aliases = also("beta_slow"),
+       .doc = "yarn: rotations below which they are divided by factor"});
+  key("rope_scaling.truncate", option(&RopeOptions::truncate),
+      {.fallback = true,
+       .aliases = also("truncate"),
+       .doc = "yarn: round the ends of the ramp to whole dims"});
+  key("rope_scaling.attention_factor", option(&RopeOptions::attention_factor),
+      {.fallback = 0.0,
+       .min = 0,
+       .aliases = also("attention_factor"),
+       .doc = "yarn: multiplies cosines and sines; 0 = from mscale, else 0.1 ln(factor) + 1"});
+  key("rope_scaling.mscale", option(&RopeOptions::mscale),
+      {.fallback = 0.0,
+       .min = 0,
+       .aliases = also("mscale"),
+       .doc = "yarn: with mscale_all_dim, gives attention_factor"});
+  key("rope_scaling.mscale_all_dim", option(&RopeOptions::mscale_all_dim),
+      {.fallback = 0.0, .min = 0, .aliases = also("mscale_all_dim"), .doc = "yarn: see mscale"});
+}
+
+// As the op takes them.
+inline RopeOptions rope_options(const RopeConfig& c, std::int64_t max_positions) {
+  RopeOptions o = c.options;
+  o.scaling = c.type == "default" ? "none" : c.type;
+  o.max_positions = max_positions;
+  return o;
+}
+
+// For validate().
+inline void check_rope(const RopeConfig& c, const Problems& problem) {
+  if (c.type == "llama3" && c.options.low_freq_factor > c.options.high_freq_factor)
+    problem("rope_scaling.low_freq_factor",
+            "got " + std::to_string(c.options.low_freq_factor) +
+                "; it must be at most rope_scaling.high_freq_factor = " +
+                std::to_string(c.options.high_freq_factor));
+}
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -1,0 +1,141 @@
+// The config keys that nearly every family has, under the names of Hugging Face's config.json, and
+// what they must satisfy together. A family's Config derives from StandardConfig and its keys()
+// calls standard_keys(), or one of the parts, with the family's own defaults.
+//
+//   struct Config : StandardConfig { std::int64_t sliding_window; };
+//   void keys(Schema<Config>& key) {
+//     standard_keys(key, {.max_position_embeddings = 32768, .rope = {.theta = 1e6}});
+//   }
+#pragma once
+
+#include "lamina/sdk/rope_keys.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+struct StandardConfig {
+  std::int64_t vocab_size;   // V
+  std::int64_t hidden_size;  // D
+  std::int64_t num_hidden_layers;
+  std::int64_t intermediate_size;        // F
+  std::int64_t max_position_embeddings;  // tokens
+  std::string_view hidden_act;
+  double rms_norm_eps;
+  double initializer_range;
+  bool tie_word_embeddings;
+
+  std::int64_t num_attention_heads;  // N
+  std::int64_t num_key_value_heads;  // K
+  std::int64_t head_dim;             // H
+  bool attention_bias;
+
+  RopeConfig rope;
+
+  RopeOptions rope_options() const { return sdk::rope_options(rope, max_position_embeddings); }
+};
+
+// The defaults in which families differ.
+struct StandardDefaults {
+  std::int64_t max_position_embeddings = 2048;
+  std::string_view hidden_act = "silu";
+  double rms_norm_eps = 1e-6;
+  bool tie_word_embeddings = false;
+  std::optional<std::int64_t> intermediate_size = {};    // empty = it must be given
+  std::optional<std::int64_t> num_key_value_heads = {};  // empty = num_attention_heads
+  std::optional<std::int64_t> head_dim = {};  // empty = hidden_size / num_attention_heads
+  bool attention_bias = false;
+  RopeKeys rope = {};
+};
+
+// Sizes, norm, activation, head.
+template <class Config>
+void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
+  key("vocab_size", &Config::vocab_size,
+      {.required = true, .min = 1, .doc = "rows of the token table"});
+  key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
+  key("num_hidden_layers", &Config::num_hidden_layers,
+      {.required = true, .min = 0, .doc = "decoder layers"});
+  key("intermediate_size", &Config::intermediate_size,
+      {.required = !defaults.intermediate_size,
+       .fallback = defaults.intermediate_size,
+       .min = 1,
+       .doc = "feed-forward width F"});
+  key("max_position_embeddings", &Config::max_position_embeddings,
+      {.fallback = defaults.max_position_embeddings,
+       .min = 1,
+       .doc = "tokens of context that the model was made for"});
+  key("hidden_act", &Config::hidden_act,
+      {.fallback = defaults.hidden_act,
+       .choices = {"silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu",
+                   "sigmoid"},
+       .aliases = {"hidden_activation"},
+       .doc = "activation of the feed-forward's gate"});
+  key("rms_norm_eps", &Config::rms_norm_eps,
+      {.fallback = defaults.rms_norm_eps, .above = 0, .doc = "added to the mean square in norms"});
+  key("initializer_range", &Config::initializer_range,
+      {.fallback = 0.02, .above = 0, .doc = "standard deviation of fresh weights"});
+  key("tie_word_embeddings", &Config::tie_word_embeddings,
+      {.fallback = defaults.tie_word_embeddings, .doc = "the head is the token table"});
+}
+
+// Heads of grouped-query attention.
+template <class Config>
+void head_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
+  key("num_attention_heads", &Config::num_attention_heads,
+      {.required = true, .min = 1, .doc = "query heads N"});
+  key("num_key_value_heads", &Config::num_key_value_heads,
+      {.fallback = defaults.num_key_value_heads,
+       .same_as = defaults.num_key_value_heads ? "" : "num_attention_heads",
+       .min = 1,
+       .doc = "key/value heads K"});
+  key("head_dim", &Config::head_dim,
+      {.fallback = defaults.head_dim,
+       .min = 1,
+       .doc = "head width H; default hidden_size / num_attention_heads"});
+}
+
+// All keys of StandardConfig, and names of config.json that have no effect here.
+template <class Config>
+void standard_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
+  size_keys(key, defaults);
+  head_keys(key, defaults);
+  key("attention_bias", &Config::attention_bias,
+      {.fallback = defaults.attention_bias, .doc = "biases in the attention projections"});
+  rope_keys(key, &Config::rope, defaults.rope);
+  // attention_dropout is 0 in every published file; pretraining_tp only splits the same products.
+  key.ignore({"attention_dropout", "pretraining_tp"});
+}
+
+// For derive(): head_dim where the heads divide the width.
+inline void derive_head_dim(const StandardConfig& c, const Derived& derived) {
+  if (c.hidden_size % c.num_attention_heads == 0)
+    derived.set("head_dim", c.hidden_size / c.num_attention_heads);
+}
+
+// For validate(): head_dim, and heads that share keys and values.
+inline void check_heads(const StandardConfig& c, const Problems& problem) {
+  if (c.head_dim == 0)
+    problem("head_dim",
+            "is missing, and num_attention_heads = " + std::to_string(c.num_attention_heads) +
+                " does not divide hidden_size = " + std::to_string(c.hidden_size) +
+                "; give head_dim");
+  if (c.num_attention_heads % c.num_key_value_heads != 0)
+    problem("num_key_value_heads",
+            "got " + std::to_string(c.num_key_value_heads) +
+                "; it must divide num_attention_heads = " + std::to_string(c.num_attention_heads));
+}
+
+// For validate(): all that standard_keys() declares.
+inline void check_standard(const StandardConfig& c, const Problems& problem) {
+  check_heads(c, problem);
+  if (c.head_dim % 2 != 0)
+    problem("head_dim",
+            "got " + std::to_string(c.head_dim) + "; rotary positions need an even head_dim");
+  check_rope(c.rope, problem);
+}
+
+// For Model::init_std.
+inline double standard_init_std(const StandardConfig& c) { return c.initializer_range; }
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

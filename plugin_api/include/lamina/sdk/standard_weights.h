@@ -1,0 +1,54 @@
+// Rows of the tensor map that most families share: their checkpoints name these tensors alike. The
+// scopes in the block are then "attention" and "feed_forward".
+//
+//   std::vector<Weight> weights() {
+//     return outer_weights() + attention_weights(kBlock) + mlp_weights(kBlock) +
+//            std::vector<Weight>{{kBlock, "ffn_norm.weight", "..."}};
+//   }
+#pragma once
+
+#include "lamina/sdk/model.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+inline std::vector<Weight> operator+(std::vector<Weight> a, const std::vector<Weight>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Token table, final norm, head; and frequencies, which follow from the config.
+inline std::vector<Weight> outer_weights() {
+  return {{0, LAMINA_NAME_EMBED, "model.embed_tokens.weight"},
+          {0, LAMINA_NAME_NORM, "model.norm.weight"},
+          {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
+          ignored("model.layers.{L}.self_attn.rotary_emb.inv_freq")};
+}
+
+// self_attention() in the scope "attention".
+inline std::vector<Weight> attention_weights(std::uint32_t block) {
+  return {{block, "attention.wq.weight", "model.layers.{L}.self_attn.q_proj.weight"},
+          {block, "attention.wq.bias", "model.layers.{L}.self_attn.q_proj.bias"},
+          {block, "attention.wk.weight", "model.layers.{L}.self_attn.k_proj.weight"},
+          {block, "attention.wk.bias", "model.layers.{L}.self_attn.k_proj.bias"},
+          {block, "attention.wv.weight", "model.layers.{L}.self_attn.v_proj.weight"},
+          {block, "attention.wv.bias", "model.layers.{L}.self_attn.v_proj.bias"},
+          {block, "attention.wo.weight", "model.layers.{L}.self_attn.o_proj.weight"},
+          {block, "attention.wo.bias", "model.layers.{L}.self_attn.o_proj.bias"},
+          {block, "attention.q_norm.weight", "model.layers.{L}.self_attn.q_norm.weight"},
+          {block, "attention.k_norm.weight", "model.layers.{L}.self_attn.k_norm.weight"},
+          {block, "attention.sinks", "model.layers.{L}.self_attn.sinks"}};
+}
+
+// gated_mlp() in the scope "feed_forward".
+inline std::vector<Weight> mlp_weights(std::uint32_t block) {
+  return {{block, "feed_forward.w1.weight", "model.layers.{L}.mlp.gate_proj.weight"},
+          {block, "feed_forward.w1.bias", "model.layers.{L}.mlp.gate_proj.bias"},
+          {block, "feed_forward.w3.weight", "model.layers.{L}.mlp.up_proj.weight"},
+          {block, "feed_forward.w3.bias", "model.layers.{L}.mlp.up_proj.bias"},
+          {block, "feed_forward.w2.weight", "model.layers.{L}.mlp.down_proj.weight"},
+          {block, "feed_forward.w2.bias", "model.layers.{L}.mlp.down_proj.bias"}};
+}
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop
