@@ -95,6 +95,19 @@ std::optional<std::string> byte_level_bytes(std::string_view token) {
   return bytes;
 }
 
+std::string byte_level_spelling(std::string_view bytes) {
+  static const auto character_of = [] {
+    std::array<char32_t, 256> table{};
+    for (std::size_t code = 0; code < kByteOf.size(); ++code)
+      if (kByteOf[code] >= 0)
+        table[static_cast<std::size_t>(kByteOf[code])] = static_cast<char32_t>(code);
+    return table;
+  }();
+  std::string out;
+  for (char byte : bytes) utf8_append(out, character_of[static_cast<unsigned char>(byte)]);
+  return out;
+}
+
 Bpe::Bpe(const JsonValue& model) {
   if (const JsonValue type = model.find("type"); type && type.as_string() != "BPE")
     type.fail(fmt::format("is {}, a model that lamina does not have", type.describe()),
@@ -155,12 +168,8 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
     const auto id = find({&c, 1});
-    if (!id)
-      vocabulary.fail(
-          fmt::format("has no token for the byte 0x{:02x}; a byte-level vocabulary has "
-                      "one for each of the 256",
-                      byte));
-    byte_ids_[static_cast<std::size_t>(byte)] = *id;
+    byte_ids_[static_cast<std::size_t>(byte)] = id.value_or(-1);
+    has_all_bytes_ = has_all_bytes_ && id;
   }
 }
 
@@ -239,7 +248,17 @@ const Bpe::Merge* Bpe::find_merge(TokenId left, TokenId right) const {
   }
 }
 
+void Bpe::check_bytes(std::string_view word) const {
+  for (char c : word)
+    if (byte_ids_[static_cast<unsigned char>(c)] < 0)
+      user_error(ExitCode::data, "encoding text",
+                 "the vocabulary has no token for the byte 0x{:02x}; leave out such text, or use "
+                 "a tokenizer with all 256 bytes",
+                 static_cast<unsigned char>(c));
+}
+
 void Bpe::encode_word(std::string_view word, std::vector<TokenId>& ids) const {
+  if (!has_all_bytes_) check_bytes(word);
   if (word.size() == 1) return ids.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
   if (ignore_merges_)
     if (const auto id = find(word)) return ids.push_back(*id);

@@ -17,11 +17,13 @@ namespace lamina::text {
 // The bytes that a token of a byte-level vocabulary stands for: each character is one byte (GPT-2's
 // alphabet, where "G with dot above" is a space); nothing if it holds other characters.
 std::optional<std::string> byte_level_bytes(std::string_view token);
+// And back: the characters that stand for `bytes`.
+std::string byte_level_spelling(std::string_view bytes);
 
 class Bpe {
  public:
   // The value of the key "model". Errors (class checkpoint): another type of model, a feature that
-  // lamina lacks, bad ids, merges of tokens that do not exist, bytes without a token.
+  // lamina lacks, bad ids, merges of tokens that do not exist.
   explicit Bpe(const JsonValue& model);
 
   // One more than the largest id.
@@ -35,7 +37,8 @@ class Bpe {
   std::optional<TokenId> find(std::string_view bytes) const;
 
   // Appends the ids of one word: from single bytes, the pair with the first merge in the list is
-  // merged, leftmost first, until none is left.
+  // merged, leftmost first, until none is left. A UserError (class data) for a byte that the
+  // vocabulary lacks; those in use have all 256.
   void encode_word(std::string_view word, std::vector<TokenId>& ids) const;
 
  private:
@@ -55,6 +58,7 @@ class Bpe {
   void add_merge(const JsonValue& where, std::string_view left, std::string_view right,
                  std::uint32_t rank, TokenId& guess);
   const Merge* find_merge(TokenId left, TokenId right) const;
+  void check_bytes(std::string_view word) const;
   void merge_short(std::string_view word, std::vector<TokenId>& ids) const;
   void merge_long(std::string_view word, std::vector<TokenId>& ids) const;
 
@@ -62,7 +66,8 @@ class Bpe {
   std::vector<std::uint32_t> offsets_;  // into text_; one more than ids
   std::vector<Slot> slots_;             // open addressing: bytes -> id
   std::vector<Merge> merges_;           // open addressing: pair -> merge
-  std::array<TokenId, 256> byte_ids_{};
+  std::array<TokenId, 256> byte_ids_{};  // -1 = none
+  bool has_all_bytes_ = true;
   bool ignore_merges_ = false;  // a word that is a token is that token, whatever the merges say
 };
 

@@ -45,6 +45,24 @@ std::string lowercase(std::string_view text) {
   return out;
 }
 
+std::string strip_accents(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    switch (utf8proc_category(static_cast<utf8proc_int32_t>(utf8_decode(text)))) {
+      case UTF8PROC_CATEGORY_MN:
+      case UTF8PROC_CATEGORY_MC:
+      case UTF8PROC_CATEGORY_ME:
+        break;
+      default:
+        out.append(text.substr(0, length));
+    }
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
 }  // namespace
 
 Normalizer::Normalizer(const JsonValue& json) {
@@ -64,7 +82,8 @@ void Normalizer::add(const JsonValue& json) {
                 {"NFD", Step::nfd},
                 {"NFKC", Step::nfkc},
                 {"NFKD", Step::nfkd},
-                {"Lowercase", Step::lowercase}};
+                {"Lowercase", Step::lowercase},
+                {"StripAccents", Step::strip_accents}};
   for (const auto& known : kSteps)
     if (type == known.name) {
       steps_.push_back(known.step);
@@ -72,7 +91,7 @@ void Normalizer::add(const JsonValue& json) {
     }
   json.at("type").fail(
       fmt::format("is {}, a normalizer that lamina does not have", json.at("type").describe()),
-      {"it has NFC, NFD, NFKC, NFKD, Lowercase and Sequence"});
+      {"it has NFC, NFD, NFKC, NFKD, Lowercase, StripAccents and Sequence"});
 }
 
 std::string Normalizer::normalize(std::string_view text) const {
@@ -94,6 +113,9 @@ std::string Normalizer::normalize(std::string_view text) const {
         break;
       case Step::lowercase:
         out = lowercase(out);
+        break;
+      case Step::strip_accents:
+        if (!ascii) out = strip_accents(out);
         break;
     }
   }

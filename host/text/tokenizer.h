@@ -33,6 +33,10 @@ class Tokenizer {
   // from the tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
 
+  // How the vocabulary spells the token; for byte-level vocabularies in their alphabet, where every
+  // byte is a character. Empty where there is no token.
+  virtual std::string spelling(TokenId id) const { return std::string(token_bytes(id)); }
+
   // True for control tokens, which decode() leaves out on request.
   virtual bool is_special(TokenId id) const = 0;
 
@@ -44,6 +48,7 @@ class Tokenizer {
 
   virtual std::optional<TokenId> bos_id() const = 0;
   virtual std::optional<TokenId> eos_id() const = 0;
+  virtual std::optional<TokenId> pad_id() const { return {}; }
 
   // The text of `ids`; broken UTF-8 as U+FFFD. A UserError (class data) for an id that is negative
   // or at least vocab_size().

@@ -203,6 +203,11 @@ class JsonTokenizer final : public Tokenizer {
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<TokenId> bos_id() const override { return bos_id_; }
   std::optional<TokenId> eos_id() const override { return eos_id_; }
+  std::optional<TokenId> pad_id() const override { return pad_id_; }
+  std::string spelling(TokenId id) const override {
+    const bool added = added_.find(id) != added_.end();
+    return added ? std::string(token_bytes(id)) : byte_level_spelling(token_bytes(id));
+  }
 
   std::vector<std::string> save(const std::string& directory) const override {
     std::vector<std::string> names;
@@ -249,7 +254,7 @@ class JsonTokenizer final : public Tokenizer {
     (token.normalized ? normalized_ : raw_).add(form, token);
   }
 
-  // BOS and EOS have names in tokenizer_config.json, in older models in special_tokens_map.json.
+  // BOS, EOS and padding have names in tokenizer_config.json, in older models in special_tokens_map.json.
   void read_names() {
     for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
       const std::string path = directory_ + "/" + name;
@@ -257,6 +262,7 @@ class JsonTokenizer final : public Tokenizer {
       const JsonDocument document = JsonDocument::read(path, kJsonOptions);
       if (!bos_id_) bos_id_ = named_token(document.root().find("bos_token"));
       if (!eos_id_) eos_id_ = named_token(document.root().find("eos_token"));
+      if (!pad_id_) pad_id_ = named_token(document.root().find("pad_token"));
     }
   }
 
@@ -276,7 +282,7 @@ class JsonTokenizer final : public Tokenizer {
   std::unordered_map<TokenId, Added> added_;
   std::unordered_map<std::string, TokenId> by_content_;
   std::int64_t vocab_size_ = 0;
-  std::optional<TokenId> bos_id_, eos_id_;
+  std::optional<TokenId> bos_id_, eos_id_, pad_id_;
 };
 
 }  // namespace
