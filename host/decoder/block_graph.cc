@@ -59,6 +59,7 @@ class BlockTrace final : public registry::Trace {
       case registry::InputKind::seed:
         return host_input(Role::seed);
       case registry::InputKind::embedding:
+      case registry::InputKind::positions_3d:
         break;
     }
     unsupported("the embedding as an input of a block");

@@ -90,7 +90,7 @@ void BlockBuild::emit(const lamina_emit_t* from) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const OpInput& input = op.inputs[std::min(i, op.inputs.size() - 1)];
     const lamina_tensor_t given = i < handles.size() ? handles[i] : 0;
-    if (given != 0 || !input.optional)
+    if (given != 0 || !(input.optional || trace_.supplies(op, i)))
       inputs[i] = tensor(given, fmt::format("input '{}' of op '{}'", input.name, op.name));
   }
   std::optional<int> state;
@@ -170,7 +170,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
 }
 
 lamina_tensor_t BlockBuild::input(std::uint32_t kind) {
-  const auto which = enumerator<InputKind>(kind, LAMINA_INPUT_POSITIONS, LAMINA_INPUT_EMBEDDING,
+  const auto which = enumerator<InputKind>(kind, LAMINA_INPUT_POSITIONS, LAMINA_INPUT_POSITIONS_3D,
                                            "the kind of input");
   auto at = inputs_.find(kind);
   if (at == inputs_.end()) at = inputs_.emplace(kind, hand_out(trace_.make_input(which))).first;
@@ -230,9 +230,24 @@ void BlockBuild::sow(const lamina_sow_t* from) {
                                            "its reduction");
   out.name = abi::name(given.name, "its name");
   out.value = tensor(given.value, fmt::format("the value of '{}'", out.name));
-  if (out.kind == SowDesc::Kind::loss && out.value.ndim() != 0)
+  const bool is_loss = out.kind == SowDesc::Kind::loss;
+  if (given.other != 0) {
+    if (!is_loss) abi::breach("metric '{}' has two values; only losses may", out.name);
+    out.other = tensor(given.other, fmt::format("the other value of '{}'", out.name));
+    if (out.other.shape() != out.value.shape())
+      throw abi::Breach(
+          LAMINA_ERROR_SHAPE,
+          fmt::format("the values of the loss '{}' must have one shape, got {} and {}", out.name,
+                      to_string(out.value.type()), to_string(out.other.type())));
+  } else if (is_loss && out.value.ndim() != 0) {
     throw abi::Breach(LAMINA_ERROR_SHAPE, fmt::format("the loss '{}' must be a scalar, got {}",
                                                       out.name, to_string(out.value.type())));
+  }
+  if (is_loss && out.reduce == SowDesc::Reduce::max)
+    abi::breach("the loss '{}' is reduced by a maximum; losses are summed or averaged", out.name);
+  if (!is_floating(out.value.dtype()))
+    throw abi::Breach(LAMINA_ERROR_DTYPE, fmt::format("'{}' must be floating, got {}", out.name,
+                                                      to_string(out.value.type())));
   out.weight_key = abi::text(given.weight_key, "its weight key");
   require_key(out.weight_key, fmt::format("the weight of '{}'", out.name));
   trace_.sow(out);

@@ -69,7 +69,8 @@ class BlockBuild : public lamina_build {
                                 std::string_view what) const;
   void require_key(const std::string& key, std::string_view what) const;
   void set_origin(const abi::Where& at);
-  std::vector<Tensor> take_carries(const std::vector<lamina_tensor_t>& handles) const;
+  std::vector<Tensor> take_results(const std::vector<lamina_tensor_t>& handles,
+                                   const std::vector<std::optional<Type>>& wanted) const;
 
   void fail(BuildFailure failure);
   // Throws the error for the user.

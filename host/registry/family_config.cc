@@ -123,6 +123,7 @@ std::vector<std::string> unread_keys(const std::vector<ModelKey>& keys,
   for (const config::RawEntry& entry : unread) {
     const std::string_view name = without_section(entry.key);
     const bool known = name == "model_type" || name == "architectures" ||
+                       name == "text_config.model_type" || name == "text_config.architectures" ||
                        std::any_of(keys.begin(), keys.end(), [&](const ModelKey& key) {
                          return key.ignored && covers(key, name);
                        });
@@ -206,7 +207,7 @@ OptionsSpec Family::options(const ModelConfig& config) const {
   const ReplyResult reply =
       call_config_function(*this, ConfigFunction::options, source.options, source.user, config);
   if (!reply.head) fail("its options name no head; a model ends with one");
-  return {reply.embed.value_or(EmbedSpec{}), *reply.head};
+  return {reply.embed.value_or(EmbedSpec{}), *reply.head, reply.mtp.value_or(MtpSpec{})};
 }
 
 }  // namespace lamina::registry

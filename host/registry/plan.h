@@ -62,7 +62,7 @@ struct NormSpec {
 
 enum class Positions { none, learned, sinusoidal };
 
-// x = dropout(table[ids] * scale + positions)
+// x = dropout(table[ids] * scale + positions), which the entry block makes the carries of.
 struct EmbedSpec {
   double scale = 1;
   Positions positions = Positions::none;
@@ -70,6 +70,9 @@ struct EmbedSpec {
   double dropout = 0;
   double init_std = 0.02;
   double positions_init_std = 0.02;
+  std::uint32_t entry = 0;  // block; 0 = x is the one carry
+  std::size_t num_carries = 1;
+  std::size_t num_per_layer = 0;  // tensors with an element for each layer
 };
 
 // logits = cap(norm(x) w^T * logit_scale)
@@ -79,11 +82,24 @@ struct HeadSpec {
   double soft_cap = 0;  // 0 = none
   double init_std = 0.02;
   NormSpec norm;
+  std::uint32_t exit = 0;  // block that makes x of the carries; 0 = x is carry 0
+};
+
+// Multi-token prediction: `depth` blocks after the stack; see lamina_mtp_t.
+struct MtpSpec {
+  std::uint32_t block = 0;
+  std::int64_t depth = 0;  // 0 = none
+  std::vector<Setting> overrides;
+  bool normed_hidden = false;
+  bool shifted_positions = false;
+  bool final_norm = false;
+  std::string weight_key;  // a number or a list with one per depth; empty = 1
 };
 
 struct OptionsSpec {
   EmbedSpec embed;
   HeadSpec head;
+  MtpSpec mtp;
 };
 
 }  // namespace lamina::registry

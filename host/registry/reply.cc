@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::string_view kFunctionNames[] = {"derive", "validate", "plan", "options"};
 constexpr std::uint32_t kMaxLayers = 1u << 20;
+constexpr std::size_t kMaxCarries = 64;
+constexpr std::int64_t kMaxDepth = 64;
 
 double not_negative(double value, std::string_view what) {
   if (!std::isfinite(value) || value < 0)
@@ -71,14 +73,21 @@ class Reply : public lamina_reply {
   static lamina_status_t embed(lamina_reply_t* reply, const lamina_embed_t* embed) {
     return guarded(reply, ConfigFunction::options, "embed", [&](Reply& self) {
       if (self.result.embed) abi::breach("embed is given twice");
-      self.result.embed = read_embed(embed);
+      self.result.embed = self.read_embed(embed);
     });
   }
 
   static lamina_status_t head(lamina_reply_t* reply, const lamina_head_t* head) {
     return guarded(reply, ConfigFunction::options, "head", [&](Reply& self) {
       if (self.result.head) abi::breach("head is given twice");
-      self.result.head = read_head(head);
+      self.result.head = self.read_head(head);
+    });
+  }
+
+  static lamina_status_t mtp(lamina_reply_t* reply, const lamina_mtp_t* mtp) {
+    return guarded(reply, ConfigFunction::options, "mtp", [&](Reply& self) {
+      if (self.result.mtp) abi::breach("mtp is given twice");
+      self.result.mtp = self.read_mtp(mtp);
     });
   }
 
@@ -162,7 +171,7 @@ class Reply : public lamina_reply {
     return out;
   }
 
-  static EmbedSpec read_embed(const lamina_embed_t* from) {
+  EmbedSpec read_embed(const lamina_embed_t* from) const {
     const lamina_embed_t embed = abi::copy(from, "lamina_embed_t");
     abi::check_flags(embed.flags, 0, "the embedding");
     EmbedSpec out;
@@ -180,10 +189,20 @@ class Reply : public lamina_reply {
     out.positions_init_std = embed.positions_init_std != 0
                                  ? not_negative(embed.positions_init_std, "positions_init_std")
                                  : out.init_std;
+    out.entry = embed.entry;
+    if (out.entry) check_block(out.entry, "embed.entry");
+    out.num_carries = std::max<std::size_t>(embed.n_carry, 1);
+    out.num_per_layer = embed.n_per_layer;
+    if (!out.entry && (out.num_carries > 1 || out.num_per_layer > 0))
+      abi::breach("embed has {} carries and {} tensors per layer and no entry block to make them",
+                  out.num_carries, out.num_per_layer);
+    if (out.num_carries > kMaxCarries || out.num_per_layer > kMaxCarries)
+      abi::breach("embed has {} carries and {} tensors per layer; at most {} are taken",
+                  out.num_carries, out.num_per_layer, kMaxCarries);
     return out;
   }
 
-  static HeadSpec read_head(const lamina_head_t* from) {
+  HeadSpec read_head(const lamina_head_t* from) const {
     const lamina_head_t head = abi::copy(from, "lamina_head_t");
     abi::check_flags(head.flags, LAMINA_HEAD_TIED, "the head");
     HeadSpec out;
@@ -192,6 +211,32 @@ class Reply : public lamina_reply {
     out.soft_cap = not_negative(head.soft_cap, "head.soft_cap");
     if (head.init_std != 0) out.init_std = not_negative(head.init_std, "head.init_std");
     out.norm = read_norm(head.norm);
+    out.exit = head.exit;
+    if (out.exit) check_block(out.exit, "head.exit");
+    return out;
+  }
+
+  MtpSpec read_mtp(const lamina_mtp_t* from) const {
+    const lamina_mtp_t mtp = abi::copy(from, "lamina_mtp_t");
+    abi::check_flags(
+        mtp.flags, LAMINA_MTP_NORMED_HIDDEN | LAMINA_MTP_SHIFTED_POSITIONS | LAMINA_MTP_FINAL_NORM,
+        "multi-token prediction");
+    MtpSpec out{.block = mtp.block, .depth = mtp.depth};
+    if (out.depth < 1 || out.depth > kMaxDepth)
+      abi::breach("mtp.depth is {}; it must be 1 to {}", out.depth, kMaxDepth);
+    check_block(out.block, "mtp");
+    for (const auto& setting : abi::plain<lamina_setting_t>(mtp.overrides, "overrides"))
+      out.overrides.push_back(read_setting(setting));
+    out.normed_hidden = mtp.flags & LAMINA_MTP_NORMED_HIDDEN;
+    out.shifted_positions = mtp.flags & LAMINA_MTP_SHIFTED_POSITIONS;
+    out.final_norm = mtp.flags & LAMINA_MTP_FINAL_NORM;
+    out.weight_key = abi::text(mtp.weight_key, "mtp.weight_key");
+    if (!out.weight_key.empty()) {
+      const ModelKey* key = family_.find_key(out.weight_key);
+      if (key == nullptr ||
+          !(key->kind == LAMINA_KIND_FLOAT || key->kind == LAMINA_KIND_FLOAT_LIST))
+        abi::breach("mtp.weight_key is '{}'; it must be a declared key of numbers", out.weight_key);
+    }
     return out;
   }
 
@@ -206,7 +251,8 @@ constexpr lamina_reply_api_t kReplyApi = {.size = sizeof(lamina_reply_api_t),
                                           .segment = Reply::segment,
                                           .embed = Reply::embed,
                                           .head = Reply::head,
-                                          .fail = Reply::fail};
+                                          .fail = Reply::fail,
+                                          .mtp = Reply::mtp};
 
 Reply::Reply(const Family& family, ConfigFunction function)
     : lamina_reply{&kReplyApi}, family_(family), function_(function) {}

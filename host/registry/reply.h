@@ -18,6 +18,7 @@ struct ReplyResult {
   PlanSpec plan;
   std::optional<EmbedSpec> embed;
   std::optional<HeadSpec> head;
+  std::optional<MtpSpec> mtp;
 };
 
 enum class ConfigFunction { derive, validate, plan, options };

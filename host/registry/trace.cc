@@ -47,6 +47,8 @@ std::vector<Tensor> Trace::add_op(const Op& op, std::span<const Tensor> inputs,
   return graph_.add_node(op, inputs, attrs);
 }
 
+bool Trace::supplies(const Op&, std::size_t) const { return false; }
+
 Tensor Trace::tag(Tensor value, const std::string& name) {
   graph_.set_tag(value.id, name);
   return value;
@@ -66,13 +68,20 @@ BlockBuild::~BlockBuild() { trace_.graph().set_origin(outer_origin_); }
 
 BlockResult BlockBuild::run() {
   const auto block = abi::copy(block_.source, "lamina_block_t");
-  std::vector<lamina_tensor_t> in, out(request_.carries.size());
+  std::vector<std::optional<Type>> wanted = request_.results;
+  if (wanted.empty())
+    for (Tensor carry : request_.carries) wanted.emplace_back(carry.type());
+  std::vector<lamina_tensor_t> in, per_layer, out(wanted.size());
   for (Tensor carry : request_.carries) in.push_back(hand_out(carry));
+  for (Tensor element : request_.per_layer) per_layer.push_back(hand_out(element));
   lamina_io_t io{};
   io.size = sizeof io;
   io.n_carry = static_cast<std::uint32_t>(in.size());
   io.carry_in = in.data();
   io.carry_out = out.data();
+  io.n_out = static_cast<std::uint32_t>(out.size());
+  io.n_per_layer = static_cast<std::uint32_t>(per_layer.size());
+  io.per_layer = per_layer.data();
 
   lamina_status_t status = LAMINA_OK;
   const auto threw = [&](std::string how) {
@@ -105,10 +114,11 @@ BlockResult BlockBuild::run() {
                     fmt::format("its build leaves the scope '{}' open; each is closed again",
                                 scopes_.back()),
                     {}}});
-  return {take_carries(out), std::move(params_), std::move(states_)};
+  return {take_results(out, wanted), std::move(params_), std::move(states_)};
 }
 
-std::vector<Tensor> BlockBuild::take_carries(const std::vector<lamina_tensor_t>& handles) const {
+std::vector<Tensor> BlockBuild::take_results(const std::vector<lamina_tensor_t>& handles,
+                                             const std::vector<std::optional<Type>>& wanted) const {
   std::vector<Tensor> out;
   const std::string where = fmt::format("block '{}'", block_.name);
   for (std::size_t i = 0; i < handles.size(); ++i) {
@@ -116,20 +126,20 @@ std::vector<Tensor> BlockBuild::take_carries(const std::vector<lamina_tensor_t>&
     if (handles[i] == 0)
       raise({.text = {where,
                       fmt::format("its build leaves {} unset; it must be a tensor {}", what,
-                                  to_string(request_.carries[i].type())),
+                                  wanted[i] ? to_string(*wanted[i]) : "of any type"),
                       {}}});
     try {
       out.push_back(tensor(handles[i], what));
     } catch (const abi::Breach& breach) {
       raise({.status = breach.status(), .text = {where, breach.what(), {}}});
     }
-    if (out.back().type() != request_.carries[i].type())
+    if (wanted[i] && out.back().type() != *wanted[i])
       raise({.status = LAMINA_ERROR_SHAPE,
-             .text = {
-                 where,
-                 fmt::format("{} must be {} like the carry that came in, got {}", what,
-                             to_string(request_.carries[i].type()), to_string(out.back().type())),
-                 {}}});
+             .text = {where,
+                      fmt::format("{} must be {}{}, got {}", what, to_string(*wanted[i]),
+                                  request_.results.empty() ? " like the carry that came in" : "",
+                                  to_string(out.back().type())),
+                      {}}});
   }
   return out;
 }

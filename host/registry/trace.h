@@ -70,7 +70,15 @@ struct StateDesc {
   friend bool operator==(const StateDesc&, const StateDesc&) = default;
 };
 
-enum class InputKind { positions = 1, token_ids, segment_ids, layer_index, seed, embedding };
+enum class InputKind {
+  positions = 1,
+  token_ids,
+  segment_ids,
+  layer_index,
+  seed,
+  embedding,
+  positions_3d
+};
 
 struct SowDesc {
   enum class Kind { loss = 1, metric };
@@ -80,6 +88,7 @@ struct SowDesc {
   Tensor value;
   std::string weight_key;  // config key that multiplies a loss; empty = 1
   Reduce reduce = Reduce::sum;
+  Tensor other;  // of a loss that is a product of means over layers; null = none
 };
 
 struct UpdateDesc {
@@ -116,6 +125,9 @@ class Trace {
   // f32[]: values[i] in layer i.
   virtual Tensor make_layer_constant(const std::string& name,
                                      const std::vector<double>& values) = 0;
+  // Whether the host gives the op an input that its declaration asks of the plugin (k and v of a
+  // layer that reads another's).
+  virtual bool supplies(const Op& op, std::size_t input) const;
   // One use of an op: its outputs. `inputs` has an element for each input that the op declares
   // (more for variadic ones), null where the plugin gave none. By default just a node of the graph;
   // an op with a state needs more.
@@ -139,10 +151,13 @@ struct BlockRequest {
   std::vector<Tensor> carries;         // [0] = activations [B, T, D]
   std::span<const Setting> overrides;  // of the position
   std::string place;                   // for messages: "layer 8, phase train"
+  std::vector<Tensor> per_layer = {};  // see lamina_io_t
+  // What the block must give: a type, or nothing where any will do. Empty: the types of carries.
+  std::vector<std::optional<Type>> results = {};
 };
 
 struct BlockResult {
-  std::vector<Tensor> carries;    // with the types of those that went in
+  std::vector<Tensor> carries;    // what the request asks for
   std::vector<ParamDesc> params;  // in order of declaration
   std::vector<StateDesc> states;
 };

@@ -127,7 +127,9 @@ typedef struct lamina_position {
   lamina_span_t overrides;  /* lamina_setting_t: values of declared keys in this position */
   uint32_t inject_before;   /* id of a block to run before this layer, outside the scan; 0 = none */
   uint32_t inject_after;
-  uint32_t kv_donor;        /* 1 + global index of the layer whose kv state this one reads */
+  /* 1 + global index of an earlier layer. This layer then emits attention without k and v: the host
+   * gives it those that the donor's one attention with a kv state receives. 0 = none. */
+  uint32_t kv_donor;
   uint32_t flags;
 } lamina_position_t;
 
@@ -146,7 +148,8 @@ typedef struct lamina_norm {
   lamina_span_t attrs;                /* lamina_attr_t */
 } lamina_norm_t;
 
-/* x = dropout(table[ids] * scale + positions). */
+/* x = dropout(table[ids] * scale + positions), which is carry 0 of the first layer, or what the
+ * entry block makes the carries of. */
 typedef struct lamina_embed {
   uint32_t size, flags;
   double scale;              /* 0 = 1 */
@@ -155,6 +158,12 @@ typedef struct lamina_embed {
   double dropout;
   double init_std;           /* of the token table; 0 = 0.02 */
   double positions_init_std; /* 0 = as init_std */
+  /* Id of a block that runs once, before the layers; 0 = none. carry_in[0] is x; it writes n_carry
+   * carries of any shape, then n_per_layer tensors whose first dim is num_hidden_layers: layer i
+   * is given element i of each, see lamina_io_t. Its parameters are called "entry.<name>". */
+  uint32_t entry;
+  uint32_t n_carry;          /* 0 = 1 */
+  uint32_t n_per_layer, _pad1;
 } lamina_embed_t;
 
 /* logits = cap(norm(x) w^T * logit_scale). */
@@ -164,7 +173,24 @@ typedef struct lamina_head {
   double soft_cap;       /* 0 = none */
   double init_std;       /* of an untied table; 0 = 0.02 */
   lamina_norm_t norm;    /* the final norm; norm.op 0 = none */
+  /* Id of a block that runs once, after the layers: the carries in, x[B, T, D] out; 0 = x is carry
+   * 0. Its parameters are called "exit.<name>". */
+  uint32_t exit, _pad0;
 } lamina_head_t;
+
+/* Multi-token prediction: `depth` blocks after the stack, each one token further. Block j gets
+ * carry_in[0] = hidden state h[j - 1] (h[-1]: the stack's x) and carry_in[1] = the embedding of the
+ * token 1 + j places ahead in the same document; it writes carry_out[0] = h[j] and carry_out[1] =
+ * what the head turns into logits of the token after that. Embedding and head are those of the
+ * model. In training only, weight_j * (sum over j of the cross-entropies) / (their number over all
+ * j) is added to the loss. Its parameters are called "mtp.<j>.<name>", j from 0; in the tensor map
+ * {L} is num_hidden_layers + j. */
+typedef struct lamina_mtp {
+  uint32_t size, flags;      /* LAMINA_MTP_* */
+  uint32_t block, depth;     /* block: the id of a lamina_block_t */
+  lamina_span_t overrides;   /* lamina_setting_t */
+  lamina_str_t weight_key;   /* a number, or a list with one per depth; empty = 1 */
+} lamina_mtp_t;
 
 typedef struct lamina_reply_api {
   uint32_t size, abi_minor;
@@ -188,6 +214,9 @@ typedef struct lamina_reply_api {
   /* The calling function could not finish; the first message is shown. Any [config] function. */
   void (*fail)(lamina_reply_t *reply, lamina_status_t status, lamina_str_t message,
                const lamina_where_t *at);
+
+  /* At most once; none: no multi-token prediction. [config: options] */
+  lamina_status_t (*mtp)(lamina_reply_t *reply, const lamina_mtp_t *mtp);
 } lamina_reply_api_t;
 
 struct lamina_reply {
@@ -225,25 +254,35 @@ typedef struct lamina_state_desc {
 typedef struct lamina_emit {
   uint32_t size, op, revision, _pad0;
   /* lamina_tensor_t in the order of ops.def; 0 or a shorter span where optional ones are absent.
-   * Inputs that only the host can know (attention: positions, key_positions, segments,
-   * key_segments, start, blocks) are 0: the host adds them. */
+   * Inputs that only the host can know (positions, key_positions, segments, key_segments, start and
+   * blocks of ops that mix tokens) are 0: the host adds them. So are k and v of attention in a
+   * position with a kv_donor. */
   lamina_span_t inputs;
   lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
-  lamina_state_t state;     /* for stateful ops, eg: attention */
+  /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule
+   * (recurrent), latent_attention (latent), index_scores (index keys). */
+  lamina_state_t state;
   lamina_tensor_t *outputs; /* written: one handle per output, the first n_outputs of them */
   uint32_t n_outputs, _pad1;
 } lamina_emit_t;
 
-/* Which value of the layer to keep as a named loss or metric. */
+/* Which value of the layer to keep as a named loss or metric; all layers that sow a name agree in
+ * the rest. Losses are added to the objective, times the weight, their mean over microbatches. */
 typedef struct lamina_sow {
   uint32_t size, kind;     /* LAMINA_SOW_* */
   lamina_str_t name;
-  lamina_tensor_t value;   /* a scalar for a loss */
+  lamina_tensor_t value;   /* of a loss: a scalar, or see `other` */
   lamina_str_t weight_key; /* config key that multiplies a loss; empty = 1 */
-  uint32_t reduce, _pad0;  /* LAMINA_REDUCE_* over layers and microbatches */
+  /* LAMINA_REDUCE_*. Of a loss: over the layers that sow it, SUM or MEAN. Of a metric, which is
+   * reported layer by layer: over microbatches. */
+  uint32_t reduce, _pad0;
+  /* Of a loss that is a product of means over all layers: value and other have one shape, and the
+   * loss is sum(mean over layers of value * mean over layers of other). 0 = none. */
+  lamina_tensor_t other;
 } lamina_sow_t;
 
-/* A change of a parameter that is not a gradient's, made after the step. */
+/* A change of a parameter that is not a gradient's, made after the optimizer's step with the mean
+ * of value over microbatches. */
 typedef struct lamina_update {
   uint32_t size, rule;   /* LAMINA_UPDATE_* */
   lamina_str_t param;    /* full name inside the block */
@@ -321,11 +360,14 @@ typedef struct lamina_key {
   lamina_str_t hf_name;    /* path in an exported config.json; empty = name */
 } lamina_key_t;
 
-/* The tensors that a block's build works on. */
+/* The tensors that a block's build works on. In a layer carry_out has the shapes of carry_in; for
+ * the others see entry, exit and lamina_mtp_t. */
 typedef struct lamina_io {
-  uint32_t size, n_carry;
-  const lamina_tensor_t *carry_in; /* [0] = activations [B, T, D] */
-  lamina_tensor_t *carry_out;      /* written: the same shapes */
+  uint32_t size, n_carry;           /* n_carry: of carry_in */
+  const lamina_tensor_t *carry_in;  /* [0] = activations [B, T, D], unless the entry says otherwise */
+  lamina_tensor_t *carry_out;       /* written: n_out of them */
+  uint32_t n_out, n_per_layer;
+  const lamina_tensor_t *per_layer; /* this layer's elements of the entry's per-layer tensors */
 } lamina_io_t;
 
 /* A kind of layer. */
@@ -341,19 +383,27 @@ typedef struct lamina_block {
                            const lamina_io_t *io);
 } lamina_block_t;
 
-/* A step on the way from a published tensor to ours; each can be undone. */
+/* A step on the way from a published tensor to ours; each can be undone. Dims are those of the
+ * tensor as the steps before leave it; negative ones count from the last. */
 typedef struct lamina_transform {
-  uint32_t size, kind; /* LAMINA_TRANSFORM_* */
-  double number;       /* of ADD, MUL */
+  uint32_t size, kind;   /* LAMINA_TRANSFORM_* */
+  double number;         /* of ADD, MUL */
+  int64_t dim;           /* of PART, STRIDED, SQUEEZE, SPLIT */
+  uint32_t index, count; /* of PART (index), STRIDED */
 } lamina_transform_t;
 
 /* A row of the tensor map; it serves loading and exporting. A row is not used where the block of
- * this model has no such parameter. */
+ * this model has no such parameter. Several rows of one parameter are alternatives: the first whose
+ * tensors are there is read, the first of all is exported. Compressed tensors have their values: f8
+ * with block scales beside it (x_scale_inv, or x.scale) is found by the name x itself, MXFP4 has
+ * rows that name x_blocks, of shape [.., 32 * blocks]; the scales are found by the host. */
 typedef struct lamina_hf_tensor {
   uint32_t size, block;     /* block id; 0 = outside the layers, see LAMINA_NAME_* */
   uint32_t flags, _pad0;    /* LAMINA_HF_* */
   lamina_str_t param;       /* our full name inside the block, eg: "attention.wq.weight" */
-  lamina_str_t hf;          /* published name; {L} = global layer index, * = anything (ignored) */
+  /* Published name; {L} = global layer index, {E} = index into our first dim: one tensor for each,
+   * * = anything (ignored rows). */
+  lamina_str_t hf;
   lamina_span_t transforms; /* lamina_transform_t, in order, from published to ours */
 } lamina_hf_tensor_t;
 
@@ -432,23 +482,24 @@ extern __attribute__((visibility("default"))) const lamina_plugin_t lamina_plugi
 
 #define LAMINA_SIZE(type, bytes) LAMINA_STATIC_ASSERT(sizeof(type) == (bytes), #type)
 LAMINA_SIZE(lamina_config_api_t, 16);
-LAMINA_SIZE(lamina_reply_api_t, 56);
+LAMINA_SIZE(lamina_reply_api_t, 64);
 LAMINA_SIZE(lamina_position_t, 40);
 LAMINA_SIZE(lamina_segment_t, 48);
 LAMINA_SIZE(lamina_norm_t, 32);
-LAMINA_SIZE(lamina_embed_t, 56);
-LAMINA_SIZE(lamina_head_t, 64);
+LAMINA_SIZE(lamina_embed_t, 72);
+LAMINA_SIZE(lamina_head_t, 72);
+LAMINA_SIZE(lamina_mtp_t, 48);
 LAMINA_SIZE(lamina_param_t, 104);
 LAMINA_SIZE(lamina_state_desc_t, 80);
 LAMINA_SIZE(lamina_emit_t, 72);
-LAMINA_SIZE(lamina_sow_t, 56);
+LAMINA_SIZE(lamina_sow_t, 64);
 LAMINA_SIZE(lamina_update_t, 48);
 LAMINA_SIZE(lamina_type_t, 80);
 LAMINA_SIZE(lamina_build_api_t, 104);
 LAMINA_SIZE(lamina_key_t, 184);
-LAMINA_SIZE(lamina_io_t, 24);
+LAMINA_SIZE(lamina_io_t, 40);
 LAMINA_SIZE(lamina_block_t, 48);
-LAMINA_SIZE(lamina_transform_t, 16);
+LAMINA_SIZE(lamina_transform_t, 32);
 LAMINA_SIZE(lamina_hf_tensor_t, 64);
 LAMINA_SIZE(lamina_family_t, 192);
 LAMINA_SIZE(lamina_families_t, 24);

@@ -79,6 +79,11 @@
 /* Flags of the head. */
 #define LAMINA_HEAD_TIED 1u /* logits by the embedding table */
 
+/* Flags of multi-token prediction. */
+#define LAMINA_MTP_NORMED_HIDDEN 1u     /* h[-1] is the stack's x after the final norm */
+#define LAMINA_MTP_SHIFTED_POSITIONS 2u /* block j sees the positions of the tokens it is given */
+#define LAMINA_MTP_FINAL_NORM 4u        /* carry_out[1] goes through the model's final norm */
+
 /* What a parameter is for: decides decay, precision, low-rank targets, default sharding. */
 #define LAMINA_ROLE_WEIGHT 1u    /* a product's matrix, [out, in] */
 #define LAMINA_ROLE_BIAS 2u
@@ -106,11 +111,11 @@
 
 /* Decode states; B (requests) and token slots are the host's dims. dims are: */
 #define LAMINA_STATE_KV 1u            /* kv heads, head width of k[, of v]; written by attention */
-#define LAMINA_STATE_LATENT 2u        /* rank, rope width */
-#define LAMINA_STATE_RECURRENT 3u     /* any; a fixed-size state */
-#define LAMINA_STATE_CONV_WINDOW 4u   /* channels, kernel width */
+#define LAMINA_STATE_LATENT 2u        /* rank, rope width; written by latent_attention */
+#define LAMINA_STATE_RECURRENT 3u     /* heads, key width, value width; of gated_delta_rule */
+#define LAMINA_STATE_CONV_WINDOW 4u   /* channels, earlier tokens kept; of causal_conv1d */
 #define LAMINA_STATE_TOKEN_HISTORY 5u /* last n token ids */
-#define LAMINA_STATE_INDEX_KEYS 6u    /* width of an indexer key */
+#define LAMINA_STATE_INDEX_KEYS 6u    /* width of an indexer key; of index_scores */
 #define LAMINA_STATE_CUSTOM 7u        /* any */
 
 #define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* keeps the run's dtype under cache quantisation */
@@ -121,7 +126,8 @@
 #define LAMINA_INPUT_SEGMENT_IDS 3u /* i32[B, T]; 0 = padding */
 #define LAMINA_INPUT_LAYER_INDEX 4u /* i32[], global */
 #define LAMINA_INPUT_SEED 5u        /* i64[2] for dropout: seed, step */
-#define LAMINA_INPUT_EMBEDDING 6u   /* [B, T, D], what enters the first layer */
+#define LAMINA_INPUT_EMBEDDING 6u   /* [B, T, D], the embedding: what enters the first layer */
+#define LAMINA_INPUT_POSITIONS_3D 7u /* i32[3, B, T]: time, height, width; of text all POSITIONS */
 
 /* Losses, metrics, updates. */
 #define LAMINA_SOW_LOSS 1u
@@ -136,12 +142,21 @@
 /* Rows of a tensor map. */
 #define LAMINA_HF_OPTIONAL 1u /* may be absent: the parameter then has its initial value */
 #define LAMINA_HF_TIED 2u     /* absent, or ignored, where the head is tied */
-#define LAMINA_HF_IGNORE 4u   /* published, and of no use here; `param` is empty */
+#define LAMINA_HF_IGNORE 4u   /* published, and of no use here; `param` is empty. A row with a block
+                               * is for the layers of that block only */
+#define LAMINA_HF_BEYOND 8u   /* with IGNORE: only where {L} is num_hidden_layers or more */
+#define LAMINA_HF_SURPLUS 16u /* may be published where the layer has no such parameter too */
 
 /* Transforms, from published to ours; exporting undoes them in reverse order. */
-#define LAMINA_TRANSFORM_TRANSPOSE 1u /* swap the two dims */
+#define LAMINA_TRANSFORM_TRANSPOSE 1u /* swap the last two dims */
 #define LAMINA_TRANSFORM_ADD 2u       /* + number */
 #define LAMINA_TRANSFORM_MUL 3u       /* * number */
+/* Part `index` of those that lie one after the other along dim; the other parts are the parameters
+ * of the layer whose rows have this published name. */
+#define LAMINA_TRANSFORM_PART 4u
+#define LAMINA_TRANSFORM_STRIDED 5u /* every count-th along dim, from index on */
+#define LAMINA_TRANSFORM_SQUEEZE 6u /* without dim, of size 1 */
+#define LAMINA_TRANSFORM_SPLIT 7u   /* dim is our dims dim and dim + 1 */
 
 /* Parameters that are the host's, for the rows with block 0. */
 #define LAMINA_NAME_EMBED "embed.weight"         /* [V, D] */

@@ -283,10 +283,11 @@ class FamilyTables {
         out = block.build_all(s, c, carries, step);
       else
         out[0] = block.build(s, c, carries[0], step);
-      if (out.size() != io->n_out)
+      const std::uint32_t wanted = io->n_out > 0 ? io->n_out : io->n_carry;
+      if (out.size() != wanted)
         throw Error(LAMINA_ERROR_ARGUMENT,
                     "block '" + std::string(block.name) + "' gives " + std::to_string(out.size()) +
-                        " tensors where " + std::to_string(io->n_out) + " are wanted",
+                        " tensors where " + std::to_string(wanted) + " are wanted",
                     At::current());
       for (std::size_t i = 0; i < out.size(); ++i) io->carry_out[i] = out[i].handle;
     });
