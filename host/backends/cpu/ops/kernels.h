@@ -26,6 +26,8 @@
   X(linear)               \
   X(linear_group)         \
   X(matmul)               \
+  X(ngram_hash)           \
+  X(ngram_hash_step)      \
   X(pad)                  \
   X(reduce_max)           \
   X(reduce_sum)           \

@@ -1,0 +1,19 @@
+// ngram_hash(tokens, table): rows of Engram's tables for the n-grams that end at each token.
+// DeepSeek-AI, Engram, 2026, section 2.2; the history before a row is `pad`.
+#include "ops/ngrams.h"
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  c.require_ndim(0, 2);
+  c.require_dtype(0, DType::i32);
+  return {ngram_rows_type(c, c.type(0), 1)};
+}
+
+}  // namespace
+
+constinit const OpDef ngram_hash_op = {.infer = infer, .zero_gradient = true};
+
+}  // namespace lamina::ops
