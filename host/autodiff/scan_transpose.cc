@@ -12,10 +12,6 @@
 namespace lamina::autodiff {
 namespace {
 
-std::int64_t int_attr(const Node& node, std::string_view name) {
-  return std::get<std::int64_t>(node.attrs[static_cast<std::size_t>(node.op->attr_index(name))]);
-}
-
 Type stacked(const Type& type, std::int64_t times) {
   return type.with(type.shape.with_leading(times));
 }
@@ -132,12 +128,11 @@ std::vector<Tensor> transpose_scan(Graph& graph, NodeId scan_id, std::span<const
                                    const std::vector<bool>& wanted_operands,
                                    const SavePolicy& save) {
   const Node scan = graph.node(scan_id);  // a copy: the list grows
-  auto body = std::get<std::shared_ptr<const Graph>>(
-      scan.attrs[static_cast<std::size_t>(scan.op->attr_index("body"))]);
-  std::size_t num_consts = static_cast<std::size_t>(int_attr(scan, "num_consts"));
-  std::size_t num_carries = static_cast<std::size_t>(int_attr(scan, "num_carries"));
+  auto body = scan.body();
+  std::size_t num_consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
+  std::size_t num_carries = static_cast<std::size_t>(scan.int_attr("num_carries"));
   std::size_t first_x = num_consts + num_carries;
-  std::int64_t times = int_attr(scan, "times");
+  std::int64_t times = scan.int_attr("times");
 
   // A carry's cotangent passes through every layer, wanted in the end or not.
   std::vector<bool> wanted = wanted_operands;
@@ -225,7 +220,7 @@ std::vector<Tensor> transpose_scan(Graph& graph, NodeId scan_id, std::span<const
                                    {"times", times},
                                    {"num_consts", static_cast<std::int64_t>(back_consts)},
                                    {"num_carries", static_cast<std::int64_t>(back_carries)},
-                                   {"reverse", 1 - int_attr(scan, "reverse")}});
+                                   {"reverse", 1 - scan.int_attr("reverse")}});
   std::vector<Tensor> out(scan.inputs.size());
   for (std::size_t r = 0; r < results.size(); ++r)
     out[static_cast<std::size_t>(operand_of_result[r])] = results[r];

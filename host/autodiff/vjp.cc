@@ -1,5 +1,7 @@
 #include "autodiff/vjp.h"
 
+#include <algorithm>
+
 #include "autodiff/scan_transpose.h"
 #include "core/error.h"
 #include "graph/call.h"
@@ -137,18 +139,29 @@ std::vector<Tensor> vjp_from(NodeId first, Graph& graph, std::span<const Tensor>
   return out;
 }
 
-// The loss is a by-product of its gradient: where both exist, outputs take it from there and the
-// forward node falls to dead-code removal.
-void take_losses_from_gradients(Graph& graph) {
+// The node has the inputs (and then cotangents) and the attributes of the forward node.
+bool is_gradient_of(const Node& node, const Node& forward) {
+  if (!std::equal(forward.inputs.begin(), forward.inputs.end(), node.inputs.begin())) return false;
+  for (std::size_t i = 0; i < forward.attrs.size(); ++i) {
+    int other = node.op->attr_index(forward.op->attrs[i].name);
+    if (other >= 0 && !same_attr(forward.attrs[i], node.attrs[static_cast<std::size_t>(other)]))
+      return false;
+  }
+  return true;
+}
+
+// Where a node that computes gradients makes results of the forward node too (a loss), outputs take
+// them from there and the forward node falls to dead-code removal.
+void take_byproducts_of_gradients(Graph& graph) {
   std::vector<GraphOutput> outputs = graph.outputs();
   for (GraphOutput& output : outputs) {
     const Value& value = graph.value(output.value);
-    if (value.node == kNoNode || value.index > 1) continue;
-    const Node& loss = graph.node(value.node);
-    if (loss.op->name != "cross_entropy") continue;
+    if (value.node == kNoNode) continue;
+    const Node& forward = graph.node(value.node);
+    const Byproducts& byproducts = forward.op->def->from_gradient;
+    if (value.index >= byproducts.num_results) continue;
     for (const Node& node : graph.nodes())
-      if (node.op->name == "cross_entropy_grad" &&
-          std::equal(loss.inputs.begin(), loss.inputs.end(), node.inputs.begin()))
+      if (node.op->name == byproducts.op && is_gradient_of(node, forward))
         output.value = node.outputs[value.index];
   }
   graph.set_outputs(std::move(outputs));
@@ -164,7 +177,7 @@ std::vector<Tensor> vjp(Graph& graph, std::span<const Tensor> results,
                         std::span<const Tensor> seeds, std::span<const Tensor> wanted,
                         const SavePolicy& save) {
   std::vector<Tensor> out = vjp_from(0, graph, results, seeds, wanted, save);
-  take_losses_from_gradients(graph);
+  take_byproducts_of_gradients(graph);
   return out;
 }
 

@@ -23,6 +23,15 @@ int Op::attr_index(std::string_view attr) const {
   return -1;
 }
 
+std::int64_t Node::int_attr(std::string_view name) const {
+  return std::get<std::int64_t>(attrs[static_cast<std::size_t>(op->attr_index(name))]);
+}
+
+const std::shared_ptr<const Graph>& Node::body() const {
+  return std::get<std::shared_ptr<const Graph>>(
+      attrs[static_cast<std::size_t>(op->attr_index("body"))]);
+}
+
 std::string to_string(const Origin& origin) {
   std::string out = origin.scope;
   if (!origin.file.empty()) {

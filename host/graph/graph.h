@@ -35,6 +35,11 @@ struct Node {
   std::vector<AttrValue> attrs;  // one per attribute of the op, in its order
   std::vector<ValueId> outputs;
   std::shared_ptr<const Origin> origin;  // shared by all nodes of one line; may be null
+
+  // Value of an attribute that the op has and that is a whole number.
+  std::int64_t int_attr(std::string_view name) const;
+  // The graph that a scan runs once per layer. The node must be a scan.
+  const std::shared_ptr<const Graph>& body() const;
 };
 
 struct Value {

@@ -41,6 +41,12 @@ struct OpAttr {
   bool required = false;
 };
 
+// Results [0, num_results) of an op, which the node of another op also makes.
+struct Byproducts {
+  std::string_view op;
+  std::uint32_t num_results = 0;
+};
+
 // The functions of an op, a constant in its file. See docs/add_an_op.md.
 struct OpDef {
   // The only place where shapes, dtypes and user mistakes are decided: types of all outputs.
@@ -64,6 +70,9 @@ struct OpDef {
   bool always_lower = false;
   // No gradient flows through: vjp and lower are never asked.
   bool zero_gradient = false;
+  // The op of the node that vjp makes of the same inputs and attributes, when that node's first
+  // results are this op's first results too: where both are wanted, autodiff takes those.
+  Byproducts from_gradient;
 };
 
 // A row of ops.def, parsed.

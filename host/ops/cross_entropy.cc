@@ -41,8 +41,6 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {reduce_sum((lse - picked) * counted, {0}), reduce_sum(square(lse) * counted, {0}), lse};
 }
 
-// The loss comes out of the same walk over the vocabulary as its gradient: autodiff takes the first
-// two results of cross_entropy_grad for the loss where both are wanted.
 std::vector<Tensor> vjp(const VjpCall& c) {
   c.require(!c.ct(2), "lse has no gradient");
   Tensor zero = constant(*c.in(0).graph, scalar(c), 0);
@@ -55,6 +53,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef cross_entropy_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef cross_entropy_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    // The loss comes out of the same walk over the vocabulary.
+    .from_gradient = {"cross_entropy_grad", 2}};
 
 }  // namespace lamina::ops

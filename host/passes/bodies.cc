@@ -6,9 +6,7 @@ namespace lamina::passes::detail {
 namespace {
 
 const std::shared_ptr<const Graph>* body_of(const Node& node) {
-  if (node.op->name != "scan") return nullptr;
-  return &std::get<std::shared_ptr<const Graph>>(
-      node.attrs[static_cast<std::size_t>(node.op->attr_index("body"))]);
+  return node.op->name == "scan" ? &node.body() : nullptr;
 }
 
 }  // namespace

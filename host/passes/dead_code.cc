@@ -7,10 +7,6 @@
 namespace lamina::passes {
 namespace {
 
-std::int64_t int_attr(const Node& node, std::string_view name) {
-  return std::get<std::int64_t>(node.attrs[static_cast<std::size_t>(node.op->attr_index(name))]);
-}
-
 std::vector<bool> used_values(const Graph& graph) {
   std::vector<bool> used(graph.values().size());
   for (const GraphOutput& output : graph.outputs()) used[output.value] = true;
@@ -29,10 +25,9 @@ std::vector<bool> used_values(const Graph& graph) {
 // no longer reads. A y that is written over an x is state, and stays.
 void copy_scan(const Graph& graph, const Node& node, const std::vector<bool>& used, Copier& copy,
                Graph& out) {
-  auto body = std::get<std::shared_ptr<const Graph>>(
-      node.attrs[static_cast<std::size_t>(node.op->attr_index("body"))]);
-  std::size_t carries = static_cast<std::size_t>(int_attr(node, "num_carries"));
-  std::size_t consts = static_cast<std::size_t>(int_attr(node, "num_consts"));
+  auto body = node.body();
+  std::size_t carries = static_cast<std::size_t>(node.int_attr("num_carries"));
+  std::size_t consts = static_cast<std::size_t>(node.int_attr("num_consts"));
 
   Graph narrowed = *body;
   std::vector<GraphOutput> outputs;

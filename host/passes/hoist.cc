@@ -8,10 +8,6 @@
 namespace lamina::passes {
 namespace {
 
-std::int64_t int_attr(const Node& node, std::string_view name) {
-  return std::get<std::int64_t>(node.attrs[static_cast<std::size_t>(node.op->attr_index(name))]);
-}
-
 // Which values of the body depend on consts alone.
 std::vector<bool> invariant_values(const Graph& body, std::size_t consts) {
   std::vector<bool> out(body.values().size());
@@ -25,9 +21,8 @@ std::vector<bool> invariant_values(const Graph& body, std::size_t consts) {
 }
 
 void hoist(const Node& scan, Copier& copy, Graph& out) {
-  auto body = std::get<std::shared_ptr<const Graph>>(
-      scan.attrs[static_cast<std::size_t>(scan.op->attr_index("body"))]);
-  std::size_t consts = static_cast<std::size_t>(int_attr(scan, "num_consts"));
+  auto body = scan.body();
+  std::size_t consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
   std::vector<bool> invariant = invariant_values(*body, consts);
 
   Graph inner;

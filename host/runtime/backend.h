@@ -22,6 +22,9 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
+// Bytes that a part of a Buffer takes so that the next part is 64-byte aligned too.
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 class Backend {
  public:
   virtual ~Backend() = default;

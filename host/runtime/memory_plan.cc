@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/backend.h"
+
 namespace lamina {
 namespace {
-
-constexpr std::size_t kAlign = 64;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 std::size_t worst_step_bytes(std::span<const Lifetime> lifetimes) {
   int steps = 0;

@@ -12,9 +12,6 @@
 namespace lamina {
 namespace {
 
-constexpr std::size_t kAlign = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
 bool is_view(const Graph& graph, const Node& node, std::int64_t* offset_bytes) {
   if (!node.op->def->view) return false;
   const Type& in = graph.type(node.inputs[0]);
@@ -33,16 +30,11 @@ ValueId made_at(const Graph& graph, ValueId v) {
   return v;
 }
 
-std::shared_ptr<const Graph> scan_body(const Node& node) {
-  return std::get<std::shared_ptr<const Graph>>(
-      node.attrs[static_cast<std::size_t>(node.op->attr_index("body"))]);
-}
-
 // The operand that result `i` of the node is always written over, or kNoValue.
 ValueId always_written_over(const Node& node, std::size_t i) {
   if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
   if (node.op->name != "scan") return kNoValue;
-  int input = scan_body(node)->outputs()[i].alias_input;
+  int input = node.body()->outputs()[i].alias_input;
   return input < 0 ? kNoValue : node.inputs[static_cast<std::size_t>(input)];
 }
 
@@ -201,10 +193,6 @@ struct Program::Planner {
     return true;
   }
 
-  static std::int64_t int_attr(const Node& node, std::string_view name) {
-    return std::get<std::int64_t>(node.attrs[static_cast<std::size_t>(node.op->attr_index(name))]);
-  }
-
   void touch(ValueId v, int step) {
     Lifetime& life = storages[static_cast<std::size_t>(places[v].storage)].life;
     life.last = std::max(life.last, step);
@@ -221,14 +209,14 @@ struct Program::Planner {
                                   std::map<const Graph*, std::shared_ptr<Program>>& compiled,
                                   std::size_t* workspace_bytes) {
     auto scan = std::make_unique<Scan>();
-    auto body = scan_body(node);
+    auto body = node.body();
     std::shared_ptr<Program>& program = compiled[body.get()];
     if (!program) program = std::make_shared<Program>(*body, backend);
     scan->body = program;
-    scan->times = int_attr(node, "times");
-    scan->num_consts = static_cast<std::size_t>(int_attr(node, "num_consts"));
-    scan->num_carries = static_cast<std::size_t>(int_attr(node, "num_carries"));
-    scan->reverse = int_attr(node, "reverse") != 0;
+    scan->times = node.int_attr("times");
+    scan->num_consts = static_cast<std::size_t>(node.int_attr("num_consts"));
+    scan->num_carries = static_cast<std::size_t>(node.int_attr("num_carries"));
+    scan->reverse = node.int_attr("reverse") != 0;
     std::size_t first_x = scan->num_consts + scan->num_carries;
     for (std::size_t i = 0; i < body->inputs().size(); ++i)
       scan->input_strides.push_back(i < first_x ? 0 : body->type(body->inputs()[i].value).bytes());

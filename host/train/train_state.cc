@@ -4,12 +4,6 @@
 #include "core/float16.h"
 
 namespace lamina::train {
-namespace {
-
-constexpr std::size_t kAlign = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-}  // namespace
 
 TrainState::TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
                        const Backend& backend)

@@ -12,6 +12,7 @@
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/threads.h"
 #include "core/error.h"
+#include "runtime/backend.h"
 
 namespace lamina::cpu {
 namespace {
@@ -146,7 +147,7 @@ class OnednnGemm : public TiledGemm {
         if (product == nullptr) return false;
         scratch_bytes_ = std::max(scratch_bytes_, product->scratch_bytes());
       }
-    scratch_bytes_ = (scratch_bytes_ + 63) / 64 * 64;
+    scratch_bytes_ = aligned(scratch_bytes_);
     return true;
   }
 

@@ -22,7 +22,7 @@ class AttentionKernel final : public Kernel {
         ring_(n.i("ring") != 0),
         has_start_(n.has(kStart)),
         types_{n.type(0), n.type(1), n.type(2), n.out_type()},
-        masks_bytes_(align_up(inputs_.workspace_bytes())) {}
+        masks_bytes_(aligned(inputs_.workspace_bytes())) {}
 
   std::size_t workspace_bytes() const override {
     if (!tiles_) return masks_bytes_ + reference::attention_forward_workspace_bytes(spec_);

@@ -18,7 +18,7 @@ class AttentionGradKernel final : public Kernel {
         inputs_(n, kWhere),
         tiles_(tiles),
         types_{n.type(0), n.type(1), n.type(2), n.type(kY)},
-        masks_bytes_(align_up(inputs_.workspace_bytes())) {}
+        masks_bytes_(aligned(inputs_.workspace_bytes())) {}
 
   std::size_t workspace_bytes() const override {
     return masks_bytes_ + (tiles_ ? attention_backward_workspace_bytes(spec_)

@@ -83,7 +83,7 @@ AttentionInputs::AttentionInputs(const NodeView& n, const AttentionPositions& wh
       dtype_(n.type(0).dtype == DType::f64 ? DType::f64 : DType::f32) {
   auto reserve = [&](std::int64_t count, int size) {
     const std::size_t at = bytes_;
-    bytes_ += align_up(static_cast<std::size_t>(count * size));
+    bytes_ += aligned(static_cast<std::size_t>(count * size));
     return at;
   };
   if (has_segments_) {

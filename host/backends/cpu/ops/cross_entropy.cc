@@ -39,7 +39,7 @@ class CrossEntropyKernel final : public Kernel {
   }
 
   std::size_t workspace_bytes() const override {
-    return state_.bytes() + tile_bytes() + align_up(gemm_bytes_);
+    return state_.bytes() + tile_bytes() + aligned(gemm_bytes_);
   }
 
   void run(const KernelArgs& args) override {
@@ -79,7 +79,7 @@ class CrossEntropyKernel final : public Kernel {
   }
   std::int64_t tile_columns() const { return std::min(vocabulary_, kTileColumns); }
   std::size_t tile_bytes() const {
-    return align_up(static_cast<std::size_t>(std::min(rows_, kTileRows) * tile_columns() * 4));
+    return aligned(static_cast<std::size_t>(std::min(rows_, kTileRows) * tile_columns() * 4));
   }
 
   DType dtype_;

@@ -41,7 +41,7 @@ class CrossEntropyGradKernel final : public Kernel {
   }
 
   std::size_t workspace_bytes() const override {
-    return state_.bytes() + logits_bytes() + gradient_bytes() + align_up(gemm_bytes_);
+    return state_.bytes() + logits_bytes() + gradient_bytes() + aligned(gemm_bytes_);
   }
 
   void run(const KernelArgs& args) override {
@@ -124,10 +124,10 @@ class CrossEntropyGradKernel final : public Kernel {
   }
 
   std::size_t logits_bytes() const {
-    return align_up(static_cast<std::size_t>(block_ * vocabulary_ * 4));
+    return aligned(static_cast<std::size_t>(block_ * vocabulary_ * 4));
   }
   std::size_t gradient_bytes() const {
-    return dtype_ == DType::f32 ? 0 : align_up(static_cast<std::size_t>(block_ * vocabulary_ * 2));
+    return dtype_ == DType::f32 ? 0 : aligned(static_cast<std::size_t>(block_ * vocabulary_ * 2));
   }
 
   DType dtype_;

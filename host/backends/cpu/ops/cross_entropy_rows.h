@@ -13,7 +13,7 @@ namespace lamina::cpu {
 class CrossEntropyState {
  public:
   explicit CrossEntropyState(std::int64_t max_rows)
-      : stride_(align_up(static_cast<std::size_t>(max_rows) * 4)) {}
+      : stride_(aligned(static_cast<std::size_t>(max_rows) * 4)) {}
 
   std::size_t bytes() const { return 4 * stride_; }
 

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "runtime/backend.h"
 #include "runtime/kernel.h"
 
 namespace lamina::cpu {
@@ -101,8 +102,6 @@ inline std::int64_t num_rows(const Type& type) { return product(type.shape, 0, t
 inline int counted_dim(std::int64_t dim, int ndim) {
   return static_cast<int>(dim < 0 ? dim + ndim : dim);
 }
-
-constexpr std::size_t align_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 inline std::byte* at_byte(void* base, std::int64_t offset) {
   return static_cast<std::byte*>(base) + offset;
