@@ -1,5 +1,6 @@
 // rope(x, positions; ...) = rotate(x, rope_table(positions)): rotary positions on x[B, T, N, H].
-// Su et al. 2021. The table is a node of its own so that queries, keys and layers share one.
+// Su et al. 2021. positions i32[B, T] or i32[3, B, T]. The table is a node of its own so that
+// queries, keys and layers share one.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -9,7 +10,10 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require_floating(0);
   c.require_ndim(0, 4);
-  c.require_shape(1, {x.dim(0), x.dim(1)});
+  const Shape& positions = c.type(1).shape;
+  c.require(positions == Shape{x.dim(0), x.dim(1)} || positions == Shape{3, x.dim(0), x.dim(1)},
+            "positions must be [B, T] or [3, B, T] of x {}, got {}", to_string(x),
+            to_string(c.type(1)));
   std::int64_t rotary = c.i("rotary_dim") ? c.i("rotary_dim") : x.dim(3);
   c.require(rotary % 2 == 0 && rotary > 0 && rotary <= x.dim(3),
             "rotary_dim must be even and at most the head width {}, got {}", x.dim(3), rotary);

@@ -1,7 +1,10 @@
 // rope_table(positions; ...): cosines, then sines, of the rotation angles position * frequency:
 // f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, changed as
-// scaling says. With scaling dynamic the base of a row depends on its largest position.
+// scaling says. With scaling dynamic the base of a row depends on its largest position. Positions
+// i32[3, B, T] have a row each for time, height and width; mrope_section says which frequencies
+// turn by which: Wang et al. 2024, "Qwen2-VL".
 #include <algorithm>
+#include <numeric>
 
 #include "ops/op.h"
 
@@ -10,7 +13,9 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   c.require_dtype(0, DType::i32);
-  c.require_ndim(0, 2);
+  const Type& p = c.type(0);
+  c.require(p.ndim() == 2 || (p.ndim() == 3 && p.dim(0) == 3),
+            "positions must be [B, T] or [3, B, T], got {}", to_string(p));
   std::int64_t rotary = c.i("rotary_dim");
   c.require(rotary > 0 && rotary % 2 == 0, "rotary_dim must be even and positive, got {}", rotary);
   c.require(c.f("theta") > 0, "theta must be positive, got {}", c.f("theta"));
@@ -23,8 +28,15 @@ std::vector<Type> infer(const Call& c) {
             "scaling {} needs original_max_positions", scaling);
   c.require(scaling != "dynamic" || c.i("max_positions") > 0,
             "scaling dynamic needs max_positions");
-  const Type& p = c.type(0);
-  return {{DType::f32, {2, p.dim(0), p.dim(1), rotary / 2}, {}}};
+  const std::vector<std::int64_t>& section = c.list("mrope_section");
+  c.require(p.ndim() == 2 || (!section.empty() && scaling != "dynamic"),
+            "positions of three rows need mrope_section, and a scaling that is not dynamic");
+  c.require(section.empty() ||
+                (section.size() == 3 && std::ranges::min(section) >= 0 &&
+                 std::accumulate(section.begin(), section.end(), std::int64_t{0}) == rotary / 2),
+            "mrope_section must be three numbers with the sum {}, half of rotary_dim, got [{}]",
+            rotary / 2, fmt::join(section, ", "));
+  return {{DType::f32, {2, p.dim(-2), p.dim(-1), rotary / 2}, {}}};
 }
 
 }  // namespace

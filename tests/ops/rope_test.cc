@@ -21,6 +21,22 @@ auto angles(std::size_t half, double theta) {
   };
 }
 
+// Of positions [3, B, T], where frequency i turns by row axes[i].
+auto angles_of_axes(std::vector<std::size_t> axes) {
+  return [=](const std::vector<Doubles>& in) {
+    const std::size_t tokens = in[0].size() / 3;
+    std::vector<Doubles> rows;
+    for (std::size_t row = 0; row < 3; ++row) {
+      const auto first = in[0].begin() + static_cast<std::ptrdiff_t>(row * tokens);
+      rows.push_back(angles(
+          axes.size(), 10000)({Doubles(first, first + static_cast<std::ptrdiff_t>(tokens))})[0]);
+    }
+    Doubles out = rows[0];
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = rows[axes[i % axes.size()]][i];
+    return std::vector<Doubles>{out};
+  };
+}
+
 using Attrs = std::vector<std::pair<std::string, AttrValue>>;
 Attrs rotary(std::int64_t dim, Attrs more = {}) {
   more.emplace_back("rotary_dim", dim);
@@ -52,6 +68,19 @@ const OpCases kTable = {
              [](const std::vector<Doubles>&) {
                return angles(4, 10000)({{0, 1, 2, 3}});
              }},
+        {.name = "sections one after the other",
+         .inputs = {ints({3, 2, 3}, 0, 60)},
+         .attrs = rotary(12, {{"mrope_section", std::vector<std::int64_t>{1, 2, 3}}}),
+         .expect = angles_of_axes({0, 1, 1, 2, 2, 2})},
+        {.name = "sections that take turns",
+         .inputs = {ints({3, 1, 5}, 0, 60)},
+         .attrs = rotary(16, {{"mrope_section", std::vector<std::int64_t>{4, 2, 2}},
+                              {"mrope_interleaved", std::int64_t{1}}}),
+         .expect = angles_of_axes({0, 1, 2, 0, 1, 2, 0, 0})},
+        {.name = "sections of one row of positions",
+         .inputs = {ints({2, 3}, 0, 60)},
+         .attrs = rotary(16, {{"mrope_section", std::vector<std::int64_t>{4, 2, 2}}}),
+         .expect = angles(8, 10000)},
         {.name = "no tokens",
          .inputs = {ints({2, 0}, 0, 1)},
          .attrs = rotary(8),
@@ -88,6 +117,10 @@ const OpCases kRope = {.op = "rope",
                            {.name = "half of each head",
                             .inputs = {{.shape = {1, 3, 2, 8}}, ints({1, 3}, 0, 40)},
                             .attrs = {{"rotary_dim", std::int64_t{4}}, {"theta", 100.0}},
+                            .loosen = 1e4},
+                           {.name = "positions in three rows",
+                            .inputs = {{.shape = {2, 3, 2, 8}}, ints({3, 2, 3}, 0, 40)},
+                            .attrs = {{"mrope_section", std::vector<std::int64_t>{2, 1, 1}}},
                             .loosen = 1e4},
                        }};
 

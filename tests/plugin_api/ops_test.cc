@@ -111,7 +111,9 @@ const std::vector<Case>& cases() {
                .mscale_all_dim = 12,
                .truncate = false,
                .max_positions = 13,
-               .frequency_dim = 14});
+               .frequency_dim = 14,
+               .mrope_section = {1, 2, 3},
+               .mrope_interleaved = true});
        }},
       {"attention", [](Tensor x, Scope) { attention(x, x, x, {}); },
        [](Tensor x, Scope) {

@@ -48,12 +48,29 @@ RopeFrequencies frequencies(const RopeSpec& spec, std::int64_t num_tokens, std::
   return out;
 }
 
+// The row of positions that each frequency turns by; empty where there is one row.
+std::vector<std::uint8_t> axes_of_frequencies(const NodeView& n) {
+  if (n.type(0).ndim() == 2) return {};
+  const std::vector<std::int64_t>& section = n.list("mrope_section");
+  std::vector<std::uint8_t> out;
+  for (std::int64_t i = 0; i < n.i("rotary_dim") / 2; ++i) {
+    std::size_t axis = 0;
+    if (!n.i("mrope_interleaved"))
+      axis = i < section[0] ? 0 : i < section[0] + section[1] ? 1 : 2;
+    else if (i < 3 * section[static_cast<std::size_t>(i % 3)])
+      axis = static_cast<std::size_t>(i % 3);
+    out.push_back(static_cast<std::uint8_t>(axis));
+  }
+  return out;
+}
+
 std::unique_ptr<Kernel> make(const NodeView& n) {
-  const std::int64_t batch = n.type(0).dim(0), tokens = n.type(0).dim(1);
+  const std::int64_t batch = n.type(0).dim(-2), tokens = n.type(0).dim(-1);
   const std::int64_t half = n.i("rotary_dim") / 2;
   const RopeSpec spec = spec_of(n);
   const bool dynamic = spec.scaling == RopeScaling::dynamic;
-  return make_kernel([=, base = frequencies(spec, 0, half)](const KernelArgs& args) {
+  return make_kernel([=, base = frequencies(spec, 0, half),
+                      axes = axes_of_frequencies(n)](const KernelArgs& args) {
     const auto* positions = static_cast<const std::int32_t*>(args.inputs[0]);
     auto* cos = static_cast<float*>(args.outputs[0]);
     float* sin = cos + batch * tokens * half;
@@ -62,6 +79,7 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
                   .num_tokens = count,
                   .inv_freq = f.inv_freq.data(),
                   .num_frequencies = half,
+                  .axis_of_frequency = axes.empty() ? nullptr : axes.data(),
                   .attention_factor = f.attention_factor,
                   .cos = cos + first * half,
                   .sin = sin + first * half});

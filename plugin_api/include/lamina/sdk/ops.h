@@ -230,6 +230,8 @@ struct RopeOptions {
   bool truncate = true;
   std::int64_t max_positions = 0;
   std::int64_t frequency_dim = 0;
+  Dims mrope_section = {};  // frequencies that turn by time, height, width
+  bool mrope_interleaved = false;
 };
 inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
   Attrs<Op::rope> attrs;
@@ -248,7 +250,9 @@ inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at 
       .number("mscale_all_dim", o.mscale_all_dim)
       .flag("truncate", o.truncate)
       .integer("max_positions", o.max_positions)
-      .integer("frequency_dim", o.frequency_dim);
+      .integer("frequency_dim", o.frequency_dim)
+      .integers("mrope_section", o.mrope_section)
+      .flag("mrope_interleaved", o.mrope_interleaved);
   return emit<Op::rope>({x, positions}, attrs, at);
 }
 

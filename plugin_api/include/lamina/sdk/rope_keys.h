@@ -2,10 +2,12 @@
 // and `rope_parameters`.
 //
 //   rope_keys(key, &Config::rope, {.theta = 1e6});
-//   ... rope(q_BTNH, step.positions_BT, rope_options(c.rope, c.max_position_embeddings))
+//   ... rope(q_BTNH, step.positions_BT, rope_options(c.rope, c.head_dim,
+//   c.max_position_embeddings))
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "lamina/sdk/ops.h"
@@ -18,6 +20,7 @@ namespace lamina::sdk {
 // is filled in by rope_options().
 struct RopeConfig {
   std::string_view type = "default";
+  double partial_rotary_factor = 1;  // share of each head that is turned
   RopeOptions options = {};
 };
 
@@ -26,6 +29,11 @@ struct RopeKeys {
   // The part of rope_parameters that these keys are in, where it tells kinds of layers apart, eg:
   // "full_attention".
   std::string_view group = {};
+  // Families that turn a part of each head declare partial_rotary_factor, with this default.
+  std::optional<double> partial_rotary_factor = {};
+  // Families with positions in three rows declare mrope_section and mrope_interleaved.
+  Dims mrope_section = {};
+  bool mrope_interleaved = false;
 };
 
 // field: a pointer to the RopeConfig in Config, or a function that returns a reference to it.
@@ -49,7 +57,10 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .doc = "base of the rotary frequencies"});
   key("rope_scaling.rope_type", [field](Config & c) -> auto& { return std::invoke(field, c).type; },
       {.fallback = "default",
-       .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
+       .choices =
+           keys.mrope_section.empty()
+               ? std::vector<std::string_view>{"default", "linear", "dynamic", "llama3", "yarn"}
+               : std::vector<std::string_view>{"default", "linear", "llama3", "yarn", "mrope"},
        .aliases = also("type", also("rope_type", {"rope_scaling.type"})),
        .doc = "how rotary frequencies are stretched for longer contexts"});
   key("rope_scaling.factor", option(&RopeOptions::factor),
@@ -98,18 +109,57 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .doc = "yarn: with mscale_all_dim, gives attention_factor"});
   key("rope_scaling.mscale_all_dim", option(&RopeOptions::mscale_all_dim),
       {.fallback = 0.0, .min = 0, .aliases = also("mscale_all_dim"), .doc = "yarn: see mscale"});
+  if (keys.partial_rotary_factor)
+    key("partial_rotary_factor",
+        [field](Config & c) -> auto& { return std::invoke(field, c).partial_rotary_factor; },
+        {.fallback = *keys.partial_rotary_factor,
+         .max = 1,
+         .above = 0,
+         .aliases = also("partial_rotary_factor"),
+         .doc = "share of each head that rotary positions turn"});
+  if (keys.mrope_section.empty()) return;
+  key("rope_scaling.mrope_section", option(&RopeOptions::mrope_section),
+      {.fallback = keys.mrope_section,
+       .min = 0,
+       .aliases = also("mrope_section"),
+       .doc = "frequencies that turn by time, by height and by width"});
+  key("rope_scaling.mrope_interleaved", option(&RopeOptions::mrope_interleaved),
+      {.fallback = keys.mrope_interleaved,
+       .aliases = also("mrope_interleaved"),
+       .doc = "time, height and width take turns, not one after the other"});
 }
 
-// As the op takes them.
-inline RopeOptions rope_options(const RopeConfig& c, std::int64_t max_positions) {
+// As the op takes them, for heads of width head_dim.
+inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
+                                std::int64_t max_positions) {
   RopeOptions o = c.options;
-  o.scaling = c.type == "default" ? "none" : c.type;
+  o.scaling = c.type == "default" || c.type == "mrope" ? "none" : c.type;
   o.max_positions = max_positions;
+  if (c.partial_rotary_factor != 1)
+    o.rotary_dim =
+        static_cast<std::int64_t>(static_cast<double>(head_dim) * c.partial_rotary_factor);
   return o;
 }
 
 // For validate().
-inline void check_rope(const RopeConfig& c, const Problems& problem) {
+inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problems& problem) {
+  const std::int64_t turned = rope_options(c, head_dim, 0).rotary_dim;
+  const std::int64_t rotary = turned == 0 ? head_dim : turned;
+  if (head_dim % 2 != 0)
+    problem("head_dim",
+            "got " + std::to_string(head_dim) + "; rotary positions need an even head_dim");
+  else if (c.partial_rotary_factor != 1 && (turned == 0 || turned % 2 != 0))
+    problem("partial_rotary_factor", "turns " + std::to_string(turned) +
+                                         " of head_dim = " + std::to_string(head_dim) +
+                                         " dims; it must turn an even number above 0");
+  const Dims& section = c.options.mrope_section;
+  std::int64_t sum = 0;
+  for (std::int64_t n : section) sum += n;
+  if (!section.empty() && (section.size() != 3 || sum != rotary / 2))
+    problem("rope_scaling.mrope_section",
+            "got " + std::to_string(section.size()) + " numbers with the sum " +
+                std::to_string(sum) + "; it must be three with the sum " +
+                std::to_string(rotary / 2) + ", half of the dims that are turned");
   if (c.type == "llama3" && c.options.low_freq_factor > c.options.high_freq_factor)
     problem("rope_scaling.low_freq_factor",
             "got " + std::to_string(c.options.low_freq_factor) +

@@ -31,7 +31,9 @@ struct StandardConfig {
 
   RopeConfig rope;
 
-  RopeOptions rope_options() const { return sdk::rope_options(rope, max_position_embeddings); }
+  RopeOptions rope_options() const {
+    return sdk::rope_options(rope, head_dim, max_position_embeddings);
+  }
 };
 
 // The defaults in which families differ.
@@ -128,10 +130,7 @@ inline void check_heads(const StandardConfig& c, const Problems& problem) {
 // For validate(): all that standard_keys() declares.
 inline void check_standard(const StandardConfig& c, const Problems& problem) {
   check_heads(c, problem);
-  if (c.head_dim % 2 != 0)
-    problem("head_dim",
-            "got " + std::to_string(c.head_dim) + "; rotary positions need an even head_dim");
-  check_rope(c.rope, problem);
+  if (c.head_dim != 0) check_rope(c.rope, c.head_dim, problem);
 }
 
 // For Model::init_std.

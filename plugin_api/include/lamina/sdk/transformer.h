@@ -58,8 +58,11 @@ inline Qkv project_qkv(const Scope& s, Tensor x_BTD, const Step& step,
     out.k_BTKH = rms_norm(s / "k_norm", out.k_BTKH, o.norm, at);
   }
   if (o.rope) {
-    out.q_BTNH = rope(out.q_BTNH, step.positions_BT, *o.rope, at);
-    out.k_BTKH = rope(out.k_BTKH, step.positions_BT, *o.rope, at);
+    const Tensor positions = o.rope->mrope_section.empty()
+                                 ? step.positions_BT
+                                 : step.input(LAMINA_INPUT_POSITIONS_3D, at);
+    out.q_BTNH = rope(out.q_BTNH, positions, *o.rope, at);
+    out.k_BTKH = rope(out.k_BTKH, positions, *o.rope, at);
   }
   return out;
 }
