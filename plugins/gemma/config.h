@@ -1,0 +1,36 @@
+// The [model] keys of Gemma 1, 2 and 3, as the equations in model.cc read them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk.h"
+
+namespace gemma {
+
+// hidden_act is config.json's hidden_activation; rope is that of global layers.
+struct Config : lamina::sdk::StandardConfig {
+  std::int64_t sliding_window;                // tokens that local layers see
+  std::int64_t sliding_window_pattern;        // every such layer is global; 0 = not given
+  std::vector<std::string_view> layer_types;  // empty = by the pattern
+  double query_pre_attn_scalar;               // scores are divided by its root; 0 = head_dim
+  double attn_logit_softcapping, final_logit_softcapping;  // 0 = none
+  double rope_local_base_freq;                             // of local layers
+  bool use_bidirectional_attention;
+};
+
+void gemma_keys(lamina::sdk::Schema<Config>& key);
+void gemma2_keys(lamina::sdk::Schema<Config>& key);
+void gemma3_keys(lamina::sdk::Schema<Config>& key);
+void validate(const Config& c, const lamina::sdk::Problems& problem);
+
+// What each layer is: layer_types, or else every `pattern`-th layer is global.
+inline constexpr std::string_view kSliding = "sliding_attention", kFull = "full_attention";
+std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern);
+
+inline constexpr std::uint32_t kLocal = 1, kGlobal = 2;
+std::vector<lamina::sdk::Weight> gemma_weights();     // a norm before each sub-layer
+std::vector<lamina::sdk::Weight> sandwich_weights();  // and one after it: Gemma 2 and 3
+
+}  // namespace gemma

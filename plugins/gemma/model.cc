@@ -1,0 +1,163 @@
+// Gemma 1, 2 and 3: decoder-only transformers with (1 + w) norms, embeddings times sqrt(D) and a
+// tanh-gelu gated feed-forward. Gemma 2 puts a norm after each sub-layer too, alternates windowed
+// with full layers and caps scores and logits; Gemma 3 has five windowed layers to a full one, each
+// kind with its own rotary base, and norms of queries and keys in place of the cap on scores.
+// Gemma Team 2024, "Gemma: Open Models Based on Gemini Research and Technology"; 2024, "Gemma 2:
+// Improving Open Language Models at a Practical Size"; 2025, "Gemma 3 Technical Report".
+//
+// Shapes: B batch, T tokens, D model width, N query heads, K key/value heads,
+//         H head width, F feed-forward width.
+
+#include <cmath>
+
+#include "config.h"
+
+namespace gemma {
+namespace {
+
+using namespace lamina::sdk;
+
+RmsNormOptions norm_options(const Config& c) { return {.eps = c.rms_norm_eps, .offset = 1}; }
+
+// What the layers of one model differ in.
+struct Layer {
+  RopeOptions rope;
+  std::int64_t window = 0;  // tokens; 0 = all
+  QkNorm qk_norm = QkNorm::none;
+};
+
+Tensor attention(Scope s, const Config& c, const Layer& layer, Tensor x_BTD, const Step& step) {
+  const double scalar = c.query_pre_attn_scalar;
+  return self_attention(s, x_BTD, step,
+                        {.heads = c.num_attention_heads,
+                         .kv_heads = c.num_key_value_heads,
+                         .head_dim = c.head_dim,
+                         .qkv_bias = c.attention_bias,
+                         .out_bias = c.attention_bias,
+                         .qk_norm = layer.qk_norm,
+                         .norm = norm_options(c),
+                         .rope = layer.rope,
+                         .attend = {.scale = scalar > 0 ? 1 / std::sqrt(scalar) : 0,
+                                    .soft_cap = c.attn_logit_softcapping,
+                                    .window = layer.window}});
+}
+
+Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
+  return gated_mlp(s, x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act});
+}
+
+Tensor gemma_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  const RmsNormOptions norm = norm_options(c);
+  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, norm);
+  x_BTD = x_BTD + attention(s / "attention", c, {.rope = c.rope_options()}, h_BTD, step);
+  h_BTD = rms_norm(s / "ffn_norm", x_BTD, norm);
+  return x_BTD + feed_forward(s / "feed_forward", c, h_BTD);
+}
+
+// A norm before and after each sub-layer.
+Tensor sandwich(Scope s, const Config& c, const Layer& layer, Tensor x_BTD, const Step& step) {
+  const RmsNormOptions norm = norm_options(c);
+  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, norm);
+  h_BTD = attention(s / "attention", c, layer, h_BTD, step);
+  x_BTD = x_BTD + rms_norm(s / "post_attention_norm", h_BTD, norm);
+  h_BTD = rms_norm(s / "ffn_norm", x_BTD, norm);
+  h_BTD = feed_forward(s / "feed_forward", c, h_BTD);
+  return x_BTD + rms_norm(s / "post_ffn_norm", h_BTD, norm);
+}
+
+Tensor gemma2_local(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  return sandwich(s, c, {.rope = c.rope_options(), .window = c.sliding_window}, x_BTD, step);
+}
+Tensor gemma2_global(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  return sandwich(s, c, {.rope = c.rope_options()}, x_BTD, step);
+}
+Tensor gemma3_local(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  const RopeOptions rope{.theta = c.rope_local_base_freq};
+  return sandwich(s, c, {.rope = rope, .window = c.sliding_window, .qk_norm = QkNorm::per_head},
+                  x_BTD, step);
+}
+Tensor gemma3_global(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  return sandwich(s, c, {.rope = c.rope_options(), .qk_norm = QkNorm::per_head}, x_BTD, step);
+}
+
+std::vector<Block<Config>> gemma_blocks() { return {{kGlobal, "gemma", gemma_block}}; }
+std::vector<Block<Config>> gemma2_blocks() {
+  return {{kLocal, "local", gemma2_local}, {kGlobal, "global", gemma2_global}};
+}
+std::vector<Block<Config>> gemma3_blocks() {
+  return {{kLocal, "local", gemma3_local}, {kGlobal, "global", gemma3_global}};
+}
+
+Plan gemma_plan(const Config& c) { return repeat(unit(kGlobal)).over(c.num_hidden_layers); }
+
+Plan plan_of(const std::vector<std::string_view>& types) {
+  return layers_of(types,
+                   [](std::string_view type) { return unit(type == kFull ? kGlobal : kLocal); });
+}
+Plan gemma2_plan(const Config& c) { return plan_of(types_of(c, 2)); }
+Plan gemma3_plan(const Config& c) {
+  return plan_of(types_of(c, c.sliding_window_pattern > 0 ? c.sliding_window_pattern : 6));
+}
+
+Embed embed(const Config& c) { return {.scale = std::sqrt(static_cast<double>(c.hidden_size))}; }
+
+Head head(const Config& c) {
+  return {.norm = norm_options(c),
+          .tied = c.tie_word_embeddings,
+          .soft_cap = c.final_logit_softcapping};
+}
+
+double init_std(const Config& c) { return standard_init_std(c); }
+
+constexpr Model<Config> kGemma = {
+    .family = {.name = "gemma",
+               .hf_model_types = {"gemma"},
+               .hf_architectures = {"GemmaForCausalLM"},
+               .hf_prefixes = {"model.", "language_model."},
+               .doc = "Gemma 2B and 7B"},
+    .keys = gemma_keys,
+    .validate = validate,
+    .init_std = init_std,
+    .blocks = gemma_blocks,
+    .plan = gemma_plan,
+    .embed = embed,
+    .head = head,
+    .weights = gemma_weights,
+};
+
+constexpr Model<Config> kGemma2 = {
+    .family = {.name = "gemma2",
+               .hf_model_types = {"gemma2"},
+               .hf_architectures = {"Gemma2ForCausalLM"},
+               .hf_prefixes = {"model.", "language_model."},
+               .doc = "Gemma 2: local and global layers in turn, sandwich norms, soft caps"},
+    .keys = gemma2_keys,
+    .validate = validate,
+    .init_std = init_std,
+    .blocks = gemma2_blocks,
+    .plan = gemma2_plan,
+    .embed = embed,
+    .head = head,
+    .weights = sandwich_weights,
+};
+
+constexpr Model<Config> kGemma3 = {
+    .family = {.name = "gemma3",
+               .hf_model_types = {"gemma3_text", "gemma3"},
+               .hf_architectures = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
+               .hf_prefixes = {"model.", "language_model.", "model.language_model."},
+               .doc = "Gemma 3, text: five local layers to a global one, norms of q and k"},
+    .keys = gemma3_keys,
+    .validate = validate,
+    .init_std = init_std,
+    .blocks = gemma3_blocks,
+    .plan = gemma3_plan,
+    .embed = embed,
+    .head = head,
+    .weights = sandwich_weights,
+};
+
+}  // namespace
+}  // namespace gemma
+
+LAMINA_PLUGIN("org.lamina.gemma", "0.1.0", gemma::kGemma, gemma::kGemma2, gemma::kGemma3)
