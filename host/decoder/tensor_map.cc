@@ -1,39 +1,20 @@
 #include "decoder/tensor_map.h"
 
 #include <algorithm>
+#include <charconv>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/suggest.h"
+#include "decoder/map_builder.h"
+#include "io/stored_weight.h"
 
 namespace lamina::decoder {
 namespace {
 
-std::string expand(std::string pattern, std::int64_t layer) {
-  for (std::size_t at; (at = pattern.find("{L}")) != std::string::npos;)
-    pattern.replace(at, 3, std::to_string(layer));
-  return pattern;
-}
-
-Shape published_shape(const Shape& ours, const registry::TensorRow& row) {
-  Shape shape = ours;
-  for (const registry::Transform& t : row.transforms)
-    if (t.kind == registry::Transform::Kind::transpose) std::swap(shape[0], shape[1]);
-  return shape;
-}
-
-// Rows of the map for each parameter; a tied head has none.
-std::vector<std::pair<int, const registry::TensorRow*>> rows_of_parameters(const Model& model) {
-  std::vector<std::pair<int, const registry::TensorRow*>> out;
-  const auto& parameters = model.parameters().all();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    for (const registry::TensorRow& row : model.family().tensor_rows())
-      if (!row.ignore && row.block == parameters[i].block && row.param == parameters[i].desc.name)
-        out.emplace_back(static_cast<int>(i), &row);
-  return out;
-}
-
-// `name` under every way to put on or take off one of the family's prefixes.
+// `name` under every way to put on or take off one of the family's prefixes, as it is first.
 std::vector<std::string> spellings(const std::string& name,
                                    const std::vector<std::string>& prefixes) {
   std::vector<std::string> bare{name};
@@ -45,25 +26,67 @@ std::vector<std::string> spellings(const std::string& name,
   return out;
 }
 
-// "h.*.attn.bias" with {L} and * standing for anything.
-bool fits(std::string_view pattern, std::string_view text) {
+// "h.{L}.attn.*": {L} and {E} stand for numbers, * for anything. `layer` becomes what {L} stood
+// for.
+bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer) {
   if (pattern.empty()) return text.empty();
-  std::size_t wildcard = pattern.starts_with("{L}") ? 3 : pattern[0] == '*' ? 1 : 0;
-  if (wildcard == 0)
-    return !text.empty() && pattern[0] == text[0] && fits(pattern.substr(1), text.substr(1));
-  for (std::size_t skip = 0; skip <= text.size(); ++skip)
-    if (fits(pattern.substr(wildcard), text.substr(skip))) return true;
-  return false;
+  if (pattern[0] == '*') {
+    for (std::size_t skip = 0; skip <= text.size(); ++skip)
+      if (fits(pattern.substr(1), text.substr(skip), layer)) return true;
+    return false;
+  }
+  if (pattern.starts_with("{L}") || pattern.starts_with("{E}")) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || text[0] == '-') return false;
+    if (!fits(pattern.substr(3), text.substr(static_cast<std::size_t>(end - text.data())), layer))
+      return false;
+    if (pattern[1] == 'L') layer = number;
+    return true;
+  }
+  return !text.empty() && pattern[0] == text[0] && fits(pattern.substr(1), text.substr(1), layer);
 }
 
-bool is_ignored(const Model& model, const std::string& name) {
-  for (const registry::TensorRow& row : model.family().tensor_rows()) {
-    bool unused = row.ignore || (row.tied && model.options().head.tied);
-    if (!unused) continue;
-    for (const std::string& spelling : spellings(name, model.family().tensor_prefixes()))
-      if (fits(row.published, spelling)) return true;
+// Says of names which no parameter comes from whether the family knows them.
+class Ignored {
+ public:
+  explicit Ignored(const Model& model) : model_(model) {
+    for (const Parameter& p : model.parameters().all())
+      if (p.block != 0) block_of_[p.layer] = p.block;
   }
-  return false;
+
+  bool operator()(const std::string& name) const {
+    const std::vector<std::string> spelled = spellings(name, model_.family().tensor_prefixes());
+    return std::ranges::any_of(model_.family().tensor_rows(), [&](const auto& row) {
+      return std::ranges::any_of(spelled, [&](const std::string& s) { return by(row, s); });
+    });
+  }
+
+ private:
+  bool by(const registry::TensorRow& row, std::string_view name) const {
+    if (!row.ignore && !row.surplus && !(row.tied && model_.options().head.tied)) return false;
+    std::int64_t layer = -1;
+    if (!fits(row.published, name, layer)) return false;
+    const bool beyond = layer >= model_.config().num_layers();
+    if (row.ignore && row.block != 0) {
+      const auto found = block_of_.find(layer);
+      return found != block_of_.end() && found->second == row.block;
+    }
+    return row.beyond || row.surplus ? beyond == row.beyond : true;
+  }
+
+  const Model& model_;
+  std::unordered_map<std::int64_t, std::uint32_t> block_of_;
+};
+
+// Where the layers are: "language_model.model." of "language_model.model.layers.0.mlp.weight", which
+// `row` calls "model.layers.{L}.mlp.weight". Empty if `name` is not of a layer.
+std::string folder_of_layers(std::string_view name, std::string_view row) {
+  const std::size_t number = row.find("{L}");
+  if (number == row.npos || number == 0) return {};
+  const std::size_t begin = row.rfind('.', number - 2) + 1;  // of "layers."
+  const std::size_t at = name.find(row.substr(begin, number - begin));
+  return at == name.npos ? std::string() : std::string(name.substr(0, at));
 }
 
 [[noreturn]] void refuse(const std::string& where, std::string what,
@@ -71,91 +94,134 @@ bool is_ignored(const Model& model, const std::string& name) {
   throw UserError(ExitCode::checkpoint, {where, std::move(what), std::move(notes)});
 }
 
-void check_shape(const io::WeightFiles& files, const PublishedTensor& tensor,
-                 const Parameter& parameter) {
-  io::TensorView view = files.tensor(tensor.name);
-  if (view.shape == tensor.shape) return;
-  refuse(files.path(),
-         fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
-                     to_string(view.shape), to_string(tensor.shape)),
-         {fmt::format("for parameter '{}'", parameter.name),
-          "use the config.json that belongs to these weights"});
-}
+bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
-void check_nothing_left(const Model& model, const io::WeightFiles& files,
-                        const std::unordered_set<std::string>& used) {
-  std::vector<std::string> left;
-  for (std::string_view name : files.names())
-    if (!used.contains(std::string(name)) && !is_ignored(model, std::string(name)))
-      left.emplace_back(name);
-  if (left.empty()) return;
-  refuse(files.path(),
-         fmt::format("{} tensor{} that family '{}' has no use for, eg '{}'", left.size(),
-                     left.size() == 1 ? "" : "s", model.family().name(), left.front()),
-         {fmt::format("num_hidden_layers is {}; is this the right config for these weights?",
-                      model.config().num_layers())});
-}
+// The tensors behind all parameters, each found once.
+class Matcher {
+ public:
+  Matcher(const Model& model, const io::WeightFiles& files)
+      : model_(model), files_(files), builder_(model) {}
+
+  TensorMap run() {
+    const auto& parameters = model_.parameters().all();
+    const bool own = std::ranges::all_of(
+        parameters, [&](const Parameter& p) { return files_.contains(p.name); });
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const int index = static_cast<int>(i);
+      own ? builder_.add_own(index) : find(index);
+    }
+    TensorMap map = builder_.finish(own);
+    std::unordered_set<std::string_view> used;
+    for (const PublishedTensor& tensor : map.tensors()) check(map, tensor, used);
+    check_nothing_left(used);
+    return map;
+  }
+
+ private:
+  // What the files call `name`; empty if they lack it.
+  std::string spelling(const std::string& name) const {
+    for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
+      if (files_.contains(s)) return std::move(s);
+    return {};
+  }
+
+  void find(int parameter) {
+    const auto& rows = builder_.rows_of(parameter);
+    for (const registry::TensorRow* row : rows) {
+      const Expansion expansion = builder_.expand(parameter, *row);
+      std::vector<std::string> names;
+      for (const Expansion::Tensor& tensor : expansion.tensors) {
+        names.push_back(spelling(tensor.name));
+        if (!names.back().empty()) continue;
+        if (names.size() == 1) break;  // another row may have it
+        missing(parameter, tensor.name);
+      }
+      if (names.empty() || names.back().empty()) continue;
+      if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
+      return builder_.add(parameter, expansion, names);
+    }
+    if (rows.empty()) missing(parameter, model_.parameters()[parameter].name);
+    if (std::ranges::none_of(rows, &registry::TensorRow::optional))
+      missing(parameter, builder_.expand(parameter, *rows.front()).tensors.front().name);
+  }
+
+  [[noreturn]] void missing(int parameter, const std::string& name) const {
+    const std::vector<std::string> names(files_.names().begin(), files_.names().end());
+    std::vector<std::string> notes{
+        fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
+    if (const std::string nearest = nearest_name(name, names); !nearest.empty())
+      notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
+    refuse(files_.path(), fmt::format("tensor '{}' is missing", name), notes);
+  }
+
+  void check(const TensorMap& map, const PublishedTensor& tensor,
+             std::unordered_set<std::string_view>& used) const {
+    const io::StoredWeight stored(files_, tensor.name);
+    const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
+    const Parameter& parameter = model_.parameters()[piece.parameter];
+    const std::string whose = fmt::format("for parameter '{}'", parameter.name);
+    if (stored.shape() != tensor.shape)
+      refuse(files_.path(),
+             fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
+                         to_string(stored.shape()), to_string(tensor.shape)),
+             {whose, "use the config.json that belongs to these weights"});
+    const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
+    if (is_integer(stored.data().dtype) != integers)
+      refuse(
+          files_.path(),
+          fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
+                      name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
+          {whose});
+    for (std::string_view name : stored.names()) used.insert(name);
+  }
+
+  void check_nothing_left(const std::unordered_set<std::string_view>& used) const {
+    const Ignored ignored(model_);
+    std::vector<std::string> left, others;
+    for (std::string_view name : files_.names()) {
+      if (used.contains(name) || ignored(std::string(name))) continue;
+      // Beside the language model a checkpoint may hold towers for images and sound.
+      const bool other =
+          model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
+      (other ? others : left).emplace_back(name);
+    }
+    if (!others.empty())
+      log::info("{}: {} tensors beside the language model are not used, eg '{}'", files_.path(),
+                others.size(), others.front());
+    if (left.empty()) return;
+    refuse(files_.path(),
+           fmt::format("{} tensor{} that family '{}' has no use for, eg '{}'", left.size(),
+                       left.size() == 1 ? "" : "s", model_.family().name(), left.front()),
+           {fmt::format("num_hidden_layers is {}; is this the right config for these weights?",
+                        model_.config().num_layers())});
+  }
+
+  const Model& model_;
+  const io::WeightFiles& files_;
+  MapBuilder builder_;
+  std::string layers_;  // folder_of_layers() in these files; empty: none was found
+};
 
 }  // namespace
 
-std::vector<PublishedTensor> match_weights(const Model& model, const io::WeightFiles& files) {
-  const auto& parameters = model.parameters().all();
-  std::vector<PublishedTensor> out(parameters.size());
-  std::unordered_set<std::string> used;
-  bool own_names =
-      std::ranges::all_of(parameters, [&](const Parameter& p) { return files.contains(p.name); });
-  if (own_names) {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      out[i] = {parameters[i].name, parameters[i].desc.shape, static_cast<int>(i), nullptr};
-      used.insert(parameters[i].name);
-    }
-  } else {
-    std::vector<std::string> expected(parameters.size());
-    for (auto [index, row] : rows_of_parameters(model)) {
-      std::size_t i = static_cast<std::size_t>(index);
-      std::string name = expand(row->published, parameters[i].layer);
-      if (expected[i].empty()) expected[i] = name;
-      out[i].parameter = index;
-      if (!out[i].row) out[i].row = row;
-      for (const std::string& spelling : spellings(name, model.family().tensor_prefixes())) {
-        if (!out[i].name.empty() || !files.contains(spelling)) continue;
-        out[i] = {spelling, published_shape(parameters[i].desc.shape, *row), index, row};
-        used.insert(spelling);
-      }
-    }
-    std::vector<std::string> names(files.names().begin(), files.names().end());
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (!out[i].name.empty() || (out[i].row && out[i].row->optional)) continue;
-      std::string wanted = expected[i].empty() ? parameters[i].name : expected[i];
-      std::string nearest = nearest_name(wanted, names);
-      std::vector<std::string> notes{fmt::format("for parameter '{}'", parameters[i].name)};
-      if (!nearest.empty()) notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
-      refuse(files.path(), fmt::format("tensor '{}' is missing", wanted), notes);
-    }
-  }
-  for (const PublishedTensor& tensor : out)
-    if (!tensor.name.empty())
-      check_shape(files, tensor, parameters[static_cast<std::size_t>(tensor.parameter)]);
-  check_nothing_left(model, files, used);
-  return out;
+TensorMap match_weights(const Model& model, const io::WeightFiles& files) {
+  return Matcher(model, files).run();
 }
 
-std::vector<PublishedTensor> published_tensors(const Model& model) {
-  std::vector<PublishedTensor> out;
-  std::vector<bool> done(model.parameters().all().size());
-  for (auto [index, row] : rows_of_parameters(model)) {
-    if (done[static_cast<std::size_t>(index)]) continue;
-    done[static_cast<std::size_t>(index)] = true;
-    const Parameter& p = model.parameters()[index];
-    out.push_back(
-        {expand(row->published, p.layer), published_shape(p.desc.shape, *row), index, row});
-  }
-  for (std::size_t i = 0; i < done.size(); ++i)
-    if (!done[i])
+TensorMap published_tensors(const Model& model) {
+  MapBuilder builder(model);
+  const int count = static_cast<int>(model.parameters().all().size());
+  for (int i = 0; i < count; ++i) {
+    if (builder.rows_of(i).empty())
       user_error(ExitCode::checkpoint, "export",
                  "family '{}' publishes no tensor for parameter '{}'; keep lamina's own format",
-                 model.family().name(), model.parameters()[static_cast<int>(i)].name);
-  return out;
+                 model.family().name(), model.parameters()[i].name);
+    const Expansion expansion = builder.expand(i, *builder.rows_of(i).front());
+    std::vector<std::string> names;
+    for (const Expansion::Tensor& tensor : expansion.tensors) names.push_back(tensor.name);
+    builder.add(i, expansion, names);
+  }
+  return builder.finish(false);
 }
 
 }  // namespace lamina::decoder

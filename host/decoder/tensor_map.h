@@ -1,6 +1,9 @@
 // Published tensors <-> ours: the family's tensor map expanded over the layers, in both directions.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,27 +13,83 @@
 
 namespace lamina::decoder {
 
-// A published tensor that one of our parameters comes from.
-struct PublishedTensor {
-  std::string name;  // as in the files; for an export, as the family's map spells it
-  Shape shape;       // as published
-  int parameter = -1;
-  const registry::TensorRow* row = nullptr;
+// Some elements of a published tensor in the order of ours: ours(i, j, ..) is its element
+// offset + i strides[0] + j strides[1] ...
+struct StridedView {
+  Shape shape;
+  std::array<std::int64_t, kMaxDims> strides{};
+  std::int64_t offset = 0;
+
+  // Ours lie one after the other there too.
+  bool is_contiguous() const;
 };
 
-// The tensor of `files` behind every parameter. Every parameter has one, every tensor of the files
-// is used or ignored by the map, shapes agree: else one UserError (exit 4) that names the file, the
-// tensor and both shapes, and suggests the nearest name. A checkpoint in our own names (as training
-// writes it) is recognised by them. Entries with parameter >= 0 and an empty name are optional
-// tensors that the files lack.
-std::vector<PublishedTensor> match_weights(const Model& model, const io::WeightFiles& files);
+// What one published tensor and one parameter have in common.
+struct Piece {
+  int parameter = -1;
+  int tensor = -1;               // index into TensorMap::tensors()
+  std::int64_t first = 0;        // the piece's place in the parameter, in elements
+  StridedView view;              // of the published tensor
+  double factor = 1, shift = 0;  // ours = published * factor + shift
+
+  std::int64_t num_elements() const { return view.shape.num_elements(); }
+  bool changes_values() const { return factor != 1 || shift != 0; }
+};
+
+struct PublishedTensor {
+  std::string name;         // as in the files; for an export, as the family's map spells it
+  Shape shape;              // of its values
+  std::vector<int> pieces;  // indices into TensorMap::pieces()
+};
+
+class TensorMap {
+ public:
+  const std::vector<PublishedTensor>& tensors() const { return tensors_; }
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  const PublishedTensor& tensor_of(const Piece& piece) const {
+    return tensors_[static_cast<std::size_t>(piece.tensor)];
+  }
+  // By rising `first`, without gaps. Empty: the tensor is optional and not there.
+  std::span<const Piece> pieces_of(int parameter) const;
+  // The files hold our parameters under our names, as training writes them.
+  bool own_names() const { return own_names_; }
+
+ private:
+  friend class MapBuilder;
+  std::vector<PublishedTensor> tensors_;
+  std::vector<Piece> pieces_;        // by parameter
+  std::vector<std::size_t> begins_;  // of each parameter's pieces, and the end
+  bool own_names_ = false;
+};
+
+// The tensors of `files` behind the parameters. Every parameter has its own, every tensor of the
+// files is used or ignored by the map, shapes agree: else one UserError (exit 4) that names the
+// file, the tensor and both shapes, and suggests the nearest name.
+TensorMap match_weights(const Model& model, const io::WeightFiles& files);
 
 // What an export to Hugging Face's names consists of, in the order of the parameters.
-std::vector<PublishedTensor> published_tensors(const Model& model);
+TensorMap published_tensors(const Model& model);
 
-// Converts a published tensor to ours (f32, row-major), resp. back: the transforms of its row.
-void from_published(const PublishedTensor& tensor, const io::TensorView& view,
-                    std::span<float> out);
-std::vector<float> to_published(const PublishedTensor& tensor, std::span<const float> ours);
+// Takes consecutive stretches of a parameter, beginning at element `first`.
+using ValueSink = std::function<void(std::int64_t first, std::span<const float> values)>;
+
+// Reads a parameter in f32, row-major, in stretches of bounded size.
+// REQUIRES: `map` is match_weights(model, files), and the parameter has pieces.
+void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
+                    const ValueSink& sink);
+// Elements first, first + 1, .. of it.
+void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
+                    std::int64_t first, std::span<float> out);
+
+// `count` elements of a parameter (or of its gradient) from `first` on; borrowed until the next
+// call.
+using ValueSource =
+    std::function<std::span<const float>(int parameter, std::int64_t first, std::int64_t count)>;
+
+// A published tensor put together from ours. Of gradients, the chain rule is applied to the
+// factors of the map, and elements that no parameter comes from are 0.
+enum class Values { weights, gradients };
+std::vector<float> assemble(const TensorMap& map, int tensor, const ValueSource& ours,
+                            Values values = Values::weights);
 
 }  // namespace lamina::decoder

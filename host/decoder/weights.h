@@ -9,9 +9,13 @@
 #include "decoder/model.h"
 #include "decoder/tensor_map.h"
 #include "io/weight_files.h"
-#include "runtime/backend.h"
+#include "runtime/buffer_parts.h"
 
 namespace lamina::decoder {
+
+// Writes values as elements first, first + 1, .. of the tensor at `out`.
+// REQUIRES: dtype is f32, bf16, f64, i32 or i64.
+void store(std::span<const float> values, DType dtype, std::int64_t first, std::byte* out);
 
 // Memory of all parameters: views into mapped files where the file's bytes serve as they are, else
 // own copies.
@@ -28,11 +32,11 @@ class Weights {
   // One a parameter. Not to be written where is_mapped().
   std::span<void* const> pointers() const { return pointers_; }
   bool is_mapped(int parameter) const { return mapped_[static_cast<std::size_t>(parameter)]; }
-  std::size_t owned_bytes() const { return buffer_ ? buffer_->bytes() : 0; }
+  std::size_t owned_bytes() const { return owned_.bytes(); }
 
  private:
   std::shared_ptr<const io::WeightFiles> files_;
-  std::unique_ptr<Buffer> buffer_;
+  BufferParts owned_;
   std::vector<void*> pointers_;
   std::vector<bool> mapped_;
 };

@@ -41,6 +41,35 @@ std::string what_is_there(const fs::path& directory) {
   return fmt::format("it holds {}{}", names, num_files > 5 ? ", ..." : "");
 }
 
+// Reads `directory`/config.json, where there is one.
+Compression read_compression(const fs::path& directory) {
+  Compression out;
+  const std::string path = (directory / "config.json").string();
+  if (std::error_code ec; !fs::exists(path, ec)) return out;
+  const JsonDocument config = JsonDocument::read(path, {.code = ExitCode::checkpoint});
+  if (!config.root().is_object()) return out;
+  JsonValue section = config.root().find("quantization_config");
+  const JsonValue text = config.root().find("text_config");
+  if (!section && text && text.is_object()) section = text.find("quantization_config");
+  if (!section || section.is_null()) return out;
+  const JsonValue method = section.at("quant_method");
+  out.method = method.as_string();
+  if (out.method != "fp8" && out.method != "mxfp4")
+    method.fail(fmt::format("must be \"fp8\" or \"mxfp4\", the compressed weights that lamina "
+                            "reads; got {}",
+                            method.describe()),
+                {"use the uncompressed checkpoint of the same model"});
+  if (const JsonValue block = section.find("weight_block_size"); block && !block.is_null()) {
+    std::vector<std::int64_t> sizes;
+    for (JsonValue size : block.elements()) sizes.push_back(size.as_int64());
+    if (sizes.size() != 2 || std::ranges::min(sizes) <= 0)
+      block.fail("must be two positive numbers, the rows and columns of a block");
+    out.block_rows = sizes[0];
+    out.block_columns = sizes[1];
+  }
+  return out;
+}
+
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\\') == name.npos && name.find('\0') == name.npos;
@@ -70,6 +99,8 @@ WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_
       fail(path, fmt::format("has neither {0}.safetensors nor {0}.safetensors.index.json", stem),
            what_is_there(path));
   }
+  compression_ =
+      read_compression(fs::is_directory(status) ? fs::path(path) : fs::path(path).parent_path());
 }
 
 void WeightFiles::add_file(const std::string& path) {

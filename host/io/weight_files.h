@@ -15,10 +15,17 @@
 
 namespace lamina::io {
 
+// How tensors of a checkpoint are compressed, by quantization_config of the config.json beside
+// them.
+struct Compression {
+  std::string method;                                  // "fp8", "mxfp4"; empty = not said
+  std::int64_t block_rows = 128, block_columns = 128;  // of fp8: what shares one scale
+};
+
 // Accepts a directory (model.safetensors, else model.safetensors.index.json with its shards), an
 // index file, or one safetensors file. Errors (class checkpoint): nothing of that kind there, with
 // what is there instead; a shard that is missing, or lies outside the directory; a tensor that the
-// index names but its shard lacks; a tensor in two shards.
+// index names but its shard lacks; a tensor in two shards; a compression that lamina does not read.
 //   WeightFiles weights("Llama-3.2-1B");
 //   TensorView w = weights.tensor("model.embed_tokens.weight");
 class WeightFiles {
@@ -33,6 +40,7 @@ class WeightFiles {
   // Errors: no such tensor (the nearest name is suggested); a type that lamina has no use for.
   TensorView tensor(std::string_view name) const;
   std::uint64_t file_bytes() const;
+  const Compression& compression() const { return compression_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }
 
  private:
@@ -40,6 +48,7 @@ class WeightFiles {
   void add_index(const std::string& index_path);
 
   std::string path_;
+  Compression compression_;
   std::vector<SafetensorsFile> files_;
   std::vector<std::string_view> names_;
   std::unordered_map<std::string_view, std::size_t> by_name_;  // index into files_

@@ -131,33 +131,50 @@ std::vector<Block> read_blocks(const lamina_span_t& from) {
   return out;
 }
 
+Transform read_transform(const lamina_transform_t& step, const std::string& what) {
+  if (step.kind < LAMINA_TRANSFORM_TRANSPOSE || step.kind > LAMINA_TRANSFORM_SPLIT)
+    throw abi::Breach(
+        LAMINA_ERROR_UNSUPPORTED,
+        fmt::format("{} has transform {}, which this host does not know", what, step.kind));
+  if (!std::isfinite(step.number) || (step.kind == LAMINA_TRANSFORM_MUL && step.number == 0))
+    abi::breach("{} has a transform by {}, which cannot be undone", what, step.number);
+  if (step.dim < -LAMINA_MAX_DIMS || step.dim >= LAMINA_MAX_DIMS)
+    abi::breach("{} has a transform of dim {}; tensors have at most {}", what, step.dim,
+                LAMINA_MAX_DIMS);
+  if (step.kind == LAMINA_TRANSFORM_STRIDED && step.index >= step.count)
+    abi::breach("{} takes part {} of {} interleaved ones; they count from 0", what, step.index,
+                step.count);
+  return {static_cast<Transform::Kind>(step.kind - 1), step.number, step.dim, step.index,
+          step.count};
+}
+
 TensorRow read_row(const lamina_hf_tensor_t& from) {
   TensorRow out;
   out.published = abi::text(from.hf, "a published name");
   const std::string what = "the tensor row '" + out.published + "'";
   if (out.published.empty()) abi::breach("a tensor row has no published name");
-  abi::check_flags(from.flags, LAMINA_HF_OPTIONAL | LAMINA_HF_TIED | LAMINA_HF_IGNORE, what);
+  abi::check_flags(
+      from.flags,
+      LAMINA_HF_OPTIONAL | LAMINA_HF_TIED | LAMINA_HF_IGNORE | LAMINA_HF_BEYOND | LAMINA_HF_SURPLUS,
+      what);
   out.block = from.block;
   out.param = abi::text(from.param, what);
   out.optional = from.flags & LAMINA_HF_OPTIONAL;
   out.tied = from.flags & LAMINA_HF_TIED;
   out.ignore = from.flags & LAMINA_HF_IGNORE;
+  out.beyond = from.flags & LAMINA_HF_BEYOND;
+  out.surplus = from.flags & LAMINA_HF_SURPLUS;
   if (out.ignore != out.param.empty())
     abi::breach("{} {}", what,
                 out.ignore ? "is ignored and names a parameter" : "names no parameter");
   if (!out.ignore && out.published.find('*') != std::string::npos)
     abi::breach("{} has a '*', which only ignored rows may have", what);
-  if (out.block != 0 && out.published.find("{L}") == std::string::npos)
-    abi::breach("{} is in a layer and lacks {{L}}", what);
-  for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what)) {
-    if (step.kind < LAMINA_TRANSFORM_TRANSPOSE || step.kind > LAMINA_TRANSFORM_MUL)
-      throw abi::Breach(
-          LAMINA_ERROR_UNSUPPORTED,
-          fmt::format("{} has transform {}, which this host does not know", what, step.kind));
-    if (!std::isfinite(step.number) || (step.kind == LAMINA_TRANSFORM_MUL && step.number == 0))
-      abi::breach("{} has a transform by {}, which cannot be undone", what, step.number);
-    out.transforms.push_back({static_cast<Transform::Kind>(step.kind - 1), step.number});
-  }
+  const bool layered = out.published.find("{L}") != std::string::npos;
+  if (out.block != 0 && !layered) abi::breach("{} is in a layer and lacks {{L}}", what);
+  if (out.beyond && !(out.ignore && layered))
+    abi::breach("{} is for layers past the last; it must be ignored and have {{L}}", what);
+  for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what))
+    out.transforms.push_back(read_transform(step, what));
   return out;
 }
 

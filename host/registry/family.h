@@ -35,11 +35,14 @@ struct Block {
   const lamina_block* source = nullptr;  // lives as long as the process
 };
 
-// A step from a published tensor to ours; undone for exporting.
+// A step from a published tensor to ours, undone for exporting: LAMINA_TRANSFORM_* in their order.
 struct Transform {
-  enum class Kind { transpose, add, mul };
+  enum class Kind { transpose, add, mul, part, strided, squeeze, split };
   Kind kind = Kind::transpose;
-  double number = 0;
+  double number = 0;       // of add, mul
+  std::int64_t dim = 0;    // negative: from the last
+  std::int64_t index = 0;  // of part, strided
+  std::int64_t count = 0;  // of strided
   friend bool operator==(const Transform&, const Transform&) = default;
 };
 
@@ -47,11 +50,14 @@ struct Transform {
 struct TensorRow {
   std::uint32_t block = 0;  // 0: outside the layers, `param` is a LAMINA_NAME_*
   std::string param;        // our full name in the block; empty where the tensor is ignored
-  std::string published;    // {L} = global layer index, * = anything (ignored rows only)
+  // {L} = global layer index, {E} = index into our first dim, * = anything (ignored rows only).
+  std::string published;
   std::vector<Transform> transforms;
   bool optional = false;
   bool tied = false;
   bool ignore = false;
+  bool beyond = false;   // ignored only in layers past the last
+  bool surplus = false;  // ignored where the layer has no such parameter
 };
 
 class Family {

@@ -104,17 +104,23 @@ TEST_P(Model, WeightsSurviveAnExport) {
   std::vector<std::vector<float>> before = copy_of(model, weights.pointers());
   for (bool published : {true, false}) {
     TempDir folder;
-    std::vector<decoder::PublishedTensor> tensors = decoder::published_tensors(model);
+    decoder::TensorMap map = decoder::published_tensors(model);
     std::vector<io::TensorSpec> specs;
     std::map<std::string, std::vector<float>> values;
-    for (const decoder::PublishedTensor& t : tensors) {
-      const decoder::Parameter& p = model.parameters()[t.parameter];
-      const std::vector<float>& ours = before[static_cast<std::size_t>(t.parameter)];
-      std::string name = published ? t.name : p.name;
-      specs.push_back({name, DType::f32, published ? t.shape : p.desc.shape});
-      values[name] = published ? decoder::to_published(t, ours) : ours;
+    for (std::size_t t = 0; published && t < map.tensors().size(); ++t) {
+      const auto& [name, shape, pieces] = map.tensors()[t];
+      specs.push_back({name, DType::f32, shape});
+      values[name] = decoder::assemble(
+          map, static_cast<int>(t), [&](int p, std::int64_t first, std::int64_t count) {
+            return std::span<const float>(before[static_cast<std::size_t>(p)])
+                .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+          });
     }
-    ASSERT_EQ(specs.size(), before.size());
+    for (std::size_t i = 0; !published && i < before.size(); ++i) {
+      const decoder::Parameter& p = model.parameters().all()[i];
+      specs.push_back({p.name, DType::f32, p.desc.shape});
+      values[p.name] = before[i];
+    }
     io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
       return std::as_bytes(std::span(values.at(spec.name)));
     });

@@ -28,8 +28,8 @@ num_hidden_layers = 2
 std::map<std::string, io::TensorSpec> published() {
   Model model = testing::open_description(kModel);
   std::map<std::string, io::TensorSpec> out;
-  for (const PublishedTensor& t : published_tensors(model))
-    out[t.name] = {t.name, DType::f32, t.shape};
+  const TensorMap map = published_tensors(model);
+  for (const PublishedTensor& t : map.tensors()) out[t.name] = {t.name, DType::f32, t.shape};
   return out;
 }
 
@@ -100,9 +100,11 @@ TEST(Weights, ElementTypeThatHoldsNoWeightsIsRefused) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();
   tensors["model.norm.weight"].dtype = DType::i32;
-  EXPECT_ERROR_SAYS(load(folder.path(), tensors), ExitCode::checkpoint,
-                    "model.norm.weight: has element type i32; parameters are f32, f16, bf16 or "
-                    "f64");
+  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
+                    folder.path() +
+                        ": tensor 'model.norm.weight' has element type i32; expected f32, f16, "
+                        "bf16 or f64\n"
+                        "  for parameter 'norm.weight'");
 }
 
 TEST(Weights, InitialValuesDependOnNameAndSeedAlone) {

@@ -7,8 +7,6 @@
 namespace lamina::cli {
 namespace {
 
-constexpr std::int64_t kAlign = 64;
-
 // SplitMix64, Steele et al. 2014: element i of the stream that starts at `seed`.
 std::uint64_t draw(std::uint64_t seed, std::uint64_t i) {
   std::uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
@@ -59,17 +57,11 @@ BenchWeights::BenchWeights(const decoder::Model& model, const std::string& direc
         decoder::Weights::load(model, std::make_shared<io::WeightFiles>(directory), dtype, backend);
     return;
   }
-  std::vector<std::int64_t> offsets;
-  std::int64_t bytes = 0;
+  for (const decoder::Parameter& p : model.parameters().all())
+    owned_.add(static_cast<std::size_t>(p.num_elements() * size_bytes(p.used_dtype(dtype))));
+  owned_.allocate(backend);
   for (const decoder::Parameter& p : model.parameters().all()) {
-    offsets.push_back(bytes);
-    bytes += p.num_elements() * size_bytes(p.used_dtype(dtype));
-    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
-  }
-  buffer_ = backend.allocate(static_cast<std::size_t>(bytes));
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const decoder::Parameter& p = model.parameters().all()[i];
-    pointers_.push_back(buffer_->data() + offsets[i]);
+    pointers_.push_back(owned_[pointers_.size()]);
     fill_random(p, p.used_dtype(dtype), pointers_.back());
   }
 }

@@ -1,7 +1,6 @@
 // Weights for benchmarks: those of a checkpoint, else random ones that cost little to make.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +22,7 @@ class BenchWeights {
 
  private:
   std::optional<decoder::Weights> loaded_;
-  std::unique_ptr<Buffer> buffer_;
+  BufferParts owned_;
   std::vector<void*> pointers_;
 };
 

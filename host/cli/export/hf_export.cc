@@ -7,11 +7,11 @@
 
 #include "cli/export/hf_config.h"
 #include "core/error.h"
-#include "core/float16.h"
 #include "core/json_writer.h"
 #include "decoder/weights.h"
 #include "io/directory_commit.h"
 #include "io/hf_directory.h"
+#include "io/stored_weight.h"
 #include "text/tokenizer.h"
 
 namespace lamina::cli {
@@ -19,57 +19,90 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One tensor on its way: where it is read, and what it becomes.
+// One tensor on its way.
 struct Transfer {
-  decoder::PublishedTensor from, to;
   io::TensorSpec spec;
+  int tensor = -1;  // of the map that is exported; -1: the file's own bytes
 };
 
-bool same_form(const decoder::PublishedTensor& a, const decoder::PublishedTensor& b) {
-  return a.row && b.row && a.row->transforms == b.row->transforms;
+struct TransferPlan {
+  decoder::TensorMap from, to;
+  bool reassembled = false;  // `to` is the family's own form, put together from parameters
+  std::vector<Transfer> transfers;
+};
+
+bool has_compressed(const decoder::TensorMap& map, const io::WeightFiles& files) {
+  return std::ranges::any_of(map.tensors(), [&](const decoder::PublishedTensor& tensor) {
+    return !io::StoredWeight(files, tensor.name).is_plain();
+  });
 }
 
-// A tensor that was published keeps its name: families have optional prefixes.
-std::vector<Transfer> plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
-                                     std::optional<DType> dtype) {
-  std::vector<decoder::PublishedTensor> sources = decoder::match_weights(model, files);
-  std::vector<Transfer> out;
-  for (decoder::PublishedTensor& to : decoder::published_tensors(model)) {
-    const auto source =
-        std::ranges::find(sources, to.parameter, &decoder::PublishedTensor::parameter);
-    if (source == sources.end() || source->name.empty()) continue;  // optional, not there
-    const bool keeps_form = same_form(*source, to);
-    const DType stored = files.tensor(source->name).dtype;
-    const bool computed = stored == DType::f32 || stored == DType::bf16;
-    const DType target = dtype.value_or(keeps_form || computed ? stored : DType::f32);
-    out.push_back({*source, to, {keeps_form ? source->name : to.name, target, to.shape}});
+// Tensors that were published stay as they are, or change their type; ours, and compressed ones
+// that change their type, take the names and forms of the family's map. `dtype` is not for
+// parameters that have a type of their own.
+TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
+                            std::optional<DType> dtype) {
+  TransferPlan out{.from = decoder::match_weights(model, files)};
+  out.reassembled = out.from.own_names() || (dtype && has_compressed(out.from, files));
+  out.to = out.reassembled ? decoder::published_tensors(model) : out.from;
+  for (std::size_t i = 0; i < out.to.tensors().size(); ++i) {
+    const decoder::PublishedTensor& to = out.to.tensors()[i];
+    const int parameter = out.to.pieces()[static_cast<std::size_t>(to.pieces.front())].parameter;
+    const auto from = out.from.pieces_of(parameter);
+    if (from.empty()) continue;  // optional, not there
+    const std::string& source = out.from.tensor_of(from[0]).name;
+    const DType stored = files.tensor(source).dtype;
+    const bool free = !model.parameters()[parameter].desc.dtype;
+    DType target = dtype && free ? *dtype : stored;
+    if (!out.reassembled && target == stored) {
+      for (std::string_view name : io::StoredWeight(files, to.name).names()) {
+        const io::TensorView view = files.tensor(name);
+        out.transfers.push_back({{std::string(name), view.dtype, view.shape}});
+      }
+      continue;
+    }
+    if (target != DType::bf16 && target != DType::i32 && target != DType::i64) target = DType::f32;
+    out.transfers.push_back({{to.name, target, to.shape}, static_cast<int>(i)});
   }
   return out;
 }
 
-std::vector<std::byte> convert(const std::vector<float>& values, DType dtype) {
-  std::vector<std::byte> out(values.size() * static_cast<std::size_t>(size_bytes(dtype)));
-  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
-  if (dtype == DType::f32) {
-    std::ranges::copy(std::as_bytes(std::span(values)), out.begin());
-  } else {
-    auto* to = reinterpret_cast<bfloat16*>(out.data());
-    for (std::size_t i = 0; i < values.size(); ++i) to[i] = to_bfloat16(values[i]);
-  }
-  return out;
-}
+// Values of tensors on their way.
+class TransferReader {
+ public:
+  TransferReader(const io::WeightFiles& files, const TransferPlan& plan)
+      : files_(files), plan_(plan) {}
 
-// The tensor's bytes; `memory` holds them where the file's do not serve as they are.
-std::span<const std::byte> bytes_of(const decoder::Model& model, const io::WeightFiles& files,
-                                    const Transfer& t, std::vector<std::byte>& memory) {
-  const io::TensorView view = files.tensor(t.from.name);
-  if (view.dtype == t.spec.dtype && same_form(t.from, t.to)) return view.bytes;
-  std::vector<float> ours(
-      static_cast<std::size_t>(model.parameters()[t.from.parameter].num_elements()));
-  decoder::from_published(t.from, view, ours);
-  memory = convert(decoder::to_published(t.to, ours), t.spec.dtype);
-  return memory;
-}
+  // Borrowed until the next call.
+  std::span<const std::byte> bytes_of(const Transfer& t) {
+    if (t.tensor < 0) return files_.tensor(t.spec.name).bytes;
+    const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
+    bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
+    decoder::store(values, t.spec.dtype, 0, bytes_.data());
+    return bytes_;
+  }
+
+ private:
+  std::vector<float> decoded(const Transfer& t) const {
+    std::vector<float> values(static_cast<std::size_t>(t.spec.shape.num_elements()));
+    io::StoredWeight(files_, t.spec.name).decode(0, 1, values);
+    return values;
+  }
+
+  std::vector<float> assembled(const Transfer& t) {
+    return decoder::assemble(plan_.to, t.tensor,
+                             [&](int parameter, std::int64_t first, std::int64_t count) {
+                               ours_.resize(static_cast<std::size_t>(count));
+                               decoder::read_parameter(plan_.from, files_, parameter, first, ours_);
+                               return std::span<const float>(ours_);
+                             });
+  }
+
+  const io::WeightFiles& files_;
+  const TransferPlan& plan_;
+  std::vector<float> ours_;
+  std::vector<std::byte> bytes_;
+};
 
 // The type that most bytes are stored in.
 DType main_dtype(const std::vector<Transfer>& transfers) {
@@ -80,11 +113,12 @@ DType main_dtype(const std::vector<Transfer>& transfers) {
 }
 
 // The config.json that the weights came with, telling their type as it is now.
-std::string edited_config(const std::string& directory, DType dtype) {
+std::string edited_config(const std::string& directory, DType dtype, bool compressed) {
   const io::HfDirectory source(directory);
   JsonWriter json(2);
   json.begin_object();
   for (const auto& [key, value] : source.config().members()) {
+    if (key == "quantization_config" && !compressed) continue;
     json.key(key);
     if (key == "torch_dtype" || key == "dtype")
       json.value(long_name(dtype));
@@ -113,25 +147,25 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
                                       "exists already; --to names a directory to be made",
                                       {"choose another name, or remove it first"}});
   const io::WeightFiles files(from);
-  const std::vector<Transfer> transfers = plan_transfers(model, files, dtype);
+  const TransferPlan plan = plan_transfers(model, files, dtype);
   const bool published = fs::exists(fs::path(from) / "config.json");
-  const DType most = main_dtype(transfers);
+  const DType most = main_dtype(plan.transfers);
   const std::string config =
-      published ? edited_config(from, most) : fresh_config(model, from, most);
+      published ? edited_config(from, most, !plan.reassembled) : fresh_config(model, from, most);
 
   Exported out;
   std::vector<io::TensorSpec> specs;
   std::unordered_map<std::string_view, const Transfer*> by_name;
-  for (const Transfer& t : transfers) {
+  for (const Transfer& t : plan.transfers) {
     specs.push_back(t.spec);
     by_name[t.spec.name] = &t;
     out.num_bytes += io::num_bytes(t.spec);
   }
   out.num_tensors = static_cast<std::int64_t>(specs.size());
-  std::vector<std::byte> memory;
+  TransferReader reader(files, plan);
   io::DirectoryCommit commit(to);
   io::write_weight_files(commit.path(), specs, [&](const io::TensorSpec& spec) {
-    return bytes_of(model, files, *by_name.at(spec.name), memory);
+    return reader.bytes_of(*by_name.at(spec.name));
   });
   io::copy_side_files(from, commit.path());
   io::write_durably(commit.path() + "/config.json", config);

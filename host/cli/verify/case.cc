@@ -177,26 +177,30 @@ class Verifier {
   std::unique_ptr<train::TrainState> training_state(bool accumulate) {
     auto state =
         std::make_unique<train::TrainState>(model_->parameters(), dtype_, accumulate, backend_);
-    for (std::size_t i = 0; i < published_.size(); ++i) {
-      std::span<float> master(
-          state->masters()[i],
-          static_cast<std::size_t>(model_->parameters().all()[i].num_elements()));
-      if (published_[i].name.empty())
-        decoder::initialise(model_->parameters().all()[i], 0, master);
+    const auto& parameters = model_->parameters().all();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      std::span<float> master(state->masters()[i],
+                              static_cast<std::size_t>(parameters[i].num_elements()));
+      if (published_.pieces_of(static_cast<int>(i)).empty())
+        decoder::initialise(parameters[i], 0, master);
       else
-        decoder::from_published(published_[i], files_->tensor(published_[i].name), master);
+        decoder::read_parameter(published_, *files_, static_cast<int>(i), 0, master);
     }
     state->refresh_copies();
     return state;
   }
 
-  // Ours, as the checkpoint would have it.
-  std::vector<float> as_published(std::size_t parameter, const void* values) const {
-    std::span<const float> ours(
-        static_cast<const float*>(values),
-        static_cast<std::size_t>(model_->parameters().all()[parameter].num_elements()));
-    // A gradient follows a scaling of the weights inversely; no family here scales.
-    return decoder::to_published(published_[parameter], ours);
+  // Values of ours, one array a parameter, as the checkpoint would have tensor `tensor`.
+  template <typename Pointers>
+  std::vector<float> as_published(std::size_t tensor, const Pointers& values,
+                                  decoder::Values what) const {
+    return decoder::assemble(
+        published_, static_cast<int>(tensor),
+        [&](int parameter, std::int64_t first, std::int64_t count) {
+          const auto* all = static_cast<const float*>(values[static_cast<std::size_t>(parameter)]);
+          return std::span(all + first, static_cast<std::size_t>(count));
+        },
+        what);
   }
 
   void gradients(const std::string& prefix, const Rows& rows) {
@@ -210,13 +214,12 @@ class Verifier {
         std::abs(result.loss - static_cast<double>(case_.floats(prefix + "loss")[0])),
         case_.tolerance("loss_abs", 1e-5));
     double tolerance = case_.tolerance("grad_max_abs_over_max", 1e-4);
-    for (std::size_t i = 0; i < published_.size(); ++i) {
-      const std::string& name = published_[i].name;
-      if (name.empty()) continue;
+    for (std::size_t i = 0; i < published_.tensors().size(); ++i) {
+      const std::string& name = published_.tensors()[i].name;
       std::string whole = prefix + "grad." + name, sample = prefix + "grad_sample." + name,
                   norm = prefix + "grad_norm." + name;
       if (!case_.has(whole) && !case_.has(sample)) continue;
-      std::vector<float> got = as_published(i, state->gradients()[i]);
+      std::vector<float> got = as_published(i, state->gradients(), decoder::Values::gradients);
       if (case_.has(whole)) {
         compare_gradient(whole, got, case_.floats(whole), tolerance);
         continue;
@@ -295,7 +298,7 @@ class Verifier {
   std::unique_ptr<decoder::Model> model_;
   std::shared_ptr<io::WeightFiles> files_;
   std::unique_ptr<decoder::Weights> weights_;
-  std::vector<decoder::PublishedTensor> published_;
+  decoder::TensorMap published_;
   VerifyReport report_;
   std::vector<std::string> known_;
 };
@@ -342,10 +345,10 @@ void Verifier::curve() {
     train::StepResult got = step.gradients(batches, s);
     if (s == 0) {
       double tolerance = case_.tolerance("grad_max_abs_over_max", 1e-4);
-      for (std::size_t p = 0; p < published_.size(); ++p)
-        if (std::string name = "grad1." + published_[p].name; case_.has(name))
-          compare_gradient(name, as_published(p, state->gradients()[p]), case_.floats(name),
-                           tolerance);
+      for (std::size_t p = 0; p < published_.tensors().size(); ++p)
+        if (std::string name = "grad1." + published_.tensors()[p].name; case_.has(name))
+          compare_gradient(name, as_published(p, state->gradients(), decoder::Values::gradients),
+                           case_.floats(name), tolerance);
     }
     step.update(got, rate, s);
     add(fmt::format("loss of step {}", s + 1), std::abs(got.loss - static_cast<double>(loss[i])),
@@ -369,10 +372,11 @@ void Verifier::curve() {
 void Verifier::compare_parameters(const std::string& prefix, const train::TrainState& state,
                                   const char* tolerance) {
   JsonValue allowed = case_.info.root().at(tolerance);
-  for (std::size_t p = 0; p < published_.size(); ++p) {
-    std::string name = prefix + published_[p].name;
+  for (std::size_t p = 0; p < published_.tensors().size(); ++p) {
+    std::string name = prefix + published_.tensors()[p].name;
     if (!case_.has(name)) continue;
-    std::vector<float> got = as_published(p, state.masters()[p]), want = case_.floats(name);
+    std::vector<float> got = as_published(p, state.masters(), decoder::Values::weights),
+                       want = case_.floats(name);
     double sum = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       double d = static_cast<double>(got[i]) - static_cast<double>(want[i]);

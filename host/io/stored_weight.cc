@@ -1,0 +1,190 @@
+#include "io/stored_weight.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "core/float16.h"
+
+namespace lamina::io {
+namespace {
+
+constexpr std::string_view kBlocks = "_blocks", kScales = "_scales";
+constexpr std::int64_t kMxfp4Block = 32;
+
+// Sign, four bits of exponent (bias 7), three of mantissa; no infinities; Micikevicius et al. 2022.
+constexpr std::array<float, 256> e4m3_values() {
+  std::array<float, 256> out{};
+  for (std::uint32_t bits = 0; bits < 256; ++bits) {
+    const std::uint32_t exponent = bits >> 3 & 15, mantissa = bits & 7;
+    float value = exponent == 0 ? static_cast<float>(mantissa) * 0x1p-9f
+                                : std::bit_cast<float>((exponent + 120) << 23 | mantissa << 20);
+    if ((bits & 127) == 127) value = std::numeric_limits<float>::quiet_NaN();
+    out[bits] = bits & 128 ? -value : value;
+  }
+  return out;
+}
+
+constexpr std::array<float, 256> kE4m3 = e4m3_values();
+constexpr std::array<float, 16> kE2m1 = {0.f,  .5f,  1.f,  1.5f,  2.f,  3.f,  4.f,  6.f,
+                                         -0.f, -.5f, -1.f, -1.5f, -2.f, -3.f, -4.f, -6.f};
+
+// A power of two by its exponent alone.
+float e8m0(std::uint8_t bits) {
+  if (bits == 255) return std::numeric_limits<float>::quiet_NaN();
+  return bits == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 23);
+}
+
+template <typename T, typename Convert>
+void gather(const std::byte* from, std::int64_t first, std::int64_t stride, std::span<float> out,
+            Convert convert) {
+  from += first * static_cast<std::int64_t>(sizeof(T));
+  for (float& value : out) {
+    T element;  // tensors lie at any address
+    std::memcpy(&element, from, sizeof element);
+    value = convert(element);
+    from += stride * static_cast<std::int64_t>(sizeof(T));
+  }
+}
+
+// False: a type without values.
+bool gather(const TensorView& view, std::int64_t first, std::int64_t stride, std::span<float> out) {
+  auto as = [&]<typename T>(T, auto convert) {
+    gather<T>(view.bytes.data(), first, stride, out, convert);
+    return true;
+  };
+  auto number = [](auto value) { return static_cast<float>(value); };
+  switch (view.dtype) {
+    case DType::f32:
+      return as(float{}, number);
+    case DType::bf16:
+      return as(bfloat16{}, [](bfloat16 v) { return to_float(v); });
+    case DType::f16:
+      return as(float16{}, [](float16 v) { return to_float(v); });
+    case DType::f64:
+      return as(double{}, number);
+    case DType::i32:
+      return as(std::int32_t{}, number);
+    case DType::i64:
+      return as(std::int64_t{}, number);
+    case DType::f8_e4m3:
+      return as(std::uint8_t{}, [](std::uint8_t v) { return kE4m3[v]; });
+    case DType::f8_e5m2:
+      return as(std::uint8_t{}, [](std::uint8_t v) {
+        return to_float(float16{static_cast<std::uint16_t>(v << 8)});
+      });
+    case DType::f8_e8m0:
+      return as(std::uint8_t{}, e8m0);
+    default:
+      return false;
+  }
+}
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+void StoredWeight::fail(const std::string& what, const std::string& note) const {
+  throw UserError(ExitCode::checkpoint,
+                  {files_->path(), fmt::format("tensor '{}' {}", data_.name, what), {note}});
+}
+
+StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
+    : files_(&files), data_(files.tensor(name)), shape_(data_.shape) {
+  if (data_.dtype == DType::f8_e4m3 || data_.dtype == DType::f8_e5m2)
+    open_f8();
+  else if (data_.dtype == DType::u8 && name.ends_with(kBlocks))
+    open_mxfp4();
+  else if (float none[1]; !gather(data_, 0, 0, std::span(none, 0)))
+    fail(fmt::format("has element type {}; weights are f32, bf16, f16 or f64",
+                     lamina::name(data_.dtype)),
+         "compressed ones are f8 with block scales, or MXFP4");
+}
+
+void StoredWeight::open_f8() {
+  const std::string name(data_.name), inverse = name + "_scale_inv";
+  const std::string plain =
+      name.ends_with(".weight") ? name.substr(0, name.size() - 6) + "scale" : "";
+  const std::string& scales = !plain.empty() && files_->contains(plain) ? plain : inverse;
+  if (!files_->contains(scales))
+    fail(fmt::format("is stored as {} and has no scales", lamina::name(data_.dtype)),
+         fmt::format("expected a tensor '{}' beside it", inverse));
+  form_ = Form::f8_blocks;
+  scales_ = files_->tensor(scales);
+  scale_values_.resize(static_cast<std::size_t>(scales_.shape.num_elements()));
+  if (!gather(scales_, 0, 1, scale_values_))
+    fail(fmt::format("has scales '{}' of type {}", scales, lamina::name(scales_.dtype)),
+         "scales are f32, bf16 or f8_e8m0");
+  if (shape_.ndim() < 2)
+    fail(fmt::format("is {} of f8", to_string(shape_)), "f8 weights are matrices");
+  const std::int64_t rows = shape_[-2], columns = shape_[-1];
+  if (scale_values_.size() == 1) return;  // one for the whole tensor
+  block_rows_ = files_->compression().block_rows;
+  block_columns_ = files_->compression().block_columns;
+  grid_rows_ = divided_up(rows, block_rows_);
+  grid_columns_ = divided_up(columns, block_columns_);
+  Shape grid = shape_;
+  grid[-2] = grid_rows_;
+  grid[-1] = grid_columns_;
+  if (scales_.shape != grid)
+    fail(fmt::format("is {}, in blocks of {} x {}: its scales must be {}, '{}' is {}",
+                     to_string(shape_), block_rows_, block_columns_, to_string(grid), scales,
+                     to_string(scales_.shape)),
+         "quantization_config.weight_block_size of config.json says how large blocks are");
+}
+
+void StoredWeight::open_mxfp4() {
+  const std::string scales =
+      std::string(data_.name.substr(0, data_.name.size() - kBlocks.size())) + std::string(kScales);
+  if (!files_->contains(scales))
+    fail("has no scales", fmt::format("expected a tensor '{}' beside it", scales));
+  form_ = Form::mxfp4;
+  scales_ = files_->tensor(scales);
+  if (shape_.ndim() < 2 || shape_[-1] != kMxfp4Block / 2 || scales_.dtype != DType::u8 ||
+      scales_.shape != Shape(shape_.dims().first(static_cast<std::size_t>(shape_.ndim() - 1))))
+    fail(fmt::format("is u8{}, and '{}' {}{}; they must be u8[.., G, 16] and u8[.., G]",
+                     to_string(shape_), scales, lamina::name(scales_.dtype),
+                     to_string(scales_.shape)),
+         "the checkpoint is inconsistent: download or export it again");
+  const std::int64_t columns = shape_[-2] * kMxfp4Block;
+  shape_ = Shape(shape_.dims().first(static_cast<std::size_t>(shape_.ndim() - 1)));
+  shape_[-1] = columns;
+}
+
+std::vector<std::string_view> StoredWeight::names() const {
+  if (is_plain()) return {data_.name};
+  return {data_.name, scales_.name};
+}
+
+float StoredWeight::f8_scale(std::int64_t element) const {
+  if (scale_values_.size() == 1) return scale_values_[0];
+  const std::int64_t row = element / shape_[-1], column = element % shape_[-1];
+  const std::int64_t matrix = row / shape_[-2], block_row = row % shape_[-2] / block_rows_;
+  return scale_values_[static_cast<std::size_t>((matrix * grid_rows_ + block_row) * grid_columns_ +
+                                                column / block_columns_)];
+}
+
+void StoredWeight::decode(std::int64_t first, std::int64_t stride, std::span<float> out) const {
+  if (form_ == Form::mxfp4) {
+    const auto* blocks = reinterpret_cast<const std::uint8_t*>(data_.bytes.data());
+    const auto* scales = reinterpret_cast<const std::uint8_t*>(scales_.bytes.data());
+    std::int64_t at = first;
+    for (float& value : out) {  // the low half of a byte is the even element
+      const int bits = blocks[at / 2] >> (at % 2 * 4) & 15;
+      value = kE2m1[static_cast<std::size_t>(bits)] * e8m0(scales[at / kMxfp4Block]);
+      at += stride;
+    }
+    return;
+  }
+  gather(data_, first, stride, out);
+  if (form_ == Form::plain) return;
+  std::int64_t at = first;
+  for (float& value : out) {
+    value *= f8_scale(at);
+    at += stride;
+  }
+}
+
+}  // namespace lamina::io

@@ -1,0 +1,56 @@
+// Weights as checkpoints store them, plain or compressed, decoded to f32.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.h"
+#include "io/weight_files.h"
+
+namespace lamina::io {
+
+// A weight of a checkpoint by its published name:
+//   x                             plain: f32, bf16, f16, f64, or integers
+//   x, x_scale_inv (or y.scale for x = y.weight)
+//                                 f8 values times the scale of their block of rows and columns;
+//                                 blocks are quantization_config.weight_block_size, else 128 x 128
+//   x_blocks, x_scales            MXFP4 under the name x_blocks: u8[.., G, 16] and u8[.., G] are
+//                                 the values [.., 32 G], E2M1 times 2^(scale - 127); Open Compute
+//                                 Project 2023
+// Errors (class checkpoint): f8 without scales, scales of another shape, a type without values.
+//   StoredWeight w(files, "model.layers.0.mlp.up_proj.weight");
+//   std::vector<float> row(w.shape()[1]);
+//   w.decode(7 * w.shape()[1], 1, row);
+class StoredWeight {
+ public:
+  // `files` outlives the object.
+  StoredWeight(const WeightFiles& files, std::string_view name);
+
+  const Shape& shape() const { return shape_; }
+  // The bytes are the values, in data().dtype.
+  bool is_plain() const { return form_ == Form::plain; }
+  const TensorView& data() const { return data_; }
+  // The tensors of the files that it is made of.
+  std::vector<std::string_view> names() const;
+  // out[i] = element first + i * stride, counted row-major.
+  void decode(std::int64_t first, std::int64_t stride, std::span<float> out) const;
+
+ private:
+  enum class Form { plain, f8_blocks, mxfp4 };
+  [[noreturn]] void fail(const std::string& what, const std::string& note) const;
+  void open_f8();
+  void open_mxfp4();
+  float f8_scale(std::int64_t element) const;
+
+  const WeightFiles* files_;
+  Form form_ = Form::plain;
+  TensorView data_, scales_;
+  std::vector<float> scale_values_;  // of f8_blocks, row-major
+  std::int64_t block_rows_ = 0, block_columns_ = 0, grid_rows_ = 0, grid_columns_ = 0;
+  Shape shape_;
+};
+
+}  // namespace lamina::io

@@ -1,0 +1,36 @@
+// One buffer of a device cut into aligned parts: all are asked for, then memory is allocated once.
+//
+//   BufferParts parts;
+//   std::size_t keys = parts.add(1000), values = parts.add(1000);
+//   parts.allocate(backend);
+//   write(parts[keys]);
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/backend.h"
+
+namespace lamina {
+
+class BufferParts {
+ public:
+  // The number of a new part. REQUIRES: nothing is allocated yet.
+  std::size_t add(std::size_t num_bytes) {
+    begins_.push_back(bytes_);
+    bytes_ += aligned(num_bytes);
+    return begins_.size() - 1;
+  }
+  // Throws DeviceError as Backend::allocate does.
+  void allocate(const Backend& backend) { buffer_ = backend.allocate(bytes_); }
+  // Zeroed, 64-byte aligned. REQUIRES: allocate() was called.
+  std::byte* operator[](std::size_t part) const { return buffer_->data() + begins_[part]; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<Buffer> buffer_;
+  std::vector<std::size_t> begins_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace lamina
