@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "config/wrapper.h"
+
 namespace lamina::config {
 namespace {
 
@@ -38,6 +40,12 @@ const Schema& model_schema() {
   return schema;
 }
 
+Raw read_config_json(const std::filesystem::path& path) {
+  Raw raw = read_json(path, "model.");
+  lift_text_config(raw);
+  return raw;
+}
+
 Raw read_model_file(const std::filesystem::path& path, const std::string& from) {
   std::error_code failure;
   auto status = std::filesystem::status(path, failure);
@@ -48,9 +56,9 @@ Raw read_model_file(const std::filesystem::path& path, const std::string& from) 
   if (std::filesystem::is_directory(status)) {
     if (!std::filesystem::exists(path / "config.json", failure))
       user_error(ExitCode::checkpoint, path.string(), "has no config.json: no model directory");
-    return read_json(path / "config.json", "model.");
+    return read_config_json(path / "config.json");
   }
-  if (path.extension() == ".json") return read_json(path, "model.");
+  if (path.extension() == ".json") return read_config_json(path);
   Raw raw = read_toml(path, Origin::Kind::model_file);
   for (const RawEntry& entry : raw.entries)
     if (entry.key == "model" || entry.key == "model.path")
@@ -59,8 +67,12 @@ Raw read_model_file(const std::filesystem::path& path, const std::string& from) 
 }
 
 void read_identity(ModelSource& model) {
-  if (const Value* type = last_value(model.raw, "model.model_type"))
-    if (auto* text = type->get_if<std::string>()) model.model_type = *text;
+  auto read_text = [&](std::string_view key, std::string& out) {
+    if (const Value* value = last_value(model.raw, key))
+      if (auto* text = value->get_if<std::string>()) out = *text;
+  };
+  read_text("model.model_type", model.model_type);
+  read_text("model.text_config.model_type", model.text_model_type);
   if (const Value* names = last_value(model.raw, "model.architectures"))
     if (auto* list = names->get_if<List>())
       for (const Value& name : *list)
@@ -70,7 +82,7 @@ void read_identity(ModelSource& model) {
 // Puts the referenced model's values below those of `own`, the [model] entries of a run file.
 ModelSource make_model(const std::string& path, const std::string& path_origin,
                        const std::string& where, const Table& top, Raw own) {
-  ModelSource model{path, where, "", "", {}, {}};
+  ModelSource model{path, where, "", "", "", {}, {}};
   if (!path.empty()) {
     Resolved resolved = resolve(model_schema(), read_model_file(path, path_origin), path);
     model.raw = std::move(resolved.rest);

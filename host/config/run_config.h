@@ -80,6 +80,7 @@ struct ModelSource {
   std::string where;       // the file for messages about missing keys
   std::string family;      // "" when only model_type and architectures can tell
   std::string model_type;  // of a config.json
+  std::string text_model_type;             // of its text_config, see wrapper.h
   std::vector<std::string> architectures;  // of a config.json
   Raw raw;  // keys "model.<name>", lowest layer first: give it to resolve_model()
 };

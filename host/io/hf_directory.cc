@@ -70,8 +70,8 @@ std::vector<std::int64_t> HfDirectory::eos_token_ids() const {
 }
 
 std::optional<std::int64_t> HfDirectory::bos_token_id() const {
-  for (JsonValue holder : {generation_config(), config()})
-    if (holder)
+  for (JsonValue holder : {generation_config(), config(), config().find("text_config")})
+    if (holder && holder.is_object())
       if (auto found = ids(holder.find("bos_token_id")); !found.empty()) return found.front();
   return std::nullopt;
 }

@@ -202,11 +202,12 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
 
 FamilyFile Catalog::find_published(std::string_view model_type,
                                    const std::vector<std::string>& architectures,
-                                   std::string_view where) const {
+                                   std::string_view where, std::string_view text_model_type) const {
   const auto lists = [](const std::vector<std::string>& list, std::string_view item) {
     return std::find(list.begin(), list.end(), item) != list.end();
   };
-  // The family with the most specific claim: both values, then the architecture, then the type.
+  // The family with the most specific claim: the architecture, then the type, then the type of the
+  // language model in it.
   std::string best;
   int best_score = 0;
   for (const PluginFile& plugin : plugins_)
@@ -214,7 +215,8 @@ FamilyFile Catalog::find_published(std::string_view model_type,
       const bool architecture = std::any_of(
           architectures.begin(), architectures.end(),
           [&](const std::string& name) { return lists(family.hf_architectures, name); });
-      const int score = 2 * architecture + (lists(family.hf_model_types, model_type) ? 1 : 0);
+      const int score = 4 * architecture + 2 * lists(family.hf_model_types, model_type) +
+                        lists(family.hf_model_types, text_model_type);
       if (score > best_score) best = family.name, best_score = score;
     }
   if (best_score > 0) return find(best, where);

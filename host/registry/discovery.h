@@ -77,10 +77,11 @@ class Catalog {
   FamilyFile find(std::string_view name, std::string_view where = "family") const;
 
   // The family that reads published checkpoints of a config.json with these values; `where` is
-  // its path. Errors as for find().
+  // its path, `text_model_type` the model_type of its text_config if there is one. Errors as for
+  // find().
   FamilyFile find_published(std::string_view model_type,
-                            const std::vector<std::string>& architectures,
-                            std::string_view where) const;
+                            const std::vector<std::string>& architectures, std::string_view where,
+                            std::string_view text_model_type = {}) const;
 
   // Names of all families, sorted, each once.
   std::vector<std::string> family_names() const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "config/schema.h"
+#include "config/wrapper.h"
 #include "registry/family.h"
 #include "registry/reply.h"
 
@@ -122,11 +123,10 @@ std::vector<std::string> unread_keys(const std::vector<ModelKey>& keys,
   std::vector<std::string> out;
   for (const config::RawEntry& entry : unread) {
     const std::string_view name = without_section(entry.key);
-    const bool known = name == "model_type" || name == "architectures" ||
-                       name == "text_config.model_type" || name == "text_config.architectures" ||
-                       std::any_of(keys.begin(), keys.end(), [&](const ModelKey& key) {
-                         return key.ignored && covers(key, name);
-                       });
+    const bool known =
+        name == "model_type" || name == "architectures" || name.starts_with(config::kTextConfig) ||
+        std::any_of(keys.begin(), keys.end(),
+                    [&](const ModelKey& key) { return key.ignored && covers(key, name); });
     if (!known) out.push_back(fmt::format("{} ({})", name, entry.origin.text));
   }
   return out;
@@ -169,7 +169,11 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   check_per_layer(keys, values, problems);
   problems.raise();
 
-  ModelConfig out(keys_, in_order(keys, values), unread_keys(keys, resolved.unread), where);
+  const bool in_wrapper = std::ranges::any_of(raw.entries, [](const config::RawEntry& entry) {
+    return without_section(entry.key).starts_with(config::kTextConfig);
+  });
+  ModelConfig out(keys_, in_order(keys, values), unread_keys(keys, resolved.unread), where,
+                  in_wrapper);
   if (source.validate) {
     const ReplyResult reply =
         call_config_function(*this, ConfigFunction::validate, source.validate, source.user, out);

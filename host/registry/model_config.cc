@@ -17,9 +17,9 @@ const ModelKey* find_key(const std::vector<ModelKey>& keys, std::string_view nam
 }  // namespace
 
 ModelConfig::ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
-                         std::vector<std::string> unread, std::string where)
-    : data_(std::make_shared<Data>(
-          Data{std::move(keys), std::move(values), std::move(unread), std::move(where)})) {}
+                         std::vector<std::string> unread, std::string where, bool in_wrapper)
+    : data_(std::make_shared<Data>(Data{std::move(keys), std::move(values), std::move(unread),
+                                        std::move(where), in_wrapper})) {}
 
 std::optional<std::int64_t> ModelConfig::max_positions() const {
   const config::Entry* entry = values().find(LAMINA_CONFIG_MAX_POSITIONS);

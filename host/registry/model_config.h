@@ -32,15 +32,19 @@ struct ModelKey {
 // Final values of the keys of one model. Cheap to copy.
 class ModelConfig {
  public:
-  // `unread` are keys of config.json that no declared key reads, with their places.
+  // `unread` are keys of config.json that no declared key reads, with their places; `in_wrapper`
+  // says that it is one of a multimodal model.
   ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
-              std::vector<std::string> unread, std::string where);
+              std::vector<std::string> unread, std::string where, bool in_wrapper = false);
 
   const config::Table& values() const { return data_->values; }
   const std::vector<ModelKey>& keys() const { return *data_->keys; }
   const std::vector<std::string>& unread() const { return data_->unread; }
   // The file (or run file) that the model was described in.
   const std::string& where() const { return data_->where; }
+  // The model is part of a larger one, whose config.json has it as text_config: the checkpoint may
+  // hold other parts too.
+  bool in_wrapper() const { return data_->in_wrapper; }
 
   // The keys that the host reads.
   std::int64_t vocab_size() const { return values().integer("vocab_size"); }
@@ -58,6 +62,7 @@ class ModelConfig {
     config::Table values;
     std::vector<std::string> unread;
     std::string where;
+    bool in_wrapper;
   };
   std::shared_ptr<const Data> data_;  // shared by copies
 };

@@ -43,6 +43,27 @@ TEST_F(ModelFiles, Example) {
   EXPECT_EQ(resolved.unread[2].key, "model.use_cache");
 }
 
+TEST_F(ModelFiles, KeysOfTheLanguageModelInAWrapper) {
+  folder_.write("hub/config.json", R"({"model_type": "both", "architectures": ["Both"],
+      "hidden_size": 99, "rope_theta": 5, "rope_scaling": {"factor": 2}, "image_token_id": 7,
+      "text_config": {"model_type": "text", "hidden_size": 64, "rope_scaling": null},
+      "vision_config": {"hidden_size": 32}})");
+  ModelSource model = load_model(folder_ / "hub");
+  EXPECT_EQ(model.model_type, "both");
+  EXPECT_EQ(model.text_model_type, "text");
+  EXPECT_EQ(model.architectures, std::vector<std::string>{"Both"});
+  Resolved resolved = resolve_model(declared(), model.raw, model.where);
+  EXPECT_EQ(resolved.values.integer("hidden_size"), 64);
+  EXPECT_EQ(resolved.values.where("hidden_size"), (folder_ / "hub/config.json") + ":3");
+  EXPECT_EQ(resolved.values.number("rope_theta"), 5.0);           // said outside alone
+  EXPECT_EQ(resolved.values.number("rope_scaling.factor"), 1.0);  // null inside counts
+  std::vector<std::string> unread;
+  for (const RawEntry& entry : resolved.unread) unread.push_back(entry.key);
+  EXPECT_EQ(unread, (std::vector<std::string>{
+                        "model.model_type", "model.architectures", "model.image_token_id",
+                        "model.text_config.model_type", "model.vision_config.hidden_size"}));
+}
+
 TEST_F(ModelFiles, RunFileOverridesTheModelItNames) {
   folder_.write("models/m.toml",
                 "family = \"simple\"\n[model]\nhidden_size = 64\nrope_theta = 5\n");

@@ -142,6 +142,7 @@ TEST(Catalog, FindsTheFamilyOfAPublishedConfig) {
   const Catalog catalog = Catalog::scan(only(folder));
   EXPECT_EQ(catalog.find_published("tiny_type", {}, "config.json").family, "tiny");
   EXPECT_EQ(catalog.find_published("other", {"TinyForCausalLM"}, "config.json").family, "tiny");
+  EXPECT_EQ(catalog.find_published("both", {"Both"}, "config.json", "tiny_type").family, "tiny");
   EXPECT_ERROR_SAYS(catalog.find_published("bert", {"Bert"}, "config.json"), ExitCode::plugin,
                     "config.json: no plugin reads checkpoints of model_type 'bert' and "
                     "architecture Bert; families found: tiny");

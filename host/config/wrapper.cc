@@ -1,0 +1,49 @@
+#include "config/wrapper.h"
+
+#include <algorithm>
+#include <set>
+
+namespace lamina::config {
+namespace {
+
+constexpr std::string_view kModel = "model.";
+
+bool is_in_text_config(std::string_view key) {
+  return key.starts_with(kModel) && key.substr(kModel.size()).starts_with(kTextConfig);
+}
+
+bool is_lifted(std::string_view key) {
+  if (!is_in_text_config(key)) return false;
+  const std::string_view name = key.substr(kModel.size() + kTextConfig.size());
+  return name != "model_type" && name != "architectures";
+}
+
+// "rope_scaling" of "model.rope_scaling.factor".
+std::string top_name(std::string_view key, std::size_t prefix) {
+  key.remove_prefix(prefix);
+  return std::string(key.substr(0, key.find('.')));
+}
+
+}  // namespace
+
+void lift_text_config(Raw& raw) {
+  std::set<std::string> inside;
+  auto note = [&](const auto& item) {
+    if (is_lifted(item.key)) inside.insert(top_name(item.key, kModel.size() + kTextConfig.size()));
+  };
+  std::ranges::for_each(raw.entries, note);
+  std::ranges::for_each(raw.nulls, note);
+  auto is_replaced = [&](const auto& item) {
+    return item.key.starts_with(kModel) && !is_in_text_config(item.key) &&
+           inside.contains(top_name(item.key, kModel.size()));
+  };
+  std::erase_if(raw.entries, is_replaced);
+  std::erase_if(raw.nulls, is_replaced);
+  auto lift = [](auto& item) {
+    if (is_lifted(item.key)) item.key.erase(kModel.size(), kTextConfig.size());
+  };
+  std::ranges::for_each(raw.entries, lift);
+  std::ranges::for_each(raw.nulls, lift);
+}
+
+}  // namespace lamina::config
