@@ -1,8 +1,36 @@
-// combine_rows: see ops.def.
+// combine_rows(x, order, weights): y[m] = the sum over j of weights[m, j] times the row of x at the
+// place where order holds m * k + j, in the order of j, in f32 rounded once.
 #include "ops/op.h"
 
 namespace lamina::ops {
+namespace {
 
-constinit const OpDef combine_rows_op = {};
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(0);
+  const Type& weights = c.type(2);
+  c.require_floating(0);
+  c.require_ndim(0, 2);
+  c.require_shape(1, {x.dim(0)});
+  c.require_dtype(1, DType::i32);
+  c.require_dtype(2, x.dtype == DType::f64 ? DType::f64 : DType::f32);
+  c.require(weights.ndim() >= 1 && weights.num_elements() == x.dim(0),
+            "weights must have one number for each of the {} rows of x {}, got {}", x.dim(0),
+            to_string(x), to_string(weights));
+  Type out = x.with(weights.shape);
+  out.shape[-1] = x.dim(1);
+  for (int i = 0; i + 1 < out.ndim(); ++i)
+    out.axes[static_cast<std::size_t>(i)] = weights.axes[static_cast<std::size_t>(i)];
+  out.axes[static_cast<std::size_t>(out.ndim() - 1)] = x.axes[1];
+  return {out};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  std::vector<Tensor> grads = call_all("combine_rows_grad", {c.in(0), c.in(1), c.in(2), c.ct()});
+  return {grads[0], {}, grads[1]};
+}
+
+}  // namespace
+
+constinit const OpDef combine_rows_op = {.infer = infer, .vjp = vjp};
 
 }  // namespace lamina::ops

@@ -1,8 +1,37 @@
-// gather_rows: see ops.def.
+// gather_rows(x, order; divide): y[r] = row order[r] / divide of x, whose leading dims count as
+// one. `order` holds each of the assignments 0 to rows * divide - 1 once, so that the gradient of a
+// row is the sum over its `divide` places.
 #include "ops/op.h"
 
 namespace lamina::ops {
+namespace {
 
-constinit const OpDef gather_rows_op = {};
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(0);
+  c.require_floating(0);
+  c.require_dtype(1, DType::i32);
+  c.require(x.ndim() >= 1, "x must have at least one dim, got {}", to_string(x));
+  c.require(c.i("divide") >= 1, "divide is {}; it must be at least 1", c.i("divide"));
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < x.ndim(); ++i) rows *= x.dim(i);
+  c.require(c.type(1).shape == Shape{rows * c.i("divide")},
+            "order must be [{}]: {} assignments for each of the {} rows of x {}, got {}",
+            rows * c.i("divide"), c.i("divide"), rows, to_string(x), to_string(c.type(1)));
+  Type out{x.dtype, {rows * c.i("divide"), x.dim(-1)}, {}};
+  out.axes[1] = x.axes[static_cast<std::size_t>(x.ndim() - 1)];
+  return {out};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  DType wide = c.ct().dtype() == DType::f64 ? DType::f64 : DType::f32;
+  Shape shape = c.type(0).shape;
+  shape[-1] = c.i("divide");
+  Tensor ones = constant(*c.ct().graph, {wide, shape, {}}, 1);
+  return {call("combine_rows", {c.ct(), c.in(1), ones}), {}};
+}
+
+}  // namespace
+
+constinit const OpDef gather_rows_op = {.infer = infer, .vjp = vjp, .layout_only = true};
 
 }  // namespace lamina::ops

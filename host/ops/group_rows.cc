@@ -1,8 +1,22 @@
-// group_rows: see ops.def.
+// group_rows(ids; groups, capacity): a stable counting sort of assignments by group, and where each
+// group begins. With a capacity only the first so many of a group stay in it, of each element of
+// ids' first dim (a row of the batch) on its own; Fedus et al. 2021, section 2.2.
 #include "ops/op.h"
 
 namespace lamina::ops {
+namespace {
 
-constinit const OpDef group_rows_op = {};
+std::vector<Type> infer(const Call& c) {
+  const Type& ids = c.type(0);
+  c.require_dtype(0, DType::i32);
+  c.require(ids.ndim() >= 1, "ids must have at least one dim, got {}", to_string(ids));
+  c.require(c.i("groups") >= 1, "groups is {}; it must be at least 1", c.i("groups"));
+  c.require(c.i("capacity") >= 0, "capacity is {}; it must not be negative", c.i("capacity"));
+  return {{DType::i32, {ids.num_elements()}, {}}, {DType::i32, {c.i("groups") + 1}, {}}};
+}
+
+}  // namespace
+
+constinit const OpDef group_rows_op = {.infer = infer, .zero_gradient = true};
 
 }  // namespace lamina::ops

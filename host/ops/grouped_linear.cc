@@ -1,8 +1,41 @@
-// grouped_linear: see ops.def.
+// grouped_linear(x, w, offsets, bias?): rows offsets[e] to offsets[e + 1] of x[R, I] times w[e]
+// transposed (+ bias[e]); sums in f32, rounded once to x's dtype. Rows of no group are 0.
+// Only matrices of groups that have rows are read.
 #include "ops/op.h"
 
 namespace lamina::ops {
+namespace {
 
-constinit const OpDef grouped_linear_op = {};
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(0);
+  const Type& w = c.type(1);
+  c.require_floating(0);
+  c.require_ndim(0, 2);
+  c.require(w.ndim() == 3 && w.dim(2) == x.dim(1),
+            "w must be [groups, outputs, {}] to match the last dim of x {}, got {}", x.dim(1),
+            to_string(x), to_string(w));
+  c.require(w.dtype == x.dtype, "x and w must have one dtype, got {} and {}", to_string(x),
+            to_string(w));
+  c.require_dtype(2, DType::i32);
+  c.require_shape(2, {w.dim(0) + 1});
+  if (c.has(3)) {
+    c.require_floating(3);
+    c.require_shape(3, {w.dim(0), w.dim(1)});
+  }
+  Type out = x.with(Shape{x.dim(0), w.dim(1)});
+  out.axes[0] = x.axes[0];
+  out.axes[1] = w.axes[1];
+  return {out};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  Tensor dx = call("grouped_linear_dx", {c.ct(), c.in(1), c.in(2)});
+  std::vector<Tensor> grads = call_all("grouped_linear_dw", {c.in(0), c.ct(), c.in(2)});
+  return {dx, grads[0], {}, c.has(3) ? grads[1] : Tensor{}};
+}
+
+}  // namespace
+
+constinit const OpDef grouped_linear_op = {.infer = infer, .vjp = vjp};
 
 }  // namespace lamina::ops

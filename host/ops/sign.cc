@@ -12,6 +12,6 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }  // namespace
 
 constinit const OpDef sign_op = {
-    .infer = infer_unary, .lower = lower, .elementwise = true, .zero_gradient = true};
+    .infer = infer_unary, .lower = lower, .always_lower = true, .zero_gradient = true};
 
 }  // namespace lamina::ops

@@ -89,6 +89,7 @@ const OpCases kErf = unary("erf", [](double x) { return std::erf(x); });
 const OpCases kSin = unary("sin", [](double x) { return std::sin(x); });
 const OpCases kCos = unary("cos", [](double x) { return std::cos(x); });
 const OpCases kFloor = unary("floor", [](double x) { return std::floor(x); });
+const OpCases kSign = unary("sign", [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; });
 const OpCases kRelu = unary("relu", [](double x) { return std::max(x, 0.0); });
 const OpCases kSilu = unary("silu", [](double x) { return x * sigmoid(x); });
 const OpCases kGelu = unary("gelu", gelu);
@@ -180,6 +181,7 @@ LAMINA_TEST_OP(Erf, kErf)
 LAMINA_TEST_OP(Sin, kSin)
 LAMINA_TEST_OP(Cos, kCos)
 LAMINA_TEST_OP(Floor, kFloor)
+LAMINA_TEST_OP(Sign, kSign)
 LAMINA_TEST_OP(Relu, kRelu)
 LAMINA_TEST_OP(Silu, kSilu)
 LAMINA_TEST_OP(Gelu, kGelu)

@@ -14,6 +14,8 @@
   X(attention)            \
   X(attention_grad)       \
   X(cache_write)          \
+  X(combine_rows)         \
+  X(combine_rows_grad)    \
   X(concat)               \
   X(copy)                 \
   X(cross_entropy)        \
@@ -21,6 +23,11 @@
   X(dropout)              \
   X(embedding)            \
   X(embedding_grad)       \
+  X(gather_rows)          \
+  X(group_rows)           \
+  X(grouped_linear)       \
+  X(grouped_linear_dw)    \
+  X(grouped_linear_dx)    \
   X(layer_norm)           \
   X(layer_norm_grad)      \
   X(linear)               \
@@ -35,11 +42,14 @@
   X(rms_norm_grad)        \
   X(rope_table)           \
   X(rotate)               \
+  X(scatter_along)        \
   X(select_rows)          \
   X(slice)                \
   X(softmax)              \
   X(sum_of_squares)       \
-  X(transpose)
+  X(take_along)           \
+  X(top_k)                \
+  X(transpose)            \
 
 namespace lamina::cpu {
 

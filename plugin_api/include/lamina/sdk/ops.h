@@ -64,6 +64,7 @@ inline Tensor sigmoid(Tensor x, At at = At::current()) { return emit<Op::sigmoid
 inline Tensor erf(Tensor x, At at = At::current()) { return emit<Op::erf>({x}, at); }
 inline Tensor sin(Tensor x, At at = At::current()) { return emit<Op::sin>({x}, at); }
 inline Tensor cos(Tensor x, At at = At::current()) { return emit<Op::cos>({x}, at); }
+inline Tensor sign(Tensor x, At at = At::current()) { return emit<Op::sign>({x}, at); }
 inline Tensor floor(Tensor x, At at = At::current()) { return emit<Op::floor>({x}, at); }
 inline Tensor relu(Tensor x, At at = At::current()) { return emit<Op::relu>({x}, at); }
 inline Tensor silu(Tensor x, At at = At::current()) { return emit<Op::silu>({x}, at); }
@@ -181,6 +182,19 @@ inline Tensor matmul(Tensor a, Tensor b, const MatmulOptions& o = {}, Tensor acc
   return emit<Op::matmul>({a, b, acc}, attrs, at);
 }
 inline Tensor softmax(Tensor x, At at = At::current()) { return emit<Op::softmax>({x}, at); }
+struct TopKOptions {
+  std::int64_t k = 1;
+};
+// values, ids.
+inline std::array<Tensor, 2> top_k(Tensor x, const TopKOptions& o, At at = At::current()) {
+  return emit_all<Op::top_k>(std::array{x}, Attrs<Op::top_k>().integer("k", o.k), State{}, at);
+}
+inline Tensor take_along(Tensor x, Tensor ids, At at = At::current()) {
+  return emit<Op::take_along>({x, ids}, at);
+}
+inline Tensor scatter_along(Tensor x, Tensor ids, std::int64_t size, At at = At::current()) {
+  return emit<Op::scatter_along>({x, ids}, Attrs<Op::scatter_along>().integer("size", size), at);
+}
 
 // Layers. Weights are given; lamina/sdk/layers.h has the forms that own theirs.
 inline Tensor linear(Tensor x, Tensor w, Tensor bias = {}, At at = At::current()) {
@@ -311,6 +325,31 @@ inline std::array<Tensor, 3> cross_entropy(Tensor x, Tensor w, Tensor labels,
   Attrs<Op::cross_entropy> attrs;
   attrs.number("soft_cap", o.soft_cap).number("logit_scale", o.logit_scale);
   return emit_all<Op::cross_entropy>(std::array{x, w, labels}, attrs, State{}, at);
+}
+
+// Experts. Blocks usually call the functions of lamina/sdk/moe.h.
+struct GroupRowsOptions {
+  std::int64_t groups = 0;
+  std::int64_t capacity = 0;  // assignments a group takes from each element of dim 0; 0 = all
+};
+// order, offsets.
+inline std::array<Tensor, 2> group_rows(Tensor ids, const GroupRowsOptions& o,
+                                        At at = At::current()) {
+  Attrs<Op::group_rows> attrs;
+  attrs.integer("groups", o.groups).integer("capacity", o.capacity);
+  return emit_all<Op::group_rows>(std::array{ids}, attrs, State{}, at);
+}
+// `divide`: assignments of each row of x.
+inline Tensor gather_rows(Tensor x, Tensor order, std::int64_t divide, At at = At::current()) {
+  return emit<Op::gather_rows>({x, order}, Attrs<Op::gather_rows>().integer("divide", divide), at);
+}
+inline Tensor combine_rows(Tensor x, Tensor order, Tensor weights, At at = At::current()) {
+  return emit<Op::combine_rows>({x, order, weights}, at);
+}
+// bias may be empty.
+inline Tensor grouped_linear(Tensor x, Tensor w, Tensor offsets, Tensor bias = {},
+                             At at = At::current()) {
+  return emit<Op::grouped_linear>({x, w, offsets, bias}, at);
 }
 
 }  // namespace lamina::sdk
