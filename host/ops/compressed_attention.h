@@ -1,0 +1,16 @@
+// Parts of compressed_attention that its form over decode state is made of, too.
+#pragma once
+
+#include "ops/op.h"
+
+namespace lamina::ops {
+
+// Of the entries with seen i32[B, T, W] = 1 the k with the best scores[B, T, W], equal ones by
+// rising index: i32[B, T, W] with 1 for at least those; entries not seen may be 1 as well.
+Tensor best(Tensor scores, Tensor seen, std::int64_t k);
+
+// Attention of q[B, T, N, D] to rows[B, S, D] as keys and values of one head where
+// seen i32[B, T, S] is 1; sinks may be null, scale 0 is 1 / sqrt(D).
+Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double scale);
+
+}  // namespace lamina::ops

@@ -1,0 +1,23 @@
+// window_ends(positions; ratio): the windows of `ratio` tokens of a document that end in each row,
+// in order. DeepSeek-AI 2026 (DeepSeek V4), compressed attention.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  c.require_ndim(0, 2);
+  c.require_dtype(0, DType::i32);
+  c.require(c.i("ratio") > 0, "ratio is {}; a window has at least one token", c.i("ratio"));
+  const Type& positions = c.type(0);
+  // As many as can end among so many tokens, wherever the first of them stands in its window.
+  std::int64_t windows = (positions.dim(1) + c.i("ratio") - 1) / c.i("ratio");
+  Type out{DType::i32, {positions.dim(0), windows}, {}};
+  return {out, out};
+}
+
+}  // namespace
+
+constinit const OpDef window_ends_op = {.infer = infer, .zero_gradient = true};
+
+}  // namespace lamina::ops

@@ -1,0 +1,51 @@
+// window_pool(values, gates, bias, ends, starts): each window of tokens as one row, weighted by a
+// softmax over its tokens in every channel. DeepSeek-AI 2026 (DeepSeek V4), compressed attention.
+//
+// Row w of sequence b has the tokens e - ratio + 1 to e, e = ends[b, w]; token i of a window has
+// the gate gates[b, e - ratio + 1 + i] + bias[i]. With overlap, values and gates have 2 D channels:
+// the first D are those that a token shows the window after its own, the other D those for its own,
+// and row w pools 2 ratio tokens, the earlier half only if starts[b, w] > 0. Rows with ends -1 are
+// 0.
+#include "ops/window_pool.h"
+
+namespace lamina::ops {
+
+Type pooled_type(const Call& c) {
+  const Type& values = c.type(0);
+  c.require_ndim(0, 3);
+  c.require_floating(0);
+  c.require(c.type(1) == values, "gates {} are not like values {}", to_string(c.type(1)),
+            to_string(values));
+  std::int64_t ratio = c.i("ratio"), halves = c.i("overlap") ? 2 : 1;
+  c.require(ratio > 0, "ratio is {}; a window has at least one token", ratio);
+  c.require(values.dim(2) % halves == 0, "{} channels are no two halves", values.dim(2));
+  c.require_shape(2, {ratio, values.dim(2)});
+  c.require_floating(2);
+  c.require_ndim(3, 2);
+  for (int i : {3, 4}) {
+    c.require_dtype(i, DType::i32);
+    c.require_shape(i, c.type(3).shape);
+  }
+  c.require(c.type(3).dim(0) == values.dim(0), "ends has {} rows, values {}", c.type(3).dim(0),
+            values.dim(0));
+  return {values.dtype, {values.dim(0), c.type(3).dim(1), values.dim(2) / halves}, {}};
+}
+
+namespace {
+
+std::vector<Type> infer(const Call& c) { return {pooled_type(c)}; }
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  std::vector<Tensor> inputs(c.ins().begin(), c.ins().end());
+  inputs.push_back(c.ct());
+  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"ratio", c.i("ratio")},
+                                                            {"overlap", c.i("overlap")}};
+  std::vector<Tensor> d = call_all("window_pool_grad", inputs, attrs);
+  return {d[0], d[1], cast(d[2], c.type(2).dtype), {}, {}};
+}
+
+}  // namespace
+
+constinit const OpDef window_pool_op = {.infer = infer, .vjp = vjp};
+
+}  // namespace lamina::ops

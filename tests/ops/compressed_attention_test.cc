@@ -1,0 +1,208 @@
+// Cases of the ops of compressed attention, and of the rows that go before a decode call.
+#include <algorithm>
+#include <cmath>
+
+#include "support/op_cases.h"
+
+namespace lamina::testing {
+namespace {
+
+std::size_t at(double i) { return static_cast<std::size_t>(i); }
+
+auto windows_of(std::size_t tokens, std::size_t ratio) {
+  return [=](const std::vector<Doubles>& in) {
+    std::size_t windows = (tokens + ratio - 1) / ratio;
+    Doubles ends, starts;
+    for (std::size_t b = 0; b * tokens < in[0].size(); ++b) {
+      for (std::size_t t = 0; t < tokens; ++t) {
+        double position = in[0][b * tokens + t];
+        if ((at(position) + 1) % ratio != 0) continue;
+        ends.push_back(static_cast<double>(t));
+        starts.push_back(position + 1 - static_cast<double>(ratio));
+      }
+      ends.resize((b + 1) * windows, -1);
+      starts.resize((b + 1) * windows, 0);
+    }
+    return std::vector<Doubles>{ends, starts};
+  };
+}
+
+const OpCases kEnds = {
+    .op = "window_ends",
+    .dtypes = {DType::f32},
+    .cases = {{.name = "documents of 5, 1 and 3 tokens; one that goes on",
+               .inputs = {ints({2, 9}, {0, 1, 2, 3, 4, 0, 0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13})},
+               .attrs = {{"ratio", std::int64_t{2}}},
+               .expect = windows_of(9, 2)},
+              {.name = "windows of one token",
+               .inputs = {ints({1, 3}, {0, 1, 2})},
+               .attrs = {{"ratio", std::int64_t{1}}},
+               .expect = windows_of(3, 1)},
+              {.name = "no window ends",
+               .inputs = {ints({1, 3}, {0, 1, 2})},
+               .attrs = {{"ratio", std::int64_t{4}}},
+               .expect = windows_of(3, 4)}}};
+
+// values and gates[B, T, C], bias[ratio, C], ends and starts[B, W].
+auto pooled(std::size_t batch, std::size_t tokens, std::size_t channels, std::size_t ratio,
+            bool overlap) {
+  return [=](const std::vector<Doubles>& in) {
+    std::size_t windows = in[3].size() / batch, width = overlap ? channels / 2 : channels;
+    Doubles y;
+    for (std::size_t b = 0; b < batch; ++b)
+      for (std::size_t w = 0; w < windows; ++w)
+        for (std::size_t c = 0; c < width; ++c) {
+          double end = in[3][b * windows + w], start = in[4][b * windows + w];
+          double sum = 0, weighted = 0;
+          std::size_t before = overlap && start > 0 ? ratio : 0;
+          for (std::size_t i = 0; end >= 0 && i < before + ratio; ++i) {
+            std::size_t t = at(end) + 1 - ratio - before + i;
+            std::size_t channel = c + (i >= before ? channels - width : 0);
+            std::size_t place = (b * tokens + t) * channels + channel;
+            double e = std::exp(in[1][place] + in[2][i % ratio * channels + channel]);
+            sum += e;
+            weighted += e * in[0][place];
+          }
+          y.push_back(end >= 0 ? weighted / sum : 0);
+        }
+    return std::vector<Doubles>{y};
+  };
+}
+
+std::vector<std::pair<std::string, AttrValue>> pool_attrs(std::int64_t ratio, bool overlap) {
+  return {{"ratio", ratio}, {"overlap", std::int64_t{overlap}}};
+}
+
+const OpCases kPool = {.op = "window_pool",
+                       .cases = {{.name = "windows that end here and there",
+                                  .inputs = {{.shape = {2, 7, 5}},
+                                             {.shape = {2, 7, 5}},
+                                             {.shape = {3, 5}},
+                                             ints({2, 2}, {2, 6, 4, -1}),
+                                             ints({2, 2}, {0, 3, 3, 0})},
+                                  .attrs = pool_attrs(3, false),
+                                  .expect = pooled(2, 7, 5, 3, false)},
+                                 {.name = "overlapping",
+                                  .inputs = {{.shape = {1, 9, 140}},
+                                             {.shape = {1, 9, 140}},
+                                             {.shape = {2, 140}},
+                                             ints({1, 4}, {1, 3, 7, -1}),
+                                             ints({1, 4}, {0, 2, 2, 0})},
+                                  .attrs = pool_attrs(2, true),
+                                  .expect = pooled(1, 9, 140, 2, true)},
+                                 {.name = "no windows",
+                                  .inputs = {{.shape = {1, 2, 4}},
+                                             {.shape = {1, 2, 4}},
+                                             {.shape = {4, 4}},
+                                             ints({1, 1}, {-1}),
+                                             ints({1, 1}, {0})},
+                                  .attrs = pool_attrs(4, false),
+                                  .expect = pooled(1, 2, 4, 4, false)}}};
+
+// The gradient by its formula; its inputs are window_pool's and dy.
+auto pooled_grad(std::size_t tokens, std::size_t channels, std::size_t ratio) {
+  return [=](const std::vector<Doubles>& in) {
+    Doubles dvalues(in[0].size()), dgates(in[0].size()), dbias(in[2].size());
+    for (std::size_t w = 0; w < in[3].size(); ++w)
+      for (std::size_t c = 0; c < channels && in[3][w] >= 0; ++c) {
+        auto place = [&](std::size_t i) { return (at(in[3][w]) + 1 - ratio + i) * channels + c; };
+        double sum = 0, y = 0;
+        for (std::size_t i = 0; i < ratio; ++i) {
+          double e = std::exp(in[1][place(i)] + in[2][i * channels + c]);
+          sum += e;
+          y += e * in[0][place(i)];
+        }
+        y /= sum;
+        for (std::size_t i = 0; i < ratio; ++i) {
+          double p = std::exp(in[1][place(i)] + in[2][i * channels + c]) / sum;
+          double dy = in[5][w * channels + c];
+          dvalues[place(i)] += p * dy;
+          dgates[place(i)] += p * dy * (in[0][place(i)] - y);
+          dbias[i * channels + c] += p * dy * (in[0][place(i)] - y);
+        }
+      }
+    (void)tokens;
+    return std::vector<Doubles>{dvalues, dgates, dbias};
+  };
+}
+
+const OpCases kPoolGrad = {.op = "window_pool_grad",
+                           .cases = {{.name = "two windows",
+                                      .inputs = {{.shape = {1, 6, 3}},
+                                                 {.shape = {1, 6, 3}},
+                                                 {.shape = {3, 3}},
+                                                 ints({1, 2}, {2, 5}),
+                                                 ints({1, 2}, {0, 3}),
+                                                 {.shape = {1, 2, 3}}},
+                                      .attrs = pool_attrs(3, false),
+                                      .expect = pooled_grad(6, 3, 3),
+                                      .gradient = false}}};
+
+// window[B, K, W], x[B, T, W], start, count.
+auto extended(std::size_t kept, std::size_t tokens, std::size_t width) {
+  return [=](const std::vector<Doubles>& in) {
+    Doubles window, all;
+    for (std::size_t b = 0; b < in[2].size(); ++b) {
+      Doubles rows(kept * width);
+      if (in[2][b] != 0)
+        std::copy_n(in[0].begin() + static_cast<std::ptrdiff_t>(b * kept * width), kept * width,
+                    rows.begin());
+      auto from = in[1].begin() + static_cast<std::ptrdiff_t>(b * tokens * width);
+      rows.insert(rows.end(), from, from + static_cast<std::ptrdiff_t>(tokens * width));
+      all.insert(all.end(), rows.begin(), rows.end());
+      auto latest = rows.begin() + static_cast<std::ptrdiff_t>(at(in[3][b]) * width);
+      window.insert(window.end(), latest, latest + static_cast<std::ptrdiff_t>(kept * width));
+    }
+    return std::vector<Doubles>{window, all};
+  };
+}
+
+const OpCases kExtend = {
+    .op = "extend_window",
+    .dtypes = {DType::f32, DType::bf16, DType::i32},
+    .cases = {{.name = "a fresh row, one that goes on, one with padding, one with nothing",
+               .inputs = {{.shape = {4, 3, 2}, .high = 9},
+                          {.shape = {4, 2, 2}, .high = 9},
+                          ints({4}, {0, 5, 7, 2}),
+                          ints({4}, {2, 2, 1, 0})},
+               .expect = extended(3, 2, 2)},
+              {.name = "more tokens than the window keeps",
+               .inputs = {{.shape = {1, 2, 3}, .high = 9},
+                          {.shape = {1, 5, 3}, .high = 9},
+                          ints({1}, {4}),
+                          ints({1}, {5})},
+               .expect = extended(2, 5, 3)}}};
+
+const OpCases kAttention = {
+    .op = "compressed_attention",
+    .dtypes = {DType::f32, DType::f64},
+    .cases = {
+        {.name = "window and entries, with sinks",
+         .inputs = {{.shape = {2, 6, 3, 4}},
+                    {.shape = {2, 6, 4}},
+                    {.shape = {2, 3, 4}},
+                    ints({2, 3}, {1, 3, 5, 1, 4, -1}),
+                    ints({2, 3}, {0, 2, 4, 0, 0, 0}),
+                    ints({2, 6}, {0, 1, 2, 3, 4, 5, 0, 1, 2, 0, 1, 2}),
+                    kAbsent,
+                    {.shape = {3}, .dtype = DType::f32, .widens = true}},
+         .attrs = {{"ratio", std::int64_t{2}}, {"window", std::int64_t{2}}}},
+        {.name = "the best entry only",
+         .inputs = {{.shape = {1, 6, 2, 4}},
+                    {.shape = {1, 6, 4}},
+                    {.shape = {1, 3, 4}},
+                    ints({1, 3}, {1, 3, 5}),
+                    ints({1, 3}, {0, 2, 4}),
+                    ints({1, 6}, {0, 1, 2, 3, 4, 5}),
+                    {.shape = {1, 6, 3}, .dtype = DType::f32, .widens = true}},
+         .attrs = {
+             {"ratio", std::int64_t{2}}, {"window", std::int64_t{3}}, {"k", std::int64_t{1}}}}}};
+
+LAMINA_TEST_OP(WindowEnds, kEnds)
+LAMINA_TEST_OP(WindowPool, kPool)
+LAMINA_TEST_OP(WindowPoolGrad, kPoolGrad)
+LAMINA_TEST_OP(ExtendWindow, kExtend)
+LAMINA_TEST_OP(CompressedAttention, kAttention)
+
+}  // namespace
+}  // namespace lamina::testing
