@@ -26,6 +26,8 @@ struct Tensor {
   std::vector<std::int64_t> shape(At at = At::current()) const;
   // The size of a dim; counted from the back if negative: dim(-1) is the last.
   std::int64_t dim(int i, At at = At::current()) const;
+  // LAMINA_DTYPE_*.
+  std::uint32_t dtype(At at = At::current()) const;
 };
 
 // What a layer remembers between decoded tokens.
@@ -41,7 +43,10 @@ inline constexpr std::string_view embed = LAMINA_AXIS_EMBED, heads = LAMINA_AXIS
                                   head_dim = LAMINA_AXIS_HEAD_DIM, mlp = LAMINA_AXIS_MLP,
                                   experts = LAMINA_AXIS_EXPERTS,
                                   expert_mlp = LAMINA_AXIS_EXPERT_MLP, vocab = LAMINA_AXIS_VOCAB,
-                                  norm = LAMINA_AXIS_NORM, conv = LAMINA_AXIS_CONV, none = "";
+                                  norm = LAMINA_AXIS_NORM, q_lora = LAMINA_AXIS_Q_LORA,
+                                  kv_lora = LAMINA_AXIS_KV_LORA,
+                                  recurrent_heads = LAMINA_AXIS_RECURRENT_HEADS,
+                                  conv = LAMINA_AXIS_CONV, mhc = LAMINA_AXIS_MHC, none = "";
 }  // namespace axis
 
 // Tags that rematerialisation policies know (names.h).
@@ -49,11 +54,17 @@ namespace tags {
 inline constexpr std::string_view query_proj = LAMINA_TAG_QUERY_PROJ,
                                   key_proj = LAMINA_TAG_KEY_PROJ,
                                   value_proj = LAMINA_TAG_VALUE_PROJ,
-                                  qkv_proj = LAMINA_TAG_QKV_PROJ,
+                                  qkv_proj = LAMINA_TAG_QKV_PROJ, kv_proj = LAMINA_TAG_KV_PROJ,
+                                  query_wa_proj = LAMINA_TAG_QUERY_WA_PROJ,
+                                  mla_q = LAMINA_TAG_MLA_Q, kv_wa_proj = LAMINA_TAG_KV_WA_PROJ,
+                                  mla_kv = LAMINA_TAG_MLA_KV,
                                   attention_out = LAMINA_TAG_ATTENTION_OUT,
                                   out_proj = LAMINA_TAG_OUT_PROJ, mlpwi = LAMINA_TAG_MLPWI,
                                   mlpwi_0 = LAMINA_TAG_MLPWI_0, mlpwi_1 = LAMINA_TAG_MLPWI_1,
-                                  mlpwo = LAMINA_TAG_MLPWO;
+                                  mlpwo = LAMINA_TAG_MLPWO, moe_mlpwi_0 = LAMINA_TAG_MOE_MLPWI_0,
+                                  moe_mlpwi_1 = LAMINA_TAG_MOE_MLPWI_1,
+                                  moe_mlpwo = LAMINA_TAG_MOE_MLPWO,
+                                  recurrent_out = LAMINA_TAG_RECURRENT_OUT;
 }  // namespace tags
 
 // What a parameter is for.
@@ -152,6 +163,14 @@ inline std::vector<std::int64_t> Tensor::shape(At at) const {
   type.size = sizeof type;
   check(build->api->type(build, handle, &where, &type));
   return {type.dims, type.dims + type.ndim};
+}
+
+inline std::uint32_t Tensor::dtype(At at) const {
+  const lamina_where_t where = to_where(at);
+  lamina_type_t type{};
+  type.size = sizeof type;
+  check(build->api->type(build, handle, &where, &type));
+  return type.dtype;
 }
 
 inline std::int64_t Tensor::dim(int i, At at) const {
