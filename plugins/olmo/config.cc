@@ -1,0 +1,50 @@
+// The [model] keys of the OLMo families. Names and defaults are those of Hugging Face's
+// configurations, where they have one.
+
+#include "config.h"
+
+namespace olmo {
+namespace {
+
+using namespace lamina::sdk;
+
+void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
+  standard_keys(key, {.max_position_embeddings = 2048, .rms_norm_eps = 1e-5, .rope = rope});
+  key("qk_norm", &Config::qk_norm,
+      {.fallback = "whole",
+       .choices = {"whole", "per_head"},
+       .doc = "queries and keys are normed over all heads at once, or each head by itself"});
+}
+
+}  // namespace
+
+void olmo2_keys(Schema<Config>& key) { shared_keys(key, {}); }
+
+void olmo3_keys(Schema<Config>& key) {
+  shared_keys(key, {.group = kFull});
+  key("sliding_window", &Config::sliding_window,
+      {.fallback = 4096,
+       .min = 1,
+       .doc = "tokens a query of a sliding layer sees, itself included"});
+  key("layer_types", &Config::layer_types,
+      {.choices = {kFull, kSliding},
+       .flags = LAMINA_KEY_PER_LAYER,
+       .doc = "what each layer sees; default: every fourth sees everything"});
+  key("sliding_rope_theta", &Config::sliding_rope_theta,
+      {.same_as = "rope_theta",
+       .above = 0,
+       .aliases = {"rope_parameters.sliding_attention.rope_theta"},
+       .doc = "base of the rotary frequencies in sliding layers"});
+  key("sliding_rope_type", &Config::sliding_rope_type,
+      {.fallback = "default",
+       .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
+       .aliases = {"rope_parameters.sliding_attention.rope_type"},
+       .doc =
+           "rope_scaling.rope_type of sliding layers; the numbers of rope_scaling hold for both"});
+}
+
+void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
+
+void validate(const Config& c, const Problems& problem) { check_standard(c, problem); }
+
+}  // namespace olmo

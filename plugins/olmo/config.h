@@ -1,0 +1,31 @@
+// The [model] keys of the OLMo families, as the equations in model.cc read them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk.h"
+
+namespace olmo {
+
+// rope is that of layers that see everything.
+struct Config : lamina::sdk::StandardConfig {
+  std::string_view qk_norm;                   // "whole" or "per_head"
+  std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
+  std::vector<std::string_view> layer_types;  // empty = every fourth layer sees everything
+  std::string_view sliding_rope_type;         // of layers with a window
+  double sliding_rope_theta;
+};
+
+void olmo2_keys(lamina::sdk::Schema<Config>& key);
+void olmo3_keys(lamina::sdk::Schema<Config>& key);
+void derive(const Config& c, const lamina::sdk::Derived& derived);
+void validate(const Config& c, const lamina::sdk::Problems& problem);
+
+inline constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
+
+inline constexpr std::uint32_t kBlock = 1;
+std::vector<lamina::sdk::Weight> weights();
+
+}  // namespace olmo

@@ -1,0 +1,72 @@
+// The [model] keys of the dense Qwen families. Names and defaults are those of Hugging Face's
+// configurations.
+
+#include "config.h"
+
+namespace qwen {
+namespace {
+
+using namespace lamina::sdk;
+
+void window_keys(Schema<Config>& key) {
+  key("use_sliding_window", &Config::use_sliding_window,
+      {.fallback = false, .doc = "the later layers see a window"});
+  key("sliding_window", &Config::sliding_window,
+      {.fallback = 4096,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "tokens a query of those layers sees, itself included"});
+  key("max_window_layers", &Config::max_window_layers,
+      {.fallback = 28, .min = 0, .doc = "layers before this one see everything"});
+  key("layer_types", &Config::layer_types,
+      {.choices = {kFull, kSliding},
+       .flags = LAMINA_KEY_PER_LAYER,
+       .doc = "what each layer sees; default: by max_window_layers"});
+}
+
+}  // namespace
+
+void qwen2_keys(Schema<Config>& key) {
+  standard_keys(
+      key, {.max_position_embeddings = 32768, .num_key_value_heads = 32, .attention_bias = true});
+  window_keys(key);
+}
+
+void qwen3_keys(Schema<Config>& key) {
+  standard_keys(key,
+                {.max_position_embeddings = 32768, .num_key_value_heads = 32, .head_dim = 128});
+  window_keys(key);
+}
+
+void qwen3_vl_keys(Schema<Config>& key) {
+  standard_keys(key,
+                {.max_position_embeddings = 128000,
+                 .num_key_value_heads = 32,
+                 .head_dim = 128,
+                 .rope = {.theta = 5e6, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}});
+  // The vision tower and the tokens that stand for its output; text needs neither.
+  key.ignore({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
+              "vision_end_token_id"});
+}
+
+void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
+
+void validate(const Config& c, const Problems& problem) {
+  check_standard(c, problem);
+  if (c.use_sliding_window && c.sliding_window == 0)
+    problem("sliding_window",
+            "got 0 with use_sliding_window = true; it must be at least 1, or use_sliding_window "
+            "false");
+}
+
+std::vector<std::string_view> types_of(const Config& c) {
+  const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
+  if (!c.use_sliding_window) return std::vector<std::string_view>(layers, kFull);
+  if (!c.layer_types.empty()) return c.layer_types;
+  std::vector<std::string_view> types(layers, kSliding);
+  for (std::size_t i = 0; i < layers && i < static_cast<std::size_t>(c.max_window_layers); ++i)
+    types[i] = kFull;
+  return types;
+}
+
+}  // namespace qwen

@@ -1,0 +1,32 @@
+// The [model] keys of the dense Qwen families, as the equations in dense.cc read them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk.h"
+
+namespace qwen {
+
+struct Config : lamina::sdk::StandardConfig {
+  bool use_sliding_window;
+  std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
+  std::int64_t max_window_layers;             // layers before this one see everything
+  std::vector<std::string_view> layer_types;  // empty = by max_window_layers
+};
+
+void qwen2_keys(lamina::sdk::Schema<Config>& key);
+void qwen3_keys(lamina::sdk::Schema<Config>& key);
+void qwen3_vl_keys(lamina::sdk::Schema<Config>& key);
+void derive(const Config& c, const lamina::sdk::Derived& derived);
+void validate(const Config& c, const lamina::sdk::Problems& problem);
+
+inline constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
+// What each layer is.
+std::vector<std::string_view> types_of(const Config& c);
+
+inline constexpr std::uint32_t kBlock = 1;
+std::vector<lamina::sdk::Weight> weights();
+
+}  // namespace qwen

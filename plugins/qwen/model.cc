@@ -1,0 +1,7 @@
+// The plugin: its families, whose equations are in one file per generation.
+
+#include "families.h"
+#include "moe.h"
+
+LAMINA_PLUGIN("org.lamina.qwen", "0.1.0", qwen::kQwen2, qwen::kQwen3, qwen::kQwen3Vl,
+              qwen::kQwen3Moe, qwen::kQwen3VlMoe, qwen::kQwen3CustomMoe)

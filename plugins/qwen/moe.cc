@@ -1,0 +1,101 @@
+// Qwen 3 with a mixture of experts for its feed-forward; layers without experts are those of the
+// dense model. Yang et al. 2025, "Qwen3 Technical Report", 2. The custom block is MaxText's
+// `qwen3_custom_moe`: attention gives, and experts work in, a space narrower than the model.
+//
+// Shapes: B batch, T tokens, D model width, A width of the narrow space.
+
+#include "moe.h"
+
+#include <algorithm>
+
+namespace qwen {
+namespace {
+
+using namespace lamina::sdk;
+using C = SparseConfig;
+
+SelfAttentionOptions attention_options(const C& c) {
+  return {.heads = c.num_attention_heads,
+          .kv_heads = c.num_key_value_heads,
+          .head_dim = c.head_dim,
+          .qkv_bias = c.attention_bias,
+          .out_bias = c.attention_bias,
+          .qk_norm = QkNorm::per_head,
+          .norm = {.eps = c.rms_norm_eps},
+          .rope = c.rope_options(),
+          .attend = {.window = c.use_sliding_window ? c.sliding_window : 0}};
+}
+
+// Softmax over all experts, the best K of a token, divided by their sum if so configured: then it
+// is the softmax of the best K logits.
+Tensor mixture(Scope s, const C& c, Tensor x, const Step& step) {
+  const Routed routed =
+      route(s / "router", x,
+            {.experts = c.num_experts,
+             .per_token = c.num_experts_per_tok,
+             .scores = c.norm_topk_prob ? RouterScores::logits : RouterScores::softmax,
+             .weights = c.norm_topk_prob ? RouterWeights::softmax : RouterWeights::scores});
+  keep_router_losses(s, step, routed, c.losses());
+  return experts(s / "experts", x, routed,
+                 {.width = c.moe_intermediate_size,
+                  .glu = {.activation = c.hidden_act},
+                  .capacity_factor = c.capacity_factor});
+}
+
+Tensor attended(Scope s, const C& c, Tensor x_BTD, const Step& step) {
+  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
+  return x_BTD + self_attention(s / "attention", h_BTD, step, attention_options(c));
+}
+
+Tensor dense_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
+  x_BTD = attended(s, c, x_BTD, step);
+  Tensor h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD,
+                           {.width = c.intermediate_size, .activation = c.hidden_act});
+}
+
+Tensor sparse_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
+  x_BTD = attended(s, c, x_BTD, step);
+  Tensor h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
+  return x_BTD + mixture(s / "moe", c, h_BTD, step);
+}
+
+// One residual a layer: nothing is added after attention.
+Tensor custom_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
+  SelfAttentionOptions options = attention_options(c);
+  if (!c.use_qk_norm) options.qk_norm = QkNorm::none;
+  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
+  const Qkv qkv = project_qkv(s / "attention", h_BTD, step, options);
+  Tensor o_BTNH = step.attend(qkv.q_BTNH, qkv.k_BTKH, qkv.v_BTKH, options.attend);
+  Tensor a_BTA = project_out(s / "attention", o_BTNH, c.attention_output_dim, c.attention_bias);
+  Tensor m_BTA = mixture(s / "moe", c, rms_norm(s / "latent_norm", a_BTA, c.rms_norm_eps), step);
+  if (c.attention_output_dim == c.hidden_size) return x_BTD + m_BTA;
+  return x_BTD + linear(s / "up_projection", m_BTA, c.hidden_size, {.in = axis::none});
+}
+
+}  // namespace
+
+std::vector<Block<C>> moe_blocks() {
+  return {{kDense, "dense", dense_block}, {kSparse, "moe", sparse_block}};
+}
+std::vector<Block<C>> custom_moe_blocks() { return {{kCustom, "custom_moe", custom_block}}; }
+
+Plan moe_plan(const C& c) {
+  const auto& without = c.mlp_only_layers;
+  std::vector<std::uint32_t> kinds;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    const bool in_step = c.decoder_sparse_step > 0 && (i + 1) % c.decoder_sparse_step == 0;
+    const bool listed = std::find(without.begin(), without.end(), i) != without.end();
+    kinds.push_back(in_step && !listed ? kSparse : kDense);
+  }
+  return layers_of(kinds, [](std::uint32_t kind) { return unit(kind); });
+}
+Plan custom_moe_plan(const C& c) { return repeat(unit(kCustom)).over(c.num_hidden_layers); }
+
+Head moe_head(const C& c) {
+  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
+}
+
+double moe_init_std(const C& c) { return standard_init_std(c); }
+
+}  // namespace qwen

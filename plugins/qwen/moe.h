@@ -1,0 +1,87 @@
+// Qwen 3 with mixtures of experts: the [model] keys, as the equations in moe.cc read them, and the
+// families as constants.
+#pragma once
+
+#include "config.h"
+
+namespace qwen {
+
+struct SparseConfig : Config, lamina::sdk::MoeConfig {
+  std::int64_t moe_intermediate_size;         // F of an expert
+  bool norm_topk_prob;                        // weights are divided by their sum
+  std::int64_t decoder_sparse_step;           // every so many layers one has experts
+  std::vector<std::int64_t> mlp_only_layers;  // and these have none
+  // The custom block alone.
+  std::int64_t attention_output_dim, moe_expert_input_dim;  // A, twice
+  bool use_qk_norm;
+};
+
+void qwen3_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
+void qwen3_vl_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
+void qwen3_custom_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
+void validate_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
+void validate_custom_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
+void derive_custom_moe(const SparseConfig& c, const lamina::sdk::Derived& derived);
+
+inline constexpr std::uint32_t kDense = 1, kSparse = 2, kCustom = 3;
+std::vector<lamina::sdk::Weight> moe_weights();
+std::vector<lamina::sdk::Weight> custom_moe_weights();
+
+// moe.cc
+std::vector<lamina::sdk::Block<SparseConfig>> moe_blocks();
+lamina::sdk::Plan moe_plan(const SparseConfig& c);
+std::vector<lamina::sdk::Block<SparseConfig>> custom_moe_blocks();
+lamina::sdk::Plan custom_moe_plan(const SparseConfig& c);
+lamina::sdk::Head moe_head(const SparseConfig& c);
+double moe_init_std(const SparseConfig& c);
+
+inline constexpr lamina::sdk::Model<SparseConfig> kQwen3Moe = {
+    .family = {.name = "qwen3_moe",
+               .hf_model_types = {"qwen3_moe"},
+               .hf_architectures = {"Qwen3MoeForCausalLM"},
+               .hf_prefixes = {"model."},
+               .doc = "Qwen 3 with mixtures of experts: 30B-A3B, 235B-A22B, Coder 480B-A35B"},
+    .keys = qwen3_moe_keys,
+    .validate = validate_moe,
+    .init_std = moe_init_std,
+    .blocks = moe_blocks,
+    .plan = moe_plan,
+    .head = moe_head,
+    .weights = moe_weights,
+};
+
+inline constexpr lamina::sdk::Model<SparseConfig> kQwen3VlMoe = {
+    .family = {.name = "qwen3_vl_moe",
+               .hf_model_types = {"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_omni_moe",
+                                  "qwen3_omni_moe_text"},
+               .hf_architectures = {"Qwen3VLMoeForConditionalGeneration",
+                                    "Qwen3OmniMoeForConditionalGeneration"},
+               .hf_prefixes = {"model.language_model.", "thinker.model.", "thinker.", "model."},
+               .doc = "Qwen3-VL and Qwen3-Omni 30B-A3B, the text decoder: positions of time, "
+                      "height and width"},
+    .keys = qwen3_vl_moe_keys,
+    .validate = validate_moe,
+    .init_std = moe_init_std,
+    .blocks = moe_blocks,
+    .plan = moe_plan,
+    .head = moe_head,
+    .weights = moe_weights,
+};
+
+inline constexpr lamina::sdk::Model<SparseConfig> kQwen3CustomMoe = {
+    .family = {.name = "qwen3_custom_moe",
+               .hf_model_types = {"qwen3_custom_moe"},
+               .hf_architectures = {"Qwen3CustomMoeForCausalLM"},
+               .hf_prefixes = {"model."},
+               .doc = "MaxText's custom block: attention and experts in a narrow space"},
+    .keys = qwen3_custom_moe_keys,
+    .derive = derive_custom_moe,
+    .validate = validate_custom_moe,
+    .init_std = moe_init_std,
+    .blocks = custom_moe_blocks,
+    .plan = custom_moe_plan,
+    .head = moe_head,
+    .weights = custom_moe_weights,
+};
+
+}  // namespace qwen

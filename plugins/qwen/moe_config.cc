@@ -1,0 +1,100 @@
+// The [model] keys of Qwen 3 with mixtures of experts. Names and defaults are those of Hugging
+// Face's configurations; of the custom block, MaxText's.
+
+#include <algorithm>
+
+#include "moe.h"
+
+namespace qwen {
+namespace {
+
+using namespace lamina::sdk;
+
+void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bool norm_topk_prob) {
+  standard_keys(key, defaults);
+  key("use_sliding_window", &SparseConfig::use_sliding_window,
+      {.fallback = false, .doc = "layers see a window"});
+  key("sliding_window", &SparseConfig::sliding_window,
+      {.fallback = 4096,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "tokens a query then sees, itself included"});
+  moe_keys(key, {.experts = 128, .per_token = 8});
+  key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
+      {.fallback = 768, .min = 1, .doc = "width F of an expert"});
+  key("norm_topk_prob", &SparseConfig::norm_topk_prob,
+      {.fallback = norm_topk_prob, .doc = "weights of a token's experts are divided by their sum"});
+  key("decoder_sparse_step", &SparseConfig::decoder_sparse_step,
+      {.fallback = 1, .min = 0, .doc = "every so many layers one has experts; 0 = none has"});
+  key("mlp_only_layers", &SparseConfig::mlp_only_layers,
+      {.fallback = std::vector<std::int64_t>{},
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "layers without experts"});
+  key.ignore({"max_window_layers"});  // all layers are alike
+}
+
+}  // namespace
+
+void qwen3_moe_keys(Schema<SparseConfig>& key) {
+  sparse_keys(key,
+              {.max_position_embeddings = 32768,
+               .intermediate_size = 6144,
+               .num_key_value_heads = 4,
+               .head_dim = 128},
+              false);
+}
+
+void qwen3_vl_moe_keys(Schema<SparseConfig>& key) {
+  sparse_keys(key,
+              {.max_position_embeddings = 128000,
+               .intermediate_size = 6144,
+               .num_key_value_heads = 4,
+               .head_dim = 128,
+               .rope = {.theta = 5e6, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}},
+              true);
+  // Towers for other kinds of input and output, and the tokens that stand for them.
+  key.ignore({"vision_config", "audio_config", "image_token_id", "video_token_id", "audio_token_id",
+              "vision_start_token_id", "vision_end_token_id"});
+}
+
+void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
+  sparse_keys(key,
+              {.max_position_embeddings = 32768,
+               .intermediate_size = 6144,
+               .num_key_value_heads = 2,
+               .head_dim = 256,
+               .rope = {.theta = 1e7}},
+              true);
+  key("attention_output_dim", &SparseConfig::attention_output_dim,
+      {.min = 1, .doc = "width A of what attention gives; default hidden_size"});
+  key("moe_expert_input_dim", &SparseConfig::moe_expert_input_dim,
+      {.same_as = "attention_output_dim", .min = 1, .doc = "width that experts work on, also A"});
+  key("use_qk_norm", &SparseConfig::use_qk_norm,
+      {.fallback = true, .doc = "norms of queries and keys per head"});
+}
+
+void validate_moe(const SparseConfig& c, const Problems& problem) {
+  validate(c, problem);
+  check_moe(c, problem);
+  for (std::int64_t layer : c.mlp_only_layers)
+    if (layer >= c.num_hidden_layers)
+      problem("mlp_only_layers", "names layer " + std::to_string(layer) + "; the last of the " +
+                                     std::to_string(c.num_hidden_layers) + " layers is " +
+                                     std::to_string(c.num_hidden_layers - 1));
+}
+
+void derive_custom_moe(const SparseConfig& c, const Derived& derived) {
+  derived.set("attention_output_dim", c.hidden_size);
+}
+
+void validate_custom_moe(const SparseConfig& c, const Problems& problem) {
+  validate_moe(c, problem);
+  if (c.moe_expert_input_dim != c.attention_output_dim)
+    problem("moe_expert_input_dim", "got " + std::to_string(c.moe_expert_input_dim) +
+                                        "; experts read what attention gives, so it must be "
+                                        "attention_output_dim = " +
+                                        std::to_string(c.attention_output_dim));
+}
+
+}  // namespace qwen
