@@ -1,8 +1,49 @@
-// gated_delta_rule: see ops.def.
-#include "ops/op.h"
+// gated_delta_rule(q, k, v, g, beta, segments?; scale, normalize, across): linear attention whose
+// state S[H, Hv] of each of N heads forgets by exp(g) and is corrected towards v for k:
+//   S = exp(g) S;  S += k outer (beta (v - S^T k));  y = S^T q scale
+// in f32. Key head n / (N / K) serves head n. normalize: q and k are divided by sqrt(sum of their
+// squares + 1e-6) first. scale 0 = 1 / sqrt(H). S starts with zeros at every document (segments),
+// or with across only at the beginning of the row. Yang et al. 2024, "Gated Delta Networks".
+#include "ops/delta_scan.h"
 
 namespace lamina::ops {
+namespace {
 
-constinit const OpDef gated_delta_rule_op = {};
+constexpr int kSegments = 5;
+
+std::vector<Type> infer(const Call& c) {
+  check_delta_rule(c);
+  c.require_dtype(kSegments, DType::i32);
+  c.require_shape(kSegments, {c.type(0).dim(0), c.type(0).dim(1)});
+  return {c.type(2)};
+}
+
+// 0 where a document begins within the row, else 1.
+Tensor same_document(Tensor segments, DType wide) {
+  const std::int64_t tokens = segments.dim(1);
+  Tensor before = call("concat", {slice(segments, 1, 0, 1), slice(segments, 1, 0, tokens - 1)},
+                       {{"dim", std::int64_t{1}}});
+  return cast(cast(equal(segments, before), DType::i32), wide);
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DeltaScanInputs inputs;
+  if (c.has(kSegments) && !c.i("across") && c.type(0).dim(1) > 0)
+    inputs.keep = same_document(c.in(kSegments), wide);
+  return {delta_scan(c, inputs).y};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  auto grads = call_all(
+      "gated_delta_rule_grad",
+      {c.in(0), c.in(1), c.in(2), c.in(3), c.in(4), c.in(kSegments), c.ct()},
+      {{"scale", c.f("scale")}, {"normalize", c.i("normalize")}, {"across", c.i("across")}});
+  return {grads[0], grads[1], grads[2], grads[3], grads[4], {}};
+}
+
+}  // namespace
+
+constinit const OpDef gated_delta_rule_op = {.infer = infer, .lower = lower, .vjp = vjp};
 
 }  // namespace lamina::ops

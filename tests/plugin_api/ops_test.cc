@@ -132,6 +132,14 @@ const std::vector<Case>& cases() {
          attention(x, x, x, {},
                    {.scale = 2, .soft_cap = 3, .causal = false, .window = 4, .chunk = 5}, x);
        }},
+      {"causal_conv1d", [](Tensor x, Scope) { causal_conv1d(x, x, x, {}); },
+       [](Tensor x, Scope) {
+         causal_conv1d(x, x, x, {}, {.dilation = 2, .activation = "silu", .across = true});
+       }},
+      {"gated_delta_rule", [](Tensor x, Scope) { gated_delta_rule(x, x, x, x, x, {}); },
+       [](Tensor x, Scope) {
+         gated_delta_rule(x, x, x, x, x, {}, {.scale = 2, .normalize = true, .across = true});
+       }},
       {"glu", [](Tensor x, Scope) { glu(x, x); },
        [](Tensor x, Scope) { glu(x, x, {.activation = "gelu"}); }},
       {"soft_cap", [](Tensor x, Scope) { soft_cap(x, 0); },

@@ -291,6 +291,33 @@ inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const Attenti
   return emit_all<Op::attention>(inputs, attrs, state, at).front();
 }
 
+struct CausalConv1dOptions {
+  std::int64_t dilation = 1;
+  std::string_view activation = "none";
+  bool across = false;
+};
+// The host adds segments and the decode state's memory; bias may be empty. Blocks usually call
+// step.causal_conv1d(), which declares the state too.
+inline Tensor causal_conv1d(Tensor x, Tensor w, Tensor bias, State state,
+                            const CausalConv1dOptions& o = {}, At at = At::current()) {
+  Attrs<Op::causal_conv1d> attrs;
+  attrs.integer("dilation", o.dilation).text("activation", o.activation).flag("across", o.across);
+  return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, attrs, state, at).front();
+}
+
+struct GatedDeltaRuleOptions {
+  double scale = 0;  // 0 = 1 / sqrt(key width)
+  bool normalize = false;
+  bool across = false;
+};
+// Likewise; blocks usually call step.gated_delta_rule().
+inline Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta, State state,
+                               const GatedDeltaRuleOptions& o = {}, At at = At::current()) {
+  Attrs<Op::gated_delta_rule> attrs;
+  attrs.number("scale", o.scale).flag("normalize", o.normalize).flag("across", o.across);
+  return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, state, at).front();
+}
+
 struct GluOptions {
   std::string_view activation = "silu";
 };

@@ -1,0 +1,55 @@
+// Causal depthwise convolution over time: forward, over decode state, and backward.
+//
+//   conv1d_forward({.dtype = DType::bf16, .batch = 1, .tokens = 512, .channels = 8192, .width = 4,
+//                   .x = x, .w = w, .y = y, .silu = true, .workspace = scratch});
+//
+// f32 or bf16 in memory, arithmetic in f32, results rounded once. Channels are shared out to
+// threads, so sums have one order whatever the number of threads. Nothing is allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace lamina::cpu {
+
+struct Conv1d {
+  DType dtype;  // of x, y, dy, dx and window: f32 or bf16
+  std::int64_t batch, tokens, channels;
+  std::int64_t width;  // taps K
+  std::int64_t dilation = 1;
+  const void* x = nullptr;     // [batch, tokens, channels]
+  const void* w = nullptr;     // [channels, width]
+  const void* bias = nullptr;  // [channels], optional
+  DType w_dtype = DType::f32, bias_dtype = DType::f32;
+  const std::int32_t* segments = nullptr;  // [batch, tokens], optional: others count as zeros
+  bool silu = false;                       // y = silu(sum), else the sum
+
+  std::int64_t reach() const { return (width - 1) * dilation; }
+};
+
+struct Conv1dForward : Conv1d {
+  void* y = nullptr;
+  // Decode state: the reach() tokens before x, newest last. With it, start and count are given.
+  void* window = nullptr;               // [batch, reach, channels], rewritten
+  const std::int32_t* start = nullptr;  // [batch]: 0 = the window counts as zeros
+  const std::int32_t* count = nullptr;  // [batch]: tokens that enter the window
+  float* workspace = nullptr;           // conv1d_workspace_bytes
+};
+void conv1d_forward(const Conv1dForward& p);
+
+struct Conv1dBackward : Conv1d {
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  float* dw = nullptr;     // [channels, width], optional
+  float* dbias = nullptr;  // [channels], optional
+  float* workspace = nullptr;
+};
+void conv1d_backward(const Conv1dBackward& p);
+
+// With the pool of now. REQUIRES: runs have no larger one.
+std::size_t conv1d_forward_workspace_bytes(const Conv1d& p);
+std::size_t conv1d_backward_workspace_bytes(const Conv1d& p);
+
+}  // namespace lamina::cpu

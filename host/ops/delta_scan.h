@@ -1,0 +1,24 @@
+// What the forms of the gated delta rule share: their checks, and the rule as a scan over tokens.
+#pragma once
+
+#include "ops/op.h"
+
+namespace lamina::ops {
+
+// Checks q, k[B, T, K, H], v[B, T, N, Hv], g and beta[B, T, N] (inputs 0 to 4).
+void check_delta_rule(const Call& c);
+
+// What differs between the forms of the rule, each null where it does not apply.
+struct DeltaScanInputs {
+  Tensor keep;   // wide [B, T]: 0 where the state is forgotten before the token, else 1
+  Tensor valid;  // wide [B, T]: 0 where the token leaves the state alone and gets zeros
+  Tensor state;  // wide [B, N, H, Hv], before the first token; zeros without it
+};
+
+struct DeltaScan {
+  Tensor y;      // of v's type
+  Tensor state;  // wide, after the last token
+};
+DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs);
+
+}  // namespace lamina::ops

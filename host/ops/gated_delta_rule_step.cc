@@ -1,0 +1,47 @@
+// gated_delta_rule_step(q, k, v, g, beta, start, count, state; scale, normalize): gated_delta_rule
+// that goes on from state[B, N, H, Hv] (f32) and replaces it by the state after this call;
+// start[b] = 0: it counts as zeros. Of row b only the first count[b] tokens are real: the others
+// leave the state alone and get zeros, and with none of them the state stays as it is.
+#include "ops/delta_scan.h"
+
+namespace lamina::ops {
+namespace {
+
+enum Input { kStart = 5, kCount, kState };
+
+std::vector<Type> infer(const Call& c) {
+  check_delta_rule(c);
+  const Type& q = c.type(0);
+  const Type& v = c.type(2);
+  for (int i : {kStart, kCount}) {
+    c.require_dtype(i, DType::i32);
+    c.require_shape(i, {q.dim(0)});
+  }
+  c.require_dtype(kState, q.dtype == DType::f64 ? DType::f64 : DType::f32);
+  c.require_shape(kState, {q.dim(0), v.dim(2), q.dim(3), v.dim(3)});
+  return {v, c.type(kState)};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const std::int64_t batch = c.type(0).dim(0), tokens = c.type(0).dim(1);
+  Tensor state = c.in(kState);
+  Graph& graph = *state.graph;
+  Tensor zero = constant(graph, {DType::i32, {1, 1, 1, 1}, {}}, 0);
+  auto is_zero = [&](int i) { return equal(reshape(c.in(i), {batch, 1, 1, 1}), zero); };
+  DeltaScanInputs inputs;
+  inputs.state = select(is_zero(kStart), zeros_like(state), state);
+  Tensor index =
+      call_in(graph, "iota",
+              {{"shape", std::vector<std::int64_t>{batch, tokens}}, {"dim", std::int64_t{1}}});
+  Tensor valid = less(index, reshape(c.in(kCount), {batch, 1}));
+  inputs.valid = cast(cast(valid, DType::i32), state.dtype());
+  DeltaScan result = delta_scan(c, inputs);
+  return {result.y, select(is_zero(kCount), state, result.state)};
+}
+
+}  // namespace
+
+constinit const OpDef gated_delta_rule_step_op = {
+    .infer = infer, .lower = lower, .zero_gradient = true};
+
+}  // namespace lamina::ops
