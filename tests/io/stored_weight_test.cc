@@ -1,0 +1,143 @@
+// Weights in the forms of published checkpoints, decoded: numbers worked out by hand.
+#include "io/stored_weight.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::io {
+namespace {
+
+using testing::TempDir;
+
+struct Stored {
+  TensorSpec spec;
+  std::vector<std::byte> bytes;
+};
+
+template <typename T>
+Stored stored(std::string name, DType dtype, Shape shape, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {{std::move(name), dtype, shape}, {bytes.begin(), bytes.end()}};
+}
+
+WeightFiles written(const TempDir& dir, const std::vector<Stored>& tensors,
+                    const std::string& config = "") {
+  std::vector<TensorSpec> specs;
+  for (const Stored& t : tensors) specs.push_back(t.spec);
+  write_weight_files(dir.path(), specs, [&](const TensorSpec& spec) {
+    for (const Stored& t : tensors)
+      if (t.spec.name == spec.name) return std::span<const std::byte>(t.bytes);
+    return std::span<const std::byte>();
+  });
+  if (!config.empty()) dir.write("config.json", config);
+  return WeightFiles(dir.path());
+}
+
+std::vector<float> values(const StoredWeight& weight) {
+  std::vector<float> out(static_cast<std::size_t>(weight.shape().num_elements()));
+  weight.decode(0, 1, out);
+  return out;
+}
+
+using Floats = std::vector<float>;
+using Bytes = std::vector<std::uint8_t>;
+
+TEST(StoredWeight, Example) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored<float>("w", DType::f32, {2, 3}, {0, 1, 2, 3, 4, 5})});
+  StoredWeight weight(files, "w");
+  Floats column(2);
+  weight.decode(1, 3, column);
+  EXPECT_EQ(column, (Floats{1, 4}));
+  EXPECT_TRUE(weight.is_plain());
+}
+
+TEST(StoredWeight, F8IsItsValueTimesTheScaleOfItsBlock) {
+  TempDir dir;
+  // 1, 2, smallest subnormal, largest, and -1.
+  const Bytes e4m3 = {0x38, 0x40, 0x01, 0x7e, 0xb8, 0x00};
+  WeightFiles files =
+      written(dir,
+              {stored("w.weight", DType::f8_e4m3, {2, 3}, e4m3),
+               stored<float>("w.weight_scale_inv", DType::f32, {1, 2}, {10, 100})},
+              R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 2]}})");
+  StoredWeight weight(files, "w.weight");
+  EXPECT_EQ(values(weight), (Floats{10, 20, 100 * 0x1p-9f, 4480, -10, 0}));
+  EXPECT_EQ(weight.names(), (std::vector<std::string_view>{"w.weight", "w.weight_scale_inv"}));
+}
+
+TEST(StoredWeight, StackedF8HasBlocksOfItsOwnInEachMatrix) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {2, 1, 2}, Bytes(4, 0x38)),
+                                    stored<float>("w_scale_inv", DType::f32, {2, 1, 1}, {3, 5})});
+  EXPECT_EQ(values(StoredWeight(files, "w")), (Floats{3, 3, 5, 5}));
+}
+
+TEST(StoredWeight, ScalesMayBePowersOfTwoNamedAfterTheModule) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("wq.weight", DType::f8_e4m3, {1, 2}, Bytes{0x38, 0x40}),
+                                    stored("wq.scale", DType::f8_e8m0, {1, 1}, Bytes{130})});
+  EXPECT_EQ(values(StoredWeight(files, "wq.weight")), (Floats{8, 16}));
+}
+
+TEST(StoredWeight, Mxfp4HasTheEvenElementInTheLowHalf) {
+  TempDir dir;
+  Bytes blocks(32, 0), scales = {127, 128};
+  blocks[0] = 0x71;   // 0.5, then 6
+  blocks[1] = 0x98;   // -0, then -0.5
+  blocks[16] = 0x0f;  // -6, in the second block
+  WeightFiles files = written(dir, {stored("x_blocks", DType::u8, {1, 2, 16}, blocks),
+                                    stored("x_scales", DType::u8, {1, 2}, scales)});
+  StoredWeight weight(files, "x_blocks");
+  EXPECT_EQ(weight.shape(), (Shape{1, 64}));
+  const Floats got = values(weight);
+  EXPECT_EQ(got[0], 0.5f);
+  EXPECT_EQ(got[1], 6.f);
+  EXPECT_TRUE(got[2] == 0 && std::signbit(got[2]));
+  EXPECT_EQ(got[3], -0.5f);
+  EXPECT_EQ(got[32], -12.f);
+}
+
+TEST(StoredWeight, F8WithoutScalesNamesTheTensorThatIsMissing) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("w.weight", DType::f8_e4m3, {1, 2}, Bytes(2))});
+  EXPECT_USER_ERROR(StoredWeight(files, "w.weight"), ExitCode::checkpoint,
+                    dir.path() +
+                        ": tensor 'w.weight' is stored as f8_e4m3 and has no scales\n"
+                        "  expected a tensor 'w.weight_scale_inv' beside it");
+}
+
+TEST(StoredWeight, ScalesOfAnotherGridShowBothShapes) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {130, 2}, Bytes(260)),
+                                    stored<float>("w_scale_inv", DType::f32, {3, 1}, {1, 1, 1})});
+  EXPECT_ERROR_SAYS(StoredWeight(files, "w"), ExitCode::checkpoint,
+                    "tensor 'w' is [130, 2], in blocks of 128 x 128: its scales must be [2, 1], "
+                    "'w_scale_inv' is [3, 1]");
+}
+
+TEST(StoredWeight, Mxfp4OfAnotherFormIsRefused) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("x_blocks", DType::u8, {1, 2, 8}, Bytes(16)),
+                                    stored("x_scales", DType::u8, {1, 2}, Bytes(2))});
+  EXPECT_ERROR_SAYS(StoredWeight(files, "x_blocks"), ExitCode::checkpoint,
+                    "tensor 'x_blocks' is u8[1, 2, 8], and 'x_scales' u8[1, 2]; they must be "
+                    "u8[.., G, 16] and u8[.., G]");
+}
+
+TEST(StoredWeight, OtherCompressionsAreNamed) {
+  TempDir dir;
+  EXPECT_ERROR_SAYS(written(dir, {stored<float>("w", DType::f32, {1}, {0})},
+                            R"({"quantization_config": {"quant_method": "gptq"}})"),
+                    ExitCode::checkpoint,
+                    "'quantization_config.quant_method' must be \"fp8\" or \"mxfp4\", the "
+                    "compressed weights that lamina reads; got \"gptq\"");
+}
+
+}  // namespace
+}  // namespace lamina::io
