@@ -1,0 +1,102 @@
+// The config keys of mixtures of experts that families share, under the names of Hugging Face's
+// config.json, and MaxText's for what that has no name for. A family's Config derives from
+// MoeConfig too.
+//
+//   moe_keys(key, {.experts_key = "num_local_experts", .experts = 8, .per_token = 2});
+#pragma once
+
+#include "lamina/sdk/moe.h"
+#include "lamina/sdk/schema.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+struct MoeConfig {
+  std::int64_t num_experts;          // E
+  std::int64_t num_experts_per_tok;  // K
+  bool output_router_logits;
+  double router_aux_loss_coef;
+  double load_balance_loss_weight;
+  double router_z_loss_coef;
+  double capacity_factor;
+
+  RouterLosses losses() const {
+    return {.pooled_key = output_router_logits ? "router_aux_loss_coef" : "",
+            .mean_key = load_balance_loss_weight > 0 ? "load_balance_loss_weight" : "",
+            .z_key = router_z_loss_coef > 0 ? "router_z_loss_coef" : ""};
+  }
+};
+
+// What families differ in.
+struct MoeDefaults {
+  std::string_view experts_key = "num_experts";
+  std::vector<std::string_view> experts_aliases = {};
+  std::int64_t experts = 8;
+  std::int64_t per_token = 2;
+  std::vector<std::string_view> per_token_aliases = {};
+  double router_aux_loss_coef = 0.001;
+};
+
+template <class Config>
+void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
+  key(defaults.experts_key, &Config::num_experts,
+      {.fallback = defaults.experts,
+       .min = 1,
+       .aliases = defaults.experts_aliases,
+       .doc = "experts E of a layer"});
+  key("num_experts_per_tok", &Config::num_experts_per_tok,
+      {.fallback = defaults.per_token,
+       .min = 1,
+       .aliases = defaults.per_token_aliases,
+       .doc = "experts K that a token is given to"});
+  key("output_router_logits", &Config::output_router_logits,
+      {.fallback = false,
+       .doc = "training adds router_aux_loss_coef times the balance loss over all layers"});
+  key("router_aux_loss_coef", &Config::router_aux_loss_coef,
+      {.fallback = defaults.router_aux_loss_coef,
+       .min = 0,
+       .doc = "weight of the balance loss of output_router_logits"});
+  key("load_balance_loss_weight", &Config::load_balance_loss_weight,
+      {.fallback = 0.0,
+       .min = 0,
+       .doc = "weight of the mean over layers of their balance losses, as in MaxText; 0 = off"});
+  key("router_z_loss_coef", &Config::router_z_loss_coef,
+      {.fallback = 0.0,
+       .min = 0,
+       .doc = "weight of the mean square of the router's log-sum-exp; 0 = off"});
+  key("capacity_factor", &Config::capacity_factor,
+      {.fallback = 0.0,
+       .min = 0,
+       .doc = "an expert takes so many times its equal share of a row's tokens; 0 = all"});
+}
+
+// For validate(). experts_key: as the family calls it.
+inline void check_moe(const MoeConfig& c, const Problems& problem,
+                      std::string_view experts_key = "num_experts") {
+  if (c.num_experts_per_tok > c.num_experts)
+    problem("num_experts_per_tok", "got " + std::to_string(c.num_experts_per_tok) +
+                                       "; a layer has " + std::string(experts_key) + " = " +
+                                       std::to_string(c.num_experts) +
+                                       " experts, it must be at most that");
+}
+
+// For validate(): experts in groups, of which some are chosen.
+inline void check_groups(std::int64_t experts, std::string_view groups_key, std::int64_t groups,
+                         std::string_view kept_key, std::int64_t kept, std::int64_t per_token,
+                         const Problems& problem) {
+  if (groups < 1 || experts % groups != 0) {
+    problem(groups_key, "got " + std::to_string(groups) + "; it must divide the " +
+                            std::to_string(experts) + " experts");
+    return;
+  }
+  if (kept < 1 || kept > groups)
+    problem(kept_key, "got " + std::to_string(kept) + "; it must be 1 to " +
+                          std::string(groups_key) + " = " + std::to_string(groups));
+  else if (per_token > kept * (experts / groups))
+    problem(kept_key, "got " + std::to_string(kept) + " groups of " +
+                          std::to_string(experts / groups) + " experts; a token is given to " +
+                          std::to_string(per_token) + " of them, so more groups must be kept");
+}
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -1,0 +1,24 @@
+// Tensors of published Mistral checkpoints, and ours.
+
+#include "config.h"
+
+namespace mistral {
+
+using namespace lamina::sdk;
+
+std::vector<Weight> mixtral_weights() {
+  return outer_weights() + attention_weights(kBlock) +
+         std::vector<Weight>{
+             {kBlock, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
+             {kBlock, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
+             {kBlock, "moe.router.weight", "model.layers.{L}.block_sparse_moe.gate.weight"},
+             {kBlock, "moe.experts.w1.weight",
+              "model.layers.{L}.block_sparse_moe.experts.{E}.w1.weight"},
+             {kBlock, "moe.experts.w3.weight",
+              "model.layers.{L}.block_sparse_moe.experts.{E}.w3.weight"},
+             {kBlock, "moe.experts.w2.weight",
+              "model.layers.{L}.block_sparse_moe.experts.{E}.w2.weight"},
+         };
+}
+
+}  // namespace mistral
