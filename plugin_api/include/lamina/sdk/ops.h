@@ -79,6 +79,23 @@ inline Tensor cast(Tensor x, std::string_view dtype, At at = At::current()) {
   return emit<Op::cast>({x}, Attrs<Op::cast>().text("dtype", dtype), at);
 }
 
+// x in f32, where sums and weights keep their digits; f64 stays.
+inline Tensor widen(Tensor x, At at = At::current()) {
+  const std::uint32_t dtype = x.dtype(at);
+  return dtype == LAMINA_DTYPE_F32 || dtype == LAMINA_DTYPE_F64 ? x : cast(x, "f32", at);
+}
+// x with the element type of `like`, a floating one.
+inline Tensor cast_like(Tensor x, Tensor like, At at = At::current()) {
+  const std::uint32_t dtype = like.dtype(at);
+  if (x.dtype(at) == dtype) return x;
+  return cast(x,
+              dtype == LAMINA_DTYPE_F32    ? "f32"
+              : dtype == LAMINA_DTYPE_BF16 ? "bf16"
+              : dtype == LAMINA_DTYPE_F16  ? "f16"
+                                           : "f64",
+              at);
+}
+
 inline Tensor operator+(Operand a, Operand b) { return add(a.tensor, b.tensor, a.at); }
 inline Tensor operator-(Operand a, Operand b) { return sub(a.tensor, b.tensor, a.at); }
 inline Tensor operator*(Operand a, Operand b) { return mul(a.tensor, b.tensor, a.at); }
@@ -182,6 +199,15 @@ inline Tensor matmul(Tensor a, Tensor b, const MatmulOptions& o = {}, Tensor acc
   return emit<Op::matmul>({a, b, acc}, attrs, at);
 }
 inline Tensor softmax(Tensor x, At at = At::current()) { return emit<Op::softmax>({x}, at); }
+struct SinkhornOptions {
+  std::int64_t iterations = 20;
+  double eps = 1e-6;
+};
+inline Tensor sinkhorn(Tensor x, const SinkhornOptions& o = {}, At at = At::current()) {
+  Attrs<Op::sinkhorn> attrs;
+  attrs.integer("iterations", o.iterations).number("eps", o.eps);
+  return emit<Op::sinkhorn>({x}, attrs, at);
+}
 struct TopKOptions {
   std::int64_t k = 1;
 };

@@ -1,0 +1,36 @@
+// sinkhorn(x; iterations, eps): matrices [..., K, K] made nearly doubly stochastic, in f32: softmax
+// over the last dim plus eps, columns divided by their sum plus eps, then iterations - 1 times rows
+// and columns. Sinkhorn & Knopp 1967; as in DeepSeek-AI, mHC, 2025.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(0);
+  c.require_floating(0);
+  c.require(x.ndim() >= 2 && x.dim(x.ndim() - 1) == x.dim(x.ndim() - 2),
+            "the last two dims of {} are no square matrix", to_string(x));
+  c.require(c.i("iterations") >= 1, "iterations is {}; it must be at least 1", c.i("iterations"));
+  return {x};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  double eps = c.f("eps");
+  Tensor m = shift(call("softmax", {cast(c.in(0), wide)}), eps);
+  auto normalize = [&](int dim) { m = m / shift(reduce_sum(m, {dim}, true), eps); };
+  int last = m.ndim() - 1;
+  normalize(last - 1);
+  for (std::int64_t i = 1; i < c.i("iterations"); ++i) {
+    normalize(last);
+    normalize(last - 1);
+  }
+  return {cast(m, c.type(0).dtype)};
+}
+
+}  // namespace
+
+constinit const OpDef sinkhorn_op = {.infer = infer, .lower = lower};
+
+}  // namespace lamina::ops
