@@ -26,22 +26,6 @@ SelfAttentionOptions attention_options(const C& c) {
           .attend = {.window = c.use_sliding_window ? c.sliding_window : 0}};
 }
 
-// Softmax over all experts, the best K of a token, divided by their sum if so configured: then it
-// is the softmax of the best K logits.
-Tensor mixture(Scope s, const C& c, Tensor x, const Step& step) {
-  const Routed routed =
-      route(s / "router", x,
-            {.experts = c.num_experts,
-             .per_token = c.num_experts_per_tok,
-             .scores = c.norm_topk_prob ? RouterScores::logits : RouterScores::softmax,
-             .weights = c.norm_topk_prob ? RouterWeights::softmax : RouterWeights::scores});
-  keep_router_losses(s, step, routed, c.losses());
-  return experts(s / "experts", x, routed,
-                 {.width = c.moe_intermediate_size,
-                  .glu = {.activation = c.hidden_act},
-                  .capacity_factor = c.capacity_factor});
-}
-
 Tensor attended(Scope s, const C& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
   return x_BTD + self_attention(s / "attention", h_BTD, step, attention_options(c));
@@ -74,6 +58,21 @@ Tensor custom_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
 }
 
 }  // namespace
+
+// If the weights are divided by their sum, they are the softmax of the best K logits.
+Tensor mixture(Scope s, const C& c, Tensor x, const Step& step) {
+  const Routed routed =
+      route(s / "router", x,
+            {.experts = c.num_experts,
+             .per_token = c.num_experts_per_tok,
+             .scores = c.norm_topk_prob ? RouterScores::logits : RouterScores::softmax,
+             .weights = c.norm_topk_prob ? RouterWeights::softmax : RouterWeights::scores});
+  keep_router_losses(s, step, routed, c.losses());
+  return experts(s / "experts", x, routed,
+                 {.width = c.moe_intermediate_size,
+                  .glu = {.activation = c.hidden_act},
+                  .capacity_factor = c.capacity_factor});
+}
 
 std::vector<Block<C>> moe_blocks() {
   return {{kDense, "dense", dense_block}, {kSparse, "moe", sparse_block}};

@@ -28,6 +28,9 @@ std::vector<lamina::sdk::Weight> moe_weights();
 std::vector<lamina::sdk::Weight> custom_moe_weights();
 
 // moe.cc
+// Softmax over all experts, the best K of a token, divided by their sum if so configured.
+lamina::sdk::Tensor mixture(lamina::sdk::Scope s, const SparseConfig& c, lamina::sdk::Tensor x,
+                            const lamina::sdk::Step& step);
 std::vector<lamina::sdk::Block<SparseConfig>> moe_blocks();
 lamina::sdk::Plan moe_plan(const SparseConfig& c);
 std::vector<lamina::sdk::Block<SparseConfig>> custom_moe_blocks();
