@@ -6,8 +6,9 @@
 //   window w  0 <= position(t) - position(s) < w
 //   chunk c   position(t) / c == position(s) / c
 //   segments  segments[b, t] == key_segments[b, s], and neither is 0 (padding)
-// or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other both ways). Positions
-// default to the index in the row. A query that sees nothing gets zeros.
+// or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other both ways); and in any
+// case mask[b, t, s], where there is one. Positions default to the index in the row. A query that
+// sees nothing gets zeros.
 //
 // With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s holds the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
@@ -28,7 +29,8 @@ enum Input {
   kKeySegments,
   kSinks,
   kStart,
-  kBlocks
+  kBlocks,
+  kMask
 };
 
 std::vector<Type> infer(const Call& c) {
@@ -65,6 +67,9 @@ std::vector<Type> infer(const Call& c) {
   c.require_shape(kStart, {q.dim(0)});
   c.require(!c.has(kStart) || !c.has(kPositions), "with start the positions follow from it");
   c.require(!c.has(kBlocks) || queries == keys, "blocks need as many keys as queries");
+  c.require_dtype(kMask, DType::boolean);
+  c.require_shape(kMask, {q.dim(0), q.dim(1), k.dim(1)});
+  c.require(!c.has(kMask) || !c.i("ring"), "a ring goes without a mask");
   for (const char* name : {"window", "chunk"})
     c.require(c.i(name) >= 0, "{} must not be negative, got {}", name, c.i(name));
   c.require(!c.i("ring") || c.has(kStart), "ring needs start");
@@ -142,6 +147,7 @@ Tensor visible(const LowerCall& c) {
         both(as_i32(equal(block, row(c.in(kBlocks)))), is_not(as_i32(equal(block, number(0)))));
     seen = either(seen, same_segment ? both(same, same_segment) : same);
   }
+  if (c.has(kMask)) seen = both(seen, as_i32(c.in(kMask)));
   return seen;
 }
 
@@ -188,7 +194,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   auto grads = call_all(
       "attention_grad",
       {c.in(kQ), c.in(kK), c.in(kV), c.in(kPositions), c.in(kKeyPositions), c.in(kSegments),
-       c.in(kKeySegments), c.in(kSinks), c.in(kBlocks), c.out(0), c.out(1), c.ct(0)},
+       c.in(kKeySegments), c.in(kSinks), c.in(kBlocks), c.out(0), c.out(1), c.ct(0), c.in(kMask)},
       {{"scale", c.f("scale")},
        {"soft_cap", c.f("soft_cap")},
        {"causal", c.i("causal")},

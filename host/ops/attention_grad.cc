@@ -9,7 +9,7 @@ namespace {
 std::vector<Type> infer(const Call& c) {
   constexpr int kSinks = 7, kY = 9, kLse = 10, kDy = 11;
   const Type& q = c.type(0);
-  c.require(c.num_inputs() == 12, "takes 12 inputs, got {}", c.num_inputs());
+  c.require(c.num_inputs() >= 12, "takes 12 or 13 inputs, got {}", c.num_inputs());
   c.require(c.type(kDy) == c.type(kY), "dy must be {}, got {}", to_string(c.type(kY)),
             to_string(c.type(kDy)));
   c.require_shape(kLse, {q.dim(0), q.dim(2), q.dim(1)});

@@ -1,8 +1,90 @@
-// latent_attention: see ops.def.
-#include "ops/op.h"
+// latent_attention(q, latent, k_rope, w_kv, ...): multi-head latent attention as training and a
+// whole prompt see it: keys and values are made for every head, then attention is attention.
+// DeepSeek-AI 2024 (V2), section 2.1. Decoding reads the latents: latent_attention_step.
+#include "ops/latent_attention.h"
+
+#include <cmath>
 
 namespace lamina::ops {
 
-constinit const OpDef latent_attention_op = {};
+namespace {
+
+enum Input { kQ, kLatent, kKRope, kWKv, kSegments, kMask };
+
+std::int64_t nope_dim(const Call& c) { return c.i("nope_dim"); }
+
+}  // namespace
+
+Type infer_latent_attention(const Call& c) {
+  const Type& q = c.type(kQ);
+  const Type& latent = c.type(kLatent);
+  const Type& rope = c.type(kKRope);
+  const Type& w = c.type(kWKv);
+  c.require_floating(kQ);
+  c.require_ndim(kQ, 4);
+  c.require_ndim(kLatent, 3);
+  c.require_ndim(kKRope, 3);
+  c.require_ndim(kWKv, 2);
+  for (int i : {kLatent, kKRope, kWKv})
+    c.require(c.type(i).dtype == q.dtype, "inputs must have the dtype of q {}, got {}",
+              to_string(q), to_string(c.type(i)));
+  c.require(latent.dim(0) == q.dim(0) && rope.dim(0) == q.dim(0) && latent.dim(1) == rope.dim(1),
+            "latent {} and k_rope {} must have the batch of q {} and one number of tokens",
+            to_string(latent), to_string(rope), to_string(q));
+  c.require(nope_dim(c) > 0 && nope_dim(c) + rope.dim(2) == q.dim(3),
+            "nope_dim {} and the {} rotary dims of k_rope must add up to the head width {} of q",
+            nope_dim(c), rope.dim(2), q.dim(3));
+  c.require(w.dim(1) == latent.dim(2), "w_kv {} does not multiply latents of width {}",
+            to_string(w), latent.dim(2));
+  c.require(q.dim(2) > 0 && w.dim(0) % q.dim(2) == 0 && w.dim(0) / q.dim(2) > nope_dim(c),
+            "w_kv {} must have heads x (nope_dim + value width) rows, with {} heads and nope_dim "
+            "{}",
+            to_string(w), q.dim(2), nope_dim(c));
+  Type y = q;
+  y.shape[3] = w.dim(0) / q.dim(2) - nope_dim(c);
+  return y;
+}
+
+ExpandedLatent expand_latent(const LowerCall& c) {
+  const Type& q = c.type(kQ);
+  const Type& rope = c.type(kKRope);
+  const std::int64_t batch = rope.dim(0), keys = rope.dim(1), heads = q.dim(2);
+  const std::int64_t nope = c.i("nope_dim"), width = c.type(kWKv).dim(0) / heads;
+  Tensor kv = reshape(linear(c.in(kLatent), c.in(kWKv)), {batch, keys, heads, width});
+  Tensor shared = broadcast(reshape(c.in(kKRope), {batch, keys, 1, rope.dim(2)}),
+                            {batch, keys, heads, rope.dim(2)});
+  return {call("concat", {slice(kv, 3, 0, nope), shared}, {{"dim", std::int64_t{3}}}),
+          slice(kv, 3, nope, width - nope)};
+}
+
+double latent_scale(const LowerCall& c) {
+  return c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(c.type(kQ).dim(3)));
+}
+
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  const Type y = infer_latent_attention(c);
+  const Type& q = c.type(kQ);
+  c.require(c.type(kLatent).dim(1) == q.dim(1), "{} queries need as many latents, got {}", q.dim(1),
+            to_string(c.type(kLatent)));
+  c.require_dtype(kSegments, DType::i32);
+  c.require_shape(kSegments, {q.dim(0), q.dim(1)});
+  c.require_dtype(kMask, DType::boolean);
+  c.require_shape(kMask, {q.dim(0), q.dim(1), q.dim(1)});
+  return {y};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const ExpandedLatent kv = expand_latent(c);
+  return {call_all(
+      "attention",
+      {c.in(kQ), kv.k, kv.v, {}, {}, c.in(kSegments), c.in(kSegments), {}, {}, {}, c.in(kMask)},
+      {{"scale", latent_scale(c)}, {"causal", c.i("causal")}})[0]};
+}
+
+}  // namespace
+
+constinit const OpDef latent_attention_op = {.infer = infer, .lower = lower, .always_lower = true};
 
 }  // namespace lamina::ops

@@ -32,40 +32,61 @@ const In kSegments = ints({2, 7}, {1, 1, 1, 1, 2, 2, 0, 1, 2, 2, 2, 3, 3, 3});
 const In kBlocks = ints({2, 7}, {0, 0, 1, 1, 1, 0, 0, 0, 5, 5, 5, 5, 0, 6});
 const In kSinks = {.shape = {4}};
 
-const OpCases kCases = {
-    .op = "attention",
-    .cases =
-        {
-            attend("causal", 7, 7),
-            attend("one token", 1, 1),
-            attend("everything", 7, 7, {}, {{"causal", number(0)}}),
-            attend("scale and cap", 7, 7, {}, {{"scale", 0.5}, {"soft_cap", 2.0}}),
-            attend("window", 7, 7, {}, {{"window", number(3)}}),
-            attend("window without causal", 7, 7, {},
-                   {{"window", number(3)}, {"causal", number(0)}}),
-            attend("chunk", 7, 7, {}, {{"chunk", number(3)}}),
-            attend("positions", 7, 7, {kPositions, kPositions}),
-            attend("segments with padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments}),
-            attend("positions and segments", 7, 7, {kPositions, kPositions, kSegments, kSegments}),
-            attend("sinks", 7, 7, {kAbsent, kAbsent, kAbsent, kAbsent, kSinks}),
-            attend("sinks and padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments, kSinks},
-                   {{"window", number(2)}}),
-            attend("blocks", 7, 7, {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kBlocks}),
-            attend("blocks end with their segment", 7, 7,
-                   {kAbsent, kAbsent, kSegments, kSegments, kAbsent, kAbsent, kBlocks}),
-            attend("no tokens", 0, 0),
-            attend("a few more", 70, 70),
-        },
-    .num_differentiable = 1};
+// bool[2, tokens, keys]; the first query of each row sees nothing.
+In kept(std::int64_t tokens, std::int64_t keys) {
+  In in{.shape = {2, tokens, keys}, .dtype = DType::boolean};
+  for (std::int64_t i = 0; i < in.shape.num_elements(); ++i)
+    in.values.push_back(i / keys % tokens != 0 && i * 2654435761 % 7 < 4);
+  return in;
+}
+// Optional inputs up to the mask.
+std::vector<In> masked(In mask, std::vector<In> before = {}) {
+  before.resize(7, kAbsent);
+  before.push_back(std::move(mask));
+  return before;
+}
+
+const OpCases kCases =
+    {.op = "attention",
+     .cases =
+         {
+             attend("causal", 7, 7),
+             attend("one token", 1, 1),
+             attend("everything", 7, 7, {}, {{"causal", number(0)}}),
+             attend("scale and cap", 7, 7, {}, {{"scale", 0.5}, {"soft_cap", 2.0}}),
+             attend("window", 7, 7, {}, {{"window", number(3)}}),
+             attend("window without causal", 7, 7, {},
+                    {{"window", number(3)}, {"causal", number(0)}}),
+             attend("chunk", 7, 7, {}, {{"chunk", number(3)}}),
+             attend("positions", 7, 7, {kPositions, kPositions}),
+             attend("segments with padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments}),
+             attend("positions and segments", 7, 7, {kPositions, kPositions, kSegments, kSegments}),
+             attend("sinks", 7, 7, {kAbsent, kAbsent, kAbsent, kAbsent, kSinks}),
+             attend("sinks and padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments, kSinks},
+                    {{"window", number(2)}}),
+             attend("blocks", 7, 7,
+                    {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kBlocks}),
+             attend("blocks end with their segment", 7, 7,
+                    {kAbsent, kAbsent, kSegments, kSegments, kAbsent, kAbsent, kBlocks}),
+             attend("mask", 7, 7, masked(kept(7, 7))),
+             attend("mask of all pairs", 7, 7, masked(kept(7, 7)), {{"causal", number(0)}}),
+             attend("mask and segments", 7, 7,
+                    masked(kept(7, 7), {kAbsent, kAbsent, kSegments, kSegments, kSinks})),
+             attend("mask of tiles", 70, 70, masked(kept(70, 70))),
+             attend("no tokens", 0, 0),
+             attend("a few more", 70, 70),
+         },
+     .num_differentiable = 1};
 
 const In kStart = ints({2}, {0, 5});
 
 OpCases over_state() {
   auto decode = [](std::string name, std::int64_t tokens, std::int64_t capacity, In start,
-                   Attrs attrs = {}) {
-    OpCase c =
-        attend(std::move(name), tokens, capacity,
-               {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, std::move(start)}, std::move(attrs));
+                   Attrs attrs = {}, In mask = kAbsent) {
+    OpCase c = attend(
+        std::move(name), tokens, capacity,
+        {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, std::move(start), kAbsent, std::move(mask)},
+        std::move(attrs));
     c.gradient = false;
     return c;
   };
@@ -77,6 +98,8 @@ OpCases over_state() {
                            {{"ring", number(1)}, {"window", number(4)}}),
                     decode("ring of several", 2, 5, ints({2}, {2, 11}),
                            {{"ring", number(1)}, {"window", number(4)}}),
+                    decode("mask", 3, 20, ints({2}, {2, 17}), {}, kept(3, 20)),
+                    decode("mask of many rows", 9, 80, ints({2}, {60, 17}), {}, kept(9, 80)),
                     decode("long", 1, 300, ints({2}, {299, 17}))}};
 }
 

@@ -100,6 +100,8 @@ const std::vector<Case>& cases() {
       {"gather_rows", [](Tensor x, Scope) { gather_rows(x, x, 1); },
        [](Tensor x, Scope) { gather_rows(x, x, 2); }},
       same("combine_rows", [](Tensor x, Scope) { combine_rows(x, x, x); }),
+      {"top_k_mask", [](Tensor x, Scope) { top_k_mask(x, 1); },
+       [](Tensor x, Scope) { top_k_mask(x, 3, false); }},
       same("grouped_linear", [](Tensor x, Scope) { grouped_linear(x, x, x, x); }),
       {"rms_norm", [](Tensor x, Scope) { rms_norm(x, x); },
        [](Tensor x, Scope) { rms_norm(x, x, {.eps = 1, .offset = 1}); }},

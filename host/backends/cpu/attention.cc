@@ -78,11 +78,27 @@ void attention_cached(const AttentionSpec& spec, const AttentionForwardArgs& arg
   check(spec);
   const AttentionMasks& m = args.masks;
   LAMINA_ASSERT(!m.q_positions && !m.k_positions && !m.q_segments && !m.k_segments && !m.q_blocks &&
-                !m.k_blocks);
+                !m.k_blocks && !(m.keep && cache.ring));
   if (spec.dtype == DType::f64) return reference::attention_forward(spec, args, &cache, workspace);
   const AttentionKernels& k = kernels(spec.dtype);
   if (k.decodes(spec)) return k.decode(spec, args, cache, workspace);
   k.forward(spec, args, &cache, workspace);
+}
+
+std::size_t latent_attention_workspace_bytes(const LatentSpec& spec) {
+  return static_cast<std::size_t>(kernels(spec.dtype).latent_workspace_bytes(spec));
+}
+
+void latent_attention(const LatentSpec& spec, const LatentArgs& args, std::byte* workspace) {
+  kernels(spec.dtype).latent(spec, args, workspace);
+}
+
+std::size_t index_scores_workspace_bytes(const IndexSpec& spec) {
+  return static_cast<std::size_t>(kernels(spec.dtype).index_workspace_bytes(spec));
+}
+
+void index_scores(const IndexSpec& spec, const IndexArgs& args, std::byte* workspace) {
+  kernels(spec.dtype).index(spec, args, workspace);
 }
 
 }  // namespace lamina::cpu

@@ -16,8 +16,9 @@
 //   causal:   k_position <= q_position
 //   window:   0 <= q_position - k_position < window
 //   chunk:    q_position / chunk == k_position / chunk
-// or if the ids of their bidirectional blocks are equal and not 0. A query that may attend to
-// nothing has o = 0, lse = -inf (the sink's logit if there is one) and gradients of 0.
+// or if the ids of their bidirectional blocks are equal and not 0; and in any case if the mask,
+// when there is one, keeps the pair. A query that may attend to nothing has o = 0, lse = -inf (the
+// sink's logit if there is one) and gradients of 0.
 //
 // Sums are f32 (f64 for dtype f64, which only the reference computes). The bits of a result depend
 // on the spec, the inputs and the instruction set, not on the number of threads.
@@ -45,6 +46,9 @@ struct AttentionSpec {
   bool causal = true;
   std::int64_t window = 0;  // 0: none; counts the query's own position
   std::int64_t chunk = 0;   // 0: none
+  // The last k_tail_dim of qk_dim lie in a tensor of their own, k_tail. Only over a cache; an even
+  // number of dims comes before.
+  std::int64_t k_tail_dim = 0;
 };
 
 // A tensor [batch, token, head, dim] with a contiguous last dimension; strides in elements.
@@ -77,11 +81,14 @@ struct AttentionMasks {
   const std::int32_t* k_segments = nullptr;
   const std::int32_t* q_blocks = nullptr;
   const std::int32_t* k_blocks = nullptr;
+  const std::uint8_t* keep = nullptr;  // [batch, q_tokens, kv_tokens]: 0 forbids; not with a ring
+  std::int64_t keep_batch = 0;         // elements between its batch rows; 0: they are adjacent
 };
 
 // Arrays called "real" are f32, or f64 if the dtype is f64.
 struct AttentionForwardArgs {
   AttentionInput q, k, v;
+  AttentionInput k_tail;        // with k_tail_dim
   const void* sinks = nullptr;  // real [heads]; null: none
   AttentionMasks masks;
   AttentionOutput o;
@@ -113,7 +120,7 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& 
 // q_tokens new tokens have been written. In row b the new tokens have the positions starts[b] + t.
 // A plain cache keeps position p in slot p; a ring keeps it in slot p % kv_tokens, so it holds the
 // last kv_tokens positions, and is exact for a window of at most kv_tokens - q_tokens + 1.
-// Segments and blocks do not apply, nor do positions: masks must be empty.
+// Segments and blocks do not apply, nor do positions: of the masks there may be `keep` only.
 struct AttentionCache {
   const std::int32_t* starts = nullptr;  // [batch]; starts[b] + q_tokens <= kv_tokens if not ring
   bool ring = false;

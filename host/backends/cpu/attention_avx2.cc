@@ -3,6 +3,7 @@
 #include "backends/cpu/attention_decode_kernel.h"
 #include "backends/cpu/attention_forward_kernel.h"
 #include "backends/cpu/attention_kernels.h"
+#include "backends/cpu/latent_attention_kernel.h"
 
 namespace lamina::cpu {
 namespace {
@@ -16,7 +17,11 @@ constexpr AttentionKernels kKernels = {Forward<V, T, kPairs>::workspace_bytes,
                                        Decode<V, T, kPairs>::workspace_bytes,
                                        Decode<V, T, kPairs>::run,
                                        Backward<V, T, kPairs>::workspace_bytes,
-                                       Backward<V, T, kPairs>::run};
+                                       Backward<V, T, kPairs>::run,
+                                       Latent<V, T, kPairs>::workspace_bytes,
+                                       Latent<V, T, kPairs>::run,
+                                       IndexScores<V, T, kPairs>::workspace_bytes,
+                                       IndexScores<V, T, kPairs>::run};
 
 }  // namespace
 

@@ -60,6 +60,7 @@ struct Backward {
     Word *p_rows, *dx_rows;    // [64 keys, 64 or 32 words]
     Word* dx_across;           // [64 or 32 words, 64 rows]
     Word* staging;
+    KeptTile* kept;  // null without a mask of pairs
   };
 
   // A split's sums over its rows: dk [kv_tokens, qk_width], dv [kv_tokens, v_width], dsink [group].
@@ -67,7 +68,8 @@ struct Backward {
     float *dk, *dv, *dsinks;
   };
 
-  static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, Scratch& s) {
+  static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, bool masked,
+                           Scratch& s) {
     for (std::int64_t i = 0; i < num_blocks; ++i) {
       Block& block = s.block[i];
       block.q_columns = arena.take<Word>(sizes.qk_words * kTile);
@@ -89,6 +91,7 @@ struct Backward {
     s.dx_across = kPairs ? arena.take<Word>(kTile * Ops::kDepth) : s.dx_rows;
     s.staging = arena.take<Word>(
         kTile * most(sizes.qk_width, round_up(most(sizes.qk_words, sizes.v_words), kCell)));
+    s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
   }
 
   static Sums take_sums(Arena& arena, const AttentionSpec& spec, const Sizes& sizes,
@@ -106,7 +109,7 @@ struct Backward {
     shared.take<float>(tasks * plan.sizes.group);
     if (plan.splits > 1) take_sums(shared, spec, plan.sizes, tasks);
     Scratch s;
-    take_scratch(per_thread, plan.sizes, plan.blocks_per_turn, s);
+    take_scratch(per_thread, plan.sizes, plan.blocks_per_turn, true, s);
     if (plan.splits == 1) take_sums(per_thread, spec, plan.sizes, 1);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
   }
@@ -132,13 +135,14 @@ struct Backward {
     Sums all{};
     if (splits > 1) all = take_sums(shared, spec, r.plan.sizes, tasks);
     Scratch dry;
-    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_turn, dry);
+    const bool masked = args.masks.keep != nullptr;
+    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_turn, masked, dry);
     if (splits == 1) take_sums(per_thread, spec, r.plan.sizes, 1);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     parallel_uneven_tasks(tasks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
       Scratch s;
-      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_turn, s);
+      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_turn, masked, s);
       Sums sums = all;
       if (splits == 1) {
         sums = take_sums(arena, spec, r.plan.sizes, 1);
@@ -183,6 +187,9 @@ struct Backward {
         for (std::int64_t i = 0; i < num_blocks; ++i) {
           OpenCells open;
           if (!open_cells(r.rule, s.block[i].side, s.keys, open)) continue;
+          if (masks.keep)
+            keep_pairs(masks, sizes, s.block[i].first_row, key, s.block[i].side, s.keys, open,
+                       *s.kept);
           prefetch_tokens(r.args.k, sizeof(T), r.spec.qk_dim, b, kv_head, key + kTile,
                           spec.kv_tokens, i, num_blocks);
           prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, key + kTile,
@@ -345,7 +352,7 @@ struct Backward {
           x = t * V::set(r.cap);
           slope = V::set(1) - t * t;
         }
-        if (partial) x = mask_logits<V>(r.rule, block.side, s.keys, lane, key, x);
+        if (partial) x = mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane, key, x);
         p[half] = V::template exp2<kDegree>(x - lse);
         dx[half] = p[half] * (V::load(s.d_scores + at) - row_term);
         if (r.cap != 0) dx[half] *= slope;

@@ -154,10 +154,41 @@ inline CellRun next_run(const OpenCells& open, std::int64_t cells, std::int64_t 
   return {from, end, open.first[from], open.last[from]};
 }
 
-// Replaces the logits of key j that the rows [lane, lane + lanes) may not see.
+// A mask of pairs over a tile: -1 where key j and row `lane` are kept, else 0.
+struct KeptTile {
+  alignas(64) std::int32_t pair[kTile][kTile];  // [key][row]
+};
+
+// Copies the part of the mask that belongs to a tile, and closes the cells that it empties. Cells
+// that stay open are looked at pair by pair.
+inline void keep_pairs(const RowMasks& masks, const Sizes& sizes, std::int64_t first_row,
+                       std::int64_t first_key, const Side& q, const Side& k, OpenCells& open,
+                       KeptTile& kept) {
+  bool any[kCells][kCells] = {};  // [key cell][row cell]
+  RowCursor row(sizes, first_row);
+  for (std::int64_t i = 0; i < q.cells * kCell; ++i, row.next()) {
+    const bool real = i < q.count;
+    const bool again = real && i > 0 && row.g > 0;  // the token of the row before
+    const std::uint8_t* keep = masks.keep + (real ? row.t * masks.capacity + first_key : 0);
+    for (std::int64_t j = 0; j < k.cells * kCell; ++j) {
+      std::int32_t value = again ? kept.pair[j][i - 1] : real && j < k.count && keep[j] ? -1 : 0;
+      kept.pair[j][i] = value;
+      any[j / kCell][i / kCell] |= value != 0;
+    }
+  }
+  for (std::int64_t i = 0; i < k.cells; ++i) {
+    open.partial[i] = ~0u;
+    while (open.first[i] < open.last[i] && !any[i][open.first[i]]) ++open.first[i];
+    while (open.last[i] > open.first[i] && !any[i][open.last[i] - 1]) --open.last[i];
+    if (open.first[i] == open.last[i]) open.first[i] = open.last[i] = 0;
+  }
+}
+
+// Replaces the logits of key j that the rows [lane, lane + lanes) may not see; kept may be null.
 template <class V>
 LAMINA_ALWAYS_INLINE typename V::F mask_logits(const MaskRule& rule, const Side& q, const Side& k,
-                                               std::int64_t lane, std::int64_t j, typename V::F x) {
+                                               const KeptTile* kept, std::int64_t lane,
+                                               std::int64_t j, typename V::F x) {
   using I = typename V::I;
   if (k.position[j] == kNoPosition) return V::set(kMasked);
   I ok = V::set_int(-1);
@@ -171,6 +202,7 @@ LAMINA_ALWAYS_INLINE typename V::F mask_logits(const MaskRule& rule, const Side&
   }
   if (rule.chunk > 0) ok &= V::load_int(q.chunk + lane) == V::set_int(k.chunk[j]);
   if (rule.blocks && k.block[j] != 0) ok |= V::load_int(q.block + lane) == V::set_int(k.block[j]);
+  if (kept) ok &= V::load_int(kept->pair[j] + lane);
   return V::select(ok, x, V::set(kMasked));
 }
 

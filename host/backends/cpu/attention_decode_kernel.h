@@ -164,7 +164,8 @@ struct Decode {
     if (r.rule.window > 0 && high != kNoPosition && first - high >= r.rule.window) return;
     // Every query may see every slot of the step.
     const bool open = low != kNoPosition && (high <= first || !(r.rule.causal || r.rule.window)) &&
-                      (r.rule.window == 0 || masks.last - low < r.rule.window) && r.rule.chunk == 0;
+                      (r.rule.window == 0 || masks.last - low < r.rule.window) &&
+                      r.rule.chunk == 0 && !masks.keep;
     const Step step{.k = at(r.args.k, b, key, 0),
                     .v = at(r.args.v, b, key, 0),
                     .k_token = r.args.k.strides.token,
@@ -190,7 +191,7 @@ struct Decode {
                  ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
       Sums::score(step, head, next);
       for (std::int64_t row = 0; row < r.sizes.rows; ++row)
-        weigh(r, s, masks, open, head * r.sizes.rows + row, count);
+        weigh(r, s, masks, open, head * r.sizes.rows + row, key, count);
       Sums::add_values(step, head, next);
     }
   }
@@ -209,7 +210,7 @@ struct Decode {
 
   // Turns a row's logits into weights and rescales what the row has summed up so far.
   static void weigh(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
-                    std::int64_t i, std::int64_t count) {
+                    std::int64_t i, std::int64_t key, std::int64_t count) {
     float* scores = s.scores + i * kDecodeKeys;
     Word* weights = s.weights + i * kDecodeKeys;
     F max = V::set(s.max[i]);
@@ -223,6 +224,13 @@ struct Decode {
         if (r.rule.causal || r.rule.window > 0) ok &= k <= V::set_int(q);
         if (r.rule.window > 0) ok &= V::set_int(q) - k < V::set_int(r.rule.window);
         if (r.rule.chunk > 0) ok &= V::load_int(s.chunk + j) == V::set_int(q / r.rule.chunk);
+        if (masks.keep) {
+          const std::uint8_t* keep =
+              masks.keep + i % r.sizes.rows / r.sizes.group * masks.capacity + key + j;
+          alignas(64) std::int32_t kept[L];
+          for (int lane = 0; lane < L; ++lane) kept[lane] = j + lane < count && keep[lane] ? -1 : 0;
+          ok &= V::load_int(kept);
+        }
         x = V::select(ok, x, V::set(kMasked));
       }
       V::store(scores + j, x);

@@ -19,6 +19,7 @@ struct ForwardPlan {
 
 constexpr std::int64_t kMaxBlocksPerTask = 4;
 constexpr std::int64_t kKeysPerSplit = 512;
+constexpr std::int64_t kLatentTasks = 32;
 
 inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pairs) {
   ForwardPlan p{};
@@ -30,9 +31,24 @@ inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pai
     p.blocks_per_task /= 2;
   p.tasks_per_head = ceil_div(p.sizes.blocks, p.blocks_per_task);
   p.keys_per_split = most(spec.kv_tokens, 1);
+  if (spec.k_tail_dim > 0) {  // one key head for very many rows: they share what is read of a key
+    p.blocks_per_task = least(p.sizes.blocks, kMaxBlocksPerTask);
+    p.tasks_per_head = ceil_div(p.sizes.blocks, most(p.blocks_per_task, 1));
+    p.splits = least(ceil_div(kLatentTasks, most(heads * p.tasks_per_head, 1)),
+                     ceil_div(spec.kv_tokens, kKeysPerSplit / 2));
+    p.splits = most(1, p.splits);
+    return p;
+  }
   if (cached && p.sizes.blocks == 1) p.keys_per_split = kKeysPerSplit;
   p.splits = most(1, ceil_div(spec.kv_tokens, p.keys_per_split));
   return p;
+}
+
+// The keys of one split of a batch row that has num_keys.
+inline std::int64_t keys_per_split(const AttentionSpec& spec, const ForwardPlan& plan,
+                                   std::int64_t num_keys) {
+  return spec.k_tail_dim > 0 ? round_up(ceil_div(num_keys, plan.splits), kTile)
+                             : plan.keys_per_split;
 }
 
 template <class V, class T, bool kPairs>
@@ -60,9 +76,11 @@ struct Forward {
     Word* probabilities;  // the same as words along the keys
     float* alpha;         // [64]
     Word* staging;        // [64, widest]
+    KeptTile* kept;       // null without a mask of pairs
   };
 
-  static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, Scratch& s) {
+  static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, bool masked,
+                           Scratch& s) {
     for (std::int64_t i = 0; i < num_blocks; ++i) {
       s.block[i].q_columns = arena.take<Word>(sizes.qk_words * kTile);
       s.block[i].o_across = arena.take<float>(sizes.v_width * kTile);
@@ -76,13 +94,14 @@ struct Forward {
         kPairs ? arena.take<Word>(Ops::kDepth * kTile) : reinterpret_cast<Word*>(s.scores);
     s.alpha = arena.take<float>(kTile);
     s.staging = arena.take<Word>(kTile * most(round_up(sizes.qk_words, kCell), sizes.v_width));
+    s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
   }
 
   static std::int64_t workspace_bytes(const AttentionSpec& spec, bool cached) {
     const ForwardPlan plan = forward_plan(spec, cached, kPairs);
     Arena per_thread(nullptr), shared(nullptr);
     Scratch s;
-    take_scratch(per_thread, plan.sizes, plan.blocks_per_task, s);
+    take_scratch(per_thread, plan.sizes, plan.blocks_per_task, true, s);
     if (plan.splits > 1) take_partials(shared, spec, plan.sizes, plan.splits);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
   }
@@ -114,14 +133,15 @@ struct Forward {
     Arena shared(workspace), per_thread(nullptr);
     if (r.plan.splits > 1) r.partials = take_partials(shared, spec, r.plan.sizes, r.plan.splits);
     Scratch dry;
-    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, dry);
+    const bool masked = args.masks.keep != nullptr;
+    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, dry);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     const std::int64_t per_head = r.plan.tasks_per_head * r.plan.splits;
     parallel_uneven_tasks(
         spec.batch * spec.kv_heads * per_head, [&](std::int64_t task, int thread) {
           Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
           Scratch s;
-          take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, s);
+          take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, s);
           const std::int64_t head = task / per_head, part = task % per_head;
           // The last rows see the most keys under a causal mask: the longest tasks come first.
           run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
@@ -139,12 +159,14 @@ struct Forward {
     const RowMasks masks = row_masks(r.spec, r.args.masks, r.cache, b);
     const std::int64_t first_block = super * r.plan.blocks_per_task;
     const std::int64_t num_blocks = least(r.plan.blocks_per_task, sizes.blocks - first_block);
-    const std::int64_t begin = split * r.plan.keys_per_split;
-    const std::int64_t end = least(masks.num_keys, begin + r.plan.keys_per_split);
+    const std::int64_t num_split = keys_per_split(r.spec, r.plan, masks.num_keys);
+    const std::int64_t begin = split * num_split;
+    const std::int64_t end = least(masks.num_keys, begin + num_split);
+    const std::int64_t k_dim = r.spec.qk_dim - r.spec.k_tail_dim;
     for (std::int64_t i = 0; i < num_blocks; ++i)
       prefetch_rows<false>(r.args.q.data, r.args.q.strides, sizeof(T), r.spec.qk_dim, sizes, b,
                            kv_head, (first_block + i) * kTile);
-    prefetch_tokens(r.args.k, sizeof(T), r.spec.qk_dim, b, kv_head, begin, end, 0, 1);
+    prefetch_tokens(r.args.k, sizeof(T), k_dim, b, kv_head, begin, end, 0, 1);
     prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, begin, end, 0, 1);
     for (std::int64_t i = 0; i < num_blocks; ++i)
       start_block(r, s, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
@@ -154,16 +176,23 @@ struct Forward {
       for (std::int64_t i = 0; i < num_blocks; ++i) {
         OpenCells open;
         if (!open_cells(r.rule, s.block[i].side, s.keys, open)) continue;
+        if (masks.keep)
+          keep_pairs(masks, sizes, s.block[i].first_row, key, s.block[i].side, s.keys, open,
+                     *s.kept);
         if (!copied) {
           const std::int64_t padded = s.keys.cells * kCell;
           s.tokens.from_keys(r.args.k, s.keys, b, kv_head, key);
-          Ops::rows(s.tokens, padded, r.spec.qk_dim, sizes.qk_words, s.k_rows);
+          Ops::rows(s.tokens, padded, k_dim, sizes.qk_words, s.k_rows);
+          if (r.spec.k_tail_dim > 0) {
+            s.tokens.from_keys(r.args.k_tail, s.keys, b, kv_head, key);
+            Ops::rows(s.tokens, padded, r.spec.k_tail_dim, sizes.qk_words,
+                      s.k_rows + Ops::words(k_dim));
+          }
           s.tokens.from_keys(r.args.v, s.keys, b, kv_head, key);
           Ops::across(s.tokens, padded, r.spec.v_dim, sizes.v_width, s.v_across);
           copied = true;
         }
-        prefetch_tokens(r.args.k, sizeof(T), r.spec.qk_dim, b, kv_head, key + kTile, end, i,
-                        num_blocks);
+        prefetch_tokens(r.args.k, sizeof(T), k_dim, b, kv_head, key + kTile, end, i, num_blocks);
         prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, key + kTile, end, i,
                         num_blocks);
         add_tile(r, s, open, s.block[i]);
@@ -251,8 +280,8 @@ struct Forward {
           V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.cap));
       if (open.partial[i] >> cell & 1)
         for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, lane, i * kCell + j,
-                                                 V::load(x + j * kTile)));
+          V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane,
+                                                 i * kCell + j, V::load(x + j * kTile)));
       for (std::int64_t j = 0; j < kCell; ++j) max = V::max(max, V::load(x + j * kTile));
     }
     const F used_max = V::select(max < V::set(kEmpty), F{}, max);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/attention.h"
+#include "backends/cpu/latent_attention.h"
 
 namespace lamina::cpu {
 
@@ -17,6 +18,10 @@ struct AttentionKernels {
                  std::byte* workspace);
   std::int64_t (*backward_workspace_bytes)(const AttentionSpec&);
   void (*backward)(const AttentionSpec&, const AttentionBackwardArgs&, std::byte* workspace);
+  std::int64_t (*latent_workspace_bytes)(const LatentSpec&);
+  void (*latent)(const LatentSpec&, const LatentArgs&, std::byte* workspace);
+  std::int64_t (*index_workspace_bytes)(const IndexSpec&);
+  void (*index)(const IndexSpec&, const IndexArgs&, std::byte* workspace);
 };
 
 // For f32 and bf16. pairs: bf16 products by vdpbf16ps, else widened to f32.

@@ -20,7 +20,8 @@ struct RowMasks {
   const std::int32_t* k_segments;
   const std::int32_t* q_blocks;
   const std::int32_t* k_blocks;
-  std::int32_t q_start;  // the position of query 0 if there are no q_positions
+  const std::uint8_t* keep;  // [q_tokens, kv_tokens]
+  std::int32_t q_start;      // the position of query 0 if there are no q_positions
   bool cached, ring;
   std::int32_t last;      // cached: the position of the last new token
   std::int64_t capacity;  // cached: slots
@@ -44,6 +45,8 @@ inline RowMasks row_masks(const AttentionSpec& spec, const AttentionMasks& masks
   auto row = [b](const std::int32_t* p, std::int64_t tokens) { return p ? p + b * tokens : p; };
   RowMasks r{};
   r.num_keys = r.capacity = spec.kv_tokens;
+  const std::int64_t pairs = spec.q_tokens * spec.kv_tokens;
+  r.keep = masks.keep ? masks.keep + b * (masks.keep_batch ? masks.keep_batch : pairs) : nullptr;
   if (cache) {
     r.cached = true;
     r.ring = cache->ring;
@@ -67,6 +70,7 @@ inline bool allowed(const AttentionSpec& spec, const RowMasks& row, std::int64_t
                     std::int64_t s) {
   const std::int32_t q = row.q_position(t), k = row.k_position(s);
   if (k == kNoPosition) return false;
+  if (row.keep && !row.keep[t * row.capacity + s]) return false;
   if (row.q_blocks && row.k_blocks[s] != 0 && row.q_blocks[t] == row.k_blocks[s]) return true;
   if (row.q_segments && (row.q_segments[t] != row.k_segments[s] || row.q_segments[t] < 0))
     return false;

@@ -9,8 +9,13 @@ namespace lamina::cpu {
 namespace {
 
 constexpr int kStart = 8;
-constexpr AttentionPositions kWhere = {
-    .positions = 3, .key_positions = 4, .segments = 5, .key_segments = 6, .sinks = 7, .blocks = 9};
+constexpr AttentionPositions kWhere = {.positions = 3,
+                                       .key_positions = 4,
+                                       .segments = 5,
+                                       .key_segments = 6,
+                                       .sinks = 7,
+                                       .blocks = 9,
+                                       .mask = 10};
 
 // One run of the op; `tiles` chooses between the kernels and their reference.
 class AttentionKernel final : public Kernel {

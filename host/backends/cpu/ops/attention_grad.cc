@@ -8,8 +8,13 @@ namespace lamina::cpu {
 namespace {
 
 constexpr int kY = 9, kLse = 10, kDy = 11;
-constexpr AttentionPositions kWhere = {
-    .positions = 3, .key_positions = 4, .segments = 5, .key_segments = 6, .sinks = 7, .blocks = 8};
+constexpr AttentionPositions kWhere = {.positions = 3,
+                                       .key_positions = 4,
+                                       .segments = 5,
+                                       .key_segments = 6,
+                                       .sinks = 7,
+                                       .blocks = 8,
+                                       .mask = 12};
 
 class AttentionGradKernel final : public Kernel {
  public:

@@ -118,6 +118,7 @@ AttentionInputs::Ready AttentionInputs::prepare(const KernelArgs& args,
                     room(blocks_at_) + b * queries_, queries_);
     out.masks.q_blocks = out.masks.k_blocks = room(blocks_at_);
   }
+  out.masks.keep = static_cast<const std::uint8_t*>(optional_input(args, where_.mask));
   out.sinks = optional_input(args, where_.sinks);
   if (out.sinks && converts_sinks_) {
     convert_sinks(sinks_dtype_, out.sinks, dtype_, workspace + sinks_at_, heads_);

@@ -8,7 +8,7 @@ namespace lamina::cpu {
 
 // Where the optional inputs of an op are; -1 for those it does not have.
 struct AttentionPositions {
-  int positions, key_positions, segments, key_segments, sinks, blocks;
+  int positions, key_positions, segments, key_segments, sinks, blocks, mask;
 };
 
 // The sizes and attributes of either op: inputs 0, 1 and 2 are q, k and v.

@@ -35,6 +35,8 @@
   X(grouped_linear_dw)     \
   X(grouped_linear_dx)     \
   X(extend_window)         \
+  X(index_scores)          \
+  X(latent_attention_step) \
   X(layer_norm)            \
   X(layer_norm_grad)       \
   X(linear)                \
@@ -51,11 +53,13 @@
   X(rotate)                \
   X(scatter_along)         \
   X(select_rows)           \
+  X(sinkhorn)             \
   X(slice)                 \
   X(softmax)               \
   X(sum_of_squares)        \
   X(take_along)            \
   X(top_k)                 \
+  X(top_k_mask)            \
   X(transpose)             \
   X(window_ends)           \
   X(window_pool)           \

@@ -1,0 +1,130 @@
+// Cases of latent attention: expanded in training, absorbed over decode state.
+#include "support/op_cases.h"
+
+namespace lamina::testing {
+namespace {
+
+AttrValue number(std::int64_t n) { return n; }
+
+struct Sizes {
+  std::int64_t batch = 2, tokens = 5, keys = 5, heads = 3, nope = 4, rope = 2, value = 5, rank = 6;
+};
+
+// Inputs 0 to 3, and the attribute that divides q.
+OpCase latent(std::string name, const Sizes& s, std::vector<In> optional = {}) {
+  OpCase c{.name = std::move(name),
+           .inputs = {{.shape = {s.batch, s.tokens, s.heads, s.nope + s.rope}},
+                      {.shape = {s.batch, s.keys, s.rank}},
+                      {.shape = {s.batch, s.keys, s.rope}},
+                      {.shape = {s.heads * (s.nope + s.value), s.rank}}},
+           .attrs = {{"nope_dim", number(s.nope)}}};
+  c.inputs.insert(c.inputs.end(), optional.begin(), optional.end());
+  return c;
+}
+
+OpCase with(OpCase c, std::string name, AttrValue value) {
+  c.attrs.emplace_back(std::move(name), std::move(value));
+  return c;
+}
+
+// bool[batch, tokens, keys].
+In kept(const Sizes& s) {
+  In in{.shape = {s.batch, s.tokens, s.keys}, .dtype = DType::boolean};
+  for (std::int64_t i = 0; i < in.shape.num_elements(); ++i)
+    in.values.push_back(i * 2654435761 % 7 < 5);
+  return in;
+}
+
+const In kSegments = ints({2, 5}, {1, 1, 2, 2, 2, 1, 1, 1, 1, 0});
+
+const OpCases kCases = {
+    .op = "latent_attention",
+    .cases = {latent("causal", {}), with(latent("everything", {}), "causal", number(0)),
+              with(latent("scale", {}), "scale", 0.25), latent("segments", {}, {kSegments}),
+              latent("mask", {}, {kAbsent, kept({})}),
+              latent("one token", {.tokens = 1, .keys = 1}),
+              latent("no tokens", {.tokens = 0, .keys = 0})}};
+
+OpCases over_state() {
+  OpCases list{.op = "latent_attention_step"};
+  auto add = [&](std::string name, const Sizes& s, std::vector<double> start, bool mask = false) {
+    OpCase c = latent(std::move(name), s, {ints({s.batch}, std::move(start))});
+    if (mask) c.inputs.push_back(kept(s));
+    c.gradient = false;
+    list.cases.push_back(std::move(c));
+  };
+  add("first token", {.tokens = 1, .keys = 9}, {0, 0});
+  add("one token", {.tokens = 1, .keys = 9}, {3, 8});
+  add("some tokens", {.tokens = 4, .keys = 9}, {0, 5});
+  add("mask", {.tokens = 3, .keys = 12}, {9, 2}, true);
+  add("odd rank", {.tokens = 2, .keys = 9, .rank = 7}, {1, 6});
+  add("odd widths", {.tokens = 2, .keys = 9, .nope = 5, .rope = 3, .value = 7}, {1, 6});
+  add("several tiles",
+      {.tokens = 2, .keys = 700, .heads = 21, .nope = 17, .rope = 4, .value = 70, .rank = 66},
+      {640, 100});
+  add("more tokens than are taken at once", {.batch = 3, .tokens = 50, .keys = 90}, {0, 40, 7},
+      true);
+  list.cases.push_back(with(list.cases[1], "scale", 0.3));
+  return list;
+}
+
+const OpCases kState = over_state();
+
+OpCase scores(std::string name, std::int64_t tokens, std::int64_t keys, std::int64_t heads,
+              std::int64_t dim) {
+  return {.name = std::move(name),
+          .inputs = {{.shape = {2, tokens, heads, dim}},
+                     {.shape = {2, keys, dim}},
+                     {.shape = {2, tokens, heads}, .dtype = DType::f32, .widens = true}}};
+}
+
+const OpCases kScores = {
+    .op = "index_scores",
+    .cases = {scores("a few", 3, 5, 4, 6), scores("one token", 1, 9, 2, 3),
+              scores("tiles of keys and heads", 2, 130, 70, 17), scores("no tokens", 0, 0, 2, 3)}};
+
+OpCases score_gradients() {
+  OpCases list{.op = "index_scores_grad", .num_differentiable = 0};
+  for (OpCase c : {scores("a few", 3, 5, 4, 6), scores("no tokens", 0, 0, 2, 3)}) {
+    c.inputs.push_back({.shape = {2, c.inputs[0].shape[1], c.inputs[1].shape[1]},
+                        .dtype = DType::f32,
+                        .widens = true});
+    c.gradient = false;
+    list.cases.push_back(std::move(c));
+  }
+  return list;
+}
+
+const OpCases kScoreGradients = score_gradients();
+
+// Scores with many equal ones.
+OpCase choose(std::string name, std::int64_t tokens, std::int64_t keys, std::int64_t k,
+              std::vector<In> optional = {}) {
+  In in{.shape = {2, tokens, keys}, .dtype = DType::f32};
+  for (std::int64_t i = 0; i < in.shape.num_elements(); ++i)
+    in.values.push_back(static_cast<double>(i * 2654435761 % 5) / 4 - 0.5);
+  OpCase c{.name = std::move(name), .inputs = {in}, .attrs = {{"k", number(k)}}, .gradient = false};
+  c.inputs.insert(c.inputs.end(), optional.begin(), optional.end());
+  return c;
+}
+
+const OpCases kMask = {
+    .op = "top_k_mask",
+    .dtypes = {DType::f32},
+    .cases = {choose("two", 7, 7, 2), choose("one", 7, 7, 1), choose("all", 7, 7, 9),
+              with(choose("everything is seen", 7, 7, 3), "causal", number(0)),
+              choose("segments", 7, 7, 2,
+                     {ints({2, 7}, {1, 1, 1, 1, 2, 2, 0, 1, 2, 2, 2, 3, 3, 3})}),
+              choose("decode state", 2, 11, 3, {kAbsent, ints({2}, {1, 9})}),
+              choose("first tokens of decode state", 2, 11, 3, {kAbsent, ints({2}, {0, 4})}),
+              choose("no tokens", 0, 0, 2)},
+    .num_differentiable = 0};
+
+LAMINA_TEST_OP(LatentAttention, kCases)
+LAMINA_TEST_OP(LatentAttentionStep, kState)
+LAMINA_TEST_OP(IndexScores, kScores)
+LAMINA_TEST_OP(IndexScoresGrad, kScoreGradients)
+LAMINA_TEST_OP(TopKMask, kMask)
+
+}  // namespace
+}  // namespace lamina::testing
