@@ -8,6 +8,23 @@ namespace {
 
 using namespace lamina::sdk;
 
+// Choices of MaxText's embedding and head, which no published checkpoint makes.
+void end_keys(Schema<Config>& key) {
+  key("trainable_position_size", &Config::trainable_position_size,
+      {.fallback = 0,
+       .min = 0,
+       .doc = "rows of a table of learned positions, added to the embedding; 0 = none"});
+  key("use_sinusoidal_positions", &Config::use_sinusoidal_positions,
+      {.fallback = false, .doc = "add sines and cosines of the position to the embedding"});
+  key("normalize_embedding_logits", &Config::normalize_embedding_logits,
+      {.fallback = false, .doc = "divide logits by sqrt(hidden_size) where the head is tied"});
+  key("final_logit_softcapping", &Config::final_logit_softcapping,
+      {.fallback = 0.0,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "c tanh(logits / c); 0 = off"});
+}
+
 void shared_keys(Schema<Config>& key, const StandardDefaults& defaults,
                  std::int64_t sliding_window) {
   standard_keys(key, defaults);
@@ -20,7 +37,8 @@ void shared_keys(Schema<Config>& key, const StandardDefaults& defaults,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens a query sees, itself included; 0 = all"});
   key("mlp_bias", &Config::mlp_bias,
-      {.fallback = false, .doc = "biases in the three feed-forward matrices"});
+      {.fallback = false, .doc = "biases in the feed-forward matrices"});
+  end_keys(key);
 }
 
 }  // namespace
@@ -31,8 +49,32 @@ void mistral_keys(Schema<Config>& key) {
   shared_keys(key, {.max_position_embeddings = 4096 * 32, .num_key_value_heads = 8}, 4096);
 }
 
+void default_keys(Schema<Config>& key) {
+  shared_keys(key, {.max_position_embeddings = 2048}, 0);
+  key("gated_mlp", &Config::gated_mlp,
+      {.fallback = true, .doc = "the feed-forward has a gate beside its input matrix"});
+}
+
+void learned_keys(Schema<Config>& key) {
+  shared_keys(key, {.max_position_embeddings = 2048}, 0);
+  key("teacher_num_attention_heads", &Config::teacher_num_attention_heads,
+      {.same_as = "num_attention_heads", .min = 1, .doc = "query heads of the teacher"});
+  key("teacher_num_key_value_heads", &Config::teacher_num_key_value_heads,
+      {.same_as = "num_key_value_heads", .min = 1, .doc = "key/value heads of the teacher"});
+  key("teacher_head_dim", &Config::teacher_head_dim,
+      {.same_as = "head_dim", .min = 1, .doc = "head width of the teacher"});
+  key("lti_use_general_linear_map", &Config::lti_use_general_linear_map,
+      {.fallback = false, .doc = "mix heads and channels by one matrix, not by two"});
+}
+
 void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
 
-void validate(const Config& c, const Problems& problem) { check_standard(c, problem); }
+void validate(const Config& c, const Problems& problem) {
+  check_standard(c, problem);
+  if (c.use_sinusoidal_positions && c.trainable_position_size > 0)
+    problem("use_sinusoidal_positions",
+            "got true with trainable_position_size = " + std::to_string(c.trainable_position_size) +
+                "; only one of them can be added to the embedding");
+}
 
 }  // namespace llama

@@ -11,14 +11,26 @@ namespace llama {
 struct Config : lamina::sdk::StandardConfig {
   std::int64_t sliding_window;  // tokens, 0 = all
   bool mlp_bias;
+  bool gated_mlp;  // the parallel block alone
+  // Learn-to-init alone: heads of the teacher and their width.
+  std::int64_t teacher_num_attention_heads, teacher_num_key_value_heads, teacher_head_dim;
+  bool lti_use_general_linear_map;
+  // Embedding and head.
+  std::int64_t trainable_position_size;  // rows of learned positions; 0 = none
+  bool use_sinusoidal_positions;
+  bool normalize_embedding_logits;
+  double final_logit_softcapping;  // 0 = none
 };
 
 void llama_keys(lamina::sdk::Schema<Config>& key);
 void mistral_keys(lamina::sdk::Schema<Config>& key);
+void default_keys(lamina::sdk::Schema<Config>& key);
+void learned_keys(lamina::sdk::Schema<Config>& key);
 void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
 inline constexpr std::uint32_t kBlock = 1;
 std::vector<lamina::sdk::Weight> weights();
+std::vector<lamina::sdk::Weight> learned_weights();  // of learn_to_init.cc
 
 }  // namespace llama

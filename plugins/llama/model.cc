@@ -6,7 +6,11 @@
 // Shapes: B batch, T tokens, D model width, N query heads, K key/value heads,
 //         H head width, F feed-forward width.
 
-#include "config.h"
+#include <cmath>
+
+#include "envy.h"
+#include "families.h"
+#include "llama4.h"
 
 namespace llama {
 namespace {
@@ -40,11 +44,26 @@ std::vector<Block<Config>> blocks() { return {{kBlock, "llama2", block}}; }
 
 Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
 
+}  // namespace
+
+Embed embed(const Config& c) {
+  return {.positions = c.trainable_position_size > 0 ? LAMINA_POSITIONS_LEARNED
+                       : c.use_sinusoidal_positions  ? LAMINA_POSITIONS_SINUSOIDAL
+                                                     : LAMINA_POSITIONS_NONE,
+          .max_positions = c.trainable_position_size};
+}
+
 Head head(const Config& c) {
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
+  const bool normalized = c.tie_word_embeddings && c.normalize_embedding_logits;
+  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps},
+          .tied = c.tie_word_embeddings,
+          .logit_scale = normalized ? 1 / std::sqrt(static_cast<double>(c.hidden_size)) : 1,
+          .soft_cap = c.final_logit_softcapping};
 }
 
 double init_std(const Config& c) { return standard_init_std(c); }
+
+namespace {
 
 constexpr Model<Config> kLlama2 = {
     .family = {.name = "llama2",
@@ -59,6 +78,7 @@ constexpr Model<Config> kLlama2 = {
     .init_std = init_std,
     .blocks = blocks,
     .plan = plan,
+    .embed = embed,
     .head = head,
     .weights = weights,
 };
@@ -75,6 +95,7 @@ constexpr Model<Config> kMistral = {
     .init_std = init_std,
     .blocks = blocks,
     .plan = plan,
+    .embed = embed,
     .head = head,
     .weights = weights,
 };
@@ -82,4 +103,5 @@ constexpr Model<Config> kMistral = {
 }  // namespace
 }  // namespace llama
 
-LAMINA_PLUGIN("org.lamina.llama", "0.1.0", llama::kLlama2, llama::kMistral)
+LAMINA_PLUGIN("org.lamina.llama", "0.1.0", llama::kLlama2, llama::kMistral, llama::kDefault,
+              llama::kLlama2Lti, llama::kLlama4, llama::kEnvy)

@@ -1,0 +1,46 @@
+// The block of MaxText's first decoder (`decoder_block: default`): one norm for attention and
+// feed-forward, which work side by side on its result. After Wang & Komatsuzaki 2021, "GPT-J".
+//
+// Shapes: B batch, T tokens, D model width, F feed-forward width.
+
+#include "families.h"
+
+namespace llama {
+namespace {
+
+using namespace lamina::sdk;
+
+Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  return self_attention(s, x_BTD, step,
+                        {.heads = c.num_attention_heads,
+                         .kv_heads = c.num_key_value_heads,
+                         .head_dim = c.head_dim,
+                         .qkv_bias = c.attention_bias,
+                         .out_bias = c.attention_bias,
+                         .rope = c.rope_options(),
+                         .attend = {.window = c.sliding_window}});
+}
+
+Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
+  if (c.gated_mlp)
+    return gated_mlp(
+        s, x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act, .bias = c.mlp_bias});
+  Tensor h_BTF = linear(s / "wi", x_BTD, c.intermediate_size,
+                        {.out = axis::mlp, .bias = c.mlp_bias, .tag = tags::mlpwi});
+  return linear(s / "wo", activate(h_BTF, c.hidden_act), c.hidden_size,
+                {.in = axis::mlp, .bias = c.mlp_bias, .tag = tags::mlpwo});
+}
+
+Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
+  return x_BTD +
+         (attention(s / "attention", c, h_BTD, step) + feed_forward(s / "feed_forward", c, h_BTD));
+}
+
+}  // namespace
+
+std::vector<Block<Config>> parallel_blocks() { return {{kBlock, "default", block}}; }
+
+Plan parallel_plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
+
+}  // namespace llama
