@@ -30,8 +30,29 @@ INSTANTIATE_TEST_SUITE_P(All, MaxTextGolden,
                          });
 
 TEST(MaxTextGoldens, BlocksThatAreBuiltAreAmongThem) {
-  for (const char* name : {"block_simple", "block_simple_mlp", "block_gpt3", "block_llama2",
-                           "block_llama2_l31", "grad_accumulation"})
+  for (const char* name : {"block_simple",
+                           "block_simple_mlp",
+                           "block_gpt3",
+                           "block_llama2",
+                           "block_llama2_l31",
+                           "block_default",
+                           "block_default_gelu_bias",
+                           "block_llama2lti",
+                           "block_llama2lti_general",
+                           "block_mistral",
+                           "block_qwen2",
+                           "block_qwen3",
+                           "block_olmo3",
+                           "head_positions_sinusoid",
+                           "head_positions_trainable",
+                           "head_tied",
+                           "head_tied_norm_cap_zloss",
+                           "head_tied_plain_cap",
+                           "block_gemma",
+                           "block_gemma2",
+                           "block_gemma3_r8",
+                           "block_gemma4_r8",
+                           "grad_accumulation"})
     EXPECT_EQ(reason_to_skip_maxtext(golden_dir() / "maxtext" / name), "") << name;
 }
 

@@ -1,0 +1,243 @@
+#include "support/maxtext_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "core/json.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Describer {
+ public:
+  explicit Describer(JsonValue config) : config_(config) {}
+
+  MaxTextConfig describe() {
+    JsonValue block_value = config_.find("decoder_block");
+    if (!block_value) return refused("is of a module, not of a whole model");
+    std::string block(block_value.as_string());
+    read_.insert("decoder_block");
+    if (block == "llama2" && flag("learn_to_init_mode", false)) block = "llama2lti";
+    static const std::set<std::string> blocks = {
+        "simple", "simple_mlp", "llama2",    "gpt3",    "gemma", "gemma2", "gemma3",
+        "gemma4", "default",    "llama2lti", "mistral", "qwen2", "qwen3",  "olmo3"};
+    if (!blocks.contains(block)) return refused("no names are known for block '" + block + "'");
+    text_ = fmt::format("family = \"{}\"\n[model]\n", block);
+    sizes(block);
+    if (block.starts_with("gemma")) {
+      gemma(block);
+    } else if (!head(block)) {
+      return refused("divides the logits of a tied head by sqrt(hidden_size)");
+    }
+    if (block.starts_with("llama2") || block == "mistral") llama();
+    if (block == "llama2lti") learn_to_init();
+    if (block == "default") parallel();
+    if (block.starts_with("qwen")) qwen();
+    if (block == "olmo3") olmo();
+    if (block == "gpt3") gpt3();
+    // How it was computed, and sizes that this block does not use.
+    read_.insert({"base_moe_mlp_dim", "max_target_length", "model_name", "override_model_config",
+                  "param_scan_axis", "scan_layers", "num_vocab_tiling", "use_iota_embed"});
+    for (auto [key, value] : config_.members())
+      if (!read_.contains(std::string(key)))
+        return refused("has key '" + std::string(key) + "', which nothing here computes");
+    out_.model = text_;
+    return out_;
+  }
+
+ private:
+  static MaxTextConfig refused(std::string reason) {
+    return {.reason = std::move(reason), .model = {}};
+  }
+
+  void sizes(const std::string& block) {
+    out_.z_loss = number("z_loss_multiplier", 0);
+    out_.microbatches = integer("gradient_accumulation_steps", 1);
+    const std::int64_t layers = integer("base_num_decoder_layers", 0);
+    const std::int64_t heads = integer("base_num_query_heads", 0);
+    const std::int64_t kv_heads = integer("base_num_kv_heads", 0);
+    const std::int64_t mlp = integer("base_mlp_dim", 0);
+    head_dim_ = integer("head_dim", 0);
+    width_ = integer("base_emb_dim", 0);
+    add("vocab_size", integer("vocab_size", 0));
+    add("hidden_size", width_);
+    add("num_hidden_layers", block == "gemma2" ? 2 * layers : layers);
+    if (block != "simple") add("intermediate_size", mlp);
+    const bool norms_of_1e6 = block.starts_with("gemma");  // whatever the config says
+    const double eps = number("normalization_layer_epsilon", norms_of_1e6 ? 1e-6 : 1e-5);
+    add(block == "gpt3" ? "layer_norm_epsilon" : "rms_norm_eps", eps);
+    if (block.starts_with("simple")) return;
+    add("num_attention_heads", heads);
+    add("head_dim", head_dim_);
+    if (block != "gpt3") add("num_key_value_heads", kv_heads);
+  }
+
+  // False where the family has no keys for what the head or the embedding does.
+  bool head(const std::string& block) {
+    const bool tied = flag("logits_via_embedding", false);
+    const bool normalized = flag("normalize_embedding_logits", true) && tied;
+    const double cap = number("final_logits_soft_cap", 0);  // is for tied heads alone
+    add("tie_word_embeddings", tied);
+    const bool has_keys = block.starts_with("llama2") || block == "mistral" || block == "default";
+    if (!has_keys) return !normalized && !(tied && cap > 0);
+    if (normalized) add("normalize_embedding_logits", true);
+    if (tied && cap > 0) add("final_logit_softcapping", real(cap));
+    if (const std::int64_t rows = integer("trainable_position_size", 0); rows > 0)
+      add("trainable_position_size", rows);
+    if (flag("use_untrainable_positional_embedding", false)) add("use_sinusoidal_positions", true);
+    return true;
+  }
+
+  void llama() {
+    out_.query_scaled = true;
+    add("rope_theta", real(number("rope_max_timescale", 10000)));
+    JsonValue type = find("rope_type");
+    if (!type || type.as_string() != "llama3.1") return;
+    add("rope_interleave", true);
+    if (flag("rope_use_scale", true))
+      text_ +=
+          "rope_scaling.rope_type = \"llama3\"\nrope_scaling.factor = 8.0\n"
+          "rope_scaling.low_freq_factor = 1.0\nrope_scaling.high_freq_factor = 4.0\n"
+          "rope_scaling.original_max_position_embeddings = 8192\n";
+  }
+
+  void learn_to_init() {
+    out_.stacking = Stacking::unrolled;
+    read_.insert({"learn_to_init_mode", "attn_module_name"});
+    add("teacher_num_attention_heads", integer("teacher_num_query_heads", 0));
+    add("teacher_num_key_value_heads", integer("teacher_num_kv_heads", 0));
+    add("teacher_head_dim", integer("teacher_head_dim", 0));
+    add("lti_use_general_linear_map", flag("lti_use_general_linear_map", false));
+  }
+
+  // Its attention has no biases, whatever attention_bias says.
+  void parallel() {
+    read_.insert("attention_bias");
+    llama();
+    if (JsonValue activations = find("mlp_activations")) {
+      std::vector<std::string> names;
+      for (JsonValue name : activations.elements()) names.emplace_back(name.as_string());
+      add("gated_mlp", names.size() > 1);
+      if (names.front() == "gelu") add("hidden_act", "\"gelu_new\"");  // by its tanh form
+    }
+  }
+
+  void qwen() {
+    read_.insert("use_qk_norm");
+    add("attention_bias", flag("attention_bias", false));
+    add("rope_theta", real(number("rope_max_timescale", 10000)));
+  }
+
+  // Positions of all layers are stretched.
+  void olmo() {
+    read_.insert({"use_qk_norm", "rope_interleave", "rope_attention_scaling"});
+    out_.stacking = Stacking::cycles;
+    out_.cycle = integer("inhomogeneous_layer_cycle_interval", 4);
+    add("qk_norm", "\"per_head\"");
+    add("sliding_window", integer("sliding_window_size", 0));
+    add("rope_theta", real(number("rope_max_timescale", 10000)));
+    add("max_position_embeddings", integer("max_position_embeddings", 0));
+    JsonValue type = find("rope_type");
+    if (!type || type.as_string() != "yarn") return;
+    text_ += fmt::format(
+        "rope_scaling.rope_type = \"yarn\"\nsliding_rope_type = \"yarn\"\n"
+        "rope_scaling.factor = {}\nrope_scaling.original_max_position_embeddings = {}\n"
+        "rope_scaling.beta_fast = {}\nrope_scaling.beta_slow = {}\nrope_scaling.truncate = {}\n",
+        real(number("rope_factor", 40)), integer("original_max_position_embeddings", 4096),
+        real(number("beta_fast", 32)), real(number("beta_slow", 1)), flag("rope_truncate", true));
+  }
+
+  void gpt3() {
+    add("layer_norm_offset", "1.0");
+    add("max_position_embeddings", integer("trainable_position_size", 0));
+    read_.insert({"fused_qkv", "mlp_activations"});  // gelu, by its tanh form
+    add("activation_function", "\"gelu_new\"");
+  }
+
+  // The table holds sqrt(width), for which tied logits are divided by it; norm weights hold 1.
+  void gemma(const std::string& block) {
+    read_.insert(
+        {"logits_via_embedding", "mlp_activations", "use_post_attn_norm", "use_post_ffw_norm"});
+    out_.table_scale = std::sqrt(static_cast<double>(width_));
+    out_.norm_offset = block == "gemma4" ? 0 : 1;
+    out_.query_scaled = block == "gemma" || block == "gemma2";
+    const std::string theta = real(number("rope_max_timescale", 10000));
+    const std::string local_theta = real(number("local_rope_max_timescale", 10000));
+    const std::string cap = real(number("final_logits_soft_cap", 0));
+    if (block != "gemma4") add("rope_theta", theta);
+    if (block == "gemma") return;
+    add("sliding_window", integer("sliding_window_size", 0));
+    add("final_logit_softcapping", cap);
+    if (block == "gemma4") return gemma4(local_theta);
+    add("query_pre_attn_scalar", real(static_cast<double>(head_dim_)));
+    if (block == "gemma2") {
+      out_.stacking = Stacking::pairs;
+      add("attn_logit_softcapping", real(number("attn_logits_soft_cap", 0)));
+      return;
+    }
+    out_.stacking = Stacking::cycles;
+    out_.cycle = 6;
+    add("rope_local_base_freq", local_theta);
+    if (const double factor = number("rope_linear_scaling_factor", 1); factor != 1)
+      text_ += fmt::format("rope_scaling.rope_type = \"linear\"\nrope_scaling.factor = {}\n",
+                           real(factor));
+  }
+
+  void gemma4(const std::string& local_theta) {
+    read_.insert({"local_rope_proportion", "v_norm_with_scale"});  // 1 and false in this block
+    out_.stacking = Stacking::two_level;
+    out_.cycle = 6;
+    add("hidden_size_per_layer_input", 0);
+    add("full_last_layer", false);  // layers left over are all local
+    add("global_head_dim", integer("global_head_dim", 0));
+    add("num_global_key_value_heads", integer("global_num_kv_heads", 0));
+    add("attention_k_eq_v", flag("share_kv_projections", false));
+    add("rope_parameters.sliding_attention.rope_theta", local_theta);
+    add("rope_parameters.full_attention.rope_theta", real(number("global_rope_max_timescale", -1)));
+    add("rope_parameters.full_attention.partial_rotary_factor",
+        number("global_rope_proportion", 0.25));
+  }
+
+  JsonValue find(const char* key) {
+    read_.insert(key);
+    return config_.find(key);
+  }
+  std::int64_t integer(const char* key, std::int64_t preset) {
+    JsonValue v = find(key);
+    return v ? v.as_int64() : preset;
+  }
+  double number(const char* key, double preset) {
+    JsonValue v = find(key);
+    return v ? v.as_double() : preset;
+  }
+  bool flag(const char* key, bool preset) {
+    JsonValue v = find(key);
+    return v ? v.as_bool() : preset;
+  }
+  static std::string real(double value) { return fmt::format("{:.1f}", value); }
+  template <typename T>
+  void add(const char* key, const T& value) {
+    text_ += fmt::format("{} = {}\n", key, value);
+  }
+
+  JsonValue config_;
+  MaxTextConfig out_;
+  std::set<std::string> read_;
+  std::string text_;
+  std::int64_t width_ = 0, head_dim_ = 0;
+};
+
+}  // namespace
+
+MaxTextConfig maxtext_config(const fs::path& directory) {
+  JsonDocument config =
+      JsonDocument::read((directory / "config.json").string(), {.code = ExitCode::checkpoint});
+  return Describer(config.root()).describe();
+}
+
+}  // namespace lamina::testing

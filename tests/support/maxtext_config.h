@@ -1,0 +1,34 @@
+// A golden case of MaxText in our keys: its config.json holds overrides of MaxText's base.yml.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace lamina::testing {
+
+// How the layers' parameters are stacked in its trees.
+enum class Stacking {
+  plain,      // layers
+  unrolled,   // layers_0, layers_1, ..
+  pairs,      // two of ours to one of theirs, "_local" and "_global"
+  cycles,     // layers/layers_0 .. layers_{cycle - 1}, then layers_remainder/layers_0 ..
+  two_level,  // scanned_blocks/local_layers and global_layer, then layers_remainder/local_layers
+};
+
+struct MaxTextConfig {
+  std::string reason;  // why nothing here computes it; empty if something does
+  std::string model;   // TOML
+  double z_loss = 0;
+  std::int64_t microbatches = 1;
+
+  Stacking stacking = Stacking::plain;
+  std::int64_t cycle = 1;     // layers of a cycle
+  bool query_scaled = false;  // query kernels hold 1 / sqrt(head width)
+  double norm_offset = 0;     // their norm weights less ours
+  double table_scale = 1;     // their token table over ours
+};
+
+MaxTextConfig maxtext_config(const std::filesystem::path& directory);
+
+}  // namespace lamina::testing

@@ -1,0 +1,186 @@
+#include "support/maxtext_names.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <stdexcept>
+
+namespace lamina::testing {
+namespace {
+
+// How a parameter of theirs, without its layer axes, becomes ours.
+enum class Layout {
+  same,    // row-major as it is
+  in_out,  // [in..., out...] to [out, in]
+  query,   // in_out, perhaps with 1 / sqrt(head width) inside: we multiply scores by it
+  norm,    // same, perhaps with an offset
+  table,   // same, perhaps with a factor
+};
+
+struct Row {
+  std::string_view ours;    // inside the block, or outside the layers
+  std::string_view theirs;  // inside the layer, or in the tree
+  Layout layout;
+};
+
+// Several rows of one name are alternatives.
+constexpr Row kRows[] = {
+    {"embed.weight", "token_embedder/embedding", Layout::table},
+    {"positions.weight", "decoder/position_embedder/embedding", Layout::same},
+    {"norm.weight", "decoder/decoder_norm/scale", Layout::norm},
+    {"norm.bias", "decoder/decoder_norm/bias", Layout::same},
+    {"head.weight", "decoder/logits_dense/kernel", Layout::in_out},
+    // simple, simple_mlp
+    {"weights.weight", "weights", Layout::in_out},
+    {"ff_1.weight", "ff_1", Layout::in_out},
+    {"ff_2.weight", "ff_2", Layout::in_out},
+    // llama2, gemma
+    {"attention_norm.weight", "pre_self_attention_layer_norm/scale", Layout::norm},
+    {"attention_norm.weight", "pre_self_attention_norm/scale", Layout::norm},
+    {"attention.wq.weight", "self_attention/query/kernel", Layout::query},
+    {"attention.wk.weight", "self_attention/key/kernel", Layout::in_out},
+    {"attention.wv.weight", "self_attention/value/kernel", Layout::in_out},
+    {"attention.wo.weight", "self_attention/out/kernel", Layout::in_out},
+    {"attention.q_norm.weight", "self_attention/query_norm/scale", Layout::norm},
+    {"attention.k_norm.weight", "self_attention/key_norm/scale", Layout::norm},
+    {"post_attention_norm.weight", "post_self_attention_norm/scale", Layout::norm},
+    {"attention_norm.weight", "post_self_attention_layer_norm/scale", Layout::norm},  // olmo3
+    {"ffn_norm.weight", "post_mlp_layer_norm/scale", Layout::norm},                   // olmo3
+    {"ffn_norm.weight", "post_self_attention_layer_norm/scale", Layout::norm},
+    {"ffn_norm.weight", "pre_ffw_norm/scale", Layout::norm},
+    {"feed_forward.w1.weight", "mlp/wi_0/kernel", Layout::in_out},
+    {"feed_forward.w3.weight", "mlp/wi_1/kernel", Layout::in_out},
+    {"feed_forward.w2.weight", "mlp/wo/kernel", Layout::in_out},
+    {"post_ffn_norm.weight", "post_ffw_norm/scale", Layout::norm},
+    // default, without a gate
+    {"feed_forward.wi.weight", "mlp/wi/kernel", Layout::in_out},
+    {"feed_forward.wo.weight", "mlp/wo/kernel", Layout::in_out},
+    // qwen2
+    {"attention.wq.bias", "self_attention/query/bias", Layout::same},
+    {"attention.wk.bias", "self_attention/key/bias", Layout::same},
+    {"attention.wv.bias", "self_attention/value/bias", Layout::same},
+    // olmo3
+    {"attention.wq.weight", "attention/query/kernel", Layout::in_out},
+    {"attention.wk.weight", "attention/key/kernel", Layout::in_out},
+    {"attention.wv.weight", "attention/value/kernel", Layout::in_out},
+    {"attention.wo.weight", "attention/out/kernel", Layout::in_out},
+    {"attention.q_norm.weight", "attention/query_norm/scale", Layout::same},
+    {"attention.k_norm.weight", "attention/key_norm/scale", Layout::same},
+    // llama2lti
+    {"attention.wq.teacher.weight", "self_attention/query/C", Layout::in_out},
+    {"attention.wq.channels.weight", "self_attention/query/B", Layout::query},
+    {"attention.wq.heads.weight", "self_attention/query/A", Layout::in_out},
+    {"attention.wq.map.weight", "self_attention/query/W", Layout::query},
+    {"attention.wk.teacher.weight", "self_attention/key/C", Layout::in_out},
+    {"attention.wk.channels.weight", "self_attention/key/B", Layout::in_out},
+    {"attention.wk.heads.weight", "self_attention/key/A", Layout::in_out},
+    {"attention.wk.map.weight", "self_attention/key/W", Layout::in_out},
+    {"attention.wv.teacher.weight", "self_attention/value/C", Layout::in_out},
+    {"attention.wv.channels.weight", "self_attention/value/B", Layout::in_out},
+    {"attention.wv.heads.weight", "self_attention/value/A", Layout::in_out},
+    {"attention.wv.map.weight", "self_attention/value/W", Layout::in_out},
+    {"attention.wo.teacher.weight", "self_attention/out/C", Layout::in_out},
+    {"attention.wo.channels.weight", "self_attention/out/B", Layout::in_out},
+    {"attention.wo.heads.weight", "self_attention/out/A", Layout::same},
+    {"attention.wo.map.weight", "self_attention/out/W", Layout::same},
+    {"scale", "layer_scalar", Layout::same},
+    // gpt3
+    {"ln_1.weight", "pre_self_attention_norm/scale", Layout::same},
+    {"ln_1.bias", "pre_self_attention_norm/bias", Layout::same},
+    {"attn.c_attn.weight", "self_attention/qkv_proj/kernel", Layout::in_out},
+    {"attn.c_attn.bias", "self_attention/qkv_proj/bias", Layout::same},
+    {"attn.c_proj.weight", "self_attention/out/kernel", Layout::in_out},
+    {"attn.c_proj.bias", "self_attention/out/bias", Layout::same},
+    {"ln_2.weight", "mlp/mlp_layer_norm/scale", Layout::same},
+    {"ln_2.bias", "mlp/mlp_layer_norm/bias", Layout::same},
+    {"mlp.c_fc.weight", "mlp/wi/kernel", Layout::in_out},
+    {"mlp.c_fc.bias", "mlp/wi/bias", Layout::same},
+    {"mlp.c_proj.weight", "mlp/wo/kernel", Layout::in_out},
+    {"mlp.c_proj.bias", "mlp/wo/bias", Layout::same},
+};
+
+// Where a layer is: its folder, what is put behind the first part of names in it, and its place in
+// the dims of a stack.
+struct Place {
+  std::string folder = {};
+  std::string suffix = {};
+  std::vector<std::int64_t> at = {};
+};
+
+Place place_of(std::int64_t layer, std::int64_t num_layers, const MaxTextConfig& config) {
+  if (layer < 0) return {};
+  const std::int64_t cycle = config.cycle, slot = layer % cycle, block = layer / cycle;
+  const bool left_over = layer >= num_layers / cycle * cycle;
+  switch (config.stacking) {
+    case Stacking::plain:
+      return {"decoder/layers/", "", {layer}};
+    case Stacking::unrolled:
+      return {fmt::format("decoder/layers_{}/", layer), "", {}};
+    case Stacking::pairs:
+      return {"decoder/layers/", layer % 2 == 0 ? "_local" : "_global", {layer / 2}};
+    case Stacking::cycles:
+      if (left_over) return {fmt::format("decoder/layers_remainder/layers_{}/", slot), "", {}};
+      return {fmt::format("decoder/layers/layers_{}/", slot), "", {block}};
+    case Stacking::two_level:
+      if (left_over) return {"decoder/layers_remainder/local_layers/", "", {slot}};
+      if (slot == cycle - 1) return {"decoder/scanned_blocks/global_layer/", "", {block}};
+      return {"decoder/scanned_blocks/local_layers/", "", {block, slot}};
+  }
+  return {};
+}
+
+std::string full_name(std::string_view theirs, const Place& place) {
+  const std::size_t end = std::min(theirs.find('/'), theirs.size());
+  return fmt::format("{}{}{}{}", place.folder, theirs.substr(0, end), place.suffix,
+                     theirs.substr(end));
+}
+
+}  // namespace
+
+MaxTextTensor::MaxTextTensor(const decoder::Parameter& p, std::int64_t num_layers,
+                             const MaxTextConfig& config, const io::WeightFiles& files)
+    : ours_(p.desc.shape) {
+  const Place place = place_of(p.layer, num_layers, config);
+  for (const Row& row : kRows) {
+    if (row.ours != p.desc.name) continue;
+    name_ = full_name(row.theirs, place);
+    if (!files.contains(name_)) continue;
+    shape_ = files.tensor(name_).shape;
+    place_ = place.at;
+    turned_ = row.layout == Layout::in_out || row.layout == Layout::query;
+    if (row.layout == Layout::query && config.query_scaled)
+      factor_ = std::sqrt(static_cast<double>(shape_[shape_.ndim() - 1]));
+    if (row.layout == Layout::table) factor_ = 1 / config.table_scale;
+    if (row.layout == Layout::norm) offset_ = config.norm_offset;
+    return;
+  }
+  throw std::runtime_error(fmt::format("no MaxText name for parameter '{}'", p.name));
+}
+
+std::size_t MaxTextTensor::index(std::int64_t i) const {
+  std::int64_t layers = 1, layer = 0;
+  for (std::size_t d = 0; d < place_.size(); ++d) {
+    const std::int64_t size = shape_[static_cast<int>(d) + 1];
+    layers *= size;
+    layer = layer * size + place_[d];
+  }
+  const std::int64_t elements = shape_.num_elements() / layers;
+  std::int64_t at = i;  // in the tensor of one layer
+  if (turned_) {
+    const std::int64_t in = ours_[1], out = elements / in;
+    at = i % in * out + i / in;
+  }
+  if (place_.empty()) return static_cast<std::size_t>(at);
+  const std::int64_t rest = elements / shape_[0];
+  return static_cast<std::size_t>((at / rest * layers + layer) * rest + at % rest);
+}
+
+float MaxTextTensor::ours(float theirs) const {
+  return static_cast<float>(static_cast<double>(theirs) * factor_ - offset_);
+}
+
+float MaxTextTensor::gradient(float of_ours) const {
+  return static_cast<float>(static_cast<double>(of_ours) * factor_);
+}
+
+}  // namespace lamina::testing

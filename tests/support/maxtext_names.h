@@ -1,0 +1,39 @@
+// Where a parameter of ours lies in MaxText's trees, and how its values become ours.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decoder/parameter.h"
+#include "io/weight_files.h"
+#include "support/maxtext_config.h"
+
+namespace lamina::testing {
+
+// ours[i] = theirs[index(i)] * factor - offset.
+class MaxTextTensor {
+ public:
+  // Throws where no row names the parameter.
+  MaxTextTensor(const decoder::Parameter& parameter, std::int64_t num_layers,
+                const MaxTextConfig& config, const io::WeightFiles& files);
+
+  const std::string& name() const { return name_; }
+  // Of the whole tensor: stacks hold several layers.
+  const Shape& shape() const { return shape_; }
+
+  std::size_t index(std::int64_t i) const;
+  float ours(float theirs) const;
+  // dL/d(theirs) of dL/d(ours).
+  float gradient(float of_ours) const;
+
+ private:
+  std::string name_;
+  Shape shape_, ours_;
+  bool turned_ = false;              // [in..., out...] to [out, in]
+  std::vector<std::int64_t> place_;  // of the layer, in dims 1, 2, .. of the stack
+  double factor_ = 1, offset_ = 0;
+};
+
+}  // namespace lamina::testing
