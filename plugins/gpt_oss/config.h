@@ -1,0 +1,28 @@
+// The [model] keys of gpt-oss, as the equations in model.cc read them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk.h"
+
+namespace gpt_oss {
+
+struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
+  std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
+  std::vector<std::string_view> layer_types;  // empty = windowed and full layers in turn
+  double swiglu_limit;
+};
+
+void keys(lamina::sdk::Schema<Config>& key);
+void validate(const Config& c, const lamina::sdk::Problems& problem);
+
+inline constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
+// What each layer is.
+std::vector<std::string_view> types_of(const Config& c);
+
+inline constexpr std::uint32_t kBlock = 1;
+std::vector<lamina::sdk::Weight> weights();
+
+}  // namespace gpt_oss

@@ -1,0 +1,51 @@
+// Tensors of published gpt-oss checkpoints, and ours. Gate and up are interleaved: even columns are
+// the gate's. In MXFP4 files experts are [E, out, in], in bf16 ones [E, in, out].
+
+#include "config.h"
+
+namespace gpt_oss {
+
+using namespace lamina::sdk;
+
+std::vector<Weight> weights() {
+  const Transform gate = strided(0, 2, 1), up = strided(1, 2, 1);
+  return outer_weights() + attention_weights(kBlock) +
+         std::vector<Weight>{
+             {kBlock, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
+             {kBlock, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
+             {kBlock, "moe.router.weight", "model.layers.{L}.mlp.router.weight"},
+             {kBlock, "moe.router.bias", "model.layers.{L}.mlp.router.bias"},
+             {kBlock,
+              "moe.experts.w1.weight",
+              "model.layers.{L}.mlp.experts.gate_up_proj",
+              {kTranspose, gate}},
+             {kBlock,
+              "moe.experts.w1.weight",
+              "model.layers.{L}.mlp.experts.gate_up_proj_blocks",
+              {gate}},
+             {kBlock,
+              "moe.experts.w3.weight",
+              "model.layers.{L}.mlp.experts.gate_up_proj",
+              {kTranspose, up}},
+             {kBlock,
+              "moe.experts.w3.weight",
+              "model.layers.{L}.mlp.experts.gate_up_proj_blocks",
+              {up}},
+             {kBlock,
+              "moe.experts.w1.bias",
+              "model.layers.{L}.mlp.experts.gate_up_proj_bias",
+              {gate}},
+             {kBlock,
+              "moe.experts.w3.bias",
+              "model.layers.{L}.mlp.experts.gate_up_proj_bias",
+              {up}},
+             {kBlock,
+              "moe.experts.w2.weight",
+              "model.layers.{L}.mlp.experts.down_proj",
+              {kTranspose}},
+             {kBlock, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj_blocks"},
+             {kBlock, "moe.experts.w2.bias", "model.layers.{L}.mlp.experts.down_proj_bias"},
+         };
+}
+
+}  // namespace gpt_oss
