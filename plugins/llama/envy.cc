@@ -1,0 +1,115 @@
+// Envy, MaxText's `envy-switch` models: the Llama block, with one expert of many for the
+// feed-forward of every second layer. After Fedus et al. 2021, "Switch Transformers"; unlike there
+// a lone expert has weight 1, so the router learns from its balance loss only.
+//
+// Shapes: B batch, T tokens, D model width.
+
+#include "envy.h"
+
+#include <cmath>
+
+namespace llama {
+namespace {
+
+using namespace lamina::sdk;
+using C = EnvyConfig;
+
+constexpr std::uint32_t kDense = 1, kSparse = 2;
+
+Tensor mixture(Scope s, const C& c, Tensor x_BTD, const Step& step) {
+  const Routed routed =
+      route(s / "router", x_BTD, {.experts = c.num_experts, .per_token = c.num_experts_per_tok});
+  keep_router_losses(s, step, routed, c.losses());
+  return experts(s / "experts", x_BTD, routed,
+                 {.width = c.moe_intermediate_size,
+                  .glu = {.activation = c.hidden_act},
+                  .capacity_factor = c.capacity_factor});
+}
+
+template <bool kExperts>
+Tensor block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
+  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
+  x_BTD = x_BTD + self_attention(s / "attention", h_BTD, step,
+                                 {.heads = c.num_attention_heads,
+                                  .kv_heads = c.num_key_value_heads,
+                                  .head_dim = c.head_dim,
+                                  .qkv_bias = c.attention_bias,
+                                  .out_bias = c.attention_bias,
+                                  .qk_norm = c.use_qk_norm ? QkNorm::per_head : QkNorm::none,
+                                  .norm = {.eps = c.rms_norm_eps},
+                                  .rope = c.rope_options()});
+  h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
+  h_BTD = kExperts ? mixture(s / "moe", c, h_BTD, step)
+                   : gated_mlp(s / "feed_forward", h_BTD,
+                               {.width = c.intermediate_size, .activation = c.hidden_act});
+  if (c.use_post_ffw_norm) h_BTD = rms_norm(s / "post_ffn_norm", h_BTD, c.rms_norm_eps);
+  return x_BTD + h_BTD;
+}
+
+std::vector<Weight> layer_weights(std::uint32_t block) {
+  return attention_weights(block) +
+         std::vector<Weight>{
+             {block, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
+             {block, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
+             {block, "post_ffn_norm.weight", "model.layers.{L}.post_feedforward_layernorm.weight"}};
+}
+
+}  // namespace
+
+void envy_keys(Schema<C>& key) {
+  standard_keys(key, {.max_position_embeddings = 8192,
+                      .rms_norm_eps = 1e-5,
+                      .tie_word_embeddings = true,
+                      .head_dim = 128,
+                      .rope = {.theta = 500000}});
+  moe_keys(key, {.experts = 128, .per_token = 1});
+  key("moe_intermediate_size", &C::moe_intermediate_size,
+      {.same_as = "intermediate_size", .min = 1, .doc = "width F of an expert"});
+  key("interleave_moe_layer_step", &C::interleave_moe_layer_step,
+      {.fallback = 2, .min = 1, .doc = "every so many layers one has experts"});
+  key("use_qk_norm", &C::use_qk_norm,
+      {.fallback = false, .doc = "norms of queries and keys per head"});
+  key("use_post_ffw_norm", &C::use_post_ffw_norm,
+      {.fallback = false, .doc = "a norm after the feed-forward too"});
+  key("normalize_embedding_logits", &C::normalize_embedding_logits,
+      {.fallback = true, .doc = "divide logits by sqrt(hidden_size) where the head is tied"});
+}
+
+void validate_envy(const C& c, const Problems& problem) {
+  check_standard(c, problem);
+  check_moe(c, problem);
+}
+
+std::vector<Block<C>> envy_blocks() {
+  return {{kDense, "dense", block<false>}, {kSparse, "moe", block<true>}};
+}
+
+Plan envy_plan(const C& c) {
+  std::vector<std::uint32_t> kinds;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
+    kinds.push_back((i + 1) % c.interleave_moe_layer_step == 0 ? kSparse : kDense);
+  return layers_of(kinds, [](std::uint32_t kind) { return unit(kind); });
+}
+
+Head envy_head(const C& c) {
+  const bool normalized = c.tie_word_embeddings && c.normalize_embedding_logits;
+  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps},
+          .tied = c.tie_word_embeddings,
+          .logit_scale = normalized ? 1 / std::sqrt(static_cast<double>(c.hidden_size)) : 1};
+}
+
+double envy_init_std(const C& c) { return standard_init_std(c); }
+
+// Names in the style of other families: nobody publishes such checkpoints.
+std::vector<Weight> envy_weights() {
+  return outer_weights() + layer_weights(kDense) + mlp_weights(kDense) + layer_weights(kSparse) +
+         std::vector<Weight>{
+             {kSparse, "moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
+             {kSparse, "moe.experts.w1.weight",
+              "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
+             {kSparse, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.{E}.up_proj.weight"},
+             {kSparse, "moe.experts.w2.weight",
+              "model.layers.{L}.mlp.experts.{E}.down_proj.weight"}};
+}
+
+}  // namespace llama

@@ -1,0 +1,71 @@
+// The [model] keys of Llama 4. Names and defaults are those of Hugging Face's configuration.
+
+#include "llama4.h"
+
+namespace llama {
+
+using namespace lamina::sdk;
+
+void llama4_keys(Schema<Llama4Config>& key) {
+  using C = Llama4Config;
+  standard_keys(key, {.max_position_embeddings = 4096 * 32,
+                      .rms_norm_eps = 1e-5,
+                      .intermediate_size = 8192,
+                      .num_key_value_heads = 8,
+                      .head_dim = 128,
+                      .rope = {.theta = 500000}});
+  key("intermediate_size_mlp", &C::intermediate_size_mlp,
+      {.fallback = 16384, .min = 1, .doc = "width of layers without experts"});
+  key("interleave_moe_layer_step", &C::interleave_moe_layer_step,
+      {.fallback = 1, .min = 1, .doc = "every so many layers one has experts"});
+  key("no_rope_layer_interval", &C::no_rope_layer_interval,
+      {.fallback = 4,
+       .min = 1,
+       .doc = "every so many layers one has no rotary positions and sees everything"});
+  key("no_rope_layers", &C::no_rope_layers,
+      {.fallback = std::vector<std::int64_t>{},
+       .min = 0,
+       .max = 1,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "1 or 0 a layer, with or without positions; empty = by no_rope_layer_interval"});
+  key("attention_chunk_size", &C::attention_chunk_size,
+      {.fallback = 8192,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "tokens of a chunk, which layers with positions do not look out of; 0 = all"});
+  key("use_qk_norm", &C::use_qk_norm,
+      {.fallback = true, .doc = "norms without weight of queries and keys that have positions"});
+  key("attn_temperature_tuning", &C::attn_temperature_tuning,
+      {.fallback = true, .doc = "queries without positions grow with the logarithm of theirs"});
+  key("floor_scale", &C::floor_scale,
+      {.fallback = 8192, .min = 1, .doc = "tokens until they first grow"});
+  key("attn_scale", &C::attn_scale, {.fallback = 0.1, .doc = "how much they grow"});
+  moe_keys(key, {.experts_key = "num_local_experts", .experts = 16, .per_token = 1});
+  // router_jitter_noise is 0 in published files; moe_layers and layer_types follow from the steps.
+  // The rest belongs to images.
+  key.ignore({"router_jitter_noise", "moe_layers", "layer_types", "vision_config",
+              "boi_token_index", "eoi_token_index", "image_token_index", "for_llm_compressor"});
+}
+
+void derive_llama4(const Llama4Config& c, const Derived& derived) { derive_head_dim(c, derived); }
+
+void validate_llama4(const Llama4Config& c, const Problems& problem) {
+  check_standard(c, problem);
+  check_moe(c, problem, "num_local_experts");
+  const auto listed = static_cast<std::int64_t>(c.no_rope_layers.size());
+  if (listed != 0 && listed != c.num_hidden_layers)
+    problem("no_rope_layers", "has " + std::to_string(listed) +
+                                  " elements; it must have one for each of the " +
+                                  std::to_string(c.num_hidden_layers) + " layers, or none");
+}
+
+bool is_global(const Llama4Config& c, std::int64_t i) {
+  if (!c.no_rope_layers.empty()) return c.no_rope_layers[static_cast<std::size_t>(i)] == 0;
+  return (i + 1) % c.no_rope_layer_interval == 0;
+}
+
+bool has_experts(const Llama4Config& c, std::int64_t i) {
+  return (i + 1) % c.interleave_moe_layer_step == 0;
+}
+
+}  // namespace llama

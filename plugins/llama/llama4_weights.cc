@@ -1,0 +1,57 @@
+// Tensors of published Llama 4 checkpoints, and ours. Experts are [E, in, out], gate before up.
+
+#include "llama4.h"
+
+namespace llama {
+namespace {
+
+using namespace lamina::sdk;
+
+std::vector<Weight> layer_weights(std::uint32_t block) {
+  return attention_weights(block) +
+         std::vector<Weight>{
+             {block, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
+             {block, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"}};
+}
+
+std::vector<Weight> dense_weights(std::uint32_t block) {
+  return layer_weights(block) +
+         std::vector<Weight>{
+             {block, "feed_forward.w1.weight", "model.layers.{L}.feed_forward.gate_proj.weight"},
+             {block, "feed_forward.w3.weight", "model.layers.{L}.feed_forward.up_proj.weight"},
+             {block, "feed_forward.w2.weight", "model.layers.{L}.feed_forward.down_proj.weight"}};
+}
+
+std::vector<Weight> moe_weights(std::uint32_t block) {
+  return layer_weights(block) +
+         std::vector<Weight>{
+             {block, "moe.router.weight", "model.layers.{L}.feed_forward.router.weight"},
+             {block,
+              "moe.experts.w1.weight",
+              "model.layers.{L}.feed_forward.experts.gate_up_proj",
+              {kTranspose, part(0, 1)}},
+             {block,
+              "moe.experts.w3.weight",
+              "model.layers.{L}.feed_forward.experts.gate_up_proj",
+              {kTranspose, part(1, 1)}},
+             {block,
+              "moe.experts.w2.weight",
+              "model.layers.{L}.feed_forward.experts.down_proj",
+              {kTranspose}},
+             {block, "moe.shared.w1.weight",
+              "model.layers.{L}.feed_forward.shared_expert.gate_proj.weight"},
+             {block, "moe.shared.w3.weight",
+              "model.layers.{L}.feed_forward.shared_expert.up_proj.weight"},
+             {block, "moe.shared.w2.weight",
+              "model.layers.{L}.feed_forward.shared_expert.down_proj.weight"}};
+}
+
+}  // namespace
+
+std::vector<Weight> llama4_weights() {
+  return outer_weights() + dense_weights(kChunkedDense) + dense_weights(kGlobalDense) +
+         moe_weights(kChunkedMoe) + moe_weights(kGlobalMoe) +
+         std::vector<Weight>{ignored("vision_model.*"), ignored("multi_modal_projector.*")};
+}
+
+}  // namespace llama
