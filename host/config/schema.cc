@@ -22,9 +22,25 @@ bool is_below(std::string_view key, std::string_view section) {
          (key.size() > section.size() && key.starts_with(section) && key[section.size()] == '.');
 }
 
-bool is_called(const Key& key, std::string_view name) {
-  return key.name == name ||
-         std::find(key.aliases.begin(), key.aliases.end(), name) != key.aliases.end();
+// Whether `name` is `alias`, a part * of which stands for any.
+bool fits_alias(std::string_view alias, std::string_view name) {
+  for (;;) {
+    const std::size_t a = alias.find('.'), n = name.find('.');
+    const std::string_view part = alias.substr(0, a);
+    if ((part != "*" && part != name.substr(0, n)) || (a == alias.npos) != (n == name.npos))
+      return false;
+    if (a == alias.npos) return true;
+    alias.remove_prefix(a + 1);
+    name.remove_prefix(n + 1);
+  }
+}
+
+// The alias with a * that two names fit; nullptr if there is none.
+const std::string* common_alias(const Key& key, std::string_view a, std::string_view b) {
+  for (const std::string& alias : key.aliases)
+    if (alias.find('*') != alias.npos && fits_alias(alias, a) && fits_alias(alias, b))
+      return &alias;
+  return nullptr;
 }
 
 struct Match {
@@ -141,6 +157,13 @@ class Winners {
       // Published configs repeat themselves under two names; the first name is the main one.
       if (entry.origin.kind == Origin::Kind::json) {
         if (entry.key.ends_with(key->name)) at->second = &entry;
+        if (common_alias(*key, shown(current), shown(entry)) && !(current.value == entry.value))
+          problems.add({entry.origin.text,
+                        fmt::format("'{}' is {}, but '{}' is {}; only one value for all of them "
+                                    "is known",
+                                    shown(entry), to_toml(entry.value), shown(current),
+                                    to_toml(current.value)),
+                        {fmt::format("the other is at {}", current.origin.text)}});
         return;
       }
       problems.add(
@@ -187,6 +210,12 @@ void settle(const std::string& name, const Key& key, const RawEntry* given,
 }
 
 }  // namespace
+
+bool is_called(const Key& key, std::string_view name) {
+  return key.name == name ||
+         std::ranges::any_of(key.aliases,
+                             [&](const std::string& alias) { return fits_alias(alias, name); });
+}
 
 const Key* Schema::find(std::string_view dotted) const { return match(*this, dotted).key; }
 

@@ -25,6 +25,9 @@ struct Schema {
   std::vector<std::string> key_names() const;
 };
 
+// Whether `name` is the key's own (without the section's), or one of its aliases.
+bool is_called(const Key& key, std::string_view name);
+
 // "train.steps", or the key's own name in the section "".
 std::string dotted_name(const Section& section, const Key& key);
 

@@ -34,11 +34,6 @@ config::Value zero_of(const ModelKey& key) {
   }
 }
 
-bool is_called(const ModelKey& key, std::string_view name) {
-  return key.key.name == name ||
-         std::find(key.key.aliases.begin(), key.key.aliases.end(), name) != key.key.aliases.end();
-}
-
 // Whether `name` is the key or lies below it: config.json may hold an object there.
 bool covers(const ModelKey& key, std::string_view name) {
   return name.starts_with(key.key.name) &&
@@ -50,7 +45,7 @@ config::Raw with_zeros(const std::vector<ModelKey>& keys, const config::Raw& raw
   config::Raw out = raw;
   for (const config::RawSection& null : raw.nulls)
     for (const ModelKey& key : keys)
-      if (key.null_is_zero && is_called(key, without_section(null.key)))
+      if (key.null_is_zero && config::is_called(key.key, without_section(null.key)))
         out.entries.push_back({null.key, zero_of(key), null.origin, {}, ""});
   return out;
 }

@@ -64,6 +64,24 @@ TEST_F(ModelFiles, KeysOfTheLanguageModelInAWrapper) {
                         "model.text_config.model_type", "model.vision_config.hidden_size"}));
 }
 
+TEST_F(ModelFiles, AnAliasMayStandForSeveralNamesThatAgree) {
+  Key width{.name = "global_head_dim", .aliases = {"per_layer.*.head_dim"}, .type = Type::integer};
+  auto read = [&](const std::string& json) {
+    std::string file = folder_.write("config.json", json);
+    ModelSource model = load_model(file);
+    return resolve_model({width}, model.raw, file).values.integer("global_head_dim");
+  };
+  EXPECT_EQ(read(R"({"per_layer": {"5": {"head_dim": 32}, "6": {"head_dim": 32}}})"), 32);
+  EXPECT_EQ(read(R"({"per_layer": {"5": {"head_dim": 32}}, "global_head_dim": 16})"), 16);
+  EXPECT_ERROR_SAYS(
+      read("{\"per_layer\": {\"5\": {\"head_dim\": 32},\n\"6\": {\"head_dim\": 16}}}"),
+      ExitCode::usage,
+      (folder_ / "config.json") +
+          ":2: 'per_layer.6.head_dim' is 16, but 'per_layer.5.head_dim' is 32; only one value for "
+          "all of them is known\n  the other is at " +
+          (folder_ / "config.json") + ":1");
+}
+
 TEST_F(ModelFiles, RunFileOverridesTheModelItNames) {
   folder_.write("models/m.toml",
                 "family = \"simple\"\n[model]\nhidden_size = 64\nrope_theta = 5\n");
