@@ -170,7 +170,6 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
   if (!out.ignore && out.published.find('*') != std::string::npos)
     abi::breach("{} has a '*', which only ignored rows may have", what);
   const bool layered = out.published.find("{L}") != std::string::npos;
-  if (out.block != 0 && !layered) abi::breach("{} is in a layer and lacks {{L}}", what);
   if (out.beyond && !(out.ignore && layered))
     abi::breach("{} is for layers past the last; it must be ignored and have {{L}}", what);
   for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what))

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "config.h"
+#include "gemma4.h"
 
 namespace gemma {
 namespace {
@@ -160,4 +161,5 @@ constexpr Model<Config> kGemma3 = {
 }  // namespace
 }  // namespace gemma
 
-LAMINA_PLUGIN("org.lamina.gemma", "0.1.0", gemma::kGemma, gemma::kGemma2, gemma::kGemma3)
+LAMINA_PLUGIN("org.lamina.gemma", "0.1.0", gemma::kGemma, gemma::kGemma2, gemma::kGemma3,
+              gemma::kGemma4)

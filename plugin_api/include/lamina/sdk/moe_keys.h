@@ -32,6 +32,7 @@ struct MoeDefaults {
   std::string_view experts_key = "num_experts";
   std::vector<std::string_view> experts_aliases = {};
   std::int64_t experts = 8;
+  std::string_view per_token_key = "num_experts_per_tok";
   std::int64_t per_token = 2;
   std::vector<std::string_view> per_token_aliases = {};
   double router_aux_loss_coef = 0.001;
@@ -44,7 +45,7 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
        .min = 1,
        .aliases = defaults.experts_aliases,
        .doc = "experts E of a layer"});
-  key("num_experts_per_tok", &Config::num_experts_per_tok,
+  key(defaults.per_token_key, &Config::num_experts_per_tok,
       {.fallback = defaults.per_token,
        .min = 1,
        .aliases = defaults.per_token_aliases,

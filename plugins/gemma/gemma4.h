@@ -1,0 +1,81 @@
+// Gemma 4 as a family: the [model] keys as the equations in gemma4.cc read them, and its parts.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk.h"
+
+namespace gemma::four {
+
+// hidden_act is config.json's hidden_activation; `rope` is not used: layers of each kind have
+// their own.
+struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
+  std::int64_t sliding_window;                // tokens that local layers see
+  std::vector<std::string_view> layer_types;  // empty = every sixth layer is global
+  bool full_last_layer;                       // the last layer is global, whatever layer_types says
+  std::int64_t global_head_dim;               // H of global layers
+  std::int64_t num_global_key_value_heads;    // K of global layers without wv; 0 = as local ones
+  bool attention_k_eq_v;                      // global layers take values from wk
+  double local_rope_theta, global_rope_theta;
+  double partial_rotary_factor;    // the share of a global head's dims that turns
+  double final_logit_softcapping;  // 0 = none
+
+  std::int64_t
+      num_kv_shared_layers;  // the last ones, which read an earlier layer's keys and values
+  bool use_double_wide_mlp;  // they have a feed-forward of 2 F
+  std::int64_t hidden_size_per_layer_input;  // P; 0 = layers have no inputs of their own
+  std::int64_t vocab_size_per_layer_input;   // rows of their table
+
+  bool enable_moe_block;
+  std::int64_t moe_intermediate_size;  // F of an expert
+
+  std::string_view use_bidirectional_attention;
+  std::string_view local_rope_type, global_rope_type;
+};
+
+// What a layer is.
+struct Kind {
+  bool global = false;
+  bool shared = false;      // reads the keys and values of `donor`
+  std::uint32_t donor = 0;  // 1 + a layer's index
+  friend bool operator==(const Kind&, const Kind&) = default;
+};
+// One for each layer.
+std::vector<Kind> kinds_of(const Config& c);
+
+inline constexpr std::uint32_t kLocal = 1, kGlobal = 2, kLocalShared = 3, kGlobalShared = 4,
+                               kPerLayerInputs = 5;
+
+void keys(lamina::sdk::Schema<Config>& key);
+void validate(const Config& c, const lamina::sdk::Problems& problem);
+double init_std(const Config& c);
+std::vector<lamina::sdk::Block<Config>> blocks();
+lamina::sdk::Plan plan(const Config& c);
+lamina::sdk::Embed embed(const Config& c);
+lamina::sdk::Head head(const Config& c);
+std::vector<lamina::sdk::Weight> weights();
+
+}  // namespace gemma::four
+
+namespace gemma {
+
+inline constexpr lamina::sdk::Model<four::Config> kGemma4 = {
+    .family = {.name = "gemma4",
+               .aliases = {"gemma4_small"},
+               .hf_model_types = {"gemma4_text", "gemma4"},
+               .hf_architectures = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"},
+               .hf_prefixes = {"model.", "language_model.", "model.language_model."},
+               .doc = "Gemma 4, text: E2B, E4B, 26B A4B, 31B"},
+    .keys = four::keys,
+    .validate = four::validate,
+    .init_std = four::init_std,
+    .blocks = four::blocks,
+    .plan = four::plan,
+    .embed = four::embed,
+    .head = four::head,
+    .weights = four::weights,
+};
+
+}  // namespace gemma
