@@ -51,6 +51,7 @@ Session::Session(const decoder::Model& model, std::span<void* const> parameters,
   positions_.resize(call);
   segments_.resize(call, 1);
   start_.resize(batch);
+  count_.resize(batch);
   rows_.resize(batch);
 }
 
@@ -65,6 +66,7 @@ decoder::BoundProgram& Session::program(std::int64_t tokens) {
     program->bind(Role::positions, positions_.data());
     program->bind(Role::segments, segments_.data());
     program->bind(Role::start, start_.data());
+    program->bind(Role::count, count_.data());
     program->bind(Role::rows, rows_.data());
     program->bind(Role::logits, logits_.data());
     if (!arena_ || arena_->bytes() < program->arena_bytes())
@@ -136,8 +138,10 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece) {
   for (const auto& row : piece) longest = std::max(longest, row.size());
   for (std::size_t b = 0; b < piece.size(); ++b) {
     start_[b] = static_cast<std::int32_t>(lengths_[b]);
+    count_[b] = static_cast<std::int32_t>(piece[b].size());
     rows_[b] = static_cast<std::int32_t>(piece[b].empty() ? 0 : piece[b].size() - 1);
-    // Rows that are shorter are filled up; what is written past their end is never read.
+    // Rows that are shorter are filled up: what attention writes past their end is never read, and
+    // states of a fixed size are left alone by tokens from count on.
     for (std::size_t t = 0; t < longest; ++t) {
       tokens_[b * longest + t] = t < piece[b].size() ? piece[b][t] : 0;
       positions_[b * longest + t] =

@@ -69,7 +69,7 @@ class Session {
   std::vector<std::int64_t> lengths_;  // tokens in the state, a row
   std::vector<float> logits_, kept_logits_;
   // Inputs of a call.
-  std::vector<std::int32_t> tokens_, positions_, segments_, start_, rows_;
+  std::vector<std::int32_t> tokens_, positions_, segments_, start_, count_, rows_;
 };
 
 }  // namespace lamina::decode

@@ -3,47 +3,92 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "decoder/roles.h"
+#include "decoder/stateful_ops.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
 namespace {
 
-// Inputs of attention beyond q, k, v and sinks are the host's: see ops.def.
-enum AttentionInput {
-  kQ,
-  kK,
-  kV,
-  kPositions,
-  kKeyPositions,
-  kSegments,
-  kKeySegments,
-  kSinks,
-  kStart
-};
-constexpr std::size_t kAttentionInputs = 11;
-
-class BlockTrace final : public registry::Trace {
+class BlockTrace final : public registry::Trace, private MixerContext {
  public:
-  BlockTrace(BlockGraph& out, const TracePhase& phase, std::int64_t hidden_size)
-      : Trace(out.graph), out_(out), phase_(phase) {
-    x_ = out.graph.add_input("x", {phase.dtype, {phase.batch, phase.tokens, hidden_size}, {}});
+  BlockTrace(BlockGraph& out, const TracePhase& phase, const BlockUse& use,
+             const BlockGraph::Kv* donor)
+      : Trace(out.graph), out_(out), phase_(phase), use_(use) {
+    for (const Type& type : carry_types()) carries_.push_back(out.graph.add_input("x", type));
+    if (use.kind == BlockUse::Kind::layer)
+      for (const Type& type : phase.per_layer)
+        per_layer_.push_back(out.graph.add_input("per_layer", type));
+    if (!donor) return;
+    donor_ = {out.graph.add_input("donor k", donor->k), out.graph.add_input("donor v", donor->v),
+              donor->ring, donor->window};
+    out.taken_kv = *donor;
+    out.taken_kv->k_at = index_of(donor_->k);
+    out.taken_kv->v_at = index_of(donor_->v);
   }
 
-  Tensor x() const { return x_; }
+  const std::vector<Tensor>& carries() const { return carries_; }
+  const std::vector<Tensor>& per_layer() const { return per_layer_; }
+
+  // The types that the block must give; see registry::BlockRequest.
+  std::vector<std::optional<Type>> wanted() const {
+    switch (use_.kind) {
+      case BlockUse::Kind::layer:
+        return {};
+      case BlockUse::Kind::entry:
+        return std::vector<std::optional<Type>>(use_.num_results);
+      case BlockUse::Kind::exit:
+        return {phase_.activations()};
+      case BlockUse::Kind::mtp:
+        return {phase_.activations(), phase_.activations()};
+    }
+    return {};
+  }
+
+  // What the build gave becomes the outputs of the graph.
+  void finish(const std::vector<Tensor>& results) {
+    Graph& graph = out_.graph;
+    auto add = [&](const std::string& name, Tensor value, int alias = -1) {
+      graph.add_output(name, value, alias);
+      return static_cast<int>(graph.outputs().size()) - 1;
+    };
+    for (Tensor result : results) add("x", result);
+    out_.num_results = results.size();
+    for (std::size_t i = 0; i < out_.states.size(); ++i) {
+      BlockGraph::State& state = out_.states[i];
+      if (!written_[i])
+        throw PluginError({"host", fmt::format("state '{}' is never written", state.name), {}});
+      state.output = add(state.name, written_[i], state.input);
+    }
+    if (use_.gives_kv) give_kv(add);
+    for (std::size_t i = 0; i < sown_.size(); ++i) {
+      BlockGraph::Sown sown{sown_[i], add(sown_[i].name, sown_[i].value)};
+      if (sown_[i].other) sown.other = add(sown_[i].name + " other", sown_[i].other);
+      sown.desc.value = sown.desc.other = {};
+      out_.sown.push_back(std::move(sown));
+    }
+    for (const registry::UpdateDesc& update : updates_) {
+      auto param = std::ranges::find_if(
+          out_.params, [&](const BlockGraph::Param& p) { return p.desc.name == update.param; });
+      int index = static_cast<int>(param - out_.params.begin());
+      out_.updates.push_back({update, index, add("update of " + update.param, update.value)});
+      out_.updates.back().desc.value = {};
+    }
+  }
 
  protected:
   Tensor make_param(const registry::ParamDesc& desc) override {
     Parameter parameter{desc.name, 0, 0, desc};
     Type type{parameter.used_dtype(phase_.dtype), desc.shape, {}};
-    Tensor input = add_input(desc.name, type);
+    Tensor input = graph().add_input(desc.name, type);
     graph().set_axes(input.id, desc.axes);
     out_.params.push_back({desc, index_of(input)});
     return input;
   }
 
   void make_state(const registry::StateDesc& state, int index) override {
-    LAMINA_ASSERT(index == static_cast<int>(states_.size()));
-    states_.push_back(state);
+    LAMINA_ASSERT(index == static_cast<int>(state_descs_.size()));
+    state_descs_.push_back(state);
   }
 
   Tensor make_input(registry::InputKind kind) override {
@@ -59,169 +104,181 @@ class BlockTrace final : public registry::Trace {
       case registry::InputKind::seed:
         return host_input(Role::seed);
       case registry::InputKind::embedding:
+        return host_input(Role::embedding);
       case registry::InputKind::positions_3d:
-        break;
+        return host_input(Role::positions_3d);
     }
-    unsupported("the embedding as an input of a block");
+    throw PluginError({"host", "an input of an unknown kind", {}});
   }
 
   Tensor make_layer_constant(const std::string& name, const std::vector<double>& values) override {
-    Tensor input = add_input(name, {phase_.dtype, {}, {}});
+    refuse_outside_layers(fmt::format("constant '{}'", name));
+    Tensor input = graph().add_input(name, {phase_.dtype, {}, {}});
     out_.host_inputs.push_back({Role::layer_constant, index_of(input), values});
     return input;
   }
 
+  bool supplies(const Op& op, std::size_t input) const override {
+    return donor_ && op.name == "attention" &&
+           (op.inputs[input].name == "k" || op.inputs[input].name == "v");
+  }
+
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& attrs, std::optional<int> state) override {
-    if (op.name == "attention") return attention(op, inputs, attrs, state);
-    if (state) unsupported(fmt::format("decode state of op '{}'", op.name));
+    if (const MixerOp* mixer = find_mixer(op.name))
+      return add_mixer(*mixer, {op,
+                                {inputs.begin(), inputs.end()},
+                                attrs,
+                                state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
+                                *this});
+    if (state) throw PluginError({op.name, "takes no decode state", {}});
     if (op.name == "dropout") return dropout(op, inputs, attrs);
     if (op.name == "rope") note_length_dependence(attrs);
     return graph().add_node(op, inputs, attrs);
   }
 
   void sow(const registry::SowDesc& sow) override {
-    unsupported(fmt::format("the {} '{}' of a block",
-                            sow.kind == registry::SowDesc::Kind::loss ? "loss" : "metric",
-                            sow.name));
+    for (const registry::SowDesc& other : sown_)
+      if (other.name == sow.name)
+        throw PluginError({sow.name, "is kept twice by one block; names are unique", {}});
+    if (phase_.aux) sown_.push_back(sow);
   }
   void update(const registry::UpdateDesc& update) override {
-    unsupported(fmt::format("the update of '{}' outside the gradient", update.param));
+    for (const registry::UpdateDesc& other : updates_)
+      if (other.param == update.param)
+        throw PluginError({update.param, "is updated twice by one block", {}});
+    if (phase_.aux) updates_.push_back(update);
   }
 
  private:
-  [[noreturn]] static void unsupported(std::string what) {
-    throw PluginError({"host", what + " is not supported by this version of lamina", {}});
-  }
-
   static int index_of(Tensor input) { return static_cast<int>(input.graph->value(input.id).index); }
 
-  Tensor add_input(std::string name, Type type) { return graph().add_input(std::move(name), type); }
+  std::vector<Type> carry_types() const {
+    switch (use_.kind) {
+      case BlockUse::Kind::entry:
+        return {phase_.activations()};
+      case BlockUse::Kind::mtp:
+        return {phase_.activations(), phase_.activations()};
+      default:
+        return phase_.carries;
+    }
+  }
 
-  Tensor host_input(Role role) {
+  void refuse_outside_layers(std::string_view what) const {
+    if (use_.kind == BlockUse::Kind::entry || use_.kind == BlockUse::Kind::exit)
+      throw PluginError(
+          {"host", fmt::format("{} belongs to a layer, and this block is none", what), {}});
+  }
+
+  template <typename Add>
+  void give_kv(Add& add) {
+    if (!donated_)
+      throw PluginError(
+          {"host",
+           "another layer reads the keys and values of this one, which has no attention",
+           {}});
+    BlockGraph::Kv kv{
+        donated_->k.type(), donated_->v.type(), donated_->ring, donated_->window, -1, -1};
+    // While decoding they are the state, which is an output already.
+    for (std::size_t i = 0; i < out_.states.size(); ++i) {
+      if (written_[i].id == donated_->k.id) kv.k_at = out_.states[i].output;
+      if (written_[i].id == donated_->v.id) kv.v_at = out_.states[i].output;
+    }
+    if (kv.k_at < 0) kv.k_at = add("given k", donated_->k);
+    if (kv.v_at < 0) kv.v_at = add("given v", donated_->v);
+    out_.given_kv = kv;
+  }
+
+  // MixerContext.
+  const TracePhase& phase() const override { return phase_; }
+  Graph& graph() override { return out_.graph; }
+  Tensor host_input(Role role) override {
     for (const BlockGraph::HostInput& known : out_.host_inputs)
       if (known.role == role)
         return graph().tensor(graph().inputs()[static_cast<std::size_t>(known.input)].value);
-    Type type{DType::i32, {phase_.batch, phase_.tokens}, {}};
-    if (role == Role::layer_index) type.shape = {};
-    if (role == Role::seed) type = {DType::i64, {2}, {}};
-    if (role == Role::start) type.shape = {phase_.batch};
-    constexpr const char* kNames[] = {"tokens", "positions", "segments", "labels", "",
-                                      "",       "seed",      "start",    "rows",   "layer_index"};
-    Tensor input = add_input(kNames[static_cast<int>(role)], type);
+    if (role == Role::layer_index) refuse_outside_layers("the index of the layer");
+    Tensor input = graph().add_input(std::string(role_name(role)), host_input_type(role, phase_));
     out_.host_inputs.push_back({role, index_of(input), {}});
     return input;
   }
-
-  static std::int64_t int_attr(const registry::NamedAttrs& attrs, std::string_view name) {
-    for (const auto& [key, value] : attrs)
-      if (key == name) return std::get<std::int64_t>(value);
-    return 0;
+  Tensor state_input(const std::string& name, registry::StateKind kind, const Type& type,
+                     bool ring) override {
+    for (const BlockGraph::State& state : out_.states)
+      if (state.name == name)
+        throw PluginError({"host", fmt::format("state '{}' is used by two ops", name), {}});
+    Tensor input = graph().add_input(name, type);
+    out_.states.push_back({name, kind, type, ring, index_of(input), -1});
+    written_.emplace_back();
+    return input;
   }
-
-  // The same call in every phase: without state it sees the tokens of this call, with it all that
-  // the state holds.
-  std::vector<Tensor> attention(const Op& op, std::span<const Tensor> given,
-                                const registry::NamedAttrs& attrs, std::optional<int> state) {
-    std::vector<Tensor> inputs(kAttentionInputs);
-    std::copy_n(given.begin(), std::min(given.size(), inputs.size()), inputs.begin());
-    for (int i : {kPositions, kKeyPositions, kSegments, kKeySegments, kStart})
-      if (inputs[static_cast<std::size_t>(i)])
-        throw PluginError({"attention",
-                           fmt::format("input '{}' is the host's; leave it out",
-                                       op.inputs[static_cast<std::size_t>(i)].name),
-                           {}});
-    if (!phase_.stateful) {
-      if (phase_.segments) inputs[kSegments] = inputs[kKeySegments] = host_input(Role::segments);
-      // Chunks are cut by position in the document; windows and order follow from the row.
-      if (int_attr(attrs, "chunk") > 0)
-        inputs[kPositions] = inputs[kKeyPositions] = host_input(Role::positions);
-      return graph().add_node(op, inputs, attrs);
-    }
-    if (!state)
-      throw PluginError({"attention", "has no decode state, so this block cannot decode", {}});
-    const registry::StateDesc& desc = states_[static_cast<std::size_t>(*state)];
-    if (desc.kind != registry::StateKind::kv) unsupported("attention over a state that is not kv");
-    bool ring = false;
-    Tensor start = host_input(Role::start);
-    inputs[kK] = write(desc, "k", inputs[kK], start, &ring);
-    inputs[kV] = write(desc, "v", inputs[kV], start, &ring);
-    inputs[kStart] = start;
-    registry::NamedAttrs with_ring = attrs;
-    with_ring.emplace_back("ring", std::int64_t{ring});
-    return graph().add_node(op, inputs, with_ring);
+  void state_output(Tensor state, Tensor written) override {
+    for (std::size_t i = 0; i < out_.states.size(); ++i)
+      if (out_.states[i].input == index_of(state)) written_[i] = written;
   }
-
-  // Appends this call's keys (or values) to the state; a windowed state keeps just the tokens that
-  // the oldest query of a call still sees.
-  Tensor write(const registry::StateDesc& desc, const char* part, Tensor update, Tensor start,
-               bool* ring) {
-    std::int64_t slots = phase_.capacity;
-    if (desc.window > 0) slots = std::min(slots, desc.window + phase_.max_call_tokens - 1);
-    *ring = slots < phase_.capacity;
-    Shape shape = update.shape();
-    shape[1] = slots;
-    std::string name = desc.name + "." + part;
-    Tensor cache = add_input(name, {desc.dtype.value_or(update.dtype()), shape, {}});
-    Tensor written = ops::call("cache_write", {cache, ops::cast(update, cache.dtype()), start},
-                               {{"ring", std::int64_t{*ring}}});
-    int output = static_cast<int>(1 + pending_outputs_.size());
-    pending_outputs_.push_back({name, written, index_of(cache)});
-    out_.states.push_back({name, cache.type(), *ring, index_of(cache), output});
-    return ops::cast(written, update.dtype());
+  const std::optional<KeysAndValues>& donor() const override { return donor_; }
+  void donate(const KeysAndValues& kv) override {
+    if (donated_ && use_.gives_kv)
+      throw PluginError(
+          {"host",
+           "another layer reads the keys and values of this one, which has two attentions",
+           {}});
+    donated_ = kv;
   }
 
   std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> given,
                               const registry::NamedAttrs& attrs) {
     if (!phase_.training) return {given[0]};
-    std::vector<Tensor> inputs{given[0], host_input(Role::seed), host_input(Role::layer_index)};
-    // Draws of one layer differ by their place in it.
+    std::vector<Tensor> inputs{given[0], host_input(Role::seed)};
+    bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
+    inputs.push_back(in_layer ? host_input(Role::layer_index) : Tensor{});
+    // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
+    std::int64_t stream = next_stream_++;
+    if (use_.kind == BlockUse::Kind::entry) stream = -2 * stream;
+    if (use_.kind == BlockUse::Kind::exit) stream = -2 * stream - 1;
     registry::NamedAttrs with_stream = attrs;
     std::erase_if(with_stream, [](const auto& attr) { return attr.first == "stream"; });
-    with_stream.emplace_back("stream", next_stream_++);
+    with_stream.emplace_back("stream", stream);
     return graph().add_node(op, inputs, with_stream);
   }
 
   void note_length_dependence(const registry::NamedAttrs& attrs) {
-    for (const auto& [key, value] : attrs)
-      if (key == "scaling" && std::get<std::string>(value) == "dynamic")
-        out_.length_dependent_from = int_attr(attrs, "max_positions");
+    bool dynamic = false;
+    std::int64_t positions = 0;
+    for (const auto& [key, value] : attrs) {
+      if (key == "scaling") dynamic = std::get<std::string>(value) == "dynamic";
+      if (key == "max_positions") positions = std::get<std::int64_t>(value);
+    }
+    if (dynamic) out_.length_dependent_from = positions;
   }
-
-  struct Pending {
-    std::string name;
-    Tensor value;
-    int over;
-  };
 
   BlockGraph& out_;
   const TracePhase& phase_;
-  Tensor x_;
-  std::vector<registry::StateDesc> states_;
-  std::vector<Pending> pending_outputs_;
+  const BlockUse& use_;
+  std::vector<Tensor> carries_, per_layer_;
+  std::optional<KeysAndValues> donor_, donated_;
+  std::vector<registry::StateDesc> state_descs_;
+  std::vector<Tensor> written_;  // one a state of out_
+  std::vector<registry::SowDesc> sown_;
+  std::vector<registry::UpdateDesc> updates_;
   std::int64_t next_stream_ = 1;  // 0 is the embedding's
-
-  friend BlockGraph lamina::decoder::trace_block(const registry::Family&,
-                                                 const registry::ModelConfig&,
-                                                 const registry::PositionSpec&, const TracePhase&);
 };
 
 }  // namespace
 
 BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
-                       const registry::PositionSpec& position, const TracePhase& phase) {
+                       const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase) {
   BlockGraph out;
-  BlockTrace trace(out, phase, config.hidden_size());
+  BlockTrace trace(out, phase, use, donor);
   registry::BlockResult result =
-      registry::build_block(family, family.block(position.block), config, trace,
-                            {{trace.x()},
-                             position.overrides,
-                             phase.stateful   ? "decoding"
-                             : phase.training ? "training"
-                                              : "forward"});
-  out.graph.add_output("x", result.carries[0]);
-  for (const BlockTrace::Pending& output : trace.pending_outputs_)
-    out.graph.add_output(output.name, output.value, output.over);
+      registry::build_block(family, family.block(use.block), config, trace,
+                            {.carries = trace.carries(),
+                             .overrides = use.overrides,
+                             .place = phase.stateful   ? "decoding"
+                                      : phase.training ? "training"
+                                                       : "forward",
+                             .per_layer = trace.per_layer(),
+                             .results = trace.wanted()});
+  trace.finish(result.carries);
   return out;
 }
 

@@ -1,27 +1,16 @@
-// One distinct layer as a graph of its own: what a block's build describes, traced for one phase.
+// One distinct block as a graph of its own: what its build describes, traced for one phase.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "decoder/model.h"
+#include "decoder/trace_phase.h"
 #include "registry/trace.h"
 
 namespace lamina::decoder {
-
-// What a trace needs to know of the call that the graph is for.
-struct TracePhase {
-  bool stateful = false;  // reads and writes decode state
-  bool training = false;  // dropout is active
-  bool segments = false;  // rows hold several documents
-  std::int64_t batch = 1;
-  std::int64_t tokens = 1;
-  std::int64_t capacity = 1;         // of decode state, in tokens a row
-  std::int64_t max_call_tokens = 1;  // the most tokens one call writes
-  DType dtype = DType::f32;
-  std::int64_t num_layers = 0;  // of the model
-};
 
 struct BlockGraph {
   struct Param {
@@ -30,6 +19,7 @@ struct BlockGraph {
   };
   struct State {
     std::string name;  // "kv.k"
+    registry::StateKind kind;
     Type type;
     bool ring = false;
     int input;
@@ -40,16 +30,52 @@ struct BlockGraph {
     int input;
     std::vector<double> values;  // of a layer constant: one a layer of the model
   };
+  // Keys and values that this layer gives to others, resp. takes from another.
+  struct Kv {
+    Type k, v;
+    bool ring = false;
+    std::int64_t window = 0;
+    int k_at, v_at;  // outputs where given, inputs where taken
+  };
+  struct Sown {
+    registry::SowDesc desc;  // without tensors
+    int value;               // outputs
+    int other = -1;
+  };
+  struct Update {
+    registry::UpdateDesc desc;  // without a tensor
+    int param;                  // of params
+    int output;
+  };
 
-  Graph graph;  // input 0 and output 0 are the activations [B, T, D]
+  // Inputs: carries, elements of per-layer tensors, then the rest in any order. Outputs: what the
+  // block gives, then the rest.
+  Graph graph;
+  std::size_t num_results = 1;
   std::vector<Param> params;
   std::vector<State> states;
   std::vector<HostInput> host_inputs;
+  std::optional<Kv> given_kv, taken_kv;
+  std::vector<Sown> sown;
+  std::vector<Update> updates;
   // The least max_positions of rotations that depend on the length of the sequence; 0 = none.
   std::int64_t length_dependent_from = 0;
 };
 
+// Where a block stands, as far as its graph depends on it.
+struct BlockUse {
+  enum class Kind { layer, entry, exit, mtp };
+  Kind kind = Kind::layer;
+  std::uint32_t block = 0;
+  std::vector<registry::Setting> overrides;
+  std::optional<std::int64_t> kv_donor;  // the layer whose keys and values it reads
+  bool gives_kv = false;                 // others read its keys and values
+  std::size_t num_results = 0;           // of an entry
+  friend bool operator==(const BlockUse&, const BlockUse&) = default;
+};
+
+// `donor`: what the layer use.kv_donor gives, else null.
 BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
-                       const registry::PositionSpec& position, const TracePhase& phase);
+                       const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase);
 
 }  // namespace lamina::decoder

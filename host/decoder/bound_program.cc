@@ -1,5 +1,7 @@
 #include "decoder/bound_program.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/float16.h"
 
@@ -44,7 +46,10 @@ bool is_supported(const Backend& backend, const Graph& graph, const Node& node) 
 
 BoundProgram::BoundProgram(ModelGraph graph, const Backend& backend,
                            const passes::Observer& observer)
-    : input_roles_(std::move(graph.inputs)), output_roles_(std::move(graph.outputs)) {
+    : input_roles_(std::move(graph.inputs)),
+      output_roles_(std::move(graph.outputs)),
+      updates_(std::move(graph.updates)),
+      metrics_(std::move(graph.metrics)) {
   Graph simple = passes::simplify(std::move(graph.graph), observer);
   auto supports = [&](const Graph& g, const Node& node) { return is_supported(backend, g, node); };
   Graph best = passes::optimize(std::move(simple), supports, observer);
@@ -68,6 +73,7 @@ BoundProgram::BoundProgram(ModelGraph graph, const Backend& backend,
     const OutputRole& role = output_roles_[i];
     if (role.input >= 0)
       output_slots_[i].members = input_roles_[static_cast<std::size_t>(role.input)].members;
+    if (role.role != Role::hidden) continue;
     for (std::int64_t layer : role.layers)
       output_slots_[i].members.push_back(static_cast<int>(layer + 1));
   }
@@ -113,6 +119,33 @@ void BoundProgram::bind_states(std::span<void* const> by_state) {
     if (input_roles_[i].role == Role::state) place(inputs_[i], input_slots_[i], by_state, true);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == Role::state) place(outputs_[i], output_slots_[i], by_state, true);
+}
+
+void BoundProgram::bind_updates(std::span<void* const> by_parameter) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (output_roles_[i].role == Role::update)
+      place(outputs_[i], output_slots_[i], by_parameter, output_roles_[i].stacked);
+}
+
+std::vector<BoundProgram::NamedOutput> BoundProgram::named_outputs() const {
+  std::vector<NamedOutput> out;
+  const Graph& graph = program_->graph();
+  for (std::size_t i = 0; i < output_roles_.size(); ++i)
+    if (!output_roles_[i].name.empty())
+      out.push_back({output_roles_[i].role, output_roles_[i].name,
+                     graph.type(graph.outputs()[i].value), output_roles_[i].layers, i});
+  return out;
+}
+
+std::size_t BoundProgram::hidden_bytes() const {
+  const Graph& graph = program_->graph();
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < output_roles_.size(); ++i) {
+    if (output_roles_[i].role != Role::hidden) continue;
+    const Type& type = graph.type(graph.outputs()[i].value);
+    most = std::max(most, output_roles_[i].stacked ? type.bytes() / type.dim(0) : type.bytes());
+  }
+  return static_cast<std::size_t>(most);
 }
 
 void BoundProgram::bind_hidden(std::span<void* const> by_layer) {

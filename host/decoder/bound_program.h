@@ -6,8 +6,10 @@
 //   step.run(arena);
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "decoder/model.h"
@@ -33,8 +35,28 @@ class BoundProgram {
   void bind_gradients(std::span<void* const> by_parameter);
   // One pointer a state tensor, in the order of Model::states().
   void bind_states(std::span<void* const> by_state);
-  // Where hidden states go: one pointer a layer, [0] for what enters the stack.
+  // Where hidden states go: one pointer a layer, [0] for what enters the stack. hidden_bytes() is
+  // what each of them takes.
   void bind_hidden(std::span<void* const> by_layer);
+  std::size_t hidden_bytes() const;
+  // One pointer a parameter: where its update goes, f32 of its shape. Those of parameters without
+  // one are not read.
+  void bind_updates(std::span<void* const> by_parameter);
+
+  // Outputs with a name: sown losses and metrics.
+  struct NamedOutput {
+    Role role;
+    std::string name;
+    Type type;
+    std::vector<std::int64_t> layers;  // of a metric: one an element of the first dim
+    std::size_t index;                 // for bind_output()
+  };
+  std::vector<NamedOutput> named_outputs() const;
+  void bind_output(std::size_t index, void* memory) { outputs_[index].base = memory; }
+
+  // What is done with updates, one each; how metrics of microbatches become one.
+  const std::vector<ParameterUpdate>& updates() const { return updates_; }
+  const std::map<std::string, Reduce>& metrics() const { return metrics_; }
 
   std::size_t arena_bytes() const { return program_->arena_bytes(); }
   // REQUIRES: everything is bound. `arena` is at least arena_bytes() long.
@@ -53,6 +75,8 @@ class BoundProgram {
 
   std::vector<InputRole> input_roles_;
   std::vector<OutputRole> output_roles_;
+  std::vector<ParameterUpdate> updates_;
+  std::map<std::string, Reduce> metrics_;
   std::vector<Binding> inputs_, outputs_;
   std::vector<Slot> input_slots_, output_slots_;
   std::unique_ptr<Program> program_;

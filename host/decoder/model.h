@@ -7,6 +7,7 @@
 // through passes::optimize() before compiling.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,23 +25,35 @@ namespace lamina::decoder {
 enum class Role {
   tokens,          // i32[B, T]
   positions,       // i32[B, T], from 0 in each document
+  positions_3d,    // i32[3, B, T]: time, height, width
   segments,        // i32[B, T], from 1; 0 = padding
   labels,          // i32[B * T]; negative = not counted
   loss_scale,      // f32[]: what d loss is, usually 1 / number of labels of the whole step
   z_loss_scale,    // f32[]: likewise for the z-loss, with its weight
+  aux_scale,       // f32[]: likewise for aux_loss, usually 1 / number of microbatches
+  mtp_scale,       // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
   seed,            // i64[2]: seed, step
   start,           // i32[B]: tokens in the decode state before this call
+  count,           // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
   rows,            // i32[B]: the token of each row whose logits are wanted
+  embedding,       // never to be bound: what enters the first layer
   layer_index,     // i32[times]: global index of each layer of a segment
   layer_constant,  // [times]: values given by the plugin, in the type of activations
   parameter,       // stacked over `members` when it lies in a segment
   state,           // decode state, stacked over `members`, written in place
   // Outputs.
-  loss,      // f32[]: sum of the cross-entropies of counted labels
-  z_loss,    // f32[]: sum of their squared log-sum-exp
-  logits,    // f32[B, V] of `rows`, or f32[B, T, V]
-  gradient,  // f32, of the parameter input `input`
-  hidden,    // [B, T, D] entering the stack (layer -1) or leaving layer `layer`
+  loss,        // f32[]: sum of the cross-entropies of counted labels
+  z_loss,      // f32[]: sum of their squared log-sum-exp
+  aux_loss,    // f32[]: sum of the losses that layers sow, times their weights
+  mtp_loss,    // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
+  sown_loss,   // f32[]: the loss `name` that layers sow, without its weight
+  metric,      // [layers, ...]: the metric `name` of each of `layers`
+  update,      // [(times,) ...]: a change of the parameter input `input`
+  logits,      // f32[B, V] of `rows`, or f32[B, T, V]
+  gradient,    // f32, of the parameter input `input`
+  hidden,      // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
+  mtp_hidden,  // f32[depth, B, T, D]: what the head gets
+  mtp_logits,  // f32[depth, B, T, V]
 };
 
 // One input of a model's graph.
@@ -53,24 +66,41 @@ struct InputRole {
 
 struct OutputRole {
   Role role;
-  int input = -1;                    // gradient: the parameter input; state: the state input
-  std::vector<std::int64_t> layers;  // hidden: the layers it leaves, -1 for what enters the stack
-  bool stacked = false;              // its first dim runs over layers or parameters of the input
+  int input = -1;  // gradient: the parameter input; state: the state input
+  // hidden: the layers it leaves, -1 for what enters the stack; metric: the layers that sow it.
+  std::vector<std::int64_t> layers = {};
+  bool stacked = false;   // its first dim runs over layers or parameters of the input
+  std::string name = {};  // of sown losses and metrics
+};
+
+// How values of several microbatches become one.
+using Reduce = registry::SowDesc::Reduce;
+
+// What is done with the updates of a parameter: p += rate * value, p += rate * sign(value), p =
+// value.
+struct ParameterUpdate {
+  int parameter = -1;
+  registry::UpdateDesc::Rule rule = registry::UpdateDesc::Rule::add;
+  double rate = 1;
+};
+
+// A tensor of decode state, one a layer (and part) that has some.
+struct StateTensor {
+  std::string name;        // "layers.3.kv.k"
+  std::int64_t layer = 0;  // -1 outside the layers
+  Type type;               // [B, slots, ...], or [B, ...] of a fixed size
+  bool ring = false;       // holds the latest `slots` tokens only
+  registry::StateKind kind = registry::StateKind::kv;
+  std::int64_t bytes() const { return type.bytes(); }
 };
 
 struct ModelGraph {
   Graph graph;
   std::vector<InputRole> inputs;    // one an input of the graph
   std::vector<OutputRole> outputs;  // one an output
-};
-
-// A tensor of decode state, one a layer (and part) that has some.
-struct StateTensor {
-  std::string name;  // "layers.3.kv.k"
-  std::int64_t layer = 0;
-  Type type;          // [B, slots, ...]
-  bool ring = false;  // holds the latest `slots` tokens only
-  std::int64_t bytes() const { return type.bytes(); }
+  std::vector<StateTensor> states;  // by index
+  std::vector<ParameterUpdate> updates;
+  std::map<std::string, Reduce> metrics;  // of the metrics that layers sow
 };
 
 struct LossGraphOptions {
@@ -79,6 +109,8 @@ struct LossGraphOptions {
   DType dtype = DType::f32;
   bool segments = false;  // rows hold several documents
   bool training = false;  // dropout is active
+  // Also losses, metrics and updates that layers sow, and multi-token prediction.
+  bool aux = false;
 };
 
 struct ForwardGraphOptions {
@@ -86,7 +118,9 @@ struct ForwardGraphOptions {
   std::int64_t tokens = 1;
   DType dtype = DType::f32;
   bool segments = false;
-  bool hidden = false;  // also what enters and leaves every layer
+  bool hidden = false;        // also what enters and leaves every layer
+  bool mtp = false;           // also what multi-token prediction gives
+  bool positions_3d = false;  // Role::positions_3d is an input; otherwise made of the positions
 };
 
 struct DecodeGraphOptions {
@@ -100,6 +134,8 @@ struct DecodeGraphOptions {
 struct ModelOptions {
   bool scan_layers = true;
 };
+
+struct ModelParts;
 
 class Model {
  public:
@@ -125,6 +161,9 @@ class Model {
   // there are fewer. `what` asks for the length: "data.sequence_length". Every graph checks it.
   void check_length(std::int64_t tokens, std::string_view what) const;
 
+  // Blocks of multi-token prediction.
+  std::int64_t mtp_depth() const;
+
   // The sums of loss and z_loss over counted labels. train/gradients.h adds gradients.
   ModelGraph loss_graph(const LossGraphOptions& options) const;
   // Logits of every token, without decode state.
@@ -136,8 +175,7 @@ class Model {
   std::vector<StateTensor> states(const DecodeGraphOptions& options) const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<ModelParts> parts_;
 };
 
 }  // namespace lamina::decoder

@@ -1,15 +1,16 @@
 #include "decoder/stack_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 
 namespace lamina::decoder {
 namespace {
 
-// The one-shot layers in order; refuses layers that are not there.
-std::vector<std::int64_t> checked_cuts(const StackOptions& options, std::int64_t num_layers) {
-  std::vector<std::int64_t> cuts = options.one_shot_layers;
+// The engram layers in order; refuses layers that are not there.
+std::vector<std::int64_t> checked_layers(const StackOptions& options, std::int64_t num_layers) {
+  std::vector<std::int64_t> cuts = options.engram_layers;
   std::ranges::sort(cuts);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     if (cuts[i] < 0 || cuts[i] >= num_layers)
@@ -21,10 +22,44 @@ std::vector<std::int64_t> checked_cuts(const StackOptions& options, std::int64_t
   return cuts;
 }
 
+// Calls visit(layer, position) for every layer.
+template <typename Visit>
+void for_each_layer(const registry::PlanSpec& plan, Visit visit) {
+  std::int64_t layer = 0;
+  for (const registry::SegmentSpec& segment : plan.segments)
+    for (std::int64_t time = 0; time < segment.times; ++time)
+      for (const registry::PositionSpec& position : segment.unit) visit(layer++, position);
+}
+
+// Layers whose keys and values others read.
+std::set<std::int64_t> checked_donors(const registry::PlanSpec& plan) {
+  std::set<std::int64_t> donors, readers;
+  for_each_layer(plan, [&](std::int64_t layer, const registry::PositionSpec& position) {
+    if (!position.kv_donor) return;
+    readers.insert(layer);
+    donors.insert(*position.kv_donor);
+    if (*position.kv_donor < 0 || *position.kv_donor >= layer)
+      throw PluginError({"plan",
+                         fmt::format("layer {} reads keys and values of layer {}, which is not "
+                                     "before it",
+                                     layer, *position.kv_donor),
+                         {}});
+  });
+  for (std::int64_t layer : readers)
+    if (donors.contains(layer))
+      throw PluginError({"plan",
+                         fmt::format("layer {} gives its keys and values to others and reads those "
+                                     "of another itself; name that one in its place",
+                                     layer),
+                         {}});
+  return donors;
+}
+
 class Resolver {
  public:
-  Resolver(const StackOptions& options, std::vector<std::int64_t> cuts)
-      : options_(options), cuts_(std::move(cuts)) {}
+  Resolver(const StackOptions& options, const std::set<std::int64_t>& cuts,
+           const std::set<std::int64_t>& donors)
+      : options_(options), cuts_(cuts.begin(), cuts.end()), donors_(donors) {}
 
   void add(const registry::SegmentSpec& spec) {
     std::int64_t size = static_cast<std::int64_t>(spec.unit.size());
@@ -69,12 +104,14 @@ class Resolver {
     segment.times = times;
     segment.first_layer = next_layer_;
     segment.one_shot = one_shot;
+    segment.gives_kv = one_shot && donors_.contains(next_layer_);
     next_layer_ += segment.num_layers();
     plan_.segments.push_back(std::move(segment));
   }
 
   const StackOptions& options_;
-  std::vector<std::int64_t> cuts_;
+  std::vector<std::int64_t> cuts_;  // layers that are segments of their own, rising
+  const std::set<std::int64_t>& donors_;
   std::int64_t next_layer_ = 0;
   StackPlan plan_;
 };
@@ -93,8 +130,25 @@ std::int64_t StackPlan::num_layers() const {
   return n;
 }
 
+std::pair<std::size_t, std::size_t> StackPlan::find(std::int64_t layer) const {
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    std::int64_t place = layer - segments[s].first_layer;
+    if (place >= 0 && place < segments[s].num_layers())
+      return {s, static_cast<std::size_t>(place) % segments[s].unit.size()};
+  }
+  LAMINA_ASSERT(false);
+  return {};
+}
+
 StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options) {
-  Resolver resolver(options, checked_cuts(options, plan.num_layers()));
+  std::vector<std::int64_t> engram = checked_layers(options, plan.num_layers());
+  std::set<std::int64_t> donors = checked_donors(plan);
+  std::set<std::int64_t> cuts = donors;
+  cuts.insert(engram.begin(), engram.end());
+  for_each_layer(plan, [&](std::int64_t layer, const registry::PositionSpec& position) {
+    if (position.inject_before || position.inject_after) cuts.insert(layer);
+  });
+  Resolver resolver(options, cuts, donors);
   for (const registry::SegmentSpec& spec : plan.segments) resolver.add(spec);
   StackPlan out = resolver.take();
   LAMINA_ASSERT(out.num_layers() == plan.num_layers());

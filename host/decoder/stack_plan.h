@@ -7,16 +7,18 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "registry/plan.h"
 
 namespace lamina::decoder {
 
-// Layers that become segments of their own, run once, with something of the host's before them.
 struct StackOptions {
-  bool scan_layers = true;                    // false: every layer is a segment of its own
-  std::vector<std::int64_t> one_shot_layers;  // eg: engram_layers; any order, each once
+  bool scan_layers = true;  // false: every layer is a segment of its own
+  // Layers with something of the host's before them; any order, each once. They are run once, as
+  // are layers with injected blocks and those whose keys and values others read.
+  std::vector<std::int64_t> engram_layers;
 };
 
 // A unit of positions that runs `times` times; layer i of position p is
@@ -26,7 +28,8 @@ struct StackSegment {
   std::vector<registry::PositionSpec> unit;
   std::int64_t times = 1;
   std::int64_t first_layer = 0;
-  bool one_shot = false;  // asked for by StackOptions::one_shot_layers
+  bool one_shot = false;  // a layer that must be a segment of its own
+  bool gives_kv = false;  // one whose keys and values later layers read
 
   std::int64_t num_layers() const { return times * static_cast<std::int64_t>(unit.size()); }
   std::int64_t layer(std::int64_t time, std::size_t position) const {
@@ -40,12 +43,14 @@ struct StackSegment {
 struct StackPlan {
   std::vector<StackSegment> segments;
   std::int64_t num_layers() const;
+  // The segment of a layer, and its place in the unit.
+  std::pair<std::size_t, std::size_t> find(std::int64_t layer) const;
 };
 
 // Cuts and unrolls. A cut inside a unit splits it: what is left of that round becomes segments that
 // run once, and whole rounds around it stay scanned. Neighbouring segments that repeat the same
-// positions are not merged. Throws UserError (exit 2) for a one-shot layer outside the stack or
-// named twice.
+// positions are not merged. Throws UserError (exit 2) for an engram layer outside the stack or
+// named twice, PluginError for a layer that reads keys and values of none before it.
 StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options);
 
 // "{local local global} x 10 (layers 0-29), {local local} x 1 (layers 30-31)"; `block_name` gives a

@@ -12,18 +12,21 @@ using decoder::Role;
 
 ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& parameters,
                          const autodiff::SavePolicy& save) {
-  ModelGraph out{passes::simplify(std::move(loss.graph)), loss.inputs, loss.outputs};
+  ModelGraph out = std::move(loss);
+  out.graph = passes::simplify(std::move(out.graph));
   Graph& graph = out.graph;
   std::vector<Tensor> losses, seeds;
   for (auto [role, scale, name] : {std::tuple{Role::loss, Role::loss_scale, "loss_scale"},
-                                   std::tuple{Role::z_loss, Role::z_loss_scale, "z_loss_scale"}})
+                                   std::tuple{Role::z_loss, Role::z_loss_scale, "z_loss_scale"},
+                                   std::tuple{Role::aux_loss, Role::aux_scale, "aux_scale"},
+                                   std::tuple{Role::mtp_loss, Role::mtp_scale, "mtp_scale"}})
     for (std::size_t o = 0; o < out.outputs.size(); ++o) {
       if (out.outputs[o].role != role) continue;
       losses.push_back(graph.tensor(graph.outputs()[o].value));
       seeds.push_back(graph.add_input(name, losses.back().type()));
       out.inputs.push_back({scale, {}, false, {}});
     }
-  LAMINA_ASSERT(losses.size() == 2);
+  LAMINA_ASSERT(losses.size() >= 2);
 
   std::vector<Tensor> wanted;
   std::vector<int> wanted_inputs;
@@ -41,7 +44,8 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
     // A parameter that no counted token depends on has a zero gradient.
     if (!gradient) gradient = ops::constant(graph, wanted[i].type().with(wide), 0);
     graph.add_output("gradient of " + graph.inputs()[input].name, ops::cast(gradient, wide));
-    out.outputs.push_back({Role::gradient, wanted_inputs[i], {}, out.inputs[input].stacked});
+    out.outputs.push_back(
+        {.role = Role::gradient, .input = wanted_inputs[i], .stacked = out.inputs[input].stacked});
   }
   return out;
 }

@@ -6,9 +6,9 @@
 
 namespace lamina::train {
 
-// Adds to a loss graph the inputs loss_scale and z_loss_scale (what d loss and d z_loss are) and
-// one output per trained parameter input: the gradient of
-//   loss_scale * loss + z_loss_scale * z_loss
+// Adds to a loss graph the inputs loss_scale, z_loss_scale, aux_scale and mtp_scale (the last two
+// if it has such losses) and one output per trained parameter input: the gradient of
+//   loss_scale * loss + z_loss_scale * z_loss + aux_scale * aux_loss + mtp_scale * mtp_loss
 // in f32 (f64 for f64), stacked like the parameter. The graph is simplified first.
 decoder::ModelGraph add_gradients(decoder::ModelGraph loss,
                                   const decoder::ParameterTable& parameters,

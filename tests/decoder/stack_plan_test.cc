@@ -117,7 +117,7 @@ TEST(StackPlan, CutsLeaveOneShotSegmentsAndScanTheRest) {
        {7},
        "{L L L L L G} x 1 (layers 0-5), {L} x 1 (layer 6), {L} x 1 (layer 7)"},
   };
-  for (const Cut& c : cuts) EXPECT_EQ(resolved(c.segments, {.one_shot_layers = c.layers}), c.says);
+  for (const Cut& c : cuts) EXPECT_EQ(resolved(c.segments, {.engram_layers = c.layers}), c.says);
 }
 
 // For every length of stack and every set of cuts: layers appear once, in order, with their block,
@@ -130,9 +130,9 @@ TEST(StackPlan, NoLayerIsLostOrMovedByAnyCut) {
         std::vector<SegmentSpec> segments;
         if (layers >= 3) segments.push_back(segment(unit, layers / 3));
         if (layers % 3) segments.push_back(segment(unit.substr(0, layers % 3), 1));
-        StackOptions options{.scan_layers = scan, .one_shot_layers = {}};
+        StackOptions options{.scan_layers = scan, .engram_layers = {}};
         for (std::int64_t i = 0; i < layers; ++i)
-          if (mask >> i & 1) options.one_shot_layers.push_back(i);
+          if (mask >> i & 1) options.engram_layers.push_back(i);
         std::int64_t next = 0;
         for (const StackSegment& s : resolve_stack(PlanSpec{segments}, options).segments) {
           EXPECT_EQ(s.first_layer, next);
@@ -150,20 +150,44 @@ TEST(StackPlan, NoLayerIsLostOrMovedByAnyCut) {
 TEST(StackPlan, PositionsKeepTheirSettingsThroughACut) {
   SegmentSpec spec = segment("LG", 2);
   spec.unit[1].overrides = {{"sliding_window", config::Value(0)}};
-  spec.unit[1].inject_before = 5;
-  StackPlan plan = resolve_stack({{spec}}, {.one_shot_layers = {2}});
+  StackPlan plan = resolve_stack({{spec}}, {.engram_layers = {2}});
   ASSERT_EQ(plan.segments.size(), 3u);
   EXPECT_EQ(plan.segments[0].unit, spec.unit);
   EXPECT_EQ(plan.segments[1].unit[0], spec.unit[0]);
   EXPECT_EQ(plan.segments[2].unit[0], spec.unit[1]);
 }
 
+TEST(StackPlan, LayersWithInjectedBlocksAndDonorsStandAlone) {
+  SegmentSpec before = segment("B", 4), after = segment("B", 3), around = segment("B", 1);
+  around.unit[0].inject_before = 5;
+  after.unit[0].kv_donor = 2;
+  StackPlan plan = resolve_stack({{before, around, after}}, {});
+  ASSERT_EQ(plan.segments.size(), 5u);  // 0-1, 2, 3, 4, 5-7
+  EXPECT_TRUE(plan.segments[1].one_shot && plan.segments[1].gives_kv);
+  EXPECT_TRUE(plan.segments[3].one_shot);
+  EXPECT_FALSE(plan.segments[3].gives_kv);
+  EXPECT_EQ(plan.segments[4].times, 3);
+  EXPECT_EQ(plan.find(2), (std::pair<std::size_t, std::size_t>{1, 0}));
+  EXPECT_EQ(plan.find(7), (std::pair<std::size_t, std::size_t>{4, 0}));
+}
+
+TEST(StackPlan, RefusesDonorsThatComeLaterOrReadThemselves) {
+  SegmentSpec first = segment("B", 2), reader = segment("B", 1), last = segment("B", 1);
+  reader.unit[0].kv_donor = 3;
+  EXPECT_ERROR_SAYS(resolve_stack({{first, reader, last}}, {}), ExitCode::plugin,
+                    "layer 2 reads keys and values of layer 3, which is not before it");
+  reader.unit[0].kv_donor = 1;
+  last.unit[0].kv_donor = 2;
+  EXPECT_ERROR_SAYS(resolve_stack({{first, reader, last}}, {}), ExitCode::plugin,
+                    "layer 2 gives its keys and values to others and reads those of another");
+}
+
 TEST(StackPlan, RefusesCutsOutsideTheStackAndTwice) {
-  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.one_shot_layers = {4}}), ExitCode::usage,
+  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.engram_layers = {4}}), ExitCode::usage,
                     "model.engram_layers: layer 4 is outside the stack; use 0 to 3");
-  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.one_shot_layers = {-1}}), ExitCode::usage,
+  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.engram_layers = {-1}}), ExitCode::usage,
                     "model.engram_layers: layer -1 is outside the stack; use 0 to 3");
-  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.one_shot_layers = {2, 1, 2}}), ExitCode::usage,
+  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.engram_layers = {2, 1, 2}}), ExitCode::usage,
                     "model.engram_layers: layer 2 is named twice");
 }
 

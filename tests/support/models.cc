@@ -23,7 +23,8 @@ namespace {
 
 const cli::Globals& built_plugins() {
   static const cli::Globals globals{
-      .plugin_folders = {(fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins").string()}};
+      .plugin_folders = {(fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins").string(),
+                         (fs::path(LAMINA_BUILD_DIR) / "tests/plugins").string()}};
   return globals;
 }
 
@@ -197,7 +198,7 @@ ForwardResult forward_with_hidden(const decoder::Model& model, std::span<void* c
   out.hidden.resize(static_cast<std::size_t>(model.config().num_layers()) + 1);
   std::vector<void*> pointers;
   for (std::vector<float>& layer : out.hidden) {
-    layer.resize(rows.ids.size() * static_cast<std::size_t>(model.hidden_size()));
+    layer.resize(program.hidden_bytes() / sizeof(float));
     pointers.push_back(layer.data());
   }
   program.bind_hidden(pointers);

@@ -130,7 +130,7 @@ class Verifier {
       std::vector<void*> pointers;
       raw.resize(static_cast<std::size_t>(model_->config().num_layers()) + 1);
       for (auto& buffer : raw) {
-        buffer.resize(rows.ids.size() * width * static_cast<std::size_t>(size_bytes(dtype_)));
+        buffer.resize(program.hidden_bytes());
         pointers.push_back(buffer.data());
       }
       program.bind_hidden(pointers);
@@ -138,7 +138,10 @@ class Verifier {
     auto arena = backend_.allocate(program.arena_bytes());
     program.run(arena->data());
     for (const auto& buffer : raw) {
-      std::vector<float> values(rows.ids.size() * width);
+      // What enters the stack is as wide as the embedding; carries may hold several streams.
+      std::vector<float> values(
+          &buffer == raw.data() ? rows.ids.size() * width
+                                : buffer.size() / static_cast<std::size_t>(size_bytes(dtype_)));
       for (std::size_t i = 0; i < values.size(); ++i) {
         if (dtype_ == DType::bf16) {
           values[i] = to_float(reinterpret_cast<const bfloat16*>(buffer.data())[i]);

@@ -1,0 +1,37 @@
+// The distinct blocks of a model for one phase, each traced once. Private to decoder.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "decoder/block_graph.h"
+#include "decoder/model_parts.h"
+
+namespace lamina::decoder {
+
+class BlockCache {
+ public:
+  // Traces the entry, from which the types of carries follow.
+  BlockCache(const ModelParts& parts, TracePhase phase);
+
+  const TracePhase& phase() const { return phase_; }
+
+  const BlockGraph& layer(const StackSegment& segment, std::size_t position);
+  const BlockGraph& before(const registry::PositionSpec& position);
+  const BlockGraph& after(const registry::PositionSpec& position);
+  // REQUIRES: the model has such a block.
+  const BlockGraph& entry();
+  const BlockGraph& exit();
+  const BlockGraph& mtp();
+
+ private:
+  const BlockGraph& get(const BlockUse& use);
+
+  const ModelParts& parts_;
+  TracePhase phase_;
+  std::vector<std::pair<BlockUse, std::unique_ptr<BlockGraph>>> traced_;
+};
+
+}  // namespace lamina::decoder

@@ -1,0 +1,30 @@
+// What a Model holds, for the files that build its graphs. Private to decoder.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "decoder/parameter.h"
+#include "decoder/stack_plan.h"
+#include "registry/family.h"
+
+namespace lamina::decoder {
+
+struct ModelParts {
+  std::shared_ptr<const registry::Family> family;
+  registry::ModelConfig config;
+  registry::OptionsSpec options;
+  StackPlan stack;
+  ParameterTable parameters;
+  std::optional<std::int64_t> length_dependent_from;
+  // The host's own parameters; -1 where the model has no such one.
+  int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1;
+
+  int head_weight() const { return options.head.tied ? embed : head; }
+};
+
+// Declares all parameters in the order of the stack, and learns from the blocks' graphs what else
+// the model has to know of them.
+void declare_parameters(ModelParts& parts);
+
+}  // namespace lamina::decoder

@@ -1,0 +1,117 @@
+#include "decoder/mtp.h"
+
+#include "core/error.h"
+#include "decoder/assembler.h"
+
+namespace lamina::decoder {
+namespace {
+
+// x[B, T] one token further: element t of the result is element t + 1, where `together` says that
+// both are of one document (null: always), else `fill`.
+Tensor shifted(Tensor x, Tensor together, double fill) {
+  std::int64_t tokens = x.dim(1);
+  Tensor edge = ops::constant(*x.graph, {x.dtype(), {x.dim(0), 1}, {}}, fill);
+  Tensor next = tokens > 1 ? ops::call("concat", {ops::slice(x, 1, 1, tokens - 1), edge},
+                                       {{"dim", std::int64_t{1}}})
+                           : edge;
+  if (!together) return next;
+  return ops::select(together, next, ops::constant(*x.graph, x.type(), fill));
+}
+
+// Runs the blocks; visit(depth, what the head gets, labels) is called for each.
+template <typename Visit>
+void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
+  const registry::MtpSpec& spec = a.parts().options.mtp;
+  const TracePhase& phase = a.phase();
+  Tensor tokens = a.host_input(Role::tokens), positions = a.host_input(Role::positions);
+  Tensor segments = phase.segments ? a.host_input(Role::segments) : Tensor{};
+  Tensor h = spec.normed_hidden ? a.final_norm(hidden) : hidden;
+  for (std::int64_t j = 0; j < spec.depth; ++j) {
+    // Documents move along with the tokens; 0 is padding and never a document.
+    Tensor together;
+    if (segments) {
+      Tensor next = shifted(segments, {}, 0);
+      Tensor padding = ops::equal(segments, ops::zeros_like(segments));
+      Tensor never = ops::constant(a.graph(), segments.type(), -1);
+      together = ops::equal(ops::select(padding, never, segments), next);
+      segments = next;
+    }
+    tokens = shifted(tokens, together, 0);
+    positions = shifted(positions, together, 0);
+    if (labels) labels = shifted(labels, together, -1);
+    std::map<Role, Tensor> instead;
+    if (spec.shifted_positions) instead[Role::positions] = positions;
+    std::vector<Tensor> results =
+        a.run_once(a.blocks().mtp(), fmt::format("mtp.{}.", j), phase.num_layers + j,
+                   {h, a.embed(tokens, positions, -1 - 2 * j)}, {}, instead);
+    h = results[0];
+    visit(j, spec.final_norm ? a.final_norm(results[1]) : results[1], labels);
+  }
+}
+
+double weight_of(const ModelParts& parts, std::int64_t depth) {
+  const registry::MtpSpec& spec = parts.options.mtp;
+  if (spec.weight_key.empty()) return 1;
+  const config::Entry* entry = parts.config.values().find(spec.weight_key);
+  if (!entry) return 1;
+  if (!entry->value.get_if<config::List>()) return parts.config.values().number(spec.weight_key);
+  const config::List& list = *entry->value.get_if<config::List>();
+  if (static_cast<std::int64_t>(list.size()) != spec.depth)
+    user_error(ExitCode::usage, entry->origin.text,
+               "'{}' has {} weights; multi-token prediction has {} depths", spec.weight_key,
+               list.size(), spec.depth);
+  const config::Value& value = list[static_cast<std::size_t>(depth)];
+  if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
+  return *value.get_if<double>();
+}
+
+}  // namespace
+
+std::int64_t count_mtp_labels(const std::int32_t* labels, const std::int32_t* segments,
+                              std::int64_t batch, std::int64_t tokens, std::int64_t depth) {
+  std::int64_t count = 0;
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t t = 1; t < tokens; ++t) {
+      std::int64_t at = b * tokens + t;
+      bool together = !segments || (segments[at] != 0 && segments[at] == segments[at - 1]);
+      // Block j counts label t at token t - 1 - j.
+      if (labels[at] >= 0 && together) count += std::min(depth, t);
+    }
+  return count;
+}
+
+void add_mtp_loss(Assembler& a, Tensor hidden) {
+  const registry::HeadSpec& head = a.parts().options.head;
+  const TracePhase& phase = a.phase();
+  Tensor weight = a.parameter(a.parts().head_weight());
+  Tensor labels = ops::reshape(a.host_input(Role::labels), {phase.batch, phase.tokens});
+  Tensor total;
+  for_each_depth(a, hidden, labels, [&](std::int64_t j, Tensor x, Tensor shifted_labels) {
+    Tensor loss = ops::call_all(
+        "cross_entropy",
+        {ops::as_rows(x), weight, ops::reshape(shifted_labels, {phase.batch * phase.tokens})},
+        {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}})[0];
+    loss = ops::scale(loss, weight_of(a.parts(), j));
+    total = total ? total + loss : loss;
+  });
+  a.add_output("mtp_loss", total, {.role = Role::mtp_loss});
+}
+
+void add_mtp_outputs(Assembler& a, Tensor hidden) {
+  const TracePhase& phase = a.phase();
+  std::vector<Tensor> states, logits;
+  for_each_depth(a, hidden, {}, [&](std::int64_t, Tensor x, Tensor) {
+    states.push_back(ops::reshape(ops::cast(x, DType::f32), x.shape().with_leading(1)));
+    logits.push_back(
+        ops::reshape(a.logits(x), {1, phase.batch, phase.tokens, a.parts().config.vocab_size()}));
+  });
+  auto joined = [](std::vector<Tensor> parts) {
+    if (parts.size() == 1) return parts[0];
+    std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
+    return ops::call_all("concat", parts, attrs).front();
+  };
+  a.add_output("mtp_hidden", joined(states), {.role = Role::mtp_hidden});
+  a.add_output("mtp_logits", joined(logits), {.role = Role::mtp_logits});
+}
+
+}  // namespace lamina::decoder

@@ -1,0 +1,65 @@
+#include "decoder/roles.h"
+
+namespace lamina::decoder {
+
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::tokens:
+      return "tokens";
+    case Role::positions:
+      return "positions";
+    case Role::positions_3d:
+      return "positions_3d";
+    case Role::segments:
+      return "segments";
+    case Role::labels:
+      return "labels";
+    case Role::loss_scale:
+      return "loss_scale";
+    case Role::z_loss_scale:
+      return "z_loss_scale";
+    case Role::aux_scale:
+      return "aux_scale";
+    case Role::mtp_scale:
+      return "mtp_scale";
+    case Role::seed:
+      return "seed";
+    case Role::start:
+      return "start";
+    case Role::count:
+      return "count";
+    case Role::rows:
+      return "rows";
+    case Role::embedding:
+      return "embedding";
+    case Role::layer_index:
+      return "layer_index";
+    case Role::layer_constant:
+      return "layer_constant";
+    default:
+      return "value";
+  }
+}
+
+Type host_input_type(Role role, const TracePhase& phase) {
+  switch (role) {
+    case Role::seed:
+      return {DType::i64, {2}, {}};
+    case Role::start:
+    case Role::count:
+    case Role::rows:
+      return {DType::i32, {phase.batch}, {}};
+    case Role::layer_index:
+      return {DType::i32, {}, {}};
+    case Role::positions_3d:
+      return {DType::i32, {3, phase.batch, phase.tokens}, {}};
+    case Role::labels:
+      return {DType::i32, {phase.batch * phase.tokens}, {}};
+    case Role::embedding:
+      return phase.activations();
+    default:
+      return {DType::i32, {phase.batch, phase.tokens}, {}};
+  }
+}
+
+}  // namespace lamina::decoder

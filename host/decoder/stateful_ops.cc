@@ -1,0 +1,248 @@
+#include "decoder/stateful_ops.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/registry.h"
+#include "ops/tensor.h"
+
+namespace lamina::decoder {
+namespace {
+
+using registry::NamedAttrs;
+using registry::StateKind;
+
+constexpr std::string_view kStateKinds[] = {
+    "", "kv", "latent", "recurrent", "conv window", "token history", "index keys", "custom"};
+
+// Inputs of these ops that only the host knows.
+constexpr std::string_view kHostInputs[] = {
+    "positions", "key_positions", "segments", "key_segments", "start", "count", "blocks"};
+
+bool is_host_input(std::string_view name) {
+  return std::ranges::find(kHostInputs, name) != std::end(kHostInputs);
+}
+
+int input_index(const Op& op, std::string_view name) {
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+// The place of an input of the call. REQUIRES: the op has it.
+Tensor& input(MixerCall& call, std::string_view name) {
+  int index = input_index(call.op, name);
+  LAMINA_ASSERT(index >= 0);
+  return call.inputs[static_cast<std::size_t>(index)];
+}
+
+std::int64_t int_attr(const NamedAttrs& attrs, std::string_view name) {
+  for (const auto& [key, value] : attrs)
+    if (key == name) return std::get<std::int64_t>(value);
+  return 0;
+}
+
+[[noreturn]] void refuse(const MixerCall& call, std::string what) {
+  throw PluginError({call.op.name, std::move(what), {}});
+}
+
+std::vector<Tensor> add_node(const MixerCall& call) {
+  return call.context.graph().add_node(call.op, call.inputs, call.attrs);
+}
+
+DType state_dtype(const MixerCall& call, DType usual) { return call.state->dtype.value_or(usual); }
+
+// Appends what the call has of one token a slot to a cache; a cache of which just the last `kept`
+// tokens are read (0 = all) is a ring with room for what the oldest query of a call still sees.
+struct Written {
+  Tensor cache;  // after the call, [B, slots, ...]
+  bool ring = false;
+};
+Written write_cache(MixerCall& call, std::string_view part, Tensor update, std::int64_t kept) {
+  const TracePhase& phase = call.context.phase();
+  std::int64_t slots = phase.capacity;
+  if (kept > 0) slots = std::min(slots, kept + phase.max_call_tokens - 1);
+  Written out;
+  out.ring = slots < phase.capacity;
+  Shape shape = update.shape();
+  shape[1] = slots;
+  Type type{state_dtype(call, update.dtype()), shape, {}};
+  Tensor cache = call.context.state_input(
+      part.empty() ? call.state->name : fmt::format("{}.{}", call.state->name, part),
+      call.state->kind, type, out.ring);
+  out.cache =
+      ops::call("cache_write",
+                {cache, ops::cast(update, cache.dtype()), call.context.host_input(Role::start)},
+                {{"ring", std::int64_t{out.ring}}});
+  call.context.state_output(cache, out.cache);
+  return out;
+}
+
+// The last tokens that a query of this attention sees, itself included; 0 = all.
+std::int64_t reach(const MixerCall& call) {
+  std::int64_t window = int_attr(call.attrs, "window"), chunk = int_attr(call.attrs, "chunk");
+  return window > 0 && chunk > 0 ? std::min(window, chunk) : std::max(window, chunk);
+}
+
+std::vector<Tensor> decode_attention(MixerCall& call) {
+  KeysAndValues kv;
+  if (const auto& donor = call.context.donor()) {
+    kv = *donor;
+    std::int64_t wanted = reach(call);
+    if (kv.ring && (wanted == 0 || wanted > kv.window))
+      refuse(call,
+             fmt::format("reads {} of a layer that keeps the last {} tokens",
+                         wanted == 0 ? "all tokens" : fmt::format("{} tokens", wanted), kv.window));
+  } else {
+    Written k = write_cache(call, "k", input(call, "k"), reach(call));
+    Written v = write_cache(call, "v", input(call, "v"), reach(call));
+    kv = {k.cache, v.cache, k.ring, reach(call)};
+    call.context.donate(kv);
+  }
+  DType dtype = input(call, "q").dtype();
+  input(call, "k") = ops::cast(kv.k, dtype);
+  input(call, "v") = ops::cast(kv.v, dtype);
+  input(call, "start") = call.context.host_input(Role::start);
+  call.attrs.emplace_back("ring", std::int64_t{kv.ring});
+  return add_node(call);
+}
+
+// Keys of an indexer: all of them are scored.
+std::vector<Tensor> decode_index_scores(MixerCall& call) {
+  Tensor k = input(call, "k");
+  Written keys = write_cache(call, "", k, 0);
+  input(call, "k") = ops::cast(keys.cache, k.dtype());
+  return add_node(call);
+}
+
+std::vector<Tensor> decode_top_k_mask(MixerCall& call) {
+  input(call, "start") = call.context.host_input(Role::start);
+  return add_node(call);
+}
+
+// The op that goes on from a state: its inputs and attributes are those of the same names, and
+// `state` is written over by the output called "<state>_out".
+std::vector<Tensor> add_step(const MixerCall& call, std::string_view step_name,
+                             std::string_view state_name, Tensor state) {
+  const Op& step = ops::get(step_name);
+  std::vector<Tensor> inputs;
+  for (const OpInput& wanted : step.inputs) {
+    int index = input_index(call.op, wanted.name);
+    if (wanted.name == state_name)
+      inputs.push_back(state);
+    else if (wanted.name == "start" || wanted.name == "count")
+      inputs.push_back(call.context.host_input(wanted.name == "start" ? Role::start : Role::count));
+    else
+      inputs.push_back(index < 0 ? Tensor{} : call.inputs[static_cast<std::size_t>(index)]);
+  }
+  NamedAttrs attrs = call.attrs;
+  std::erase_if(attrs, [&](const auto& attr) { return step.attr_index(attr.first) < 0; });
+  std::vector<Tensor> results = call.context.graph().add_node(step, inputs, attrs), out;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (step.outputs[i].name == fmt::format("{}_out", state_name))
+      call.context.state_output(state, results[i]);
+    else
+      out.push_back(results[i]);
+  return out;
+}
+
+std::vector<Tensor> decode_convolution(MixerCall& call) {
+  Tensor x = input(call, "x");
+  const auto& dims = call.state->dims;  // channels, tokens kept
+  Tensor window = call.context.state_input(
+      call.state->name, call.state->kind,
+      {state_dtype(call, x.dtype()), {x.dim(0), dims[1], dims[0]}, {}}, false);
+  return add_step(call, "causal_conv1d_step", "window", window);
+}
+
+std::vector<Tensor> decode_delta_rule(MixerCall& call) {
+  Tensor v = input(call, "v");
+  const auto& dims = call.state->dims;  // heads, key width, value width
+  DType wide = v.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  Tensor state = call.context.state_input(call.state->name, call.state->kind,
+                                          {wide, {v.dim(0), dims[0], dims[1], dims[2]}, {}}, false);
+  return add_step(call, "gated_delta_rule_step", "state", state);
+}
+
+// Attention over latents themselves: keys and values are never made.
+std::vector<Tensor> decode_latent_attention(MixerCall& call) {
+  for (const char* part : {"latent", "k_rope"}) {
+    Tensor update = input(call, part);
+    Written written = write_cache(call, part, update, 0);
+    input(call, part) = ops::cast(written.cache, update.dtype());
+  }
+  return add_step(call, "latent_attention_step", "", {});
+}
+
+constexpr MixerOp kMixers[] = {
+    {"attention", StateKind::kv, decode_attention},
+    {"causal_conv1d", StateKind::conv_window, decode_convolution},
+    {"gated_delta_rule", StateKind::recurrent, decode_delta_rule},
+    {"latent_attention", StateKind::latent, decode_latent_attention},
+    {"index_scores", StateKind::index_keys, decode_index_scores},
+    {"top_k_mask", std::nullopt, decode_top_k_mask},
+};
+
+// A convolution of one tap needs no state.
+bool remembers(const MixerCall& call) {
+  return call.op.name != "causal_conv1d" || input_index(call.op, "w") < 0 ||
+         call.inputs[static_cast<std::size_t>(input_index(call.op, "w"))].dim(1) > 1;
+}
+
+void check(const MixerOp& mixer, const MixerCall& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.inputs[i] && is_host_input(call.op.inputs[i].name))
+      refuse(call, fmt::format("input '{}' is the host's; leave it out", call.op.inputs[i].name));
+  if (call.state && !mixer.state) refuse(call, "takes no decode state");
+  if (call.state && call.state->kind != *mixer.state)
+    refuse(call, fmt::format("has a state of kind {}; it needs one of kind {}",
+                             kStateKinds[static_cast<int>(call.state->kind)],
+                             kStateKinds[static_cast<int>(*mixer.state)]));
+}
+
+// Documents are told apart, and positions given where they are asked for.
+void give_host_inputs(MixerCall& call) {
+  const TracePhase& phase = call.context.phase();
+  for (const char* name : {"segments", "key_segments"})
+    if (phase.segments && input_index(call.op, name) >= 0 && int_attr(call.attrs, "across") == 0)
+      input(call, name) = call.context.host_input(Role::segments);
+  if (call.op.name != "attention") return;
+  // Chunks are cut by position in the document; windows and order follow from the row.
+  if (int_attr(call.attrs, "chunk") > 0)
+    input(call, "positions") = input(call, "key_positions") =
+        call.context.host_input(Role::positions);
+}
+
+}  // namespace
+
+const MixerOp* find_mixer(std::string_view op) {
+  for (const MixerOp& mixer : kMixers)
+    if (mixer.name == op) return &mixer;
+  return nullptr;
+}
+
+std::vector<Tensor> add_mixer(const MixerOp& mixer, MixerCall call) {
+  call.inputs.resize(call.op.inputs.size());
+  check(mixer, call);
+  const auto& donor = call.context.donor();
+  if (donor && mixer.state == StateKind::kv && (input(call, "k") || input(call, "v")))
+    refuse(call, "has k and v in a layer that reads another's; leave them out");
+  if (call.context.phase().stateful && remembers(call)) {
+    bool reads_another = donor && mixer.state == StateKind::kv;
+    if (mixer.state && !call.state && !reads_another)
+      refuse(call, "has no decode state, so this block cannot decode");
+    return mixer.decode(call);
+  }
+  if (mixer.state == StateKind::kv) {
+    if (donor) {
+      input(call, "k") = donor->k;
+      input(call, "v") = donor->v;
+    } else {
+      call.context.donate({input(call, "k"), input(call, "v"), false, reach(call)});
+    }
+  }
+  if (!call.context.phase().stateful) give_host_inputs(call);
+  return add_node(call);
+}
+
+}  // namespace lamina::decoder
