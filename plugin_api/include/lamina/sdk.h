@@ -2,6 +2,8 @@
 // this one. docs/add_a_model.md shows how.
 #pragma once
 
+#include "lamina/sdk/compressed_attention.h"
+#include "lamina/sdk/hyper_connection.h"
 #include "lamina/sdk/layers.h"
 #include "lamina/sdk/model.h"
 #include "lamina/sdk/moe.h"
