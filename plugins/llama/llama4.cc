@@ -13,13 +13,14 @@ using namespace lamina::sdk;
 using C = Llama4Config;
 
 // ln(1 + floor((t + 1) / floor_scale)) attn_scale + 1 of each position, [B, T, 1, 1].
-Tensor temperature(Scope s, const C& c, Tensor positions_BT) {
+Tensor temperature(Scope s, const C& c, Tensor positions_BT, Tensor like) {
   Tensor period =
       constant(s, {.shape = {}, .dtype = "i32", .value = static_cast<double>(c.floor_scale)});
-  Tensor periods_BT = cast(shift(positions_BT, 1) / period, "f32");
+  Tensor periods_BT =
+      cast(shift(positions_BT, 1) / period, like.dtype() == LAMINA_DTYPE_F64 ? "f64" : "f32");
   Tensor factor_BT = shift(scale(log(shift(periods_BT, 1)), c.attn_scale), 1);
   const Dims shape = positions_BT.shape();
-  return reshape(cast(factor_BT, "run"), {shape[0], shape[1], 1, 1});
+  return reshape(cast_like(factor_BT, like), {shape[0], shape[1], 1, 1});
 }
 
 Tensor attention(Scope s, const C& c, bool global, Tensor x_BTD, const Step& step) {
@@ -38,7 +39,7 @@ Tensor attention(Scope s, const C& c, bool global, Tensor x_BTD, const Step& ste
     qkv.k_BTKH = rms_norm(qkv.k_BTKH, Tensor{}, {.eps = c.rms_norm_eps});
   }
   if (global && c.attn_temperature_tuning)
-    qkv.q_BTNH = qkv.q_BTNH * temperature(s, c, step.positions_BT);
+    qkv.q_BTNH = qkv.q_BTNH * temperature(s, c, step.positions_BT, qkv.q_BTNH);
   Tensor o_BTNH = step.attend(qkv.q_BTNH, qkv.k_BTKH, qkv.v_BTKH, options.attend);
   return project_out(s, o_BTNH, c.hidden_size, c.attention_bias);
 }

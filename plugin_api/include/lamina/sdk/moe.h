@@ -69,8 +69,8 @@ inline Tensor scores_of(Tensor logits, RouterScores kind, At at) {
   return logits;
 }
 
-inline Tensor ones(const Scope& s, const Dims& shape, At at) {
-  return constant(s, {.shape = shape, .value = 1}, at);
+inline Tensor ones(const Scope& s, const Dims& shape, Tensor like, At at) {
+  return cast_like(constant(s, {.shape = shape, .value = 1}, at), like, at);
 }
 
 // Choice scores with those of the groups that lose far below all others.
@@ -81,7 +81,8 @@ inline Tensor limit_groups(const Scope& s, Tensor choice_BTE, const RouterOption
   Tensor best = top_k(grouped, {.k = std::min(size, o.group_score_of)}, at)[0];
   Tensor score_BTG = reduce_sum(best, {.dims = {3}}, at);
   Tensor kept = top_k(score_BTG, {.k = o.groups_kept}, at)[1];
-  Tensor mask = scatter_along(ones(s, {shape[0], shape[1], o.groups_kept}, at), kept, o.groups, at);
+  Tensor mask = scatter_along(ones(s, {shape[0], shape[1], o.groups_kept}, score_BTG, at), kept,
+                              o.groups, at);
   Tensor penalty = scale(shift(mask, -1, at), 1e30, at);
   return reshape(grouped + reshape(penalty, {shape[0], shape[1], o.groups, 1}, at), shape, at);
 }
@@ -111,10 +112,10 @@ inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor
                            {.axes = {axis::none}, .role = Role::scalar, .init = init::ones}, at);
   Scope::Open open(s);
   Routed out{.experts = e};
-  out.logits_BTE = o.wide ? linear(cast(x_BTD, "f32", at), cast(weight, "f32", at), bias, at)
-                          : cast(linear(x_BTD, weight, bias, at), "f32", at);
+  out.logits_BTE = o.wide ? linear(widen(x_BTD, at), widen(weight, at), bias, at)
+                          : widen(linear(x_BTD, weight, bias, at), at);
   Tensor scores = moe::scores_of(out.logits_BTE, o.scores, at);
-  out.choice_BTE = o.correction_bias ? scores + cast(correction, "f32", at) : scores;
+  out.choice_BTE = o.correction_bias ? scores + widen(correction, at) : scores;
   Tensor choice = o.groups > 1 ? moe::limit_groups(s, out.choice_BTE, o, at) : out.choice_BTE;
   Tensor chosen;
   if (ids.handle == 0 && !o.correction_bias && o.groups <= 1) {
@@ -132,7 +133,7 @@ inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor
     chosen = chosen / shift(reduce_sum(chosen, {.dims = {-1}, .keep = true}, at), o.epsilon, at);
   out.weights_BTK = scale(chosen, o.scale, at);
   if (o.per_expert_scale) {
-    Tensor table = reshape(cast(expert_scale, "f32", at), {e, 1}, at);
+    Tensor table = reshape(widen(expert_scale, at), {e, 1}, at);
     Tensor scales = reshape(embedding(table, out.ids_BTK, at), out.ids_BTK.shape(at), at);
     out.weights_BTK = out.weights_BTK * scales;
   }
@@ -150,7 +151,7 @@ inline Tensor limited_glu(const Scope& s, Tensor gate, Tensor up, const GluLimit
                           At at = At::current()) {
   if (o.limit > 0) {
     auto bound = [&](double value) {
-      return constant(s, {.shape = {}, .dtype = "run", .value = value}, at);
+      return cast_like(constant(s, {.shape = {}, .value = value}, at), gate, at);
     };
     gate = minimum(gate, bound(o.limit), at);
     up = maximum(minimum(up, bound(o.limit), at), bound(-o.limit), at);
@@ -202,8 +203,8 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
   if (o.weigh_input) {
     Dims shape = chosen;
     shape.push_back(1);
-    rows = rows * cast(gather_rows(reshape(weights, shape, at), order, 1, at), "run", at);
-    weights = moe::ones(s, chosen, at);
+    rows = rows * cast_like(gather_rows(reshape(weights, shape, at), order, 1, at), rows, at);
+    weights = moe::ones(s, chosen, routed.weights_BTK, at);
   }
   Tensor gate =
       product("w1", rows, offsets, f, d, axis::expert_mlp, axis::embed, LAMINA_TAG_MOE_MLPWI_0);
@@ -230,7 +231,8 @@ struct RouterLosses {
 inline Tensor expert_counts(const Scope& s, const Routed& r, At at = At::current()) {
   const Dims shape = r.ids_BTK.shape(at);
   const Dims flat{shape[0], shape[1] * shape[2]};
-  return scatter_along(moe::ones(s, flat, at), reshape(r.ids_BTK, flat, at), r.experts, at);
+  return scatter_along(moe::ones(s, flat, r.logits_BTE, at), reshape(r.ids_BTK, flat, at),
+                       r.experts, at);
 }
 
 // Keeps the tokens of each expert as the metric "expert_tokens", and losses of the router. [B, T]
