@@ -107,6 +107,13 @@ float one_over_root(float x) {
   return lanes[0];
 }
 
+// e^x; what x loses by becoming f32 is put back.
+LAMINA_SIMD Float exp_of(Double x) {
+  const Float near = convert<Float>(x);
+  const Float power = exp(near);
+  return fma(power, convert<Float>(x - convert<Double>(near)), power);
+}
+
 constexpr float kLengthEps = 1e-6f;  // under the root of a length
 
 // Tokens [t, t + size) of a row; the state is forgotten before a fresh chunk.
@@ -215,8 +222,8 @@ struct DeltaHead {
     }
     for (std::int64_t i = 0; i < chunk.padded(); i += kLanes) {
       const Double until = load_raw<Double>(sums + i);
-      store(decay + i, exp(convert<Float>(until)));
-      store(rest + i, exp(convert<Float>(splat<Double>(sum) - until)));
+      store(decay + i, exp_of(until));
+      store(rest + i, exp_of(splat<Double>(sum) - until));
     }
     fill(column_factors, s.values, total_decay(chunk));
   }
@@ -228,7 +235,7 @@ struct DeltaHead {
         const std::int64_t at = i * kC + j;
         const Int below = splat<Int>(static_cast<std::int32_t>(i - j));
         const Float zero = splat(0.0f);
-        const Float all = exp(convert<Float>(splat<Double>(sums[i]) - load_raw<Double>(sums + j)));
+        const Float all = exp_of(splat<Double>(sums[i]) - load_raw<Double>(sums + j));
         const Float kept = select(lane_numbers() <= below, all, zero);
         const Float earlier = select(lane_numbers() < below, all, zero);
         store(l + at, earlier * load(keys.kk + at) * splat(-beta[i]));
