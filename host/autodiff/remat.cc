@@ -9,32 +9,21 @@
 namespace lamina::autodiff {
 namespace {
 
-constexpr std::array<std::string_view, 26> kTags = {"decoder_layer_input",
-                                                    "query_proj",
-                                                    "key_proj",
-                                                    "value_proj",
-                                                    "kv_proj",
-                                                    "qkv_proj",
-                                                    "query_wa_proj",
-                                                    "kv_wa_proj",
-                                                    "mla_q",
-                                                    "mla_kv",
-                                                    "context",
-                                                    "attention_out",
-                                                    "out_proj",
-                                                    "mlpwi",
-                                                    "mlpwi_0",
-                                                    "mlpwi_1",
-                                                    "mlpwo",
-                                                    "moe_mlpwi",
-                                                    "moe_mlpwi_0",
-                                                    "moe_mlpwi_1",
-                                                    "moe_mlpwo",
-                                                    "indexer_cutoff_threshold",
-                                                    "recurrent_out",
-                                                    "engram",
-                                                    "quantization",
-                                                    "iteration_input"};
+constexpr std::string_view kLayerInput = "decoder_layer_input";
+
+constexpr std::array<std::string_view, 26> kTags = {kLayerInput,     "query_proj",
+                                                    "key_proj",      "value_proj",
+                                                    "kv_proj",       "qkv_proj",
+                                                    "query_wa_proj", "kv_wa_proj",
+                                                    "mla_q",         "mla_kv",
+                                                    "context",       "attention_out",
+                                                    "out_proj",      "mlpwi",
+                                                    "mlpwi_0",       "mlpwi_1",
+                                                    "mlpwo",         "moe_mlpwi",
+                                                    "moe_mlpwi_0",   "moe_mlpwi_1",
+                                                    "moe_mlpwo",     "indexer_cutoff_threshold",
+                                                    "recurrent_out", "engram",
+                                                    "quantization",  "iteration_input"};
 
 using Tags = std::vector<std::string>;
 
@@ -74,6 +63,31 @@ const std::vector<RematPolicy>& policies() {
   return all;
 }
 
+std::string nearest_or_all(std::string_view name, const std::vector<std::string>& names) {
+  std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? fmt::format("use one of {}", fmt::join(names, ", "))
+                         : fmt::format("did you mean '{}'?", nearest);
+}
+
+const std::string kTagsKey = "train.remat_tags.";
+
+void add_tag(RematPolicy& policy, const std::string& tag, const std::string& residency) {
+  auto refuse = [&](std::string what, std::string note) {
+    throw UserError(ExitCode::usage, {kTagsKey + tag, std::move(what), {std::move(note)}});
+  };
+  if (std::ranges::find(kTags, tag) == kTags.end())
+    refuse(fmt::format("unknown tag '{}'", tag), nearest_or_all(tag, {kTags.begin(), kTags.end()}));
+  if (residency == "device") {
+    policy.saved.push_back(tag);
+  } else if (residency == "offload") {
+    policy.offloaded.push_back(tag);
+  } else if (residency != "remat") {
+    refuse(fmt::format("unknown place '{}'", residency), "use device, offload or remat");
+  } else if (tag == kLayerInput) {
+    refuse("what enters a layer is always kept", "leave it out, or say \"device\"");
+  }
+}
+
 }  // namespace
 
 SavePolicy RematPolicy::save_policy() const {
@@ -86,17 +100,32 @@ SavePolicy RematPolicy::save_policy() const {
 
 std::span<const RematPolicy> remat_policies() { return policies(); }
 
-const RematPolicy& find_remat_policy(std::string_view name) {
-  std::vector<std::string> names;
-  for (const RematPolicy& policy : policies()) {
-    if (policy.name == name) return policy;
-    names.push_back(policy.name);
+RematPolicy find_remat_policy(std::string_view name, const RematTags& tags) {
+  const std::vector<RematPolicy>& all = policies();
+  auto found = std::ranges::find(all, name, &RematPolicy::name);
+  if (found == all.end()) {
+    std::vector<std::string> names;
+    for (const RematPolicy& policy : all) names.push_back(policy.name);
+    throw UserError(
+        ExitCode::usage,
+        {"train.remat", fmt::format("unknown policy '{}'", name), {nearest_or_all(name, names)}});
   }
-  std::string nearest = nearest_name(name, names);
-  ErrorText text{"train.remat", fmt::format("unknown policy '{}'", name), {}};
-  text.notes.push_back(nearest.empty() ? fmt::format("use one of {}", fmt::join(names, ", "))
-                                       : fmt::format("did you mean '{}'?", nearest));
-  throw UserError(ExitCode::usage, std::move(text));
+  RematPolicy policy = *found;
+  if (name != "custom") {
+    if (!tags.empty())
+      throw UserError(ExitCode::usage,
+                      {kTagsKey + tags.begin()->first,
+                       fmt::format("tags are for train.remat = \"custom\", which is \"{}\"", name),
+                       {"say train.remat = \"custom\", or leave [train.remat_tags] out"}});
+    return policy;
+  }
+  if (tags.empty())
+    throw UserError(ExitCode::usage,
+                    {"train.remat",
+                     "'custom' needs tags in [train.remat_tags]",
+                     {"eg: query_proj = \"device\"; or use a named policy, eg \"minimal\""}});
+  for (const auto& [tag, residency] : tags) add_tag(policy, tag, residency);
+  return policy;
 }
 
 std::span<const std::string_view> remat_tags() { return kTags; }

@@ -1,6 +1,7 @@
 // Rematerialisation policies: names for sets of tags that are kept for the backward pass.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,9 +10,6 @@
 #include "autodiff/vjp.h"
 
 namespace lamina::autodiff {
-
-// What happens to the values with a tag.
-enum class Residency { recompute, save, offload };
 
 struct RematPolicy {
   std::string name;
@@ -23,11 +21,16 @@ struct RematPolicy {
   SavePolicy save_policy() const;
 };
 
-// The policies there are, in the order of docs. `custom` starts empty and is filled by tag.
+// The policies there are, in the order of docs; `custom` is empty.
 std::span<const RematPolicy> remat_policies();
 
-// Throws UserError (exit 2) naming the nearest policy when there is no such one.
-const RematPolicy& find_remat_policy(std::string_view name);
+// What a run file says of tags: "device", "offload" or "remat" by tag.
+using RematTags = std::map<std::string, std::string>;
+
+// The policy of that name; `custom` keeps what `tags` say, and needs some. Throws UserError (exit
+// 2), with the key of the run file as its place, for an unknown policy or tag (naming the nearest),
+// for tags with another policy than custom and custom without, and for a value that cannot be.
+RematPolicy find_remat_policy(std::string_view name, const RematTags& tags = {});
 
 // Every tag a policy may speak of.
 std::span<const std::string_view> remat_tags();

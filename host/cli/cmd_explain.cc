@@ -29,7 +29,7 @@ struct Subject {
   std::int64_t tokens = 1;    // of a call or of a row
   std::int64_t capacity = 1;  // of decode state
   DType dtype = DType::bf16;
-  std::string remat = "none";
+  autodiff::RematPolicy remat = autodiff::find_remat_policy("none");
   bool segments = false;
 };
 
@@ -58,7 +58,7 @@ Subject find_subject(const Arguments& a) {
     s.batch = c.train.microbatch_size;
     tokens = c.data.sequence_length;
     s.dtype = c.train.dtype;
-    s.remat = c.train.remat;
+    s.remat = train::remat_policy(c);
     s.segments = c.data.pack;
   } else {
     if (!fs::exists(path))
@@ -123,7 +123,7 @@ decoder::BoundProgram compile(const Subject& s, const passes::Observer& observer
   if (s.phase == "train") {
     if (observer) graph.graph = passes::simplify(std::move(graph.graph), observer);
     graph = train::add_gradients(std::move(graph), s.model->parameters(),
-                                 autodiff::find_remat_policy(s.remat).save_policy());
+                                 s.remat.save_policy());
     if (observer) observer("add gradients", graph.graph);
   }
   return decoder::BoundProgram(std::move(graph), backend, observer);
@@ -135,7 +135,7 @@ std::string headline(const Subject& s) {
     blocks.resize(std::max<std::size_t>(blocks.size(), block.id + 1));
     blocks[block.id] = block.name;
   }
-  std::string what = s.phase == "train" ? fmt::format("rematerialisation '{}'", s.remat)
+  std::string what = s.phase == "train" ? fmt::format("rematerialisation '{}'", s.remat.name)
                                         : fmt::format("decode state of {} tokens", s.capacity);
   return fmt::format("model   {}: {} parameters; {}\nphase   {}: batch {}, {} tokens, {}, {}\n\n",
                      s.model->family().name(), thousands_text(s.model->parameters().num_elements()),

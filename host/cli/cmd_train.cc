@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "autodiff/remat.h"
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
@@ -21,6 +20,7 @@
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
 #include "train/baseline.h"
+#include "train/gradients.h"
 #include "train/loop.h"
 #include "train/run_directory.h"
 
@@ -91,21 +91,6 @@ void check_same_run(const std::string& checkpoint, const std::string& now_path) 
                   {checkpoint, "belongs to a run with other settings", std::move(notes)});
 }
 
-// The policy is looked up by the passes; a typo should not wait for the data.
-void check_remat(const config::RunConfig& c) {
-  if (c.train.remat == "custom")
-    throw UserError(ExitCode::usage, {c.values.where("train.remat") + ": train.remat",
-                                      "'custom' needs a list of tags, which run files cannot give",
-                                      {"use a named policy, eg \"minimal\" or \"full\""}});
-  try {
-    autodiff::find_remat_policy(c.train.remat);
-  } catch (const UserError& e) {
-    ErrorText text = e.text();
-    text.where = c.values.where("train.remat") + ": train.remat";
-    throw UserError(e.code(), std::move(text));
-  }
-}
-
 void print_banner(const decoder::Model& model, const config::RunConfig& c,
                   const data::RunData& data, const train::Loop& loop) {
   std::int64_t embedding = 0;
@@ -141,6 +126,8 @@ void print_json_step(const train::LoopEvents::Step& event) {
       .value(event.result.loss)
       .key("train/grad_norm")
       .value(event.result.gradient_norm);
+  if (event.result.total != event.result.loss)
+    json.key("train/total_loss").value(event.result.total);
   json.key("train/lr")
       .value(event.result.lr)
       .key("perf/step_seconds")
@@ -159,7 +146,7 @@ int run(const Arguments& arguments) {
   if (!globals.threads) globals.threads = c.run.threads;
   apply_threads(globals);
   decoder::Model model = make_model(c.model, globals, {.scan_layers = c.train.scan_layers});
-  check_remat(c);
+  const autodiff::RematPolicy remat = train::remat_policy(c);
   model.check_length(c.data.sequence_length, "data.sequence_length");
   std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
   if (tokenizer->vocab_size() > model.vocab_size())
@@ -193,6 +180,9 @@ int run(const Arguments& arguments) {
                     run_file, model_file(model)},
                    cpu::cpu_backend());
   print_banner(model, c, data, loop);
+  if (!remat.offloaded.empty())
+    log::info("remat   {} stay in memory: the CPU backend has no other memory to offload to",
+              fmt::join(remat.offloaded, ", "));
   if (!resume.empty()) {
     loop.resume(resume);
     log::info("resume  {} (step {})", resume, loop.progress().step);
@@ -206,7 +196,7 @@ int run(const Arguments& arguments) {
   train::LoopEvents events;
   events.step = [&](const train::LoopEvents::Step& event) {
     progress.report({event.step, event.num_steps, event.result.loss, event.result.gradient_norm,
-                     event.result.lr, event.result.num_labels});
+                     event.result.lr, event.result.num_labels, event.result.total});
     training.push_back({event.step, event.result.loss});
     if (json) print_json_step(event);
   };

@@ -70,8 +70,12 @@ std::string cell(std::string text) {
 std::vector<Entry> list_values(const RunConfig& c, const Table* model) {
   std::vector<Entry> out;
   for (const Section& section : run_schema().sections) {
-    for (const Key& key : section.keys)
+    for (const Key& key : section.keys) {
       if (const Entry* entry = c.values.find(dotted_name(section, key))) out.push_back(*entry);
+      if (!key.any_name) continue;
+      for (const Entry& entry : c.values.entries())
+        if (run_schema().find(entry.key) == &key) out.push_back(entry);
+    }
     if (section.name != "model") continue;
     if (!model) {
       for (Entry& entry : given_model_values(c.model.raw)) out.push_back(std::move(entry));

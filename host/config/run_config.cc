@@ -104,6 +104,15 @@ std::string divisors(std::int64_t number) {
   return fmt::format("{} or {}", fmt::join(out, ", "), last);
 }
 
+std::map<std::string, std::string> read_remat_tags(const Table& values) {
+  constexpr std::string_view kPrefix = "train.remat_tags.";
+  std::map<std::string, std::string> out;
+  for (const Entry& entry : values.entries())
+    if (entry.key.starts_with(kPrefix))
+      out[entry.key.substr(kPrefix.size())] = values.string(entry.key);
+  return out;
+}
+
 // The defaults that other values give.
 void fill_computed(RunConfig& c, Table& values) {
   auto fill = [&values](const std::string& key, const Value& value) {
@@ -162,6 +171,7 @@ RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides
   c.run = read("run", run_fields(), values);
   c.data = read("data", data_fields(), values);
   c.train = read("train", train_fields(), values);
+  c.train.remat_tags = read_remat_tags(values);
   c.optimizer = read("optimizer", optimizer_fields(), values);
   c.schedule = read("schedule", schedule_fields(), values);
   c.checkpoint = read("checkpoint", checkpoint_fields(), values);

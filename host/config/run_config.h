@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct TrainSection {
   DType dtype = DType::f32;
   bool scan_layers = true;
   std::string remat = "none";
+  std::map<std::string, std::string> remat_tags;  // [train.remat_tags]
   double z_loss = 0.0;
   double clip_norm = 1.0;
   std::int64_t eval_every_steps = 100;

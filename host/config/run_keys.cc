@@ -30,6 +30,23 @@ Section model_section() {
           true};
 }
 
+Section remat_tags_section() {
+  Key residency;
+  residency.name = "TAG";
+  residency.type = Type::string;
+  residency.choices = {"device", "offload", "remat"};
+  residency.preset_text = "\"remat\"";
+  residency.doc =
+      "Values with this tag are kept on the device, kept in the memory of the CPU, or computed "
+      "again. The CPU backend has one memory: \"offload\" keeps.";
+  residency.hot = true;
+  residency.any_name = true;
+  return {"train.remat_tags",
+          "What happens to values by their tags, with train.remat = \"custom\". `lamina explain` "
+          "shows the tags of a model; what has none is computed again.",
+          {residency}};
+}
+
 constexpr double kMaxSteps = 1e12;
 
 }  // namespace
@@ -117,7 +134,8 @@ const Fields<TrainSection>& train_fields() {
              .hot = true}),
       field("remat", &TrainSection::remat,
             {.doc = "What is kept for the backward pass and what is recomputed: \"none\" keeps "
-                    "everything, \"full\" only the input of each block; see `lamina explain`.",
+                    "everything, \"full\" only the input of each block, \"custom\" what "
+                    "[train.remat_tags] says; `lamina plan` prints what each costs.",
              .hot = true}),
       field("z_loss", &TrainSection::z_loss,
             {.min = 0, .doc = "Weight of the squared log-sum-exp of the logits in the loss."}),
@@ -207,6 +225,7 @@ const Schema& run_schema() {
       model_section(),
       section("data", "Where the text comes from and how it becomes rows.", data_fields()),
       section("train", "The training loop.", train_fields()),
+      remat_tags_section(),
       section("optimizer", "How weights follow gradients.", optimizer_fields()),
       section("schedule", "The learning rate over the steps.", schedule_fields()),
       section("checkpoint", "When the run is saved.", checkpoint_fields()),

@@ -212,7 +212,7 @@ void settle(const std::string& name, const Key& key, const RawEntry* given,
 }  // namespace
 
 bool is_called(const Key& key, std::string_view name) {
-  return key.name == name ||
+  return key.any_name || key.name == name ||
          std::ranges::any_of(key.aliases,
                              [&](const std::string& alias) { return fits_alias(alias, name); });
 }
@@ -222,7 +222,8 @@ const Key* Schema::find(std::string_view dotted) const { return match(*this, dot
 std::vector<std::string> Schema::key_names() const {
   std::vector<std::string> names;
   for (const Section& section : sections)
-    for (const Key& key : section.keys) names.push_back(dotted_name(section, key));
+    for (const Key& key : section.keys)
+      if (!key.any_name) names.push_back(dotted_name(section, key));
   return names;
 }
 
@@ -244,10 +245,13 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
   Problems problems;
   Resolved out;
   Winners winners;
+  std::map<std::string, Key> named;  // by dotted name: what stands for any, once for each name
   std::vector<std::string> unknown_sections = check_sections(schema, raw, problems);
   for (const RawEntry& entry : raw.entries) {
     if (Match found = match(schema, entry.key); found.key) {
-      winners.offer(found.key, entry, problems);
+      bool any = found.key->any_name;
+      winners.offer(any ? &named.try_emplace(entry.key, *found.key).first->second : found.key,
+                    entry, problems);
     } else if (open_section(schema, entry.key)) {
       out.rest.entries.push_back(entry);
     } else if (entry.origin.kind == Origin::Kind::json) {
@@ -268,7 +272,10 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
     if (open_section(schema, section.key)) out.rest.sections.push_back(section);
   for (const Section& section : schema.sections)
     for (const Key& key : section.keys)
-      settle(dotted_name(section, key), key, winners.of(&key), where, out.values, problems);
+      if (!key.any_name)
+        settle(dotted_name(section, key), key, winners.of(&key), where, out.values, problems);
+  for (const auto& [name, key] : named)
+    settle(name, key, winners.of(&key), where, out.values, problems);
   problems.raise();
   return out;
 }

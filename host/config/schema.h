@@ -21,8 +21,9 @@ struct Schema {
   std::vector<Section> sections;
 
   // nullptr when there is no such key. `dotted` is "train.steps", or "family" for a key of "".
+  // A key that stands for any name is found under every name that has no declaration.
   const Key* find(std::string_view dotted) const;
-  std::vector<std::string> key_names() const;
+  std::vector<std::string> key_names() const;  // of keys with names of their own
 };
 
 // Whether `name` is the key's own (without the section's), or one of its aliases.

@@ -10,6 +10,16 @@ using decoder::InputRole;
 using decoder::ModelGraph;
 using decoder::Role;
 
+autodiff::RematPolicy remat_policy(const config::RunConfig& c) {
+  try {
+    return autodiff::find_remat_policy(c.train.remat, c.train.remat_tags);
+  } catch (const UserError& e) {
+    ErrorText text = e.text();
+    text.where = fmt::format("{}: {}", c.values.where(text.where), text.where);
+    throw UserError(e.code(), std::move(text));
+  }
+}
+
 ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& parameters,
                          const autodiff::SavePolicy& save) {
   ModelGraph out = std::move(loss);

@@ -2,9 +2,13 @@
 #pragma once
 
 #include "autodiff/remat.h"
+#include "config/run_config.h"
 #include "decoder/model.h"
 
 namespace lamina::train {
+
+// What the run file says is kept for the backward pass. Throws UserError (exit 2) naming the line.
+autodiff::RematPolicy remat_policy(const config::RunConfig& c);
 
 // Adds to a loss graph the inputs loss_scale, z_loss_scale, aux_scale and mtp_scale (the last two
 // if it has such losses) and one output per trained parameter input: the gradient of

@@ -20,6 +20,7 @@ TrainStepOptions step_options(const config::RunConfig& c) {
           .microbatches = c.train.batch_size / c.train.microbatch_size,
           .dtype = c.train.dtype,
           .remat = c.train.remat,
+          .remat_tags = c.train.remat_tags,
           .segments = true,
           .z_loss = c.train.z_loss,
           .clip_norm = c.train.clip_norm,

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "autodiff/remat.h"
 #include "core/error.h"
 #include "train/gradients.h"
 
@@ -33,7 +32,7 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
                                                .segments = options.segments,
                                                .training = true});
   return add_gradients(std::move(loss), model.parameters(),
-                       autodiff::find_remat_policy(options.remat).save_policy());
+                       autodiff::find_remat_policy(options.remat, options.remat_tags).save_policy());
 }
 
 }  // namespace

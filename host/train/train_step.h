@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "autodiff/remat.h"
 #include "config/run_config.h"
 #include "decoder/bound_program.h"
 #include "decoder/model.h"
@@ -40,10 +41,11 @@ struct TrainStepOptions {
   std::int64_t microbatches = 1;
   DType dtype = DType::f32;
   std::string remat = "none";
-  bool segments = true;    // rows hold several documents
-  double z_loss = 0;       // weight
-  double clip_norm = 0;    // 0 = none
-  std::uint64_t seed = 0;  // of dropout
+  autodiff::RematTags remat_tags = {};  // of the policy custom
+  bool segments = true;                 // rows hold several documents
+  double z_loss = 0;                    // weight
+  double clip_norm = 0;                 // 0 = none
+  std::uint64_t seed = 0;               // of dropout
 };
 
 class TrainStep {

@@ -27,5 +27,36 @@ TEST(RematPolicy, TypoIsAnswered) {
                     "train.remat: unknown policy 'minimall'\n  did you mean 'minimal'?");
 }
 
+TEST(RematPolicy, CustomKeepsWhatItsTagsSay) {
+  RematPolicy policy = find_remat_policy(
+      "custom", {{"context", "device"}, {"mlpwo", "offload"}, {"out_proj", "remat"}});
+  EXPECT_EQ(policy.saved, std::vector<std::string>{"context"});
+  EXPECT_EQ(policy.offloaded, std::vector<std::string>{"mlpwo"});
+  SavePolicy saves = policy.save_policy();
+  EXPECT_TRUE(saves("context"));
+  EXPECT_TRUE(saves("mlpwo")) << "kept where it is without a second memory";
+  EXPECT_FALSE(saves("out_proj"));
+  EXPECT_FALSE(saves("query_proj"));
+  EXPECT_FALSE(saves(""));
+}
+
+TEST(RematPolicy, WrongTagsAreAnswered) {
+  EXPECT_USER_ERROR(find_remat_policy("custom", {{"contxt", "device"}}), ExitCode::usage,
+                    "train.remat_tags.contxt: unknown tag 'contxt'\n  did you mean 'context'?");
+  EXPECT_USER_ERROR(find_remat_policy("custom", {{"decoder_layer_input", "remat"}}),
+                    ExitCode::usage,
+                    "train.remat_tags.decoder_layer_input: what enters a layer is always kept\n"
+                    "  leave it out, or say \"device\"");
+}
+
+TEST(RematPolicy, TagsAndCustomNeedEachOther) {
+  EXPECT_USER_ERROR(find_remat_policy("custom"), ExitCode::usage,
+                    "train.remat: 'custom' needs tags in [train.remat_tags]\n"
+                    "  eg: query_proj = \"device\"; or use a named policy, eg \"minimal\"");
+  EXPECT_USER_ERROR(find_remat_policy("full", {{"context", "device"}}), ExitCode::usage,
+                    "train.remat_tags.context: tags are for train.remat = \"custom\", which is "
+                    "\"full\"\n  say train.remat = \"custom\", or leave [train.remat_tags] out");
+}
+
 }  // namespace
 }  // namespace lamina::autodiff

@@ -57,6 +57,16 @@ TEST_F(RunFile, RelativePathsStartAtTheFolderOfTheFile) {
   EXPECT_EQ(c.data.tokenizer, "byte");
 }
 
+TEST_F(RunFile, TableOfTagsTakesAnyName) {
+  std::string path = write(
+      "[train]\nremat = \"custom\"\n[train.remat_tags]\ncontext = \"device\"\n"
+      "mlpwo = \"offload\"\n");
+  RunConfig c = load_run(path, {{"train.remat_tags.mlpwo=remat"}, {}});
+  EXPECT_EQ(c.train.remat_tags,
+            (std::map<std::string, std::string>{{"context", "device"}, {"mlpwo", "remat"}}));
+  EXPECT_EQ(c.values.where("train.remat_tags.context"), in_folder("run.toml:9"));
+}
+
 TEST_F(RunFile, UnknownKeyIsRefusedWithLineAndSuggestion) {
   EXPECT_USER_ERROR(load_run(write("[train]\nstpes = 3\n")), 2,
                     in_folder("run.toml:7: unknown key 'train.stpes'\n"
@@ -84,8 +94,8 @@ TEST_F(RunFile, UnknownSectionIsReportedOnce) {
 TEST_F(RunFile, EmptyUnknownSectionIsRefused) {
   EXPECT_USER_ERROR(load_run(write("[lora]\n")), 2,
                     in_folder("run.toml:6: unknown section [lora]\n"
-                              "  there are [run], [model], [data], [train], [optimizer], "
-                              "[schedule], [checkpoint]"));
+                              "  there are [run], [model], [data], [train], [train.remat_tags], "
+                              "[optimizer], [schedule], [checkpoint]"));
 }
 
 TEST_F(RunFile, KeysDifferingInCaseAreUnknown) {

@@ -21,6 +21,7 @@ class Step : public ::testing::TestWithParam<TestModel> {
   struct Result {
     train::StepResult step;
     Tensors gradients, updated;
+    std::size_t arena_bytes = 0;
   };
   // The gradients of the mean loss of `rows`, and one AdamW update with them.
   Result run(const decoder::Model& of, const Rows& rows, train::TrainStepOptions options) {
@@ -34,6 +35,7 @@ class Step : public ::testing::TestWithParam<TestModel> {
     for (std::int64_t m = 0; m < options.microbatches; ++m)
       batches.push_back(rows.microbatch(m * options.rows));
     Result out;
+    out.arena_bytes = step.arena_bytes();
     out.step = step.gradients(batches, 3);
     out.gradients = copy_of(of, state->gradients());
     step.update(out.step, 1e-3, 3);
@@ -57,6 +59,11 @@ class Step : public ::testing::TestWithParam<TestModel> {
   void expect_same_bits(const Tensors& got, const Tensors& want, const std::string& what) const {
     for (std::size_t i = 0; i < want.size(); ++i)
       EXPECT_TRUE(same_bits(got[i], want[i])) << what << ": " << model.parameters().all()[i].name;
+  }
+  // Means over tokens are others where there is other padding, or where they are taken in parts.
+  bool has_losses_of_layers() {
+    Rows rows = random_rows(model, 1, 4);
+    return run(model, rows, {.segments = false}).step.aux_loss != 0;
   }
   bool has_dropout() const { return model.options().embed.dropout > 0; }
 
@@ -87,14 +94,53 @@ TEST_P(Step, EveryRematPolicyGivesTheSameBits) {
   expect(DType::bf16, {"full", "minimal"});
 }
 
+TEST_P(Step, TagsOfOneOwnKeepWhatTheySay) {
+  Rows rows = random_rows(model, 2, tokens);
+  auto with = [&](const char* policy, autodiff::RematTags tags = {}) {
+    return run(model, rows, {.remat = policy, .remat_tags = std::move(tags), .segments = false});
+  };
+  Result full = with("full"), everything = with("none"), minimal = with("minimal");
+  autodiff::RematTags device, offload;
+  for (const std::string& tag : autodiff::find_remat_policy("minimal").saved) {
+    device[tag] = "device";
+    offload[tag] = "offload";
+  }
+  Result own = with("custom", device);
+  expect_same_bits(own.gradients, everything.gradients, "custom");
+  EXPECT_EQ(own.arena_bytes, minimal.arena_bytes);
+  EXPECT_EQ(with("custom", offload).arena_bytes, minimal.arena_bytes);
+  EXPECT_EQ(with("custom", {{"context", "remat"}}).arena_bytes, full.arena_bytes);
+}
+
+TEST(RematTags, CostTheMemoryOfWhatTheyKeep) {
+  const std::filesystem::path path = LAMINA_SOURCE_DIR "/tests/support/models/llama2_deep.toml";
+  decoder::Model model = open_model(path);
+  auto state = load_state({"llama2_deep", path}, model);
+  auto arena_bytes = [&](const char* policy, const autodiff::RematTags& tags) {
+    return train::TrainStep(
+               model, *state,
+               {.rows = 2, .tokens = 16, .remat = policy, .remat_tags = tags, .segments = false},
+               {}, cpu::cpu_backend())
+        .arena_bytes();
+  };
+  std::size_t full = arena_bytes("full", {}), none = arena_bytes("none", {}),
+              one = arena_bytes("custom", {{"mlpwi_0", "device"}}),
+              two = arena_bytes("custom", {{"mlpwi_0", "device"}, {"query_proj", "device"}});
+  EXPECT_LT(full, one);
+  EXPECT_LT(one, two);
+  EXPECT_LT(two, none);
+}
+
 TEST_P(Step, TwoMicrobatchesAreAsOneBatch) {
   if (has_dropout()) GTEST_SKIP() << "each microbatch draws its own dropout";
   Rows rows = random_rows(model, 4, tokens);
   // Of the first two rows nearly all labels count, of the others few.
   for (std::size_t i = rows.labels.size() / 2; i < rows.labels.size(); ++i)
     if (i % 3 != 0) rows.labels[i] = -100;
-  Result one = run(model, rows, {.segments = false, .z_loss = 1e-2});
-  Result two = run(model, rows, {.microbatches = 2, .segments = false, .z_loss = 1e-2});
+  bool aux = !has_losses_of_layers();
+  Result one = run(model, rows, {.aux = aux, .segments = false, .z_loss = 1e-2});
+  Result two = run(model, rows, {.microbatches = 2, .aux = aux, .segments = false, .z_loss = 1e-2});
+  EXPECT_NEAR(one.step.mtp_loss, two.step.mtp_loss, 1e-6 * one.step.mtp_loss);
   EXPECT_EQ(one.step.num_labels, two.step.num_labels);
   EXPECT_NEAR(one.step.loss, two.step.loss, 1e-6 * one.step.loss);
   EXPECT_NEAR(one.step.z_loss, two.step.z_loss, 1e-5 * one.step.z_loss);
@@ -116,7 +162,9 @@ TEST_P(Step, PackedDocumentsHaveTheGradientsOfEachInARowOfItsOwn) {
     append(separate.positions, row.positions);
     append(separate.segments, row.segments);
   }
-  Result together = run(model, pack(documents, tokens), {}), alone = run(model, separate, {});
+  bool aux = !has_losses_of_layers();
+  Result together = run(model, pack(documents, tokens), {.aux = aux});
+  Result alone = run(model, separate, {.aux = aux});
   EXPECT_EQ(together.step.num_labels, alone.step.num_labels);
   EXPECT_NEAR(together.step.loss, alone.step.loss, 1e-6 * alone.step.loss);
   expect_near(together.gradients, alone.gradients, 2e-5);
@@ -139,7 +187,7 @@ TEST_P(Step, OneThreadAndTwoGiveTheSameBits) {
 TEST_P(Step, WithoutALabelNothingIsLearntAndNothingIsNaN) {
   Rows rows = random_rows(model, 2, tokens);
   rows.labels.assign(rows.labels.size(), -100);
-  Result got = run(model, rows, {.segments = false});
+  Result got = run(model, rows, {.aux = !has_losses_of_layers(), .segments = false});
   EXPECT_EQ(got.step.num_labels, 0);
   EXPECT_EQ(got.step.loss, 0);
   EXPECT_EQ(got.step.gradient_norm, 0);
