@@ -45,6 +45,7 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
                                .groups = c.groups,
                                .groups_kept = c.groups_kept,
                                .per_expert_scale = c.per_expert_scale});
+  step.metric("logits", routed.logits_BTE);
   step.metric("choice", routed.choice_BTE);
   step.metric("ids", cast(routed.ids_BTK, "f32"));
   step.metric("weights", routed.weights_BTK);

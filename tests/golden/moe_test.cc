@@ -1,0 +1,280 @@
+// Mixtures of experts against what MaxText computed for them: every folder of maxtext named moe_*.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "autodiff/vjp.h"
+#include "cli/verify/case.h"
+#include "core/json.h"
+#include "decoder/block_graph.h"
+#include "io/weight_files.h"
+#include "ops/tensor.h"
+#include "support/goldens.h"
+#include "support/models.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The case's config as keys of the family moe_case.
+class Description {
+ public:
+  Description(const fs::path& directory, std::int64_t width)
+      : document_(JsonDocument::read((directory / "config.json").string(),
+                                     {.code = ExitCode::checkpoint})) {
+    const std::string block = text("decoder_block"), score = text("routed_score_func");
+    add("hidden_size", width);
+    add("experts", integer("num_experts"));
+    add("per_token", integer("num_experts_per_tok"));
+    add("width", integer("moe_mlp_dim"));
+    add("balance_weight", number("load_balance_loss_weight"));
+    if (number("capacity_factor") > 0) add("capacity_factor", number("capacity_factor"));
+    if (block == "deepseek") deepseek(score);
+    if (block == "gemma4") {
+      add("scores", "\"softmax\"");
+      add("weights", "\"normalized\"");
+      add("per_expert_scale", true);
+      add("activation", "\"gelu_tanh\"");
+    }
+    if (block == "llama4") {
+      add("scores", "\"sigmoid\"");
+      add("weights", "\"scores\"");
+      add("weigh_input", true);
+    }
+    if (block == "gpt_oss") {
+      add("router_bias", true);
+      add("bias", true);
+      add("limit", number("mlp_activations_limit"));
+      add("alpha", 1.702);
+    }
+    if (flag("has_shared_expert"))
+      add("shared_width", integer("shared_experts") * integer("moe_mlp_dim"));
+  }
+
+  std::string toml() const { return "family = \"moe_case\"\n[model]\n" + text_; }
+  // No function is applied before the choice.
+  bool chooses_by_logits() { return text("routed_score_func").empty(); }
+  double number(const char* key) { return document_.root().at(key).as_double(); }
+
+ private:
+  // Of which the choice has the bias; models called otherwise than deepseek3 weigh by it too.
+  void deepseek(const std::string& score) {
+    add("scores", "\"" + score + "\"");
+    add("weights", score == "sigmoid" ? "\"normalized\"" : "\"scores\"");
+    add("scale", number("routed_scaling_factor"));
+    add("balance_of_scores", true);
+    if (!flag("routed_bias")) return;
+    add("correction_bias", true);
+    add("bias_rate", number("routed_bias_update_rate"));
+    add("biased_weights", !text("model_name").starts_with("deepseek3"));
+    if (integer("n_routing_groups") <= 0) return;
+    add("groups", integer("n_routing_groups"));
+    add("groups_kept", integer("topk_routing_group"));
+  }
+
+  std::string text(const char* key) { return std::string(document_.root().at(key).as_string()); }
+  std::int64_t integer(const char* key) { return document_.root().at(key).as_int64(); }
+  bool flag(const char* key) { return document_.root().at(key).as_bool(); }
+  template <typename T>
+  void add(const char* key, const T& value) {
+    text_ += fmt::format("{} = {}\n", key, value);
+  }
+
+  JsonDocument document_;
+  std::string text_;
+};
+
+// Our name of a parameter of theirs.
+std::string our_name(std::string theirs, bool corrects) {
+  static const std::map<std::string, std::string> names = {
+      {"gate/kernel", "router.weight"},
+      {"gate/bias", "router.bias"},
+      {"per_expert_scale", "router.per_expert_scale"},
+      {"wi_0", "experts.w1.weight"},
+      {"wi_1", "experts.w3.weight"},
+      {"wo", "experts.w2.weight"},
+      {"wi_0_bias", "experts.w1.bias"},
+      {"wi_1_bias", "experts.w3.bias"},
+      {"wo_bias", "experts.w2.bias"},
+      {"shared_experts/wi_0/kernel", "shared.w1.weight"},
+      {"shared_experts/wi_1/kernel", "shared.w3.weight"},
+      {"shared_experts/wo/kernel", "shared.w2.weight"}};
+  if (theirs.starts_with("MoeBlock_0/")) theirs = theirs.substr(11);
+  if (corrects && theirs == "gate/bias") return "router.correction_bias";
+  return names.at(theirs);
+}
+
+// Matrices are [in, out] there and [out, in] here.
+std::vector<float> turned(const std::vector<float>& from, const Shape& shape, bool matrix) {
+  if (!matrix) return from;
+  const auto rows = static_cast<std::size_t>(shape[-2]);
+  const auto columns = static_cast<std::size_t>(shape[-1]);
+  std::vector<float> to(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const std::size_t matrix_start = i / (rows * columns) * rows * columns, at = i - matrix_start;
+    to[matrix_start + at % columns * rows + at / columns] = from[i];
+  }
+  return to;
+}
+
+bool is_matrix(std::string_view theirs) {
+  return !theirs.ends_with("bias") && !theirs.ends_with("scale");
+}
+
+class MoeCase {
+ public:
+  explicit MoeCase(const fs::path& directory)
+      : case_(directory.string()),
+        files_(directory.string()),
+        description_(directory, case_.shape("x")[2]),
+        model_(open_description(description_.toml())) {
+    const Shape x = case_.shape("x");
+    decoder::TracePhase phase{.training = true,
+                              .aux = true,
+                              .batch = x[0],
+                              .tokens = x[1],
+                              .hidden_size = x[2],
+                              .num_layers = 1};
+    phase.carries = {phase.activations()};
+    block_ = decoder::trace_block(model_.family(), model_.config(), {.block = 1, .overrides = {}},
+                                  nullptr, phase);
+  }
+
+  void compare() {
+    differentiate();
+    read_inputs();
+    const std::vector<Array> got = run(block_.graph, inputs_);
+    auto output = [&](const std::string& name) {
+      return floats(got[static_cast<std::size_t>(block_.graph.find_output(name))]);
+    };
+    expect_near("output", output("x"), 2e-5);
+    expect_near("router", output(description_.chooses_by_logits() ? "logits" : "choice"), 2e-5);
+    if (description_.number("num_experts_per_tok") > 1)
+      expect_near("topk_weights", output("weights"), 2e-5);
+    expect_same("topk_ids", output("ids"));
+    expect_same("expert_load", output("expert_tokens"));
+    expect_near("load_balance_loss", output("weighted balance"), 1e-5);
+    if (case_.has("bias_update")) expect_update(got);
+    expect_near("grad_x", output("grad x"), 1e-4);
+    for (std::string_view theirs : files_.names()) compare_gradient(std::string(theirs), output);
+  }
+
+ private:
+  // Outputs for sum(output * cotangent) + the balance loss, with its weight, and its gradients.
+  void differentiate() {
+    Graph& graph = block_.graph;
+    std::vector<Tensor> results = {graph.tensor(graph.outputs()[0].value)}, wanted, seeds;
+    for (const decoder::BlockGraph::Sown& sown : block_.sown) {
+      Tensor value = graph.tensor(graph.outputs()[static_cast<std::size_t>(sown.value)].value);
+      if (sown.desc.name == "moe_lb_loss")
+        results.push_back(ops::scale(value, description_.number("load_balance_loss_weight")));
+    }
+    graph.add_output("weighted balance", results[1]);
+    seeds = {graph.add_input("cotangent", results[0].type()),
+             ops::constant(graph, results[1].type(), 1)};
+    wanted = {graph.tensor(graph.inputs()[0].value)};
+    for (const auto& param : block_.params)
+      wanted.push_back(graph.tensor(graph.inputs()[static_cast<std::size_t>(param.input)].value));
+    std::vector<Tensor> gradients =
+        autodiff::vjp(graph, results, seeds, wanted, autodiff::save_everything());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!gradients[i]) gradients[i] = ops::zeros_like(wanted[i]);
+      graph.add_output("grad " + graph.inputs()[graph.value(wanted[i].id).index].name,
+                       ops::cast(gradients[i], DType::f32));
+    }
+  }
+
+  void read_inputs() {
+    std::map<std::string, std::vector<float>> values;
+    values["x"] = case_.floats("x");
+    values["cotangent"] = case_.floats("cotangent");
+    for (std::string_view theirs : files_.names()) {
+      const io::TensorView view = files_.tensor(theirs);
+      const auto* from = reinterpret_cast<const float*>(view.bytes.data());
+      values[ours(std::string(theirs))] =
+          turned({from, from + view.shape.num_elements()}, view.shape, is_matrix(theirs));
+    }
+    for (const GraphInput& input : block_.graph.inputs()) {
+      inputs_.push_back(zeros(block_.graph.type(input.value)));
+      if (auto found = values.find(input.name); found != values.end())
+        std::memcpy(inputs_.back().data(), found->second.data(),
+                    found->second.size() * sizeof(float));
+    }
+  }
+
+  std::string ours(const std::string& theirs) const {
+    const bool corrects = block_.graph.find_input("router.correction_bias") >= 0;
+    return our_name(theirs, corrects);
+  }
+
+  static std::vector<float> floats(const Array& a) {
+    std::vector<float> out;
+    for (double value : to_doubles(a)) out.push_back(static_cast<float>(value));
+    return out;
+  }
+
+  void expect_near(const std::string& name, const std::vector<float>& got, double tolerance) {
+    const std::vector<float> want = case_.floats(name);
+    EXPECT_LE(cli::max_abs_difference(got, want), tolerance * cli::max_abs(want) + 1e-7) << name;
+  }
+  void expect_same(const std::string& name, const std::vector<float>& got) {
+    const std::vector<std::int32_t> want = case_.ints(name);
+    EXPECT_EQ(std::vector<std::int32_t>(got.begin(), got.end()), want) << name;
+  }
+
+  // rate * sign(value) is added to the bias.
+  void expect_update(const std::vector<Array>& got) {
+    ASSERT_EQ(block_.updates.size(), 1u);
+    std::vector<float> update = floats(got[static_cast<std::size_t>(block_.updates[0].output)]);
+    for (float& value : update)
+      value = static_cast<float>(description_.number("routed_bias_update_rate")) *
+              static_cast<float>((value > 0) - (value < 0));
+    expect_near("bias_update", update, 1e-6);
+  }
+
+  template <typename Output>
+  void compare_gradient(const std::string& theirs, Output output) {
+    std::vector<float> got = output("grad " + ours(theirs));
+    const Shape shape = files_.tensor(theirs).shape;
+    if (is_matrix(theirs)) {
+      Shape turned_shape = shape;
+      std::swap(turned_shape[-1], turned_shape[-2]);
+      got = turned(got, turned_shape, true);
+    }
+    if (case_.has("grad." + theirs)) return expect_near("grad." + theirs, got, 1e-4);
+    std::vector<float> picked(case_.floats("grad_sample." + theirs).size());
+    for (std::size_t i = 0; i < picked.size(); ++i) picked[i] = got[i * 2654435761u % got.size()];
+    expect_near("grad_sample." + theirs, picked, 1e-4);
+    double sum = 0;
+    for (float g : got) sum += static_cast<double>(g) * static_cast<double>(g);
+    expect_near("grad_norm." + theirs, {static_cast<float>(std::sqrt(sum))}, 1e-4);
+  }
+
+  cli::GoldenCase case_;
+  io::WeightFiles files_;
+  Description description_;
+  decoder::Model model_;
+  decoder::BlockGraph block_;
+  std::vector<Array> inputs_;
+};
+
+std::vector<fs::path> moe_folders() {
+  std::vector<fs::path> out;
+  for (const fs::path& folder : golden_folders("maxtext", "config.json"))
+    if (folder.filename().string().starts_with("moe_")) out.push_back(folder);
+  return out;
+}
+
+class MoeGolden : public ::testing::TestWithParam<fs::path> {};
+
+TEST_P(MoeGolden, AgreesWithMaxText) { MoeCase(GetParam()).compare(); }
+
+INSTANTIATE_TEST_SUITE_P(All, MoeGolden, ::testing::ValuesIn(moe_folders()), [](const auto& test) {
+  return test_name(test.param.filename().string());
+});
+
+}  // namespace
+}  // namespace lamina::testing
