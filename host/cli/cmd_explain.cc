@@ -1,9 +1,7 @@
 // lamina explain: what becomes of a model: graphs, kernels, memory. Needs neither data nor weights.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
@@ -19,8 +17,6 @@
 namespace lamina::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 // What is to be explained, from the run file or from defaults, and from options.
 struct Subject {
   std::unique_ptr<decoder::Model> model;
@@ -32,18 +28,6 @@ struct Subject {
   autodiff::RematPolicy remat = autodiff::find_remat_policy("none");
   bool segments = false;
 };
-
-// A .toml with anything but `family` and [model] is a run file.
-bool is_run_file(const std::string& path) {
-  if (fs::path(path).extension() != ".toml" || !fs::is_regular_file(path)) return false;
-  config::Raw raw = config::read_toml(path, config::Origin::Kind::run_file);
-  auto of_a_run = [](const std::string& key) {
-    return key != "family" && key != "model" && !key.starts_with("model.");
-  };
-  return std::ranges::any_of(raw.entries, of_a_run, &config::RawEntry::key) ||
-         std::ranges::any_of(raw.sections, of_a_run, &config::RawSection::key) ||
-         std::ranges::any_of(raw.entries, [](const auto& e) { return e.key == "model"; });
-}
 
 Subject find_subject(const Arguments& a) {
   const std::string& path = a.positionals[0];
@@ -61,12 +45,7 @@ Subject find_subject(const Arguments& a) {
     s.remat = train::remat_policy(c);
     s.segments = c.data.pack;
   } else {
-    if (!fs::exists(path))
-      throw UserError(ExitCode::usage,
-                      {path,
-                       "there is no such file or directory; a run file, a model file or a model "
-                       "directory would be right",
-                       {}});
+    require_description(path);
     s.model = std::move(open_model(path, a.globals, {}, a.texts("set")).model);
   }
   s.phase = a.given("phase") ? a.text("phase") : phase;
@@ -122,8 +101,7 @@ decoder::BoundProgram compile(const Subject& s, const passes::Observer& observer
   if (observer) observer("as traced", graph.graph);
   if (s.phase == "train") {
     if (observer) graph.graph = passes::simplify(std::move(graph.graph), observer);
-    graph = train::add_gradients(std::move(graph), s.model->parameters(),
-                                 s.remat.save_policy());
+    graph = train::add_gradients(std::move(graph), s.model->parameters(), s.remat.save_policy());
     if (observer) observer("add gradients", graph.graph);
   }
   return decoder::BoundProgram(std::move(graph), backend, observer);

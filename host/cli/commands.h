@@ -22,6 +22,7 @@ Command ckpt_ls_command();
 Command ckpt_verify_command();
 Command ckpt_export_command();
 Command explain_command();
+Command plan_command();
 Command bench_machine_command();
 Command bench_decode_command();
 Command bench_prefill_command();

@@ -25,6 +25,26 @@ std::string contents_of(const fs::path& directory) {
 
 }  // namespace
 
+bool is_run_file(const std::string& path) {
+  if (fs::path(path).extension() != ".toml" || !fs::is_regular_file(path)) return false;
+  config::Raw raw = config::read_toml(path, config::Origin::Kind::run_file);
+  auto of_a_run = [](const std::string& key) {
+    return key != "family" && key != "model" && !key.starts_with("model.");
+  };
+  return std::ranges::any_of(raw.entries, of_a_run, &config::RawEntry::key) ||
+         std::ranges::any_of(raw.sections, of_a_run, &config::RawSection::key) ||
+         std::ranges::any_of(raw.entries, [](const auto& e) { return e.key == "model"; });
+}
+
+void require_description(const std::string& path) {
+  if (!fs::exists(path))
+    throw UserError(ExitCode::usage,
+                    {path,
+                     "there is no such file or directory; a run file, a model file or a model "
+                     "directory would be right",
+                     {}});
+}
+
 const registry::Catalog& plugin_catalog(const Globals& globals) {
   static const registry::Catalog catalog = find_plugins(globals);
   return catalog;

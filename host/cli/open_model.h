@@ -27,6 +27,13 @@ OpenedModel open_model(const std::string& path, const Globals& globals,
 decoder::Model make_model(const config::ModelSource& source, const Globals& globals,
                           const decoder::ModelOptions& options = {});
 
+// Whether `path` is a run file: a .toml with anything but `family` and [model].
+bool is_run_file(const std::string& path);
+
+// For commands that take a run file or a model: UserError (exit 2) where there is nothing at
+// `path`.
+void require_description(const std::string& path);
+
 // The directory with weights that `path` stands for: itself, or the newest checkpoint in it.
 std::string resolve_model_directory(const std::string& path);
 

@@ -1,0 +1,235 @@
+#include "cli/plan/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "cli/text.h"
+#include "cli/units.h"
+#include "core/json_writer.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr int kBarColumns = 24;
+
+std::string bytes(double n) { return bytes_text(n); }
+std::string bytes(std::int64_t n) { return bytes_text(static_cast<double>(n)); }
+
+// Cells in columns; the first `left` ones are aligned left, the others right.
+class TextTable {
+ public:
+  explicit TextTable(std::size_t left) : left_(left) {}
+
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  std::string text() const {
+    std::vector<int> widths;
+    for (const auto& row : rows_)
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        if (widths.size() <= i) widths.push_back(0);
+        widths[i] = std::max(widths[i], display_width(row[i]));
+      }
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i)
+        line += i < left_ ? fmt::format("  {:<{}}", row[i], widths[i])
+                          : fmt::format("  {:>{}}", row[i], widths[i]);
+      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::size_t left_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string bar(double share) {
+  auto columns = static_cast<std::size_t>(std::lround(share * kBarColumns));
+  return columns == 0 && share > 0 ? "." : std::string(columns, '#');
+}
+
+// "16.1 GFLOP"
+std::string flops(double n) {
+  std::string text = count_text(n);
+  std::string unit =
+      std::isalpha(static_cast<unsigned char>(text.back())) ? text.substr(text.size() - 1) : "";
+  text.resize(text.size() - unit.size());
+  return fmt::format("{} {}FLOP", text, unit == "B" ? "G" : unit);
+}
+
+std::string parameters_text(const ModelPlan& plan) {
+  const ParameterCounts& p = plan.parameters;
+  TextTable table(1);
+  table.row({"total", thousands_text(p.total), count_text(static_cast<double>(p.total))});
+  auto row = [&](const char* name, std::int64_t n) {
+    if (n != 0) table.row({name, thousands_text(n), count_text(static_cast<double>(n))});
+  };
+  if (p.active != p.total) row("active for a token", p.active);
+  row("active, not looked up", p.active_non_embedding);
+  row("embedding", p.embedding);
+  row("learned positions", p.positions);
+  row("layers", p.layers);
+  row("of these in experts", p.routed);
+  row("norm", p.norm);
+  row("head", p.head);
+  row("other", p.other);
+  row("not counted: training only", p.training_only);
+  row("not counted: integers", p.integers);
+  return "parameters\n" + table.text();
+}
+
+std::string stack_text(const ModelPlan& plan) {
+  TextTable table(2);
+  auto total = static_cast<double>(plan.parameters.total);
+  auto row = [&](const StackPart& part, std::string_view indent) {
+    double share = static_cast<double>(part.parameters) / total;
+    std::string active;
+    if (part.active != part.parameters)
+      active = fmt::format("{} active", count_text(static_cast<double>(part.active)));
+    table.row({fmt::format("{}{}", indent, part.name), part.detail,
+               count_text(static_cast<double>(part.parameters)), active,
+               fmt::format("{:.1f} %", 100 * share),
+               fmt::format("{:<{}}", bar(share), kBarColumns)});
+  };
+  for (const StackPart& part : plan.stack) {
+    row(part, "");
+    for (const StackPart& member : part.members) row(member, "  ");
+  }
+  return "stack, from the embedding to the head; bars are shares of the parameters\n" +
+         table.text();
+}
+
+std::string memory_text(const ModelPlan& plan) {
+  const PlanOptions& o = plan.options;
+  std::vector<std::string> weights;
+  for (const auto& [dtype, n] : plan.weight_bytes)
+    weights.push_back(fmt::format("{} in {}", bytes(n), long_name(dtype)));
+  std::string out = fmt::format("weights\n  {}\n\n", fmt::join(weights, ", "));
+  TextTable table(1);
+  table.row({"kind", "layers", "a token", "fixed", "all layers, a token", "fixed"});
+  double per_token = 0, fixed = 0;
+  for (const StateUse& s : plan.states) {
+    auto layers = static_cast<double>(s.num_layers);
+    per_token += layers * s.bytes_per_token, fixed += layers * s.fixed_bytes;
+    table.row({s.kind, fmt::format("{}", s.num_layers), bytes(s.bytes_per_token),
+               bytes(s.fixed_bytes), bytes(layers * s.bytes_per_token),
+               bytes(layers * s.fixed_bytes)});
+  }
+  if (plan.states.size() > 1) table.row({"all", "", "", "", bytes(per_token), bytes(fixed)});
+  out += fmt::format("decode state in {}; {} of {} tokens: {}\n{}", long_name(o.dtype),
+                     o.batch == 1 ? "a sequence" : fmt::format("{} sequences", o.batch), o.tokens,
+                     bytes(plan.state_bytes), plan.states.empty() ? "" : table.text());
+  return out;
+}
+
+std::string work_text(const ModelPlan& plan) {
+  const WorkPerToken& w = plan.work;
+  std::int64_t tokens = plan.options.tokens;
+  TextTable table(1);
+  table.row({fmt::format("forward, mean over a row of {} tokens", tokens), flops(w.forward_flops)});
+  table.row({"train: forward and backward", flops(w.train_flops)});
+  table.row(
+      {fmt::format("decode, token {} of a sequence", tokens), flops(w.decode_flops),
+       bytes(w.decode_read_bytes) + " read in " + std::string(long_name(plan.options.dtype))});
+  return "work for one token: products and attention\n" + table.text();
+}
+
+std::string remat_text(const ModelPlan& plan) {
+  const PlanOptions& o = plan.options;
+  TextTable table(1);
+  table.row({"train.remat", "arena", "kept for backward", "computed again", ""});
+  for (const RematCost& r : plan.remat) {
+    std::string repeated =
+        r.recomputed_flops_per_token == 0
+            ? "nothing"
+            : fmt::format("+{:.1f} %", 100 * r.recomputed_flops_per_token / plan.work.train_flops);
+    table.row({fmt::format("{}", r.policies.front()), bytes(r.arena_bytes), bytes(r.kept_bytes),
+               repeated, r.chosen ? "<- this run" : ""});
+    for (std::size_t i = 1; i < r.policies.size(); ++i)
+      table.row({fmt::format("  = {}", r.policies[i])});
+  }
+  return fmt::format(
+      "activations of a training step, {} x {} tokens in {}: what each policy needs\n{}", o.batch,
+      o.tokens, long_name(o.dtype), table.text());
+}
+
+void write_part(JsonWriter& json, const StackPart& part) {
+  json.begin_object().key("name").value(part.name).key("detail").value(part.detail);
+  json.key("parameters").value(part.parameters).key("active").value(part.active);
+  if (!part.members.empty()) {
+    json.key("kinds").begin_array();
+    for (const StackPart& member : part.members) write_part(json, member);
+    json.end_array();
+  }
+  json.end_object();
+}
+
+void write_parameters(JsonWriter& json, const ParameterCounts& p) {
+  json.key("parameters").begin_object();
+  json.key("total").value(p.total).key("active").value(p.active);
+  json.key("active_non_embedding").value(p.active_non_embedding);
+  json.key("embedding").value(p.embedding).key("positions").value(p.positions);
+  json.key("layers").value(p.layers).key("routed_experts").value(p.routed);
+  json.key("final_norm").value(p.norm).key("head").value(p.head).key("other").value(p.other);
+  json.key("training_only").value(p.training_only).key("integers").value(p.integers);
+  json.end_object();
+}
+
+}  // namespace
+
+std::string plan_text(const std::string& model, const ModelPlan& plan) {
+  return fmt::format("{}: family {}, {} layers, width {}, vocabulary {}\n\n{}\n{}\n{}\n{}\n{}",
+                     model, plan.family, plan.num_layers, plan.hidden_size, plan.vocab_size,
+                     parameters_text(plan), stack_text(plan), memory_text(plan), work_text(plan),
+                     remat_text(plan));
+}
+
+std::string plan_json(const std::string& model, const ModelPlan& plan) {
+  const PlanOptions& o = plan.options;
+  JsonWriter json(2);
+  json.begin_object().key("model").value(model).key("family").value(plan.family);
+  json.key("num_layers").value(plan.num_layers).key("hidden_size").value(plan.hidden_size);
+  json.key("vocab_size").value(plan.vocab_size);
+  write_parameters(json, plan.parameters);
+  json.key("weight_bytes").begin_object();
+  for (const auto& [dtype, n] : plan.weight_bytes) json.key(long_name(dtype)).value(n);
+  json.end_object().key("stack").begin_array();
+  for (const StackPart& part : plan.stack) write_part(json, part);
+  json.end_array();
+
+  json.key("dtype").value(long_name(o.dtype)).key("batch").value(o.batch);
+  json.key("tokens").value(o.tokens);
+  json.key("decode_state").begin_object().key("bytes").value(plan.state_bytes);
+  json.key("kinds").begin_array();
+  for (const StateUse& s : plan.states) {
+    json.begin_object().key("kind").value(s.kind).key("layers").value(s.num_layers);
+    json.key("bytes_per_token_and_layer").value(s.bytes_per_token);
+    json.key("fixed_bytes_per_layer").value(s.fixed_bytes).end_object();
+  }
+  json.end_array().end_object();
+
+  json.key("per_token").begin_object();
+  json.key("forward_flops").value(plan.work.forward_flops);
+  json.key("train_flops").value(plan.work.train_flops);
+  json.key("decode_flops").value(plan.work.decode_flops);
+  json.key("decode_read_bytes").value(plan.work.decode_read_bytes).end_object();
+
+  json.key("remat").begin_array();
+  for (const RematCost& r : plan.remat) {
+    json.begin_object().key("policies").begin_array();
+    for (const std::string& policy : r.policies) json.value(policy);
+    json.end_array().key("chosen").value(r.chosen);
+    json.key("arena_bytes").value(r.arena_bytes).key("kept_bytes").value(r.kept_bytes);
+    json.key("recomputed_flops_per_token").value(r.recomputed_flops_per_token).end_object();
+  }
+  json.end_array().end_object();
+  return json.text() + "\n";
+}
+
+}  // namespace lamina::cli

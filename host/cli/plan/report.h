@@ -1,0 +1,16 @@
+// A ModelPlan for people and for programs.
+#pragma once
+
+#include <string>
+
+#include "cli/plan/model_plan.h"
+
+namespace lamina::cli {
+
+// Tables, and a picture of the stack with bars of each part's share of the parameters.
+std::string plan_text(const std::string& model, const ModelPlan& plan);
+
+// One JSON object; numbers are exact, sizes in bytes.
+std::string plan_json(const std::string& model, const ModelPlan& plan);
+
+}  // namespace lamina::cli

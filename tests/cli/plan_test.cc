@@ -1,0 +1,131 @@
+// lamina plan: what models cost, from their descriptions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/trained_run.h"
+#include "core/json.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string shipped(const std::string& name) {
+  return LAMINA_SOURCE_DIR "/configs/models/" + name + ".toml";
+}
+
+std::string plan(std::vector<std::string> words) {
+  words.insert(words.begin(), "plan");
+  const Finished result = lamina_program(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return result.out;
+}
+
+// Of a model of 2 layers, width 8, 2 heads and 1 key/value head of width 4, a feed-forward of 16
+// and 10 words: 10 * 8 + 2 * (64 + 32 + 32 + 64 + 3 * 128 + 2 * 8) + 8 + 10 * 8.
+const char* const kSmall =
+    "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 8\nintermediate_size = 16\n"
+    "num_hidden_layers = 2\nnum_attention_heads = 2\nnum_key_value_heads = 1\n";
+
+JsonDocument small_plan(std::vector<std::string> more) {
+  const TempDir folder;
+  more.insert(more.begin(), {folder.write("small.toml", kSmall), "--json"});
+  return JsonDocument::parse(plan(more), "plan");
+}
+
+JsonValue first_of(JsonValue list) { return *list.elements().begin(); }
+
+TEST(Plan, CountsParameters) {
+  const JsonDocument json = small_plan({});
+  const JsonValue p = json.root().find("parameters");
+  EXPECT_EQ(p.find("total").as_int64(), 1352);
+  EXPECT_EQ(p.find("active").as_int64(), 1352);
+  EXPECT_EQ(p.find("embedding").as_int64(), 80);
+  EXPECT_EQ(p.find("layers").as_int64(), 1184);
+  EXPECT_EQ(p.find("final_norm").as_int64(), 8);
+  EXPECT_EQ(p.find("head").as_int64(), 80);
+}
+
+TEST(Plan, CountsWeightsAndDecodeState) {
+  const JsonDocument json = small_plan({"--context", "100", "--batch", "3"});
+  // Gains (5 vectors of 8) stay in float32.
+  EXPECT_EQ(json.root().find("weight_bytes").find("float32").as_int64(), 4 * 1352);
+  EXPECT_EQ(json.root().find("weight_bytes").find("bfloat16").as_int64(), 2 * 1352 + 2 * 40);
+  const JsonValue state = json.root().find("decode_state");
+  // Keys and values of 2 layers, width 4, 2 bytes, 100 tokens, 3 sequences.
+  EXPECT_EQ(state.find("bytes").as_int64(), 2 * 2 * 4 * 2 * 100 * 3);
+  EXPECT_EQ(first_of(state.find("kinds")).find("kind").as_string(), "kv");
+  EXPECT_EQ(first_of(state.find("kinds")).find("bytes_per_token_and_layer").as_double(), 16);
+  EXPECT_EQ(first_of(state.find("kinds")).find("fixed_bytes_per_layer").as_double(), 0);
+}
+
+TEST(Plan, CountsWork) {
+  const JsonDocument json = small_plan({"--context", "100"});
+  const JsonValue work = json.root().find("per_token");
+  // Matrices of the layers and the head; attention over 50.5 tokens in the mean, 2 heads.
+  const double products = 2 * (2 * (64 + 32 + 32 + 64 + 3 * 128) + 80);
+  EXPECT_EQ(work.find("forward_flops").as_double(), products + 2 * 2 * 50.5 * 2 * (4 + 4));
+  EXPECT_EQ(work.find("train_flops").as_double(), 3 * work.find("forward_flops").as_double());
+  EXPECT_EQ(work.find("decode_flops").as_double(), products + 2 * 2 * 100 * 2 * (4 + 4));
+}
+
+TEST(Plan, PoliciesThatKeepLessNeedLessAndRepeatMore) {
+  const JsonDocument json = JsonDocument::parse(plan({shipped("llama3.2-1b"), "--json"}), "plan");
+  double kept = 1e300, repeated = -1;
+  int policies = 0;
+  for (const JsonValue row : json.root().find("remat").elements()) {
+    policies += static_cast<int>(row.find("policies").size());
+    const std::string_view first = first_of(row.find("policies")).as_string();
+    if (first != "none" && first != "full") continue;
+    EXPECT_LT(row.find("kept_bytes").as_double(), kept);
+    EXPECT_GT(row.find("recomputed_flops_per_token").as_double(), repeated);
+    kept = row.find("kept_bytes").as_double();
+    repeated = row.find("recomputed_flops_per_token").as_double();
+  }
+  EXPECT_GE(policies, 12);
+  EXPECT_GT(repeated, 0);
+}
+
+TEST(Plan, DrawsTheStack) {
+  const std::string text = plan({shipped("llama3.2-1b")});
+  EXPECT_THAT(text, HasSubstr("1,235,814,400  1.24B"));
+  EXPECT_THAT(text, HasSubstr("layers 0-15"));
+  EXPECT_THAT(text, HasSubstr("x 16"));
+  EXPECT_THAT(text, HasSubstr("###"));
+  EXPECT_THAT(text, Not(HasSubstr("active for a token")));
+}
+
+TEST(Plan, WindowsAreRingsOfFixedSize) {
+  const TempDir folder;
+  const std::string file = folder.write("m.toml", std::string(kSmall) + "sliding_window = 64\n");
+  const JsonDocument json =
+      JsonDocument::parse(plan({file, "--json", "--set", "family=mistral"}), "plan");
+  const JsonValue state = first_of(json.root().find("decode_state").find("kinds"));
+  EXPECT_EQ(state.find("kind").as_string(), "ring");
+  EXPECT_EQ(state.find("bytes_per_token_and_layer").as_double(), 0);
+  EXPECT_GT(state.find("fixed_bytes_per_layer").as_double(), 64 * 16);
+}
+
+TEST(Plan, RunFileIsPlannedAsItRuns) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const std::string text = plan({run, "--set", "train.remat=full"});
+  EXPECT_THAT(text, HasSubstr("1 x 32 tokens in float32"));
+  EXPECT_THAT(text, HasSubstr("<- this run"));
+}
+
+TEST(Plan, MistakesAreNamed) {
+  EXPECT_EQ(lamina_program({"plan", "none.toml"}).err,
+            "error: none.toml: there is no such file or directory; a run file, a model file or a "
+            "model directory would be right\n");
+  const Finished longer = lamina_program({"plan", shipped("gpt2-124m"), "--context", "2000"});
+  EXPECT_EQ(longer.code, 2);
+  EXPECT_THAT(longer.err, HasSubstr("--context"));
+  EXPECT_THAT(longer.err, HasSubstr("is 2000; the model has learned positions for 1024 tokens"));
+}
+
+}  // namespace
+}  // namespace lamina::cli

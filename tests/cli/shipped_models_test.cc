@@ -1,0 +1,108 @@
+// Every file of configs/models: it has the parameters of the model it is named after, and each
+// phase is traced and compiled, without weights.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "backends/cpu/backend.h"
+#include "cli/plan/model_plan.h"
+#include "cli/units.h"
+#include "decoder/bound_program.h"
+#include "support/goldens.h"
+#include "support/models.h"
+#include "train/gradients.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::open_model;
+
+const fs::path kModels = LAMINA_SOURCE_DIR "/configs/models";
+
+// A line of shipped_models.txt.
+struct Counted {
+  std::int64_t total = 0, active = 0, active_non_embedding = 0, embedding = 0, head = 0, routed = 0;
+};
+
+const std::map<std::string, Counted>& counted_models() {
+  static const std::map<std::string, Counted> models = [] {
+    std::map<std::string, Counted> out;
+    std::ifstream in(LAMINA_SOURCE_DIR "/tests/cli/shipped_models.txt");
+    for (std::string line; std::getline(in, line);) {
+      if (line.starts_with('#')) continue;
+      std::istringstream fields(line);
+      std::string name;
+      Counted c;
+      fields >> name >> c.total >> c.active >> c.active_non_embedding >> c.embedding >> c.head >>
+          c.routed;
+      out[name] = c;
+    }
+    return out;
+  }();
+  return models;
+}
+
+std::vector<std::string> shipped_models() {
+  std::set<std::string> out;
+  for (const auto& entry : fs::directory_iterator(kModels)) out.insert(entry.path().stem());
+  return {out.begin(), out.end()};
+}
+
+class ShippedModel : public ::testing::TestWithParam<std::string> {
+ protected:
+  fs::path path() const { return kModels / (GetParam() + ".toml"); }
+};
+
+TEST_P(ShippedModel, HasTheParametersOfItsName) {
+  const ParameterCounts counts = count_parameters(open_model(path()));
+  std::ifstream in(path());
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_THAT(text, ::testing::HasSubstr(thousands_text(counts.total) + " parameters"));
+  auto known = counted_models().find(GetParam());
+  if (known == counted_models().end()) return;  // a model of ours
+  const Counted& want = known->second;
+  EXPECT_EQ(counts.total, want.total);
+  EXPECT_EQ(counts.active, want.active);
+  EXPECT_EQ(counts.active_non_embedding, want.active_non_embedding);
+  EXPECT_EQ(counts.embedding, want.embedding);
+  EXPECT_EQ(counts.head, want.head);
+  EXPECT_EQ(counts.routed, want.routed);
+}
+
+TEST_P(ShippedModel, IsTracedAndCompiledInEveryPhase) {
+  decoder::Model model = open_model(path());
+  const Backend& backend = cpu::cpu_backend();
+  const std::int64_t tokens =
+      std::min<std::int64_t>(512, model.config().max_positions().value_or(512));
+  for (DType dtype : {DType::bf16, DType::f32}) {
+    for (std::int64_t call : {std::int64_t{1}, tokens})
+      decoder::BoundProgram(model.decode_graph({.batch = 1,
+                                                .tokens = call,
+                                                .capacity = tokens,
+                                                .max_call_tokens = tokens,
+                                                .dtype = dtype}),
+                            backend);
+    decoder::BoundProgram(
+        train::add_gradients(model.loss_graph({.tokens = tokens,
+                                               .dtype = dtype,
+                                               .segments = true,
+                                               .training = true,
+                                               .aux = true}),
+                             model.parameters(),
+                             autodiff::find_remat_policy("minimal").save_policy()),
+        backend);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShippedModel, ::testing::ValuesIn(shipped_models()),
+                         [](const auto& test) { return lamina::testing::test_name(test.param); });
+
+}  // namespace
+}  // namespace lamina::cli
