@@ -64,7 +64,7 @@ Tensor routed_experts(Scope s, const Config& c, Tensor x_BTD, const Step& step) 
   const Scope r = s / "router";
   Tensor scale_D = r.param("scale", {c.hidden_size},
                            {.axes = {axis::norm}, .role = Role::norm, .init = init::ones});
-  Tensor direction_BTD = rms_norm(x_BTD, {}, norm_options(c)) * scale_D;
+  Tensor direction_BTD = rms_norm(x_BTD, {}, norm_options(c)) * cast_like(scale_D, x_BTD);
   const Routed routed =
       route(r, direction_BTD * (1 / std::sqrt(static_cast<double>(c.hidden_size))),
             {.experts = c.num_experts,
@@ -104,8 +104,9 @@ Tensor block(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const Ste
     h_BTD = per_layer_branch(s / "per_layer", c, x_BTD, step.per_layer(0));
     x_BTD = x_BTD + rms_norm(s / "post_per_layer_norm", h_BTD, norm);
   }
-  return x_BTD *
-         s.param("scale", {1}, {.axes = {axis::none}, .role = Role::scalar, .init = init::ones});
+  Tensor scale_1 =
+      s.param("scale", {1}, {.axes = {axis::none}, .role = Role::scalar, .init = init::ones});
+  return x_BTD * cast_like(scale_1, x_BTD);
 }
 
 template <bool global, bool shared>
