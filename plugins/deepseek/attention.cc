@@ -1,0 +1,149 @@
+// Multi-head latent attention: keys and values of all heads come from one narrow latent, which is
+// all that decoding keeps. DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1. With an indexer, small
+// heads choose the keys that a query attends to: "DeepSeek-V3.2", 2025, section 2.
+//
+// Shapes: B batch, T tokens, S keys, D model width, N heads, R latent width, I indexer heads; a
+//         head of queries is [no positions | rotary].
+
+#include <cmath>
+#include <limits>
+
+#include "config.h"
+
+namespace deepseek {
+namespace {
+
+using namespace lamina::sdk;
+
+constexpr double kTiny = 1e-8;  // keeps logarithms and quotients finite
+
+// Stretched contexts flatten the softmax less: the factor of yarn, squared.
+double softmax_scale(const Config& c) {
+  const double width = static_cast<double>(c.qk_nope_head_dim + c.qk_rope_head_dim);
+  const RopeOptions& rope = c.rope.options;
+  const bool stretched = c.rope.type != "default" && rope.mscale_all_dim != 0 && rope.factor > 1;
+  const double m = stretched ? 0.1 * rope.mscale_all_dim * std::log(rope.factor) + 1 : 1;
+  return m * m / std::sqrt(width);
+}
+
+RopeOptions rope_of(const Config& c, bool interleaved) {
+  RopeOptions o = rope_options(c.rope, c.qk_rope_head_dim, c.max_position_embeddings);
+  o.interleaved = interleaved;
+  return o;
+}
+
+Tensor columns(Tensor x, std::int64_t start, std::int64_t size) {
+  return slice(x, {.dim = -1, .start = start, .size = size});
+}
+
+// The latent of queries, normed; x itself where there is none.
+Tensor query_latent(Scope s, const Config& c, Tensor x_BTD) {
+  if (c.q_lora_rank == 0) return x_BTD;
+  Tensor low = linear(s / "wq_a", x_BTD, c.q_lora_rank,
+                      {.out = axis::q_lora, .bias = c.attention_bias, .tag = tags::query_wa_proj});
+  return tag(rms_norm(s / "q_norm", low, c.latent_norm_eps), tags::mla_q);
+}
+
+Tensor queries(Scope s, const Config& c, Tensor latent, const Step& step) {
+  const std::int64_t n = c.num_attention_heads, nope = c.qk_nope_head_dim;
+  const bool low = c.q_lora_rank > 0;
+  Tensor q = split_heads(linear(s / (low ? "wq_b" : "wq"), latent, n * (nope + c.qk_rope_head_dim),
+                                {.out = axis::heads, .in = low ? axis::q_lora : axis::embed}),
+                         n);
+  Tensor turned =
+      rope(columns(q, nope, c.qk_rope_head_dim), step.positions_BT, rope_of(c, c.rope_interleave));
+  return tag(concat({columns(q, 0, nope), turned}, 3), tags::query_proj);
+}
+
+struct Latent {
+  Tensor latent_BTR, k_rope_BTH;
+};
+
+Latent key_latent(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  const std::int64_t r = c.kv_lora_rank, h = c.qk_rope_head_dim;
+  Tensor low = linear(s / "wkv_a", x_BTD, r + h,
+                      {.out = axis::kv_lora, .bias = c.attention_bias, .tag = tags::kv_wa_proj});
+  Tensor latent = tag(rms_norm(s / "kv_norm", columns(low, 0, r), c.latent_norm_eps), tags::mla_kv);
+  Tensor k_BT1H =
+      rope(split_heads(columns(low, r, h), 1), step.positions_BT, rope_of(c, c.rope_interleave));
+  const Dims shape = x_BTD.shape();
+  return {latent, reshape(k_BT1H, {shape[0], shape[1], h})};
+}
+
+// Scores f32[B, T, S] of keys for each query. The rest of the model does not learn from them.
+Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step& step) {
+  const std::int64_t heads = c.index_n_heads, width = c.index_head_dim;
+  x_BTD = stop_gradient(x_BTD);
+  RopeOptions turned = rope_of(c, false);
+  turned.rotary_dim = c.qk_rope_head_dim;  // the first dims of a head, unlike attention's
+  Tensor q_BTIH = split_heads(linear(s / "wq_b", stop_gradient(q_latent), heads * width,
+                                     {.out = axis::heads, .in = axis::q_lora}),
+                              heads);
+  Tensor k_BTH = layer_norm(s / "k_norm", linear(s / "wk", x_BTD, width), {.eps = 1e-6});
+  Tensor k_BT1H = rope(split_heads(k_BTH, 1), step.positions_BT, turned);
+  Tensor weight =
+      (s / "weights_proj")
+          .param("weight", {heads, x_BTD.dim(-1)},
+                 {.axes = {axis::heads, axis::embed}, .init = init::normal(s.init_std())});
+  Tensor weights_BTI = linear(widen(x_BTD), widen(weight));
+  return step.index_scores(rope(q_BTIH, step.positions_BT, turned), reshape(k_BT1H, k_BTH.shape()),
+                           scale(weights_BTI, 1 / std::sqrt(static_cast<double>(heads * width))));
+}
+
+// x, and far less where the mask forbids.
+Tensor masked(Scope s, Tensor x, Tensor mask) {
+  return select(mask, x, cast_like(constant(s, {.shape = {}, .value = -1e30}), x));
+}
+
+// Fits the indexer to attention: the divergence of softmax(scores) from what all heads together
+// look at. Over the tokens of one call; decoding needs none.
+void keep_indexer_loss(Scope s, const Config& c, const Step& step, Tensor q_BTNH, const Latent& kv,
+                       Tensor w_kv, Tensor scores_BTS, Tensor mask_BTS) {
+  const std::int64_t n = c.num_attention_heads, nope = c.qk_nope_head_dim, h = c.qk_rope_head_dim;
+  const Dims shape = scores_BTS.shape();
+  const std::int64_t b = shape[0], t = shape[1];
+  if (c.indexer_loss_weight == 0 || t != shape[2] || t <= c.index_topk) return;
+  Tensor expanded = split_heads(linear(stop_gradient(kv.latent_BTR), stop_gradient(w_kv)), n);
+  Tensor k_rope = broadcast(reshape(stop_gradient(kv.k_rope_BTH), {b, t, 1, h}), {b, t, n, h});
+  Tensor k_BTNH = concat({columns(expanded, 0, nope), k_rope}, 3);
+  auto heads_first = [](Tensor x) { return transpose(widen(x), {0, 2, 1, 3}); };
+  Tensor logits =
+      scale(matmul(heads_first(stop_gradient(q_BTNH)), heads_first(k_BTNH), {.transpose_b = true}),
+            softmax_scale(c));
+  Tensor mask_B1TS = reshape(mask_BTS, {b, 1, t, t});
+  Tensor p_BTS = reduce_sum(softmax(masked(s, logits, mask_B1TS)), {.dims = {1}});
+  Tensor total = reduce_sum(p_BTS, {.dims = {2}, .keep = true});
+  Tensor target = p_BTS / shift(total, kTiny);
+  Tensor predicted = softmax(masked(s, scores_BTS, mask_BTS));
+  Tensor divergence = target * (log(shift(target, kTiny)) - log(shift(predicted, kTiny)));
+  step.loss("indexer_loss",
+            scale(reduce_sum(divergence, {.dims = {0, 1, 2}}), 1 / static_cast<double>(b * t)),
+            {.weight_key = "indexer_loss_weight", .mean = true});
+}
+
+}  // namespace
+
+Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  const std::int64_t n = c.num_attention_heads, nope = c.qk_nope_head_dim;
+  Tensor q_latent = query_latent(s, c, x_BTD);
+  Tensor q_BTNH = queries(s, c, q_latent, step);
+  const Latent kv = key_latent(s, c, x_BTD, step);
+  Tensor w_kv =
+      (s / "wkv_b")
+          .param("weight", {n * (nope + c.v_head_dim), c.kv_lora_rank},
+                 {.axes = {axis::kv_heads, axis::kv_lora}, .init = init::normal(s.init_std())});
+  Tensor mask_BTS;
+  if (c.index_n_heads > 0) {
+    Tensor scores = index(s / "indexer", c, x_BTD, q_latent, step);
+    const std::int64_t all = std::numeric_limits<std::int32_t>::max();
+    mask_BTS = top_k_mask(scores, c.indexer_sparse_training ? c.index_topk : all);
+    keep_indexer_loss(s, c, step, q_BTNH, kv, w_kv, scores, mask_BTS);
+  }
+  Tensor o_BTNH =
+      step.latent_attention(q_BTNH, kv.latent_BTR, kv.k_rope_BTH, w_kv,
+                            {.nope_dim = nope, .scale = softmax_scale(c), .mask = mask_BTS});
+  return linear(s / "wo", merge_heads(o_BTNH), x_BTD.dim(-1),
+                {.in = axis::heads, .bias = c.attention_bias, .tag = tags::out_proj});
+}
+
+}  // namespace deepseek

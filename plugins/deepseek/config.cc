@@ -1,0 +1,193 @@
+// The [model] keys of the DeepSeek families: names, defaults, limits and what they must satisfy
+// together. Names and defaults are those of Hugging Face's configurations; of residual streams, the
+// indexer's loss and routing by bias, MaxText's.
+
+#include "config.h"
+
+#include <string>
+
+namespace deepseek {
+namespace {
+
+using namespace lamina::sdk;
+
+struct Defaults {
+  std::int64_t experts, topk_group, n_group;
+  std::string_view scoring_func, topk_method;
+  bool norm_topk_prob;
+  double routed_scaling_factor;
+};
+
+void attention_keys(Schema<Config>& key) {
+  key("num_attention_heads", &Config::num_attention_heads,
+      {.required = true, .min = 1, .doc = "heads N"});
+  key("num_key_value_heads", &Config::num_key_value_heads,
+      {.same_as = "num_attention_heads", .min = 1, .doc = "as many: keys are made for each head"});
+  key("attention_bias", &Config::attention_bias,
+      {.fallback = false, .doc = "biases of the first query, the latent and the output product"});
+  key("q_lora_rank", &Config::q_lora_rank,
+      {.fallback = 1536,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "width of the latent that queries are made of; 0 = queries are one product"});
+  key("kv_lora_rank", &Config::kv_lora_rank,
+      {.fallback = 512, .min = 1, .doc = "width R of the latent that keys and values are made of"});
+  key("qk_nope_head_dim", &Config::qk_nope_head_dim,
+      {.fallback = 128, .min = 1, .doc = "dims of a head of queries and keys without positions"});
+  key("qk_rope_head_dim", &Config::qk_rope_head_dim,
+      {.fallback = 64, .min = 2, .doc = "dims of a head with rotary positions; one key for all"});
+  key("v_head_dim", &Config::v_head_dim,
+      {.fallback = 128, .min = 1, .doc = "width of a head of values"});
+  rope_keys(key, &Config::rope);
+  key("rope_interleave", &Config::rope_interleave,
+      {.fallback = true, .doc = "rotary pairs are neighbours (2i, 2i + 1), not halves"});
+  key("latent_norm_eps", &Config::latent_norm_eps,
+      {.fallback = 1e-6, .above = 0, .doc = "added to the mean square in the norms of latents"});
+}
+
+void indexer_keys(Schema<Config>& key) {
+  key("index_n_heads", &Config::index_n_heads,
+      {.fallback = 0, .min = 0, .doc = "heads of the indexer that chooses keys; 0 = no indexer"});
+  key("index_head_dim", &Config::index_head_dim,
+      {.fallback = 128, .min = 1, .doc = "head width of the indexer"});
+  key("index_topk", &Config::index_topk,
+      {.fallback = 2048, .min = 1, .doc = "keys that a query attends to"});
+  key("indexer_loss_weight", &Config::indexer_loss_weight,
+      {.fallback = 0.0,
+       .min = 0,
+       .doc = "weight of the divergence of the indexer's choice from attention; 0 = off"});
+  key("indexer_sparse_training", &Config::indexer_sparse_training,
+      {.fallback = true,
+       .doc = "false = queries see all keys, the first stage of the indexer's training"});
+}
+
+void expert_keys(Schema<Config>& key, const Defaults& d) {
+  moe_keys(key, {.experts_key = "n_routed_experts", .experts = d.experts, .per_token = 8});
+  key("first_k_dense_replace", &Config::first_k_dense_replace,
+      {.fallback = 3, .min = 0, .doc = "first layers, whose feed-forward is dense"});
+  key("moe_layer_freq", &Config::moe_layer_freq,
+      {.fallback = 1, .min = 1, .doc = "after them, layers whose index this divides have experts"});
+  key("mlp_layer_types", &Config::mlp_layer_types,
+      {.choices = {"dense", "sparse"},
+       .flags = LAMINA_KEY_PER_LAYER,
+       .doc = "the same layer by layer"});
+  key("moe_intermediate_size", &Config::moe_intermediate_size,
+      {.fallback = 2048, .min = 1, .doc = "width F of an expert"});
+  key("n_shared_experts", &Config::n_shared_experts,
+      {.fallback = 1,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "experts that every token is given to"});
+  key("scoring_func", &Config::scoring_func,
+      {.fallback = d.scoring_func,
+       .choices = {"softmax", "sigmoid"},
+       .doc = "what the router's logits become"});
+  key("topk_method", &Config::topk_method,
+      {.fallback = d.topk_method,
+       .choices = {"greedy", "group_limited_greedy", "noaux_tc"},
+       .doc = "greedy: the best experts; group_limited_greedy: of the groups with the best expert; "
+              "noaux_tc: with a correction bias, of the groups with the best pair"});
+  key("n_group", &Config::n_group,
+      {.fallback = d.n_group,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "groups of experts; up to 1 = not grouped"});
+  key("topk_group", &Config::topk_group,
+      {.fallback = d.topk_group,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "groups that a token may choose from"});
+  key("norm_topk_prob", &Config::norm_topk_prob,
+      {.fallback = d.norm_topk_prob, .doc = "weights of experts are divided by their sum"});
+  key("routed_scaling_factor", &Config::routed_scaling_factor,
+      {.fallback = d.routed_scaling_factor,
+       .above = 0,
+       .doc = "multiplies the weights of experts"});
+  key("biased_routing_weights", &Config::biased_routing_weights,
+      {.fallback = false, .doc = "weights have the correction bias too, as MaxText's may"});
+  key("router_bias_update_rate", &Config::router_bias_update_rate,
+      {.fallback = 0.0,
+       .min = 0,
+       .doc = "how far the correction bias moves towards an equal load in a step; 0 = it stays"});
+}
+
+void mtp_keys(Schema<Config>& key) {
+  key("num_nextn_predict_layers", &Config::num_nextn_predict_layers,
+      {.fallback = 0, .min = 0, .doc = "layers that predict further tokens, in training"});
+  key("mtp_loss_weight", &Config::mtp_loss_weight,
+      {.fallback = 0.1, .min = 0, .doc = "weight of their loss"});
+  key("mtp_normed_hidden", &Config::mtp_normed_hidden,
+      {.fallback = true,
+       .doc = "the first is given the state after the final norm; not in MaxText"});
+  key("mtp_shifted_positions", &Config::mtp_shifted_positions,
+      {.fallback = true, .doc = "positions are of the tokens they are given; not in MaxText"});
+  key("mtp_own_norm", &Config::mtp_own_norm,
+      {.fallback = true, .doc = "a norm of its own before the head; the final one in MaxText"});
+}
+
+void common_keys(Schema<Config>& key, const Defaults& defaults) {
+  size_keys(key, {.max_position_embeddings = 4096, .rms_norm_eps = 1e-6});
+  attention_keys(key);
+  indexer_keys(key);
+  expert_keys(key, defaults);
+  key("mhc_expansion_rate", &Config::mhc_expansion_rate,
+      {.fallback = 1, .min = 1, .doc = "residual streams; 1 = one, added to as usual"});
+  key("sinkhorn_iterations", &Config::sinkhorn_iterations,
+      {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
+  mtp_keys(key);
+  // Sizes that follow from others; losses that published code does not compute; layouts of old
+  // files; parallelism.
+  key.ignore({"attention_dropout", "aux_loss_alpha", "ep_size", "head_dim", "layer_types",
+              "mlp_bias", "pretraining_tp", "qk_head_dim", "seq_aux", "quantization_config"});
+}
+
+std::string text(std::int64_t n) { return std::to_string(n); }
+
+}  // namespace
+
+void v2_keys(Schema<Config>& key) {
+  common_keys(key, {.experts = 64,
+                    .topk_group = 1,
+                    .n_group = 1,
+                    .scoring_func = "softmax",
+                    .topk_method = "greedy",
+                    .norm_topk_prob = false,
+                    .routed_scaling_factor = 1});
+}
+
+void keys(Schema<Config>& key) {
+  common_keys(key, {.experts = 256,
+                    .topk_group = 4,
+                    .n_group = 8,
+                    .scoring_func = "sigmoid",
+                    .topk_method = "noaux_tc",
+                    .norm_topk_prob = true,
+                    .routed_scaling_factor = 2.5});
+}
+
+void validate(const Config& c, const Problems& problem) {
+  check_moe(c, problem, "n_routed_experts");
+  if (c.limits_groups())
+    check_groups(c.num_experts, "n_group", c.n_group, "topk_group", c.topk_group,
+                 c.num_experts_per_tok, problem);
+  if (c.num_key_value_heads != c.num_attention_heads)
+    problem("num_key_value_heads", "got " + text(c.num_key_value_heads) +
+                                       "; keys and values are made for every head, so it must be "
+                                       "num_attention_heads = " +
+                                       text(c.num_attention_heads));
+  if (c.qk_rope_head_dim % 2 != 0)
+    problem("qk_rope_head_dim",
+            "got " + text(c.qk_rope_head_dim) + "; rotary positions need an even number");
+  if (c.index_n_heads > 0 && c.q_lora_rank == 0)
+    problem("q_lora_rank", "got 0; the indexer reads the queries' latent, so it must be above 0");
+  if (c.index_n_heads > 0 && c.index_head_dim < c.qk_rope_head_dim)
+    problem("index_head_dim",
+            "got " + text(c.index_head_dim) +
+                "; it must be at least qk_rope_head_dim = " + text(c.qk_rope_head_dim));
+  if (c.mhc_expansion_rate > 1 && c.num_nextn_predict_layers > 0)
+    problem("mhc_expansion_rate",
+            "got " + text(c.mhc_expansion_rate) +
+                "; multi-token prediction works on one residual stream, so it must be 1");
+}
+
+}  // namespace deepseek

@@ -1,0 +1,62 @@
+// The [model] keys of the DeepSeek families, as the equations in model.cc and attention.cc read
+// them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk.h"
+
+namespace deepseek {
+
+struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
+  // Latent attention.
+  std::int64_t q_lora_rank;   // 0 = queries are one product
+  std::int64_t kv_lora_rank;  // R, width of a latent
+  std::int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+  bool rope_interleave;
+  double latent_norm_eps;  // of the norms of latents
+
+  // The indexer; no heads: none.
+  std::int64_t index_n_heads, index_head_dim, index_topk;
+  double indexer_loss_weight;
+  bool indexer_sparse_training;
+
+  // Layers.
+  std::int64_t first_k_dense_replace, moe_layer_freq;
+  std::vector<std::string_view> mlp_layer_types;  // empty = the two above
+
+  // Experts.
+  std::int64_t moe_intermediate_size, n_shared_experts;
+  std::string_view scoring_func, topk_method;
+  std::int64_t n_group, topk_group;
+  bool norm_topk_prob;
+  double routed_scaling_factor;
+  bool biased_routing_weights;
+  double router_bias_update_rate;
+
+  // Residual streams.
+  std::int64_t mhc_expansion_rate, sinkhorn_iterations;
+
+  // Multi-token prediction.
+  std::int64_t num_nextn_predict_layers;
+  double mtp_loss_weight;
+  bool mtp_normed_hidden, mtp_shifted_positions, mtp_own_norm;
+
+  bool corrects_choice() const { return topk_method == "noaux_tc"; }
+  bool limits_groups() const { return topk_method != "greedy" && n_group > 1; }
+};
+
+void v2_keys(lamina::sdk::Schema<Config>& key);
+void keys(lamina::sdk::Schema<Config>& key);
+void validate(const Config& c, const lamina::sdk::Problems& problem);
+
+// attention.cc: x[B, T, D] to [B, T, D].
+lamina::sdk::Tensor attention(lamina::sdk::Scope s, const Config& c, lamina::sdk::Tensor x_BTD,
+                              const lamina::sdk::Step& step);
+
+enum BlockId : std::uint32_t { kEntry = 1, kExit, kDense, kMoe, kMtp };
+std::vector<lamina::sdk::Weight> weights();
+
+}  // namespace deepseek

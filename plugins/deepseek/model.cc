@@ -1,0 +1,164 @@
+// DeepSeek V2, V3, R1, V3.2 and Kimi K2: latent attention, and after some dense layers a mixture of
+// many small experts beside shared ones. DeepSeek-AI, "DeepSeek-V2", 2024; "DeepSeek-V3", 2024;
+// Kimi Team, "Kimi K2", 2025.
+//
+// Shapes: B batch, T tokens, D model width, K residual streams, E experts.
+
+#include "config.h"
+
+namespace deepseek {
+namespace {
+
+using namespace lamina::sdk;
+
+Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  const bool corrects = c.corrects_choice();
+  const Routed routed =
+      route(s / "router", x_BTD,
+            {.experts = c.num_experts,
+             .per_token = c.num_experts_per_tok,
+             .scores = c.scoring_func == "sigmoid" ? RouterScores::sigmoid : RouterScores::softmax,
+             .weights = c.norm_topk_prob ? RouterWeights::normalized : RouterWeights::scores,
+             .epsilon = 1e-20,
+             .scale = c.routed_scaling_factor,
+             .wide = true,
+             .correction_bias = corrects,
+             .biased_weights = c.biased_routing_weights,
+             .groups = c.limits_groups() ? c.n_group : 1,
+             .groups_kept = c.topk_group,
+             .group_score_of = corrects ? 2 : 1});
+  RouterLosses losses = c.losses();
+  losses.of_scores = true;
+  keep_router_losses(s, step, routed, losses);
+  if (corrects && c.router_bias_update_rate > 0)
+    balance_by_bias(s / "router", step, routed, "router_bias_update_rate");
+  Tensor y_BTD = experts(s / "experts", x_BTD, routed,
+                         {.width = c.moe_intermediate_size,
+                          .glu = {.activation = c.hidden_act},
+                          .capacity_factor = c.capacity_factor});
+  if (c.n_shared_experts == 0) return y_BTD;
+  return y_BTD + gated_mlp(s / "shared", x_BTD,
+                           {.width = c.n_shared_experts * c.moe_intermediate_size,
+                            .activation = c.hidden_act});
+}
+
+// One sub-layer: added to the residual stream, or mixed with several.
+template <class Branch>
+Tensor residual(Scope s, const Config& c, Tensor x, Branch branch) {
+  if (c.mhc_expansion_rate == 1) return x + branch(x);
+  return hyper_connection(s, x,
+                          {.streams = c.mhc_expansion_rate,
+                           .iterations = c.sinkhorn_iterations,
+                           .norm_eps = c.rms_norm_eps},
+                          branch);
+}
+
+template <bool sparse>
+Tensor layer(Scope s, const Config& c, Tensor x, const Step& step) {
+  x = residual(s / "mhc_attention", c, x, [&](Tensor x_BTD) {
+    return attention(s / "attention", c, rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps),
+                     step);
+  });
+  return residual(s / "mhc_ffn", c, x, [&](Tensor x_BTD) {
+    Tensor h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
+    if constexpr (sparse) return mixture(s / "moe", c, h_BTD, step);
+    return gated_mlp(s / "feed_forward", h_BTD,
+                     {.width = c.intermediate_size, .activation = c.hidden_act});
+  });
+}
+
+Tensors entry(Scope, const Config& c, const Tensors& x, const Step&) {
+  return {expand_streams(x[0], c.mhc_expansion_rate)};
+}
+Tensors exit(Scope, const Config&, const Tensors& carries, const Step&) {
+  return {sum_streams(carries[0])};
+}
+
+// The layer that predicts one token further, of the hidden state and the next token's embedding.
+Tensors predict_next(Scope s, const Config& c, const Tensors& carries, const Step& step) {
+  Tensor e_BTD = rms_norm(s / "enorm", carries[1], c.rms_norm_eps);
+  Tensor h_BTD = rms_norm(s / "hnorm", carries[0], c.rms_norm_eps);
+  Tensor x_BTD = linear(s / "eh_proj", concat({e_BTD, h_BTD}, 2), c.hidden_size);
+  x_BTD = layer<true>(s, c, x_BTD, step);
+  return {x_BTD, c.mtp_own_norm ? rms_norm(s / "head_norm", x_BTD, c.rms_norm_eps) : x_BTD};
+}
+
+std::vector<Block<Config>> blocks() {
+  return {{.id = kEntry, .name = "streams", .build_all = entry},
+          {.id = kExit, .name = "sum-of-streams", .build_all = exit},
+          {.id = kDense, .name = "dense", .build = layer<false>},
+          {.id = kMoe, .name = "moe", .build = layer<true>},
+          {.id = kMtp, .name = "prediction", .build_all = predict_next}};
+}
+
+Plan plan(const Config& c) {
+  std::vector<std::uint32_t> layers;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    const bool sparse = c.mlp_layer_types.empty()
+                            ? i >= c.first_k_dense_replace && i % c.moe_layer_freq == 0
+                            : c.mlp_layer_types[static_cast<std::size_t>(i)] == "sparse";
+    layers.push_back(sparse ? kMoe : kDense);
+  }
+  return layers_of(layers, [](std::uint32_t block) { return unit(block); });
+}
+
+Embed embed(const Config& c) {
+  if (c.mhc_expansion_rate == 1) return {};
+  return {.entry = kEntry};
+}
+
+Head head(const Config& c) {
+  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps},
+          .tied = c.tie_word_embeddings,
+          .exit = c.mhc_expansion_rate == 1 ? 0u : std::uint32_t{kExit}};
+}
+
+Mtp mtp(const Config& c) {
+  return {.block = kMtp,
+          .depth = c.num_nextn_predict_layers,
+          .weight_key = "mtp_loss_weight",
+          .normed_hidden = c.mtp_normed_hidden,
+          .shifted_positions = c.mtp_shifted_positions,
+          .final_norm = !c.mtp_own_norm};
+}
+
+double init_std(const Config& c) { return standard_init_std(c); }
+
+constexpr Model<Config> kDeepseek = {
+    .family = {.name = "deepseek",
+               .hf_model_types = {"deepseek_v3", "deepseek_v32", "kimi_k2"},
+               .hf_architectures = {"DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM"},
+               .hf_prefixes = {"model."},
+               .doc = "DeepSeek V3, R1, V3.1, V3.2 and Kimi K2: latent attention, many experts"},
+    .keys = keys,
+    .validate = validate,
+    .init_std = init_std,
+    .blocks = blocks,
+    .plan = plan,
+    .embed = embed,
+    .head = head,
+    .mtp = mtp,
+    .weights = weights,
+};
+
+constexpr Model<Config> kDeepseekV2 = {
+    .family = {.name = "deepseek_v2",
+               .hf_model_types = {"deepseek_v2"},
+               .hf_architectures = {"DeepseekV2ForCausalLM"},
+               .hf_prefixes = {"model."},
+               .doc = "DeepSeek V2 and V2-Lite: latent attention, softmax routing"},
+    .keys = v2_keys,
+    .validate = validate,
+    .init_std = init_std,
+    .blocks = blocks,
+    .plan = plan,
+    .embed = embed,
+    .head = head,
+    .mtp = mtp,
+    .weights = weights,
+};
+
+}  // namespace
+}  // namespace deepseek
+
+LAMINA_PLUGIN("org.lamina.deepseek", "0.1.0", deepseek::kDeepseek, deepseek::kDeepseekV2)

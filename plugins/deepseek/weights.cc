@@ -1,0 +1,71 @@
+// Tensors of published DeepSeek and Kimi checkpoints, and ours. Those in FP8 have scales beside
+// them, which the host knows.
+
+#include "config.h"
+
+namespace deepseek {
+namespace {
+
+using namespace lamina::sdk;
+
+// `flags` for tensors that files may lack.
+std::vector<Weight> layer_weights(std::uint32_t block, std::uint32_t flags) {
+  const std::pair<std::string_view, std::string_view> kRows[] = {
+      {"attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
+      {"attention.wq.weight", "model.layers.{L}.self_attn.q_proj.weight"},
+      {"attention.wq_a.weight", "model.layers.{L}.self_attn.q_a_proj.weight"},
+      {"attention.wq_a.bias", "model.layers.{L}.self_attn.q_a_proj.bias"},
+      {"attention.q_norm.weight", "model.layers.{L}.self_attn.q_a_layernorm.weight"},
+      {"attention.wq_b.weight", "model.layers.{L}.self_attn.q_b_proj.weight"},
+      {"attention.wkv_a.weight", "model.layers.{L}.self_attn.kv_a_proj_with_mqa.weight"},
+      {"attention.wkv_a.bias", "model.layers.{L}.self_attn.kv_a_proj_with_mqa.bias"},
+      {"attention.kv_norm.weight", "model.layers.{L}.self_attn.kv_a_layernorm.weight"},
+      {"attention.wkv_b.weight", "model.layers.{L}.self_attn.kv_b_proj.weight"},
+      {"attention.wo.weight", "model.layers.{L}.self_attn.o_proj.weight"},
+      {"attention.wo.bias", "model.layers.{L}.self_attn.o_proj.bias"},
+      {"attention.indexer.wq_b.weight", "model.layers.{L}.self_attn.indexer.wq_b.weight"},
+      {"attention.indexer.wk.weight", "model.layers.{L}.self_attn.indexer.wk.weight"},
+      {"attention.indexer.k_norm.weight", "model.layers.{L}.self_attn.indexer.k_norm.weight"},
+      {"attention.indexer.k_norm.bias", "model.layers.{L}.self_attn.indexer.k_norm.bias"},
+      {"attention.indexer.weights_proj.weight",
+       "model.layers.{L}.self_attn.indexer.weights_proj.weight"},
+      {"ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
+      {"feed_forward.w1.weight", "model.layers.{L}.mlp.gate_proj.weight"},
+      {"feed_forward.w3.weight", "model.layers.{L}.mlp.up_proj.weight"},
+      {"feed_forward.w2.weight", "model.layers.{L}.mlp.down_proj.weight"},
+      {"moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
+      {"moe.router.correction_bias", "model.layers.{L}.mlp.gate.e_score_correction_bias"},
+      {"moe.experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
+      {"moe.experts.w3.weight", "model.layers.{L}.mlp.experts.{E}.up_proj.weight"},
+      {"moe.experts.w2.weight", "model.layers.{L}.mlp.experts.{E}.down_proj.weight"},
+      {"moe.shared.w1.weight", "model.layers.{L}.mlp.shared_experts.gate_proj.weight"},
+      {"moe.shared.w3.weight", "model.layers.{L}.mlp.shared_experts.up_proj.weight"},
+      {"moe.shared.w2.weight", "model.layers.{L}.mlp.shared_experts.down_proj.weight"},
+  };
+  std::vector<Weight> out;
+  for (const auto& [ours, published] : kRows) out.push_back({block, ours, published, {}, flags});
+  return out;
+}
+
+// Files written by transformers lack the layers that predict further tokens.
+std::vector<Weight> mtp_weights() {
+  std::vector<Weight> out = layer_weights(kMtp, LAMINA_HF_OPTIONAL);
+  for (const auto& [ours, published] :
+       std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"enorm.weight", "model.layers.{L}.enorm.weight"},
+           {"hnorm.weight", "model.layers.{L}.hnorm.weight"},
+           {"eh_proj.weight", "model.layers.{L}.eh_proj.weight"},
+           {"head_norm.weight", "model.layers.{L}.shared_head.norm.weight"}})
+    out.push_back({kMtp, ours, published, {}, LAMINA_HF_OPTIONAL});
+  // Copies of the embedding and the head; and whole layers where num_nextn_predict_layers is 0.
+  out.push_back(ignored_beyond("model.layers.{L}.*"));
+  return out;
+}
+
+}  // namespace
+
+std::vector<Weight> weights() {
+  return outer_weights() + layer_weights(kDense, 0) + layer_weights(kMoe, 0) + mtp_weights();
+}
+
+}  // namespace deepseek
