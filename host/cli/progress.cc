@@ -57,9 +57,10 @@ void write_stderr(std::string_view text) {
 }  // namespace
 
 std::string plain_line(const StepReport& report, const Pace& pace) {
-  std::string out =
-      fmt::format("{}  loss {:.4f}  ema {:.4f}  gnorm {:.2f}  {}", step_text(report), report.loss,
-                  pace.loss_average, report.grad_norm, lr_text(report.lr));
+  std::string out = fmt::format(
+      "{}  loss {:.4f}{}  ema {:.4f}  gnorm {:.2f}  {}", step_text(report), report.loss,
+      report.total_loss != report.loss ? fmt::format("  total {:.4f}", report.total_loss) : "",
+      pace.loss_average, report.grad_norm, lr_text(report.lr));
   for (const std::string& field : {speed_text(pace), eta_text(pace)})
     if (!field.empty()) out += "  " + field;
   return out;

@@ -18,7 +18,8 @@ struct StepReport {
   double loss = 0;               // of this step, not smoothed
   double grad_norm = 0;
   double lr = 0;
-  std::int64_t tokens = 0;  // of this step
+  std::int64_t tokens = 0;   // of this step
+  double total_loss = loss;  // with the losses of layers and of multi-token prediction
 };
 
 // What is worked out from the reports so far.

@@ -146,7 +146,8 @@ std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
 
 Expansion MapBuilder::expand(int parameter, const registry::TensorRow& row) const {
   const Parameter& p = model_.parameters()[parameter];
-  if (p.layer >= 0 && row.published.find("{L}") == std::string::npos)
+  if (p.layer >= 0 && p.layer < model_.config().num_layers() &&
+      row.published.find("{L}") == std::string::npos)
     throw PluginError({fmt::format("tensor row '{}'", row.published),
                        fmt::format("is of parameter '{}' in a layer and lacks {{L}}", p.name),
                        {}});

@@ -144,6 +144,11 @@ LoopResult Loop::run(const LoopEvents& events) {
     json.key("train/loss").value(result.loss).key("train/ppl").value(std::exp(result.loss));
     json.key("train/grad_norm").value(result.gradient_norm).key("train/lr").value(result.lr);
     if (config_.train.z_loss > 0) json.key("train/z_loss").value(result.z_loss);
+    if (result.total != result.loss) json.key("train/total_loss").value(result.total);
+    if (result.aux_loss != 0) json.key("train/aux_loss").value(result.aux_loss);
+    if (result.mtp_loss != 0) json.key("train/mtp_loss").value(result.mtp_loss);
+    for (const SownNumber& number : result.sown)
+      json.key("train/" + number.name).value(number.value);
     json.key("train/tokens").value(progress_.num_tokens);
     json.key("perf/step_seconds").value(seconds);
     json.key("perf/tokens_per_second").value(static_cast<double>(result.num_labels) / seconds);

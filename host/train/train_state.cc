@@ -45,12 +45,15 @@ TrainState::TrainState(const decoder::ParameterTable& parameters, DType compute,
 }
 
 void TrainState::refresh_copies() {
-  for (std::size_t i = 0; i < masters_.size(); ++i) {
-    if (!has_copy(static_cast<int>(i))) continue;
-    auto* copy = static_cast<bfloat16*>(used_[i]);
-    std::int64_t n = parameters_.all()[i].num_elements();
-    for (std::int64_t k = 0; k < n; ++k) copy[k] = to_bfloat16(masters_[i][k]);
-  }
+  for (std::size_t i = 0; i < masters_.size(); ++i) refresh_copy(static_cast<int>(i));
+}
+
+void TrainState::refresh_copy(int parameter) const {
+  if (!has_copy(parameter)) return;
+  std::size_t i = static_cast<std::size_t>(parameter);
+  auto* copy = static_cast<bfloat16*>(used_[i]);
+  std::int64_t n = parameters_.all()[i].num_elements();
+  for (std::int64_t k = 0; k < n; ++k) copy[k] = to_bfloat16(masters_[i][k]);
 }
 
 }  // namespace lamina::train

@@ -31,6 +31,7 @@ class TrainState {
   }
   // Makes the copies again from the masters (after loading).
   void refresh_copies();
+  void refresh_copy(int parameter) const;
 
   std::size_t bytes() const { return buffer_->bytes(); }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "decoder/mtp.h"
 #include "train/gradients.h"
 
 namespace lamina::train {
@@ -30,9 +31,11 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
                                                .tokens = options.tokens,
                                                .dtype = options.dtype,
                                                .segments = options.segments,
-                                               .training = true});
-  return add_gradients(std::move(loss), model.parameters(),
-                       autodiff::find_remat_policy(options.remat, options.remat_tags).save_policy());
+                                               .training = true,
+                                               .aux = options.aux});
+  return add_gradients(
+      std::move(loss), model.parameters(),
+      autodiff::find_remat_policy(options.remat, options.remat_tags).save_policy());
 }
 
 }  // namespace
@@ -45,6 +48,7 @@ TrainStep::TrainStep(const decoder::Model& model, TrainState& state,
       options_(options),
       program_(step_graph(model, options), backend),
       optimizer_(model.parameters(), optimizer, backend),
+      sown_(program_, model.parameters()),
       arena_(backend.allocate(program_.arena_bytes())) {
   program_.bind_parameters(state.used());
 }
@@ -53,20 +57,31 @@ StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::i
   LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
   std::int64_t per_batch = options_.rows * options_.tokens;
   StepResult result;
-  for (const Microbatch& batch : microbatches)
+  std::int64_t mtp_labels = 0;
+  for (const Microbatch& batch : microbatches) {
     result.num_labels += count_labels(batch.labels, per_batch);
+    mtp_labels +=
+        decoder::count_mtp_labels(batch.labels, options_.segments ? batch.segments : nullptr,
+                                  options_.rows, options_.tokens, model_.mtp_depth());
+  }
   // The mean is over the labels of all microbatches, so each contributes by its number of labels.
   double denominator = static_cast<double>(std::max<std::int64_t>(result.num_labels, 1));
   float loss_scale = static_cast<float>(1 / denominator);
   float z_scale = static_cast<float>(options_.z_loss / denominator);
+  float aux_scale = static_cast<float>(1 / static_cast<double>(microbatches.size()));
+  double mtp_denominator = static_cast<double>(std::max<std::int64_t>(mtp_labels, 1));
+  float mtp_scale = static_cast<float>(1 / mtp_denominator);
   std::int64_t draw = step * options_.microbatches;
   std::int64_t seed[2] = {static_cast<std::int64_t>(options_.seed), 0};
   float loss = 0, z_loss = 0;
   program_.bind(Role::loss_scale, &loss_scale);
   program_.bind(Role::z_loss_scale, &z_scale);
+  program_.bind(Role::aux_scale, &aux_scale);
+  program_.bind(Role::mtp_scale, &mtp_scale);
   program_.bind(Role::loss, &loss);
   program_.bind(Role::z_loss, &z_loss);
   program_.bind(Role::seed, seed);
+  sown_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
     bind(program_, microbatches[i]);
@@ -75,11 +90,16 @@ StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::i
     if (i > 0) optimizer_.accumulate(state_);
     result.loss += loss;
     result.z_loss += z_loss;
+    sown_.add();
   }
   result.loss /= denominator;
   result.z_loss /= denominator;
+  result.aux_loss = sown_.aux_loss();
+  result.mtp_loss = sown_.mtp_sum() / mtp_denominator;
+  result.total = result.loss + options_.z_loss * result.z_loss + result.aux_loss + result.mtp_loss;
+  result.sown = sown_.numbers();
   result.gradient_norm = optimizer_.gradient_norm(state_);
-  if (std::isfinite(result.loss) && std::isfinite(result.gradient_norm)) return result;
+  if (std::isfinite(result.total) && std::isfinite(result.gradient_norm)) return result;
 
   ErrorText text{fmt::format("step {}", step + 1), "", {}};
   if (auto bad = optimizer_.first_non_finite(state_)) {
@@ -87,7 +107,7 @@ StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::i
     text.what = fmt::format("the gradient of '{}' is {} at element {} of {}", p.name, bad->value,
                             bad->element, to_string(p.desc.shape));
   } else {
-    text.what = fmt::format("the loss is {}", result.loss);
+    text.what = fmt::format("the loss is {}", result.total);
   }
   text.notes = {fmt::format("loss {}, gradient norm {}; nothing was updated", result.loss,
                             result.gradient_norm),
@@ -102,6 +122,7 @@ void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   if (options_.clip_norm > 0)
     scale = std::min(1.0, options_.clip_norm / (result.gradient_norm + 1e-6));
   optimizer_.update(state_, lr, scale, step);
+  sown_.apply(state_);
 }
 
 StepResult TrainStep::run(std::span<const Microbatch> microbatches, double lr, std::int64_t step) {

@@ -3,12 +3,14 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "autodiff/remat.h"
 #include "config/run_config.h"
 #include "decoder/bound_program.h"
 #include "decoder/model.h"
 #include "train/optimizer.h"
+#include "train/sown_values.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
@@ -23,10 +25,14 @@ struct Microbatch {
 
 struct StepResult {
   double loss = 0;           // mean over the counted labels of the whole step
+  double total = 0;          // what is minimised: with the losses below, times their weights
+  double aux_loss = 0;       // of the layers, with their weights; mean over microbatches
+  double mtp_loss = 0;       // of multi-token prediction, with its weights; mean over its labels
   double z_loss = 0;         // mean squared log-sum-exp
   double gradient_norm = 0;  // before clipping
   double lr = 0;
-  std::int64_t num_labels = 0;  // counted
+  std::int64_t num_labels = 0;   // counted
+  std::vector<SownNumber> sown;  // what layers report: losses by name, metrics layer by layer
 };
 
 // A NaN or infinity turned up; nothing was updated.
@@ -42,6 +48,7 @@ struct TrainStepOptions {
   DType dtype = DType::f32;
   std::string remat = "none";
   autodiff::RematTags remat_tags = {};  // of the policy custom
+  bool aux = true;                      // with what layers sow, and multi-token prediction
   bool segments = true;                 // rows hold several documents
   double z_loss = 0;                    // weight
   double clip_norm = 0;                 // 0 = none
@@ -71,6 +78,7 @@ class TrainStep {
   TrainStepOptions options_;
   decoder::BoundProgram program_;
   Optimizer optimizer_;
+  SownValues sown_;
   std::unique_ptr<Buffer> arena_;
 };
 

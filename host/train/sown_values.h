@@ -1,0 +1,66 @@
+// What layers keep beside the loss in a training step: losses of their own, multi-token prediction,
+// metrics, and changes of parameters that are no gradients. Their memory, their means over
+// microbatches, and the changes themselves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decoder/bound_program.h"
+#include "decoder/parameter.h"
+#include "train/train_state.h"
+
+namespace lamina::train {
+
+// One number of metrics.jsonl: "moe_lb_loss", "expert_load/layer_007".
+struct SownNumber {
+  std::string name;
+  double value = 0;
+};
+
+class SownValues {
+ public:
+  // Binds their memory to the outputs of `program`.
+  SownValues(decoder::BoundProgram& program, const decoder::ParameterTable& parameters);
+  SownValues(const SownValues&) = delete;
+  SownValues& operator=(const SownValues&) = delete;
+
+  // Before the first microbatch of a step, and after each.
+  void begin();
+  void add();
+
+  bool has_losses() const { return program_.has(decoder::Role::aux_loss); }
+  bool has_mtp() const { return program_.has(decoder::Role::mtp_loss); }
+  // Means over the microbatches since begin(): losses of layers times their weights; sum of the
+  // losses of multi-token prediction (not a mean).
+  double aux_loss() const { return aux_sum_ / static_cast<double>(added_); }
+  double mtp_sum() const { return mtp_sum_; }
+  // Losses by name, without weights, then metrics: a number a layer, and where a layer has many,
+  // their mean and largest.
+  std::vector<SownNumber> numbers() const;
+
+  // Changes the parameters, by the mean of each update over microbatches.
+  void apply(const TrainState& state) const;
+
+ private:
+  struct Named {
+    decoder::BoundProgram::NamedOutput output;
+    std::vector<float> latest;
+    std::vector<double> total;
+  };
+  struct Change {
+    decoder::ParameterUpdate update;
+    std::vector<float> latest;
+    std::vector<double> total;
+  };
+
+  decoder::BoundProgram& program_;
+  std::int64_t added_ = 0;
+  float aux_ = 0, mtp_ = 0;
+  double aux_sum_ = 0, mtp_sum_ = 0;
+  std::vector<Named> named_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace lamina::train

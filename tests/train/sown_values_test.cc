@@ -1,0 +1,134 @@
+// What layers keep for the host in a training step: losses, metrics, changes of parameters, and
+// multi-token prediction. The model is that of tests/support/models/features_losses.toml.
+#include "train/sown_values.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "backends/cpu/backend.h"
+#include "decoder/mtp.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+const TestModel kFrom{"features_losses",
+                      LAMINA_SOURCE_DIR "/tests/support/models/features_losses.toml"};
+
+struct Sown : ::testing::Test {
+  Sown() : model(open_model(kFrom.path)), state(load_state(kFrom, model, DType::f32, true)) {}
+
+  train::StepResult gradients(const Rows& rows, std::int64_t microbatches = 1) {
+    make(rows, microbatches);
+    return step->gradients(batches, 0);
+  }
+  void make(const Rows& rows, std::int64_t microbatches) {
+    std::int64_t per_batch = rows.batch / microbatches;
+    batches.clear();
+    for (std::int64_t m = 0; m < microbatches; ++m)
+      batches.push_back(rows.microbatch(m * per_batch));
+    step.emplace(model, *state,
+                 train::TrainStepOptions{
+                     .rows = per_batch, .tokens = rows.tokens, .microbatches = microbatches},
+                 config::OptimizerSection{}, cpu::cpu_backend());
+  }
+  static double named(const train::StepResult& result, const std::string& name) {
+    for (const train::SownNumber& number : result.sown)
+      if (number.name == name) return number.value;
+    ADD_FAILURE() << "no number '" << name << "'";
+    return 0;
+  }
+
+  decoder::Model model;
+  std::unique_ptr<train::TrainState> state;
+  std::optional<train::TrainStep> step;
+  std::vector<train::Microbatch> batches;
+};
+
+TEST_F(Sown, TheTotalIsTheSumOfItsParts) {
+  train::StepResult result = gradients(random_rows(model, 2, 12));
+  EXPECT_GT(result.mtp_loss, 1);
+  EXPECT_NEAR(result.aux_loss, 0.5 * named(result, "balance") + 0.25 * named(result, "pooled"),
+              1e-6);
+  EXPECT_DOUBLE_EQ(result.total, result.loss + result.aux_loss + result.mtp_loss);
+  std::set<std::string> metrics;
+  for (const train::SownNumber& number : result.sown) metrics.insert(number.name);
+  EXPECT_TRUE(metrics.contains("mean_square/layer_000/mean"));
+  EXPECT_TRUE(metrics.contains("mean_square/layer_004/max"));
+}
+
+// Along the gradient the total changes by its length.
+TEST_F(Sown, GradientsAreOfTheTotal) {
+  Rows rows = random_rows(model, 2, 12);
+  gradients(rows);
+  auto grads = copy_of(model, state->gradients());
+  double norm = 0;
+  for (const auto& g : grads)
+    for (float x : g) norm += static_cast<double>(x) * static_cast<double>(x);
+  norm = std::sqrt(norm);
+  auto moved = [&](double by) {
+    for (std::size_t i = 0; i < grads.size(); ++i)
+      for (std::size_t k = 0; k < grads[i].size(); ++k)
+        state->masters()[i][k] += static_cast<float>(by * grads[i][k] / norm);
+    return step->gradients(batches, 0).total;
+  };
+  const double h = 2e-3;
+  double up = moved(h), down = moved(-2 * h);
+  EXPECT_NEAR((up - down) / (2 * h), norm, 1e-2 * norm);
+}
+
+TEST_F(Sown, UpdatesMoveTheirParametersByTheSignOfTheMeanOverMicrobatches) {
+  Rows rows = random_rows(model, 4, 8);
+  make(rows, 2);
+  auto before = copy_of(model, state->masters());
+  step->run(batches, 0, 0);
+  auto after = copy_of(model, state->masters());
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    bool is_bias = model.parameters().all()[i].desc.name == "bias";
+    for (std::size_t k = 0; k < before[i].size(); ++k) {
+      EXPECT_EQ(std::abs(after[i][k] - before[i][k]), is_bias ? 0.125F : 0.0F)
+          << model.parameters().all()[i].name;
+      changed += after[i][k] != before[i][k];
+    }
+  }
+  EXPECT_EQ(changed, 5u * 24u);
+}
+
+TEST_F(Sown, ScannedAndUnrolledReportTheSame) {
+  Rows rows = random_rows(model, 2, 12);
+  train::StepResult scanned = gradients(rows);
+  decoder::Model other = open_model(kFrom.path, false);
+  train::StepResult unrolled =
+      train::TrainStep(other, *state, {.rows = 2, .tokens = 12}, {}, cpu::cpu_backend())
+          .gradients(batches, 0);
+  ASSERT_EQ(scanned.sown.size(), unrolled.sown.size());
+  for (const train::SownNumber& number : unrolled.sown)
+    EXPECT_NEAR(named(scanned, number.name), number.value, 1e-5 * std::abs(number.value) + 1e-7)
+        << number.name;
+}
+
+// The definition: block j at token t counts the label of token t + 1 + j, if that token and the one
+// before it are of one document.
+TEST(MtpLabels, AreThoseThatTheBlocksCount) {
+  const std::int32_t labels[] = {3, 5, -100, 7, 2, 9, 4, 1, 1, -100};
+  const std::int32_t segments[] = {1, 1, 1, 2, 2, 0, 0, 1, 1, 1};
+  for (std::int64_t depth : {1, 2, 9}) {
+    std::int64_t count = 0, alone = 0;
+    for (std::int64_t row = 0; row < 2; ++row)
+      for (std::int64_t t = 0; t < 5; ++t)
+        for (std::int64_t j = 0; j < depth && t + 1 + j < 5; ++j) {
+          std::int64_t at = row * 5 + t + 1 + j;
+          bool together = segments[at] != 0 && segments[at] == segments[at - 1];
+          count += labels[at] >= 0 && together;
+          alone += labels[at] >= 0;
+        }
+    EXPECT_EQ(decoder::count_mtp_labels(labels, segments, 2, 5, depth), count);
+    EXPECT_EQ(decoder::count_mtp_labels(labels, nullptr, 2, 5, depth), alone);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::testing
