@@ -25,14 +25,13 @@ void end_keys(Schema<Config>& key) {
        .doc = "c tanh(logits / c); 0 = off"});
 }
 
-void shared_keys(Schema<Config>& key, const StandardDefaults& defaults,
-                 std::int64_t sliding_window) {
-  standard_keys(key, defaults);
+void shared_keys(Schema<Config>& key) {
+  standard_keys(key, {.max_position_embeddings = 2048});
   key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
       {.fallback = false,
        .doc = "rotate neighbouring elements, as in Meta's files, not the halves of a head"});
   key("sliding_window", &Config::sliding_window,
-      {.fallback = sliding_window,
+      {.fallback = 0,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens a query sees, itself included; 0 = all"});
@@ -43,20 +42,16 @@ void shared_keys(Schema<Config>& key, const StandardDefaults& defaults,
 
 }  // namespace
 
-void llama_keys(Schema<Config>& key) { shared_keys(key, {.max_position_embeddings = 2048}, 0); }
-
-void mistral_keys(Schema<Config>& key) {
-  shared_keys(key, {.max_position_embeddings = 4096 * 32, .num_key_value_heads = 8}, 4096);
-}
+void llama_keys(Schema<Config>& key) { shared_keys(key); }
 
 void default_keys(Schema<Config>& key) {
-  shared_keys(key, {.max_position_embeddings = 2048}, 0);
+  shared_keys(key);
   key("gated_mlp", &Config::gated_mlp,
       {.fallback = true, .doc = "the feed-forward has a gate beside its input matrix"});
 }
 
 void learned_keys(Schema<Config>& key) {
-  shared_keys(key, {.max_position_embeddings = 2048}, 0);
+  shared_keys(key);
   key("teacher_num_attention_heads", &Config::teacher_num_attention_heads,
       {.same_as = "num_attention_heads", .min = 1, .doc = "query heads of the teacher"});
   key("teacher_num_key_value_heads", &Config::teacher_num_key_value_heads,

@@ -23,7 +23,6 @@ struct Config : lamina::sdk::StandardConfig {
 };
 
 void llama_keys(lamina::sdk::Schema<Config>& key);
-void mistral_keys(lamina::sdk::Schema<Config>& key);
 void default_keys(lamina::sdk::Schema<Config>& key);
 void learned_keys(lamina::sdk::Schema<Config>& key);
 void derive(const Config& c, const lamina::sdk::Derived& derived);

@@ -1,7 +1,6 @@
 // Llama 2 and 3: a decoder-only transformer with RMSNorm before each sub-layer, grouped-query
 // attention, rotary positions and a gated feed-forward.
 // Touvron et al. 2023, "Llama 2"; Grattafiori et al. 2024, "The Llama 3 Herd of Models", 3.2.
-// Mistral 7B is the same block with a sliding window: Jiang et al. 2023.
 //
 // Shapes: B batch, T tokens, D model width, N query heads, K key/value heads,
 //         H head width, F feed-forward width.
@@ -83,25 +82,8 @@ constexpr Model<Config> kLlama2 = {
     .weights = weights,
 };
 
-constexpr Model<Config> kMistral = {
-    .family = {.name = "mistral",
-               .hf_model_types = {"mistral"},
-               .hf_architectures = {"MistralForCausalLM"},
-               .hf_prefixes = {"model.", "language_model."},
-               .doc = "Mistral 7B and Nemo: the llama2 block with a sliding window"},
-    .keys = mistral_keys,
-    .derive = derive,
-    .validate = validate,
-    .init_std = init_std,
-    .blocks = blocks,
-    .plan = plan,
-    .embed = embed,
-    .head = head,
-    .weights = weights,
-};
-
 }  // namespace
 }  // namespace llama
 
-LAMINA_PLUGIN("org.lamina.llama", "0.1.0", llama::kLlama2, llama::kMistral, llama::kDefault,
-              llama::kLlama2Lti, llama::kLlama4, llama::kEnvy)
+LAMINA_PLUGIN("org.lamina.llama", "0.1.0", llama::kLlama2, llama::kDefault, llama::kLlama2Lti,
+              llama::kLlama4, llama::kEnvy)

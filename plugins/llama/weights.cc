@@ -1,4 +1,4 @@
-// Tensors of published Llama and Mistral checkpoints, and ours.
+// Tensors of published Llama checkpoints, and ours.
 
 #include "config.h"
 
@@ -9,6 +9,8 @@ using namespace lamina::sdk;
 std::vector<Weight> weights() {
   return outer_weights() + attention_weights(kBlock) + mlp_weights(kBlock) +
          std::vector<Weight>{
+             // Learned positions, under a name of our own.
+             {0, LAMINA_NAME_POSITIONS, "model.embed_positions.weight"},
              {kBlock, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
              {kBlock, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
              // A feed-forward without a gate.

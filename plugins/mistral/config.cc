@@ -18,6 +18,11 @@ void window_key(Schema<Config>& key, std::int64_t fallback) {
 
 }  // namespace
 
+void mistral_keys(Schema<Config>& key) {
+  standard_keys(key, {.max_position_embeddings = 4096 * 32, .num_key_value_heads = 8});
+  window_key(key, 4096);
+}
+
 void mixtral_keys(Schema<Config>& key) {
   standard_keys(key, {.max_position_embeddings = 4096 * 32,
                       .rms_norm_eps = 1e-5,
@@ -29,6 +34,8 @@ void mixtral_keys(Schema<Config>& key) {
 }
 
 void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
+
+void validate_mistral(const Config& c, const Problems& problem) { check_standard(c, problem); }
 
 void validate_mixtral(const Config& c, const Problems& problem) {
   check_standard(c, problem);

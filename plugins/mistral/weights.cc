@@ -6,11 +6,23 @@ namespace mistral {
 
 using namespace lamina::sdk;
 
-std::vector<Weight> mixtral_weights() {
+namespace {
+
+std::vector<Weight> shared_weights() {
   return outer_weights() + attention_weights(kBlock) +
          std::vector<Weight>{
              {kBlock, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
              {kBlock, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
+         };
+}
+
+}  // namespace
+
+std::vector<Weight> mistral_weights() { return shared_weights() + mlp_weights(kBlock); }
+
+std::vector<Weight> mixtral_weights() {
+  return shared_weights() +
+         std::vector<Weight>{
              {kBlock, "moe.router.weight", "model.layers.{L}.block_sparse_moe.gate.weight"},
              {kBlock, "moe.experts.w1.weight",
               "model.layers.{L}.block_sparse_moe.experts.{E}.w1.weight"},

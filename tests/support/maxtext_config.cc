@@ -83,7 +83,7 @@ class Describer {
     const bool normalized = flag("normalize_embedding_logits", true) && tied;
     const double cap = number("final_logits_soft_cap", 0);  // is for tied heads alone
     add("tie_word_embeddings", tied);
-    const bool has_keys = block.starts_with("llama2") || block == "mistral" || block == "default";
+    const bool has_keys = block.starts_with("llama2") || block == "default";
     if (!has_keys) return !normalized && !(tied && cap > 0);
     if (normalized) add("normalize_embedding_logits", true);
     if (tied && cap > 0) add("final_logit_softcapping", real(cap));
