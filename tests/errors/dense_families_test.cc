@@ -1,0 +1,65 @@
+// Impossible configs of the dense families: what is wrong, and what would be right.
+#include "errors/workplace.h"
+
+namespace lamina::testing {
+namespace {
+
+// `lamina train` of run.toml as another family, with more keys.
+std::vector<std::string> as(const std::string& family, const std::vector<std::string>& settings) {
+  std::vector<std::string> words = {"train", "run.toml", "--set", "family=" + family};
+  for (const std::string& setting : settings) {
+    words.emplace_back("--set");
+    words.push_back("model." + setting);
+  }
+  return words;
+}
+
+TEST(DenseFamilyErrors, Windows) {
+  Workplace w;
+  w.expect({as("qwen2", {"num_key_value_heads=2", "use_sliding_window=true", "sliding_window=0"}),
+            2,
+            {"sliding_window", "got 0 with use_sliding_window = true", "must be at least 1"}});
+  w.expect({as("olmo3", {"sliding_window=0"}), 2, {"model.sliding_window", "at least 1", "got 0"}});
+  w.expect({as("olmo3", {"layer_types=[\"full_attention\"]"}),
+            2,
+            {"'layer_types' must have one element per layer, 2; got 1"}});
+  w.expect({as("olmo3", {"layer_types=[\"full_attention\", \"local_attention\"]"}),
+            2,
+            {"model.layer_types", "\"full_attention\" or \"sliding_attention\""}});
+  w.expect({as("mistral", {"sliding_window=-1"}), 2, {"model.sliding_window", "at least 0"}});
+}
+
+TEST(DenseFamilyErrors, Heads) {
+  Workplace w;
+  for (const char* family : {"mistral", "qwen2", "qwen3", "olmo2", "olmo3", "default", "llama2lti"})
+    w.expect({as(family, {"num_key_value_heads=3"}),
+              2,
+              {"num_key_value_heads", "got 3; it must divide num_attention_heads = 2"}});
+  w.expect({as("olmo2", {"qk_norm=\"each\""}), 2, {"model.qk_norm", "\"whole\" or \"per_head\""}});
+  w.expect({as("llama2lti", {"teacher_head_dim=0"}), 2, {"teacher_head_dim", "at least 1"}});
+}
+
+TEST(DenseFamilyErrors, Positions) {
+  Workplace w;
+  w.expect({as("qwen3_vl", {"num_key_value_heads=2", "head_dim=16"}),
+            2,
+            {"rope_scaling.mrope_section", "got 3 numbers with the sum 64",
+             "three with the sum 8, half of the dims that are turned"}});
+  w.expect({as("qwen3_vl",
+               {"num_key_value_heads=2", "head_dim=16", "rope_scaling.mrope_section=[4, 4]"}),
+            2,
+            {"rope_scaling.mrope_section", "got 2 numbers"}});
+  w.expect({as("olmo3", {"sliding_rope_type=\"long\""}),
+            2,
+            {"model.sliding_rope_type", "\"default\"", "\"yarn\""}});
+  w.expect({as("llama2", {"use_sinusoidal_positions=true", "trainable_position_size=64"}),
+            2,
+            {"use_sinusoidal_positions", "got true with trainable_position_size = 64",
+             "only one of them"}});
+  w.expect({as("llama2", {"trainable_position_size=8"}),
+            2,
+            {"data.sequence_length: is 24; the model has learned positions for 8 tokens"}});
+}
+
+}  // namespace
+}  // namespace lamina::testing
