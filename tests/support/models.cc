@@ -84,6 +84,15 @@ const std::vector<TestModel>& test_models() {
   return models;
 }
 
+double stated_tolerance(const TestModel& model, const char* key, double usual) {
+  const fs::path file = model.path / "golden.json";
+  if (!fs::is_directory(model.path) || !fs::exists(file)) return usual;
+  JsonDocument document = JsonDocument::read(file.string(), {.code = ExitCode::checkpoint});
+  JsonValue all = document.root().find("tolerance");
+  JsonValue stated = all ? all.find(key) : JsonValue{};
+  return stated ? std::max(usual, stated.as_double()) : usual;
+}
+
 std::string reason_to_skip(const fs::path& directory) {
   if (fs::exists(directory / "adapter")) return "is of an adapter, and adapters are not applied";
   JsonDocument document =

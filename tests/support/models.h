@@ -21,6 +21,10 @@ struct TestModel {
   friend std::ostream& operator<<(std::ostream& out, const TestModel& m) { return out << m.name; }
 };
 
+// What golden.json of the model allows for `key`, where that is more than `usual`: some families
+// magnify rounding.
+double stated_tolerance(const TestModel& model, const char* key, double usual);
+
 // Those with weights first. Not: training runs (their models are like others).
 const std::vector<TestModel>& test_models();
 
