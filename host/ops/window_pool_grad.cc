@@ -16,6 +16,6 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef window_pool_grad_op = {.infer = infer};
+constinit const OpDef window_pool_grad_op = {.infer = infer, .zero_gradient = true};
 
 }  // namespace lamina::ops
