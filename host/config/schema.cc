@@ -270,6 +270,8 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
   }
   for (const RawSection& section : raw.sections)
     if (open_section(schema, section.key)) out.rest.sections.push_back(section);
+  for (const RawSection& null : raw.nulls)
+    if (open_section(schema, null.key)) out.rest.nulls.push_back(null);
   for (const Section& section : schema.sections)
     for (const Key& key : section.keys)
       if (!key.any_name)

@@ -41,6 +41,8 @@ TEST_F(ModelFiles, Example) {
   EXPECT_EQ(resolved.values.where("hidden_size"), (folder_ / "hub/config.json") + ":2");
   ASSERT_EQ(resolved.unread.size(), 3u);  // model_type, architectures, use_cache; null is absent
   EXPECT_EQ(resolved.unread[2].key, "model.use_cache");
+  ASSERT_EQ(model.raw.nulls.size(), 1u);  // for families to which null says something
+  EXPECT_EQ(model.raw.nulls[0].key, "model.sliding_window");
 }
 
 TEST_F(ModelFiles, KeysOfTheLanguageModelInAWrapper) {
