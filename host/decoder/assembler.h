@@ -126,7 +126,10 @@ class Assembler {
 // Adds what multi-token prediction loses over counted labels, with its weights, to a loss graph.
 // `hidden` is what the final norm gets.
 void add_mtp_loss(Assembler& a, Tensor hidden);
-// Adds what its heads get, and their logits.
+// Adds its states, what its heads get, and their logits.
 void add_mtp_outputs(Assembler& a, Tensor hidden);
+// What the loss at `depth` is multiplied by. Throws UserError (exit 2) for a list of weights of
+// another length.
+double mtp_weight(const ModelParts& parts, std::int64_t depth);
 
 }  // namespace lamina::decoder

@@ -39,6 +39,7 @@ const ParameterTable& Model::parameters() const { return parts_->parameters; }
 std::int64_t Model::vocab_size() const { return parts_->config.vocab_size(); }
 std::int64_t Model::hidden_size() const { return parts_->config.hidden_size(); }
 std::int64_t Model::mtp_depth() const { return parts_->options.mtp.depth; }
+double Model::mtp_weight(std::int64_t depth) const { return decoder::mtp_weight(*parts_, depth); }
 std::optional<std::int64_t> Model::length_dependent_from() const {
   return parts_->length_dependent_from;
 }
@@ -70,7 +71,7 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
                     {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}});
   a.add_output("loss", loss[0], {.role = Role::loss});
   a.add_output("z_loss", loss[1], {.role = Role::z_loss});
-  if (options.aux && mtp_depth() > 0) add_mtp_loss(a, hidden);
+  if (options.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
   if (options.aux) a.add_sown_outputs();
   return std::move(a.out());
 }

@@ -52,7 +52,8 @@ enum class Role {
   logits,      // f32[B, V] of `rows`, or f32[B, T, V]
   gradient,    // f32, of the parameter input `input`
   hidden,      // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
-  mtp_hidden,  // f32[depth, B, T, D]: what the head gets
+  mtp_hidden,  // f32[depth, B, T, D]: the state that goes to the next depth
+  mtp_normed,  // f32[depth, B, T, D]: what the head gets
   mtp_logits,  // f32[depth, B, T, V]
 };
 
@@ -109,8 +110,8 @@ struct LossGraphOptions {
   DType dtype = DType::f32;
   bool segments = false;  // rows hold several documents
   bool training = false;  // dropout is active
-  // Also losses, metrics and updates that layers sow, and multi-token prediction.
-  bool aux = false;
+  bool aux = false;       // also losses, metrics and updates that layers sow
+  bool mtp = false;       // also what multi-token prediction loses
 };
 
 struct ForwardGraphOptions {
@@ -161,8 +162,9 @@ class Model {
   // there are fewer. `what` asks for the length: "data.sequence_length". Every graph checks it.
   void check_length(std::int64_t tokens, std::string_view what) const;
 
-  // Blocks of multi-token prediction.
+  // Blocks of multi-token prediction, and what their losses are multiplied by.
   std::int64_t mtp_depth() const;
+  double mtp_weight(std::int64_t depth) const;
 
   // The sums of loss and z_loss over counted labels. train/gradients.h adds gradients.
   ModelGraph loss_graph(const LossGraphOptions& options) const;

@@ -18,7 +18,7 @@ Tensor shifted(Tensor x, Tensor together, double fill) {
   return ops::select(together, next, ops::constant(*x.graph, x.type(), fill));
 }
 
-// Runs the blocks; visit(depth, what the head gets, labels) is called for each.
+// Runs the blocks; visit(depth, state, what the head gets, labels) is called for each.
 template <typename Visit>
 void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   const registry::MtpSpec& spec = a.parts().options.mtp;
@@ -45,11 +45,13 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
         a.run_once(a.blocks().mtp(), fmt::format("mtp.{}.", j), phase.num_layers + j,
                    {h, a.embed(tokens, positions, -1 - 2 * j)}, {}, instead);
     h = results[0];
-    visit(j, spec.final_norm ? a.final_norm(results[1]) : results[1], labels);
+    visit(j, h, spec.final_norm ? a.final_norm(results[1]) : results[1], labels);
   }
 }
 
-double weight_of(const ModelParts& parts, std::int64_t depth) {
+}  // namespace
+
+double mtp_weight(const ModelParts& parts, std::int64_t depth) {
   const registry::MtpSpec& spec = parts.options.mtp;
   if (spec.weight_key.empty()) return 1;
   const config::Entry* entry = parts.config.values().find(spec.weight_key);
@@ -64,8 +66,6 @@ double weight_of(const ModelParts& parts, std::int64_t depth) {
   if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
   return *value.get_if<double>();
 }
-
-}  // namespace
 
 std::int64_t count_mtp_labels(const std::int32_t* labels, const std::int32_t* segments,
                               std::int64_t batch, std::int64_t tokens, std::int64_t depth) {
@@ -86,12 +86,12 @@ void add_mtp_loss(Assembler& a, Tensor hidden) {
   Tensor weight = a.parameter(a.parts().head_weight());
   Tensor labels = ops::reshape(a.host_input(Role::labels), {phase.batch, phase.tokens});
   Tensor total;
-  for_each_depth(a, hidden, labels, [&](std::int64_t j, Tensor x, Tensor shifted_labels) {
+  for_each_depth(a, hidden, labels, [&](std::int64_t j, Tensor, Tensor x, Tensor shifted_labels) {
     Tensor loss = ops::call_all(
         "cross_entropy",
         {ops::as_rows(x), weight, ops::reshape(shifted_labels, {phase.batch * phase.tokens})},
         {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}})[0];
-    loss = ops::scale(loss, weight_of(a.parts(), j));
+    loss = ops::scale(loss, mtp_weight(a.parts(), j));
     total = total ? total + loss : loss;
   });
   a.add_output("mtp_loss", total, {.role = Role::mtp_loss});
@@ -99,9 +99,13 @@ void add_mtp_loss(Assembler& a, Tensor hidden) {
 
 void add_mtp_outputs(Assembler& a, Tensor hidden) {
   const TracePhase& phase = a.phase();
-  std::vector<Tensor> states, logits;
-  for_each_depth(a, hidden, {}, [&](std::int64_t, Tensor x, Tensor) {
-    states.push_back(ops::reshape(ops::cast(x, DType::f32), x.shape().with_leading(1)));
+  std::vector<Tensor> states, normed, logits;
+  auto element = [](Tensor x) {
+    return ops::reshape(ops::cast(x, DType::f32), x.shape().with_leading(1));
+  };
+  for_each_depth(a, hidden, {}, [&](std::int64_t, Tensor h, Tensor x, Tensor) {
+    states.push_back(element(h));
+    normed.push_back(element(x));
     logits.push_back(
         ops::reshape(a.logits(x), {1, phase.batch, phase.tokens, a.parts().config.vocab_size()}));
   });
@@ -111,6 +115,7 @@ void add_mtp_outputs(Assembler& a, Tensor hidden) {
     return ops::call_all("concat", parts, attrs).front();
   };
   a.add_output("mtp_hidden", joined(states), {.role = Role::mtp_hidden});
+  a.add_output("mtp_normed", joined(normed), {.role = Role::mtp_normed});
   a.add_output("mtp_logits", joined(logits), {.role = Role::mtp_logits});
 }
 

@@ -32,7 +32,8 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
                                                .dtype = options.dtype,
                                                .segments = options.segments,
                                                .training = true,
-                                               .aux = options.aux});
+                                               .aux = options.aux,
+                                               .mtp = options.mtp});
   return add_gradients(
       std::move(loss), model.parameters(),
       autodiff::find_remat_policy(options.remat, options.remat_tags).save_policy());

@@ -48,7 +48,8 @@ struct TrainStepOptions {
   DType dtype = DType::f32;
   std::string remat = "none";
   autodiff::RematTags remat_tags = {};  // of the policy custom
-  bool aux = true;                      // with what layers sow, and multi-token prediction
+  bool aux = true;                      // with what layers sow
+  bool mtp = true;                      // with multi-token prediction
   bool segments = true;                 // rows hold several documents
   double z_loss = 0;                    // weight
   double clip_norm = 0;                 // 0 = none

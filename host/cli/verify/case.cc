@@ -6,6 +6,7 @@
 
 #include "backends/cpu/backend.h"
 #include "cli/open_model.h"
+#include "cli/verify/prediction.h"
 #include "core/error.h"
 #include "core/float16.h"
 #include "decode/sampler.h"
@@ -86,6 +87,7 @@ class Verifier {
       if (case_.has(prefix + "loss")) gradients(prefix, rows);
     }
     alone();
+    if (case_.has("mtp.logits") && model_->mtp_depth() == 1) prediction();
     if (case_.has("greedy_ids")) greedy();
     if (case_.has("batches.input_ids")) curve();
     list_skipped();
@@ -208,8 +210,11 @@ class Verifier {
 
   void gradients(const std::string& prefix, const Rows& rows) {
     auto state = training_state(false);
-    train::TrainStepOptions options{
-        .rows = rows.batch, .tokens = rows.tokens, .dtype = dtype_, .segments = rows.packed()};
+    train::TrainStepOptions options{.rows = rows.batch,
+                                    .tokens = rows.tokens,
+                                    .dtype = dtype_,
+                                    .mtp = false,
+                                    .segments = rows.packed()};
     train::TrainStep step(*model_, *state, options, {}, backend_);
     train::Microbatch batch = rows.microbatch();
     train::StepResult result = step.gradients({&batch, 1}, 0);
@@ -221,13 +226,17 @@ class Verifier {
     };
     compare_loss("loss", result.loss + result.aux_loss);
     compare_loss("ce_loss", result.loss);
+    compare_gradients(prefix, *state);
+  }
+
+  void compare_gradients(const std::string& prefix, const train::TrainState& state) {
     double tolerance = case_.tolerance("grad_max_abs_over_max", 1e-4);
     for (std::size_t i = 0; i < published_.tensors().size(); ++i) {
       const std::string& name = published_.tensors()[i].name;
       std::string whole = prefix + "grad." + name, sample = prefix + "grad_sample." + name,
                   norm = prefix + "grad_norm." + name;
       if (!case_.has(whole) && !case_.has(sample)) continue;
-      std::vector<float> got = as_published(i, state->gradients(), decoder::Values::gradients);
+      std::vector<float> got = as_published(i, state.gradients(), decoder::Values::gradients);
       if (case_.has(whole)) {
         compare_gradient(whole, got, case_.floats(whole), tolerance);
         continue;
@@ -266,6 +275,39 @@ class Verifier {
         add(name, max_abs_difference(compute(document, false).logits, case_.floats(name)),
             case_.tolerance("logits_max_abs", 1e-4));
       }
+  }
+
+  // mtp.*: the layer that predicts one token further, at all places but the last of each row.
+  void prediction() {
+    Rows rows(case_, "");
+    auto state = training_state(false);
+    train::Microbatch batch = rows.microbatch();
+    Prediction got = predict(*model_, weights_->pointers(), batch, rows.batch, rows.tokens, dtype_,
+                             false, backend_);
+    auto without_last = [&](const std::vector<float>& all) {
+      std::size_t row = all.size() / static_cast<std::size_t>(rows.batch);
+      std::size_t kept = row - row / static_cast<std::size_t>(rows.tokens);
+      std::vector<float> out;
+      for (std::size_t at = 0; at < all.size(); at += row)
+        out.insert(out.end(), all.begin() + static_cast<std::ptrdiff_t>(at),
+                   all.begin() + static_cast<std::ptrdiff_t>(at + kept));
+      return out;
+    };
+    // A second pass through norms and layers: a few times the rounding of the first.
+    double logits = 4 * case_.tolerance("logits_max_abs", 1e-4);
+    add("mtp.logits", max_abs_difference(without_last(got.logits), case_.floats("mtp.logits")),
+        logits);
+    if (case_.has("mtp.hidden")) {
+      std::vector<float> want = case_.floats("mtp.hidden");
+      add("mtp.hidden", max_abs_difference(without_last(got.normed), want) / max_abs(want),
+          case_.tolerance("hidden_max_abs_over_max", 1e-4));
+    }
+    if (!case_.has("mtp.loss")) return;
+    double loss = prediction_gradients(*model_, *state, batch, rows.batch, rows.tokens, dtype_,
+                                       false, backend_);
+    add("mtp.loss", std::abs(loss - static_cast<double>(case_.floats("mtp.loss")[0])),
+        case_.tolerance("loss_abs", 1e-5));
+    compare_gradients("mtp.", *state);
   }
 
   void greedy() {
@@ -322,6 +364,7 @@ void Verifier::curve() {
                                   .tokens = shape[3],
                                   .microbatches = shape[1],
                                   .dtype = dtype_,
+                                  .mtp = false,
                                   .segments = false,
                                   .clip_norm = recipe.at("clip").as_double()};
   config::OptimizerSection optimizer;
