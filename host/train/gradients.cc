@@ -51,8 +51,7 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
     std::size_t input = static_cast<std::size_t>(wanted_inputs[i]);
     DType wide = wanted[i].dtype() == DType::f64 ? DType::f64 : DType::f32;
     Tensor gradient = gradients[i];
-    // A parameter that no counted token depends on has a zero gradient.
-    if (!gradient) gradient = ops::constant(graph, wanted[i].type().with(wide), 0);
+    if (!gradient) continue;
     graph.add_output("gradient of " + graph.inputs()[input].name, ops::cast(gradient, wide));
     out.outputs.push_back(
         {.role = Role::gradient, .input = wanted_inputs[i], .stacked = out.inputs[input].stacked});
