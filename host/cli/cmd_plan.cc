@@ -81,9 +81,9 @@ Command plan_command() {
                   set_option(), json_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},
-      .examples = {"lamina plan configs/models/llama3.1-8b.toml",
+      .examples = {"lamina plan configs/models/gpt2-124m.toml",
                    "lamina plan configs/train/quickstart.toml --set train.microbatch_size=4",
-                   "lamina plan configs/models/gpt2-124m.toml --json"},
+                   "lamina plan my-model --json"},
       .run = run};
 }
 

@@ -142,6 +142,32 @@ const std::vector<Case>& cases() {
        [](Tensor x, Scope) {
          gated_delta_rule(x, x, x, x, x, {}, {.scale = 2, .normalize = true, .across = true});
        }},
+      {"latent_attention",
+       [](Tensor x, Scope) {
+         emit_all<Op::latent_attention>(std::array{x, x, x, x}, Attrs<Op::latent_attention>{},
+                                        State{}, At::current());
+       },
+       [](Tensor x, Scope) {
+         Attrs<Op::latent_attention> attrs;
+         attrs.integer("nope_dim", 2).number("scale", 3).flag("causal", false);
+         emit_all<Op::latent_attention>(std::array{x, x, x, x}, attrs, State{}, At::current());
+       }},
+      same("index_scores",
+           [](Tensor x, Scope) {
+             emit_all<Op::index_scores>(std::array{x, x, x}, Attrs<Op::index_scores>{}, State{},
+                                        At::current());
+           }),
+      {"window_ends", [](Tensor x, Scope) { window_ends(x, 1); },
+       [](Tensor x, Scope) { window_ends(x, 2); }},
+      {"window_pool", [](Tensor x, Scope) { window_pool(x, x, x, {1, x, x}, false, {}); },
+       [](Tensor x, Scope) { window_pool(x, x, x, {2, x, x}, true, {}); }},
+      {"compressed_attention",
+       [](Tensor x, Scope) { compressed_attention(x, x, x, {1, x, x}, x, {}, {}, x, x); },
+       [](Tensor x, Scope) {
+         compressed_attention(x, x, x, {2, x, x}, x, {.window = 3, .k = 4, .scale = 5}, {}, x, x);
+       }},
+      {"sinkhorn", [](Tensor x, Scope) { sinkhorn(x); },
+       [](Tensor x, Scope) { sinkhorn(x, {.iterations = 3, .eps = 1}); }},
       {"glu", [](Tensor x, Scope) { glu(x, x); },
        [](Tensor x, Scope) { glu(x, x, {.activation = "gelu"}); }},
       {"soft_cap", [](Tensor x, Scope) { soft_cap(x, 0); },

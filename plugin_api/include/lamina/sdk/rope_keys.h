@@ -77,12 +77,12 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
       {.fallback = 1.0,
        .above = 0,
        .aliases = also("low_freq_factor"),
-       .doc = "llama3: wavelengths above original / this are divided by factor"});
+       .doc = "scaling by bands: wavelengths above original / this are divided by factor"});
   key("rope_scaling.high_freq_factor", option(&RopeOptions::high_freq_factor),
       {.fallback = 4.0,
        .above = 0,
        .aliases = also("high_freq_factor"),
-       .doc = "llama3: wavelengths below original / this are kept"});
+       .doc = "scaling by bands: wavelengths below original / this are kept"});
   key("rope_scaling.beta_fast", option(&RopeOptions::beta_fast),
       {.fallback = 32.0,
        .above = 0,
