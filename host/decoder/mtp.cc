@@ -24,16 +24,17 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   const registry::MtpSpec& spec = a.parts().options.mtp;
   const TracePhase& phase = a.phase();
   Tensor tokens = a.host_input(Role::tokens), positions = a.host_input(Role::positions);
-  Tensor segments = phase.segments ? a.host_input(Role::segments) : Tensor{};
+  Tensor segments = phase.segments ? a.host_input(Role::segments) : Tensor{}, own = segments;
   Tensor h = spec.normed_hidden ? a.final_norm(hidden) : hidden;
   for (std::int64_t j = 0; j < spec.depth; ++j) {
     // Documents move along with the tokens; 0 is padding and never a document.
     Tensor together;
     if (segments) {
       Tensor next = shifted(segments, {}, 0);
-      Tensor padding = ops::equal(segments, ops::zeros_like(segments));
-      Tensor never = ops::constant(a.graph(), segments.type(), -1);
-      together = ops::equal(ops::select(padding, never, segments), next);
+      if (spec.chained) own = segments;
+      Tensor padding = ops::equal(own, ops::zeros_like(own));
+      Tensor never = ops::constant(a.graph(), own.type(), -1);
+      together = ops::equal(ops::select(padding, never, own), next);
       segments = next;
     }
     tokens = shifted(tokens, together, 0);
@@ -68,15 +69,17 @@ double mtp_weight(const ModelParts& parts, std::int64_t depth) {
 }
 
 std::int64_t count_mtp_labels(const std::int32_t* labels, const std::int32_t* segments,
-                              std::int64_t batch, std::int64_t tokens, std::int64_t depth) {
+                              std::int64_t batch, std::int64_t tokens, std::int64_t depth,
+                              bool chained) {
   std::int64_t count = 0;
   for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t t = 1; t < tokens; ++t) {
-      std::int64_t at = b * tokens + t;
-      bool together = !segments || (segments[at] != 0 && segments[at] == segments[at - 1]);
-      // Block j counts label t at token t - 1 - j.
-      if (labels[at] >= 0 && together) count += std::min(depth, t);
-    }
+    for (std::int64_t t = 0; t < tokens; ++t)
+      for (std::int64_t j = 0; j < depth && t + 1 + j < tokens; ++j) {
+        std::int64_t at = b * tokens + t, ahead = at + 1 + j;
+        if (segments && chained) at = ahead - 1;
+        bool together = !segments || (segments[at] != 0 && segments[at] == segments[ahead]);
+        count += labels[ahead] >= 0 && together;
+      }
   return count;
 }
 

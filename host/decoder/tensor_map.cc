@@ -79,8 +79,8 @@ class Ignored {
   std::unordered_map<std::int64_t, std::uint32_t> block_of_;
 };
 
-// Where the layers are: "language_model.model." of "language_model.model.layers.0.mlp.weight", which
-// `row` calls "model.layers.{L}.mlp.weight". Empty if `name` is not of a layer.
+// Where the layers are: "language_model.model." of "language_model.model.layers.0.mlp.weight",
+// which `row` calls "model.layers.{L}.mlp.weight". Empty if `name` is not of a layer.
 std::string folder_of_layers(std::string_view name, std::string_view row) {
   const std::size_t number = row.find("{L}");
   if (number == row.npos || number == 0) return {};

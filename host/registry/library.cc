@@ -183,9 +183,8 @@ const Family& load_family(const Catalog& catalog, const config::ModelSource& mod
                                       "says no family",
                                       {fmt::format("write family = \"...\"; found: {}",
                                                    fmt::join(catalog.family_names(), ", "))}});
-  const FamilyFile found =
-      catalog.find_published(model.model_type, model.architectures, model.where,
-                             model.text_model_type);
+  const FamilyFile found = catalog.find_published(model.model_type, model.architectures,
+                                                  model.where, model.text_model_type);
   return load_family(catalog, found.family, model.where);
 }
 

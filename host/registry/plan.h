@@ -93,6 +93,7 @@ struct MtpSpec {
   bool normed_hidden = false;
   bool shifted_positions = false;
   bool final_norm = false;
+  bool chained = false;
   std::string weight_key;  // a number or a list with one per depth; empty = 1
 };
 

@@ -218,9 +218,10 @@ class Reply : public lamina_reply {
 
   MtpSpec read_mtp(const lamina_mtp_t* from) const {
     const lamina_mtp_t mtp = abi::copy(from, "lamina_mtp_t");
-    abi::check_flags(
-        mtp.flags, LAMINA_MTP_NORMED_HIDDEN | LAMINA_MTP_SHIFTED_POSITIONS | LAMINA_MTP_FINAL_NORM,
-        "multi-token prediction");
+    abi::check_flags(mtp.flags,
+                     LAMINA_MTP_NORMED_HIDDEN | LAMINA_MTP_SHIFTED_POSITIONS |
+                         LAMINA_MTP_FINAL_NORM | LAMINA_MTP_CHAINED,
+                     "multi-token prediction");
     MtpSpec out{.block = mtp.block, .depth = mtp.depth};
     if (out.depth < 1 || out.depth > kMaxDepth)
       abi::breach("mtp.depth is {}; it must be 1 to {}", out.depth, kMaxDepth);
@@ -230,6 +231,7 @@ class Reply : public lamina_reply {
     out.normed_hidden = mtp.flags & LAMINA_MTP_NORMED_HIDDEN;
     out.shifted_positions = mtp.flags & LAMINA_MTP_SHIFTED_POSITIONS;
     out.final_norm = mtp.flags & LAMINA_MTP_FINAL_NORM;
+    out.chained = mtp.flags & LAMINA_MTP_CHAINED;
     out.weight_key = abi::text(mtp.weight_key, "mtp.weight_key");
     if (!out.weight_key.empty()) {
       const ModelKey* key = family_.find_key(out.weight_key);

@@ -62,10 +62,10 @@ class Bpe {
   void merge_short(std::string_view word, std::vector<TokenId>& ids) const;
   void merge_long(std::string_view word, std::vector<TokenId>& ids) const;
 
-  std::string text_;                    // of all tokens, by id
-  std::vector<std::uint32_t> offsets_;  // into text_; one more than ids
-  std::vector<Slot> slots_;             // open addressing: bytes -> id
-  std::vector<Merge> merges_;           // open addressing: pair -> merge
+  std::string text_;                     // of all tokens, by id
+  std::vector<std::uint32_t> offsets_;   // into text_; one more than ids
+  std::vector<Slot> slots_;              // open addressing: bytes -> id
+  std::vector<Merge> merges_;            // open addressing: pair -> merge
   std::array<TokenId, 256> byte_ids_{};  // -1 = none
   bool has_all_bytes_ = true;
   bool ignore_merges_ = false;  // a word that is a token is that token, whatever the merges say

@@ -254,7 +254,8 @@ class JsonTokenizer final : public Tokenizer {
     (token.normalized ? normalized_ : raw_).add(form, token);
   }
 
-  // BOS, EOS and padding have names in tokenizer_config.json, in older models in special_tokens_map.json.
+  // BOS, EOS and padding have names in tokenizer_config.json, in older models in
+  // special_tokens_map.json.
   void read_names() {
     for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
       const std::string path = directory_ + "/" + name;

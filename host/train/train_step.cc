@@ -61,9 +61,9 @@ StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::i
   std::int64_t mtp_labels = 0;
   for (const Microbatch& batch : microbatches) {
     result.num_labels += count_labels(batch.labels, per_batch);
-    mtp_labels +=
-        decoder::count_mtp_labels(batch.labels, options_.segments ? batch.segments : nullptr,
-                                  options_.rows, options_.tokens, model_.mtp_depth());
+    mtp_labels += decoder::count_mtp_labels(
+        batch.labels, options_.segments ? batch.segments : nullptr, options_.rows, options_.tokens,
+        model_.mtp_depth(), model_.options().mtp.chained);
   }
   // The mean is over the labels of all microbatches, so each contributes by its number of labels.
   double denominator = static_cast<double>(std::max<std::int64_t>(result.num_labels, 1));

@@ -87,13 +87,23 @@ TEST_P(Model, OneThreadAndTwoGiveTheSameBits) {
   }
 }
 
+// As near as weights that differ by a rounding of bfloat16 let it be: some models magnify that, and
+// where experts are chosen the choice may be another.
 TEST_P(Model, Bfloat16IsNearFloat32) {
   decoder::Model model = open_model(GetParam().path);
   Rows rows = random_rows(model, 2, test_tokens(model));
-  std::vector<float> exact = forward(model, load_weights(GetParam(), model).pointers(), rows);
+  decoder::Weights weights = load_weights(GetParam(), model);
+  std::vector<float> exact = forward(model, weights.pointers(), rows);
+  std::vector<std::vector<float>> copies = copy_of(model, weights.pointers());
+  std::vector<void*> pointers;
+  for (std::vector<float>& copy : copies) {
+    disturb(copy, 1.0 / 256);
+    pointers.push_back(copy.data());
+  }
+  double magnified = relative_difference(forward(model, pointers, rows), exact);
   std::vector<float> coarse =
       forward(model, load_weights(GetParam(), model, DType::bf16).pointers(), rows, DType::bf16);
-  EXPECT_LE(relative_difference(coarse, exact), 0.1);
+  EXPECT_LE(relative_difference(coarse, exact), std::max(0.1, 4 * magnified));
   EXPECT_GT(relative_difference(coarse, exact), 0);
 }
 

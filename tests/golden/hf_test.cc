@@ -24,8 +24,8 @@ cli::VerifyReport verify(const fs::path& directory) {
 // What the reference's cache makes of rotations that it does not turn again, what needs a vision
 // tower, and what goes on inside a layer: verify compares what enters and leaves layers.
 bool may_be_skipped(const std::string& quantity) {
-  constexpr std::string_view kInside[] = {"attn.",    "mlp.",     "mixer.",      "router.",
-                                          "router_",  "indexer.", "compressor.", "hc."};
+  constexpr std::string_view kInside[] = {"attn.",   "mlp.",     "mixer.",      "router.",
+                                          "router_", "indexer.", "compressor.", "hc."};
   return quantity.ends_with("_hf_cached") || quantity.starts_with("image.") ||
          std::ranges::any_of(kInside, [&](auto part) { return quantity.starts_with(part); });
 }

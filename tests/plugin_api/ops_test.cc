@@ -90,8 +90,7 @@ const std::vector<Case>& cases() {
        [](Tensor x, Scope) {
          matmul(x, x, {.transpose_a = true, .transpose_b = true, .dtype = "f32"}, x);
        }},
-      {"top_k", [](Tensor x, Scope) { top_k(x, {}); },
-       [](Tensor x, Scope) { top_k(x, {.k = 2}); }},
+      {"top_k", [](Tensor x, Scope) { top_k(x, {}); }, [](Tensor x, Scope) { top_k(x, {.k = 2}); }},
       same("take_along", [](Tensor x, Scope) { take_along(x, x); }),
       {"scatter_along", [](Tensor x, Scope) { scatter_along(x, x, 0); },
        [](Tensor x, Scope) { scatter_along(x, x, 7); }},
@@ -159,10 +158,17 @@ const std::vector<Case>& cases() {
            }),
       {"window_ends", [](Tensor x, Scope) { window_ends(x, 1); },
        [](Tensor x, Scope) { window_ends(x, 2); }},
-      {"window_pool", [](Tensor x, Scope) { window_pool(x, x, x, {1, x, x}, false, {}); },
-       [](Tensor x, Scope) { window_pool(x, x, x, {2, x, x}, true, {}); }},
+      {"window_pool",
+       [](Tensor x, Scope) {
+         window_pool(x, x, x, {1, x, x}, false, {});
+       },
+       [](Tensor x, Scope) {
+         window_pool(x, x, x, {2, x, x}, true, {});
+       }},
       {"compressed_attention",
-       [](Tensor x, Scope) { compressed_attention(x, x, x, {1, x, x}, x, {}, {}, x, x); },
+       [](Tensor x, Scope) {
+         compressed_attention(x, x, x, {1, x, x}, x, {}, {}, x, x);
+       },
        [](Tensor x, Scope) {
          compressed_attention(x, x, x, {2, x, x}, x, {.window = 3, .k = 4, .scale = 5}, {}, x, x);
        }},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <random>
 
 #include "backends/cpu/backend.h"
 #include "cli/verify/case.h"
@@ -35,7 +34,6 @@ class Comparison {
     std::vector<std::int32_t> counted = case_.ints("targets_segmentation");
     for (std::size_t i = 0; i < counted.size(); ++i)
       if (counted[i] == 0) rows_.labels[i] = -100;
-    std::minstd_rand random(1);
     for (const decoder::Parameter& p : model_.parameters().all()) {
       const MaxTextTensor& from =
           names_.emplace_back(p, model_.config().num_layers(), config_, files_);
@@ -43,8 +41,7 @@ class Comparison {
       std::vector<float> ours(static_cast<std::size_t>(p.num_elements()));
       for (std::size_t i = 0; i < ours.size(); ++i)
         ours[i] = from.ours(theirs[from.index(static_cast<std::int64_t>(i))]);
-      if (disturbed)
-        for (float& w : ours) w *= random() % 2 == 0 ? 1 + 1e-7f : 1 - 1e-7f;
+      if (disturbed) disturb(ours, 1e-7);
       parameters_.push_back(std::move(ours));
     }
   }

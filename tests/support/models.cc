@@ -238,6 +238,11 @@ double relative_difference(std::span<const float> a, std::span<const float> b) {
   return difference(a, b) / largest;
 }
 
+void disturb(std::span<float> weights, double by, unsigned seed) {
+  std::minstd_rand random(seed);
+  for (float& w : weights) w *= static_cast<float>(random() % 2 == 0 ? 1 + by : 1 - by);
+}
+
 bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }

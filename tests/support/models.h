@@ -82,6 +82,9 @@ std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<f
 // Largest |a - b|, and that over the largest |b|; infinite for NaNs and different sizes.
 double difference(std::span<const float> a, std::span<const float> b);
 double relative_difference(std::span<const float> a, std::span<const float> b);
+// The weights times 1 + by or 1 - by at random: what that changes is what a model makes of
+// rounding.
+void disturb(std::span<float> weights, double by, unsigned seed = 1);
 // The same bits, NaNs included.
 bool same_bits(std::span<const float> a, std::span<const float> b);
 

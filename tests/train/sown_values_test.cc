@@ -110,24 +110,20 @@ TEST_F(Sown, ScannedAndUnrolledReportTheSame) {
         << number.name;
 }
 
-// The definition: block j at token t counts the label of token t + 1 + j, if that token and the one
-// before it are of one document.
+// Block j at token t counts the label of token t + 1 + j, if that is of the same document as t or,
+// chained, as the token before it.
 TEST(MtpLabels, AreThoseThatTheBlocksCount) {
-  const std::int32_t labels[] = {3, 5, -100, 7, 2, 9, 4, 1, 1, -100};
+  const std::int32_t labels[] = {3, 5, 8, 7, 2, 9, 4, 1, 1, -100};
   const std::int32_t segments[] = {1, 1, 1, 2, 2, 0, 0, 1, 1, 1};
-  for (std::int64_t depth : {1, 2, 9}) {
-    std::int64_t count = 0, alone = 0;
-    for (std::int64_t row = 0; row < 2; ++row)
-      for (std::int64_t t = 0; t < 5; ++t)
-        for (std::int64_t j = 0; j < depth && t + 1 + j < 5; ++j) {
-          std::int64_t at = row * 5 + t + 1 + j;
-          bool together = segments[at] != 0 && segments[at] == segments[at - 1];
-          count += labels[at] >= 0 && together;
-          alone += labels[at] >= 0;
-        }
-    EXPECT_EQ(decoder::count_mtp_labels(labels, segments, 2, 5, depth), count);
-    EXPECT_EQ(decoder::count_mtp_labels(labels, nullptr, 2, 5, depth), alone);
-  }
+  auto count = [&](std::int64_t depth, bool packed, bool chained) {
+    return decoder::count_mtp_labels(labels, packed ? segments : nullptr, 2, 5, depth, chained);
+  };
+  EXPECT_EQ(count(1, true, false), 3 + 1);
+  EXPECT_EQ(count(1, true, true), 3 + 1);
+  EXPECT_EQ(count(2, true, false), 3 + 1 + 1);
+  EXPECT_EQ(count(2, true, true), 3 + 1 + 2 + 1);  // also over the border between 1 and 2
+  EXPECT_EQ(count(2, false, false), 4 + 3 + 3 + 2);
+  EXPECT_EQ(count(9, false, false), 4 + 3 + 2 + 1 + 3 + 2 + 1);
 }
 
 }  // namespace

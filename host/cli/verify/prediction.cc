@@ -62,8 +62,9 @@ double prediction_gradients(const decoder::Model& model, const train::TrainState
                                              .mtp = true}),
                            model.parameters(), autodiff::save_everything()),
       backend);
-  double labels = static_cast<double>(decoder::count_mtp_labels(
-      rows.labels, segments ? rows.segments : nullptr, batch, tokens, model.mtp_depth()));
+  double labels = static_cast<double>(
+      decoder::count_mtp_labels(rows.labels, segments ? rows.segments : nullptr, batch, tokens,
+                                model.mtp_depth(), model.options().mtp.chained));
   double denominator = labels * model.mtp_weight(0);
   float zero = 0, scale = static_cast<float>(1 / denominator), loss = 0, z_loss = 0, mtp = 0;
   program.bind_parameters(state.used());

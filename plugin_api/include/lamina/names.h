@@ -83,6 +83,9 @@
 #define LAMINA_MTP_NORMED_HIDDEN 1u     /* h[-1] is the stack's x after the final norm */
 #define LAMINA_MTP_SHIFTED_POSITIONS 2u /* block j sees the positions of the tokens it is given */
 #define LAMINA_MTP_FINAL_NORM 4u        /* carry_out[1] goes through the model's final norm */
+/* A token ahead is there if the one before it is of its document, though the token that looks ahead
+ * be of another. */
+#define LAMINA_MTP_CHAINED 8u
 
 /* What a parameter is for: decides decay, precision, low-rank targets, default sharding. */
 #define LAMINA_ROLE_WEIGHT 1u    /* a product's matrix, [out, in] */

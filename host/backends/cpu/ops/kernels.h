@@ -53,7 +53,7 @@
   X(rotate)                \
   X(scatter_along)         \
   X(select_rows)           \
-  X(sinkhorn)             \
+  X(sinkhorn)              \
   X(slice)                 \
   X(softmax)               \
   X(sum_of_squares)        \

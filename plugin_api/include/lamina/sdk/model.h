@@ -91,6 +91,7 @@ struct Mtp {
   bool normed_hidden = false;        // the first hidden state is that after the final norm
   bool shifted_positions = false;    // blocks see the positions of the tokens they are given
   bool final_norm = true;            // the final norm is applied before the head
+  bool chained = false;              // LAMINA_MTP_CHAINED
 };
 
 using Tensors = std::vector<Tensor>;
@@ -250,7 +251,7 @@ class FamilyTables {
     mtp.size = sizeof mtp;
     mtp.flags = (m.normed_hidden ? LAMINA_MTP_NORMED_HIDDEN : 0u) |
                 (m.shifted_positions ? LAMINA_MTP_SHIFTED_POSITIONS : 0u) |
-                (m.final_norm ? LAMINA_MTP_FINAL_NORM : 0u);
+                (m.final_norm ? LAMINA_MTP_FINAL_NORM : 0u) | (m.chained ? LAMINA_MTP_CHAINED : 0u);
     mtp.block = m.block;
     mtp.depth = static_cast<std::uint32_t>(m.depth);
     mtp.overrides = to_span(overrides);

@@ -407,8 +407,8 @@ inline Tensor grouped_linear(Tensor x, Tensor w, Tensor offsets, Tensor bias = {
 
 // The k keys with the highest scores[B, T, S] among those that a query may see, as bool[B, T, S].
 inline Tensor top_k_mask(Tensor scores, std::int64_t k, bool causal = true, At at = At::current()) {
-  return emit<Op::top_k_mask>(
-      {scores}, Attrs<Op::top_k_mask>().integer("k", k).flag("causal", causal), at);
+  return emit<Op::top_k_mask>({scores},
+                              Attrs<Op::top_k_mask>().integer("k", k).flag("causal", causal), at);
 }
 
 }  // namespace lamina::sdk
