@@ -1,5 +1,7 @@
 #include "support/models.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -114,8 +116,10 @@ std::string reason_to_skip(const fs::path& directory) {
 }
 
 decoder::Model open_model(const fs::path& path, bool scan_layers) {
-  return std::move(
+  decoder::Model model = std::move(
       *cli::open_model(path.string(), built_plugins(), {.scan_layers = scan_layers}).model);
+  ::testing::Test::RecordProperty("family", model.family().name());
+  return model;
 }
 
 decoder::Model open_source(const config::ModelSource& source) {

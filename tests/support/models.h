@@ -32,6 +32,7 @@ const std::vector<TestModel>& test_models();
 // is not among them, or the case is of something else. Empty if one can.
 std::string reason_to_skip(const std::filesystem::path& directory);
 
+// The result of the running test names its family: scripts/family_table.
 decoder::Model open_model(const std::filesystem::path& path, bool scan_layers = true);
 // That of a run file which has been read.
 decoder::Model open_source(const config::ModelSource& source);
