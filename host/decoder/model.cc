@@ -64,6 +64,13 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
                         .dtype = options.dtype});
   const registry::HeadSpec& head = parts_->options.head;
   Tensor hidden = a.stack(a.embedding(), false);
+  if (head.no_loss && options.training) {
+    Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);
+    a.add_output("loss", nothing, {.role = Role::loss});
+    a.add_output("z_loss", nothing, {.role = Role::z_loss});
+    if (options.aux) a.add_sown_outputs();
+    return std::move(a.out());
+  }
   Tensor x = a.final_norm(hidden);
   Tensor weight = a.parameter(parts_->head_weight());
   std::vector<Tensor> loss =

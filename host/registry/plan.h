@@ -77,7 +77,8 @@ struct EmbedSpec {
 
 // logits = cap(norm(x) w^T * logit_scale)
 struct HeadSpec {
-  bool tied = false;  // w is the embedding table
+  bool tied = false;     // w is the embedding table
+  bool no_loss = false;  // training computes no logits
   double logit_scale = 1;
   double soft_cap = 0;  // 0 = none
   double init_std = 0.02;

@@ -204,9 +204,10 @@ class Reply : public lamina_reply {
 
   HeadSpec read_head(const lamina_head_t* from) const {
     const lamina_head_t head = abi::copy(from, "lamina_head_t");
-    abi::check_flags(head.flags, LAMINA_HEAD_TIED, "the head");
+    abi::check_flags(head.flags, LAMINA_HEAD_TIED | LAMINA_HEAD_NO_LOSS, "the head");
     HeadSpec out;
     out.tied = head.flags & LAMINA_HEAD_TIED;
+    out.no_loss = head.flags & LAMINA_HEAD_NO_LOSS;
     if (head.logit_scale != 0) out.logit_scale = not_negative(head.logit_scale, "head.logit_scale");
     out.soft_cap = not_negative(head.soft_cap, "head.soft_cap");
     if (head.init_std != 0) out.init_std = not_negative(head.init_std, "head.init_std");

@@ -58,7 +58,8 @@ void indexer_keys(Schema<Config>& key) {
        .doc = "weight of the divergence of the indexer's choice from attention; 0 = off"});
   key("indexer_sparse_training", &Config::indexer_sparse_training,
       {.fallback = true,
-       .doc = "false = queries see all keys, the first stage of the indexer's training"});
+       .doc = "false = the first stage of the indexer's training: queries see all keys and, with "
+              "indexer_loss_weight, its loss is the only one"});
 }
 
 void expert_keys(Schema<Config>& key, const Defaults& d) {
@@ -105,24 +106,14 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
        .doc = "multiplies the weights of experts"});
   key("biased_routing_weights", &Config::biased_routing_weights,
       {.fallback = false, .doc = "weights have the correction bias too, as MaxText's may"});
+  key("learned_router_bias", &Config::learned_router_bias,
+      {.fallback = false,
+       .doc = "the optimizer moves the correction bias too, by what the balance loss makes of it, "
+              "as in MaxText"});
   key("router_bias_update_rate", &Config::router_bias_update_rate,
       {.fallback = 0.0,
        .min = 0,
        .doc = "how far the correction bias moves towards an equal load in a step; 0 = it stays"});
-}
-
-void mtp_keys(Schema<Config>& key) {
-  key("num_nextn_predict_layers", &Config::num_nextn_predict_layers,
-      {.fallback = 0, .min = 0, .doc = "layers that predict further tokens, in training"});
-  key("mtp_loss_weight", &Config::mtp_loss_weight,
-      {.fallback = 0.1, .min = 0, .doc = "weight of their loss"});
-  key("mtp_normed_hidden", &Config::mtp_normed_hidden,
-      {.fallback = true,
-       .doc = "the first is given the state after the final norm; not in MaxText"});
-  key("mtp_shifted_positions", &Config::mtp_shifted_positions,
-      {.fallback = true, .doc = "positions are of the tokens they are given; not in MaxText"});
-  key("mtp_own_norm", &Config::mtp_own_norm,
-      {.fallback = true, .doc = "a norm of its own before the head; the final one in MaxText"});
 }
 
 void common_keys(Schema<Config>& key, const Defaults& defaults) {
@@ -134,6 +125,8 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
       {.fallback = 1, .min = 1, .doc = "residual streams; 1 = one, added to as usual"});
   key("sinkhorn_iterations", &Config::sinkhorn_iterations,
       {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
+  key("mhc_permutations", &Config::mhc_permutations,
+      {.fallback = false, .doc = "streams are mixed by weights of all permutations, not balanced"});
   mtp_keys(key);
   // Sizes that follow from others; losses that published code does not compute; layouts of old
   // files; parallelism.
@@ -184,6 +177,10 @@ void validate(const Config& c, const Problems& problem) {
     problem("index_head_dim",
             "got " + text(c.index_head_dim) +
                 "; it must be at least qk_rope_head_dim = " + text(c.qk_rope_head_dim));
+  if (c.mhc_permutations && c.mhc_expansion_rate > kMaxPermutedStreams)
+    problem("mhc_expansion_rate", "got " + text(c.mhc_expansion_rate) +
+                                      "; with mhc_permutations it must be at most " +
+                                      text(kMaxPermutedStreams));
   if (c.mhc_expansion_rate > 1 && c.num_nextn_predict_layers > 0)
     problem("mhc_expansion_rate",
             "got " + text(c.mhc_expansion_rate) +

@@ -10,7 +10,7 @@
 
 namespace deepseek {
 
-struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
+struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig, lamina::sdk::MtpConfig {
   // Latent attention.
   std::int64_t q_lora_rank;   // 0 = queries are one product
   std::int64_t kv_lora_rank;  // R, width of a latent
@@ -33,18 +33,18 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t n_group, topk_group;
   bool norm_topk_prob;
   double routed_scaling_factor;
-  bool biased_routing_weights;
+  bool biased_routing_weights, learned_router_bias;
   double router_bias_update_rate;
 
   // Residual streams.
   std::int64_t mhc_expansion_rate, sinkhorn_iterations;
-
-  // Multi-token prediction.
-  std::int64_t num_nextn_predict_layers;
-  double mtp_loss_weight;
-  bool mtp_normed_hidden, mtp_shifted_positions, mtp_own_norm;
+  bool mhc_permutations;
 
   bool corrects_choice() const { return topk_method == "noaux_tc"; }
+  // The indexer learns from all keys, and nothing else learns.
+  bool warms_up_indexer() const {
+    return index_n_heads > 0 && !indexer_sparse_training && indexer_loss_weight > 0;
+  }
   bool limits_groups() const { return topk_method != "greedy" && n_group > 1; }
 };
 

@@ -24,6 +24,7 @@ Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
              .wide = true,
              .correction_bias = corrects,
              .biased_weights = c.biased_routing_weights,
+             .learned_correction = c.learned_router_bias,
              .groups = c.limits_groups() ? c.n_group : 1,
              .groups_kept = c.topk_group,
              .group_score_of = corrects ? 2 : 1});
@@ -49,7 +50,8 @@ Tensor residual(Scope s, const Config& c, Tensor x, Branch branch) {
   return hyper_connection(s, x,
                           {.streams = c.mhc_expansion_rate,
                            .iterations = c.sinkhorn_iterations,
-                           .norm_eps = c.rms_norm_eps},
+                           .norm_eps = c.rms_norm_eps,
+                           .permutations = c.mhc_permutations},
                           branch);
 }
 
@@ -74,21 +76,12 @@ Tensors exit(Scope, const Config&, const Tensors& carries, const Step&) {
   return {sum_streams(carries[0])};
 }
 
-// The layer that predicts one token further, of the hidden state and the next token's embedding.
-Tensors predict_next(Scope s, const Config& c, const Tensors& carries, const Step& step) {
-  Tensor e_BTD = rms_norm(s / "enorm", carries[1], c.rms_norm_eps);
-  Tensor h_BTD = rms_norm(s / "hnorm", carries[0], c.rms_norm_eps);
-  Tensor x_BTD = linear(s / "eh_proj", concat({e_BTD, h_BTD}, 2), c.hidden_size);
-  x_BTD = layer<true>(s, c, x_BTD, step);
-  return {x_BTD, c.mtp_own_norm ? rms_norm(s / "head_norm", x_BTD, c.rms_norm_eps) : x_BTD};
-}
-
 std::vector<Block<Config>> blocks() {
   return {{.id = kEntry, .name = "streams", .build_all = entry},
           {.id = kExit, .name = "sum-of-streams", .build_all = exit},
           {.id = kDense, .name = "dense", .build = layer<false>},
           {.id = kMoe, .name = "moe", .build = layer<true>},
-          {.id = kMtp, .name = "prediction", .build_all = predict_next}};
+          {.id = kMtp, .name = "prediction", .build_all = predict_next<Config, layer<true>>}};
 }
 
 Plan plan(const Config& c) {
@@ -110,17 +103,11 @@ Embed embed(const Config& c) {
 Head head(const Config& c) {
   return {.norm = RmsNormOptions{.eps = c.rms_norm_eps},
           .tied = c.tie_word_embeddings,
+          .no_loss = c.warms_up_indexer(),
           .exit = c.mhc_expansion_rate == 1 ? 0u : std::uint32_t{kExit}};
 }
 
-Mtp mtp(const Config& c) {
-  return {.block = kMtp,
-          .depth = c.num_nextn_predict_layers,
-          .weight_key = "mtp_loss_weight",
-          .normed_hidden = c.mtp_normed_hidden,
-          .shifted_positions = c.mtp_shifted_positions,
-          .final_norm = !c.mtp_own_norm};
-}
+Mtp mtp(const Config& c) { return mtp_of(c, kMtp); }
 
 double init_std(const Config& c) { return standard_init_std(c); }
 

@@ -8,8 +8,7 @@ namespace {
 
 using namespace lamina::sdk;
 
-// `flags` for tensors that files may lack.
-std::vector<Weight> layer_weights(std::uint32_t block, std::uint32_t flags) {
+std::vector<Weight> layer_weights(std::uint32_t block) {
   const std::pair<std::string_view, std::string_view> kRows[] = {
       {"attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
       {"attention.wq.weight", "model.layers.{L}.self_attn.q_proj.weight"},
@@ -43,29 +42,16 @@ std::vector<Weight> layer_weights(std::uint32_t block, std::uint32_t flags) {
       {"moe.shared.w2.weight", "model.layers.{L}.mlp.shared_experts.down_proj.weight"},
   };
   std::vector<Weight> out;
-  for (const auto& [ours, published] : kRows) out.push_back({block, ours, published, {}, flags});
-  return out;
-}
-
-// Files written by transformers lack the layers that predict further tokens.
-std::vector<Weight> mtp_weights() {
-  std::vector<Weight> out = layer_weights(kMtp, LAMINA_HF_OPTIONAL);
-  for (const auto& [ours, published] :
-       std::initializer_list<std::pair<std::string_view, std::string_view>>{
-           {"enorm.weight", "model.layers.{L}.enorm.weight"},
-           {"hnorm.weight", "model.layers.{L}.hnorm.weight"},
-           {"eh_proj.weight", "model.layers.{L}.eh_proj.weight"},
-           {"head_norm.weight", "model.layers.{L}.shared_head.norm.weight"}})
-    out.push_back({kMtp, ours, published, {}, LAMINA_HF_OPTIONAL});
-  // Copies of the embedding and the head; and whole layers where num_nextn_predict_layers is 0.
-  out.push_back(ignored_beyond("model.layers.{L}.*"));
+  for (const auto& [ours, published] : kRows) out.push_back({block, ours, published});
   return out;
 }
 
 }  // namespace
 
 std::vector<Weight> weights() {
-  return outer_weights() + layer_weights(kDense, 0) + layer_weights(kMoe, 0) + mtp_weights();
+  // Files written by transformers lack the layers that predict further tokens.
+  return outer_weights() + layer_weights(kDense) + layer_weights(kMoe) +
+         predicting(kMtp, layer_weights(kMoe)) + prediction_weights(kMtp);
 }
 
 }  // namespace deepseek

@@ -42,7 +42,10 @@ void shared_keys(Schema<Config>& key) {
 
 }  // namespace
 
-void llama_keys(Schema<Config>& key) { shared_keys(key); }
+void llama_keys(Schema<Config>& key) {
+  shared_keys(key);
+  mtp_keys(key, MtpInputs::maxtext);
+}
 
 void default_keys(Schema<Config>& key) {
   shared_keys(key);

@@ -8,7 +8,7 @@
 
 namespace llama {
 
-struct Config : lamina::sdk::StandardConfig {
+struct Config : lamina::sdk::StandardConfig, lamina::sdk::MtpConfig {
   std::int64_t sliding_window;  // tokens, 0 = all
   bool mlp_bias;
   bool gated_mlp;  // the parallel block alone
@@ -28,8 +28,9 @@ void learned_keys(lamina::sdk::Schema<Config>& key);
 void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
-inline constexpr std::uint32_t kBlock = 1;
+inline constexpr std::uint32_t kBlock = 1, kMtp = 2;
 std::vector<lamina::sdk::Weight> weights();
+std::vector<lamina::sdk::Weight> llama_weights();    // also of multi-token prediction
 std::vector<lamina::sdk::Weight> learned_weights();  // of learn_to_init.cc
 
 }  // namespace llama

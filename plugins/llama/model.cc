@@ -39,9 +39,15 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return x_BTD + feed_forward(s / "feed_forward", c, h_BTD);
 }
 
-std::vector<Block<Config>> blocks() { return {{kBlock, "llama2", block}}; }
+std::vector<Block<Config>> blocks() {
+  return {{.id = kBlock, .name = "llama2", .build = block},
+          {.id = kMtp, .name = "prediction", .build_all = predict_next<Config, block>}};
+}
 
 Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
+
+// Nobody publishes Llama with it; after MaxText, where any family may have it.
+Mtp mtp(const Config& c) { return mtp_of(c, kMtp); }
 
 }  // namespace
 
@@ -79,7 +85,8 @@ constexpr Model<Config> kLlama2 = {
     .plan = plan,
     .embed = embed,
     .head = head,
-    .weights = weights,
+    .mtp = mtp,
+    .weights = llama_weights,
 };
 
 }  // namespace

@@ -21,6 +21,11 @@ std::vector<Weight> weights() {
          };
 }
 
+// Multi-token prediction is laid out as DeepSeek's files have it.
+std::vector<Weight> llama_weights() {
+  return weights() + predicting(kMtp, weights()) + prediction_weights(kMtp);
+}
+
 // Names of our own: nobody publishes such checkpoints.
 std::vector<Weight> learned_weights() {
   std::vector<Weight> rows = weights();

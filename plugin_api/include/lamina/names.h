@@ -77,7 +77,8 @@
 #define LAMINA_POSITIONS_SINUSOIDAL 2u /* concat(sin, cos) of position * 10000^(-i / (D/2 - 1)) */
 
 /* Flags of the head. */
-#define LAMINA_HEAD_TIED 1u /* logits by the embedding table */
+#define LAMINA_HEAD_TIED 1u    /* logits by the embedding table */
+#define LAMINA_HEAD_NO_LOSS 2u /* training computes no logits: only what layers sow is minimised */
 
 /* Flags of multi-token prediction. */
 #define LAMINA_MTP_NORMED_HIDDEN 1u     /* h[-1] is the stack's x after the final norm */

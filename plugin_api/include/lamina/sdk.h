@@ -8,6 +8,7 @@
 #include "lamina/sdk/model.h"
 #include "lamina/sdk/moe.h"
 #include "lamina/sdk/moe_keys.h"
+#include "lamina/sdk/mtp.h"
 #include "lamina/sdk/ops.h"
 #include "lamina/sdk/plan.h"
 #include "lamina/sdk/plugin.h"

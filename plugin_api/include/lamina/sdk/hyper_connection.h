@@ -21,7 +21,10 @@ struct HyperConnectionOptions {
   double eps = 1e-6;             // added to weights and divisors
   double norm_eps = 1e-6;
   bool norm_weight = true;  // the norm of the streams has a gain
+  // The mixing of streams is a weighted mean of all K! permutations, which needs no balancing.
+  bool permutations = false;
 };
+inline constexpr std::int64_t kMaxPermutedStreams = 5;
 
 // x[B, T, D] as K equal streams [B, T, K, D].
 inline Tensor expand_streams(Tensor x_BTD, std::int64_t streams, At at = At::current()) {
@@ -56,19 +59,48 @@ inline Tensor weighted_sum(Tensor weight_BTK, Tensor x_BTKD, At at) {
   return cast_like(reduce_sum(wide, {.dims = {2}}, at), x_BTKD, at);
 }
 
+// The matrices of all permutations of k in lexicographic order, f32[k k, k!]: row i k + m is 1
+// where a permutation takes i to m.
+inline Tensor permutation_matrices(const Scope& s, std::int64_t k, At at) {
+  std::int64_t rest = 1;
+  for (std::int64_t i = 2; i <= k; ++i) rest *= i;
+  Tensor one = constant(s, {.shape = {}, .value = 1}, at);
+  Tensor zero = constant(s, {.shape = {}}, at);
+  // First the place of m among those that no earlier i has, then m itself.
+  std::vector<Tensor> m_of;
+  Tensor left = iota(s, {.shape = {1, rest}, .dtype = "f32", .dim = 1}, at);
+  for (std::int64_t i = 0; i < k; ++i) {
+    rest /= k - i;
+    const double count = static_cast<double>(rest);
+    m_of.push_back(floor(scale(shift(left, 0.5, at), 1 / count, at), at));
+    left = left - scale(m_of.back(), count, at);
+  }
+  for (std::size_t i = m_of.size(); i-- > 0;)
+    for (std::size_t j = i + 1; j < m_of.size(); ++j)
+      m_of[j] = m_of[j] + select(less(m_of[j], m_of[i], at), zero, one, at);
+  std::vector<Tensor> rows;
+  Tensor streams = iota(s, {.shape = {k, 1}, .dtype = "f32"}, at);
+  for (Tensor m : m_of) rows.push_back(select(equal(m, streams, at), one, zero, at));
+  return concat(rows, 0, at);
+}
+
 }  // namespace hyper
 
 // One sub-layer: `branch` maps [B, T, D] to [B, T, D]. Owns "fn.weight" [K (K + 2), K D], "base"
-// and "scale" [3] of the weights into the branch, out of it, and between streams, and "norm".
+// and "scale" [3] of the weights into the branch, out of it, and between streams, and "norm"; with
+// permutations K! of the rows, not K K, are of the last.
 template <class Branch>
 Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOptions& o,
                         Branch branch, At at = At::current()) {
   const std::int64_t k = o.streams;
   const Dims shape = x_BTKD.shape(at);
+  Tensor permuted;
+  if (o.permutations) permuted = hyper::permutation_matrices(s, k, at);
+  const std::int64_t mixing = o.permutations ? permuted.dim(1, at) : k * k;
   Tensor flat = hyper::flat_norm(s, x_BTKD, o, at);
-  Tensor fn = s.param("fn.weight", {k * (k + 2), k * shape[3]},
+  Tensor fn = s.param("fn.weight", {2 * k + mixing, k * shape[3]},
                       {.axes = {axis::mhc, axis::embed}, .init = init::fan_in()}, at);
-  Tensor base = s.param("base", {k * (k + 2)}, {.axes = {axis::mhc}, .role = Role::bias}, at);
+  Tensor base = s.param("base", {2 * k + mixing}, {.axes = {axis::mhc}, .role = Role::bias}, at);
   Tensor scale = s.param(
       "scale", {3}, {.axes = {axis::none}, .role = Role::scalar, .init = init::constant(0.01)}, at);
   Tensor maps = linear(flat, fn, {}, at);
@@ -79,8 +111,13 @@ Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
   };
   Tensor into = shift(sigmoid(part(0, 0, k), at), o.eps, at);
   Tensor out_of = sdk::scale(sigmoid(part(1, k, k), at), 2, at);
-  Tensor between = sinkhorn(reshape(part(2, 2 * k, k * k), {shape[0], shape[1], k, k}, at),
-                            {.iterations = o.iterations, .eps = o.eps}, at);
+  Tensor between = part(2, 2 * k, mixing);
+  if (o.permutations)
+    between =
+        reshape(linear(softmax(between, at), permuted, {}, at), {shape[0], shape[1], k, k}, at);
+  else
+    between = sinkhorn(reshape(between, {shape[0], shape[1], k, k}, at),
+                       {.iterations = o.iterations, .eps = o.eps}, at);
 
   Tensor y = branch(hyper::weighted_sum(into, x_BTKD, at));
   Tensor mixed = matmul(between, widen(x_BTKD, at), {.transpose_a = true}, {}, at);

@@ -74,7 +74,8 @@ struct Embed {
 // logits = cap(norm(x) w^T * logit_scale).
 struct Head {
   Norm norm = {};
-  bool tied = false;  // w is the embedding table
+  bool tied = false;     // w is the embedding table
+  bool no_loss = false;  // training computes no logits: only what layers sow is minimised
   double logit_scale = 1;
   double soft_cap = 0;
   double init_std = 0;     // 0 = the model's
@@ -226,7 +227,7 @@ class FamilyTables {
     const Head h = model_.head(c);
     lamina_head_t head{};
     head.size = sizeof head;
-    head.flags = h.tied ? LAMINA_HEAD_TIED : 0;
+    head.flags = (h.tied ? LAMINA_HEAD_TIED : 0u) | (h.no_loss ? LAMINA_HEAD_NO_LOSS : 0u);
     head.logit_scale = h.logit_scale;
     head.soft_cap = h.soft_cap;
     head.init_std = h.init_std > 0 ? h.init_std : init_std(c);

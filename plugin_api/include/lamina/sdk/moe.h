@@ -39,6 +39,7 @@ struct RouterOptions {
   // biased_weights the weights have it too.
   bool correction_bias = false;
   bool biased_weights = false;
+  bool learned_correction = false;  // the optimizer moves it, too
   // Experts in `groups` of equal size, of which the best groups_kept are chosen from. A group's
   // score is the sum of the group_score_of best of its experts.
   std::int64_t groups = 1, groups_kept = 1, group_score_of = 2;
@@ -101,11 +102,12 @@ inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor
       at);
   Tensor bias, correction, expert_scale;
   if (o.bias) bias = s.param("bias", {e}, {.axes = {axis::none}, .role = Role::bias}, at);
+  const bool learned = o.biased_weights || o.learned_correction;
   if (o.correction_bias)
     correction = s.param("correction_bias", {e},
                          {.axes = {axis::none},
                           .role = Role::bias,
-                          .flags = o.biased_weights ? 0u : LAMINA_PARAM_BUFFER},
+                          .flags = learned ? 0u : LAMINA_PARAM_BUFFER},
                          at);
   if (o.per_expert_scale)
     expert_scale = s.param("per_expert_scale", {e},
