@@ -42,6 +42,7 @@ struct TrainSection {
   bool scan_layers = true;
   std::string remat = "none";
   std::map<std::string, std::string> remat_tags;  // [train.remat_tags]
+  bool layer_metrics = false;
   double z_loss = 0.0;
   double clip_norm = 1.0;
   std::int64_t eval_every_steps = 100;

@@ -138,6 +138,10 @@ const Fields<TrainSection>& train_fields() {
                     "[train.remat_tags] says; `lamina plan` prints what each costs.",
              .hot = true}),
       field("z_loss", &TrainSection::z_loss,
+      field("layer_metrics", &TrainSection::layer_metrics,
+            {.doc = "Write to metrics.jsonl, for each layer, the mean, the standard deviation and "
+                    "the share of zeros of its output, padding included, and its own losses.",
+             .hot = true}),
             {.min = 0, .doc = "Weight of the squared log-sum-exp of the logits in the loss."}),
       field("clip_norm", &TrainSection::clip_norm,
             {.min = 0, .doc = "Largest global norm of the gradient; 0 does not clip."}),

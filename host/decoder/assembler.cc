@@ -410,3 +410,4 @@ std::shared_ptr<const Graph> Assembler::shared_body(std::shared_ptr<const Graph>
 }
 
 }  // namespace lamina::decoder
+    if (phase().layer_metrics) sow_statistics(place, scan.carries()[0]);

@@ -63,6 +63,7 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
                         .tokens = options.tokens,
                         .dtype = options.dtype});
   const registry::HeadSpec& head = parts_->options.head;
+                        .layer_metrics = options.aux && options.layer_metrics,
   Tensor hidden = a.stack(a.embedding(), false);
   if (head.no_loss && options.training) {
     Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);

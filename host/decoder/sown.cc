@@ -56,6 +56,31 @@ void check_agreement(std::span<const SownValue> parts) {
 
 }  // namespace
 
+// Mean, population standard deviation and share of zeros of what a layer hands on, padding
+// included.
+void Assembler::sow_statistics(const Place& place, Tensor x) {
+  x = ops::cast(x, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  std::vector<std::int64_t> dims;
+  for (int i = 0; i < x.ndim(); ++i) dims.push_back(i);
+  const auto size = static_cast<double>(x.shape().num_elements());
+  auto mean_of = [&](Tensor t) { return ops::scale(ops::reduce_sum(t, dims, true), 1 / size); };
+  auto sow = [&](const char* name, Tensor value) {
+    const std::size_t index = sown_.size();
+    SownValue& sown = sown_.emplace_back();
+    sown.desc.kind = registry::SowDesc::Kind::metric;
+    sown.desc.name = name;
+    sown.desc.reduce = Reduce::mean;
+    sown.layers = place.layers;
+    collect(place, name, ops::reshape(value, {}),
+            [this, index](Tensor t) { sown_[index].value = t; });
+  };
+  Tensor mean = mean_of(x);
+  Tensor zero = ops::constant(*x.graph, mean.type(), 0);
+  sow("activation_mean", mean);
+  sow("activation_stdev", ops::call("sqrt", {mean_of(ops::square(x - mean))}));
+  sow("activation_zeros", mean_of(ops::cast(ops::equal(x, zero), x.dtype())));
+}
+
 void Assembler::add_sown_outputs() {
   std::ranges::stable_sort(sown_, {}, [](const SownValue& s) { return s.desc.name; });
   Tensor weighted;
@@ -71,10 +96,13 @@ void Assembler::add_sown_outputs() {
       double weight =
           desc.weight_key.empty() ? 1.0 : parts_.config.values().number(desc.weight_key);
       if (weight != 0) weighted = sum_of(weighted, ops::scale(loss, weight));
-    } else {
+    }
+    const bool of_layers = !begin->other && begin->value.ndim() == 1;  // not of all together
+    if (desc.kind == registry::SowDesc::Kind::metric || (phase().layer_metrics && of_layers)) {
       auto [values, layers] = joined(parts);
       add_output(desc.name, values, {.role = Role::metric, .layers = layers, .name = desc.name});
-      out_.metrics[desc.name] = desc.reduce;
+      const bool metric = desc.kind == registry::SowDesc::Kind::metric;
+      out_.metrics[desc.name] = metric ? desc.reduce : Reduce::mean;
     }
     begin = end;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "graph/type.h"
@@ -9,11 +10,13 @@
 namespace lamina::decoder {
 
 struct TracePhase {
-  bool stateful = false;      // reads and writes decode state
-  bool training = false;      // dropout is active
-  bool aux = false;           // losses, metrics and updates that layers sow are kept
-  bool segments = false;      // rows hold several documents
-  bool positions_3d = false;  // time, height and width are given, not all the position
+  bool stateful = false;             // reads and writes decode state
+  bool training = false;             // dropout is active
+  bool aux = false;                  // losses, metrics and updates that layers sow are kept
+  bool layer_metrics = false;        // with aux: also of each layer's output and its own losses
+  bool segments = false;             // rows hold several documents
+  bool positions_3d = false;         // time, height and width are given, not all the position
+  std::vector<std::string> records;  // tags whose values in layers become outputs
   std::int64_t batch = 1;
   std::int64_t tokens = 1;
   std::int64_t capacity = 1;         // of decode state, in tokens a row

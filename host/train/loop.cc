@@ -21,6 +21,7 @@ TrainStepOptions step_options(const config::RunConfig& c) {
           .dtype = c.train.dtype,
           .remat = c.train.remat,
           .remat_tags = c.train.remat_tags,
+          .layer_metrics = c.train.layer_metrics,
           .segments = true,
           .z_loss = c.train.z_loss,
           .clip_norm = c.train.clip_norm,

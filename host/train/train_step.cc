@@ -33,7 +33,8 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
                                                .segments = options.segments,
                                                .training = true,
                                                .aux = options.aux,
-                                               .mtp = options.mtp});
+                                               .mtp = options.mtp,
+                                               .layer_metrics = options.layer_metrics});
   return add_gradients(
       std::move(loss), model.parameters(),
       autodiff::find_remat_policy(options.remat, options.remat_tags).save_policy());

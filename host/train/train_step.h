@@ -50,6 +50,7 @@ struct TrainStepOptions {
   autodiff::RematTags remat_tags = {};  // of the policy custom
   bool aux = true;                      // with what layers sow
   bool mtp = true;                      // with multi-token prediction
+  bool layer_metrics = false;           // with statistics of each layer's output, and its losses
   bool segments = true;                 // rows hold several documents
   double z_loss = 0;                    // weight
   double clip_norm = 0;                 // 0 = none

@@ -44,8 +44,10 @@ Tensor sparse_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
   return x_BTD + mixture(s / "moe", c, h_BTD, step);
 }
 
-// One residual a layer: nothing is added after attention.
+// One residual a layer: nothing is added after attention. The norm that would follow it there is
+// among the parameters of the original, and nothing reads it.
 Tensor custom_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
+  rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
   SelfAttentionOptions options = attention_options(c);
   if (!c.use_qk_norm) options.qk_norm = QkNorm::none;
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);

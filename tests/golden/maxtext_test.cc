@@ -53,7 +53,16 @@ TEST(MaxTextGoldens, BlocksThatAreBuiltAreNotSkipped) {
                            "block_gemma2",
                            "block_gemma3_r8",
                            "block_gemma4_r8",
-                           "grad_accumulation"})
+                           "block_mixtral",
+                           "block_qwen3_moe",
+                           "block_qwen3_custom_moe",
+                           "block_qwen3_next",
+                           "block_gpt_oss",
+                           "block_llama4",
+                           "block_envy",
+                           "grad_accumulation",
+                           "grad_accumulation_moe_aux",
+                           "metrics_activations"})
     if (const fs::path folder = golden_dir() / "maxtext" / name; fs::exists(folder)) {
       EXPECT_EQ(reason_to_skip_maxtext(folder), "") << name;
     }

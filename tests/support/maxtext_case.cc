@@ -16,6 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A number that each layer keeps.
+struct Kept {
+  const char* ours;
+  const char* theirs;      // behind "sown.", with the layer's folder for {}
+  const char* weight_key;  // theirs has this weight in it
+  const char* total;       // its mean over layers
+};
+constexpr Kept kKept[] = {
+    {"moe_lb_loss", "{}moe_lb_loss", "load_balance_loss_weight", "aux.moe_lb_loss"},
+    {"activation_mean", "{}activation_mean", nullptr, nullptr},
+    {"activation_stdev", "{}activation_stdev", nullptr, nullptr},
+    {"activation_zeros", "{}activation_fraction_zero", nullptr, nullptr},
+};
+
 class Comparison {
  public:
   // disturbed: with weights that differ by a relative 1e-7, up or down.
@@ -23,13 +37,21 @@ class Comparison {
       : case_(directory.string()),
         files_(directory.string()),
         config_(maxtext_config(directory)),
-        model_(open_description(config_.model, scan_layers)) {
+        scan_layers_(scan_layers),
+        model_(open_description(described(config_.balance_weight), scan_layers)) {
     Shape shape = case_.shape("inputs");
     rows_.batch = shape[0];
     rows_.tokens = shape[1];
     rows_.ids = case_.ints("inputs");
     rows_.positions = case_.ints("inputs_position");
     rows_.segments = case_.ints("inputs_segmentation");
+    if (config_.row_positions)
+      for (std::size_t i = 0; i < rows_.positions.size(); ++i)
+        rows_.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(shape[1]));
+    if (config_.padding_is_document) {
+      const std::int32_t unused = std::ranges::max(rows_.segments) + 1;
+      std::ranges::replace(rows_.segments, 0, unused);
+    }
     rows_.labels = case_.ints("targets");
     std::vector<std::int32_t> counted = case_.ints("targets_segmentation");
     for (std::size_t i = 0; i < counted.size(); ++i)
@@ -48,11 +70,25 @@ class Comparison {
 
   std::vector<MaxTextRow> run() {
     forward();
-    gradients();
+    const bool sums_balance = config_.microbatches > 1 && config_.balance_weight > 0;
+    train_step(model_, sums_balance ? "big_batch_" : "", true);
+    // Gradients of sums over tokens and of each microbatch's balance loss, together divided by the
+    // tokens. Ours take the balance loss as a mean over microbatches.
+    if (sums_balance) {
+      const double labels = static_cast<double>(case_.floats("aux.total_weights")[0]);
+      const double share = static_cast<double>(config_.microbatches) / labels;
+      train_step(open_description(described(config_.balance_weight * share), scan_layers_), "",
+                 false);
+    }
     return std::move(out_);
   }
 
  private:
+  std::string described(double balance_weight) const {
+    if (balance_weight == 0) return config_.model;
+    return fmt::format("{}load_balance_loss_weight = {}\n", config_.model, balance_weight);
+  }
+
   void add(std::string quantity, std::span<const float> got, std::span<const float> want,
            double allowed) {
     out_.push_back({std::move(quantity), cli::max_abs_difference(got, want), allowed,
@@ -66,7 +102,6 @@ class Comparison {
     std::vector<void*> pointers;
     for (auto& p : parameters_) pointers.push_back(p.data());
     ForwardResult got = forward_with_hidden(model_, pointers, rows_);
-    // Theirs lets padding attend to padding; ours leaves it alone. Nobody reads those places.
     auto compare = [&](const std::string& name, std::vector<float> values) {
       if (!case_.has(name)) return;
       std::vector<float> want = case_.floats(name);
@@ -82,31 +117,86 @@ class Comparison {
     compare("logits", got.logits);
   }
 
-  void gradients() {
-    train::TrainState state(model_.parameters(), DType::f32, config_.microbatches > 1,
+  // Gradients, called `prefix`grad.<name>; with `values` also of the loss and what layers keep.
+  void train_step(const decoder::Model& model, const std::string& prefix, bool values) {
+    train::TrainState state(model.parameters(), DType::f32, config_.microbatches > 1,
                             cpu::cpu_backend());
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       std::ranges::copy(parameters_[i], state.masters()[i]);
     state.refresh_copies();
     std::int64_t rows = rows_.batch / config_.microbatches;
-    train::TrainStep step(model_, state,
+    train::TrainStep step(model, state,
                           {.rows = rows,
                            .tokens = rows_.tokens,
                            .microbatches = config_.microbatches,
+                           .layer_metrics = true,
                            .z_loss = config_.z_loss},
                           {}, cpu::cpu_backend());
     std::vector<train::Microbatch> batches;
     for (std::int64_t m = 0; m < config_.microbatches; ++m)
       batches.push_back(rows_.microbatch(m * rows));
     train::StepResult result = step.gradients(batches, 0);
-    double loss = result.loss + config_.z_loss * result.z_loss;
-    double want = static_cast<double>(case_.floats("loss")[0]);
-    add("loss", loss, want, 1e-5 * std::abs(want));
-    compare_gradients(state);
+    if (values) compare_values(result);
+    compare_gradients(state, prefix);
+  }
+
+  void compare_values(const train::StepResult& result) {
+    auto compare = [&](const std::string& name, double got) {
+      if (!case_.has(name)) return;
+      const double want = static_cast<double>(case_.floats(name)[0]);
+      add(name, got, want, 1e-5 * std::abs(want));
+    };
+    const double z_loss = config_.z_loss * result.z_loss;
+    const auto labels = static_cast<double>(result.num_labels);
+    compare("loss", result.total);
+    compare("big_batch_loss", result.total);
+    compare("aux.xent_sum", (result.loss + z_loss) * labels);
+    compare("aux.total_weights", labels);
+    compare("aux.z_loss", z_loss);
+    for (const Kept& kept : kKept) {
+      const double weight = kept.weight_key && has(result, kept.ours)
+                                ? model_.config().values().number(kept.weight_key)
+                                : 1;
+      // Theirs is the sum over microbatches.
+      const double times = weight * static_cast<double>(config_.microbatches);
+      if (kept.total) compare(kept.total, times * number(result, kept.ours));
+      compare_kept(result, kept, weight);
+    }
+  }
+
+  static bool has(const train::StepResult& result, const std::string& name) {
+    return std::ranges::any_of(result.sown, [&](const auto& s) { return s.name == name; });
+  }
+  // 0 if no layer keeps it.
+  static double number(const train::StepResult& result, const std::string& name) {
+    for (const train::SownNumber& sown : result.sown)
+      if (sown.name == name) return sown.value;
+    return 0;
+  }
+
+  // All layers of one stack at once.
+  void compare_kept(const train::StepResult& result, const Kept& kept, double weight) {
+    std::map<std::string, std::vector<float>> got;
+    const std::int64_t num_layers = model_.config().num_layers();
+    for (std::int64_t layer = 0; layer < num_layers; ++layer) {
+      const MaxTextPlace place = maxtext_place(layer, num_layers, config_);
+      std::string name = "sown." + fmt::format(fmt::runtime(kept.theirs), place.folder);
+      if (!case_.has(name)) name += "/0";
+      if (!case_.has(name)) continue;
+      std::vector<float>& values = got[name];
+      values.resize(static_cast<std::size_t>(case_.shape(name).num_elements()), NAN);
+      const std::size_t at = place.at.empty() ? 0 : static_cast<std::size_t>(place.at[0]);
+      values.at(at) = static_cast<float>(
+          weight * number(result, fmt::format("{}/layer_{:03}", kept.ours, layer)));
+    }
+    for (const auto& [name, values] : got) {
+      const std::vector<float> want = case_.floats(name);
+      add(name, values, want, 1e-5 * cli::max_abs(want) + 1e-7);
+    }
   }
 
   // Ours, gathered under their names: one entry a stack of layers.
-  void compare_gradients(const train::TrainState& state) {
+  void compare_gradients(const train::TrainState& state, const std::string& prefix) {
     std::map<std::string, std::vector<float>> theirs;
     const auto& parameters = model_.parameters().all();
     for (std::size_t k = 0; k < parameters.size(); ++k) {
@@ -121,7 +211,7 @@ class Comparison {
     for (auto& [name, values] : theirs) largest = std::max(largest, cli::max_abs(values));
     for (std::string_view name : files_.names()) {
       const std::vector<float>& got = theirs[std::string(name)];
-      std::string whole = fmt::format("grad.{}", name),
+      std::string whole = fmt::format("{}grad.{}", prefix, name),
                   sample = fmt::format("grad_sample.{}", name),
                   norm = fmt::format("grad_norm.{}", name);
       auto allowed = [&](std::span<const float> want) {
@@ -145,6 +235,7 @@ class Comparison {
   cli::GoldenCase case_;
   io::WeightFiles files_;
   MaxTextConfig config_;
+  bool scan_layers_;
   decoder::Model model_;
   Rows rows_;
   std::vector<MaxTextTensor> names_;  // one a parameter

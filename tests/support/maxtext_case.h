@@ -17,9 +17,9 @@ struct MaxTextRow {
   std::vector<float> ours;
 };
 
-// Recomputes loss, logits, hidden states and every gradient, f32. Allowed is what the cases' README
-// suggests, or, in models that magnify rounding, eight times what weights that differ by a rounding
-// (relative 1e-7) change. REQUIRES: no reason to skip it.
+// Recomputes loss, logits, hidden states, every gradient and what layers report, f32. Allowed is
+// what the cases' README suggests, or, in models that magnify rounding, eight times what weights
+// that differ by a rounding (relative 1e-7) change. REQUIRES: no reason to skip it.
 std::vector<MaxTextRow> compare_maxtext(const std::filesystem::path& directory, bool scan_layers);
 
 }  // namespace lamina::testing

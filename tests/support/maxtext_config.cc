@@ -24,8 +24,10 @@ class Describer {
     read_.insert("decoder_block");
     if (block == "llama2" && flag("learn_to_init_mode", false)) block = "llama2lti";
     static const std::set<std::string> blocks = {
-        "simple", "simple_mlp", "llama2",    "gpt3",    "gemma", "gemma2", "gemma3",
-        "gemma4", "default",    "llama2lti", "mistral", "qwen2", "qwen3",  "olmo3"};
+        "simple", "simple_mlp", "llama2",          "gpt3",      "gemma",   "gemma2",
+        "gemma3", "gemma4",     "default",         "llama2lti", "mistral", "mixtral",
+        "qwen2",  "qwen3",      "olmo3",           "qwen3_moe", "gpt_oss", "llama4",
+        "envy",   "qwen3_next", "qwen3_custom_moe"};
     if (!blocks.contains(block)) return refused("no names are known for block '" + block + "'");
     text_ = fmt::format("family = \"{}\"\n[model]\n", block);
     sizes(block);
@@ -34,15 +36,22 @@ class Describer {
     } else if (!head(block)) {
       return refused("divides the logits of a tied head by sqrt(hidden_size)");
     }
-    if (block.starts_with("llama2") || block == "mistral") llama();
+    if (block.starts_with("llama2") || block.starts_with("mi")) llama();  // mistral, mixtral
+    if (find("num_experts")) mixture(block);
     if (block == "llama2lti") learn_to_init();
     if (block == "default") parallel();
     if (block.starts_with("qwen")) qwen();
+    if (block == "qwen3_custom_moe") narrow();
+    if (block == "qwen3_next") delta_nets();
+    if (block == "gpt_oss") gpt_oss();
+    if (block == "llama4") llama4();
+    if (block == "envy") envy();
     if (block == "olmo3") olmo();
     if (block == "gpt3") gpt3();
     // How it was computed, and sizes that this block does not use.
     read_.insert({"base_moe_mlp_dim", "max_target_length", "model_name", "override_model_config",
-                  "param_scan_axis", "scan_layers", "num_vocab_tiling", "use_iota_embed"});
+                  "param_scan_axis", "scan_layers", "num_vocab_tiling", "use_iota_embed",
+                  "record_internal_nn_metrics"});
     for (auto [key, value] : config_.members())
       if (!read_.contains(std::string(key)))
         return refused("has key '" + std::string(key) + "', which nothing here computes");
@@ -67,7 +76,10 @@ class Describer {
     add("vocab_size", integer("vocab_size", 0));
     add("hidden_size", width_);
     add("num_hidden_layers", block == "gemma2" ? 2 * layers : layers);
-    if (block != "simple") add("intermediate_size", mlp);
+    if (block == "llama4")
+      add("intermediate_size_mlp", mlp);
+    else if (block != "simple")
+      add("intermediate_size", mlp);
     const bool norms_of_1e6 = block.starts_with("gemma");  // whatever the config says
     const double eps = number("normalization_layer_epsilon", norms_of_1e6 ? 1e-6 : 1e-5);
     add(block == "gpt3" ? "layer_norm_epsilon" : "rms_norm_eps", eps);
@@ -83,7 +95,9 @@ class Describer {
     const bool normalized = flag("normalize_embedding_logits", true) && tied;
     const double cap = number("final_logits_soft_cap", 0);  // is for tied heads alone
     add("tie_word_embeddings", tied);
+    if (block == "envy") add("normalize_embedding_logits", normalized);
     const bool has_keys = block.starts_with("llama2") || block == "default";
+    if (block == "envy") return !(tied && cap > 0);
     if (!has_keys) return !normalized && !(tied && cap > 0);
     if (normalized) add("normalize_embedding_logits", true);
     if (tied && cap > 0) add("final_logit_softcapping", real(cap));
@@ -95,15 +109,33 @@ class Describer {
 
   void llama() {
     out_.query_scaled = true;
+    if (llama_positions()) add("rope_interleave", true);
+  }
+
+  // Whether they are those of Llama 3.1.
+  bool llama_positions() {
     add("rope_theta", real(number("rope_max_timescale", 10000)));
     JsonValue type = find("rope_type");
-    if (!type || type.as_string() != "llama3.1") return;
-    add("rope_interleave", true);
+    if (!type || type.as_string() != "llama3.1") return false;
     if (flag("rope_use_scale", true))
       text_ +=
           "rope_scaling.rope_type = \"llama3\"\nrope_scaling.factor = 8.0\n"
           "rope_scaling.low_freq_factor = 1.0\nrope_scaling.high_freq_factor = 4.0\n"
           "rope_scaling.original_max_position_embeddings = 8192\n";
+    return true;
+  }
+
+  // The width of Mixtral's and gpt-oss' experts is intermediate_size.
+  void mixture(const std::string& block) {
+    static const std::set<std::string> local = {"mixtral", "gpt_oss", "llama4"};
+    const std::int64_t width = integer("base_moe_mlp_dim", 0);
+    add(local.contains(block) ? "num_local_experts" : "num_experts", integer("num_experts", 0));
+    add("num_experts_per_tok", integer("num_experts_per_tok", 1));
+    if (block == "llama4") add("intermediate_size", width);
+    if (!local.contains(block)) add("moe_intermediate_size", width);
+    read_.insert("norm_topk_prob");  // weights are the softmax of the chosen logits in any case
+    if (block.starts_with("qwen3")) add("norm_topk_prob", true);
+    out_.balance_weight = number("load_balance_loss_weight", 0);
   }
 
   void learn_to_init() {
@@ -133,23 +165,89 @@ class Describer {
     add("rope_theta", real(number("rope_max_timescale", 10000)));
   }
 
+  void narrow() {
+    add("attention_output_dim", integer("attention_output_dim", 0));
+    add("moe_expert_input_dim", integer("moe_expert_input_dim", 0));
+  }
+
+  // The chunk is how it was computed.
+  void delta_nets() {
+    read_.insert("gdn_chunk_size");
+    out_.stacking = Stacking::cycles;
+    out_.cycle = integer("inhomogeneous_layer_cycle_interval", 4);
+    out_.cycle_folder = "layer";
+    out_.padding_is_document = false;  // delta nets pass over it
+    add("full_attention_interval", out_.cycle);
+    add("partial_rotary_factor", number("partial_rotary_factor", 1));
+    add("linear_conv_kernel_dim", integer("gdn_conv_kernel_dim", 4));
+    add("linear_num_key_heads", integer("gdn_num_key_heads", 0));
+    add("linear_num_value_heads", integer("gdn_num_value_heads", 0));
+    add("linear_key_head_dim", integer("gdn_key_head_dim", 0));
+    add("linear_value_head_dim", integer("gdn_value_head_dim", 0));
+    add("shared_expert_intermediate_size",
+        integer("shared_experts", 1) * integer("base_moe_mlp_dim", 0));
+    add("recurrence_across_documents", true);
+  }
+
+  void gpt_oss() {
+    read_.insert({"attention_sink", "mlp_bias", "routed_bias", "mlp_activations", "rope_interleave",
+                  "rope_attention_scaling"});
+    out_.stacking = Stacking::cycles;
+    out_.cycle = integer("inhomogeneous_layer_cycle_interval", 2);
+    add("attention_bias", flag("attention_bias", false));
+    add("swiglu_limit", number("mlp_activations_limit", 0));
+    windows();
+    yarn();
+  }
+
+  void llama4() {
+    read_.insert("shared_experts");  // one
+    out_.stacking = Stacking::cycles;
+    out_.cycle = integer("inhomogeneous_layer_cycle_interval", 1);
+    out_.row_positions = true;
+    llama_positions();
+    add("interleave_moe_layer_step", integer("interleave_moe_layer_step", 1));
+    add("no_rope_layer_interval", integer("nope_layer_interval", 4));
+    add("attention_chunk_size", integer("chunk_attn_window_size", 0));
+    add("use_qk_norm", flag("use_qk_norm", false));
+    add("attn_temperature_tuning", flag("temperature_tuning", false));
+  }
+
+  void envy() {
+    out_.stacking = Stacking::cycles;
+    out_.cycle = integer("inhomogeneous_layer_cycle_interval", 1);
+    add("rope_theta", real(number("rope_max_timescale", 10000)));
+    add("interleave_moe_layer_step", integer("interleave_moe_layer_step", 1));
+    add("use_qk_norm", flag("use_qk_norm", false));
+    add("use_post_ffw_norm", flag("use_post_ffw_norm", false));
+  }
+
   // Positions of all layers are stretched.
   void olmo() {
     read_.insert({"use_qk_norm", "rope_interleave", "rope_attention_scaling"});
     out_.stacking = Stacking::cycles;
     out_.cycle = integer("inhomogeneous_layer_cycle_interval", 4);
     add("qk_norm", "\"per_head\"");
+    windows();
+    if (yarn()) add("sliding_rope_type", "\"yarn\"");
+  }
+
+  void windows() {
     add("sliding_window", integer("sliding_window_size", 0));
     add("rope_theta", real(number("rope_max_timescale", 10000)));
     add("max_position_embeddings", integer("max_position_embeddings", 0));
+  }
+
+  bool yarn() {
     JsonValue type = find("rope_type");
-    if (!type || type.as_string() != "yarn") return;
+    if (!type || type.as_string() != "yarn") return false;
     text_ += fmt::format(
-        "rope_scaling.rope_type = \"yarn\"\nsliding_rope_type = \"yarn\"\n"
-        "rope_scaling.factor = {}\nrope_scaling.original_max_position_embeddings = {}\n"
+        "rope_scaling.rope_type = \"yarn\"\nrope_scaling.factor = "
+        "{}\nrope_scaling.original_max_position_embeddings = {}\n"
         "rope_scaling.beta_fast = {}\nrope_scaling.beta_slow = {}\nrope_scaling.truncate = {}\n",
         real(number("rope_factor", 40)), integer("original_max_position_embeddings", 4096),
         real(number("beta_fast", 32)), real(number("beta_slow", 1)), flag("rope_truncate", true));
+    return true;
   }
 
   void gpt3() {

@@ -12,7 +12,8 @@ enum class Stacking {
   plain,      // layers
   unrolled,   // layers_0, layers_1, ..
   pairs,      // two of ours to one of theirs, "_local" and "_global"
-  cycles,     // layers/layers_0 .. layers_{cycle - 1}, then layers_remainder/layers_0 ..
+  cycles,     // layers/layers_0 .. layers_{cycle - 1}, then layers_remainder/layers_0 ..; the
+              // first may be called otherwise, by cycle_folder
   two_level,  // scanned_blocks/local_layers and global_layer, then layers_remainder/local_layers
 };
 
@@ -21,12 +22,20 @@ struct MaxTextConfig {
   std::string model;   // TOML
   double z_loss = 0;
   std::int64_t microbatches = 1;
+  double balance_weight = 0;  // load_balance_loss_weight, which `model` leaves out
 
   Stacking stacking = Stacking::plain;
-  std::int64_t cycle = 1;     // layers of a cycle
+  std::int64_t cycle = 1;  // layers of a cycle
+  std::string cycle_folder = "layers";
   bool query_scaled = false;  // query kernels hold 1 / sqrt(head width)
   double norm_offset = 0;     // their norm weights less ours
   double table_scale = 1;     // their token table over ours
+
+  // Padding sees padding, as a document of its own. Otherwise what stands there is not compared.
+  bool padding_is_document = true;
+  // Chunks are cut by the row, not by the document: positions are those in the row, which rotary
+  // ones do not tell from those in a document.
+  bool row_positions = false;
 };
 
 MaxTextConfig maxtext_config(const std::filesystem::path& directory);

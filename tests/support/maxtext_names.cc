@@ -11,7 +11,7 @@ namespace {
 // How a parameter of theirs, without its layer axes, becomes ours.
 enum class Layout {
   same,    // row-major as it is
-  in_out,  // [in..., out...] to [out, in]
+  in_out,  // [in..., out...] to [out, in], of each expert where there are several
   query,   // in_out, perhaps with 1 / sqrt(head width) inside: we multiply scores by it
   norm,    // same, perhaps with an offset
   table,   // same, perhaps with a factor
@@ -97,17 +97,82 @@ constexpr Row kRows[] = {
     {"mlp.c_fc.bias", "mlp/wi/bias", Layout::same},
     {"mlp.c_proj.weight", "mlp/wo/kernel", Layout::in_out},
     {"mlp.c_proj.bias", "mlp/wo/bias", Layout::same},
+    // mixtral, envy
+    {"moe.router.weight", "MoeBlock_0/gate/kernel", Layout::in_out},
+    {"moe.experts.w1.weight", "MoeBlock_0/wi_0", Layout::in_out},
+    {"moe.experts.w3.weight", "MoeBlock_0/wi_1", Layout::in_out},
+    {"moe.experts.w2.weight", "MoeBlock_0/wo", Layout::in_out},
+    // llama4
+    {"moe.router.weight", "Llama4MoEBlock_0/MoeBlock_0/gate/kernel", Layout::in_out},
+    {"moe.experts.w1.weight", "Llama4MoEBlock_0/MoeBlock_0/wi_0", Layout::in_out},
+    {"moe.experts.w3.weight", "Llama4MoEBlock_0/MoeBlock_0/wi_1", Layout::in_out},
+    {"moe.experts.w2.weight", "Llama4MoEBlock_0/MoeBlock_0/wo", Layout::in_out},
+    {"moe.shared.w1.weight", "Llama4MoEBlock_0/shared_experts/wi_0/kernel", Layout::in_out},
+    {"moe.shared.w3.weight", "Llama4MoEBlock_0/shared_experts/wi_1/kernel", Layout::in_out},
+    {"moe.shared.w2.weight", "Llama4MoEBlock_0/shared_experts/wo/kernel", Layout::in_out},
+    // qwen3_moe, qwen3_custom_moe
+    {"moe.router.weight", "moe_block/gate/kernel", Layout::in_out},
+    {"moe.experts.w1.weight", "moe_block/wi_0", Layout::in_out},
+    {"moe.experts.w3.weight", "moe_block/wi_1", Layout::in_out},
+    {"moe.experts.w2.weight", "moe_block/wo", Layout::in_out},
+    {"latent_norm.weight", "latent_norm/scale", Layout::norm},
+    {"up_projection.weight", "layer_up_projection/kernel", Layout::in_out},
+    // qwen3_next
+    {"attention_norm.weight", "input_layernorm/scale", Layout::norm},
+    {"ffn_norm.weight", "post_attention_layernorm/scale", Layout::norm},
+    {"attention.wq.weight", "attention/attention/query/kernel", Layout::in_out},
+    {"attention.wk.weight", "attention/attention/key/kernel", Layout::in_out},
+    {"attention.wv.weight", "attention/attention/value/kernel", Layout::in_out},
+    {"attention.wo.weight", "attention/attention/out/kernel", Layout::in_out},
+    {"attention.q_norm.weight", "attention/attention/query_norm/scale", Layout::norm},
+    {"attention.k_norm.weight", "attention/attention/key_norm/scale", Layout::norm},
+    {"linear_attention.in_proj_qkvz.weight", "attention/in_proj_qkvz/kernel", Layout::in_out},
+    {"linear_attention.in_proj_ba.weight", "attention/in_proj_ba/kernel", Layout::in_out},
+    {"linear_attention.conv.weight", "attention/conv1d/kernel", Layout::in_out},
+    {"linear_attention.a_log", "attention/A_log", Layout::same},
+    {"linear_attention.dt_bias", "attention/dt_bias", Layout::same},
+    {"linear_attention.norm.weight", "attention/norm/rms_norm/scale", Layout::same},
+    {"linear_attention.out_proj.weight", "attention/out_proj/kernel", Layout::in_out},
+    {"moe.router.weight", "mlp/routed_experts/gate/kernel", Layout::in_out},
+    {"moe.experts.w1.weight", "mlp/routed_experts/wi_0", Layout::in_out},
+    {"moe.experts.w3.weight", "mlp/routed_experts/wi_1", Layout::in_out},
+    {"moe.experts.w2.weight", "mlp/routed_experts/wo", Layout::in_out},
+    {"moe.shared_expert.w1.weight", "mlp/shared_expert/wi_0/kernel", Layout::in_out},
+    {"moe.shared_expert.w3.weight", "mlp/shared_expert/wi_1/kernel", Layout::in_out},
+    {"moe.shared_expert.w2.weight", "mlp/shared_expert/wo/kernel", Layout::in_out},
+    {"moe.shared_expert_gate.weight", "mlp/shared_expert_gate/kernel", Layout::in_out},
+    // gpt_oss
+    {"attention.wq.weight", "GptOssAttention/query/kernel", Layout::in_out},
+    {"attention.wq.bias", "GptOssAttention/query/bias", Layout::same},
+    {"attention.wk.weight", "GptOssAttention/key/kernel", Layout::in_out},
+    {"attention.wk.bias", "GptOssAttention/key/bias", Layout::same},
+    {"attention.wv.weight", "GptOssAttention/value/kernel", Layout::in_out},
+    {"attention.wv.bias", "GptOssAttention/value/bias", Layout::same},
+    {"attention.wo.weight", "GptOssAttention/out/kernel", Layout::in_out},
+    {"attention.wo.bias", "GptOssAttention/out/bias", Layout::same},
+    {"attention.sinks", "GptOssAttention/sinks", Layout::same},
+    {"moe.router.weight", "GptOssMlp/gate/kernel", Layout::in_out},
+    {"moe.router.bias", "GptOssMlp/gate/bias", Layout::same},
+    {"moe.experts.w1.weight", "GptOssMlp/wi_0", Layout::in_out},
+    {"moe.experts.w3.weight", "GptOssMlp/wi_1", Layout::in_out},
+    {"moe.experts.w2.weight", "GptOssMlp/wo", Layout::in_out},
+    {"moe.experts.w1.bias", "GptOssMlp/wi_0_bias", Layout::same},
+    {"moe.experts.w3.bias", "GptOssMlp/wi_1_bias", Layout::same},
+    {"moe.experts.w2.bias", "GptOssMlp/wo_bias", Layout::same},
 };
 
-// Where a layer is: its folder, what is put behind the first part of names in it, and its place in
-// the dims of a stack.
-struct Place {
-  std::string folder = {};
-  std::string suffix = {};
-  std::vector<std::int64_t> at = {};
-};
+using Place = MaxTextPlace;
 
-Place place_of(std::int64_t layer, std::int64_t num_layers, const MaxTextConfig& config) {
+std::string full_name(std::string_view theirs, const Place& place) {
+  const std::size_t end = std::min(theirs.find('/'), theirs.size());
+  return fmt::format("{}{}{}{}", place.folder, theirs.substr(0, end), place.suffix,
+                     theirs.substr(end));
+}
+
+}  // namespace
+
+MaxTextPlace maxtext_place(std::int64_t layer, std::int64_t num_layers,
+                           const MaxTextConfig& config) {
   if (layer < 0) return {};
   const std::int64_t cycle = config.cycle, slot = layer % cycle, block = layer / cycle;
   const bool left_over = layer >= num_layers / cycle * cycle;
@@ -120,7 +185,7 @@ Place place_of(std::int64_t layer, std::int64_t num_layers, const MaxTextConfig&
       return {"decoder/layers/", layer % 2 == 0 ? "_local" : "_global", {layer / 2}};
     case Stacking::cycles:
       if (left_over) return {fmt::format("decoder/layers_remainder/layers_{}/", slot), "", {}};
-      return {fmt::format("decoder/layers/layers_{}/", slot), "", {block}};
+      return {fmt::format("decoder/layers/{}_{}/", config.cycle_folder, slot), "", {block}};
     case Stacking::two_level:
       if (left_over) return {"decoder/layers_remainder/local_layers/", "", {slot}};
       if (slot == cycle - 1) return {"decoder/scanned_blocks/global_layer/", "", {block}};
@@ -129,18 +194,10 @@ Place place_of(std::int64_t layer, std::int64_t num_layers, const MaxTextConfig&
   return {};
 }
 
-std::string full_name(std::string_view theirs, const Place& place) {
-  const std::size_t end = std::min(theirs.find('/'), theirs.size());
-  return fmt::format("{}{}{}{}", place.folder, theirs.substr(0, end), place.suffix,
-                     theirs.substr(end));
-}
-
-}  // namespace
-
 MaxTextTensor::MaxTextTensor(const decoder::Parameter& p, std::int64_t num_layers,
                              const MaxTextConfig& config, const io::WeightFiles& files)
     : ours_(p.desc.shape) {
-  const Place place = place_of(p.layer, num_layers, config);
+  const Place place = maxtext_place(p.layer, num_layers, config);
   for (const Row& row : kRows) {
     if (row.ours != p.desc.name) continue;
     name_ = full_name(row.theirs, place);
@@ -167,8 +224,10 @@ std::size_t MaxTextTensor::index(std::int64_t i) const {
   const std::int64_t elements = shape_.num_elements() / layers;
   std::int64_t at = i;  // in the tensor of one layer
   if (turned_) {
-    const std::int64_t in = ours_[1], out = elements / in;
-    at = i % in * out + i / in;
+    const std::int64_t matrices = ours_.ndim() == 3 ? ours_[0] : 1;
+    const std::int64_t in = ours_[ours_.ndim() - 1], matrix = elements / matrices;
+    const std::int64_t in_matrix = i % matrix;
+    at = i - in_matrix + in_matrix % in * (matrix / in) + in_matrix / in;
   }
   if (place_.empty()) return static_cast<std::size_t>(at);
   const std::int64_t rest = elements / shape_[0];

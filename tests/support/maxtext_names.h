@@ -12,6 +12,16 @@
 
 namespace lamina::testing {
 
+// Where a layer is: its folder, what is put behind the first part of names in it, and its place in
+// the dims of a stack. Layer -1 is outside of all of them.
+struct MaxTextPlace {
+  std::string folder = {};
+  std::string suffix = {};
+  std::vector<std::int64_t> at = {};
+};
+MaxTextPlace maxtext_place(std::int64_t layer, std::int64_t num_layers,
+                           const MaxTextConfig& config);
+
 // ours[i] = theirs[index(i)] * factor - offset.
 class MaxTextTensor {
  public:
