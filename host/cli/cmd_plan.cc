@@ -8,6 +8,7 @@
 #include "cli/compute.h"
 #include "cli/open_model.h"
 #include "cli/plan/report.h"
+#include "train/gradients.h"
 
 namespace lamina::cli {
 namespace {
@@ -24,7 +25,11 @@ Subject find_subject(const Arguments& a) {
   const std::string& path = a.positionals[0];
   if (!is_run_file(path)) {
     require_description(path);
-    Subject out{std::move(open_model(path, a.globals, {}, a.texts("set")).model), {}};
+    Subject out{
+        std::move(open_model(path, a.globals, {.compress_tokens = decoder::uncompressed_tokens},
+                             a.texts("set"))
+                      .model),
+        {}};
     out.options.tokens = kContext;
     const registry::EmbedSpec& embed = out.model->options().embed;
     if (embed.positions == registry::Positions::learned)
@@ -32,13 +37,15 @@ Subject find_subject(const Arguments& a) {
     return out;
   }
   config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-  return {std::make_unique<decoder::Model>(
-              make_model(c.model, a.globals, {.scan_layers = c.train.scan_layers})),
-          {.batch = c.train.microbatch_size,
-           .tokens = c.data.sequence_length,
-           .dtype = c.train.dtype,
-           .segments = c.data.pack,
-           .remat = autodiff::find_remat_policy(c.train.remat)}};
+  return {
+      std::make_unique<decoder::Model>(make_model(
+          c.model, a.globals,
+          {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens})),
+      {.batch = c.train.microbatch_size,
+       .tokens = c.data.sequence_length,
+       .dtype = c.train.dtype,
+       .segments = c.data.pack,
+       .remat = train::remat_policy(c)}};
 }
 
 int run(const Arguments& a) {

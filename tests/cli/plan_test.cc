@@ -115,6 +115,9 @@ TEST(Plan, RunFileIsPlannedAsItRuns) {
   const std::string text = plan({run, "--set", "train.remat=full"});
   EXPECT_THAT(text, HasSubstr("1 x 32 tokens in float32"));
   EXPECT_THAT(text, HasSubstr("<- this run"));
+  const std::string own =
+      plan({run, "--set", "train.remat=custom", "--set", "train.remat_tags.out_proj=device"});
+  EXPECT_THAT(own, HasSubstr("custom"));
 }
 
 TEST(Plan, MistakesAreNamed) {
