@@ -85,6 +85,10 @@ void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float>
       return normal(init.a, true);
     case Kind::fan_in:
       return normal(init.a / std::sqrt(static_cast<double>(parameter.desc.shape[-1])), false);
+    case Kind::cycle:
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = static_cast<float>(std::fmod(static_cast<double>(i), init.a));
+      return;
     case Kind::uniform:
       return uniform([](double v) { return v; });
     case Kind::log_uniform:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/compressed_attention.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 
@@ -42,6 +43,29 @@ std::int64_t int_attr(const NamedAttrs& attrs, std::string_view name) {
   return 0;
 }
 
+double float_attr(const NamedAttrs& attrs, std::string_view name) {
+  for (const auto& [key, value] : attrs)
+    if (key == name) return std::get<double>(value);
+  return 0;
+}
+
+// i32 numbers: one for all places of x, the index along dim of 3, x / by rounded down, and truth
+// values as 1 and 0.
+Tensor number(Tensor x, std::int64_t value) {
+  std::vector<std::int64_t> ones(static_cast<std::size_t>(x.shape().ndim()), 1);
+  return ops::constant(*x.graph, {DType::i32, Shape(std::span<const std::int64_t>(ones)), {}},
+                       static_cast<double>(value));
+}
+Tensor index_along(Graph& graph, int dim, std::int64_t size) {
+  Shape shape{1, 1, 1};
+  shape[dim] = size;
+  return ops::reshape(ops::call_in(graph, "iota", {{"shape", std::vector<std::int64_t>{size}}}),
+                      shape);
+}
+Tensor quotient(Tensor x, std::int64_t by) { return x / number(x, by); }
+Tensor truth(Tensor condition) { return ops::cast(condition, DType::i32); }
+Tensor both(Tensor a, Tensor b) { return ops::call("minimum", {a, b}); }
+
 [[noreturn]] void refuse(const MixerCall& call, std::string what) {
   throw PluginError({call.op.name, std::move(what), {}});
 }
@@ -52,7 +76,18 @@ std::vector<Tensor> add_node(const MixerCall& call) {
 
 DType state_dtype(const MixerCall& call, DType usual) { return call.state->dtype.value_or(usual); }
 
-// Appends what the call has of one token a slot to a cache; a cache of which just the last `kept`
+// Slots of a state that has one for each `stride` tokens, and the one that the first of the call's
+// rows goes to: rows of earlier tokens are written when the last of their tokens comes.
+std::int64_t slots_of(const MixerCall& call) {
+  std::int64_t stride = call.state->stride;
+  return (call.context.phase().capacity + stride - 1) / stride;
+}
+Tensor first_slot(MixerCall& call) {
+  Tensor start = call.context.host_input(Role::start);
+  return call.state->stride == 1 ? start : quotient(start, call.state->stride);
+}
+
+// Appends what the call has, a row a slot, to a cache; a cache of which just the last `kept`
 // tokens are read (0 = all) is a ring with room for what the oldest query of a call still sees.
 struct Written {
   Tensor cache;  // after the call, [B, slots, ...]
@@ -60,7 +95,7 @@ struct Written {
 };
 Written write_cache(MixerCall& call, std::string_view part, Tensor update, std::int64_t kept) {
   const TracePhase& phase = call.context.phase();
-  std::int64_t slots = phase.capacity;
+  std::int64_t slots = slots_of(call);
   if (kept > 0) slots = std::min(slots, kept + phase.max_call_tokens - 1);
   Written out;
   out.ring = slots < phase.capacity;
@@ -70,10 +105,8 @@ Written write_cache(MixerCall& call, std::string_view part, Tensor update, std::
   Tensor cache = call.context.state_input(
       part.empty() ? call.state->name : fmt::format("{}.{}", call.state->name, part),
       call.state->kind, type, out.ring);
-  out.cache =
-      ops::call("cache_write",
-                {cache, ops::cast(update, cache.dtype()), call.context.host_input(Role::start)},
-                {{"ring", std::int64_t{out.ring}}});
+  out.cache = ops::call("cache_write", {cache, ops::cast(update, cache.dtype()), first_slot(call)},
+                        {{"ring", std::int64_t{out.ring}}});
   call.context.state_output(cache, out.cache);
   return out;
 }
@@ -118,6 +151,73 @@ std::vector<Tensor> decode_index_scores(MixerCall& call) {
 std::vector<Tensor> decode_top_k_mask(MixerCall& call) {
   input(call, "start") = call.context.host_input(Role::start);
   return add_node(call);
+}
+
+// A window of the latest rows x[B, T, D], in front of those of this call: [B, kept + T, D].
+Tensor extend(MixerCall& call, Tensor x, std::int64_t kept) {
+  Tensor window = call.context.state_input(
+      call.state->name, call.state->kind,
+      {state_dtype(call, x.dtype()), {x.dim(0), kept, x.dim(2)}, {}}, false);
+  std::vector<Tensor> results = ops::call_all(
+      "extend_window", {window, ops::cast(x, window.dtype()), call.context.host_input(Role::start),
+                        call.context.host_input(Role::count)});
+  call.context.state_output(window, results[0]);
+  return ops::cast(results[1], x.dtype());
+}
+
+// Windows that end in this call reach back into earlier ones.
+std::vector<Tensor> decode_window_pool(MixerCall& call) {
+  Tensor &values = input(call, "values"), &gates = input(call, "gates");
+  const std::int64_t width = values.dim(2), kept = call.state->dims[1];
+  Tensor both =
+      extend(call, ops::call("concat", {values, gates}, {{"dim", std::int64_t{2}}}), kept);
+  values = ops::slice(both, 2, 0, width);
+  gates = ops::slice(both, 2, width, width);
+  Tensor& ends = input(call, "ends");
+  Tensor none = number(ends, -1);
+  ends = ops::select(ops::equal(ends, none), ends, ops::shift(ends, static_cast<double>(kept)));
+  return add_node(call);
+}
+
+// One cache: a ring of the tokens that the window reaches, then the entries, written as their
+// windows end.
+std::vector<Tensor> decode_compressed_attention(MixerCall& call) {
+  const TracePhase& phase = call.context.phase();
+  Graph& graph = call.context.graph();
+  const std::int64_t window = std::max<std::int64_t>(int_attr(call.attrs, "window"), 1),
+                     ratio = std::max<std::int64_t>(int_attr(call.attrs, "ratio"), 1);
+  if (call.state->window != window || call.state->stride != ratio)
+    refuse(call, fmt::format("has a state with window {} and stride {}; they must be its own "
+                             "window {} and ratio {}",
+                             call.state->window, call.state->stride, window, ratio));
+  Tensor q = input(call, "q"), kv = input(call, "kv"), start = call.context.host_input(Role::start);
+  const std::int64_t batch = q.dim(0), tokens = q.dim(1), entries = slots_of(call);
+  const std::int64_t ring = std::min(phase.capacity, window + phase.max_call_tokens - 1);
+  Tensor cache = call.context.state_input(
+      call.state->name, call.state->kind,
+      {state_dtype(call, kv.dtype()), {batch, ring + entries, kv.dim(2)}, {}}, false);
+  Tensor written = ops::call("cache_write", {cache, ops::cast(kv, cache.dtype()), start},
+                             {{"ring", std::int64_t{ring < phase.capacity}}, {"slots", ring}});
+  written = ops::call("cache_write",
+                      {written, ops::cast(input(call, "entries"), cache.dtype()), first_slot(call)},
+                      {{"first", ring}, {"slots", entries}});
+  call.context.state_output(cache, written);
+
+  // A slot of the ring has the latest token that belongs there; its distance to a query follows
+  // from their numbers. An entry is seen from the last token of its window on.
+  Tensor position = ops::reshape(start, {batch, 1, 1}) + index_along(graph, 1, tokens);
+  Tensor back = position - index_along(graph, 2, ring);
+  back = back - quotient(back, ring) * number(back, ring);
+  Tensor token_seen = both(truth(ops::less(back, number(back, window))),
+                           truth(ops::less(back, ops::shift(position, 1))));
+  Tensor entry = index_along(graph, 2, entries);
+  Tensor last = ops::shift(entry * number(entry, ratio), static_cast<double>(ratio - 1));
+  Tensor entry_seen = truth(ops::less(last, ops::shift(position, 1)));
+  if (Tensor scores = input(call, "scores"))
+    entry_seen = both(entry_seen, ops::best(scores, entry_seen, int_attr(call.attrs, "k")));
+  Tensor seen = ops::call("concat", {token_seen, entry_seen}, {{"dim", std::int64_t{2}}});
+  return {ops::attend_to_rows(q, ops::cast(written, q.dtype()), seen, input(call, "sinks"),
+                              float_attr(call.attrs, "scale"))};
 }
 
 // The op that goes on from a state: its inputs and attributes are those of the same names, and
@@ -174,24 +274,38 @@ std::vector<Tensor> decode_latent_attention(MixerCall& call) {
   return add_step(call, "latent_attention_step", "", {});
 }
 
+// N-grams of the tokens of a call reach back into those before it.
+std::vector<Tensor> decode_ngrams(MixerCall& call) {
+  Tensor tokens = input(call, "tokens");
+  Tensor history =
+      call.context.state_input(call.state->name, call.state->kind,
+                               {DType::i32, {tokens.dim(0), call.state->dims[0]}, {}}, false);
+  return add_step(call, "ngram_hash_step", "history", history);
+}
+
 constexpr MixerOp kMixers[] = {
     {"attention", StateKind::kv, decode_attention},
     {"causal_conv1d", StateKind::conv_window, decode_convolution},
+    {"ngram_hash", StateKind::token_history, decode_ngrams},
     {"gated_delta_rule", StateKind::recurrent, decode_delta_rule},
     {"latent_attention", StateKind::latent, decode_latent_attention},
     {"index_scores", StateKind::index_keys, decode_index_scores},
     {"top_k_mask", std::nullopt, decode_top_k_mask},
+    {"window_pool", StateKind::conv_window, decode_window_pool},
+    {"compressed_attention", StateKind::kv, decode_compressed_attention},
 };
 
-// A convolution of one tap needs no state.
+// A convolution of one tap needs no state, nor do windows of one token.
 bool remembers(const MixerCall& call) {
+  if (call.op.name == "window_pool")
+    return int_attr(call.attrs, "ratio") > 1 || int_attr(call.attrs, "overlap") != 0;
   return call.op.name != "causal_conv1d" || input_index(call.op, "w") < 0 ||
          call.inputs[static_cast<std::size_t>(input_index(call.op, "w"))].dim(1) > 1;
 }
 
 void check(const MixerOp& mixer, const MixerCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    if (call.inputs[i] && is_host_input(call.op.inputs[i].name))
+    if (call.inputs[i] && call.op.inputs[i].optional && is_host_input(call.op.inputs[i].name))
       refuse(call, fmt::format("input '{}' is the host's; leave it out", call.op.inputs[i].name));
   if (call.state && !mixer.state) refuse(call, "takes no decode state");
   if (call.state && call.state->kind != *mixer.state)
@@ -225,15 +339,16 @@ std::vector<Tensor> add_mixer(const MixerOp& mixer, MixerCall call) {
   call.inputs.resize(call.op.inputs.size());
   check(mixer, call);
   const auto& donor = call.context.donor();
-  if (donor && mixer.state == StateKind::kv && (input(call, "k") || input(call, "v")))
+  const bool shares = mixer.name == "attention";
+  if (donor && shares && (input(call, "k") || input(call, "v")))
     refuse(call, "has k and v in a layer that reads another's; leave them out");
   if (call.context.phase().stateful && remembers(call)) {
-    bool reads_another = donor && mixer.state == StateKind::kv;
+    bool reads_another = donor && shares;
     if (mixer.state && !call.state && !reads_another)
       refuse(call, "has no decode state, so this block cannot decode");
     return mixer.decode(call);
   }
-  if (mixer.state == StateKind::kv) {
+  if (shares) {
     if (donor) {
       input(call, "k") = donor->k;
       input(call, "v") = donor->v;

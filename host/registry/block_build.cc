@@ -44,7 +44,7 @@ Enum enumerator(std::uint32_t from, std::uint32_t least, std::uint32_t most,
 }
 
 InitSpec read_init(const lamina_param_t& from, const std::string& what) {
-  InitSpec out{enumerator<InitSpec::Kind>(from.init, LAMINA_INIT_ZEROS, LAMINA_INIT_FAN_IN,
+  InitSpec out{enumerator<InitSpec::Kind>(from.init, LAMINA_INIT_ZEROS, LAMINA_INIT_CYCLE,
                                           "the init of " + what),
                from.init_a, from.init_b};
   if (!std::isfinite(out.a) || !std::isfinite(out.b))
@@ -61,6 +61,8 @@ InitSpec read_init(const lamina_param_t& from, const std::string& what) {
                 out.a, out.b);
   if (out.kind == Kind::log_uniform && out.a <= 0)
     abi::breach("the init of {} takes the logarithm of {}; it must be positive", what, out.a);
+  if (out.kind == Kind::cycle && out.a < 1)
+    abi::breach("the init of {} counts modulo {}; it must be 1 or more", what, out.a);
   return out;
 }
 
@@ -137,6 +139,7 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
     out.decay = true;
   }
   out.dtype = abi::dtype(given.dtype, what);
+  if (out.dtype && !is_floating(*out.dtype)) out.trained = false;
   out.group = abi::text(given.group, "the group of " + what);
   const lamina_tensor_t handle = hand_out(trace_.make_param(out));
   params_by_name_[out.name] = {params_.size(), handle};
@@ -162,6 +165,9 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   if (out.window < 0 || out.chunk < 0)
     abi::breach("{} has window {} and chunk {}; they must not be negative", what, out.window,
                 out.chunk);
+  if (given.stride < 0)
+    abi::breach("{} has stride {}; it must not be negative", what, given.stride);
+  out.stride = std::max<std::int64_t>(given.stride, 1);
   out.dtype = abi::dtype(given.dtype, what);
   out.quantize = !(given.flags & LAMINA_STATE_FLAG_NO_QUANTIZE);
   trace_.make_state(out, static_cast<int>(states_.size()));

@@ -36,6 +36,7 @@ struct InitSpec {
     uniform,           // between a and b
     log_uniform,       // log of a draw between a and b
     fan_in,            // normal, deviation a / sqrt(last dim)
+    cycle,             // element i is i modulo a
   };
   Kind kind = Kind::zeros;
   double a = 0, b = 0;
@@ -65,6 +66,7 @@ struct StateDesc {
   std::vector<AxisId> axes;        // one per dim
   std::int64_t window = 0;         // tokens that are read; 0 = all
   std::int64_t chunk = 0;
+  std::int64_t stride = 1;  // tokens of a slot
   std::optional<DType> dtype;
   bool quantize = true;  // may be kept in fewer bits
   friend bool operator==(const StateDesc&, const StateDesc&) = default;

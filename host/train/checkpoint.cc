@@ -27,8 +27,10 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
                                           const std::vector<Kind>& kinds) {
   std::vector<io::TensorSpec> specs;
   for (const Kind& kind : kinds)
-    for (const decoder::Parameter& p : parameters.all())
-      specs.push_back({kind.prefix + p.name, DType::f32, p.desc.shape});
+    for (std::size_t i = 0; i < parameters.all().size(); ++i) {
+      const decoder::Parameter& p = parameters.all()[i];
+      if (kind.values[i]) specs.push_back({kind.prefix + p.name, DType::f32, p.desc.shape});
+    }
   auto source = [&](const io::TensorSpec& spec) {
     for (const Kind& kind : kinds)
       if (spec.name.starts_with(kind.prefix))
@@ -44,6 +46,7 @@ void read_tensors(const std::string& directory, const std::string& stem,
                   const decoder::ParameterTable& parameters, const Kind& kind) {
   io::WeightFiles files(directory, stem);
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
+    if (!kind.values[i]) continue;
     const decoder::Parameter& p = parameters.all()[i];
     io::TensorView view = files.tensor(kind.prefix + p.name);
     if (view.dtype != DType::f32 || !(view.shape == p.desc.shape))

@@ -16,7 +16,7 @@ class TrainState {
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
              const Backend& backend);
 
-  // Row-major f32 tensors, one a parameter.
+  // Row-major f32 tensors, one a parameter. Moments and gradients are null where it does not learn.
   std::span<float* const> masters() const { return masters_; }
   std::span<float* const> first_moments() const { return first_moments_; }
   std::span<float* const> second_moments() const { return second_moments_; }
@@ -40,6 +40,7 @@ class TrainState {
   std::unique_ptr<Buffer> buffer_;
   std::vector<float*> masters_, first_moments_, second_moments_;
   std::vector<void*> gradients_, more_gradients_, used_;
+  std::vector<DType> copy_dtype_;  // of used_
 };
 
 }  // namespace lamina::train

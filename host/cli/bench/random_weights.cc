@@ -3,6 +3,7 @@
 #include "backends/cpu/threads.h"
 #include "core/error.h"
 #include "core/float16.h"
+#include "decoder/weights.h"
 
 namespace lamina::cli {
 namespace {
@@ -32,8 +33,9 @@ void fill_uniform(std::uint64_t seed, std::int64_t count, T* out, Convert conver
 void fill_random(const decoder::Parameter& parameter, DType dtype, void* out) {
   std::int64_t count = parameter.num_elements();
   std::uint64_t seed = std::hash<std::string>{}(parameter.name);
-  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
-  if (parameter.desc.shape.ndim() >= 2) {
+  const bool table = parameter.desc.dtype && !is_floating(*parameter.desc.dtype);
+  if (parameter.desc.shape.ndim() >= 2 && !table) {
+    LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
     if (dtype == DType::f32)
       fill_uniform(seed, count, static_cast<float*>(out), [](float v) { return v; });
     else
@@ -43,11 +45,7 @@ void fill_random(const decoder::Parameter& parameter, DType dtype, void* out) {
   }
   std::vector<float> values(static_cast<std::size_t>(count));
   decoder::initialise(parameter, 0, values);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (dtype == DType::f32)
-      static_cast<float*>(out)[i] = values[i];
-    else
-      static_cast<bfloat16*>(out)[i] = to_bfloat16(values[i]);
+  decoder::store(values, dtype, 0, static_cast<std::byte*>(out));
 }
 
 BenchWeights::BenchWeights(const decoder::Model& model, const std::string& directory, DType dtype,

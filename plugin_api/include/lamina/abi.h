@@ -234,7 +234,7 @@ typedef struct lamina_param {
   lamina_span_t axes;    /* lamina_str_t, one logical axis (names.h) per dim */
   uint32_t init, flags;  /* LAMINA_INIT_*, LAMINA_PARAM_* */
   double init_a, init_b; /* numbers of the initialiser, see names.h */
-  uint32_t dtype, _pad0; /* 0 = the run's; LAMINA_DTYPE_* */
+  uint32_t dtype, _pad0; /* 0 = the run's; LAMINA_DTYPE_*. Integers are never trained */
   lamina_str_t group;    /* a name for learning rates and masks; empty = by role */
 } lamina_param_t;
 
@@ -248,6 +248,7 @@ typedef struct lamina_state_desc {
   int64_t window;        /* only the last `window` tokens are read; 0 = all */
   int64_t chunk;         /* only tokens of the current chunk are read; 0 = all */
   uint32_t dtype, flags; /* 0 = the run's; LAMINA_STATE_FLAG_* */
+  int64_t stride;        /* one slot for so many tokens; 0 = 1 */
 } lamina_state_desc_t;
 
 /* One use of an op. */
@@ -260,7 +261,9 @@ typedef struct lamina_emit {
   lamina_span_t inputs;
   lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
   /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule
-   * (recurrent), latent_attention (latent), index_scores (index keys). */
+   * (recurrent), latent_attention (latent), index_scores (index keys), window_pool (conv window:
+   * channels of values and gates together, tokens of the longest window less one),
+   * compressed_attention (kv: 1, width; window and stride as the op has window and ratio). */
   lamina_state_t state;
   lamina_tensor_t *outputs; /* written: one handle per output, the first n_outputs of them */
   uint32_t n_outputs, _pad1;
@@ -490,7 +493,7 @@ LAMINA_SIZE(lamina_embed_t, 72);
 LAMINA_SIZE(lamina_head_t, 72);
 LAMINA_SIZE(lamina_mtp_t, 48);
 LAMINA_SIZE(lamina_param_t, 104);
-LAMINA_SIZE(lamina_state_desc_t, 80);
+LAMINA_SIZE(lamina_state_desc_t, 88);
 LAMINA_SIZE(lamina_emit_t, 72);
 LAMINA_SIZE(lamina_sow_t, 64);
 LAMINA_SIZE(lamina_update_t, 48);

@@ -107,6 +107,7 @@
 #define LAMINA_INIT_UNIFORM 5u          /* between init_a and init_b */
 #define LAMINA_INIT_LOG_UNIFORM 6u      /* log of a draw between init_a and init_b */
 #define LAMINA_INIT_FAN_IN 7u           /* normal, deviation init_a / sqrt(size of the last dim) */
+#define LAMINA_INIT_CYCLE 8u            /* element i of all is i modulo init_a */
 
 /* Flags of a parameter. */
 #define LAMINA_PARAM_BUFFER 1u   /* not trained */
@@ -114,10 +115,10 @@
 #define LAMINA_PARAM_DECAY 4u    /* weight decay, whatever its role */
 
 /* Decode states; B (requests) and token slots are the host's dims. dims are: */
-#define LAMINA_STATE_KV 1u            /* kv heads, head width of k[, of v]; written by attention */
+#define LAMINA_STATE_KV 1u            /* kv heads, head width of k[, of v]; of attention */
 #define LAMINA_STATE_LATENT 2u        /* rank, rope width; written by latent_attention */
 #define LAMINA_STATE_RECURRENT 3u     /* heads, key width, value width; of gated_delta_rule */
-#define LAMINA_STATE_CONV_WINDOW 4u   /* channels, earlier tokens kept; of causal_conv1d */
+#define LAMINA_STATE_CONV_WINDOW 4u   /* channels, earlier tokens kept; of causal_conv1d, window_pool */
 #define LAMINA_STATE_TOKEN_HISTORY 5u /* last n token ids */
 #define LAMINA_STATE_INDEX_KEYS 6u    /* width of an indexer key; of index_scores */
 #define LAMINA_STATE_CUSTOM 7u        /* any */
@@ -202,7 +203,8 @@
 #define LAMINA_AXIS_CACHE_HEADS "cache_heads"
 #define LAMINA_AXIS_CACHE_DIM "cache_dim"
 
-/* Tags that rematerialisation policies know; decoder_layer_input is always kept. */
+/* Tags: names of values for rematerialisation policies (decoder_layer_input is always kept) and for
+ * those who want to see them, eg: `lamina verify`. */
 #define LAMINA_TAG_DECODER_LAYER_INPUT "decoder_layer_input" /* what enters a layer */
 #define LAMINA_TAG_QUERY_PROJ "query_proj" /* q as attention takes it, after norm and rope */
 #define LAMINA_TAG_KEY_PROJ "key_proj"
@@ -226,5 +228,19 @@
 #define LAMINA_TAG_QUANTIZATION "quantization" /* quantised operands */
 #define LAMINA_TAG_RECURRENT_OUT "recurrent_out"
 #define LAMINA_TAG_ENGRAM "engram"
+#define LAMINA_TAG_ROUTER_LOGITS "router_logits" /* f32[B, T, E] */
+#define LAMINA_TAG_ROUTER_EXPERTS "router_experts" /* i32[B, T, K], the chosen */
+#define LAMINA_TAG_ROUTER_WEIGHTS "router_weights" /* f32[B, T, K], of the chosen */
+#define LAMINA_TAG_MOE_OUT "moe_out" /* what experts, and shared ones if any, give together */
+/* [B, T, keys]: how much each query wants each key, or each entry of a window that was pooled. */
+#define LAMINA_TAG_INDEXER_SCORES "indexer_scores"
+/* i32[B, windows]: the index in the row of each window's last token; -1 = none. */
+#define LAMINA_TAG_WINDOW_ENDS "window_ends"
+#define LAMINA_TAG_COMPRESSED_ENTRIES "compressed_entries" /* [B, windows, D], as attention reads */
+/* Of several residual streams: what a branch is given [B, T, D], the weights of what it gives
+ * [B, T, K], and those of the streams among each other, from before to after: [B, T, K, K]. */
+#define LAMINA_TAG_MHC_COLLAPSED "mhc_collapsed"
+#define LAMINA_TAG_MHC_POST "mhc_post"
+#define LAMINA_TAG_MHC_COMB "mhc_comb"
 
 #endif /* LAMINA_NAMES_H */

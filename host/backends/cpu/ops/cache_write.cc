@@ -12,6 +12,8 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   const std::int64_t row_bytes = product(cache.shape, 2, cache.ndim()) * size_bytes(cache.dtype);
   const std::int64_t cache_bytes = cache.bytes();
   const bool ring = n.i("ring") != 0;
+  const std::int64_t first = n.i("first"),
+                     slots = n.i("slots") > 0 ? n.i("slots") : capacity - first;
   return make_kernel([=](const KernelArgs& args) {
     parallel_copy(args.outputs[0], args.inputs[0], cache_bytes);  // nothing when in place
     const auto* start = static_cast<const std::int32_t*>(args.inputs[2]);
@@ -21,9 +23,10 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
                       for (std::int64_t i = begin; i < end; ++i) {
                         const std::int64_t b = i / tokens;
                         std::int64_t slot = start[b] + i % tokens;
-                        if (ring) slot %= capacity;
-                        if (slot < 0 || slot >= capacity) continue;
-                        std::memcpy(at_byte(args.outputs[0], (b * capacity + slot) * row_bytes),
+                        if (ring) slot %= slots;
+                        if (slot < 0 || slot >= slots) continue;
+                        const std::int64_t to = b * capacity + first + slot;
+                        std::memcpy(at_byte(args.outputs[0], to * row_bytes),
                                     at_byte(args.inputs[1], i * row_bytes),
                                     static_cast<std::size_t>(row_bytes));
                       }

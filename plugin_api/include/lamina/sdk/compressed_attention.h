@@ -2,9 +2,9 @@
 // V4): compressed sparse and heavily compressed attention.
 //
 //   Windows windows = window_ends(step.positions_BT, 4);
-//   Tensor entries_BWD = window_pool(values_BTC, gates_BTC, bias, windows, {.overlap = true},
-//   state); entries_BWD = rope(rms_norm(entries_BWD, ...), windows.starts_BW, ...); Tensor o_BTND =
-//   compressed_attention(q_BTND, kv_BTD, entries_BWD, windows, positions, {...});
+//   Tensor pooled_BWD = step.window_pool(values_BTC, gates_BTC, bias, windows, {.overlap = true});
+//   Tensor entries_BWD = ...;  // normed, turned to windows.starts_BW
+//   Tensor o_BTND = step.compressed_attention(q_BTND, kv_BTD, entries_BWD, windows, {...});
 #pragma once
 
 #include "lamina/sdk/ops.h"
@@ -50,9 +50,12 @@ inline Tensor compressed_attention(Tensor q, Tensor kv, Tensor entries, const Wi
   Attrs<Op::compressed_attention> attrs;
   attrs.integer("ratio", windows.ratio).integer("window", o.window).integer("k", o.k);
   attrs.number("scale", o.scale);
-  const std::array inputs{q,         kv,     entries, windows.ends_BW, windows.starts_BW,
-                          positions, scores, sinks};
-  return emit_all<Op::compressed_attention>(inputs, attrs, state, at).front();
+  const Tensor ends = tag(windows.ends_BW, tags::window_ends, at);
+  entries = tag(entries, tags::compressed_entries, at);
+  if (scores.handle != 0) scores = tag(scores, tags::indexer_scores, at);
+  const std::array inputs{q, kv, entries, ends, windows.starts_BW, positions, scores, sinks};
+  Tensor y = emit_all<Op::compressed_attention>(inputs, attrs, state, at).front();
+  return tag(y, tags::attention_out, at);
 }
 
 }  // namespace lamina::sdk

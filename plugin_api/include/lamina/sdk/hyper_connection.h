@@ -110,7 +110,7 @@ Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
                          slice(base, {.dim = 0, .start = start, .size = size}, at), at);
   };
   Tensor into = shift(sigmoid(part(0, 0, k), at), o.eps, at);
-  Tensor out_of = sdk::scale(sigmoid(part(1, k, k), at), 2, at);
+  Tensor out_of = tag(sdk::scale(sigmoid(part(1, k, k), at), 2, at), tags::mhc_post, at);
   Tensor between = part(2, 2 * k, mixing);
   if (o.permutations)
     between =
@@ -118,8 +118,9 @@ Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
   else
     between = sinkhorn(reshape(between, {shape[0], shape[1], k, k}, at),
                        {.iterations = o.iterations, .eps = o.eps}, at);
+  between = tag(between, tags::mhc_comb, at);
 
-  Tensor y = branch(hyper::weighted_sum(into, x_BTKD, at));
+  Tensor y = branch(tag(hyper::weighted_sum(into, x_BTKD, at), tags::mhc_collapsed, at));
   Tensor mixed = matmul(between, widen(x_BTKD, at), {.transpose_a = true}, {}, at);
   Tensor added = mul(reshape(out_of, {shape[0], shape[1], k, 1}, at),
                      widen(reshape(y, {shape[0], shape[1], 1, shape[3]}, at), at), at);

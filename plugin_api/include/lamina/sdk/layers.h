@@ -4,6 +4,7 @@
 //   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH, {.window = c.sliding_window});
 #pragma once
 
+#include "lamina/sdk/compressed_attention.h"
 #include "lamina/sdk/ops.h"
 
 #pragma GCC visibility push(hidden)
@@ -124,6 +125,16 @@ struct AttendLatentOptions {
   bool causal = true;
   Tensor mask = {};                   // bool[B, T, S]: keys that may be seen, eg of top_k_mask
   std::string_view state = "latent";  // unique in the block
+};
+
+struct IndexScoresOptions {
+  std::int64_t stride = 1;                // tokens that each key stands for
+  std::string_view state = "index_keys";  // unique in the block
+};
+
+struct WindowPoolOptions {
+  bool overlap = false;               // each window sees the one before it, too
+  std::string_view state = "window";  // unique in the block
 };
 
 struct LossOptions {
@@ -247,15 +258,50 @@ class Step {
     return tag(y, tags::attention_out, at);
   }
 
-  // Scores of an indexer: q[B,T,I,H], k[B,T,H], weights f32[B,T,I] to f32[B,T,S]. Declares the
-  // decode state that keeps k. S is T, or the slots of that state.
-  Tensor index_scores(Tensor q, Tensor k, Tensor weights, std::string_view state = "index_keys",
+  // Scores of an indexer: q[B,T,I,H], k[B,S,H], weights f32[B,T,I] to f32[B,T,S]. Declares the
+  // decode state that keeps k, one row for `stride` tokens; then S is its slots.
+  Tensor index_scores(Tensor q, Tensor k, Tensor weights, const IndexScoresOptions& o = {},
                       At at = At::current()) const {
-    State kept = scope_.state(LAMINA_STATE_INDEX_KEYS, state, {k.dim(2, at)},
-                              {.axes = {LAMINA_AXIS_CACHE_DIM}}, at);
-    return emit_all<Op::index_scores>(std::array{q, k, weights}, Attrs<Op::index_scores>{}, kept,
-                                      at)
-        .front();
+    State kept = scope_.state(LAMINA_STATE_INDEX_KEYS, o.state, {k.dim(2, at)},
+                              {.axes = {LAMINA_AXIS_CACHE_DIM}, .stride = o.stride}, at);
+    Tensor scores =
+        emit_all<Op::index_scores>(std::array{q, k, weights}, Attrs<Op::index_scores>{}, kept, at)
+            .front();
+    return tag(scores, tags::indexer_scores, at);
+  }
+
+  // Each window as one row: values, gates[B,T,D] (with overlap 2 D channels, see ops.def),
+  // bias[ratio,D] to [B,W,D]. Declares the decode state that keeps the tokens of windows that have
+  // not ended.
+  Tensor window_pool(Tensor values, Tensor gates, Tensor bias, const Windows& windows,
+                     const WindowPoolOptions& o = {}, At at = At::current()) const {
+    const std::int64_t kept = (o.overlap ? 2 : 1) * windows.ratio - 1;
+    State window;
+    if (kept > 0)
+      window = scope_.state(LAMINA_STATE_CONV_WINDOW, o.state, {2 * values.dim(2, at), kept},
+                            {.axes = {axis::conv, axis::none}}, at);
+    window.build = scope_.build();
+    return sdk::window_pool(values, gates, bias, windows, o.overlap, window, at);
+  }
+
+  // Attention over the last tokens and over entries of windows: q[B,T,N,D], kv[B,T,D],
+  // entries[B,W,D], sinks[N] to [B,T,N,D]; scores f32[B,T,W] choose among entries, as
+  // index_scores() with the stride of the windows gives them. Declares the decode state that keeps
+  // kv and entries.
+  Tensor compressed_attention(Tensor q, Tensor kv, Tensor entries, const Windows& windows,
+                              const CompressedAttentionOptions& o, Tensor scores = {},
+                              Tensor sinks = {}, std::string_view state = "kv",
+                              At at = At::current()) const {
+    q = tag(q, tags::query_proj, at);
+    kv = tag(kv, tags::key_proj, at);
+    State kept = scope_.state(LAMINA_STATE_KV, state, {1, kv.dim(2, at)},
+                              {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM},
+                               .window = o.window,
+                               .stride = windows.ratio},
+                              at);
+    Tensor y = sdk::compressed_attention(q, kv, entries, windows, positions_BT, o, kept, scores,
+                                         sinks, at);
+    return tag(y, tags::attention_out, at);
   }
 
   // Keeps a scalar as a loss that training adds to its objective, times the value of weight_key.

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lamina/sdk/layers.h"
+#include "lamina/sdk/transformer.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -114,8 +114,9 @@ inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor
                            {.axes = {axis::none}, .role = Role::scalar, .init = init::ones}, at);
   Scope::Open open(s);
   Routed out{.experts = e};
-  out.logits_BTE = o.wide ? linear(widen(x_BTD, at), widen(weight, at), bias, at)
-                          : widen(linear(x_BTD, weight, bias, at), at);
+  Tensor logits = o.wide ? linear(widen(x_BTD, at), widen(weight, at), bias, at)
+                         : widen(linear(x_BTD, weight, bias, at), at);
+  out.logits_BTE = tag(logits, tags::router_logits, at);
   Tensor scores = moe::scores_of(out.logits_BTE, o.scores, at);
   out.choice_BTE = o.correction_bias ? scores + widen(correction, at) : scores;
   Tensor choice = o.groups > 1 ? moe::limit_groups(s, out.choice_BTE, o, at) : out.choice_BTE;
@@ -139,27 +140,9 @@ inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor
     Tensor scales = reshape(embedding(table, out.ids_BTK, at), out.ids_BTK.shape(at), at);
     out.weights_BTK = out.weights_BTK * scales;
   }
+  out.ids_BTK = tag(out.ids_BTK, tags::router_experts, at);
+  out.weights_BTK = tag(out.weights_BTK, tags::router_weights, at);
   return out;
-}
-
-struct GluLimits {
-  std::string_view activation = "silu";  // of the gate, as config.json names it
-  double limit = 0;                      // gate is cut from above, up from both sides; 0 = not
-  double alpha = 0;                      // not 0: gate sigmoid(alpha gate) (up + 1), as in gpt-oss
-};
-
-// activation(gate) * up within limits.
-inline Tensor limited_glu(const Scope& s, Tensor gate, Tensor up, const GluLimits& o,
-                          At at = At::current()) {
-  if (o.limit > 0) {
-    auto bound = [&](double value) {
-      return cast_like(constant(s, {.shape = {}, .value = value}, at), gate, at);
-    };
-    gate = minimum(gate, bound(o.limit), at);
-    up = maximum(minimum(up, bound(o.limit), at), bound(-o.limit), at);
-  }
-  if (o.alpha != 0) return gate * sigmoid(scale(gate, o.alpha, at), at) * shift(up, 1, at);
-  return glu(gate, up, {.activation = activation_name(o.activation, at)}, at);
 }
 
 struct ExpertsOptions {
@@ -174,7 +157,7 @@ struct ExpertsOptions {
 
 // The weighted sum of what the chosen experts make of x[B, T, D]. Owns "w1", "w3" [E, F, D] and
 // "w2" [E, D, F], and biases where there are. w1 is published as gate_proj, w3 as up_proj, w2 as
-// down_proj.
+// down_proj. Who adds a shared expert tags the sum with tags::moe_out again.
 inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const ExpertsOptions& o,
                       At at = At::current()) {
   const std::int64_t e = routed.experts, d = x_BTD.dim(-1, at), f = o.width;
@@ -214,7 +197,7 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
       product("w3", rows, offsets, f, d, axis::expert_mlp, axis::embed, LAMINA_TAG_MOE_MLPWI_1);
   Tensor h = limited_glu(s, gate, up, o.glu, at);
   Tensor y = product("w2", h, offsets, d, f, axis::embed, axis::expert_mlp, LAMINA_TAG_MOE_MLPWO);
-  return combine_rows(y, order, weights, at);
+  return tag(combine_rows(y, order, weights, at), tags::moe_out, at);
 }
 
 // Which losses of the router are kept: the config keys of their weights, empty = not kept.

@@ -29,6 +29,7 @@ struct RopeKeys {
   // The part of rope_parameters that these keys are in, where it tells kinds of layers apart, eg:
   // "full_attention".
   std::string_view group = {};
+  std::string_view theta_group = {};  // the part that rope_theta is in, if another
   // Families that turn a part of each head declare partial_rotary_factor, with this default.
   std::optional<double> partial_rotary_factor = {};
   // Families with positions in three rows declare mrope_section and mrope_interleaved.
@@ -40,12 +41,16 @@ struct RopeKeys {
 template <class Config, class Field>
 void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
   // Where a key may stand besides its name: rope_parameters.x, rope_parameters.<group>.x.
-  auto also = [&](std::string_view name, std::vector<std::string_view> more = {}) {
+  auto in_group = [&](std::string_view group, std::string_view name,
+                      std::vector<std::string_view> more) {
     more.push_back(key.keep_text("rope_parameters." + std::string(name)));
-    if (!keys.group.empty())
+    if (!group.empty())
       more.push_back(
-          key.keep_text("rope_parameters." + std::string(keys.group) + "." + std::string(name)));
+          key.keep_text("rope_parameters." + std::string(group) + "." + std::string(name)));
     return more;
+  };
+  auto also = [&](std::string_view name, std::vector<std::string_view> more = {}) {
+    return in_group(keys.group, name, std::move(more));
   };
   auto option = [field](auto RopeOptions::*member) {
     return [ field, member ](Config & c) -> auto& { return std::invoke(field, c).options.*member; };
@@ -53,7 +58,8 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
   key("rope_theta", option(&RopeOptions::theta),
       {.fallback = keys.theta,
        .above = 0,
-       .aliases = also("rope_theta"),
+       .aliases =
+           in_group(keys.theta_group.empty() ? keys.group : keys.theta_group, "rope_theta", {}),
        .doc = "base of the rotary frequencies"});
   key("rope_scaling.rope_type", [field](Config & c) -> auto& { return std::invoke(field, c).type; },
       {.fallback = "default",

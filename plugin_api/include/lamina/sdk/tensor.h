@@ -49,7 +49,7 @@ inline constexpr std::string_view embed = LAMINA_AXIS_EMBED, heads = LAMINA_AXIS
                                   conv = LAMINA_AXIS_CONV, mhc = LAMINA_AXIS_MHC, none = "";
 }  // namespace axis
 
-// Tags that rematerialisation policies know (names.h).
+// Names of values (names.h).
 namespace tags {
 inline constexpr std::string_view query_proj = LAMINA_TAG_QUERY_PROJ,
                                   key_proj = LAMINA_TAG_KEY_PROJ,
@@ -64,7 +64,16 @@ inline constexpr std::string_view query_proj = LAMINA_TAG_QUERY_PROJ,
                                   mlpwo = LAMINA_TAG_MLPWO, moe_mlpwi_0 = LAMINA_TAG_MOE_MLPWI_0,
                                   moe_mlpwi_1 = LAMINA_TAG_MOE_MLPWI_1,
                                   moe_mlpwo = LAMINA_TAG_MOE_MLPWO,
-                                  recurrent_out = LAMINA_TAG_RECURRENT_OUT;
+                                  recurrent_out = LAMINA_TAG_RECURRENT_OUT,
+                                  router_logits = LAMINA_TAG_ROUTER_LOGITS,
+                                  router_experts = LAMINA_TAG_ROUTER_EXPERTS,
+                                  router_weights = LAMINA_TAG_ROUTER_WEIGHTS,
+                                  moe_out = LAMINA_TAG_MOE_OUT,
+                                  indexer_scores = LAMINA_TAG_INDEXER_SCORES,
+                                  window_ends = LAMINA_TAG_WINDOW_ENDS,
+                                  compressed_entries = LAMINA_TAG_COMPRESSED_ENTRIES,
+                                  mhc_collapsed = LAMINA_TAG_MHC_COLLAPSED,
+                                  mhc_post = LAMINA_TAG_MHC_POST, mhc_comb = LAMINA_TAG_MHC_COMB;
 }  // namespace tags
 
 // What a parameter is for.
@@ -90,6 +99,8 @@ constexpr Init normal(double deviation) { return {LAMINA_INIT_NORMAL, deviation}
 constexpr Init uniform(double low, double high) { return {LAMINA_INIT_UNIFORM, low, high}; }
 constexpr Init log_uniform(double low, double high) { return {LAMINA_INIT_LOG_UNIFORM, low, high}; }
 constexpr Init fan_in(double gain = 1) { return {LAMINA_INIT_FAN_IN, gain}; }
+// 0, 1, .. count - 1, 0, 1, .. through all elements.
+constexpr Init cycle(std::int64_t count) { return {LAMINA_INIT_CYCLE, static_cast<double>(count)}; }
 }  // namespace init
 
 struct ParamOptions {
@@ -98,6 +109,7 @@ struct ParamOptions {
   Init init = init::zeros;
   std::uint32_t flags = 0;      // LAMINA_PARAM_*
   std::string_view group = {};  // a name for learning rates and masks
+  std::uint32_t dtype = 0;      // LAMINA_DTYPE_*; 0 = the run's. Integers are never trained
 };
 
 struct StateOptions {
@@ -105,6 +117,7 @@ struct StateOptions {
   std::int64_t window = 0;                  // tokens that are read; 0 = all
   std::int64_t chunk = 0;                   // only the current chunk is read; 0 = all
   std::uint32_t flags = 0;                  // LAMINA_STATE_FLAG_*
+  std::int64_t stride = 1;                  // tokens that share a slot
 };
 
 // A place in the tree of parameter names. A function that takes a Scope owns parameters; one that
@@ -150,7 +163,7 @@ class Scope {
   std::string path_;
 };
 
-// x under a name that rematerialisation policies know, one of tags::*.
+// x under a name for rematerialisation policies and for who looks into a layer, one of tags::*.
 Tensor tag(Tensor x, std::string_view name, At at = At::current());
 // x with logical axes of activations, one per dim; axis::none = not sharded.
 Tensor with_axes(Tensor x, const std::vector<std::string_view>& names, At at = At::current());
@@ -213,6 +226,7 @@ inline Tensor Scope::param(std::string_view name, std::initializer_list<std::int
   desc.init_b = options.init.b;
   desc.flags = options.flags;
   desc.group = to_str(options.group);
+  desc.dtype = options.dtype;
   Tensor out{build_};
   check(build_->api->param(build_, &desc, &where, &out.handle));
   return out;
@@ -233,6 +247,7 @@ inline State Scope::state(std::uint32_t kind, std::string_view name,
   desc.window = options.window;
   desc.chunk = options.chunk;
   desc.flags = options.flags;
+  desc.stride = options.stride;
   State out{build_};
   check(build_->api->state(build_, &desc, &where, &out.handle));
   return out;

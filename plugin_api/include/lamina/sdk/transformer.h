@@ -86,10 +86,31 @@ inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
   return project_out(s, o_BTNH, x_BTD.dim(-1, at), o.out_bias, at);
 }
 
+struct GluLimits {
+  std::string_view activation = "silu";  // of the gate, as config.json names it
+  double limit = 0;                      // gate is cut from above, up from both sides; 0 = not
+  double alpha = 0;                      // not 0: gate sigmoid(alpha gate) (up + 1), as in gpt-oss
+};
+
+// activation(gate) * up within limits.
+inline Tensor limited_glu(const Scope& s, Tensor gate, Tensor up, const GluLimits& o,
+                          At at = At::current()) {
+  if (o.limit > 0) {
+    auto bound = [&](double value) {
+      return cast_like(constant(s, {.shape = {}, .value = value}, at), gate, at);
+    };
+    gate = minimum(gate, bound(o.limit), at);
+    up = maximum(minimum(up, bound(o.limit), at), bound(-o.limit), at);
+  }
+  if (o.alpha != 0) return gate * sigmoid(scale(gate, o.alpha, at), at) * shift(up, 1, at);
+  return glu(gate, up, {.activation = activation_name(o.activation, at)}, at);
+}
+
 struct GatedMlpOptions {
   std::int64_t width = 0;                // F
   std::string_view activation = "silu";  // of the gate, as config.json names it
   bool bias = false;
+  double limit = 0;  // see GluLimits
 };
 
 // w2 (activation(w1 x) * w3 x), [B, T, D] to [B, T, D]; Shazeer 2020. w1 is published as gate_proj,
@@ -100,7 +121,8 @@ inline Tensor gated_mlp(const Scope& s, Tensor x_BTD, const GatedMlpOptions& o,
                            {.out = axis::mlp, .bias = o.bias, .tag = tags::mlpwi_0}, at);
   Tensor up_BTF = linear(s / "w3", x_BTD, o.width,
                          {.out = axis::mlp, .bias = o.bias, .tag = tags::mlpwi_1}, at);
-  Tensor h_BTF = glu(gate_BTF, up_BTF, {.activation = activation_name(o.activation, at)}, at);
+  Tensor h_BTF =
+      limited_glu(s, gate_BTF, up_BTF, {.activation = o.activation, .limit = o.limit}, at);
   return linear(s / "w2", h_BTF, x_BTD.dim(-1, at),
                 {.in = axis::mlp, .bias = o.bias, .tag = tags::mlpwo}, at);
 }
