@@ -19,7 +19,7 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens a query then sees, itself included"});
-  moe_keys(key, {.experts = 128, .per_token = 8});
+  moe_keys(key, {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8});
   key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
       {.fallback = 768, .min = 1, .doc = "width F of an expert"});
   key("norm_topk_prob", &SparseConfig::norm_topk_prob,

@@ -84,7 +84,7 @@ TEST(DecodeErrors, PromptsThatAreNoneAreRefused) {
   Workplace w;
   w.train();
   w.write("latin1.txt", "abc\xe9 def");
-  std::string gpt2 = golden_model("gpt2_hub");
+  std::string gpt2 = golden_model("gpt2_prefixed");
   const Mistake mistakes[] = {
       {{"decode", "-m", gpt2, "-p", "x"},
        4,
@@ -105,7 +105,7 @@ TEST(DecodeErrors, PromptsThatAreNoneAreRefused) {
 
 TEST(DecodeErrors, APromptLongerThanTheContextIsNeverCut) {
   Workplace w;
-  std::string gpt2 = golden_model("gpt2_hub");
+  std::string gpt2 = golden_model("gpt2_prefixed");
   w.expect({{"decode", "-m", gpt2, "--ids", ids(70)},
             5,
             {"prompt: has 70 tokens; the context holds 64", "shorten it"}});
@@ -119,7 +119,7 @@ TEST(DecodeErrors, APromptLongerThanTheContextIsNeverCut) {
 
 TEST(DecodeErrors, TheEndOfTheContextIsAReasonToStop) {
   Workplace w;
-  Finished f = w.lamina({"decode", "-m", golden_model("gpt2_hub"), "--ids", ids(60), "-n", "30",
+  Finished f = w.lamina({"decode", "-m", golden_model("gpt2_prefixed"), "--ids", ids(60), "-n", "30",
                          "--ignore-eos", "--json"});
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_THAT(f.out, ::testing::HasSubstr("\"finish_reason\": \"length\""));
@@ -127,7 +127,7 @@ TEST(DecodeErrors, TheEndOfTheContextIsAReasonToStop) {
 
 TEST(DecodeErrors, SamplingOptionsHaveLimits) {
   Workplace w;
-  std::string model = golden_model("gpt2_hub");
+  std::string model = golden_model("gpt2_prefixed");
   const Mistake mistakes[] = {
       {{"decode", "-m", model, "--ids", "1", "--temp", "-1"},
        2,
