@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "cli/commands.h"
 #include "cli/compute.h"
@@ -25,8 +26,12 @@ std::string as_text(const VerifyReport& report, bool all) {
   }
   if (!report.first_departure.empty())
     out += fmt::format("  the first that departs is {}\n", report.first_departure);
-  if (!report.skipped.empty())
-    out += fmt::format("  not computed: {}\n", fmt::join(report.skipped, ", "));
+  std::map<std::string, std::vector<std::string>> skipped;  // by reason
+  for (const SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
+  for (const auto& [reason, quantities] : skipped)
+    out += reason.empty()
+               ? fmt::format("  FAIL not computed: {}\n", fmt::join(quantities, ", "))
+               : fmt::format("  not computed: {} ({})\n", fmt::join(quantities, ", "), reason);
   return out + fmt::format("  {} of {} quantities agree\n", passed, report.rows.size());
 }
 
@@ -45,7 +50,13 @@ void write_json(JsonWriter& json, const VerifyReport& report) {
         .value(row.passed())
         .end_object();
   json.end_array().key("not_computed").begin_array();
-  for (const std::string& name : report.skipped) json.value(name);
+  for (const SkippedQuantity& s : report.skipped)
+    json.begin_object()
+        .key("quantity")
+        .value(s.quantity)
+        .key("reason")
+        .value(s.reason)
+        .end_object();
   json.end_array().key("first_departure").value(report.first_departure).end_object();
 }
 
@@ -76,9 +87,12 @@ Command verify_command() {
       .details =
           "A case is a directory with config.json and weights as published, and "
           "golden.safetensors with golden.json: logits, loss, gradients (whole, or 128 samples "
-          "and a norm), hidden states of every layer, packed rows, greedy tokens, or a training "
-          "run. Whatever of it is there is computed again. Exit code 0 when everything agrees "
-          "within the case's tolerance, else 3. Plugin authors check a new family with it.",
+          "and a norm), hidden states of every layer, what goes on inside it (attention, "
+          "feed-forward, "
+          "routers, indexers), packed rows, greedy tokens, or a training run. All of it is "
+          "computed again. Exit code 0 when everything agrees within the case's tolerance; 3 when "
+          "something departs, or has a name that nothing of ours has. Plugin authors check a new "
+          "family with it.",
       .options = {{.key = {.name = "dtype",
                            .type = Type::string,
                            .preset = Value("float32"),
@@ -91,7 +105,7 @@ Command verify_command() {
                    .short_name = 'a'},
                   json_option()},
       .positionals = {{.name = "CASE_DIR", .doc = "A golden case.", .repeatable = true}},
-      .examples = {"lamina verify tests/golden/hf/gpt2_hub", "lamina verify cases/* --json"},
+      .examples = {"lamina verify tests/golden/hf/gpt2_prefixed", "lamina verify cases/* --json"},
       .run = run};
 }
 

@@ -137,7 +137,7 @@ Tensor Assembler::stack(Tensor embedding, bool hidden) {
                      carries.end());
     carries.resize(embed.num_carries);
   }
-  if (hidden) add_hidden("hidden.embed", embedding, {-1}, false);
+  if (hidden) add_hidden("hidden.embed", carries[0], {-1}, false);
   carries = layers(std::move(carries), per_layer, hidden);
   if (parts_.options.head.exit) carries = run_once(blocks_.exit(), "exit.", -1, carries);
   if (carries[0].type() != phase().activations())
@@ -249,6 +249,7 @@ std::vector<Tensor> Assembler::run(const BlockGraph& block, const Place& place,
   collect_states(block, place, bound, results);
   collect_kv(block, place, results);
   collect_sown(block, place, bound, results);
+  if (place.scan) collect_records(block, place, results);
   results.resize(block.num_results);
   return results;
 }
@@ -329,6 +330,16 @@ void Assembler::collect_sown(const BlockGraph& block, const Place& place, const 
   }
 }
 
+void Assembler::collect_records(const BlockGraph& block, const Place& place,
+                                const std::vector<Tensor>& results) {
+  for (const BlockGraph::Record& record : block.records)
+    collect(place, record.tag, results[static_cast<std::size_t>(record.output)],
+            [this, tag = record.tag, layers = place.layers](Tensor t) {
+              add_output(tag, t,
+                         {.role = Role::record, .layers = layers, .stacked = true, .name = tag});
+            });
+}
+
 // ---- Layers -------------------------------------------------------------------------------------
 
 std::vector<Tensor> Assembler::layers(std::vector<Tensor> carries,
@@ -393,6 +404,7 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
           "per_layer",
           every(all, segment.first_layer, size, static_cast<std::int64_t>(p), segment.times)));
     scan.carries() = run(blocks_.layer(segment, p), place, scan.carries(), elements);
+    if (phase().layer_metrics) sow_statistics(place, scan.carries()[0]);
     if (hidden)
       collect(place, "hidden", scan.carries()[0], [this, layers = place.layers](Tensor t) {
         add_hidden(fmt::format("hidden from layer {}", layers[0]), t, layers, true);
@@ -410,4 +422,3 @@ std::shared_ptr<const Graph> Assembler::shared_body(std::shared_ptr<const Graph>
 }
 
 }  // namespace lamina::decoder
-    if (phase().layer_metrics) sow_statistics(place, scan.carries()[0]);

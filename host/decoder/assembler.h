@@ -101,6 +101,8 @@ class Assembler {
   void collect_kv(const BlockGraph& block, const Place& place, const std::vector<Tensor>& results);
   void collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
                     const std::vector<Tensor>& results);
+  void collect_records(const BlockGraph& block, const Place& place,
+                       const std::vector<Tensor>& results);
   void sow_statistics(const Place& place, Tensor x);
   void collect_records(const BlockGraph& block, const Place& place,
                        const std::vector<Tensor>& results);

@@ -74,6 +74,7 @@ class BlockTrace final : public registry::Trace, private MixerContext {
       out_.updates.push_back({update, index, add("update of " + update.param, update.value)});
       out_.updates.back().desc.value = {};
     }
+    for (const auto& [tag, value] : recorded_) out_.records.push_back({tag, add(tag, value)});
   }
 
  protected:
@@ -135,6 +136,16 @@ class BlockTrace final : public registry::Trace, private MixerContext {
     if (op.name == "dropout") return dropout(op, inputs, attrs);
     if (op.name == "rope") note_length_dependence(attrs);
     return graph().add_node(op, inputs, attrs);
+  }
+
+  Tensor tag(Tensor value, const std::string& name) override {
+    bool wanted = use_.kind == BlockUse::Kind::layer &&
+                  std::ranges::find(phase_.records, name) != phase_.records.end();
+    auto same = [&](const auto& known) {
+      return known.first == name && known.second.id == value.id;
+    };
+    if (wanted && std::ranges::none_of(recorded_, same)) recorded_.emplace_back(name, value);
+    return Trace::tag(value, name);
   }
 
   void sow(const registry::SowDesc& sow) override {
@@ -260,6 +271,7 @@ class BlockTrace final : public registry::Trace, private MixerContext {
   std::vector<Tensor> written_;  // one a state of out_
   std::vector<registry::SowDesc> sown_;
   std::vector<registry::UpdateDesc> updates_;
+  std::vector<std::pair<std::string, Tensor>> recorded_;
   std::int64_t next_stream_ = 1;  // 0 is the embedding's
 };
 

@@ -48,6 +48,12 @@ struct BlockGraph {
     int output;
   };
 
+  // A value with a tag that the phase records; several of one tag in the order of the build.
+  struct Record {
+    std::string tag;
+    int output;
+  };
+
   // Inputs: carries, elements of per-layer tensors, then the rest in any order. Outputs: what the
   // block gives, then the rest.
   Graph graph;
@@ -58,6 +64,7 @@ struct BlockGraph {
   std::optional<Kv> given_kv, taken_kv;
   std::vector<Sown> sown;
   std::vector<Update> updates;
+  std::vector<Record> records;
   // The least max_positions of rotations that depend on the length of the sequence; 0 = none.
   std::int64_t length_dependent_from = 0;
 };

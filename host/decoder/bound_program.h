@@ -43,12 +43,12 @@ class BoundProgram {
   // one are not read.
   void bind_updates(std::span<void* const> by_parameter);
 
-  // Outputs with a name: sown losses and metrics.
+  // Outputs with a name: sown losses, metrics, records.
   struct NamedOutput {
     Role role;
     std::string name;
     Type type;
-    std::vector<std::int64_t> layers;  // of a metric: one an element of the first dim
+    std::vector<std::int64_t> layers;  // of metrics and records: one an element of the first dim
     std::size_t index;                 // for bind_output()
   };
   std::vector<NamedOutput> named_outputs() const;

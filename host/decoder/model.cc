@@ -63,7 +63,7 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
                         .tokens = options.tokens,
                         .dtype = options.dtype});
   const registry::HeadSpec& head = parts_->options.head;
-                        .layer_metrics = options.aux && options.layer_metrics,
+  .layer_metrics = options.aux && options.layer_metrics,
   Tensor hidden = a.stack(a.embedding(), false);
   if (head.no_loss && options.training) {
     Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);
@@ -88,6 +88,7 @@ ModelGraph Model::forward_graph(const ForwardGraphOptions& options) const {
   check_length(options.tokens, "the length of a row");
   Assembler a(*parts_, {.segments = options.segments,
                         .positions_3d = options.positions_3d,
+                        .records = options.records,
                         .batch = options.batch,
                         .tokens = options.tokens,
                         .dtype = options.dtype});

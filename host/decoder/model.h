@@ -52,6 +52,7 @@ enum class Role {
   logits,      // f32[B, V] of `rows`, or f32[B, T, V]
   gradient,    // f32, of the parameter input `input`
   hidden,      // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
+  record,      // [layers, ...]: the value with the tag `name` in each of `layers`
   mtp_hidden,  // f32[depth, B, T, D]: the state that goes to the next depth
   mtp_normed,  // f32[depth, B, T, D]: what the head gets
   mtp_logits,  // f32[depth, B, T, V]
@@ -68,10 +69,11 @@ struct InputRole {
 struct OutputRole {
   Role role;
   int input = -1;  // gradient: the parameter input; state: the state input
-  // hidden: the layers it leaves, -1 for what enters the stack; metric: the layers that sow it.
+  // hidden: the layers it leaves, -1 for what enters the stack; metric, record: the layers that
+  // have it.
   std::vector<std::int64_t> layers = {};
   bool stacked = false;   // its first dim runs over layers or parameters of the input
-  std::string name = {};  // of sown losses and metrics
+  std::string name = {};  // of sown losses and metrics; the tag of a record
 };
 
 // How values of several microbatches become one.
@@ -125,6 +127,9 @@ struct ForwardGraphOptions {
   bool hidden = false;        // also what enters and leaves every layer
   bool mtp = false;           // also what multi-token prediction gives
   bool positions_3d = false;  // Role::positions_3d is an input; otherwise made of the positions
+  // Tags of names.h: also what the blocks of layers give those names, as Role::record. Several
+  // values of one tag in a block are as many outputs, in the order of its build.
+  std::vector<std::string> records = {};
 };
 
 struct DecodeGraphOptions {

@@ -57,8 +57,9 @@ Tensor mixture(Scope s, const C& c, Tensor x_BTD, const Step& step) {
                                .glu = {.activation = c.hidden_act},
                                .weigh_input = true,
                                .capacity_factor = c.capacity_factor});
-  return routed_BTD +
-         gated_mlp(s / "shared", x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act});
+  Tensor shared_BTD =
+      gated_mlp(s / "shared", x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act});
+  return tag(routed_BTD + shared_BTD, tags::moe_out);
 }
 
 template <bool kGlobal, bool kExperts>

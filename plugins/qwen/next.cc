@@ -124,7 +124,7 @@ Tensor sparse(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
       gated_mlp(s / "shared_expert", x_BTD,
                 {.width = c.shared_expert_intermediate_size, .activation = c.hidden_act});
   Tensor gate_BT1 = sigmoid(linear(s / "shared_expert_gate", x_BTD, 1, {.out = axis::none}));
-  return mixture(s, c, x_BTD, step) + gate_BT1 * shared_BTD;
+  return tag(mixture(s, c, x_BTD, step) + gate_BT1 * shared_BTD, tags::moe_out);
 }
 
 using SubLayer = Tensor (*)(Scope layer, const C& c, Tensor x_BTD, const Step& step);

@@ -141,21 +141,11 @@ const std::vector<Case>& cases() {
        [](Tensor x, Scope) {
          gated_delta_rule(x, x, x, x, x, {}, {.scale = 2, .normalize = true, .across = true});
        }},
-      {"latent_attention",
-       [](Tensor x, Scope) {
-         emit_all<Op::latent_attention>(std::array{x, x, x, x}, Attrs<Op::latent_attention>{},
-                                        State{}, At::current());
-       },
-       [](Tensor x, Scope) {
-         Attrs<Op::latent_attention> attrs;
-         attrs.integer("nope_dim", 2).number("scale", 3).flag("causal", false);
-         emit_all<Op::latent_attention>(std::array{x, x, x, x}, attrs, State{}, At::current());
+      {"latent_attention", [](Tensor x, Scope s) { Step(s).latent_attention(x, x, x, x); },
+       [](Tensor x, Scope s) {
+         Step(s).latent_attention(x, x, x, x, {.nope_dim = 2, .scale = 3, .causal = false});
        }},
-      same("index_scores",
-           [](Tensor x, Scope) {
-             emit_all<Op::index_scores>(std::array{x, x, x}, Attrs<Op::index_scores>{}, State{},
-                                        At::current());
-           }),
+      same("index_scores", [](Tensor x, Scope s) { Step(s).index_scores(x, x, x); }),
       {"window_ends", [](Tensor x, Scope) { window_ends(x, 1); },
        [](Tensor x, Scope) { window_ends(x, 2); }},
       {"window_pool",

@@ -26,8 +26,7 @@ struct GoldenCase {
   double tolerance(std::string_view key, double fallback) const;
 };
 
-// Recomputes everything in the case that this program knows how to compute. bf16 and f16 runs are
-// allowed the rounding of their type.
+// Recomputes everything in the case. Runs in bf16 are allowed the rounding of their type.
 VerifyReport verify_case(const std::string& directory, DType dtype, const Globals& globals);
 
 }  // namespace lamina::cli

@@ -6,7 +6,10 @@
 
 namespace lamina::cli {
 
-bool VerifyReport::passed() const { return std::ranges::all_of(rows, &VerifyRow::passed); }
+bool VerifyReport::passed() const {
+  return std::ranges::all_of(rows, &VerifyRow::passed) &&
+         std::ranges::none_of(skipped, &std::string::empty, &SkippedQuantity::reason);
+}
 
 double max_abs_difference(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();

@@ -15,11 +15,18 @@ struct VerifyRow {
   bool passed() const { return error <= tolerance; }  // a NaN fails
 };
 
+// A quantity of the case that was not computed, and why none of ours is like it; no reason where
+// one should be.
+struct SkippedQuantity {
+  std::string quantity, reason;
+};
+
 struct VerifyReport {
   std::string directory;
   std::vector<VerifyRow> rows;
-  std::vector<std::string> skipped;  // quantities of the case that were not computed, and why
-  std::string first_departure;       // the first layer whose hidden state is off; may be empty
+  std::vector<SkippedQuantity> skipped;
+  std::string first_departure;  // the first layer whose hidden state is off; may be empty
+  // Every row passed, and whatever was skipped has a reason.
   bool passed() const;
 };
 

@@ -1,0 +1,94 @@
+// A training run of some steps from a case's weights.
+#include <cmath>
+
+#include "cli/verify/verifier.h"
+#include "train/schedule.h"
+
+namespace lamina::cli {
+
+// A training run of some steps from the case's weights: loss, gradient norm and learning rate of
+// each, parameters after the first and the last.
+void Verifier::curve() {
+  JsonValue recipe = case_.info.root().at("recipe");
+  Shape shape = case_.shape("batches.input_ids");  // [steps, microbatches, B, T]
+  std::vector<std::int32_t> ids = case_.ints("batches.input_ids"),
+                            labels = case_.ints("batches.labels");
+  train::TrainStepOptions options{.rows = shape[2],
+                                  .tokens = shape[3],
+                                  .microbatches = shape[1],
+                                  .dtype = dtype_,
+                                  .mtp = false,
+                                  .segments = false,
+                                  .clip_norm = recipe.at("clip").as_double()};
+  config::OptimizerSection optimizer;
+  optimizer.lr = recipe.at("peak_lr").as_double();
+  optimizer.beta1 = recipe.at("beta1").as_double();
+  optimizer.beta2 = recipe.at("beta2").as_double();
+  optimizer.eps = recipe.at("eps").as_double();
+  optimizer.weight_decay = recipe.at("weight_decay").as_double();
+  config::ScheduleSection schedule{"cosine", recipe.at("warmup").as_int64(),
+                                   recipe.at("floor").as_double()};
+  auto state = training_state(shape[1] > 1);
+  train::TrainStep step(*model_, *state, options, optimizer, backend_);
+  std::vector<float> loss = case_.floats("loss"), norm = case_.floats("grad_norm"),
+                     lr = case_.floats("lr");
+  std::vector<float> loss_tolerance = case_.floats("tolerance.loss"),
+                     norm_tolerance = case_.floats("tolerance.grad_norm");
+  auto rows_of = [&](std::int64_t s, std::int64_t m) {
+    std::int64_t per_batch = shape[2] * shape[3], at = (s * shape[1] + m) * per_batch;
+    return Rows({ids.begin() + at, ids.begin() + at + per_batch},
+                {labels.begin() + at, labels.begin() + at + per_batch}, shape[2], shape[3]);
+  };
+  for (std::int64_t s = 0; s < shape[0]; ++s) {
+    std::vector<Rows> rows;
+    for (std::int64_t m = 0; m < shape[1]; ++m) rows.push_back(rows_of(s, m));
+    std::vector<train::Microbatch> batches;
+    for (const Rows& r : rows) batches.push_back(r.microbatch());
+    std::size_t i = static_cast<std::size_t>(s);
+    double rate = train::learning_rate(schedule, optimizer.lr, s, shape[0]);
+    train::StepResult got = step.gradients(batches, s);
+    if (s == 0) {
+      for (std::size_t p = 0; p < published_.tensors().size(); ++p)
+        if (std::string name = "grad1." + published_.tensors()[p].name; case_.has(name))
+          compare_gradient(name, as_published(p, state->gradients(), decoder::Values::gradients),
+                           case_.floats(name));
+    }
+    step.update(got, rate, s);
+    add(fmt::format("loss of step {}", s + 1), std::abs(got.loss - static_cast<double>(loss[i])),
+        static_cast<double>(loss_tolerance[i]));
+    add(fmt::format("grad_norm of step {}", s + 1),
+        std::abs(got.gradient_norm - static_cast<double>(norm[i])),
+        static_cast<double>(norm_tolerance[i]));
+    add(fmt::format("lr of step {}", s + 1), std::abs(rate / static_cast<double>(lr[i]) - 1), 1e-6);
+    if (s == 0) compare_parameters("after1.", *state, "tolerance_after1");
+  }
+  compare_parameters("final.", *state, "tolerance_final");
+  if (case_.has("final_logits"))
+    add("final_logits",
+        max_abs_difference(compute(rows_of(0, 0), false, state->used()).logits,
+                           case_.floats("final_logits")),
+        8 * case_.info.root().at("spread_of_final_logits").as_double() + 1e-6);
+  known_.insert(known_.end(), {"loss", "grad_norm", "lr", "tolerance.loss", "tolerance.grad_norm",
+                               "batches.input_ids", "batches.labels"});
+}
+
+void Verifier::compare_parameters(const std::string& prefix, const train::TrainState& state,
+                                  const char* tolerance) {
+  JsonValue allowed = case_.info.root().at(tolerance);
+  for (std::size_t p = 0; p < published_.tensors().size(); ++p) {
+    std::string name = prefix + published_.tensors()[p].name;
+    if (!case_.has(name)) continue;
+    std::vector<float> got = as_published(p, state.masters(), decoder::Values::weights),
+                       want = case_.floats(name);
+    double sum = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      double d = static_cast<double>(got[i]) - static_cast<double>(want[i]);
+      sum += d * d;
+    }
+    add(name, max_abs_difference(got, want), allowed.at("max_abs").as_double());
+    add(name + " (rms)", std::sqrt(sum / static_cast<double>(got.size())),
+        allowed.at("rms").as_double());
+  }
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,80 @@
+// Recomputes a golden case, quantity after quantity. Private to verify.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/backend.h"
+#include "cli/verify/case.h"
+#include "cli/verify/rows.h"
+#include "decoder/weights.h"
+#include "train/train_state.h"
+#include "train/train_step.h"
+
+namespace lamina::cli {
+
+class Verifier {
+ public:
+  Verifier(const std::string& directory, DType dtype, const Globals& globals);
+  VerifyReport run();
+
+ private:
+  // Logits and hidden states of rows without decode state.
+  struct Forward {
+    std::vector<float> logits;
+    std::vector<std::vector<float>> hidden;  // [0] enters the stack
+  };
+  Forward compute(const Rows& rows, bool hidden) {
+    return compute(rows, hidden, weights_->pointers());
+  }
+  Forward compute(const Rows& rows, bool hidden, std::span<void* const> parameters);
+
+  void forward(const std::string& prefix, const Rows& rows);
+  void inside();
+  void mrope();
+  void gradients(const decoder::Model& model, const std::string& prefix, const Rows& rows);
+  void with_aux();
+  void alone();
+  void prediction();
+  void greedy();
+  void curve();
+  void list_skipped();
+
+  void add(std::string quantity, double error, double tolerance, std::string note = {});
+  void compare_logits(const std::string& name, std::span<const float> got);
+  void compare_gradients(const std::string& prefix, const train::TrainState& state);
+  void compare_gradient(const std::string& name, const std::vector<float>& got,
+                        const std::vector<float>& want);
+  void compare_parameters(const std::string& prefix, const train::TrainState& state,
+                          const char* tolerance);
+
+  // A fresh training state with the case's weights.
+  std::unique_ptr<train::TrainState> training_state(bool accumulate);
+  // Values of ours, one array a parameter, as the checkpoint would have tensor `tensor`.
+  template <typename Pointers>
+  std::vector<float> as_published(std::size_t tensor, const Pointers& values,
+                                  decoder::Values what) const {
+    return decoder::assemble(
+        published_, static_cast<int>(tensor),
+        [&](int parameter, std::int64_t first, std::int64_t count) {
+          const auto* all = static_cast<const float*>(values[static_cast<std::size_t>(parameter)]);
+          return std::span(all + first, static_cast<std::size_t>(count));
+        },
+        what);
+  }
+
+  GoldenCase case_;
+  DType dtype_;
+  const Globals& globals_;
+  const Backend& backend_ = cpu::cpu_backend();
+  std::unique_ptr<decoder::Model> model_;
+  std::shared_ptr<io::WeightFiles> files_;
+  std::unique_ptr<decoder::Weights> weights_;
+  decoder::TensorMap published_;
+  VerifyReport report_;
+  std::vector<std::string> known_;  // quantities that were compared
+};
+
+}  // namespace lamina::cli
