@@ -5,6 +5,7 @@
 // Shapes: B batch, T tokens, D model width, K residual streams, E experts.
 
 #include "config.h"
+#include "deepseek4.h"
 
 namespace deepseek {
 namespace {
@@ -38,9 +39,10 @@ Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
                           .glu = {.activation = c.hidden_act},
                           .capacity_factor = c.capacity_factor});
   if (c.n_shared_experts == 0) return y_BTD;
-  return y_BTD + gated_mlp(s / "shared", x_BTD,
-                           {.width = c.n_shared_experts * c.moe_intermediate_size,
-                            .activation = c.hidden_act});
+  Tensor shared_BTD = gated_mlp(
+      s / "shared", x_BTD,
+      {.width = c.n_shared_experts * c.moe_intermediate_size, .activation = c.hidden_act});
+  return tag(y_BTD + shared_BTD, tags::moe_out);
 }
 
 // One sub-layer: added to the residual stream, or mixed with several.
@@ -148,4 +150,5 @@ constexpr Model<Config> kDeepseekV2 = {
 }  // namespace
 }  // namespace deepseek
 
-LAMINA_PLUGIN("org.lamina.deepseek", "0.1.0", deepseek::kDeepseek, deepseek::kDeepseekV2)
+LAMINA_PLUGIN("org.lamina.deepseek", "0.1.0", deepseek::kDeepseek, deepseek::kDeepseekV2,
+              deepseek4::kDeepseek4)

@@ -1,0 +1,74 @@
+// DeepSeek V4: the [model] keys, as the equations in deepseek4.cc read them, and the family.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lamina/sdk.h"
+
+namespace deepseek4 {
+
+// How a layer sees tokens before its window.
+inline constexpr std::int64_t kWindow = 0;   // not at all
+inline constexpr std::int64_t kSparse = 4;   // the best of the entries of short windows (CSA)
+inline constexpr std::int64_t kHeavy = 128;  // all entries of long windows (HCA)
+
+struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
+  std::int64_t q_lora_rank, qk_rope_head_dim;
+  std::int64_t o_groups, o_lora_rank;
+  std::int64_t sliding_window;
+  std::vector<std::int64_t> compress_ratios;  // one a layer: kWindow, kSparse or kHeavy
+  std::vector<std::string_view> layer_types;  // the same in words; empty = compress_ratios
+  std::int64_t sparse_rate, heavy_rate;       // tokens of a window
+  double compress_rope_theta;
+  std::int64_t index_heads, index_head_dim, index_topk;
+  std::int64_t hc_mult, hc_sinkhorn_iters;
+  double hc_eps;
+  std::int64_t moe_intermediate_size, n_shared_experts, num_hash_layers;
+  std::vector<std::string_view> mlp_layer_types;  // empty = num_hash_layers
+  double routed_scaling_factor, swiglu_limit;
+  bool limit_shared_experts;
+};
+
+void keys(lamina::sdk::Schema<Config>& key);
+void validate(const Config& c, const lamina::sdk::Problems& problem);
+// What each layer is: its ratio, and whether a table chooses its experts.
+std::vector<std::int64_t> ratios_of(const Config& c);
+std::vector<bool> hashed_of(const Config& c);
+
+// Blocks: one for each ratio, with experts chosen by score and by table.
+enum BlockId : std::uint32_t {
+  kEntry = 1,
+  kExit,
+  kWindowScore,
+  kWindowHash,
+  kSparseScore,
+  kSparseHash,
+  kHeavyScore,
+  kHeavyHash
+};
+std::vector<lamina::sdk::Weight> weights();
+
+std::vector<lamina::sdk::Block<Config>> blocks();
+lamina::sdk::Plan plan(const Config& c);
+lamina::sdk::Embed embed(const Config& c);
+lamina::sdk::Head head(const Config& c);
+double init_std(const Config& c);
+
+inline constexpr lamina::sdk::Model<Config> kDeepseek4 = {
+    .family = {.name = "deepseek4",
+               .hf_model_types = {"deepseek_v4"},
+               .hf_architectures = {"DeepseekV4ForCausalLM"},
+               .doc = "DeepSeek V4: compressed attention, hyper-connections, hash-routed layers"},
+    .keys = keys,
+    .validate = validate,
+    .init_std = init_std,
+    .blocks = blocks,
+    .plan = plan,
+    .embed = embed,
+    .head = head,
+    .weights = weights,
+};
+
+}  // namespace deepseek4

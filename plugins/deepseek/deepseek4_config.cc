@@ -1,0 +1,142 @@
+// The [model] keys of DeepSeek V4, in the layouts of published files and of transformers 5.
+
+#include "deepseek4.h"
+
+namespace deepseek4 {
+namespace {
+
+using namespace lamina::sdk;
+
+constexpr std::string_view kWindowType = "sliding_attention",
+                           kSparseType = "compressed_sparse_attention",
+                           kHeavyType = "heavily_compressed_attention", kHashType = "hash_moe",
+                           kMoeType = "moe";
+
+void attention_keys(Schema<Config>& key) {
+  key("q_lora_rank", &Config::q_lora_rank,
+      {.fallback = 1024, .min = 1, .doc = "width of the latent that queries are made of"});
+  key("qk_rope_head_dim", &Config::qk_rope_head_dim,
+      {.fallback = 64, .min = 2, .doc = "dims at the end of a head that rotary positions turn"});
+  key("o_groups", &Config::o_groups,
+      {.fallback = 8, .min = 1, .doc = "groups of heads with an output projection of their own"});
+  key("o_lora_rank", &Config::o_lora_rank,
+      {.fallback = 1024, .min = 1, .doc = "width that each group of heads is projected to"});
+  key("sliding_window", &Config::sliding_window,
+      {.fallback = 128, .min = 1, .doc = "tokens a query sees as they are, itself included"});
+  key("compress_ratios", &Config::compress_ratios,
+      {.flags = LAMINA_KEY_PER_LAYER,
+       .doc = "what each layer sees before its window: 0 nothing, 4 the best entries of short "
+              "windows, 128 all entries of long ones"});
+  key("layer_types", &Config::layer_types,
+      {.choices = {kWindowType, kSparseType, kHeavyType},
+       .flags = LAMINA_KEY_PER_LAYER,
+       .doc = "compress_ratios in words"});
+  key("compress_rate_csa", &Config::sparse_rate,
+      {.fallback = kSparse,
+       .min = 1,
+       .aliases = {"compress_rates.compressed_sparse_attention"},
+       .doc = "tokens of a short window"});
+  key("compress_rate_hca", &Config::heavy_rate,
+      {.fallback = kHeavy,
+       .min = 1,
+       .aliases = {"compress_rates.heavily_compressed_attention"},
+       .doc = "tokens of a long window"});
+  key("compress_rope_theta", &Config::compress_rope_theta,
+      {.fallback = 160000.0,
+       .above = 0,
+       .aliases = {"rope_parameters.compress.rope_theta"},
+       .doc = "base of the rotary frequencies in layers that compress"});
+  key("index_n_heads", &Config::index_heads,
+      {.fallback = 64, .min = 1, .doc = "heads of the indexer"});
+  key("index_head_dim", &Config::index_head_dim,
+      {.fallback = 128, .min = 2, .doc = "head width of the indexer"});
+  key("index_topk", &Config::index_topk,
+      {.fallback = 512, .min = 1, .doc = "entries of short windows that a query keeps"});
+}
+
+void expert_keys(Schema<Config>& key) {
+  moe_keys(key, {.experts_key = "n_routed_experts", .experts = 256, .per_token = 6});
+  key("moe_intermediate_size", &Config::moe_intermediate_size,
+      {.fallback = 2048, .min = 1, .doc = "width of an expert"});
+  key("n_shared_experts", &Config::n_shared_experts,
+      {.fallback = 1, .min = 0, .doc = "experts that every token is given to"});
+  key("num_hash_layers", &Config::num_hash_layers,
+      {.fallback = 3, .min = 0, .doc = "first layers, whose experts a table of tokens chooses"});
+  key("mlp_layer_types", &Config::mlp_layer_types,
+      {.choices = {kHashType, kMoeType},
+       .flags = LAMINA_KEY_PER_LAYER,
+       .doc = "num_hash_layers layer by layer"});
+  key("routed_scaling_factor", &Config::routed_scaling_factor,
+      {.fallback = 1.5, .above = 0, .doc = "multiplies the weights of experts"});
+  key("swiglu_limit", &Config::swiglu_limit,
+      {.fallback = 10.0,
+       .min = 0,
+       .doc = "cuts the gate above and its partner both ways; 0 = not"});
+  key("limit_shared_experts", &Config::limit_shared_experts,
+      {.fallback = true,
+       .doc = "swiglu_limit holds in shared experts too, as in transformers but not in MaxText"});
+}
+
+}  // namespace
+
+void keys(Schema<Config>& key) {
+  standard_keys(key, {.max_position_embeddings = 1048576,
+                      .intermediate_size = 0,
+                      .num_key_value_heads = 1,
+                      .head_dim = 512,
+                      .rope = {.group = "compress", .theta_group = "main"}});
+  attention_keys(key);
+  expert_keys(key);
+  key("hc_mult", &Config::hc_mult, {.fallback = 4, .min = 1, .doc = "residual streams"});
+  key("hc_sinkhorn_iters", &Config::hc_sinkhorn_iters,
+      {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
+  key("hc_eps", &Config::hc_eps,
+      {.fallback = 1e-6, .above = 0, .doc = "added to weights of streams and divisors"});
+  // One way of each is left in V4; multi-token prediction has no published definition.
+  key.ignore({"scoring_func", "topk_method", "norm_topk_prob", "mlp_bias", "router_jitter_noise",
+              "num_nextn_predict_layers", "partial_rotary_factor"});
+}
+
+std::vector<std::int64_t> ratios_of(const Config& c) {
+  if (!c.compress_ratios.empty()) return c.compress_ratios;
+  std::vector<std::int64_t> out;
+  for (std::string_view type : c.layer_types)
+    out.push_back(type == kWindowType ? kWindow : type == kSparseType ? kSparse : kHeavy);
+  // As published: two layers of windows, then short and long ones in turn.
+  for (std::int64_t i = 0; c.layer_types.empty() && i < c.num_hidden_layers; ++i)
+    out.push_back(i < 2 ? kWindow : i % 2 == 0 ? kSparse : kHeavy);
+  return out;
+}
+
+std::vector<bool> hashed_of(const Config& c) {
+  std::vector<bool> out;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
+    out.push_back(c.mlp_layer_types.empty()
+                      ? i < c.num_hash_layers
+                      : c.mlp_layer_types[static_cast<std::size_t>(i)] == kHashType);
+  return out;
+}
+
+void validate(const Config& c, const Problems& problem) {
+  check_moe(c, problem, "n_routed_experts");
+  if (c.num_key_value_heads != 1)
+    problem("num_key_value_heads",
+            "got " + std::to_string(c.num_key_value_heads) + "; keys and values are one head");
+  for (std::int64_t ratio : c.compress_ratios)
+    if (ratio != kWindow && ratio != kSparse && ratio != kHeavy)
+      problem("compress_ratios", "got " + std::to_string(ratio) + "; use 0, 4 or 128");
+  if (c.qk_rope_head_dim % 2 != 0 || c.qk_rope_head_dim > c.head_dim)
+    problem("qk_rope_head_dim",
+            "got " + std::to_string(c.qk_rope_head_dim) +
+                "; it must be even and at most head_dim = " + std::to_string(c.head_dim));
+  if (c.qk_rope_head_dim > c.index_head_dim)
+    problem("index_head_dim",
+            "got " + std::to_string(c.index_head_dim) +
+                "; it must be at least qk_rope_head_dim = " + std::to_string(c.qk_rope_head_dim));
+  if (c.num_attention_heads % c.o_groups != 0)
+    problem("o_groups",
+            "got " + std::to_string(c.o_groups) +
+                "; it must divide num_attention_heads = " + std::to_string(c.num_attention_heads));
+}
+
+}  // namespace deepseek4
