@@ -104,8 +104,6 @@ class Assembler {
   void collect_records(const BlockGraph& block, const Place& place,
                        const std::vector<Tensor>& results);
   void sow_statistics(const Place& place, Tensor x);
-  void collect_records(const BlockGraph& block, const Place& place,
-                       const std::vector<Tensor>& results);
 
   std::vector<Tensor> layers(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                              bool hidden);

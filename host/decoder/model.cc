@@ -58,12 +58,12 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
   check_length(options.tokens, "the length of a row");
   Assembler a(*parts_, {.training = options.training,
                         .aux = options.aux,
+                        .layer_metrics = options.aux && options.layer_metrics,
                         .segments = options.segments,
                         .batch = options.batch,
                         .tokens = options.tokens,
                         .dtype = options.dtype});
   const registry::HeadSpec& head = parts_->options.head;
-  .layer_metrics = options.aux && options.layer_metrics,
   Tensor hidden = a.stack(a.embedding(), false);
   if (head.no_loss && options.training) {
     Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);

@@ -17,7 +17,6 @@ struct TracePhase {
   bool segments = false;             // rows hold several documents
   bool positions_3d = false;         // time, height and width are given, not all the position
   std::vector<std::string> records;  // tags whose values in layers become outputs
-  std::vector<std::string> records;  // tags whose values in layers become outputs
   std::int64_t batch = 1;
   std::int64_t tokens = 1;
   std::int64_t capacity = 1;         // of decode state, in tokens a row
