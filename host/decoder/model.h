@@ -114,14 +114,14 @@ struct LossGraphOptions {
   bool training = false;  // dropout is active
   bool aux = false;       // also losses, metrics and updates that layers sow
   bool mtp = false;       // also what multi-token prediction loses
+  // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
+  // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
+  bool layer_metrics = false;
 };
 
 struct ForwardGraphOptions {
   std::int64_t batch = 1;
   std::int64_t tokens = 1;
-  // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
-  // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
-  bool layer_metrics = false;
   DType dtype = DType::f32;
   bool segments = false;
   bool hidden = false;        // also what enters and leaves every layer
