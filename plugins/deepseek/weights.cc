@@ -40,6 +40,15 @@ std::vector<Weight> layer_weights(std::uint32_t block) {
       {"moe.shared.w1.weight", "model.layers.{L}.mlp.shared_experts.gate_proj.weight"},
       {"moe.shared.w3.weight", "model.layers.{L}.mlp.shared_experts.up_proj.weight"},
       {"moe.shared.w2.weight", "model.layers.{L}.mlp.shared_experts.down_proj.weight"},
+      // Residual streams: nobody publishes V3 with them; after V4's names.
+      {"mhc_attention.norm.weight", "model.layers.{L}.hc_attn_norm.weight"},
+      {"mhc_attention.fn.weight", "model.layers.{L}.hc_attn_fn"},
+      {"mhc_attention.base", "model.layers.{L}.hc_attn_base"},
+      {"mhc_attention.scale", "model.layers.{L}.hc_attn_scale"},
+      {"mhc_ffn.norm.weight", "model.layers.{L}.hc_ffn_norm.weight"},
+      {"mhc_ffn.fn.weight", "model.layers.{L}.hc_ffn_fn"},
+      {"mhc_ffn.base", "model.layers.{L}.hc_ffn_base"},
+      {"mhc_ffn.scale", "model.layers.{L}.hc_ffn_scale"},
   };
   std::vector<Weight> out;
   for (const auto& [ours, published] : kRows) out.push_back({block, ours, published});

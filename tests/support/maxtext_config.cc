@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "support/maxtext_deepseek.h"
 
 namespace lamina::testing {
 namespace {
@@ -38,6 +39,7 @@ class Describer {
     }
     if (block.starts_with("llama2") || block.starts_with("mi")) llama();  // mistral, mixtral
     if (find("num_experts")) mixture(block);
+    if (block == "llama2" && find("mtp_num_layers")) prediction();
     if (block == "llama2lti") learn_to_init();
     if (block == "default") parallel();
     if (block.starts_with("qwen")) qwen();
@@ -136,6 +138,11 @@ class Describer {
     read_.insert("norm_topk_prob");  // weights are the softmax of the chosen logits in any case
     if (block.starts_with("qwen3")) add("norm_topk_prob", true);
     out_.balance_weight = number("load_balance_loss_weight", 0);
+  }
+
+  void prediction() {
+    add("num_nextn_predict_layers", integer("mtp_num_layers", 0));
+    add("mtp_loss_weight", number("mtp_loss_scaling_factor", 0.1));
   }
 
   void learn_to_init() {
@@ -335,6 +342,12 @@ class Describer {
 MaxTextConfig maxtext_config(const fs::path& directory) {
   JsonDocument config =
       JsonDocument::read((directory / "config.json").string(), {.code = ExitCode::checkpoint});
+  JsonDocument golden =
+      JsonDocument::read((directory / "golden.json").string(), {.code = ExitCode::checkpoint});
+  // Cases of a published model do not name its block among their overrides.
+  const JsonValue resolved = golden.root().find("resolved_differences_from_maxtext_defaults");
+  const JsonValue block = resolved ? resolved.find("decoder_block") : JsonValue{};
+  if (block && block.as_string() == "deepseek") return deepseek_config(config.root(), resolved);
   return Describer(config.root()).describe();
 }
 

@@ -15,6 +15,7 @@ enum class Stacking {
   cycles,     // layers/layers_0 .. layers_{cycle - 1}, then layers_remainder/layers_0 ..; the
               // first may be called otherwise, by cycle_folder
   two_level,  // scanned_blocks/local_layers and global_layer, then layers_remainder/local_layers
+  dense_then_moe,  // dense_layers, then moe_layers
 };
 
 struct MaxTextConfig {
@@ -27,9 +28,10 @@ struct MaxTextConfig {
   Stacking stacking = Stacking::plain;
   std::int64_t cycle = 1;  // layers of a cycle
   std::string cycle_folder = "layers";
-  bool query_scaled = false;  // query kernels hold 1 / sqrt(head width)
-  double norm_offset = 0;     // their norm weights less ours
-  double table_scale = 1;     // their token table over ours
+  std::int64_t dense_layers = 0;  // of dense_then_moe
+  bool query_scaled = false;      // query kernels hold 1 / sqrt(head width)
+  double norm_offset = 0;         // their norm weights less ours
+  double table_scale = 1;         // their token table over ours
 
   // Padding sees padding, as a document of its own. Otherwise what stands there is not compared.
   bool padding_is_document = true;

@@ -1,0 +1,191 @@
+#include "support/maxtext_deepseek.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+namespace lamina::testing {
+namespace {
+
+class Describer {
+ public:
+  Describer(JsonValue overrides, JsonValue resolved) : overrides_(overrides), resolved_(resolved) {}
+
+  MaxTextConfig describe() {
+    out_.model = "family = \"deepseek\"\n[model]\n";
+    out_.stacking = Stacking::dense_then_moe;
+    sizes();
+    attention();
+    experts();
+    indexer();
+    streams();
+    prediction();
+    // How it was computed, and sizes that follow from others.
+    read_.insert({"attention_type",
+                  "decoder_block",
+                  "emb_dim",
+                  "enable_dropout",
+                  "float32_gate_logits",
+                  "float32_logits",
+                  "float32_qk_product",
+                  "global_batch_size_to_train_on",
+                  "max_target_length",
+                  "micro_batch_size_to_train_on",
+                  "mlp_dim",
+                  "model_name",
+                  "moe_mlp_dim",
+                  "num_decoder_layers",
+                  "num_kv_heads",
+                  "num_query_heads",
+                  "override_model_config",
+                  "param_scan_axis",
+                  "per_device_batch_size",
+                  "scan_layers",
+                  "sparse_matmul"});
+    for (JsonValue keys : {overrides_, resolved_})
+      for (auto [key, value] : keys.members())
+        if (!read_.contains(std::string(key)))
+          return {.reason = fmt::format("has key '{}', which nothing here computes", key),
+                  .model = {}};
+    return out_;
+  }
+
+ private:
+  void sizes() {
+    out_.z_loss = number("z_loss_multiplier", 0);
+    out_.dense_layers = integer("first_num_dense_layers", 0);
+    add("vocab_size", integer("vocab_size", 32000));
+    add("hidden_size", integer("base_emb_dim", 2048));
+    add("num_hidden_layers", integer("base_num_decoder_layers", 16));
+    add("first_k_dense_replace", out_.dense_layers);
+    add("intermediate_size", integer("base_mlp_dim", 7168));
+    add("num_attention_heads", integer("base_num_query_heads", 16));
+    add("num_key_value_heads", integer("base_num_kv_heads", 16));
+    add("rms_norm_eps", number("normalization_layer_epsilon", 1e-5));
+    add("latent_norm_eps", number("normalization_layer_epsilon", 1e-5));
+    add("tie_word_embeddings", flag("logits_via_embedding", false));
+  }
+
+  void attention() {
+    const std::int64_t longest = integer("max_position_embeddings", 163840);
+    const std::int64_t original = integer("original_max_position_embeddings", 4096);
+    const double mscale = longest > original ? number("mscale", 1) : 0;
+    add("q_lora_rank", integer("q_lora_rank", 0));
+    add("kv_lora_rank", integer("kv_lora_rank", 512));
+    add("qk_nope_head_dim", integer("qk_nope_head_dim", 128));
+    add("qk_rope_head_dim", integer("qk_rope_head_dim", 64));
+    add("v_head_dim", integer("v_head_dim", 128));
+    add("rope_interleave", flag("rope_interleave", true));
+    add("max_position_embeddings", longest);
+    add("rope_theta", number("rope_max_timescale", 10000));
+    if (text("rope_type", "default") != "yarn") return;
+    add("rope_scaling.rope_type", "\"yarn\"");
+    add("rope_scaling.factor", number("rope_factor", 40));
+    add("rope_scaling.original_max_position_embeddings", original);
+    add("rope_scaling.beta_fast", number("beta_fast", 32));
+    add("rope_scaling.beta_slow", number("beta_slow", 1));
+    add("rope_scaling.mscale", mscale);
+    add("rope_scaling.mscale_all_dim", mscale);
+    // Cosines and sines are not multiplied, unless it is asked for.
+    if (!flag("rope_attention_scaling", false)) add("rope_scaling.attention_factor", "1.0");
+  }
+
+  // Groups, and weights without the correction bias, hang on the model's name.
+  void experts() {
+    const bool sigmoid = text("routed_score_func", "") == "sigmoid";
+    const bool third = text("model_name", "").starts_with("deepseek3");
+    const bool bias = flag("routed_bias", false);
+    const std::int64_t groups = integer("n_routing_groups", -1);
+    const std::int64_t kept = integer("topk_routing_group", -1);
+    const bool grouped = third && groups > 0;
+    add("n_routed_experts", integer("num_experts", 1));
+    add("num_experts_per_tok", integer("num_experts_per_tok", 1));
+    add("n_shared_experts", integer("shared_experts", 0));
+    add("moe_intermediate_size", integer("base_moe_mlp_dim", 7168));
+    add("scoring_func", sigmoid ? "\"sigmoid\"" : "\"softmax\"");
+    add("topk_method", bias || grouped ? "\"noaux_tc\"" : "\"greedy\"");
+    add("norm_topk_prob", sigmoid);
+    add("n_group", grouped ? groups : 1);
+    add("topk_group", grouped ? kept : 1);
+    add("routed_scaling_factor", number("routed_scaling_factor", 1));
+    add("biased_routing_weights", bias && !third);
+    add("learned_router_bias", bias);
+    add("router_bias_update_rate", number("routed_bias_update_rate", 0));
+    out_.balance_weight = number("load_balance_loss_weight", 0);
+  }
+
+  void indexer() {
+    const std::int64_t heads = integer("indexer_n_heads", 64);
+    const std::int64_t width = integer("indexer_head_dim", 128);
+    const std::int64_t kept = integer("indexer_topk", 2048);
+    const double weight = number("indexer_loss_scaling_factor", 0);
+    const bool sparse = flag("indexer_sparse_training", false);
+    if (!flag("use_indexer", false)) return;
+    add("index_n_heads", heads);
+    add("index_head_dim", width);
+    add("index_topk", kept);
+    add("indexer_loss_weight", weight);
+    add("indexer_sparse_training", sparse);
+  }
+
+  void streams() {
+    add("mhc_expansion_rate", integer("mhc_expansion_rate", 1));
+    add("sinkhorn_iterations", integer("sinkhorn_iterations", 20));
+    add("mhc_permutations", flag("enable_mhc_lite", false));
+  }
+
+  void prediction() {
+    const double weight = number("mtp_loss_scaling_factor", 0.1);
+    const std::int64_t depth = integer("mtp_num_layers", 0);
+    if (depth == 0) return;
+    add("num_nextn_predict_layers", depth);
+    add("mtp_loss_weight", weight);
+    add("mtp_normed_hidden", false);
+    add("mtp_shifted_positions", false);
+    add("mtp_own_norm", false);
+    add("mtp_chained", true);
+  }
+
+  JsonValue find(const char* key) {
+    read_.insert(key);
+    if (JsonValue v = overrides_.find(key)) return v;
+    return resolved_.find(key);
+  }
+  std::int64_t integer(const char* key, std::int64_t preset) {
+    JsonValue v = find(key);
+    return v ? v.as_int64() : preset;
+  }
+  double number(const char* key, double preset) {
+    JsonValue v = find(key);
+    return v ? v.as_double() : preset;
+  }
+  bool flag(const char* key, bool preset) {
+    JsonValue v = find(key);
+    return v ? v.as_bool() : preset;
+  }
+  std::string text(const char* key, const char* preset) {
+    JsonValue v = find(key);
+    return std::string(v ? v.as_string() : preset);
+  }
+  void add(const char* key, double value) {
+    const bool whole = value == std::floor(value);
+    out_.model += fmt::format("{} = {}{}\n", key, value, whole ? ".0" : "");
+  }
+  template <typename T>
+  void add(const char* key, const T& value) {
+    out_.model += fmt::format("{} = {}\n", key, value);
+  }
+
+  JsonValue overrides_, resolved_;
+  MaxTextConfig out_;
+  std::set<std::string> read_;
+};
+
+}  // namespace
+
+MaxTextConfig deepseek_config(JsonValue overrides, JsonValue resolved) {
+  return Describer(overrides, resolved).describe();
+}
+
+}  // namespace lamina::testing
