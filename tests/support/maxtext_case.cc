@@ -5,7 +5,10 @@
 #include <map>
 
 #include "backends/cpu/backend.h"
+#include "cli/export/fold.h"
 #include "cli/verify/case.h"
+#include "cli/verify/prediction.h"
+#include "cli/verify/records.h"
 #include "support/maxtext_config.h"
 #include "support/maxtext_names.h"
 #include "support/models.h"
@@ -25,6 +28,8 @@ struct Kept {
 };
 constexpr Kept kKept[] = {
     {"moe_lb_loss", "{}moe_lb_loss", "load_balance_loss_weight", "aux.moe_lb_loss"},
+    {"indexer_loss", "indexer_losses/{}self_attention/indexer_loss", "indexer_loss_weight",
+     "aux.indexer_loss"},
     {"activation_mean", "{}activation_mean", nullptr, nullptr},
     {"activation_stdev", "{}activation_stdev", nullptr, nullptr},
     {"activation_zeros", "{}activation_fraction_zero", nullptr, nullptr},
@@ -57,12 +62,14 @@ class Comparison {
     for (std::size_t i = 0; i < counted.size(); ++i)
       if (counted[i] == 0) rows_.labels[i] = -100;
     for (const decoder::Parameter& p : model_.parameters().all()) {
-      const MaxTextTensor& from =
-          names_.emplace_back(p, model_.config().num_layers(), config_, files_);
-      const auto* theirs = reinterpret_cast<const float*>(files_.tensor(from.name()).bytes.data());
       std::vector<float> ours(static_cast<std::size_t>(p.num_elements()));
-      for (std::size_t i = 0; i < ours.size(); ++i)
-        ours[i] = from.ours(theirs[from.index(static_cast<std::int64_t>(i))]);
+      names_.push_back(maxtext_tensors(p, model_.config().num_layers(), config_, files_));
+      for (const MaxTextTensor& from : names_.back()) {
+        const auto* theirs =
+            reinterpret_cast<const float*>(files_.tensor(from.name()).bytes.data());
+        for (std::int64_t i = 0; i < from.num_elements(); ++i)
+          ours[static_cast<std::size_t>(from.first() + i)] = from.ours(theirs[from.index(i)]);
+      }
       if (disturbed) disturb(ours, 1e-7);
       parameters_.push_back(std::move(ours));
     }
@@ -70,6 +77,7 @@ class Comparison {
 
   std::vector<MaxTextRow> run() {
     forward();
+    if (!model_.family().exports_as().empty()) compare_exports();
     const bool sums_balance = config_.microbatches > 1 && config_.balance_weight > 0;
     train_step(model_, sums_balance ? "big_batch_" : "", true);
     // Gradients of sums over tokens and of each microbatch's balance loss, together divided by the
@@ -111,10 +119,109 @@ class Comparison {
       add(name, values, want, 1e-4 * cli::max_abs(want));
     };
     const std::size_t per_layer = config_.stacking == Stacking::pairs ? 2 : 1;
-    compare("hidden.embed", got.hidden[0]);
+    compare("hidden.embed", first_stream(got.hidden[0]));
     for (std::size_t i = per_layer; i < got.hidden.size(); i += per_layer)
       compare(fmt::format("hidden.{}", i / per_layer - 1), got.hidden[i]);
     compare("logits", got.logits);
+    if (model_.mtp_depth() > 0) prediction(pointers, got.logits, compare);
+  }
+
+  // Of [B, T, K, D]; they look before there are several.
+  std::vector<float> first_stream(const std::vector<float>& x) const {
+    const auto width = static_cast<std::size_t>(model_.hidden_size());
+    const std::size_t stride = x.size() / rows_.ids.size();
+    std::vector<float> out;
+    for (std::size_t t = 0; t < rows_.ids.size(); ++t)
+      for (std::size_t d = 0; d < width; ++d) out.push_back(x[t * stride + d]);
+    return out;
+  }
+
+  // What each depth of multi-token prediction gives and loses, and how often it agrees with the
+  // model that sees all tokens before.
+  template <typename Compare>
+  void prediction(std::span<void* const> parameters, std::span<const float> main, Compare compare) {
+    const cli::Prediction got = cli::predict(model_, parameters, rows_.microbatch(), rows_.batch,
+                                             rows_.tokens, DType::f32, true, cpu::cpu_backend());
+    const std::size_t depth = static_cast<std::size_t>(model_.mtp_depth());
+    std::vector<float> losses, counts;
+    for (std::size_t j = 0; j < depth; ++j) {
+      auto part = [&](const std::vector<float>& all) {
+        const std::size_t size = all.size() / depth;
+        const float* first = all.data() + j * size;
+        return std::vector<float>(first, first + size);
+      };
+      const std::vector<float> logits = part(got.logits);
+      compare(fmt::format("mtp.{}.hidden", j + 1), part(got.hidden));
+      compare(fmt::format("mtp.{}.logits", j + 1), logits);
+      const Agreement sums = agreement(logits, main, static_cast<std::int64_t>(j));
+      losses.push_back(static_cast<float>(sums.loss));
+      counts.push_back(static_cast<float>(sums.labels));
+      if (j + 1 == depth)
+        add("eval.mtp_acceptance_percent", 100 * sums.agreed / sums.labels,
+            static_cast<double>(case_.floats("eval.mtp_acceptance_percent")[0]), 1e-5);
+    }
+    add("sown.mtp_losses", losses, case_.floats("sown.mtp_losses/mtp_block/losses"), 1e-3);
+    add("sown.mtp_weights", counts, case_.floats("sown.mtp_losses/mtp_block/weights"), 0);
+  }
+
+  struct Agreement {
+    double loss = 0, labels = 0, agreed = 0;
+  };
+  Agreement agreement(std::span<const float> logits, std::span<const float> main,
+                      std::int64_t depth) const {
+    const auto vocab = static_cast<std::size_t>(model_.vocab_size());
+    auto choice = [&](std::span<const float> all, std::int64_t place) {
+      const std::span<const float> row =
+          all.subspan(static_cast<std::size_t>(place) * vocab, vocab);
+      return std::ranges::max_element(row) - row.begin();
+    };
+    Agreement out;
+    for (std::int64_t b = 0; b < rows_.batch; ++b)
+      for (std::int64_t t = 0; t + 1 + depth < rows_.tokens; ++t) {
+        const std::int64_t at = b * rows_.tokens + t, ahead = at + 1 + depth;
+        const std::int32_t label = rows_.labels[static_cast<std::size_t>(ahead)];
+        if (label < 0 || rows_.segments[static_cast<std::size_t>(ahead - 1)] !=
+                             rows_.segments[static_cast<std::size_t>(ahead)])
+          continue;
+        const auto row = logits.subspan(static_cast<std::size_t>(at) * vocab, vocab);
+        double sum = 0;
+        for (float logit : row) sum += std::exp(static_cast<double>(logit));
+        out.loss += std::log(sum) - static_cast<double>(row[static_cast<std::size_t>(label)]);
+        out.labels += 1;
+        out.agreed += choice(logits, at) == choice(main, ahead);
+      }
+    return out;
+  }
+
+  // Matrices of attention that are made for an export: theirs are [in, out].
+  void compare_exports() {
+    const std::pair<const char*, const char*> names[] = {{"attention.wq.weight", "query"},
+                                                         {"attention.wk.weight", "key"},
+                                                         {"attention.wv.weight", "value"},
+                                                         {"attention.wo.weight", "out"}};
+    std::vector<std::string> tags;
+    for (auto [ours, theirs] : names) tags.push_back(cli::folded_tag(model_.family(), ours));
+    std::vector<void*> pointers;
+    for (auto& p : parameters_) pointers.push_back(p.data());
+    const cli::LayerRecords made = cli::record_layers(
+        model_, pointers, cli::Rows({0}, {-100}, 1, 1), DType::f32, tags, cpu::cpu_backend());
+    for (const auto& [at, records] : made) {
+      const std::size_t i =
+          static_cast<std::size_t>(std::ranges::find(tags, at.second) - tags.begin());
+      const std::string name = fmt::format(
+          "collapsed.{}self_attention/{}/kernel",
+          maxtext_place(at.first, model_.config().num_layers(), config_).folder, names[i].second);
+      const Shape shape = records[0].shape, kernel = case_.shape(name);
+      const double factor =
+          i == 0 && config_.query_scaled ? 1 / std::sqrt(static_cast<double>(kernel[-1])) : 1;
+      std::vector<float> got;
+      for (std::int64_t k = 0; k < shape.num_elements(); ++k)
+        got.push_back(static_cast<float>(
+            factor * static_cast<double>(records[0].values[static_cast<std::size_t>(
+                         k % shape[0] * shape[1] + k / shape[0])])));
+      const std::vector<float> want = case_.floats(name);
+      add(name, got, want, 2e-5 * cli::max_abs(want));
+    }
   }
 
   // Gradients, called `prefix`grad.<name>; with `values` also of the loss and what layers keep.
@@ -138,6 +245,9 @@ class Comparison {
     train::StepResult result = step.gradients(batches, 0);
     if (values) compare_values(result);
     compare_gradients(state, prefix);
+    if (!values) return;
+    step.update(result, 0, 0);
+    compare_updates(state);
   }
 
   void compare_values(const train::StepResult& result) {
@@ -153,6 +263,8 @@ class Comparison {
     compare("aux.xent_sum", (result.loss + z_loss) * labels);
     compare("aux.total_weights", labels);
     compare("aux.z_loss", z_loss);
+    compare("aux.mtp_loss", result.mtp_loss);
+    compare("eval.loss", result.total - result.mtp_loss);
     for (const Kept& kept : kKept) {
       const double weight = kept.weight_key && has(result, kept.ours)
                                 ? model_.config().values().number(kept.weight_key)
@@ -178,7 +290,7 @@ class Comparison {
   void compare_kept(const train::StepResult& result, const Kept& kept, double weight) {
     std::map<std::string, std::vector<float>> got;
     const std::int64_t num_layers = model_.config().num_layers();
-    for (std::int64_t layer = 0; layer < num_layers; ++layer) {
+    for (std::int64_t layer = 0; layer < num_layers + model_.mtp_depth(); ++layer) {
       const MaxTextPlace place = maxtext_place(layer, num_layers, config_);
       std::string name = "sown." + fmt::format(fmt::runtime(kept.theirs), place.folder);
       if (!case_.has(name)) name += "/0";
@@ -195,17 +307,39 @@ class Comparison {
     }
   }
 
+  // What a step adds to the correction biases of routers.
+  void compare_updates(const train::TrainState& state) {
+    std::map<std::string, std::vector<float>> got;
+    const auto& parameters = model_.parameters().all();
+    const std::int64_t num_layers = model_.config().num_layers();
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      if (!parameters[k].desc.name.ends_with("correction_bias")) continue;
+      const MaxTextPlace place = maxtext_place(parameters[k].layer, num_layers, config_);
+      const std::string name = fmt::format("sown.{}moe_bias_updates/0", place.folder);
+      if (!case_.has(name)) continue;
+      std::vector<float>& values = got[name];
+      values.resize(static_cast<std::size_t>(case_.shape(name).num_elements()), NAN);
+      const std::size_t width = parameters_[k].size();
+      const std::size_t at = place.at.empty() ? 0 : static_cast<std::size_t>(place.at[0]);
+      for (std::size_t i = 0; i < width; ++i)
+        values.at(at * width + i) = state.masters()[k][i] - parameters_[k][i];
+    }
+    // The sum rounds to a unit in the last place of the bias.
+    for (const auto& [name, values] : got) add(name, values, case_.floats(name), 1e-7);
+  }
+
   // Ours, gathered under their names: one entry a stack of layers.
   void compare_gradients(const train::TrainState& state, const std::string& prefix) {
     std::map<std::string, std::vector<float>> theirs;
     const auto& parameters = model_.parameters().all();
     for (std::size_t k = 0; k < parameters.size(); ++k) {
-      const MaxTextTensor& to = names_[k];
-      std::vector<float>& out = theirs[to.name()];
-      out.resize(static_cast<std::size_t>(to.shape().num_elements()));
       const auto* ours = static_cast<const float*>(state.gradients()[k]);
-      for (std::int64_t i = 0; i < parameters[k].num_elements(); ++i)
-        out[to.index(i)] = to.gradient(ours[i]);
+      for (const MaxTextTensor& to : names_[k]) {
+        std::vector<float>& out = theirs[to.name()];
+        out.resize(static_cast<std::size_t>(to.shape().num_elements()));
+        for (std::int64_t i = 0; i < to.num_elements(); ++i)
+          out[to.index(i)] = to.gradient(ours[to.first() + i]);
+      }
     }
     double largest = 0;
     for (auto& [name, values] : theirs) largest = std::max(largest, cli::max_abs(values));
@@ -238,7 +372,7 @@ class Comparison {
   bool scan_layers_;
   decoder::Model model_;
   Rows rows_;
-  std::vector<MaxTextTensor> names_;  // one a parameter
+  std::vector<std::vector<MaxTextTensor>> names_;  // one a parameter
   std::vector<std::vector<float>> parameters_;
   std::vector<MaxTextRow> out_;
 };

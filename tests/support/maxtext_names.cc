@@ -18,8 +18,10 @@ enum class Layout {
 };
 
 struct Row {
-  std::string_view ours;    // inside the block, or outside the layers
-  std::string_view theirs;  // inside the layer, or in the tree
+  std::string_view ours;  // inside the block, or outside the layers
+  // Inside the layer, or in the tree; after '^' beside it. Of several, with blanks between, ours is
+  // one after the other.
+  std::string_view theirs;
   Layout layout;
 };
 
@@ -159,11 +161,51 @@ constexpr Row kRows[] = {
     {"moe.experts.w1.bias", "GptOssMlp/wi_0_bias", Layout::same},
     {"moe.experts.w3.bias", "GptOssMlp/wi_1_bias", Layout::same},
     {"moe.experts.w2.bias", "GptOssMlp/wo_bias", Layout::same},
+    // deepseek
+    {"attention.wq_a.weight", "self_attention/wq_a/kernel", Layout::in_out},
+    {"attention.q_norm.weight", "self_attention/q_norm/scale", Layout::same},
+    {"attention.wq_b.weight", "self_attention/wq_b/kernel", Layout::in_out},
+    {"attention.wkv_a.weight", "self_attention/wkv_a/kernel", Layout::in_out},
+    {"attention.kv_norm.weight", "self_attention/kv_norm/scale", Layout::same},
+    {"attention.wkv_b.weight", "self_attention/wkv_b/kernel", Layout::in_out},
+    {"attention.indexer.wq_b.weight", "self_attention/indexer/wq_b/kernel", Layout::in_out},
+    {"attention.indexer.wk.weight", "self_attention/indexer/wk/kernel", Layout::in_out},
+    {"attention.indexer.k_norm.weight", "self_attention/indexer/k_norm/scale", Layout::same},
+    {"attention.indexer.k_norm.bias", "self_attention/indexer/k_norm/bias", Layout::same},
+    {"attention.indexer.weights_proj.weight", "self_attention/indexer/weights_proj/kernel",
+     Layout::in_out},
+    {"moe.router.weight", "DeepSeekMoeBlock_0/MoeBlock_0/gate/kernel", Layout::in_out},
+    {"moe.router.correction_bias", "DeepSeekMoeBlock_0/MoeBlock_0/gate/bias", Layout::same},
+    {"moe.experts.w1.weight", "DeepSeekMoeBlock_0/MoeBlock_0/wi_0", Layout::in_out},
+    {"moe.experts.w3.weight", "DeepSeekMoeBlock_0/MoeBlock_0/wi_1", Layout::in_out},
+    {"moe.experts.w2.weight", "DeepSeekMoeBlock_0/MoeBlock_0/wo", Layout::in_out},
+    {"moe.shared.w1.weight", "DeepSeekMoeBlock_0/shared_experts/wi_0/kernel", Layout::in_out},
+    {"moe.shared.w3.weight", "DeepSeekMoeBlock_0/shared_experts/wi_1/kernel", Layout::in_out},
+    {"moe.shared.w2.weight", "DeepSeekMoeBlock_0/shared_experts/wo/kernel", Layout::in_out},
+    // residual streams
+    {"mhc_attention.norm.weight", "mhc_attention/mhc_norm/scale", Layout::same},
+    {"mhc_attention.fn.weight",
+     "mhc_attention/pre_alpha mhc_attention/post_alpha mhc_attention/res_alpha", Layout::in_out},
+    {"mhc_attention.base", "mhc_attention/pre_beta mhc_attention/post_beta mhc_attention/res_beta",
+     Layout::same},
+    {"mhc_attention.scale",
+     "mhc_attention/pre_alpha_scale mhc_attention/post_alpha_scale mhc_attention/res_alpha_scale",
+     Layout::same},
+    {"mhc_ffn.norm.weight", "mhc_mlp/mhc_norm/scale", Layout::same},
+    {"mhc_ffn.fn.weight", "mhc_mlp/pre_alpha mhc_mlp/post_alpha mhc_mlp/res_alpha", Layout::in_out},
+    {"mhc_ffn.base", "mhc_mlp/pre_beta mhc_mlp/post_beta mhc_mlp/res_beta", Layout::same},
+    {"mhc_ffn.scale", "mhc_mlp/pre_alpha_scale mhc_mlp/post_alpha_scale mhc_mlp/res_alpha_scale",
+     Layout::same},
+    // multi-token prediction
+    {"enorm.weight", "^embedding_norm/scale", Layout::same},
+    {"hnorm.weight", "^hidden_state_norm/scale", Layout::same},
+    {"eh_proj.weight", "^projection/kernel", Layout::in_out},
 };
 
 using Place = MaxTextPlace;
 
 std::string full_name(std::string_view theirs, const Place& place) {
+  if (theirs.starts_with('^')) return place.beside + std::string(theirs.substr(1));
   const std::size_t end = std::min(theirs.find('/'), theirs.size());
   return fmt::format("{}{}{}{}", place.folder, theirs.substr(0, end), place.suffix,
                      theirs.substr(end));
@@ -174,6 +216,11 @@ std::string full_name(std::string_view theirs, const Place& place) {
 MaxTextPlace maxtext_place(std::int64_t layer, std::int64_t num_layers,
                            const MaxTextConfig& config) {
   if (layer < 0) return {};
+  if (layer >= num_layers) {
+    const std::int64_t j = layer - num_layers + 1;
+    const std::string beside = fmt::format("mtp_block/mtp_layer_{}/mtp_{}_", j, j);
+    return {.folder = beside + "transformer_layer/", .at = {}, .beside = beside};
+  }
   const std::int64_t cycle = config.cycle, slot = layer % cycle, block = layer / cycle;
   const bool left_over = layer >= num_layers / cycle * cycle;
   switch (config.stacking) {
@@ -190,26 +237,42 @@ MaxTextPlace maxtext_place(std::int64_t layer, std::int64_t num_layers,
       if (left_over) return {"decoder/layers_remainder/local_layers/", "", {slot}};
       if (slot == cycle - 1) return {"decoder/scanned_blocks/global_layer/", "", {block}};
       return {"decoder/scanned_blocks/local_layers/", "", {block, slot}};
+    case Stacking::dense_then_moe:
+      if (layer < config.dense_layers) return {"decoder/dense_layers/", "", {layer}};
+      return {"decoder/moe_layers/", "", {layer - config.dense_layers}};
   }
   return {};
 }
 
-MaxTextTensor::MaxTextTensor(const decoder::Parameter& p, std::int64_t num_layers,
-                             const MaxTextConfig& config, const io::WeightFiles& files)
-    : ours_(p.desc.shape) {
+std::vector<MaxTextTensor> maxtext_tensors(const decoder::Parameter& p, std::int64_t num_layers,
+                                           const MaxTextConfig& config,
+                                           const io::WeightFiles& files) {
   const Place place = maxtext_place(p.layer, num_layers, config);
   for (const Row& row : kRows) {
     if (row.ours != p.desc.name) continue;
-    name_ = full_name(row.theirs, place);
-    if (!files.contains(name_)) continue;
-    shape_ = files.tensor(name_).shape;
-    place_ = place.at;
-    turned_ = row.layout == Layout::in_out || row.layout == Layout::query;
-    if (row.layout == Layout::query && config.query_scaled)
-      factor_ = std::sqrt(static_cast<double>(shape_[shape_.ndim() - 1]));
-    if (row.layout == Layout::table) factor_ = 1 / config.table_scale;
-    if (row.layout == Layout::norm) offset_ = config.norm_offset;
-    return;
+    std::vector<MaxTextTensor> out;
+    std::int64_t first = 0;
+    for (std::string_view left = row.theirs; !left.empty();) {
+      const std::size_t end = std::min(left.find(' '), left.size());
+      MaxTextTensor& t = out.emplace_back();
+      t.name_ = full_name(left.substr(0, end), place);
+      left.remove_prefix(std::min(end + 1, left.size()));
+      if (!files.contains(t.name_)) break;
+      t.ours_ = p.desc.shape;
+      t.shape_ = files.tensor(t.name_).shape;
+      t.place_ = place.at;
+      t.turned_ = row.layout == Layout::in_out || row.layout == Layout::query;
+      if (row.layout == Layout::query && config.query_scaled)
+        t.factor_ = std::sqrt(static_cast<double>(t.shape_[t.shape_.ndim() - 1]));
+      if (row.layout == Layout::table) t.factor_ = 1 / config.table_scale;
+      if (row.layout == Layout::norm) t.offset_ = config.norm_offset;
+      t.first_ = first;
+      t.num_elements_ = t.shape_.num_elements();
+      for (std::size_t d = 0; d < place.at.size(); ++d)
+        t.num_elements_ /= t.shape_[static_cast<int>(d) + 1];
+      first += t.num_elements_;
+    }
+    if (first == p.num_elements()) return out;
   }
   throw std::runtime_error(fmt::format("no MaxText name for parameter '{}'", p.name));
 }

@@ -18,32 +18,40 @@ struct MaxTextPlace {
   std::string folder = {};
   std::string suffix = {};
   std::vector<std::int64_t> at = {};
+  std::string beside = {};  // of multi-token prediction: where its parameters around the layer are
 };
 MaxTextPlace maxtext_place(std::int64_t layer, std::int64_t num_layers,
                            const MaxTextConfig& config);
 
-// ours[i] = theirs[index(i)] * factor - offset.
+// Elements of a parameter of ours from first() on: ours[first() + i] = theirs[index(i)] * factor -
+// offset.
 class MaxTextTensor {
  public:
-  // Throws where no row names the parameter.
-  MaxTextTensor(const decoder::Parameter& parameter, std::int64_t num_layers,
-                const MaxTextConfig& config, const io::WeightFiles& files);
-
   const std::string& name() const { return name_; }
   // Of the whole tensor: stacks hold several layers.
   const Shape& shape() const { return shape_; }
 
+  std::int64_t first() const { return first_; }
+  std::int64_t num_elements() const { return num_elements_; }
   std::size_t index(std::int64_t i) const;
   float ours(float theirs) const;
   // dL/d(theirs) of dL/d(ours).
   float gradient(float of_ours) const;
 
  private:
+  friend std::vector<MaxTextTensor> maxtext_tensors(const decoder::Parameter&, std::int64_t,
+                                                    const MaxTextConfig&, const io::WeightFiles&);
   std::string name_;
+  std::int64_t first_ = 0, num_elements_ = 0;
   Shape shape_, ours_;
   bool turned_ = false;              // [in..., out...] to [out, in]
   std::vector<std::int64_t> place_;  // of the layer, in dims 1, 2, .. of the stack
   double factor_ = 1, offset_ = 0;
 };
+
+// What a parameter consists of, one after the other. Throws where no row names it.
+std::vector<MaxTextTensor> maxtext_tensors(const decoder::Parameter& parameter,
+                                           std::int64_t num_layers, const MaxTextConfig& config,
+                                           const io::WeightFiles& files);
 
 }  // namespace lamina::testing
