@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "config/listing.h"
+#include "config/model_keys.h"
 #include "core/json_writer.h"
 #include "core/suggest.h"
 
@@ -74,7 +75,7 @@ std::string as_json(const config::Schema& schema) {
 }
 
 int explain(const Arguments& arguments) {
-  const config::Schema& schema = config::run_schema();
+  const config::Schema& schema = config::documented_schema();
   if (arguments.flag("markdown")) return print(config::reference_page(schema)), 0;
   if (arguments.flag("json")) return print(as_json(schema)), 0;
   if (arguments.positionals.empty()) return print(overview(schema)), 0;

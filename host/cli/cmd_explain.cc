@@ -36,8 +36,9 @@ Subject find_subject(const Arguments& a) {
   std::int64_t tokens = 512;
   if (is_run_file(path)) {
     config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-    s.model = std::make_unique<decoder::Model>(
-        make_model(c.model, a.globals, {.scan_layers = c.train.scan_layers}));
+    s.model = std::make_unique<decoder::Model>(make_model(
+        c.model, a.globals,
+        {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
     phase = "train";
     s.batch = c.train.microbatch_size;
     tokens = c.data.sequence_length;
@@ -46,7 +47,10 @@ Subject find_subject(const Arguments& a) {
     s.segments = c.data.pack;
   } else {
     require_description(path);
-    s.model = std::move(open_model(path, a.globals, {}, a.texts("set")).model);
+    s.model =
+        std::move(open_model(path, a.globals, {.compress_tokens = decoder::uncompressed_tokens},
+                             a.texts("set"))
+                      .model);
   }
   s.phase = a.given("phase") ? a.text("phase") : phase;
   if (a.given("batch")) s.batch = a.integer("batch");

@@ -145,7 +145,10 @@ int run(const Arguments& arguments) {
   Globals globals = arguments.globals;
   if (!globals.threads) globals.threads = c.run.threads;
   apply_threads(globals);
-  decoder::Model model = make_model(c.model, globals, {.scan_layers = c.train.scan_layers});
+  decoder::Model model = make_model(
+      c.model, globals, {.scan_layers = c.train.scan_layers, .compress_tokens = [&](std::int64_t) {
+                           return compressed_tokens(*data::load_tokenizer(c.data));
+                         }});
   const autodiff::RematPolicy remat = train::remat_policy(c);
   model.check_length(c.data.sequence_length, "data.sequence_length");
   std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);

@@ -6,6 +6,7 @@
 #include "cli/plugins.h"
 #include "core/error.h"
 #include "registry/library.h"
+#include "text/token_compression.h"
 #include "train/run_directory.h"
 
 namespace lamina::cli {
@@ -66,6 +67,11 @@ std::string resolve_model_directory(const std::string& path) {
                    {contents_of(directory)}});
 }
 
+decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer) {
+  text::TokenCompression compressed = text::compress_tokens(tokenizer);
+  return {std::move(compressed.ids), compressed.count, compressed.pad};
+}
+
 decoder::Model make_model(const config::ModelSource& source, const Globals& globals,
                           const decoder::ModelOptions& options) {
   const registry::Family& family = registry::load_family(plugin_catalog(globals), source);
@@ -86,7 +92,12 @@ OpenedModel open_model(const std::string& path, const Globals& globals,
   }
   config::ModelSource source =
       config::load_model(description, {.sets = overrides, .environment = {}});
-  out.model = std::make_unique<decoder::Model>(make_model(source, globals, options));
+  decoder::ModelOptions with_tokens = options;
+  if (!options.compress_tokens && !out.directory.empty() && text::has_tokenizer(out.directory))
+    with_tokens.compress_tokens = [&](std::int64_t) {
+      return compressed_tokens(*text::load_tokenizer(out.directory));
+    };
+  out.model = std::make_unique<decoder::Model>(make_model(source, globals, with_tokens));
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "config/run_config.h"
 #include "decoder/model.h"
 #include "registry/discovery.h"
+#include "text/tokenizer.h"
 
 namespace lamina::cli {
 
@@ -18,10 +19,14 @@ struct OpenedModel {
 };
 
 // Errors: exit 4 for a directory that holds no model, with what is there; exit 2 for a config that
-// is wrong; exit 8 for plugins. `overrides`: "model.key=value".
+// is wrong; exit 8 for plugins. `overrides`: "model.key=value". Where the options do not say how
+// tokens are compressed, the directory's tokenizer does.
 OpenedModel open_model(const std::string& path, const Globals& globals,
                        const decoder::ModelOptions& options = {},
                        const std::vector<std::string>& overrides = {});
+
+// What ModelOptions asks of a tokenizer.
+decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);
 
 // The model of a description that has been read already (a run file's).
 decoder::Model make_model(const config::ModelSource& source, const Globals& globals,

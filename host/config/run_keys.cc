@@ -25,7 +25,8 @@ Section model_section() {
       "keys of [model] override what it says. `model = \"...\"` at the top is the short form.";
   return {"model",
           "The architecture. The family's plugin declares the keys, with the names of published "
-          "config.json files; `lamina plugin inspect NAME` lists them.",
+          "config.json files; `lamina plugin inspect NAME` lists them. Those of Engram are for "
+          "every family.",
           {path},
           true};
 }
@@ -137,11 +138,11 @@ const Fields<TrainSection>& train_fields() {
                     "everything, \"full\" only the input of each block, \"custom\" what "
                     "[train.remat_tags] says; `lamina plan` prints what each costs.",
              .hot = true}),
-      field("z_loss", &TrainSection::z_loss,
       field("layer_metrics", &TrainSection::layer_metrics,
             {.doc = "Write to metrics.jsonl, for each layer, the mean, the standard deviation and "
                     "the share of zeros of its output, padding included, and its own losses.",
              .hot = true}),
+      field("z_loss", &TrainSection::z_loss,
             {.min = 0, .doc = "Weight of the squared log-sum-exp of the logits in the loss."}),
       field("clip_norm", &TrainSection::clip_norm,
             {.min = 0, .doc = "Largest global norm of the gradient; 0 does not clip."}),

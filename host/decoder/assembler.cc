@@ -56,6 +56,8 @@ Tensor Assembler::host_input(Role role) {
   }
   at->second = graph().add_input(std::string(role_name(role)), host_input_type(role, p));
   out_.inputs.push_back({role, {}, false, {}});
+  if (role == Role::compressed_tokens)
+    out_.inputs.back().values.assign(parts_.engram->ids.begin(), parts_.engram->ids.end());
   return at->second;
 }
 
@@ -375,10 +377,14 @@ std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegm
       if (known.second.id == tensor.id) return;
     out.emplace_back(std::move(name), tensor);
   };
-  for (std::size_t p = 0; p < segment.unit.size(); ++p) {
-    for (const BlockGraph::HostInput& input : blocks_.layer(segment, p).host_inputs)
+  auto add_inputs_of = [&](const BlockGraph& block) {
+    for (const BlockGraph::HostInput& input : block.host_inputs)
       if (!is_per_layer(input.role))
         add(std::string(role_name(input.role)), host_input(input.role));
+  };
+  if (has_engram(segment)) add_inputs_of(blocks_.engram(segment.first_layer));
+  for (std::size_t p = 0; p < segment.unit.size(); ++p) {
+    add_inputs_of(blocks_.layer(segment, p));
     if (auto donor = segment.unit[p].kv_donor) {
       add("donor k", given_kv_.at(*donor).first);
       add("donor v", given_kv_.at(*donor).second);
@@ -398,6 +404,8 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
     for (std::int64_t layer : place.layers) place.scopes.push_back(layer_scope(layer));
     place.label = fmt::format("{}", layer_scope(place.layers[0]));
     place.kv_donor = segment.unit[p].kv_donor;
+    if (has_engram(segment))  // part of its layer, whose segment has no other
+      scan.carries() = run(blocks_.engram(segment.first_layer), place, scan.carries(), {});
     std::vector<Tensor> elements;
     for (Tensor all : per_layer)
       elements.push_back(scan.add_x(

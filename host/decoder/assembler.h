@@ -112,6 +112,9 @@ class Assembler {
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
   std::vector<Tensor> injected(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                                const StackSegment& segment, bool before);
+  bool has_engram(const StackSegment& segment) const {
+    return parts_.engram && parts_.engram->find(segment.first_layer);
+  }
   std::shared_ptr<const Graph> shared_body(std::shared_ptr<const Graph> body);
   Type param_type(const registry::ParamDesc& desc, const Parameter& p) const;
   void add_hidden(std::string name, Tensor x, std::vector<std::int64_t> layers, bool stacked);

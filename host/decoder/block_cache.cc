@@ -1,6 +1,7 @@
 #include "decoder/block_cache.h"
 
 #include "core/error.h"
+#include "decoder/engram/engram_block.h"
 
 namespace lamina::decoder {
 
@@ -8,6 +9,7 @@ BlockCache::BlockCache(const ModelParts& parts, TracePhase phase)
     : parts_(parts), phase_(std::move(phase)) {
   phase_.hidden_size = parts.config.hidden_size();
   phase_.num_layers = parts.config.num_layers();
+  if (parts.engram) phase_.num_token_ids = std::ssize(parts.engram->ids);
   const registry::EmbedSpec& embed = parts.options.embed;
   if (!embed.entry) {
     phase_.carries = {phase_.activations()};
@@ -46,6 +48,10 @@ const BlockGraph& BlockCache::after(const registry::PositionSpec& position) {
   return get({.block = position.inject_after, .overrides = position.overrides});
 }
 
+const BlockGraph& BlockCache::engram(std::int64_t layer) {
+  return get({.kind = BlockUse::Kind::engram, .layer = layer});
+}
+
 const BlockGraph& BlockCache::entry() {
   const registry::EmbedSpec& embed = parts_.options.embed;
   return get({.kind = BlockUse::Kind::entry,
@@ -65,6 +71,13 @@ const BlockGraph& BlockCache::mtp() {
 const BlockGraph& BlockCache::get(const BlockUse& use) {
   for (const auto& [known, graph] : traced_)
     if (known == use) return *graph;
+  if (use.kind == BlockUse::Kind::engram) {
+    const Engram& engram = *parts_.engram;
+    HostBlock build = engram_block(engram, *engram.find(use.layer), phase_.hidden_size);
+    auto graph = std::make_unique<BlockGraph>(trace_host_block(use, build, phase_));
+    traced_.emplace_back(use, std::move(graph));
+    return *traced_.back().second;
+  }
   const BlockGraph::Kv* donor = nullptr;
   if (use.kv_donor) {
     auto [segment, position] = parts_.stack.find(*use.kv_donor);

@@ -21,6 +21,8 @@ class BlockCache {
   const BlockGraph& layer(const StackSegment& segment, std::size_t position);
   const BlockGraph& before(const registry::PositionSpec& position);
   const BlockGraph& after(const registry::PositionSpec& position);
+  // What stands before that layer. REQUIRES: something does.
+  const BlockGraph& engram(std::int64_t layer);
   // REQUIRES: the model has such a block.
   const BlockGraph& entry();
   const BlockGraph& exit();

@@ -5,12 +5,13 @@
 #include "core/error.h"
 #include "decoder/roles.h"
 #include "decoder/stateful_ops.h"
+#include "ops/registry.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
 namespace {
 
-class BlockTrace final : public registry::Trace, private MixerContext {
+class BlockTrace final : public registry::Trace, public HostBuild, private MixerContext {
  public:
   BlockTrace(BlockGraph& out, const TracePhase& phase, const BlockUse& use,
              const BlockGraph::Kv* donor)
@@ -41,6 +42,8 @@ class BlockTrace final : public registry::Trace, private MixerContext {
         return {phase_.activations()};
       case BlockUse::Kind::mtp:
         return {phase_.activations(), phase_.activations()};
+      case BlockUse::Kind::engram:
+        return {};
     }
     return {};
   }
@@ -75,6 +78,18 @@ class BlockTrace final : public registry::Trace, private MixerContext {
       out_.updates.back().desc.value = {};
     }
     for (const auto& [tag, value] : recorded_) out_.records.push_back({tag, add(tag, value)});
+  }
+
+  // HostBuild.
+  Tensor param(const registry::ParamDesc& desc) override { return make_param(desc); }
+  Tensor input(Role role) override { return host_input(role); }
+  Tensor name(Tensor value, const std::string& tag) override { return this->tag(value, tag); }
+  std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
+                          const registry::NamedAttrs& attrs,
+                          const registry::StateDesc& state) override {
+    const MixerOp* mixer = find_mixer(op);
+    LAMINA_ASSERT(mixer);
+    return add_mixer(*mixer, {ops::get(op), std::move(inputs), attrs, &state, *this});
   }
 
  protected:
@@ -291,6 +306,13 @@ BlockGraph trace_block(const registry::Family& family, const registry::ModelConf
                              .per_layer = trace.per_layer(),
                              .results = trace.wanted()});
   trace.finish(result.carries);
+  return out;
+}
+
+BlockGraph trace_host_block(const BlockUse& use, const HostBlock& build, const TracePhase& phase) {
+  BlockGraph out;
+  BlockTrace trace(out, phase, use, nullptr);
+  trace.finish(build(trace, trace.carries()));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/host_block.h"
 #include "decoder/model.h"
 #include "decoder/trace_phase.h"
 #include "registry/trace.h"
@@ -71,18 +72,21 @@ struct BlockGraph {
 
 // Where a block stands, as far as its graph depends on it.
 struct BlockUse {
-  enum class Kind { layer, entry, exit, mtp };
+  enum class Kind { layer, entry, exit, mtp, engram };
   Kind kind = Kind::layer;
   std::uint32_t block = 0;
   std::vector<registry::Setting> overrides;
   std::optional<std::int64_t> kv_donor;  // the layer whose keys and values it reads
   bool gives_kv = false;                 // others read its keys and values
   std::size_t num_results = 0;           // of an entry
+  std::int64_t layer = -1;               // before which an engram stands
   friend bool operator==(const BlockUse&, const BlockUse&) = default;
 };
 
 // `donor`: what the layer use.kv_donor gives, else null.
 BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
                        const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase);
+
+BlockGraph trace_host_block(const BlockUse& use, const HostBlock& build, const TracePhase& phase);
 
 }  // namespace lamina::decoder

@@ -113,9 +113,25 @@ MapBuilder::MapBuilder(const Model& model) : model_(model) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& p = parameters[i];
     const auto found = all.find({p.block, p.desc.name});
-    rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{} : found->second);
+    if (p.block == 0 && p.layer >= 0)
+      rows_.push_back({&host_row(p)});
+    else
+      rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
+                                         : found->second);
     of_layer_[p.layer].push_back(static_cast<int>(i));
   }
+}
+
+// The host's own parameters in a layer have our names there, beside those of the family's.
+const registry::TensorRow& MapBuilder::host_row(const Parameter& parameter) {
+  std::string folder = "layers.{L}.";
+  for (const registry::TensorRow& row : model_.family().tensor_rows())
+    if (const std::size_t at = row.published.find("{L}."); !row.ignore && at != std::string::npos) {
+      folder = row.published.substr(0, at + 4);
+      break;
+    }
+  return host_rows_.emplace_back(registry::TensorRow{
+      .param = parameter.desc.name, .published = folder + parameter.desc.name, .transforms = {}});
 }
 
 const std::vector<const registry::TensorRow*>& MapBuilder::rows_of(int parameter) const {

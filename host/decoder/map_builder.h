@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -41,11 +42,13 @@ class MapBuilder {
 
  private:
   int tensor_index(const std::string& name, const Shape& shape);
+  const registry::TensorRow& host_row(const Parameter& parameter);
   std::pair<std::int64_t, std::int64_t> extent_of_parts(int parameter,
                                                         const registry::TensorRow& row) const;
 
   const Model& model_;
   std::vector<std::vector<const registry::TensorRow*>> rows_;  // of each parameter
+  std::deque<registry::TensorRow> host_rows_;  // of parameters in layers that no family declares
   std::unordered_map<std::int64_t, std::vector<int>> of_layer_;
   std::unordered_map<std::string, int> by_name_;
   TensorMap map_;

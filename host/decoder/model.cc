@@ -24,7 +24,12 @@ TracePhase decode_phase(const DecodeGraphOptions& options) {
 Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConfig config,
              const ModelOptions& options)
     : parts_(new ModelParts{family, config, family->options(config), {}, {}, {}}) {
-  parts_->stack = resolve_stack(family->plan(config), {.scan_layers = options.scan_layers});
+  parts_->engram = read_engram(config, options.compress_tokens);
+  StackOptions stack{.scan_layers = options.scan_layers, .engram_layers = {}};
+  if (parts_->engram)
+    for (const EngramLayer& layer : parts_->engram->layers)
+      stack.engram_layers.push_back(layer.layer);
+  parts_->stack = resolve_stack(family->plan(config), stack);
   declare_parameters(*parts_);
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decoder/engram/engram.h"
 #include "decoder/parameter.h"
 #include "decoder/stack_plan.h"
 #include "graph/graph.h"
@@ -36,6 +37,7 @@ enum class Role {
   start,           // i32[B]: tokens in the decode state before this call
   count,           // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
   rows,            // i32[B]: the token of each row whose logits are wanted
+  compressed_tokens,  // i32[N], of the tokenizer: the graph's own, as the next two
   embedding,       // never to be bound: what enters the first layer
   layer_index,     // i32[times]: global index of each layer of a segment
   layer_constant,  // [times]: values given by the plugin, in the type of activations
@@ -63,7 +65,8 @@ struct InputRole {
   Role role;
   std::vector<int> members;    // parameters or states, by index; one a layer of the segment
   bool stacked = false;        // its first dim runs over members
-  std::vector<double> values;  // of layer_constant and layer_index: what the input holds
+  // What the input holds: of layer_constant, layer_index and compressed_tokens.
+  std::vector<double> values;
 };
 
 struct OutputRole {
@@ -142,6 +145,8 @@ struct DecodeGraphOptions {
 
 struct ModelOptions {
   bool scan_layers = true;
+  // The tokenizer's tokens, for models with engram_layers, which are refused without.
+  CompressTokens compress_tokens = {};
 };
 
 struct ModelParts;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "decoder/engram/engram.h"
 #include "decoder/parameter.h"
 #include "decoder/stack_plan.h"
 #include "registry/family.h"
@@ -19,6 +20,7 @@ struct ModelParts {
   std::optional<std::int64_t> length_dependent_from;
   // The host's own parameters; -1 where the model has no such one.
   int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1;
+  std::optional<Engram> engram;
 
   int head_weight() const { return options.head.tied ? embed : head; }
 };

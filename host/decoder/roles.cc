@@ -30,6 +30,8 @@ std::string_view role_name(Role role) {
       return "count";
     case Role::rows:
       return "rows";
+    case Role::compressed_tokens:
+      return "compressed_tokens";
     case Role::embedding:
       return "embedding";
     case Role::layer_index:
@@ -55,6 +57,8 @@ Type host_input_type(Role role, const TracePhase& phase) {
       return {DType::i32, {3, phase.batch, phase.tokens}, {}};
     case Role::labels:
       return {DType::i32, {phase.batch * phase.tokens}, {}};
+    case Role::compressed_tokens:
+      return {DType::i32, {phase.num_token_ids}, {}};
     case Role::embedding:
       return phase.activations();
     default:

@@ -8,20 +8,6 @@
 namespace lamina::decoder {
 namespace {
 
-// The engram layers in order; refuses layers that are not there.
-std::vector<std::int64_t> checked_layers(const StackOptions& options, std::int64_t num_layers) {
-  std::vector<std::int64_t> cuts = options.engram_layers;
-  std::ranges::sort(cuts);
-  for (std::size_t i = 0; i < cuts.size(); ++i) {
-    if (cuts[i] < 0 || cuts[i] >= num_layers)
-      user_error(ExitCode::usage, "model.engram_layers",
-                 "layer {} is outside the stack; use 0 to {}", cuts[i], num_layers - 1);
-    if (i > 0 && cuts[i] == cuts[i - 1])
-      user_error(ExitCode::usage, "model.engram_layers", "layer {} is named twice", cuts[i]);
-  }
-  return cuts;
-}
-
 // Calls visit(layer, position) for every layer.
 template <typename Visit>
 void for_each_layer(const registry::PlanSpec& plan, Visit visit) {
@@ -141,10 +127,10 @@ std::pair<std::size_t, std::size_t> StackPlan::find(std::int64_t layer) const {
 }
 
 StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options) {
-  std::vector<std::int64_t> engram = checked_layers(options, plan.num_layers());
   std::set<std::int64_t> donors = checked_donors(plan);
   std::set<std::int64_t> cuts = donors;
-  cuts.insert(engram.begin(), engram.end());
+  cuts.insert(options.engram_layers.begin(), options.engram_layers.end());
+  LAMINA_ASSERT(cuts.empty() || (*cuts.begin() >= 0 && *cuts.rbegin() < plan.num_layers()));
   for_each_layer(plan, [&](std::int64_t layer, const registry::PositionSpec& position) {
     if (position.inject_before || position.inject_after) cuts.insert(layer);
   });

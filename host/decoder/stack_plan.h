@@ -16,8 +16,8 @@ namespace lamina::decoder {
 
 struct StackOptions {
   bool scan_layers = true;  // false: every layer is a segment of its own
-  // Layers with something of the host's before them; any order, each once. They are run once, as
-  // are layers with injected blocks and those whose keys and values others read.
+  // Layers with something of the host's before them; any order. They are run once, as are layers
+  // with injected blocks and those whose keys and values others read.
   std::vector<std::int64_t> engram_layers;
 };
 
@@ -49,8 +49,8 @@ struct StackPlan {
 
 // Cuts and unrolls. A cut inside a unit splits it: what is left of that round becomes segments that
 // run once, and whole rounds around it stay scanned. Neighbouring segments that repeat the same
-// positions are not merged. Throws UserError (exit 2) for an engram layer outside the stack or
-// named twice, PluginError for a layer that reads keys and values of none before it.
+// positions are not merged. Throws PluginError for a layer that reads keys and values of none before it.
+// REQUIRES: engram layers are layers of the stack.
 StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options);
 
 // "{local local global} x 10 (layers 0-29), {local local} x 1 (layers 30-31)"; `block_name` gives a

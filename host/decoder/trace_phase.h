@@ -24,6 +24,7 @@ struct TracePhase {
   DType dtype = DType::f32;
   std::int64_t hidden_size = 0;
   std::int64_t num_layers = 0;
+  std::int64_t num_token_ids = 0;  // of the tokenizer, where n-grams are looked up
   // What layers hand on, and each layer's element of what the entry gives to all of them. Empty
   // until BlockCache has looked at the entry.
   std::vector<Type> carries;

@@ -1,5 +1,6 @@
-// ngram_hash(tokens, table): rows of Engram's tables for the n-grams that end at each token.
-// DeepSeek-AI, Engram, 2026, section 2.2; the history before a row is `pad`.
+// ngram_hash(tokens, table, segments?): rows of Engram's tables for the n-grams that end at each
+// token. DeepSeek-AI, Engram, 2026, section 2.2; what is before a row, or before the token's
+// document where segments tell documents apart, is `pad`.
 #include "ops/ngrams.h"
 #include "ops/op.h"
 
@@ -9,6 +10,8 @@ namespace {
 std::vector<Type> infer(const Call& c) {
   c.require_ndim(0, 2);
   c.require_dtype(0, DType::i32);
+  c.require_dtype(2, DType::i32);
+  c.require_shape(2, {c.type(0).dim(0), c.type(0).dim(1)});
   return {ngram_rows_type(c, c.type(0), 1)};
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "config/model_keys.h"
 #include "registry/abi_ops.h"
 
 namespace lamina::registry {
@@ -88,6 +89,37 @@ ModelKey read_key(const lamina_key_t& from) {
   return out;
 }
 
+std::uint32_t kind_of(const config::Key& key) {
+  const bool list = key.type == Type::list;
+  switch (list ? key.element : key.type) {
+    case Type::integer:
+      return list ? LAMINA_KIND_INT_LIST : LAMINA_KIND_INT;
+    case Type::number:
+      return list ? LAMINA_KIND_FLOAT_LIST : LAMINA_KIND_FLOAT;
+    case Type::boolean:
+      return LAMINA_KIND_BOOL;
+    default:
+      return list ? LAMINA_KIND_STRING_LIST : LAMINA_KIND_STRING;
+  }
+}
+
+// Adds the keys that every family has.
+void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& declared) {
+  for (const config::Key& key : config::host_model_keys()) {
+    if (declared.contains(key.name)) abi::breach("the key '{}' is the host's own", key.name);
+    ModelKey& added = keys.emplace_back();
+    added.key = key;
+    added.kind = kind_of(key);
+    added.hf_name = key.name;
+    added.host = true;
+    if (key.name != config::kEngramNormEps || !declared.contains(std::string(config::kNormEps)))
+      continue;
+    added.same_as = config::kNormEps;
+    added.key.preset = {};
+    added.key.preset_text = "as " + added.same_as;
+  }
+}
+
 std::vector<ModelKey> read_keys(const lamina_span_t& from) {
   std::vector<ModelKey> out;
   std::set<std::string> names;
@@ -105,6 +137,7 @@ std::vector<ModelKey> read_keys(const lamina_span_t& from) {
           return key.key.name == name && key.kind == LAMINA_KIND_INT && !key.ignored;
         }))
       abi::breach("the key '{}', which every family declares as an integer, is missing", name);
+  add_host_keys(out, names);
   return out;
 }
 

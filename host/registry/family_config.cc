@@ -1,6 +1,7 @@
 // A family's functions on the config of one model: final values, plan, options.
 #include <algorithm>
 
+#include "config/model_keys.h"
 #include "config/schema.h"
 #include "config/wrapper.h"
 #include "registry/family.h"
@@ -65,6 +66,11 @@ void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
   }
 }
 
+bool has_engram(const config::Table& values) {
+  const config::Entry* layers = values.find(config::kEngramLayers);
+  return layers != nullptr && !layers->value.get_if<config::List>()->empty();
+}
+
 void check_sources(const Family& family, const config::Table& values, config::Problems& problems) {
   for (const config::Entry& entry : values.entries()) {
     const config::Origin::Kind from = entry.origin.kind;
@@ -74,6 +80,12 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
       problems.add({entry.origin.text,
                     fmt::format("'model.{}' is a key of config.json only", entry.key),
                     doc_notes(key)});
+    if (typed && key.host && key.key.name != config::kEngramLayers && !has_engram(values))
+      problems.add(
+          {entry.origin.text,
+           fmt::format("'model.{}' has no effect, since '{}' names no layer", entry.key,
+                       config::kEngramLayers),
+           {fmt::format("name some in 'model.{}', or leave it out", config::kEngramLayers)}});
   }
 }
 
@@ -127,11 +139,13 @@ std::vector<std::string> unread_keys(const std::vector<ModelKey>& keys,
   return out;
 }
 
-// The entries in the order in which the keys are declared.
+// The entries in the order in which the keys are declared, without those of what the model lacks.
 config::Table in_order(const std::vector<ModelKey>& keys, const config::Table& values) {
   config::Table out;
+  const bool engram = has_engram(values);
   for (const ModelKey& key : keys)
-    if (const config::Entry* entry = values.find(key.key.name)) out.add(*entry);
+    if (const config::Entry* entry = values.find(key.key.name); entry && (engram || !key.host))
+      out.add(*entry);
   return out;
 }
 

@@ -27,6 +27,7 @@ struct ModelKey {
   bool ignored = false;       // known in config.json, without effect
   bool null_is_zero = false;  // null in config.json means 0, false or empty
   bool per_layer = false;     // a list with one element a layer
+  bool host = false;          // the host's, of every family; see config/model_keys.h
 };
 
 // Final values of the keys of one model. Cheap to copy.

@@ -38,6 +38,7 @@ class ByteTokenizer final : public Tokenizer {
   std::int64_t vocab_size() const override { return 258; }
   std::optional<TokenId> bos_id() const override { return kBos; }
   std::optional<TokenId> eos_id() const override { return kEos; }
+  std::optional<TokenId> pad_id() const override { return kEos; }
   std::vector<std::string> save(const std::string& directory) const override {
     JsonWriter json(2);
     json.begin_object().key("type").value("bytes").key("version").value(1);

@@ -182,14 +182,5 @@ TEST(StackPlan, RefusesDonorsThatComeLaterOrReadThemselves) {
                     "layer 2 gives its keys and values to others and reads those of another");
 }
 
-TEST(StackPlan, RefusesCutsOutsideTheStackAndTwice) {
-  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.engram_layers = {4}}), ExitCode::usage,
-                    "model.engram_layers: layer 4 is outside the stack; use 0 to 3");
-  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.engram_layers = {-1}}), ExitCode::usage,
-                    "model.engram_layers: layer -1 is outside the stack; use 0 to 3");
-  EXPECT_USER_ERROR(resolved({segment("B", 4)}, {.engram_layers = {2, 1, 2}}), ExitCode::usage,
-                    "model.engram_layers: layer 2 is named twice");
-}
-
 }  // namespace
 }  // namespace lamina::decoder

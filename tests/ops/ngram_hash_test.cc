@@ -1,5 +1,6 @@
 // Cases of Engram's n-gram hash, with and without decode state.
 #include <cmath>
+#include <span>
 
 #include "support/op_cases.h"
 
@@ -11,10 +12,14 @@ const std::vector<std::int64_t> kMultipliers{21, 7, 13}, kSizes{5, 7, 11, 3};
 constexpr std::int64_t kPad = 2;
 const Doubles kTable{0, 3, 2, 3, 4};
 
-// Rows for the ids of one sequence from place `first` on.
-void append_rows(const std::vector<std::int64_t>& ids, std::size_t first, Doubles& rows) {
+// Rows for the ids of one sequence from place `first` on; `segments` may be empty.
+void append_rows(const std::vector<std::int64_t>& ids, std::size_t first, Doubles& rows,
+                 std::span<const double> segments = {}) {
   for (std::size_t t = first; t < ids.size(); ++t) {
-    auto back = [&](std::size_t j) { return t < j ? kPad : ids[t - j]; };
+    auto back = [&](std::size_t j) {
+      bool outside = t < j || (!segments.empty() && segments[t - j] != segments[t]);
+      return outside ? kPad : ids[t - j];
+    };
     std::int64_t hash = back(0) * kMultipliers[0], offset = 0;
     for (std::size_t n = 1; n < 3; ++n) {
       hash ^= back(n) * kMultipliers[n];
@@ -33,15 +38,22 @@ std::int64_t compressed(const Doubles& table, double token) {
 const std::vector<std::pair<std::string, AttrValue>> kAttrs = {
     {"multipliers", kMultipliers}, {"sizes", kSizes}, {"pad", kPad}};
 
-auto hashed(std::size_t batch) {
+const std::vector<std::pair<std::string, AttrValue>> kAcross = {
+    {"multipliers", kMultipliers}, {"sizes", kSizes}, {"pad", kPad}, {"across", std::int64_t{1}}};
+// One of a single token, one right after it, and padding.
+const In kDocuments = ints({2, 6}, {1, 2, 2, 2, 2, 0, 1, 1, 1, 2, 3, 3});
+
+auto hashed(std::size_t batch, bool by_document = true) {
   return [=](const std::vector<Doubles>& in) {
     Doubles rows;
+    const bool apart = by_document && in.size() > 2;
     std::size_t tokens = in[0].size() / batch;
     for (std::size_t b = 0; b < batch; ++b) {
       std::vector<std::int64_t> ids;
       for (std::size_t t = 0; t < tokens; ++t)
         ids.push_back(compressed(in[1], in[0][b * tokens + t]));
-      append_rows(ids, 0, rows);
+      append_rows(ids, 0, rows,
+                  apart ? std::span(in[2]).subspan(b * tokens, tokens) : std::span<const double>());
     }
     return std::vector<Doubles>{rows};
   };
@@ -60,7 +72,15 @@ const OpCases kHash = {.op = "ngram_hash",
                                  {.name = "no tokens",
                                   .inputs = {ints({2, 0}, 0, 1), ints({5}, kTable)},
                                   .attrs = kAttrs,
-                                  .expect = hashed(2)}}};
+                                  .expect = hashed(2)},
+                                 {.name = "documents",
+                                  .inputs = {ints({2, 6}, 0, 4), ints({5}, kTable), kDocuments},
+                                  .attrs = kAttrs,
+                                  .expect = hashed(2)},
+                                 {.name = "across documents",
+                                  .inputs = {ints({2, 6}, 0, 4), ints({5}, kTable), kDocuments},
+                                  .attrs = kAcross,
+                                  .expect = hashed(2, false)}}};
 
 // history[B, 2], tokens[B, T], table, start[B], count[B].
 std::vector<Doubles> stepped(const std::vector<Doubles>& in) {

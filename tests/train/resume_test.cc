@@ -58,6 +58,11 @@ const Setting kSettings[] = {
      "family = \"gpt3\"\n[model]\nvocab_size = 258\nhidden_size = 16\nnum_hidden_layers = 2\n"
      "num_attention_heads = 2\nmax_position_embeddings = 32\ndropout_rate = 0.2\n",
      ""},
+    {"llama2_engram",
+     "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
+     "num_hidden_layers = 3\nnum_attention_heads = 2\nengram_layers = [1, 2]\n"
+     "engram_num_heads = 2\nengram_head_dim = 4\nengram_vocab_bases = [31, 37]\n",
+     ""},
 };
 
 // A run directory with its data.

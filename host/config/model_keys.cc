@@ -1,0 +1,76 @@
+#include "config/model_keys.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "config/run_config.h"
+
+namespace lamina::config {
+namespace {
+
+constexpr double kMostRows = std::numeric_limits<std::int32_t>::max();
+
+Key integer(std::string name, std::int64_t preset, double min, double max, std::string doc) {
+  Key key{.name = std::move(name), .type = Type::integer, .preset = Value(preset)};
+  key.min = min;
+  key.max = max;
+  key.doc = std::move(doc);
+  return key;
+}
+
+Key integers(std::string name, double min, double max, std::string doc) {
+  Key key{.name = std::move(name),
+          .type = Type::list,
+          .element = Type::integer,
+          .preset = Value(List{})};
+  key.min = min;
+  key.max = max;
+  key.doc = std::move(doc);
+  return key;
+}
+
+std::vector<Key> make_keys() {
+  Key eps{.name = std::string(kEngramNormEps), .type = Type::number, .preset = Value(1e-6)};
+  eps.preset_text = "rms_norm_eps of the family, else 1e-06";
+  eps.min = 0;
+  eps.min_excluded = true;
+  eps.doc = "Added to the mean square in Engram's norms.";
+  Key across{.name = "engram_across_documents", .type = Type::boolean, .preset = Value(false)};
+  across.doc =
+      "N-grams and the convolution reach over the borders of packed documents, as in MaxText.";
+  return {
+      integers(std::string(kEngramLayers), 0, kMostRows,
+               "Layers before which Engram adds what it looks up for the last n-grams, from 0. "
+               "Table sizes follow from their order."),
+      integer("engram_max_ngram_size", 3, 2, 64,
+              "Tokens of the longest n-gram; also the dilation of the convolution."),
+      integer("engram_num_heads", 8, 1, 1024, "Tables for each length of n-grams."),
+      integer("engram_head_dim", 1280, 1, 1 << 20, "Width of a row of a table."),
+      integers("engram_vocab_bases", 2, kMostRows,
+               "Least rows of a table, for each length of n-grams from 2 on; the sizes are primes "
+               "from there on, all different."),
+      integer("engram_kernel_size", 4, 1, 1024, "Taps of the convolution over time."),
+      integer("engram_seed", 0, 0, 1e15, "Of the hash functions."),
+      eps,
+      across,
+  };
+}
+
+}  // namespace
+
+const std::vector<Key>& host_model_keys() {
+  static const std::vector<Key> keys = make_keys();
+  return keys;
+}
+
+const Schema& documented_schema() {
+  static const Schema schema = [] {
+    Schema out = run_schema();
+    auto model = std::ranges::find(out.sections, "model", &Section::name);
+    model->keys.insert(model->keys.end(), host_model_keys().begin(), host_model_keys().end());
+    return out;
+  }();
+  return schema;
+}
+
+}  // namespace lamina::config

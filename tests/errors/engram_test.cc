@@ -1,0 +1,94 @@
+// Engram asked for in ways that cannot be: what is wrong, and what would be right.
+#include "errors/workplace.h"
+
+namespace lamina::testing {
+namespace {
+
+const std::vector<std::string> kRight = {"engram_layers=[1]", "engram_vocab_bases=[31, 37]",
+                                         "engram_head_dim=4", "engram_num_heads=2"};
+
+// `lamina train` of run.toml with Engram, and then these settings.
+std::vector<std::string> with(const std::vector<std::string>& settings,
+                              const std::vector<std::string>& first = kRight) {
+  std::vector<std::string> words = {"train", "run.toml"};
+  for (const auto& list : {first, settings})
+    for (const std::string& setting : list) {
+      words.emplace_back("--set");
+      words.push_back("model." + setting);
+    }
+  return words;
+}
+
+TEST(EngramErrors, Layers) {
+  Workplace w;
+  w.expect({with({"engram_layers=[0, 2]"}),
+            2,
+            {"'engram_layers'", "layer 2 is outside the stack, which has layers 0 to 1"}});
+  w.expect({with({"engram_layers=[1, 0, 1]"}), 2, {"'engram_layers'", "layer 1 is named twice"}});
+  w.expect({with({"engram_layers=[-1]"}), 2, {"model.engram_layers[0]", "at least 0", "got -1"}});
+  w.expect({with({"engram_layer=[1]"}),
+            2,
+            {"unknown key 'model.engram_layer'", "did you mean 'model.engram_layers'?"}});
+  w.expect({with({"engram_head_dim=4"}, {}),
+            2,
+            {"'model.engram_head_dim' has no effect, since 'engram_layers' names no layer",
+             "name some in 'model.engram_layers', or leave it out"}});
+}
+
+TEST(EngramErrors, Sizes) {
+  Workplace w;
+  w.expect({with({"engram_vocab_bases=[31]"}),
+            2,
+            {"'engram_vocab_bases'",
+             "must have one element for each length of n-grams from 2 to 3, so 2; got 1",
+             "engram_max_ngram_size = 3"}});
+  w.expect({with({"engram_vocab_bases=[31, 1]"}),
+            2,
+            {"model.engram_vocab_bases[1]", "2 <= value", "got 1"}});
+  w.expect({with({"engram_vocab_bases=[2000000000, 1500000000]"}),
+            2,
+            {"'engram_vocab_bases'", "more than 7e+09 rows", "rows are counted to 2^31 - 1",
+             "engram_num_heads = 2"}});
+  for (const char* key : {"head_dim", "num_heads", "kernel_size"})
+    w.expect({with({std::string("engram_") + key + "=0"}),
+              2,
+              {std::string("model.engram_") + key, "1 <= value", "got 0"}});
+  w.expect({with({"engram_max_ngram_size=1"}), 2, {"engram_max_ngram_size", "2 <= value"}});
+  w.expect({with({"engram_seed=-3"}), 2, {"engram_seed", "0 <= value"}});
+  w.expect({with({"engram_norm_eps=0.0"}), 2, {"engram_norm_eps", "> 0"}});
+}
+
+// N-grams are of the tokenizer's tokens, so a model is refused without one.
+TEST(EngramErrors, WithoutATokenizer) {
+  Workplace w;
+  w.write("model.toml", R"(family = "llama2"
+[model]
+vocab_size = 258
+hidden_size = 16
+intermediate_size = 24
+num_hidden_layers = 2
+num_attention_heads = 2
+engram_layers = [1]
+engram_vocab_bases = [31, 37]
+)");
+  w.expect({{"decode", "-m", "model.toml", "--raw", "-p", "a"},
+            2,
+            {"model.toml:8: 'engram_layers'", "there is no tokenizer",
+             "give a directory that has a tokenizer beside the model"}});
+}
+
+// A tokenizer without padding does not say what stands before a text.
+TEST(EngramErrors, WithoutPadding) {
+  Workplace w;
+  std::filesystem::create_directory(w.path("tokenizer"));
+  w.write("tokenizer/tokenizer.json",
+          R"({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+              "post_processor": null, "decoder": null,
+              "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  std::vector<std::string> words = with({});
+  words.insert(words.end(), {"--set", "data.tokenizer=\"tokenizer\""});
+  w.expect({words, 2, {"'engram_layers'", "padding token, and it has none", "pad_token"}});
+}
+
+}  // namespace
+}  // namespace lamina::testing
