@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "ops/compressed_attention.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 
@@ -49,22 +48,12 @@ double float_attr(const NamedAttrs& attrs, std::string_view name) {
   return 0;
 }
 
-// i32 numbers: one for all places of x, the index along dim of 3, x / by rounded down, and truth
-// values as 1 and 0.
+// i32: a number for all places of x.
 Tensor number(Tensor x, std::int64_t value) {
   std::vector<std::int64_t> ones(static_cast<std::size_t>(x.shape().ndim()), 1);
   return ops::constant(*x.graph, {DType::i32, Shape(std::span<const std::int64_t>(ones)), {}},
                        static_cast<double>(value));
 }
-Tensor index_along(Graph& graph, int dim, std::int64_t size) {
-  Shape shape{1, 1, 1};
-  shape[dim] = size;
-  return ops::reshape(ops::call_in(graph, "iota", {{"shape", std::vector<std::int64_t>{size}}}),
-                      shape);
-}
-Tensor quotient(Tensor x, std::int64_t by) { return x / number(x, by); }
-Tensor truth(Tensor condition) { return ops::cast(condition, DType::i32); }
-Tensor both(Tensor a, Tensor b) { return ops::call("minimum", {a, b}); }
 
 [[noreturn]] void refuse(const MixerCall& call, std::string what) {
   throw PluginError({call.op.name, std::move(what), {}});
@@ -84,7 +73,7 @@ std::int64_t slots_of(const MixerCall& call) {
 }
 Tensor first_slot(MixerCall& call) {
   Tensor start = call.context.host_input(Role::start);
-  return call.state->stride == 1 ? start : quotient(start, call.state->stride);
+  return call.state->stride == 1 ? start : start / number(start, call.state->stride);
 }
 
 // Appends what the call has, a row a slot, to a cache; a cache of which just the last `kept`
@@ -98,7 +87,7 @@ Written write_cache(MixerCall& call, std::string_view part, Tensor update, std::
   std::int64_t slots = slots_of(call);
   if (kept > 0) slots = std::min(slots, kept + phase.max_call_tokens - 1);
   Written out;
-  out.ring = slots < phase.capacity;
+  out.ring = kept > 0 && slots < phase.capacity;
   Shape shape = update.shape();
   shape[1] = slots;
   Type type{state_dtype(call, update.dtype()), shape, {}};
@@ -183,7 +172,6 @@ std::vector<Tensor> decode_window_pool(MixerCall& call) {
 // windows end.
 std::vector<Tensor> decode_compressed_attention(MixerCall& call) {
   const TracePhase& phase = call.context.phase();
-  Graph& graph = call.context.graph();
   const std::int64_t window = std::max<std::int64_t>(int_attr(call.attrs, "window"), 1),
                      ratio = std::max<std::int64_t>(int_attr(call.attrs, "ratio"), 1);
   if (call.state->window != window || call.state->stride != ratio)
@@ -191,11 +179,11 @@ std::vector<Tensor> decode_compressed_attention(MixerCall& call) {
                              "window {} and ratio {}",
                              call.state->window, call.state->stride, window, ratio));
   Tensor q = input(call, "q"), kv = input(call, "kv"), start = call.context.host_input(Role::start);
-  const std::int64_t batch = q.dim(0), tokens = q.dim(1), entries = slots_of(call);
+  const std::int64_t entries = slots_of(call);
   const std::int64_t ring = std::min(phase.capacity, window + phase.max_call_tokens - 1);
   Tensor cache = call.context.state_input(
       call.state->name, call.state->kind,
-      {state_dtype(call, kv.dtype()), {batch, ring + entries, kv.dim(2)}, {}}, false);
+      {state_dtype(call, kv.dtype()), {kv.dim(0), ring + entries, kv.dim(2)}, {}}, false);
   Tensor written = ops::call("cache_write", {cache, ops::cast(kv, cache.dtype()), start},
                              {{"ring", std::int64_t{ring < phase.capacity}}, {"slots", ring}});
   written = ops::call("cache_write",
@@ -203,21 +191,13 @@ std::vector<Tensor> decode_compressed_attention(MixerCall& call) {
                       {{"first", ring}, {"slots", entries}});
   call.context.state_output(cache, written);
 
-  // A slot of the ring has the latest token that belongs there; its distance to a query follows
-  // from their numbers. An entry is seen from the last token of its window on.
-  Tensor position = ops::reshape(start, {batch, 1, 1}) + index_along(graph, 1, tokens);
-  Tensor back = position - index_along(graph, 2, ring);
-  back = back - quotient(back, ring) * number(back, ring);
-  Tensor token_seen = both(truth(ops::less(back, number(back, window))),
-                           truth(ops::less(back, ops::shift(position, 1))));
-  Tensor entry = index_along(graph, 2, entries);
-  Tensor last = ops::shift(entry * number(entry, ratio), static_cast<double>(ratio - 1));
-  Tensor entry_seen = truth(ops::less(last, ops::shift(position, 1)));
-  if (Tensor scores = input(call, "scores"))
-    entry_seen = both(entry_seen, ops::best(scores, entry_seen, int_attr(call.attrs, "k")));
-  Tensor seen = ops::call("concat", {token_seen, entry_seen}, {{"dim", std::int64_t{2}}});
-  return {ops::attend_to_rows(q, ops::cast(written, q.dtype()), seen, input(call, "sinks"),
-                              float_attr(call.attrs, "scale"))};
+  return {ops::call("compressed_attention_step",
+                    {q, written, start, input(call, "scores"), input(call, "sinks")},
+                    {{"ratio", ratio},
+                     {"window", window},
+                     {"k", int_attr(call.attrs, "k")},
+                     {"scale", float_attr(call.attrs, "scale")},
+                     {"ring", ring}})};
 }
 
 // The op that goes on from a state: its inputs and attributes are those of the same names, and
@@ -322,7 +302,8 @@ void give_host_inputs(MixerCall& call) {
       input(call, name) = call.context.host_input(Role::segments);
   if (call.op.name != "attention") return;
   // Chunks are cut by position in the document; windows and order follow from the row.
-  if (int_attr(call.attrs, "chunk") > 0)
+  const bool cut = int_attr(call.attrs, "moba_chunk") > 0 && phase.segments;
+  if (int_attr(call.attrs, "chunk") > 0 || cut)
     input(call, "positions") = input(call, "key_positions") =
         call.context.host_input(Role::positions);
 }

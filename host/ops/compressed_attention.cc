@@ -78,14 +78,22 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }  // namespace
 
 Tensor best(Tensor scores, Tensor seen, std::int64_t k) {
-  std::int64_t count = scores.dim(2);
-  Tensor lowest = constant(*scores.graph, {scores.dtype(), {1, 1, 1}, {}}, -1e30);
-  Tensor masked = select(equal(seen, constant(*scores.graph, {DType::i32, {1, 1, 1}, {}}, 1)),
-                         scores, broadcast(lowest, scores.shape()));
-  std::vector<Tensor> top = call_all("top_k", {masked}, {{"k", std::min(k, count)}});
-  Tensor ones = shift(zeros_like(top[0]), 1);
-  Tensor chosen = call("scatter_along", {ones, top[1]}, {{"size", count}});
+  const std::int64_t count = scores.dim(2);
+  Tensor ids = best_of(scores, seen, std::min(k, count)).ids;
+  Tensor ones = constant(*scores.graph, {scores.dtype(), ids.shape(), {}}, 1);
+  Tensor chosen = call("scatter_along", {ones, ids}, {{"size", count}});
   return truth(less(zeros_like(chosen), chosen));
+}
+
+Best best_of(Tensor scores, Tensor seen, std::int64_t k) {
+  auto number = [&](double n) {
+    return constant(*scores.graph, {scores.dtype(), {1, 1, 1}, {}}, n);
+  };
+  constexpr double kLowest = -1e30;
+  Tensor masked = select(equal(seen, constant(*scores.graph, {DType::i32, {1, 1, 1}, {}}, 1)),
+                         scores, broadcast(number(kLowest), scores.shape()));
+  std::vector<Tensor> top = call_all("top_k", {masked}, {{"k", k}});
+  return {top[1], truth(less(number(kLowest / 2), top[0]))};
 }
 
 Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double scale) {

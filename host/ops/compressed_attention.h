@@ -9,6 +9,13 @@ namespace lamina::ops {
 // rising index: i32[B, T, W] with 1 for at least those; entries not seen may be 1 as well.
 Tensor best(Tensor scores, Tensor seen, std::int64_t k);
 
+// The same as numbers: ids i32[B, T, k] of entries, best first, and seen i32[B, T, k], 1 for those
+// that are. k is at most W.
+struct Best {
+  Tensor ids, seen;
+};
+Best best_of(Tensor scores, Tensor seen, std::int64_t k);
+
 // Attention of q[B, T, N, D] to rows[B, S, D] as keys and values of one head where
 // seen i32[B, T, S] is 1; sinks may be null, scale 0 is 1 / sqrt(D).
 Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double scale);

@@ -173,6 +173,68 @@ const OpCases kExtend = {
                           ints({1}, {5})},
                .expect = extended(2, 5, 3)}}};
 
+// q[1, T, N, D] over cache[1, ring + E, D] from start on, with all entries or the k best.
+auto attended(std::size_t tokens, std::size_t heads, std::size_t width, std::size_t slots,
+              std::size_t ring, std::size_t window, std::size_t ratio, std::size_t k) {
+  return [=](const std::vector<Doubles>& in) {
+    Doubles y;
+    for (std::size_t t = 0; t < tokens; ++t) {
+      const std::size_t position = at(in[2][0]) + t, entries = slots - ring;
+      std::vector<std::size_t> seen;
+      for (std::size_t i = 0; i < window && i <= position; ++i)
+        seen.push_back((position - i) % ring);
+      std::vector<std::size_t> ended;
+      for (std::size_t e = 0; e < entries && (e + 1) * ratio <= position + 1; ++e)
+        ended.push_back(e);
+      if (k > 0)
+        std::ranges::stable_sort(ended, std::greater(),
+                                 [&](std::size_t e) { return in[3][t * entries + e]; });
+      for (std::size_t i = 0; i < ended.size() && (k == 0 || i < k); ++i)
+        seen.push_back(ring + ended[i]);
+      for (std::size_t n = 0; n < heads; ++n) {
+        const double* q = &in[0][(t * heads + n) * width];
+        Doubles sum(width);
+        double total = 0;
+        for (std::size_t slot : seen) {
+          const double* row = &in[1][slot * width];
+          double product = 0;
+          for (std::size_t i = 0; i < width; ++i) product += q[i] * row[i];
+          double p = std::exp(product / std::sqrt(static_cast<double>(width)));
+          total += p;
+          for (std::size_t i = 0; i < width; ++i) sum[i] += p * row[i];
+        }
+        for (double v : sum) y.push_back(v / total);
+      }
+    }
+    return std::vector<Doubles>{y};
+  };
+}
+
+OpCase step_case(std::string name, std::size_t tokens, double start, std::size_t k) {
+  constexpr std::size_t kRing = 5, kEntries = 4, kWidth = 4;
+  const auto t = static_cast<std::int64_t>(tokens);
+  OpCase out{.name = std::move(name),
+             .inputs = {{.shape = {1, t, 2, kWidth}},
+                        {.shape = {1, kRing + kEntries, kWidth}},
+                        ints({1}, {start})},
+             .attrs = {{"ratio", std::int64_t{2}},
+                       {"window", std::int64_t{3}},
+                       {"ring", std::int64_t{kRing}},
+                       {"k", static_cast<std::int64_t>(k)}},
+             .expect = attended(tokens, 2, kWidth, kRing + kEntries, kRing, 3, 2, k),
+             .gradient = false};
+  if (k > 0) out.inputs.push_back({.shape = {1, t, kEntries}, .dtype = DType::f32, .widens = true});
+  return out;
+}
+
+const OpCases kStep = {
+    .op = "compressed_attention_step",
+    .dtypes = {DType::f32},
+    .cases = {step_case("the first token", 1, 0, 0), step_case("the ring goes round", 3, 4, 0),
+              step_case("the best two entries of three tokens", 3, 4, 2),
+              step_case("of one token", 1, 6, 2),
+              step_case("fewer entries than may be kept", 1, 2, 3)}};
+
 const OpCases kAttention = {
     .op = "compressed_attention",
     .dtypes = {DType::f32, DType::f64},
@@ -203,6 +265,7 @@ LAMINA_TEST_OP(WindowPool, kPool)
 LAMINA_TEST_OP(WindowPoolGrad, kPoolGrad)
 LAMINA_TEST_OP(ExtendWindow, kExtend)
 LAMINA_TEST_OP(CompressedAttention, kAttention)
+LAMINA_TEST_OP(CompressedAttentionStep, kStep)
 
 }  // namespace
 }  // namespace lamina::testing

@@ -19,26 +19,43 @@ auto written(std::size_t capacity, std::size_t tokens, std::size_t width, bool r
   };
 }
 
-const OpCases kWrite = {.op = "cache_write",
-                        .dtypes = {DType::f32, DType::bf16, DType::i32},
-                        .cases = {
-                            {.name = "two rows",
-                             .inputs = {{.shape = {2, 8, 3, 5}, .high = 9},
-                                        {.shape = {2, 2, 3, 5}, .high = 9},
-                                        ints({2}, {0, 6})},
-                             .expect = written(8, 2, 15, false)},
-                            {.name = "ring",
-                             .inputs = {{.shape = {2, 4, 3}, .high = 9},
-                                        {.shape = {2, 3, 3}, .high = 9},
-                                        ints({2}, {7, 1})},
-                             .attrs = {{"ring", std::int64_t{1}}},
-                             .expect = written(4, 3, 3, true)},
-                            {.name = "nothing new",
-                             .inputs = {{.shape = {1, 4, 3}, .high = 9},
-                                        {.shape = {1, 0, 3}, .high = 9},
-                                        ints({1}, {2})},
-                             .expect = written(4, 0, 3, false)},
-                        }};
+const OpCases kWrite = {
+    .op = "cache_write",
+    .dtypes = {DType::f32, DType::bf16, DType::i32},
+    .cases = {
+        {.name = "two rows",
+         .inputs = {{.shape = {2, 8, 3, 5}, .high = 9},
+                    {.shape = {2, 2, 3, 5}, .high = 9},
+                    ints({2}, {0, 6})},
+         .expect = written(8, 2, 15, false)},
+        {.name = "ring",
+         .inputs = {{.shape = {2, 4, 3}, .high = 9},
+                    {.shape = {2, 3, 3}, .high = 9},
+                    ints({2}, {7, 1})},
+         .attrs = {{"ring", std::int64_t{1}}},
+         .expect = written(4, 3, 3, true)},
+        {.name = "slots 1 to 2 as a ring",
+         .inputs = {{.shape = {1, 4, 1}}, {.shape = {1, 2, 1}}, ints({1}, {5})},
+         .attrs = {{"ring", std::int64_t{1}},
+                   {"first", std::int64_t{1}},
+                   {"slots", std::int64_t{2}}},
+         .expect =
+             [](const std::vector<Doubles>& in) {
+               return std::vector<Doubles>{{in[0][0], in[1][1], in[1][0], in[0][3]}};
+             }},
+        {.name = "what does not fit",
+         .inputs = {{.shape = {1, 4, 1}}, {.shape = {1, 2, 1}}, ints({1}, {1})},
+         .attrs = {{"first", std::int64_t{1}}, {"slots", std::int64_t{2}}},
+         .expect =
+             [](const std::vector<Doubles>& in) {
+               return std::vector<Doubles>{{in[0][0], in[0][1], in[1][0], in[0][3]}};
+             }},
+        {.name = "nothing new",
+         .inputs = {{.shape = {1, 4, 3}, .high = 9},
+                    {.shape = {1, 0, 3}, .high = 9},
+                    ints({1}, {2})},
+         .expect = written(4, 0, 3, false)},
+    }};
 
 const OpCases kRows = {
     .op = "select_rows",

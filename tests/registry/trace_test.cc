@@ -137,6 +137,8 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
        "4611686018427387903]; more than 2^45 elements are not possible"},
       {25, "the init of parameter 'inner.hostile' has the numbers inf and 0; they must be finite"},
       {26, "block 'layer': parameter 'inner.hostile' has 2 dims and 1 axes; each dim has one"},
+      {28, "the init of parameter 'inner.hostile' counts modulo 0; it must be 1 or more"},
+      {29, "state 'inner.sparse' has stride -2; it must not be negative"},
       {27, "block 'layer': the inputs of op 'add': 4000000000 elements at no address"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };

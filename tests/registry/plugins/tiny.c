@@ -201,7 +201,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       emit(b, 62, in, 2, (lamina_attr_t[]){{8, 0, attr.value}}, 1, &out);
       emit(b, 999, in, 2, &attr, 0, &out);
       break;
-    case 23: case 24: case 25: case 26: { /* hostile parameters */
+    case 23: case 24: case 25: case 26: case 28: { /* hostile parameters */
       const int64_t dims[] = {fault == 23 ? -4 : INT64_MAX / 2, INT64_MAX / 2};
       const lamina_str_t axes[] = {STR(LAMINA_AXIS_EMBED), STR(LAMINA_AXIS_EMBED)};
       lamina_param_t desc = {.size = sizeof desc, .name = STR("hostile"), .dims = SPAN(dims),
@@ -210,6 +210,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       if (fault >= 25) desc.dims = (lamina_span_t)SPAN(small);
       if (fault == 25) desc.init_a = __builtin_inf();
       if (fault == 26) desc.axes.count = 1;
+      if (fault == 28) desc.init = LAMINA_INIT_CYCLE;
       b->api->param(b, &desc, AT, &out);
       break;
     }
@@ -217,6 +218,13 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       const lamina_emit_t use = {.size = sizeof use, .op = 1, .revision = 1,
                                  .inputs = {0, 4000000000u, 8}};
       b->api->emit(b, &use, AT);
+      break;
+    }
+    case 29: { /* a slot for fewer than no tokens */
+      lamina_state_desc_t sparse = kv;
+      sparse.name = (lamina_str_t)STR("sparse");
+      sparse.stride = -2;
+      b->api->state(b, &sparse, AT, &state);
       break;
     }
     default: break;
