@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "cli/verify/case.h"
+#include "io/safetensors_writer.h"
+#include "io/weight_files.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
@@ -70,6 +74,60 @@ TEST(HfGoldens, SomeFamilyIsBuiltThatTheyAreAbout) {
   for (const fs::path& directory : golden_folders("hf", "golden.safetensors"))
     computed += reason_to_skip(directory).empty();
   EXPECT_GE(computed, 14);
+}
+
+// The case `name` in `folder`, with other numbers: `change` is given a copy of each tensor's bytes.
+// `more`, if any, is one tensor of a number beside them.
+void change_case(const TempDir& folder, const std::string& name, const std::string& more,
+                 const std::function<void(std::string_view, std::vector<std::byte>&)>& change) {
+  fs::path from = golden_dir() / "hf" / name;
+  for (const fs::directory_entry& entry : fs::directory_iterator(from))
+    if (entry.path().filename() != "golden.safetensors")
+      fs::create_symlink(fs::absolute(entry.path()), folder / entry.path().filename().string());
+  io::WeightFiles golden((from / "golden.safetensors").string());
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view tensor : golden.names())
+    specs.push_back(
+        {std::string(tensor), golden.tensor(tensor).dtype, golden.tensor(tensor).shape});
+  if (!more.empty()) specs.push_back({more, DType::f32, {1}});
+  std::vector<std::byte> bytes;
+  io::write_safetensors(folder / "golden.safetensors", specs, {}, [&](const io::TensorSpec& spec) {
+    bytes.assign(sizeof(float), std::byte{0});
+    if (spec.name != more) {
+      std::span<const std::byte> stored = golden.tensor(spec.name).bytes;
+      bytes.assign(stored.begin(), stored.end());
+      change(spec.name, bytes);
+    }
+    return std::span<const std::byte>(bytes);
+  });
+}
+
+TEST(Verify, FailsWhereNothingOfOursHasTheName) {
+  TempDir folder;
+  change_case(folder, "llama3_gqa", "mixer.0.mood", [](auto, auto&) {});
+  cli::VerifyReport report = verify(folder.path());
+  EXPECT_TRUE(std::ranges::all_of(report.rows, &cli::VerifyRow::passed));
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_EQ(report.skipped[0].quantity, "mixer.0.mood");
+  EXPECT_FALSE(report.passed());
+}
+
+TEST(Verify, CountsTokensWithAnotherChoiceOfExperts) {
+  TempDir folder;
+  change_case(folder, "qwen3_moe_norm", "", [](std::string_view name, auto& bytes) {
+    const std::int32_t other = 99;
+    if (name != "router.1.experts") return;
+    for (std::size_t token : {0, 5})
+      std::memcpy(bytes.data() + token * 3 * sizeof other, &other, sizeof other);
+  });
+  int found = 0;
+  for (const cli::VerifyRow& row : verify(folder.path()).rows) {
+    if (row.quantity != "router.1.experts") continue;
+    ++found;
+    EXPECT_EQ(row.error, 2);
+    EXPECT_EQ(row.note, "tokens with another choice");
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST(Verify, NamesTheFirstLayerThatDeparts) {
