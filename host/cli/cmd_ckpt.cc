@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/commands.h"
+#include "cli/export/fold.h"
 #include "cli/export/hf_export.h"
 #include "cli/open_model.h"
 #include "cli/text.h"
@@ -170,7 +171,12 @@ int run_export(const Arguments& a) {
                                            {}});
   std::optional<DType> dtype;
   if (a.given("dtype")) dtype = parse_dtype(a.text("dtype"));
-  Exported out = export_to_hf(*opened.model, opened.directory, a.text("to"), dtype);
+  const std::string to = a.text("to");
+  std::optional<FoldedModel> folded;
+  if (!opened.model->family().exports_as().empty() && !std::filesystem::exists(to))
+    folded.emplace(*opened.model, opened.directory, to, a.globals);
+  Exported out = export_to_hf(folded ? folded->model() : *opened.model,
+                              folded ? folded->directory() : opened.directory, to, dtype);
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,
                       bytes_text(static_cast<double>(out.num_bytes)), opened.directory));

@@ -7,8 +7,8 @@
 //   chunk c   position(t) / c == position(s) / c
 //   segments  segments[b, t] == key_segments[b, s], and neither is 0 (padding)
 // or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other both ways); and in any
-// case mask[b, t, s], where there is one. Positions default to the index in the row. A query that
-// sees nothing gets zeros.
+// case mask[b, t, s] or mask[b, n, t, s], where there is one. Positions default to the index in the
+// row. A query that sees nothing gets zeros. With moba_chunk the mask is that of moba_mask.
 //
 // With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s holds the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
@@ -68,9 +68,15 @@ std::vector<Type> infer(const Call& c) {
   c.require(!c.has(kStart) || !c.has(kPositions), "with start the positions follow from it");
   c.require(!c.has(kBlocks) || queries == keys, "blocks need as many keys as queries");
   c.require_dtype(kMask, DType::boolean);
-  c.require_shape(kMask, {q.dim(0), q.dim(1), k.dim(1)});
-  c.require(!c.has(kMask) || !c.i("ring"), "a ring goes without a mask");
-  for (const char* name : {"window", "chunk"})
+  if (c.has(kMask) && c.type(kMask).ndim() == 4)
+    c.require_shape(kMask, {q.dim(0), q.dim(2), q.dim(1), k.dim(1)});
+  else
+    c.require_shape(kMask, {q.dim(0), q.dim(1), k.dim(1)});
+  c.require((!c.has(kMask) && !c.i("moba_chunk")) || !c.i("ring"), "a ring goes without a mask");
+  c.require(!c.has(kMask) || !c.i("moba_chunk"), "moba_chunk makes the mask; leave it out");
+  c.require(!c.i("moba_chunk") || c.i("moba_top_k") >= 1,
+            "moba_top_k is {}; with moba_chunk it must be at least 1", c.i("moba_top_k"));
+  for (const char* name : {"window", "chunk", "moba_chunk"})
     c.require(c.i(name) >= 0, "{} must not be negative, got {}", name, c.i(name));
   c.require(!c.i("ring") || c.has(kStart), "ring needs start");
   c.require(c.has(kStart) || c.has(kPositions) || q.dim(1) == k.dim(1),
@@ -111,7 +117,26 @@ Tensor both(Tensor a, Tensor b) { return call("minimum", {a, b}); }
 Tensor either(Tensor a, Tensor b) { return call("maximum", {a, b}); }
 Tensor is_not(Tensor a) { return shift(-a, 1); }
 
-// 1 where the query sees the key, else 0: i32[B, T, S].
+// What moba_chunk stands for.
+Tensor chosen_keys(const LowerCall& c) {
+  return call("moba_mask",
+              {c.in(kQ), c.in(kK), c.in(kPositions), c.in(kKeyPositions), c.in(kSegments),
+               c.in(kKeySegments), c.in(kStart)},
+              {{"chunk", c.i("moba_chunk")}, {"k", c.i("moba_top_k")}});
+}
+
+std::vector<Tensor> with_chosen_keys(const LowerCall& c) {
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < kMask; ++i) inputs.push_back(c.in(i));
+  inputs.push_back(chosen_keys(c));
+  const std::vector<std::pair<std::string_view, AttrValue>> attrs = {
+      {"scale", c.f("scale")},   {"soft_cap", c.f("soft_cap")}, {"causal", c.i("causal")},
+      {"window", c.i("window")}, {"chunk", c.i("chunk")},
+  };
+  return call_all("attention", inputs, attrs);
+}
+
+// 1 where the query sees the key, else 0: i32[B, 1 or N, T, S].
 Tensor visible(const LowerCall& c) {
   std::int64_t batch = c.type(kQ).dim(0), tokens = c.type(kQ).dim(1), keys = c.type(kK).dim(1);
   auto as_i32 = [](Tensor x) { return cast(x, DType::i32); };
@@ -147,11 +172,14 @@ Tensor visible(const LowerCall& c) {
         both(as_i32(equal(block, row(c.in(kBlocks)))), is_not(as_i32(equal(block, number(0)))));
     seen = either(seen, same_segment ? both(same, same_segment) : same);
   }
-  if (c.has(kMask)) seen = both(seen, as_i32(c.in(kMask)));
-  return seen;
+  seen = reshape(seen, {batch, 1, tokens, keys});
+  if (!c.has(kMask)) return seen;
+  const std::int64_t heads = c.type(kMask).ndim() == 4 ? c.type(kQ).dim(2) : 1;
+  return both(seen, reshape(as_i32(c.in(kMask)), {batch, heads, tokens, keys}));
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
+  if (c.i("moba_chunk") > 0) return with_chosen_keys(c);
   const Type& q_type = c.type(kQ);
   std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
   std::int64_t keys = c.type(kK).dim(1), kv_heads = c.type(kK).dim(2), group = heads / kv_heads;
@@ -165,7 +193,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
       call("soft_cap", {reshape(scores, {batch, heads, tokens, keys})}, {{"cap", c.f("soft_cap")}});
 
   Graph& graph = *q.graph;
-  Tensor seen = reshape(cast(visible(c), wide), {batch, 1, tokens, keys});
+  Tensor seen = cast(visible(c), wide);
   Tensor lowest = constant(graph, {wide, {1, 1, 1, 1}, {}}, -1e30);
   Tensor is_seen = less(constant(graph, {wide, {1, 1, 1, 1}, {}}, 0.5), seen);
   scores = select(is_seen, scores, lowest);
@@ -191,15 +219,15 @@ std::vector<Tensor> lower(const LowerCall& c) {
 std::vector<Tensor> vjp(const VjpCall& c) {
   c.require(!c.has(kStart), "attention over decode state has no gradient");
   c.require(!c.ct(1), "lse has no gradient");
-  auto grads = call_all(
-      "attention_grad",
-      {c.in(kQ), c.in(kK), c.in(kV), c.in(kPositions), c.in(kKeyPositions), c.in(kSegments),
-       c.in(kKeySegments), c.in(kSinks), c.in(kBlocks), c.out(0), c.out(1), c.ct(0), c.in(kMask)},
-      {{"scale", c.f("scale")},
-       {"soft_cap", c.f("soft_cap")},
-       {"causal", c.i("causal")},
-       {"window", c.i("window")},
-       {"chunk", c.i("chunk")}});
+  auto grads = call_all("attention_grad",
+                        {c.in(kQ), c.in(kK), c.in(kV), c.in(kPositions), c.in(kKeyPositions),
+                         c.in(kSegments), c.in(kKeySegments), c.in(kSinks), c.in(kBlocks), c.out(0),
+                         c.out(1), c.ct(0), c.i("moba_chunk") > 0 ? chosen_keys(c) : c.in(kMask)},
+                        {{"scale", c.f("scale")},
+                         {"soft_cap", c.f("soft_cap")},
+                         {"causal", c.i("causal")},
+                         {"window", c.i("window")},
+                         {"chunk", c.i("chunk")}});
   std::vector<Tensor> out(static_cast<std::size_t>(c.num_inputs()));
   for (std::size_t i : {0, 1, 2}) out[i] = grads[i];
   if (c.has(kSinks)) out[kSinks] = grads[3];

@@ -45,6 +45,14 @@ void shared_keys(Schema<Config>& key) {
 void llama_keys(Schema<Config>& key) {
   shared_keys(key);
   mtp_keys(key, MtpInputs::maxtext);
+  key("moba_chunk_size", &Config::moba_chunk_size,
+      {.fallback = 0,
+       .min = 0,
+       .doc = "mixture of block attention: tokens of a chunk that is seen whole or not; 0 = off"});
+  key("moba_topk", &Config::moba_topk,
+      {.fallback = 8,
+       .min = 1,
+       .doc = "chunks that a query then sees, its own among them: those whose mean key fits best"});
 }
 
 void default_keys(Schema<Config>& key) {
@@ -69,6 +77,10 @@ void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derive
 
 void validate(const Config& c, const Problems& problem) {
   check_standard(c, problem);
+  if (c.moba_chunk_size > 0 && c.sliding_window > 0)
+    problem("moba_chunk_size", "got " + std::to_string(c.moba_chunk_size) +
+                                   " with sliding_window = " + std::to_string(c.sliding_window) +
+                                   "; only one of them can be given");
   if (c.use_sinusoidal_positions && c.trainable_position_size > 0)
     problem("use_sinusoidal_positions",
             "got true with trainable_position_size = " + std::to_string(c.trainable_position_size) +

@@ -9,7 +9,8 @@
 namespace llama {
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MtpConfig {
-  std::int64_t sliding_window;  // tokens, 0 = all
+  std::int64_t sliding_window;              // tokens, 0 = all
+  std::int64_t moba_chunk_size, moba_topk;  // tokens, 0 = all; chunks
   bool mlp_bias;
   bool gated_mlp;  // the parallel block alone
   // Learn-to-init alone: heads of the teacher and their width.

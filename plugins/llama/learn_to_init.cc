@@ -1,6 +1,7 @@
 // Learn-to-init: Llama 2 whose attention projections are those of a teacher with other heads, mixed
 // by small matrices. Trained with the teacher's matrices frozen (group "teacher"), the products are
-// where an ordinary Llama 2 starts from. After MaxText's `learn_to_init_mode`.
+// where an ordinary Llama 2 starts from, and what is exported. After MaxText's
+// `learn_to_init_mode`.
 //
 // The matrix of queries is W[u v, d] = sum over x, y of heads[u, x] channels[v, y] C[x y, d], and
 // likewise of keys and values; of the output W[d, u v] = sum of C[d, x y] heads[x, u] channels[y,
@@ -8,6 +9,8 @@
 //
 // Shapes: B batch, T tokens, D model width; X heads of the teacher, Y their width; N heads here, H
 // their width.
+
+#include <string>
 
 #include "families.h"
 
@@ -20,47 +23,88 @@ struct Heads {
   std::int64_t count, width;
 };
 
-// heads (x) channels: [B, T, from] to [B, T, to].
-Tensor mix(Scope s, const Config& c, Tensor x, Heads from, Heads to) {
+// The matrices that take [B, T, from] to [B, T, to]: one, or one of heads and one of channels.
+struct Mixing {
+  Heads from, to;
+  Tensor map, heads, channels;
+};
+
+Tensor small(Scope s, std::int64_t out, std::int64_t in) {
+  return s.param("weight", {out, in},
+                 {.axes = {axis::none, axis::none}, .init = init::normal(s.init_std())});
+}
+
+Mixing mixing(Scope s, const Config& c, Heads from, Heads to) {
   if (c.lti_use_general_linear_map)
-    return linear(s / "map", x, to.count * to.width, {.out = axis::none, .in = axis::none});
-  const LinearOptions whole = {.out = axis::none, .in = axis::none};
-  Tensor x_BTXV = linear(s / "channels", split_heads(x, from.count), to.width, whole);
-  Tensor x_BTUV = transpose(linear(s / "heads", transpose(x_BTXV, {0, 1, 3, 2}), to.count, whole),
-                            {0, 1, 3, 2});
+    return {from, to, small(s / "map", to.count * to.width, from.count * from.width), {}, {}};
+  return {from,
+          to,
+          {},
+          small(s / "heads", to.count, from.count),
+          small(s / "channels", to.width, from.width)};
+}
+
+Tensor mix(const Mixing& m, Tensor x) {
+  if (m.map.handle != 0) return linear(x, m.map);
+  Tensor x_BTXV = linear(split_heads(x, m.from.count), m.channels);
+  Tensor x_BTUV = transpose(linear(transpose(x_BTXV, {0, 1, 3, 2}), m.heads), {0, 1, 3, 2});
   return merge_heads(x_BTUV);
 }
 
-Tensor teacher(Scope s, const Config& c, Tensor x, std::int64_t out, std::string_view out_axis,
-               std::string_view in_axis) {
-  const std::int64_t in = x.dim(-1);
-  Tensor weight = s.param(
-      "weight", {out, in},
-      {.axes = {out_axis, in_axis}, .init = init::normal(c.initializer_range), .group = "teacher"});
-  Scope::Open open(s);
-  return linear(x, weight);
+Tensor turned(Tensor w) { return transpose(w, {1, 0}); }
+
+// The one that takes cotangents back.
+Mixing turned(const Mixing& m) {
+  if (m.map.handle != 0) return {m.to, m.from, turned(m.map), {}, {}};
+  return {m.to, m.from, {}, turned(m.heads), turned(m.channels)};
+}
+
+// Of each row of w.
+Tensor mix_rows(const Mixing& m, Tensor w) {
+  const std::int64_t rows = w.dim(0), width = m.to.count * m.to.width;
+  return reshape(mix(m, reshape(w, {1, rows, w.dim(1)})), {rows, width});
+}
+
+Tensor teacher(Scope s, const Config& c, std::int64_t out, std::int64_t in,
+               std::string_view out_axis, std::string_view in_axis) {
+  return (s / "teacher")
+      .param("weight", {out, in},
+             {.axes = {out_axis, in_axis},
+              .init = init::normal(c.initializer_range),
+              .group = "teacher"});
+}
+
+// Names w as the matrix of a Llama 2.
+void give(std::string_view name, Tensor w) {
+  tag(w, "org.lamina.llama.exports.attention." + std::string(name) + ".weight");
 }
 
 // Queries, keys or values [B, T, N, H].
-Tensor project(Scope s, const Config& c, Tensor x_BTD, Heads from, Heads to) {
-  Tensor t_BTM =
-      teacher(s / "teacher", c, x_BTD, from.count * from.width, axis::heads, axis::embed);
-  return split_heads(mix(s, c, t_BTM, from, to), to.count);
+Tensor project(Scope attention, std::string_view name, const Config& c, Tensor x_BTD, Heads from,
+               Heads to) {
+  const Scope s = attention / name;
+  Tensor w_MD = teacher(s, c, from.count * from.width, c.hidden_size, axis::heads, axis::embed);
+  const Mixing m = mixing(s, c, from, to);
+  Scope::Open open(s);
+  give(name, turned(mix_rows(m, turned(w_MD))));
+  return split_heads(mix(m, linear(x_BTD, w_MD)), to.count);
 }
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const Heads queries{c.num_attention_heads, c.head_dim}, keys{c.num_key_value_heads, c.head_dim};
   const Heads from_queries{c.teacher_num_attention_heads, c.teacher_head_dim};
   const Heads from_keys{c.teacher_num_key_value_heads, c.teacher_head_dim};
-  Tensor q_BTNH = project(s / "wq", c, x_BTD, from_queries, queries);
-  Tensor k_BTKH = project(s / "wk", c, x_BTD, from_keys, keys);
-  Tensor v_BTKH = project(s / "wv", c, x_BTD, from_keys, keys);
+  Tensor q_BTNH = project(s, "wq", c, x_BTD, from_queries, queries);
+  Tensor k_BTKH = project(s, "wk", c, x_BTD, from_keys, keys);
+  Tensor v_BTKH = project(s, "wv", c, x_BTD, from_keys, keys);
   q_BTNH = rope(q_BTNH, step.positions_BT, c.rope_options());
   k_BTKH = rope(k_BTKH, step.positions_BT, c.rope_options());
   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH, {.window = c.sliding_window});
-  Tensor t_BTM = mix(s / "wo", c, merge_heads(o_BTNH), queries, from_queries);
-  return tag(teacher(s / "wo" / "teacher", c, t_BTM, c.hidden_size, axis::embed, axis::heads),
-             tags::out_proj);
+  const Mixing m = mixing(s / "wo", c, queries, from_queries);
+  Tensor w_DM = teacher(s / "wo", c, c.hidden_size, from_queries.count * from_queries.width,
+                        axis::embed, axis::heads);
+  give("wo", mix_rows(turned(m), w_DM));
+  return tag(linear(mix(m, merge_heads(o_BTNH)), w_DM), tags::out_proj);
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {

@@ -24,7 +24,9 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
                          .qkv_bias = c.attention_bias,
                          .out_bias = c.attention_bias,
                          .rope = c.rope_options(),
-                         .attend = {.window = c.sliding_window}});
+                         .attend = {.window = c.sliding_window,
+                                    .moba_chunk = c.moba_chunk_size,
+                                    .moba_top_k = c.moba_chunk_size > 0 ? c.moba_topk : 0}});
 }
 
 Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {

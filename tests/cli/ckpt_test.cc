@@ -181,6 +181,56 @@ TEST(CkptExport, ADescriptionAloneHasNothingToExport) {
                             "directory or a model directory\n");
 }
 
+// A model that learns to initialise is exported as the one that it initialises.
+TEST(CkptExport, FoldsLearntInitialisationIntoAnOrdinaryModel) {
+  for (const char* general : {"false", "true"}) {
+    const TempDir folder;
+    const std::string text = folder.write("model.toml", fmt::format(R"(family = "llama2lti"
+[model]
+vocab_size = 37
+hidden_size = 24
+num_hidden_layers = 2
+intermediate_size = 20
+num_attention_heads = 4
+num_key_value_heads = 2
+head_dim = 6
+teacher_num_attention_heads = 6
+teacher_num_key_value_heads = 3
+teacher_head_dim = 5
+lti_use_general_linear_map = {}
+initializer_range = 0.3
+)",
+                                                                    general));
+    const decoder::Model model = lamina::testing::open_model(fs::path(text));
+    const decoder::Weights weights =
+        decoder::Weights::initialise(model, 3, DType::f32, cpu::cpu_backend());
+    std::vector<io::TensorSpec> specs;
+    for (const decoder::Parameter& p : model.parameters().all())
+      specs.push_back({p.name, DType::f32, p.desc.shape});
+    io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
+      const int index = model.parameters().find(spec.name);
+      return std::span(
+          static_cast<const std::byte*>(weights.pointers()[static_cast<std::size_t>(index)]),
+          static_cast<std::size_t>(io::num_bytes(spec)));
+    });
+    const std::string exported = folder / "hf";
+    const Finished result = ckpt({"export", folder.path(), "--to", exported});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_FALSE(fs::exists(exported + ".folded"));
+
+    const decoder::Model plain = lamina::testing::open_model(fs::path(exported));
+    EXPECT_EQ(plain.family().name(), "llama2");
+    const decoder::Weights folded = decoder::Weights::load(
+        plain, std::make_shared<io::WeightFiles>(exported), DType::f32, cpu::cpu_backend());
+    const auto rows = lamina::testing::random_rows(model, 2, 9);
+    EXPECT_LT(lamina::testing::relative_difference(
+                  lamina::testing::forward(plain, folded.pointers(), rows),
+                  lamina::testing::forward(model, weights.pointers(), rows)),
+              1e-5)
+        << general;
+  }
+}
+
 class PublishedModel : public ::testing::TestWithParam<lamina::testing::TestModel> {};
 
 // What the export has is what was published: names, types, shapes, bytes.

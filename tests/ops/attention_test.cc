@@ -39,12 +39,22 @@ In kept(std::int64_t tokens, std::int64_t keys) {
     in.values.push_back(i / keys % tokens != 0 && i * 2654435761 % 7 < 4);
   return in;
 }
+// bool[2, 4, tokens, keys].
+In kept_by_heads(std::int64_t tokens, std::int64_t keys) {
+  In in{.shape = {2, 4, tokens, keys}, .dtype = DType::boolean};
+  for (std::int64_t i = 0; i < in.shape.num_elements(); ++i)
+    in.values.push_back(i / keys % tokens != 1 && i * 2654435761 % 11 < 6);
+  return in;
+}
 // Optional inputs up to the mask.
 std::vector<In> masked(In mask, std::vector<In> before = {}) {
   before.resize(7, kAbsent);
   before.push_back(std::move(mask));
   return before;
 }
+
+const Attrs kChunksOfTwo = {{"moba_chunk", number(2)}, {"moba_top_k", number(2)}};
+const In kDocuments = ints({2, 7}, {0, 1, 2, 3, 0, 1, 0, 0, 0, 1, 2, 0, 1, 2});
 
 const OpCases kCases =
     {.op = "attention",
@@ -73,6 +83,13 @@ const OpCases kCases =
              attend("mask and segments", 7, 7,
                     masked(kept(7, 7), {kAbsent, kAbsent, kSegments, kSegments, kSinks})),
              attend("mask of tiles", 70, 70, masked(kept(70, 70))),
+             attend("mask of each head", 7, 7, masked(kept_by_heads(7, 7))),
+             attend("mask of each head, of tiles", 70, 70, masked(kept_by_heads(70, 70))),
+             attend("chosen chunks", 7, 7, {}, kChunksOfTwo),
+             attend("more chunks chosen than there are", 5, 5,
+                    {}, {{"moba_chunk", number(3)}, {"moba_top_k", number(9)}}),
+             attend("chosen chunks of documents", 7, 7,
+                    {kDocuments, kDocuments, kSegments, kSegments, kSinks}, kChunksOfTwo),
              attend("no tokens", 0, 0),
              attend("a few more", 70, 70),
          },
@@ -90,17 +107,22 @@ OpCases over_state() {
     c.gradient = false;
     return c;
   };
-  return {.op = "attention",
-          .cases = {decode("one token", 1, 9, kStart), decode("three tokens", 3, 9, kStart),
-                    decode("window", 2, 9, kStart, {{"window", number(3)}}),
-                    decode("chunk", 2, 9, kStart, {{"chunk", number(4)}}),
-                    decode("ring", 1, 4, ints({2}, {2, 11}),
-                           {{"ring", number(1)}, {"window", number(4)}}),
-                    decode("ring of several", 2, 5, ints({2}, {2, 11}),
-                           {{"ring", number(1)}, {"window", number(4)}}),
-                    decode("mask", 3, 20, ints({2}, {2, 17}), {}, kept(3, 20)),
-                    decode("mask of many rows", 9, 80, ints({2}, {60, 17}), {}, kept(9, 80)),
-                    decode("long", 1, 300, ints({2}, {299, 17}))}};
+  return {
+      .op = "attention",
+      .cases = {
+          decode("one token", 1, 9, kStart), decode("three tokens", 3, 9, kStart),
+          decode("window", 2, 9, kStart, {{"window", number(3)}}),
+          decode("chunk", 2, 9, kStart, {{"chunk", number(4)}}),
+          decode("ring", 1, 4, ints({2}, {2, 11}), {{"ring", number(1)}, {"window", number(4)}}),
+          decode("ring of several", 2, 5, ints({2}, {2, 11}),
+                 {{"ring", number(1)}, {"window", number(4)}}),
+          decode("mask", 3, 20, ints({2}, {2, 17}), {}, kept(3, 20)),
+          decode("mask of each head", 3, 20, ints({2}, {2, 17}), {}, kept_by_heads(3, 20)),
+          decode("mask of each head, of many rows", 9, 80, ints({2}, {60, 17}), {},
+                 kept_by_heads(9, 80)),
+          decode("chosen chunks", 3, 19, ints({2}, {2, 16}), kChunksOfTwo),
+          decode("mask of many rows", 9, 80, ints({2}, {60, 17}), {}, kept(9, 80)),
+          decode("long", 1, 300, ints({2}, {299, 17}))}};
 }
 
 const OpCases kState = over_state();

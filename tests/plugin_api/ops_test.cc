@@ -131,7 +131,14 @@ const std::vector<Case>& cases() {
       {"attention", [](Tensor x, Scope) { attention(x, x, x, {}); },
        [](Tensor x, Scope) {
          attention(x, x, x, {},
-                   {.scale = 2, .soft_cap = 3, .causal = false, .window = 4, .chunk = 5}, x);
+                   {.scale = 2,
+                    .soft_cap = 3,
+                    .causal = false,
+                    .window = 4,
+                    .chunk = 5,
+                    .moba_chunk = 6,
+                    .moba_top_k = 7},
+                   x);
        }},
       {"causal_conv1d", [](Tensor x, Scope) { causal_conv1d(x, x, x, {}); },
        [](Tensor x, Scope) {

@@ -30,8 +30,10 @@ struct Sown : ::testing::Test {
     for (std::int64_t m = 0; m < microbatches; ++m)
       batches.push_back(rows.microbatch(m * per_batch));
     step.emplace(model, *state,
-                 train::TrainStepOptions{
-                     .rows = per_batch, .tokens = rows.tokens, .microbatches = microbatches},
+                 train::TrainStepOptions{.rows = per_batch,
+                                         .tokens = rows.tokens,
+                                         .microbatches = microbatches,
+                                         .layer_metrics = layer_metrics},
                  config::OptimizerSection{}, cpu::cpu_backend());
   }
   static double named(const train::StepResult& result, const std::string& name) {
@@ -45,6 +47,7 @@ struct Sown : ::testing::Test {
   std::unique_ptr<train::TrainState> state;
   std::optional<train::TrainStep> step;
   std::vector<train::Microbatch> batches;
+  bool layer_metrics = false;
 };
 
 TEST_F(Sown, TheTotalIsTheSumOfItsParts) {
@@ -97,12 +100,39 @@ TEST_F(Sown, UpdatesMoveTheirParametersByTheSignOfTheMeanOverMicrobatches) {
   EXPECT_EQ(changed, 5u * 24u);
 }
 
+// The statistics are those of what leaves each layer; a loss is the mean of its layers'.
+TEST_F(Sown, MetricsOfLayersAreThereOnRequest) {
+  Rows rows = random_rows(model, 2, 12);
+  for (const train::SownNumber& number : gradients(rows).sown)
+    EXPECT_FALSE(number.name.starts_with("activation_") || number.name == "balance/layer_000")
+        << number.name;
+  layer_metrics = true;
+  train::StepResult result = gradients(rows);
+  const std::vector<float> last = forward_with_hidden(model, state->used(), rows).hidden.back();
+  double sum = 0, squares = 0;
+  for (float x : last) sum += static_cast<double>(x);
+  const double mean = sum / static_cast<double>(last.size());
+  for (float x : last) squares += (static_cast<double>(x) - mean) * (static_cast<double>(x) - mean);
+  EXPECT_NEAR(named(result, "activation_mean/layer_004"), mean, 1e-5);
+  EXPECT_NEAR(named(result, "activation_stdev/layer_004"),
+              std::sqrt(squares / static_cast<double>(last.size())), 1e-4);
+  EXPECT_EQ(named(result, "activation_zeros/layer_004"), 0);
+  double balance = 0;
+  int layers = 0;
+  for (const train::SownNumber& number : result.sown)
+    if (number.name.starts_with("balance/layer_")) balance += number.value, ++layers;
+  EXPECT_GE(layers, 5);
+  EXPECT_NEAR(balance / layers, named(result, "balance"), 1e-5);
+}
+
 TEST_F(Sown, ScannedAndUnrolledReportTheSame) {
   Rows rows = random_rows(model, 2, 12);
+  layer_metrics = true;
   train::StepResult scanned = gradients(rows);
   decoder::Model other = open_model(kFrom.path, false);
   train::StepResult unrolled =
-      train::TrainStep(other, *state, {.rows = 2, .tokens = 12}, {}, cpu::cpu_backend())
+      train::TrainStep(other, *state, {.rows = 2, .tokens = 12, .layer_metrics = true}, {},
+                       cpu::cpu_backend())
           .gradients(batches, 0);
   ASSERT_EQ(scanned.sown.size(), unrolled.sown.size());
   for (const train::SownNumber& number : unrolled.sown)

@@ -81,8 +81,11 @@ struct AttentionMasks {
   const std::int32_t* k_segments = nullptr;
   const std::int32_t* q_blocks = nullptr;
   const std::int32_t* k_blocks = nullptr;
-  const std::uint8_t* keep = nullptr;  // [batch, q_tokens, kv_tokens]: 0 forbids; not with a ring
-  std::int64_t keep_batch = 0;         // elements between its batch rows; 0: they are adjacent
+  // [batch, q_tokens, kv_tokens], by_head [batch, heads, q_tokens, kv_tokens]: 0 forbids; not with
+  // a ring.
+  const std::uint8_t* keep = nullptr;
+  bool keep_by_head = false;
+  std::int64_t keep_batch = 0;  // elements between its batch rows; 0: they are adjacent
 };
 
 // Arrays called "real" are f32, or f64 if the dtype is f64.

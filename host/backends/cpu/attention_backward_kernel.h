@@ -188,8 +188,8 @@ struct Backward {
           OpenCells open;
           if (!open_cells(r.rule, s.block[i].side, s.keys, open)) continue;
           if (masks.keep)
-            keep_pairs(masks, sizes, s.block[i].first_row, key, s.block[i].side, s.keys, open,
-                       *s.kept);
+            keep_pairs(masks, sizes, kv_head, s.block[i].first_row, key, s.block[i].side, s.keys,
+                       open, *s.kept);
           prefetch_tokens(r.args.k, sizeof(T), r.spec.qk_dim, b, kv_head, key + kTile,
                           spec.kv_tokens, i, num_blocks);
           prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, key + kTile,

@@ -160,16 +160,19 @@ struct KeptTile {
 };
 
 // Copies the part of the mask that belongs to a tile, and closes the cells that it empties. Cells
-// that stay open are looked at pair by pair.
-inline void keep_pairs(const RowMasks& masks, const Sizes& sizes, std::int64_t first_row,
-                       std::int64_t first_key, const Side& q, const Side& k, OpenCells& open,
-                       KeptTile& kept) {
+// that stay open are looked at pair by pair. The rows are those of key head kv_head.
+inline void keep_pairs(const RowMasks& masks, const Sizes& sizes, std::int64_t kv_head,
+                       std::int64_t first_row, std::int64_t first_key, const Side& q, const Side& k,
+                       OpenCells& open, KeptTile& kept) {
   bool any[kCells][kCells] = {};  // [key cell][row cell]
   RowCursor row(sizes, first_row);
   for (std::int64_t i = 0; i < q.cells * kCell; ++i, row.next()) {
     const bool real = i < q.count;
-    const bool again = real && i > 0 && row.g > 0;  // the token of the row before
-    const std::uint8_t* keep = masks.keep + (real ? row.t * masks.capacity + first_key : 0);
+    // As for the row before, which is of the same token.
+    const bool again = real && i > 0 && row.g > 0 && masks.keep_head == 0;
+    const std::int64_t head = kv_head * sizes.group + row.g;
+    const std::uint8_t* keep =
+        masks.keep + (real ? head * masks.keep_head + row.t * masks.capacity + first_key : 0);
     for (std::int64_t j = 0; j < k.cells * kCell; ++j) {
       std::int32_t value = again ? kept.pair[j][i - 1] : real && j < k.count && keep[j] ? -1 : 0;
       kept.pair[j][i] = value;

@@ -225,8 +225,10 @@ struct Decode {
         if (r.rule.window > 0) ok &= V::set_int(q) - k < V::set_int(r.rule.window);
         if (r.rule.chunk > 0) ok &= V::load_int(s.chunk + j) == V::set_int(q / r.rule.chunk);
         if (masks.keep) {
+          const std::int64_t row = i % r.sizes.rows, group = r.sizes.group;
+          const std::int64_t head = i / r.sizes.rows * group + row % group;
           const std::uint8_t* keep =
-              masks.keep + i % r.sizes.rows / r.sizes.group * masks.capacity + key + j;
+              masks.keep + head * masks.keep_head + row / group * masks.capacity + key + j;
           alignas(64) std::int32_t kept[L];
           for (int lane = 0; lane < L; ++lane) kept[lane] = j + lane < count && keep[lane] ? -1 : 0;
           ok &= V::load_int(kept);

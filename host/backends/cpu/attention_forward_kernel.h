@@ -177,8 +177,8 @@ struct Forward {
         OpenCells open;
         if (!open_cells(r.rule, s.block[i].side, s.keys, open)) continue;
         if (masks.keep)
-          keep_pairs(masks, sizes, s.block[i].first_row, key, s.block[i].side, s.keys, open,
-                     *s.kept);
+          keep_pairs(masks, sizes, kv_head, s.block[i].first_row, key, s.block[i].side, s.keys,
+                     open, *s.kept);
         if (!copied) {
           const std::int64_t padded = s.keys.cells * kCell;
           s.tokens.from_keys(r.args.k, s.keys, b, kv_head, key);

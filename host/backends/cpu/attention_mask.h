@@ -20,7 +20,8 @@ struct RowMasks {
   const std::int32_t* k_segments;
   const std::int32_t* q_blocks;
   const std::int32_t* k_blocks;
-  const std::uint8_t* keep;  // [q_tokens, kv_tokens]
+  const std::uint8_t* keep;  // [q_tokens, kv_tokens] of query head 0
+  std::int64_t keep_head;    // elements from one head's to the next; 0: they share it
   std::int32_t q_start;      // the position of query 0 if there are no q_positions
   bool cached, ring;
   std::int32_t last;      // cached: the position of the last new token
@@ -46,7 +47,9 @@ inline RowMasks row_masks(const AttentionSpec& spec, const AttentionMasks& masks
   RowMasks r{};
   r.num_keys = r.capacity = spec.kv_tokens;
   const std::int64_t pairs = spec.q_tokens * spec.kv_tokens;
-  r.keep = masks.keep ? masks.keep + b * (masks.keep_batch ? masks.keep_batch : pairs) : nullptr;
+  const std::int64_t adjacent = masks.keep_by_head ? spec.heads * pairs : pairs;
+  r.keep = masks.keep ? masks.keep + b * (masks.keep_batch ? masks.keep_batch : adjacent) : nullptr;
+  r.keep_head = masks.keep_by_head ? pairs : 0;
   if (cache) {
     r.cached = true;
     r.ring = cache->ring;
@@ -65,12 +68,12 @@ inline RowMasks row_masks(const AttentionSpec& spec, const AttentionMasks& masks
   return r;
 }
 
-// The definition, for query t and key s of the row.
-inline bool allowed(const AttentionSpec& spec, const RowMasks& row, std::int64_t t,
+// The definition, for query t of head n and key s of the row.
+inline bool allowed(const AttentionSpec& spec, const RowMasks& row, std::int64_t n, std::int64_t t,
                     std::int64_t s) {
   const std::int32_t q = row.q_position(t), k = row.k_position(s);
   if (k == kNoPosition) return false;
-  if (row.keep && !row.keep[t * row.capacity + s]) return false;
+  if (row.keep && !row.keep[n * row.keep_head + t * row.capacity + s]) return false;
   if (row.q_blocks && row.k_blocks[s] != 0 && row.q_blocks[t] == row.k_blocks[s]) return true;
   if (row.q_segments && (row.q_segments[t] != row.k_segments[s] || row.q_segments[t] < 0))
     return false;

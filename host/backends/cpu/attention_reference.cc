@@ -69,7 +69,7 @@ Softmax softmax(const Query& query, const AttentionInput& q, const AttentionInpu
   Softmax result;
   for (std::int64_t s = 0; s < query.row.num_keys; ++s) {
     p[s] = 0;
-    if (!allowed(spec, query.row, query.t, s)) continue;
+    if (!allowed(spec, query.row, query.n, query.t, s)) continue;
     p[s] = 1;
     x[s] = spec.scale * dot(spec.dtype, q.data, at(q.strides, query.b, query.t, query.n), k.data,
                             at(k.strides, query.b, s, query.kv_head()), spec.qk_dim);

@@ -431,6 +431,11 @@ typedef struct lamina_family {
   lamina_status_t (*validate)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
   lamina_status_t (*plan)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
   lamina_status_t (*options)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
+
+  /* The family that exports to Hugging Face's names are of, with the values of the keys that both
+   * have; empty = this one. Parameters that this one has not are values that its blocks give the
+   * tag "<plugin id>.exports.<name of the parameter in its block>". */
+  lamina_str_t exports_as;
 } lamina_family_t;
 
 /* The interface LAMINA_FAMILIES_ID. */
@@ -504,7 +509,7 @@ LAMINA_SIZE(lamina_io_t, 40);
 LAMINA_SIZE(lamina_block_t, 48);
 LAMINA_SIZE(lamina_transform_t, 32);
 LAMINA_SIZE(lamina_hf_tensor_t, 64);
-LAMINA_SIZE(lamina_family_t, 192);
+LAMINA_SIZE(lamina_family_t, 208);
 LAMINA_SIZE(lamina_families_t, 24);
 LAMINA_SIZE(lamina_host_t, 64);
 LAMINA_SIZE(lamina_plugin_t, 120);

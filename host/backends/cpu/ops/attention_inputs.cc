@@ -80,6 +80,7 @@ AttentionInputs::AttentionInputs(const NodeView& n, const AttentionPositions& wh
       heads_(n.type(0).dim(2)),
       has_segments_(has(n, where.segments)),
       has_blocks_(has(n, where.blocks)),
+      masks_heads_(has(n, where.mask) && n.type(where.mask).ndim() == 4),
       dtype_(n.type(0).dtype == DType::f64 ? DType::f64 : DType::f32) {
   auto reserve = [&](std::int64_t count, int size) {
     const std::size_t at = bytes_;
@@ -119,6 +120,7 @@ AttentionInputs::Ready AttentionInputs::prepare(const KernelArgs& args,
     out.masks.q_blocks = out.masks.k_blocks = room(blocks_at_);
   }
   out.masks.keep = static_cast<const std::uint8_t*>(optional_input(args, where_.mask));
+  out.masks.keep_by_head = masks_heads_;
   out.sinks = optional_input(args, where_.sinks);
   if (out.sinks && converts_sinks_) {
     convert_sinks(sinks_dtype_, out.sinks, dtype_, workspace + sinks_at_, heads_);

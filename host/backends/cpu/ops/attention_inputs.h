@@ -36,7 +36,7 @@ class AttentionInputs {
  private:
   AttentionPositions where_;
   std::int64_t batch_, queries_, keys_, heads_;
-  bool has_segments_, has_blocks_;
+  bool has_segments_, has_blocks_, masks_heads_;
   DType dtype_;
   DType sinks_dtype_ = DType::f32;
   bool converts_sinks_ = false;

@@ -99,8 +99,11 @@ struct AttendOptions {
   double scale = 0;  // 0 = 1 / sqrt(head width)
   double soft_cap = 0;
   bool causal = true;
-  std::int64_t window = 0;        // keys a query sees, itself included; 0 = all
-  std::int64_t chunk = 0;         // only keys of the same chunk; 0 = all
+  std::int64_t window = 0;  // keys a query sees, itself included; 0 = all
+  std::int64_t chunk = 0;   // only keys of the same chunk; 0 = all
+  // Mixture of block attention: of chunks of so many tokens (0 = all) the moba_top_k whose mean key
+  // fits the query best, its own among them; Lu et al. 2025. Without a window.
+  std::int64_t moba_chunk = 0, moba_top_k = 0;
   Tensor sinks = {};              // [N], one more logit per head
   std::string_view state = "kv";  // unique in the block
 };
@@ -197,7 +200,9 @@ class Step {
                           .soft_cap = o.soft_cap,
                           .causal = o.causal,
                           .window = o.window,
-                          .chunk = o.chunk},
+                          .chunk = o.chunk,
+                          .moba_chunk = o.moba_chunk,
+                          .moba_top_k = o.moba_top_k},
                          o.sinks, at);
     return tag(y, tags::attention_out, at);
   }
@@ -211,7 +216,9 @@ class Step {
                           .soft_cap = o.soft_cap,
                           .causal = o.causal,
                           .window = o.window,
-                          .chunk = o.chunk},
+                          .chunk = o.chunk,
+                          .moba_chunk = o.moba_chunk,
+                          .moba_top_k = o.moba_top_k},
                          o.sinks, at);
     return tag(y, tags::attention_out, at);
   }

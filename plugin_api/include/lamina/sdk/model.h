@@ -37,6 +37,9 @@ struct Family {
   Names hf_architectures = {};  // `architectures`; the first is exported
   Names hf_prefixes = {};       // that published tensor names may have or lack
   std::string_view doc;         // one line: paper, what is covered
+  // The family that exports are of, whose parameters the blocks make: a value that is tagged
+  // "<plugin id>.exports.<name>" is the parameter of that name. Empty = this one.
+  std::string_view exports_as = {};
 };
 
 // The final norm.
@@ -308,6 +311,7 @@ class FamilyTables {
     family_.hf_model_types = keep(f.hf_model_types);
     family_.hf_architectures = keep(f.hf_architectures);
     family_.hf_prefixes = keep(f.hf_prefixes);
+    family_.exports_as = to_str(f.exports_as);
   }
 
   void add_blocks() {

@@ -302,6 +302,8 @@ struct AttentionOptions {
   bool causal = true;
   std::int64_t window = 0;
   std::int64_t chunk = 0;
+  std::int64_t moba_chunk = 0;
+  std::int64_t moba_top_k = 0;
 };
 // The host adds positions, segments and the decode state's memory; sinks may be empty. Blocks
 // usually call step.attend(), which declares the state too.
@@ -312,7 +314,9 @@ inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const Attenti
       .number("soft_cap", o.soft_cap)
       .flag("causal", o.causal)
       .integer("window", o.window)
-      .integer("chunk", o.chunk);
+      .integer("chunk", o.chunk)
+      .integer("moba_chunk", o.moba_chunk)
+      .integer("moba_top_k", o.moba_top_k);
   const std::array<Tensor, 8> inputs{q, k, v, {}, {}, {}, {}, sinks};
   return emit_all<Op::attention>(inputs, attrs, state, at).front();
 }

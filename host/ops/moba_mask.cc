@@ -1,0 +1,160 @@
+// moba_mask(q, k, ...; chunk, k): the keys that queries of block attention see. Lu et al. 2025,
+// "MoBA: Mixture of Block Attention", 2.2.
+//
+// Tokens are cut into chunks by their position. The gate of a chunk is the product of the query
+// with the mean of the chunk's keys, in f32. Of the chunks up to its own, of its own segment, a
+// query sees the k with the highest gates, equal ones by rising index, and among them always its
+// own: bool[B, N, T, S], which does not say which keys of its own chunk came before it. No gradient
+// flows through a choice.
+//
+// Positions are the index in the row, or with start i32[B] (keys are slots of decode state)
+// start[b] + t and the slot. Positions and segments that are given cut each document from its own
+// first token on.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+enum Input { kQ, kK, kPositions, kKeyPositions, kSegments, kKeySegments, kStart };
+
+std::vector<Type> infer(const Call& c) {
+  const Type& q = c.type(kQ);
+  const Type& k = c.type(kK);
+  for (int i : {kQ, kK}) {
+    c.require_floating(i);
+    c.require_ndim(i, 4);
+  }
+  c.require(k.dim(0) == q.dim(0) && k.dim(3) == q.dim(3), "q {} and k {} do not go together",
+            to_string(q), to_string(k));
+  c.require(k.dim(2) > 0 && q.dim(2) % k.dim(2) == 0,
+            "{} query heads are not a multiple of {} key/value heads", q.dim(2), k.dim(2));
+  c.require(c.i("chunk") >= 1, "chunk is {}; it must be at least 1", c.i("chunk"));
+  c.require(c.i("k") >= 1, "k is {}; it must be at least 1", c.i("k"));
+  for (int i : {kPositions, kSegments}) {
+    c.require_dtype(i, DType::i32);
+    c.require_shape(i, {q.dim(0), q.dim(1)});
+  }
+  for (int i : {kKeyPositions, kKeySegments}) {
+    c.require_dtype(i, DType::i32);
+    c.require_shape(i, {k.dim(0), k.dim(1)});
+  }
+  c.require_dtype(kStart, DType::i32);
+  c.require_shape(kStart, {q.dim(0)});
+  c.require(c.has(kPositions) == c.has(kKeyPositions) && c.has(kSegments) == c.has(kKeySegments),
+            "positions and segments are given for both queries and keys, or for neither");
+  c.require(!c.has(kStart) || (!c.has(kPositions) && !c.has(kSegments)),
+            "decode state goes without positions and segments");
+  c.require(c.has(kStart) || c.has(kPositions) || q.dim(1) == k.dim(1),
+            "{} queries and {} keys need positions", q.dim(1), k.dim(1));
+  return {{DType::boolean, {q.dim(0), q.dim(2), q.dim(1), k.dim(1)}, {}}};
+}
+
+struct Chooser {
+  const LowerCall& c;
+  std::int64_t batch = c.type(kQ).dim(0), tokens = c.type(kQ).dim(1), heads = c.type(kQ).dim(2);
+  std::int64_t width = c.type(kQ).dim(3), keys = c.type(kK).dim(1), kv_heads = c.type(kK).dim(2);
+  std::int64_t size = c.i("chunk");
+  DType wide = c.type(kQ).dtype == DType::f64 ? DType::f64 : DType::f32;
+  Graph& graph = *c.in(kQ).graph;
+
+  Tensor integer(std::int64_t n) const {
+    return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
+  }
+  Tensor real(double x) const { return constant(graph, {wide, {1, 1, 1, 1}, {}}, x); }
+  Tensor index(std::int64_t count, int dim) const {
+    Shape shape{1, 1, 1};
+    shape[dim] = count;
+    return call_in(graph, "iota", {{"shape", to_list(shape)}, {"dim", std::int64_t{dim}}});
+  }
+  // 0 or 1.
+  Tensor flag(Tensor condition) const { return cast(condition, wide); }
+  Tensor is_not(Tensor f) const { return shift(-f, 1); }
+
+  // Of C chunks [B, C, K H]: the gate of each for every query, [B, N, T, C].
+  Tensor gates(Tensor means, std::int64_t chunks) const {
+    auto heads_first = [](Tensor x) { return transpose(x, {0, 2, 1, 3}); };
+    Tensor q = reshape(heads_first(cast(c.in(kQ), wide)),
+                       {batch, kv_heads, heads / kv_heads * tokens, width});
+    Tensor m = heads_first(reshape(means, {batch, chunks, kv_heads, width}));
+    return reshape(matmul(q, m, false, true), {batch, heads, tokens, chunks});
+  }
+
+  // 1 for the chosen of C chunks, [B, N, T, C]. May be chosen, is the query's own: flags [B, T, C].
+  Tensor choose(Tensor gate, Tensor seen, Tensor own, std::int64_t chunks) const {
+    auto of_heads = [&](Tensor f) {
+      return broadcast(reshape(f, {f.dim(0), 1, tokens, chunks}), gate.shape());
+    };
+    seen = of_heads(seen);
+    Tensor score = select(less(real(0.5), seen), gate, real(-3e38));
+    score = select(less(real(0.5), of_heads(own)), real(3e38), score);
+    const std::int64_t best = std::min(c.i("k"), chunks);
+    Tensor ids = call_all("top_k", {score}, {{"k", best}})[1];
+    Tensor ones = constant(graph, {wide, ids.shape(), {}}, 1);
+    return call("scatter_along", {ones, ids}, {{"size", chunks}}) * seen;
+  }
+
+  // Chunks lie one after the other in the row.
+  Tensor of_rows() const {
+    const std::int64_t chunks = (keys + size - 1) / size;
+    Tensor k = reshape(cast(c.in(kK), wide), {batch, keys, kv_heads * width});
+    if (chunks * size > keys)
+      k = call("concat",
+               {k, constant(graph, {wide, {batch, chunks * size - keys, kv_heads * width}, {}}, 0)},
+               {{"dim", std::int64_t{1}}});
+    // The last one may be short, but is the query's own or comes after it: its gate is not read.
+    Tensor means = scale(reduce_sum(reshape(k, {batch, chunks, size, kv_heads * width}), {2}),
+                         1 / static_cast<double>(size));
+    Tensor token = index(tokens, 1);
+    if (c.has(kStart)) token = token + reshape(c.in(kStart), {batch, 1, 1});
+    Tensor mine = token / integer(size), chunk = index(chunks, 2);
+    Tensor chosen = choose(gates(means, chunks), is_not(flag(less(mine, chunk))),
+                           flag(equal(mine, chunk)), chunks);
+    Tensor every = broadcast(reshape(chosen, {batch, heads, tokens, chunks, 1}),
+                             {batch, heads, tokens, chunks, size});
+    return slice(reshape(every, {batch, heads, tokens, chunks * size}), 3, 0, keys);
+  }
+
+  // Chunks anywhere in the row: each is known by its first key.
+  Tensor of_documents() const {
+    auto ids = [&](int input, bool of_keys, Shape shape) {
+      if (c.has(input)) return reshape(c.in(input), shape);
+      return index(of_keys ? keys : tokens, shape[1] == 1 ? 2 : 1);
+    };
+    const Shape down{batch, tokens, 1}, across{batch, 1, keys}, key_down{batch, keys, 1};
+    Tensor mine = ids(kPositions, false, down) / integer(size);
+    Tensor place = ids(kKeyPositions, true, across), chunk = place / integer(size);
+    Tensor chunk_down = ids(kKeyPositions, true, key_down) / integer(size);
+    Tensor together = flag(equal(chunk_down, chunk));                       // [B, S, S]
+    Tensor first = flag(equal(place - chunk * integer(size), integer(0)));  // [B, 1, S]
+    Tensor seen = is_not(flag(less(mine, chunk))) * first, own = flag(equal(mine, chunk)) * first;
+    if (c.has(kSegments)) {
+      Tensor segment = reshape(c.in(kKeySegments), across);
+      Tensor same = flag(equal(reshape(c.in(kSegments), down), segment));
+      together = together * flag(equal(reshape(c.in(kKeySegments), key_down), segment));
+      seen = seen * same;
+      own = own * same;
+    }
+    together = broadcast(together, {batch, keys, keys});
+    Tensor k = reshape(cast(c.in(kK), wide), {batch, keys, kv_heads * width});
+    Tensor means = matmul(together, k) / reduce_sum(together, {2}, true);
+    Tensor chosen = choose(gates(means, keys), seen, own, keys);
+    Tensor rows = reshape(chosen, {batch, heads * tokens, keys});
+    return reshape(matmul(rows, together), {batch, heads, tokens, keys});
+  }
+};
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const Type out{DType::boolean,
+                 {c.type(kQ).dim(0), c.type(kQ).dim(2), c.type(kQ).dim(1), c.type(kK).dim(1)},
+                 {}};
+  if (out.shape.num_elements() == 0) return {constant(*c.in(kQ).graph, out, 0)};
+  const Chooser chooser{c};
+  const bool apart = c.has(kPositions) || c.has(kSegments);
+  return {less(chooser.real(0.5), apart ? chooser.of_documents() : chooser.of_rows())};
+}
+
+}  // namespace
+
+constinit const OpDef moba_mask_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+
+}  // namespace lamina::ops

@@ -1,0 +1,51 @@
+// Mixture of block attention against what MaxText computed: maxtext/attn_moba.
+#include <gtest/gtest.h>
+
+#include "autodiff/vjp.h"
+#include "cli/verify/case.h"
+#include "core/json.h"
+#include "ops/tensor.h"
+#include "support/goldens.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(MobaGolden, AgreesWithMaxText) {
+  const fs::path directory = golden_dir() / "maxtext" / "attn_moba";
+  if (!fs::exists(directory)) GTEST_SKIP() << "is not in " << golden_dir();
+  const cli::GoldenCase golden(directory.string());
+  const JsonDocument config = JsonDocument::read((directory / "config.json").string());
+  Graph graph;
+  std::vector<Tensor> inputs;
+  std::vector<Array> values;
+  for (const char* name : {"q", "k", "v", "cotangent"}) {
+    const std::vector<float> floats = golden.floats(name);
+    const Type type{DType::f32, golden.shape(name), {}};
+    inputs.push_back(graph.add_input(name, type));
+    values.push_back(array(type, std::vector<double>(floats.begin(), floats.end())));
+  }
+  Tensor y = ops::call_all("attention", {inputs[0], inputs[1], inputs[2]},
+                           {{"scale", 1.0},
+                            {"moba_chunk", config.root().at("moba_chunk_size").as_int64()},
+                            {"moba_top_k", config.root().at("moba_topk").as_int64()}})[0];
+  graph.add_output("out", y);
+  const std::vector<Tensor> gradients =
+      autodiff::vjp(graph, std::span(&y, 1), std::span(&inputs[3], 1), std::span(inputs).first(3),
+                    autodiff::save_everything());
+  for (Tensor g : gradients) graph.add_output("gradient", g);
+  const std::vector<Array> got = run(graph, values);
+  const char* names[] = {"out", "grad_q", "grad_k", "grad_v"};
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    std::vector<float> floats;
+    for (double x : to_doubles(got[i])) floats.push_back(static_cast<float>(x));
+    const std::vector<float> want = golden.floats(names[i]);
+    EXPECT_LE(cli::max_abs_difference(floats, want), (i == 0 ? 2e-5 : 1e-4) * cli::max_abs(want))
+        << names[i];
+  }
+}
+
+}  // namespace
+}  // namespace lamina::testing
