@@ -1,0 +1,56 @@
+// The equalities hold for every family only if the models they run over have all of them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "decoder/stack_plan.h"
+#include "registry/discovery.h"
+#include "registry/library.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+std::set<std::string> blocks_used(const decoder::Model& model) {
+  std::set<std::uint32_t> ids = {model.options().embed.entry, model.options().head.exit,
+                                 model.options().mtp.block};
+  for (const decoder::StackSegment& segment : model.stack().segments)
+    for (const registry::PositionSpec& p : segment.unit)
+      ids.insert({p.block, p.inject_before, p.inject_after});
+  std::set<std::string> out;
+  for (const registry::Block& block : model.family().blocks())
+    if (ids.contains(block.id)) out.insert(block.name);
+  return out;
+}
+
+registry::Catalog built_plugins() {
+  std::filesystem::path build = LAMINA_BUILD_DIR;
+  return registry::Catalog::scan({.named_folders = {build / "lib/lamina/plugins"}});
+}
+
+// Families of one plugin share the build functions of blocks that have one name.
+TEST(TestModels, HaveEveryFamilyAndEveryBlockOfEveryPluginThatIsBuilt) {
+  std::set<std::string> families;
+  std::map<std::string, std::set<std::string>> blocks;  // by plugin
+  for (const TestModel& test : test_models()) {
+    decoder::Model model = open_model(test.path);
+    families.insert(model.family().name());
+    blocks[model.family().plugin().id].merge(blocks_used(model));
+  }
+  const registry::Catalog built = built_plugins();
+  ASSERT_FALSE(built.plugins().empty());
+  for (const registry::PluginFile& file : built.plugins())
+    for (const registry::Family& family : registry::load_plugin(file)) {
+      EXPECT_TRUE(families.contains(family.name()))
+          << family.name() << ": add a small model to tests/support/models";
+      for (const registry::Block& block : family.blocks())
+        EXPECT_TRUE(blocks[family.plugin().id].contains(block.name))
+            << family.name() << ": block " << block.name
+            << "; add a small model with it to tests/support/models";
+    }
+}
+
+}  // namespace
+}  // namespace lamina::testing
