@@ -5,6 +5,7 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/limits.h"
 #include "backends/cpu/threads.h"
+#include "cli/bench/compile_time.h"
 #include "cli/bench/workloads.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
@@ -63,6 +64,11 @@ std::string as_text(const BenchResult& r) {
 std::string as_json(const Arguments& a, std::string_view workload, const BenchResult& r) {
   JsonWriter json(2);
   json.begin_object().key("workload").value(workload).key("model").value(a.text("model"));
+  if (!a.texts("set").empty()) {
+    json.key("set").begin_array();
+    for (const std::string& set : a.texts("set")) json.value(set);
+    json.end_array();
+  }
   json.key("dtype").value(a.text("dtype")).key("batch").value(a.integer("batch"));
   json.key("tokens").value(a.integer("tokens")).key("threads").value(cpu::num_threads());
   json.key("isa").value(cpu::name(cpu::best_isa()));
@@ -82,7 +88,9 @@ using Workload = BenchResult (*)(const decoder::Model&, const BenchOptions&, con
 
 int run_workload(const Arguments& a, std::string_view name, Workload workload) {
   apply_threads(a.globals);
-  OpenedModel opened = open_model(a.text("model"), a.globals);
+  OpenedModel opened =
+      open_model(a.text("model"), a.globals, {.compress_tokens = decoder::uncompressed_tokens},
+                 a.texts("set"));
   BenchOptions options{.directory = opened.directory,
                        .dtype = *parse_dtype(a.text("dtype")),
                        .batch = a.integer("batch"),
@@ -92,6 +100,50 @@ int run_workload(const Arguments& a, std::string_view name, Workload workload) {
   BenchResult result = workload(*opened.model, options, cpu::cpu_backend());
   print(a.flag("json") ? as_json(a, name, result) : as_text(result));
   return 0;
+}
+
+constexpr double kMaxCompileSeconds = 0.1;  // of each phase
+
+int run_compile(const Arguments& a) {
+  apply_threads(a.globals);
+  const CompileOptions options{.dtype = *parse_dtype(a.text("dtype")),
+                               .tokens = a.integer("tokens"),
+                               .repeats = static_cast<int>(a.integer("repeats"))};
+  JsonWriter json(2);
+  json.begin_array();
+  if (!a.flag("json"))
+    print(fmt::format("milliseconds; ratio: {:.0f} over the longest\n{:>8} {:>8} {:>8} {:>7}\n",
+                      1e3 * kMaxCompileSeconds, "train", "prefill", "decode", "ratio"));
+  for (const std::string& path : a.positionals) {
+    require_description(path);
+    CompileTimes t = bench_compile(
+        [&] {
+          return std::move(
+              open_model(path, a.globals, {.compress_tokens = decoder::uncompressed_tokens}).model);
+        },
+        options, cpu::cpu_backend());
+    double ratio = kMaxCompileSeconds / std::max({t.train, t.prefill, t.decode});
+    if (!a.flag("json")) {
+      print(fmt::format("{:8.1f} {:8.1f} {:8.1f} {:7.1f}  {}\n", 1e3 * t.train, 1e3 * t.prefill,
+                        1e3 * t.decode, ratio, path));
+      continue;
+    }
+    json.begin_object().key("model").value(path).key("train_seconds").value(t.train);
+    json.key("prefill_seconds").value(t.prefill).key("decode_seconds").value(t.decode);
+    json.key("ratio").value(ratio).end_object();
+  }
+  json.end_array();
+  if (a.flag("json")) print(json.text() + "\n");
+  return 0;
+}
+
+Option dtype_option() {
+  return {.key = {.name = "dtype",
+                  .type = Type::string,
+                  .preset = Value("bfloat16"),
+                  .choices = {"float32", "bfloat16"},
+                  .doc = "Type to compute in."},
+          .value = "TYPE"};
 }
 
 Option integer(std::string name, char short_name, std::int64_t preset, std::string doc,
@@ -119,18 +171,14 @@ Command workload_command(std::string name, std::string summary, std::string deta
           .summary = std::move(summary),
           .details = std::move(details),
           .options = {model,
-                      {.key = {.name = "dtype",
-                               .type = Type::string,
-                               .preset = Value("bfloat16"),
-                               .choices = {"float32", "bfloat16"},
-                               .doc = "Type to compute in."},
-                       .value = "TYPE"},
+                      dtype_option(),
                       integer("batch", 'b', 1, "Sequences side by side."),
                       integer("tokens", 'n', tokens, "Tokens of a sequence."),
                       integer("repeats", 0, 3, "How often; the median counts.", 1000),
                       {.key = {.name = "profile",
                                .type = Type::boolean,
                                .doc = "Print the time of every kernel to stderr."}},
+                      set_option(),
                       json_option()},
           .examples = {std::move(example)},
           .run = [name, workload](const Arguments& a) { return run_workload(a, name, workload); }};
@@ -145,6 +193,24 @@ Command bench_machine_command() {
           .options = {json_option()},
           .examples = {"lamina bench machine"},
           .run = run_machine};
+}
+
+Command bench_compile_command() {
+  return {
+      .name = "bench compile",
+      .summary = "measures how long a model takes to be traced and compiled",
+      .details =
+          "Prints for each model how long tracing, the passes, the choice of kernels and "
+          "the memory plan take for a training step, for reading a prompt and for "
+          "writing a token. The limit is 100 ms each. Needs no weights.",
+      .options = {dtype_option(), integer("tokens", 'n', 512, "Tokens of a row or a prompt."),
+                  integer("repeats", 0, 3, "How often; the median counts.", 1000), json_option()},
+      .positionals = {{.name = "MODEL",
+                       .doc = "Model files or directories with a model.",
+                       .repeatable = true}},
+      .examples = {"lamina bench compile configs/models/gpt2-124m.toml",
+                   "lamina bench compile configs/models/*.toml --json"},
+      .run = run_compile};
 }
 
 Command bench_decode_command() {

@@ -24,6 +24,7 @@ Command ckpt_export_command();
 Command explain_command();
 Command plan_command();
 Command bench_machine_command();
+Command bench_compile_command();
 Command bench_decode_command();
 Command bench_prefill_command();
 Command bench_train_command();

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/bench/required_work.h"
 #include "core/json.h"
 #include "ops/op.h"
@@ -54,6 +56,26 @@ TEST(Bench, ProfileNamesKernelsOnStderr) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.err, HasSubstr("attention"));
   EXPECT_THAT(result.out, HasSubstr("ratio"));
+}
+
+TEST(Bench, KeysOfTheModelMayBeSet) {
+  const Finished result =
+      bench({"decode", "--model", kToy, "--tokens", "2", "--repeats", "1", "--dtype", "float32",
+             "--set", "model.num_hidden_layers=2", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("model.num_hidden_layers=2"));
+}
+
+TEST(Bench, CompilePrintsEachPhaseOfEachModel) {
+  const Finished result = bench({"compile", kToy, kToy, "--repeats", "1", "--tokens", "8"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("train  prefill   decode   ratio"));
+  EXPECT_EQ(std::ranges::count(result.out, '\n'), 4);
+  const Finished json = bench({"compile", kToy, "--repeats", "1", "--json"});
+  const JsonDocument document = JsonDocument::parse(json.out, "bench");
+  const JsonValue first = *document.root().elements().begin();
+  for (const char* key : {"train_seconds", "prefill_seconds", "decode_seconds", "ratio"})
+    EXPECT_GT(first.find(key).as_double(), 0) << key;
 }
 
 TEST(Bench, NeedsAModel) {
@@ -111,6 +133,75 @@ TEST(RequiredWork, TablesThatAreLookedUpCountTheirRows) {
               {decoder::Role::tokens, {}, false, {}},
               {decoder::Role::parameter, {1}, false, {}}};
   EXPECT_EQ(required_read_bytes(m, {}, 1), 8 * 2 + 100 * 8 * 2);
+}
+
+TEST(RequiredWork, TablesThatLayersLookUpCountTheirRows) {
+  auto body = std::make_shared<Graph>();
+  Tensor ids = body->add_input("ids", {DType::i32, {1, 1}, {}});
+  Tensor h = body->add_input("h", {DType::bf16, {1, 1, 8}, {}});
+  Tensor table = body->add_input("table", {DType::bf16, {100, 8}, {}});
+  Tensor w = body->add_input("w", {DType::bf16, {8, 8}, {}});
+  body->add_output("h", ops::call("linear", {h + ops::call("embedding", {table, ids}), w}));
+  decoder::ModelGraph m;
+  Tensor tokens = m.graph.add_input("tokens", {DType::i32, {1, 1}, {}});
+  Tensor x = m.graph.add_input("x", {DType::bf16, {1, 1, 8}, {}});
+  Tensor tables = m.graph.add_input("tables", {DType::bf16, {3, 100, 8}, {}});
+  Tensor ws = m.graph.add_input("ws", {DType::bf16, {3, 8, 8}, {}});
+  ops::call_all("scan", {tokens, x, tables, ws},
+                {{"body", std::shared_ptr<const Graph>(body)},
+                 {"times", std::int64_t{3}},
+                 {"num_consts", std::int64_t{1}},
+                 {"num_carries", std::int64_t{1}}});
+  m.inputs = {{decoder::Role::tokens, {}, false, {}},
+              {decoder::Role::tokens, {}, false, {}},
+              {decoder::Role::parameter, {0}, false, {}},
+              {decoder::Role::parameter, {1}, false, {}}};
+  EXPECT_EQ(required_read_bytes(m, {}, 1), 3 * (8 * 2 + 64 * 2));
+}
+
+TEST(RequiredWork, ExpertsThatRowsCanChooseCount) {
+  decoder::ModelGraph m;
+  Tensor x = m.graph.add_input("x", {DType::bf16, {2, 8}, {}});
+  Tensor w = m.graph.add_input("w", {DType::bf16, {10, 4, 8}, {}});
+  Tensor offsets = m.graph.add_input("offsets", {DType::i32, {11}, {}});
+  m.graph.add_output("y", ops::call("grouped_linear", {x, w, offsets}));
+  m.inputs = {{decoder::Role::tokens, {}, false, {}},
+              {decoder::Role::parameter, {0}, false, {}},
+              {decoder::Role::tokens, {}, false, {}}};
+  EXPECT_EQ(required_read_bytes(m, {}, 1), 2 * 4 * 8 * 2);
+  EXPECT_EQ(required_flops(m.graph), 2 * 2 * 4 * 8);
+}
+
+TEST(RequiredWork, RecurrentStateIsReadWhole) {
+  decoder::StateTensor state{"layers.0.state", 0, {DType::f32, {1, 64, 8, 8}, {}}, false};
+  state.kind = registry::StateKind::recurrent;
+  EXPECT_EQ(required_read_bytes({}, {state}, 1), 64 * 8 * 8 * 4);
+}
+
+TEST(RequiredWork, DeltaRulesCountTheirStateInBothForms) {
+  Graph g;
+  Tensor q = g.add_input("q", {DType::f32, {1, 5, 2, 8}, {}});
+  Tensor v = g.add_input("v", {DType::f32, {1, 5, 4, 16}, {}});
+  Tensor decay = g.add_input("g", {DType::f32, {1, 5, 4}, {}});
+  ops::call("gated_delta_rule", {q, q, v, decay, decay});
+  const double once = 6.0 * 5 * 4 * 16 * 8;
+  EXPECT_EQ(required_flops(g), once);
+  Tensor row = g.add_input("row", {DType::i32, {1}, {}});
+  Tensor state = g.add_input("state", {DType::f32, {1, 4, 8, 16}, {}});
+  ops::call_all("gated_delta_rule_step", {q, q, v, decay, decay, row, row, state});
+  EXPECT_EQ(required_flops(g), 2 * once);
+}
+
+TEST(RequiredWork, LatentAttentionOverStateCountsTheCheaperForm) {
+  Graph g;
+  Tensor q = g.add_input("q", {DType::f32, {1, 1, 4, 6}, {}});
+  Tensor latent = g.add_input("latent", {DType::f32, {1, 32, 8}, {}});
+  Tensor rope = g.add_input("rope", {DType::f32, {1, 32, 2}, {}});
+  Tensor w = g.add_input("w", {DType::f32, {4 * (4 + 4), 8}, {}});
+  Tensor start = g.add_input("start", {DType::i32, {1}, {}});
+  ops::call("latent_attention_step", {q, latent, rope, w, start}, {{"nope_dim", std::int64_t{4}}});
+  // Ten tokens are there; keys and values of none are made.
+  EXPECT_EQ(required_flops(g, 9), 2 * (4 * 8 * 8 + 4 * 10 * (2 * 8 + 2)));
 }
 
 TEST(RequiredWork, DecodeStateCountsTheTokensInIt) {

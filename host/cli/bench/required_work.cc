@@ -1,6 +1,7 @@
 #include "cli/bench/required_work.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cli/plan/expert_share.h"
 #include "runtime/program.h"
@@ -27,6 +28,7 @@ std::int64_t selected_keys(const Graph& graph, const Node& node) {
 // Which keys the queries of a row see.
 struct Sight {
   bool causal = true;
+  std::int64_t keys = 0;               // that there are, for queries that see all of them
   std::int64_t window = 0, chunk = 0;  // 0 = without
   std::int64_t most = 0;               // keys a query may use; 0 = all it sees
 };
@@ -35,7 +37,7 @@ struct Sight {
 double pairs_of(const Sight& sight, std::int64_t start, std::int64_t queries) {
   double pairs = 0;
   for (std::int64_t t = start; t < start + queries; ++t) {
-    std::int64_t first = 0, last = sight.causal || sight.window ? t : start + queries - 1;
+    std::int64_t first = 0, last = sight.causal || sight.window ? t : sight.keys - 1;
     if (sight.window) first = std::max(first, t - sight.window + 1);
     if (sight.chunk) {
       first = std::max(first, t / sight.chunk * sight.chunk);
@@ -56,11 +58,22 @@ double latent_attention_flops(const NodeView& node, std::int64_t start, std::int
   auto turned = static_cast<double>(q.dim(3) - node.i("nope_dim"));
   auto weights = static_cast<double>(node.type(3).num_elements());
   auto plain = static_cast<double>(node.i("nope_dim")), value = weights / rank / heads - plain;
-  double pairs = pairs_of({.causal = node.i("causal") != 0, .most = selected}, start, q.dim(1));
+  const bool causal = node.op().attr_index("causal") < 0 || node.i("causal") != 0;
+  double pairs =
+      pairs_of({.causal = causal, .keys = latent.dim(1), .most = selected}, start, q.dim(1));
   double expanded =
       weights * (static_cast<double>(start) + tokens) + heads * pairs * (plain + turned + value);
   double absorbed = weights * tokens + heads * pairs * (2 * rank + turned);
   return 2 * static_cast<double>(q.dim(0)) * std::min(expanded, absorbed);
+}
+
+// Pairs of queries with the compressed entries of windows that have ended.
+double entry_pairs(const NodeView& node, std::int64_t start, std::int64_t queries) {
+  double pairs = 0;
+  const std::int64_t most = node.has(6) ? node.i("k") : std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t t = start; t < start + queries; ++t)
+    pairs += static_cast<double>(std::min((t + 1) / node.i("ratio"), most));
+  return pairs;
 }
 
 double flops_of(const NodeView& node, std::int64_t start, std::int64_t selected) {
@@ -78,18 +91,28 @@ double flops_of(const NodeView& node, std::int64_t start, std::int64_t selected)
   if (op == "attention") {
     const Type& q = node.type(0);
     double per_pair = 2 * static_cast<double>(q.dim(3) + node.type(2).dim(3));
-    Sight sight{node.i("causal") != 0, node.i("window"), node.i("chunk"), selected};
+    Sight sight{node.i("causal") != 0, node.type(1).dim(1), node.i("window"), node.i("chunk"),
+                selected};
     return static_cast<double>(q.dim(0) * q.dim(2)) * per_pair * pairs_of(sight, start, q.dim(1));
   }
-  if (op == "latent_attention") return latent_attention_flops(node, start, selected);
+  if (op == "compressed_attention") {
+    const Type& q = node.type(0);
+    double pairs = pairs_of({.window = node.i("window")}, start, q.dim(1)) +
+                   entry_pairs(node, start, q.dim(1));
+    return static_cast<double>(q.dim(0) * q.dim(2)) * 4 * static_cast<double>(q.dim(3)) * pairs;
+  }
+  // Values times their weights, in every window that a token belongs to.
+  if (op == "window_pool") return 2 * elements(node.type(0)) * (node.i("overlap") != 0 ? 2 : 1);
+  if (op == "latent_attention" || op == "latent_attention_step")
+    return latent_attention_flops(node, start, selected);
   if (op == "index_scores") {
     const Type& q = node.type(0);
     return 2 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) * pairs_of({}, start, q.dim(1));
   }
   // A state of H by Hv a head, read twice and written once.
-  if (op == "gated_delta_rule")
+  if (op == "gated_delta_rule" || op == "gated_delta_rule_step")
     return 6 * elements(node.type(2)) * static_cast<double>(node.type(0).dim(3));
-  if (op == "causal_conv1d")
+  if (op == "causal_conv1d" || op == "causal_conv1d_step")
     return 2 * elements(node.type(0)) * static_cast<double>(node.type(1).dim(1));
   if (op == "scan")
     return static_cast<double>(node.i("times")) * required_flops(*node.body("body"), start);
@@ -98,15 +121,34 @@ double flops_of(const NodeView& node, std::int64_t start, std::int64_t selected)
 
 // What is read of a graph input: all of it, or if it is only looked up the rows that are.
 double read_bytes(const Graph& graph, ValueId input) {
+  const auto all = static_cast<double>(graph.type(input).bytes());
   double looked_up = 0;
   for (const Node& node : graph.nodes())
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != input) continue;
-      if (node.op->name != "embedding" || i != 0)
-        return static_cast<double>(graph.type(input).bytes());
-      looked_up += static_cast<double>(graph.type(node.outputs[0]).bytes());
+      if (node.op->name == "embedding" && i == 0) {
+        looked_up += static_cast<double>(graph.type(node.outputs[0]).bytes());
+      } else if (node.op->name == "scan") {
+        const Graph& body = *node.body();
+        looked_up +=
+            static_cast<double>(node.int_attr("times")) * read_bytes(body, body.inputs()[i].value);
+      } else {
+        return all;
+      }
     }
-  return looked_up;
+  return std::min(looked_up, all);
+}
+
+// Whether a state has a slot for every token; others are read whole.
+bool grows(const decoder::StateTensor& state) {
+  switch (state.kind) {
+    case registry::StateKind::recurrent:
+    case registry::StateKind::conv_window:
+    case registry::StateKind::token_history:
+      return false;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
@@ -128,8 +170,12 @@ double required_read_bytes(const decoder::ModelGraph& graph,
     if (graph.inputs[i].role == Role::parameter)
       bytes += shares[i] * read_bytes(graph.graph, graph.graph.inputs()[i].value);
   for (const decoder::StateTensor& state : states) {
-    double slots = static_cast<double>(std::max<std::int64_t>(state.type.dim(1), 1));
-    bytes += static_cast<double>(state.bytes()) * std::min(length, slots) / slots;
+    double used = 1;
+    if (grows(state)) {
+      double slots = static_cast<double>(std::max<std::int64_t>(state.type.dim(1), 1));
+      used = std::min(length, slots) / slots;
+    }
+    bytes += static_cast<double>(state.bytes()) * used;
   }
   return bytes;
 }
