@@ -9,7 +9,7 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kLatentTokens = 64;  // of all batch rows, at a time
-constexpr std::int64_t kDotRows = 4;        // up to so many rows, dot products are the faster ones
+constexpr std::int64_t kDotRows = 4;        // up to so many rows, w_kv is not copied
 
 template <class V, class T, bool kPairs>
 struct Latent {
@@ -124,8 +124,67 @@ struct Latent {
     }
   };
 
+  static LAMINA_ALWAYS_INLINE F load(const T* p) {
+    if constexpr (sizeof(T) == 4)
+      return V::load(p);
+    else
+      return V::load_bf16(p);
+  }
+  static float widen(T x) {
+    Word word;
+    Operands<V, T, false>::copy_row(&x, 1, &word);
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(word));
+  }
+
+  // sums[0, width) = the sum of num_rows (4 or fewer) rows of w, `width` apart, each times its
+  // number, added to what is there unless `first`.
+  template <int kRows>
+  static void add_rows(const T* w, const T* numbers, std::int64_t width, bool first, float* sums) {
+    F number[kRows];
+    for (int r = 0; r < kRows; ++r) number[r] = V::set(widen(numbers[r]));
+    std::int64_t i = 0;
+    for (; i + L <= width; i += L) {
+      F sum = first ? F{} : V::load(sums + i);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        __builtin_prefetch(w + (kRows + r) * width + i, 0, 3);
+        sum = V::multiply_add(load(w + r * width + i), number[r], sum);
+      }
+      V::store(sums + i, sum);
+    }
+    for (; i < width; ++i) {
+      float sum = first ? 0 : sums[i];
+      for (int r = 0; r < kRows; ++r) sum += widen(w[r * width + i]) * widen(numbers[r]);
+      sums[i] = sum;
+    }
+  }
+
+  // q' of one head, for few tokens: W_K is read where it lies, four rows at a time.
+  static void absorb_few(const Chunk& c, Scratch& s, std::int64_t head) {
+    const LatentSpec& spec = c.spec;
+    const std::int64_t width = round_up(spec.rank, kCell);
+    const std::int64_t q_width = spec.nope_dim + spec.rope_dim,
+                       to_width = spec.rank + spec.rope_dim;
+    const T* q = static_cast<const T*>(c.args.q);
+    std::int64_t h = 0;
+    const auto each_row = [&](auto add) {
+      for (std::int64_t r = 0; r < c.rows(); ++r)
+        add(c.weights(head, h), q + c.in_call(r, head, q_width) + h, spec.rank, h == 0,
+            s.sums + r * width);
+    };
+    for (; h + 4 <= spec.nope_dim; h += 4) each_row(add_rows<4>);
+    for (; h < spec.nope_dim; ++h) each_row(add_rows<1>);
+    for (std::int64_t r = 0; r < c.rows(); ++r) {
+      T* to = c.shared.q + c.in_chunk(r, head, to_width);
+      Ops::store_row(reinterpret_cast<const Word*>(s.sums + r * width), spec.rank, to);
+      std::memcpy(to + spec.rank, q + c.in_call(r, head, q_width) + spec.nope_dim,
+                  static_cast<std::size_t>(spec.rope_dim) * sizeof(T));
+    }
+  }
+
   // q' of one head.
   static void absorb_queries(const Chunk& c, Scratch& s, std::int64_t head) {
+    if (c.rows() <= kDotRows) return absorb_few(c, s, head);
     const LatentSpec& spec = c.spec;
     const std::int64_t width = round_up(spec.rank, kCell), words = Ops::words(spec.nope_dim);
     const std::int64_t q_width = spec.nope_dim + spec.rope_dim,
@@ -179,22 +238,15 @@ struct Latent {
   }
 
   static float dot(const T* a, const T* b, std::int64_t dim) {
-    F sum = F{};
+    F sums[4] = {};
     std::int64_t i = 0;
-    for (; i + L <= dim; i += L) {
-      if constexpr (sizeof(T) == 4)
-        sum = V::multiply_add(V::load(a + i), V::load(b + i), sum);
-      else
-        sum = V::multiply_add(V::load_bf16(a + i), V::load_bf16(b + i), sum);
-    }
-    float total = V::sum_lanes(sum)[0];
-    for (; i < dim; ++i) {
-      Word x, y;
-      Operands<V, T, false>::copy_row(a + i, 1, &x);
-      Operands<V, T, false>::copy_row(b + i, 1, &y);
-      total += __builtin_bit_cast(float, static_cast<std::uint32_t>(x)) *
-               __builtin_bit_cast(float, static_cast<std::uint32_t>(y));
-    }
+    for (; i + 4 * L <= dim; i += 4 * L)
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j)
+        sums[j] = V::multiply_add(load(a + i + j * L), load(b + i + j * L), sums[j]);
+    for (; i + L <= dim; i += L) sums[0] = V::multiply_add(load(a + i), load(b + i), sums[0]);
+    float total = V::sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]))[0];
+    for (; i < dim; ++i) total += widen(a[i]) * widen(b[i]);
     return total;
   }
 
