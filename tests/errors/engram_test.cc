@@ -71,7 +71,7 @@ num_attention_heads = 2
 engram_layers = [1]
 engram_vocab_bases = [31, 37]
 )");
-  w.expect({{"decode", "-m", "model.toml", "--raw", "-p", "a"},
+  w.expect({{"decode", "-m", "model.toml", "-p", "a"},
             2,
             {"model.toml:8: 'engram_layers'", "there is no tokenizer",
              "give a directory that has a tokenizer beside the model"}});

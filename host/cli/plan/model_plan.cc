@@ -47,9 +47,9 @@ ParameterCounts count(const std::vector<Parameter>& parameters, const std::vecto
     out.total += n;
     out.active += used(p, shares[i]);
     if (shares[i] < 1) out.routed += n;
-    bool looked_up =
-        p.desc.role == registry::Role::embedding || p.desc.role == registry::Role::head;
-    if (!looked_up) out.active_non_embedding += used(p, shares[i]);
+    bool beside = p.layer < 0 &&
+                  (p.desc.role == registry::Role::embedding || p.desc.role == registry::Role::head);
+    if (!beside) out.active_non_embedding += used(p, shares[i]);
     if (p.layer >= 0)
       out.layers += n;
     else if (p.name == LAMINA_NAME_EMBED)

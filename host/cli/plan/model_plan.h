@@ -37,7 +37,7 @@ struct ParameterCounts {
   std::int64_t other = 0;   // what else lies outside the layers
   std::int64_t routed = 0;  // of experts of which each token chooses some
   std::int64_t active = 0;  // what one token uses: total less the experts not chosen
-  // Active less tables that are looked up and the head.
+  // Active less the head and the tables outside the layers. Those in layers (Engram's) count.
   std::int64_t active_non_embedding = 0;
   std::int64_t training_only = 0;  // not in total: what decoding never reads
   std::int64_t integers = 0;       // not in total: elements of tables of integers

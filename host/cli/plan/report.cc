@@ -71,7 +71,7 @@ std::string parameters_text(const ModelPlan& plan) {
     if (n != 0) table.row({name, thousands_text(n), count_text(static_cast<double>(n))});
   };
   if (p.active != p.total) row("active for a token", p.active);
-  row("active, not looked up", p.active_non_embedding);
+  row("active without embedding and head", p.active_non_embedding);
   row("embedding", p.embedding);
   row("learned positions", p.positions);
   row("layers", p.layers);
