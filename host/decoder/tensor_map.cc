@@ -161,14 +161,14 @@ class Matcher {
     const Parameter& parameter = model_.parameters()[piece.parameter];
     const std::string whose = fmt::format("for parameter '{}'", parameter.name);
     if (stored.shape() != tensor.shape)
-      refuse(files_.path(),
+      refuse(files_.path_of(stored.data().name),
              fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
                          to_string(stored.shape()), to_string(tensor.shape)),
              {whose, "use the config.json that belongs to these weights"});
     const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
     if (is_integer(stored.data().dtype) != integers)
       refuse(
-          files_.path(),
+          files_.path_of(stored.data().name),
           fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
                       name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
           {whose});

@@ -87,8 +87,9 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 }  // namespace
 
 void StoredWeight::fail(const std::string& what, const std::string& note) const {
-  throw UserError(ExitCode::checkpoint,
-                  {files_->path(), fmt::format("tensor '{}' {}", data_.name, what), {note}});
+  throw UserError(
+      ExitCode::checkpoint,
+      {files_->path_of(data_.name), fmt::format("tensor '{}' {}", data_.name, what), {note}});
 }
 
 StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
@@ -114,7 +115,8 @@ void StoredWeight::open_f8() {
   form_ = Form::f8_blocks;
   scales_ = files_->tensor(scales);
   scale_values_.resize(static_cast<std::size_t>(scales_.shape.num_elements()));
-  if (!gather(scales_, 0, 1, scale_values_))
+  const bool integers = scales_.dtype == DType::i32 || scales_.dtype == DType::i64;
+  if (integers || !gather(scales_, 0, 1, scale_values_))
     fail(fmt::format("has scales '{}' of type {}", scales, lamina::name(scales_.dtype)),
          "scales are f32, bf16 or f8_e8m0");
   if (shape_.ndim() < 2)

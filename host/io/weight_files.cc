@@ -166,6 +166,11 @@ TensorView WeightFiles::tensor(std::string_view name) const {
   throw UserError(ExitCode::checkpoint, std::move(error));
 }
 
+const std::string& WeightFiles::path_of(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? path_ : files_[found->second].path();
+}
+
 std::uint64_t WeightFiles::file_bytes() const {
   std::uint64_t total = 0;
   for (const SafetensorsFile& file : files_) total += file.file_bytes();

@@ -39,6 +39,8 @@ class WeightFiles {
   bool contains(std::string_view name) const { return by_name_.count(name) > 0; }
   // Errors: no such tensor (the nearest name is suggested); a type that lamina has no use for.
   TensorView tensor(std::string_view name) const;
+  // The file that holds a tensor, or the whole set's path where none has that name.
+  const std::string& path_of(std::string_view name) const;
   std::uint64_t file_bytes() const;
   const Compression& compression() const { return compression_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "lamina/sdk.h"
@@ -9,11 +10,13 @@
 namespace llama {
 
 struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
-  std::int64_t intermediate_size_mlp;        // F of layers without experts
-  std::int64_t interleave_moe_layer_step;    // every so many layers one has experts
-  std::int64_t no_rope_layer_interval;       // every so many layers one has no positions
-  std::vector<std::int64_t> no_rope_layers;  // 1 = with rotary positions; empty = by the interval
-  std::int64_t attention_chunk_size;         // tokens, of layers with positions
+  std::int64_t intermediate_size_mlp;         // F of layers without experts
+  std::int64_t interleave_moe_layer_step;     // every so many layers one has experts
+  std::int64_t no_rope_layer_interval;        // every so many layers one has no positions
+  std::vector<std::int64_t> no_rope_layers;   // 1 = with rotary positions; empty = by the interval
+  std::vector<std::int64_t> moe_layers;       // with experts; empty = by the step
+  std::vector<std::string_view> layer_types;  // empty, or as the positions say
+  std::int64_t attention_chunk_size;          // tokens, of layers with positions
   bool use_qk_norm;
   bool attn_temperature_tuning;
   std::int64_t floor_scale;  // tokens

@@ -2,7 +2,14 @@
 
 #include "llama4.h"
 
+#include <algorithm>
+
 namespace llama {
+namespace {
+
+constexpr std::string_view kChunked = "chunked_attention", kFull = "full_attention";
+
+}  // namespace
 
 using namespace lamina::sdk;
 
@@ -41,10 +48,18 @@ void llama4_keys(Schema<Llama4Config>& key) {
       {.fallback = 8192, .min = 1, .doc = "tokens until they first grow"});
   key("attn_scale", &C::attn_scale, {.fallback = 0.1, .doc = "how much they grow"});
   moe_keys(key, {.experts_key = "num_local_experts", .experts = 16, .per_token = 1});
-  // router_jitter_noise is 0 in published files; moe_layers and layer_types follow from the steps.
-  // The rest belongs to images.
-  key.ignore({"router_jitter_noise", "moe_layers", "layer_types", "vision_config",
-              "boi_token_index", "eoi_token_index", "image_token_index", "for_llm_compressor"});
+  key("moe_layers", &C::moe_layers,
+      {.fallback = std::vector<std::int64_t>{},
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "layers that have experts, from 0; empty = by interleave_moe_layer_step"});
+  key("layer_types", &C::layer_types,
+      {.choices = {kChunked, kFull},
+       .flags = LAMINA_KEY_PER_LAYER,
+       .doc = "what each layer sees; those without positions see everything, the others a chunk"});
+  // router_jitter_noise is 0 in published files. The rest belongs to images.
+  key.ignore({"router_jitter_noise", "vision_config", "boi_token_index", "eoi_token_index",
+              "image_token_index", "for_llm_compressor"});
 }
 
 void derive_llama4(const Llama4Config& c, const Derived& derived) { derive_head_dim(c, derived); }
@@ -57,6 +72,22 @@ void validate_llama4(const Llama4Config& c, const Problems& problem) {
     problem("no_rope_layers", "has " + std::to_string(listed) +
                                   " elements; it must have one for each of the " +
                                   std::to_string(c.num_hidden_layers) + " layers, or none");
+  for (std::int64_t i : c.moe_layers)
+    if (i >= c.num_hidden_layers)
+      problem("moe_layers", "names layer " + std::to_string(i) + "; the last of the " +
+                                std::to_string(c.num_hidden_layers) + " layers is " +
+                                std::to_string(c.num_hidden_layers - 1));
+  if (listed != 0 && listed != c.num_hidden_layers) return;
+  for (std::size_t i = 0; i < c.layer_types.size(); ++i) {
+    const std::string_view right = is_global(c, static_cast<std::int64_t>(i)) ? kFull : kChunked;
+    if (c.layer_types[i] == right) continue;
+    problem("layer_types", "got " + std::string(c.layer_types[i]) + " for layer " +
+                               std::to_string(i) +
+                               "; by its positions (no_rope_layers, "
+                               "no_rope_layer_interval) it must be " +
+                               std::string(right));
+    return;
+  }
 }
 
 bool is_global(const Llama4Config& c, std::int64_t i) {
@@ -65,6 +96,8 @@ bool is_global(const Llama4Config& c, std::int64_t i) {
 }
 
 bool has_experts(const Llama4Config& c, std::int64_t i) {
+  if (!c.moe_layers.empty())
+    return std::find(c.moe_layers.begin(), c.moe_layers.end(), i) != c.moe_layers.end();
   return (i + 1) % c.interleave_moe_layer_step == 0;
 }
 

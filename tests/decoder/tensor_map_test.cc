@@ -229,9 +229,10 @@ TEST(TensorMap, AFusedTensorOfAnotherShapeShowsBoth) {
                    kMatrix));
   TempDir dir;
   const io::WeightFiles files = written(dir, others_and({{"layers.0.gate_up", {2, 8, 4}}}));
-  EXPECT_ERROR_SAYS(
-      match_weights(made.model, files), ExitCode::checkpoint,
-      dir.path() + ": tensor 'layers.0.gate_up' is [2, 8, 4]; the config asks for [2, 6, 4]");
+  EXPECT_ERROR_SAYS(match_weights(made.model, files), ExitCode::checkpoint,
+                    dir.path() +
+                        "/model.safetensors: tensor 'layers.0.gate_up' is [2, 8, 4]; the config "
+                        "asks for [2, 6, 4]");
 }
 
 // The names that match_weights() refuses beside those that it needs.

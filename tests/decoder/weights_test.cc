@@ -89,22 +89,24 @@ TEST(Weights, WrongShapeIsShownBesideTheOneThatTheConfigAsksFor) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();
   tensors["lm_head.weight"].shape = {6, 4};
-  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
-                    folder.path() +
-                        ": tensor 'lm_head.weight' is [6, 4]; the config asks for [5, 4]\n"
-                        "  for parameter 'head.weight'\n"
-                        "  use the config.json that belongs to these weights");
+  EXPECT_USER_ERROR(
+      load(folder.path(), tensors), ExitCode::checkpoint,
+      folder.path() +
+          "/model.safetensors: tensor 'lm_head.weight' is [6, 4]; the config asks for [5, 4]\n"
+          "  for parameter 'head.weight'\n"
+          "  use the config.json that belongs to these weights");
 }
 
 TEST(Weights, ElementTypeThatHoldsNoWeightsIsRefused) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();
   tensors["model.norm.weight"].dtype = DType::i32;
-  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
-                    folder.path() +
-                        ": tensor 'model.norm.weight' has element type i32; expected f32, f16, "
-                        "bf16 or f64\n"
-                        "  for parameter 'norm.weight'");
+  EXPECT_USER_ERROR(
+      load(folder.path(), tensors), ExitCode::checkpoint,
+      folder.path() +
+          "/model.safetensors: tensor 'model.norm.weight' has element type i32; expected f32, f16, "
+          "bf16 or f64\n"
+          "  for parameter 'norm.weight'");
 }
 
 TEST(Weights, InitialValuesDependOnNameAndSeedAlone) {

@@ -119,8 +119,8 @@ TEST(DecodeErrors, APromptLongerThanTheContextIsNeverCut) {
 
 TEST(DecodeErrors, TheEndOfTheContextIsAReasonToStop) {
   Workplace w;
-  Finished f = w.lamina({"decode", "-m", golden_model("gpt2_prefixed"), "--ids", ids(60), "-n", "30",
-                         "--ignore-eos", "--json"});
+  Finished f = w.lamina({"decode", "-m", golden_model("gpt2_prefixed"), "--ids", ids(60), "-n",
+                         "30", "--ignore-eos", "--json"});
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_THAT(f.out, ::testing::HasSubstr("\"finish_reason\": \"length\""));
 }

@@ -106,10 +106,11 @@ TEST(StoredWeight, Mxfp4HasTheEvenElementInTheLowHalf) {
 TEST(StoredWeight, F8WithoutScalesNamesTheTensorThatIsMissing) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w.weight", DType::f8_e4m3, {1, 2}, Bytes(2))});
-  EXPECT_USER_ERROR(StoredWeight(files, "w.weight"), ExitCode::checkpoint,
-                    dir.path() +
-                        ": tensor 'w.weight' is stored as f8_e4m3 and has no scales\n"
-                        "  expected a tensor 'w.weight_scale_inv' beside it");
+  EXPECT_USER_ERROR(
+      StoredWeight(files, "w.weight"), ExitCode::checkpoint,
+      dir.path() +
+          "/model.safetensors: tensor 'w.weight' is stored as f8_e4m3 and has no scales\n"
+          "  expected a tensor 'w.weight_scale_inv' beside it");
 }
 
 TEST(StoredWeight, ScalesOfAnotherGridShowBothShapes) {

@@ -68,15 +68,14 @@ inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block) {
           .chained = c.mtp_chained};
 }
 
-// What predict_next() owns itself. Files may lack it, and hold such layers where the config has
-// none; copies of the embedding and the head are not read.
+// What predict_next() owns itself. Files may lack it; families whose files hold such layers, and
+// copies of the embedding and the head in them, where the config has none add ignored_beyond().
 inline std::vector<Weight> prediction_weights(std::uint32_t block) {
   const std::uint32_t may_lack = LAMINA_HF_OPTIONAL;
   return {{block, "enorm.weight", "model.layers.{L}.enorm.weight", {}, may_lack},
           {block, "hnorm.weight", "model.layers.{L}.hnorm.weight", {}, may_lack},
           {block, "eh_proj.weight", "model.layers.{L}.eh_proj.weight", {}, may_lack},
-          {block, "head_norm.weight", "model.layers.{L}.shared_head.norm.weight", {}, may_lack},
-          ignored_beyond("model.layers.{L}.*")};
+          {block, "head_norm.weight", "model.layers.{L}.shared_head.norm.weight", {}, may_lack}};
 }
 // The rows of a layer again, for the same layer in predict_next().
 inline std::vector<Weight> predicting(std::uint32_t block, const std::vector<Weight>& rows) {

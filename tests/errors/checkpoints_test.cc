@@ -1,0 +1,147 @@
+// Checkpoints that do not fit their config: each tensor of a family's own kind, damaged in turn.
+#include <functional>
+#include <map>
+
+#include "errors/workplace.h"
+#include "io/weight_files.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Stored {
+  DType dtype;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+using Checkpoint = std::map<std::string, Stored>;
+using Change = std::function<void(Checkpoint&)>;
+
+Change without(std::string name) {
+  return [=](Checkpoint& c) { EXPECT_EQ(c.erase(name), 1u) << name; };
+}
+// With zeros for values.
+Change as(std::string name, DType dtype, Shape shape) {
+  return [=](Checkpoint& c) {
+    c[name] = {dtype, shape,
+               std::vector<std::byte>(static_cast<std::size_t>(shape.num_elements()) *
+                                      static_cast<std::size_t>(size_bytes(dtype)))};
+  };
+}
+
+// What decoding says to the golden case with that change of its weights.
+void expect(const std::string& golden, const Change& change, const std::vector<std::string>& says) {
+  const fs::path from = golden_model(golden);
+  ASSERT_TRUE(fs::exists(from)) << from;
+  Checkpoint checkpoint;
+  const io::WeightFiles files(from.string());
+  for (std::string_view name : files.names()) {
+    const io::TensorView view = files.tensor(name);
+    checkpoint[std::string(name)] = {
+        view.dtype, view.shape, {view.bytes.begin(), view.bytes.end()}};
+  }
+  change(checkpoint);
+  Workplace w;
+  fs::create_directory(w.path("m"));
+  fs::copy(from / "config.json", w.path("m/config.json"));
+  std::vector<io::TensorSpec> specs;
+  for (const auto& [name, stored] : checkpoint) specs.push_back({name, stored.dtype, stored.shape});
+  io::write_weight_files(w.path("m").string(), specs, [&](const io::TensorSpec& spec) {
+    return std::span<const std::byte>(checkpoint.at(spec.name).bytes);
+  });
+  w.expect({{"decode", "-m", "m", "--ids", "1"}, 4, says});
+}
+
+TEST(CheckpointErrors, ExpertsOfTheirOwn) {
+  const std::string name = "model.layers.1.block_sparse_moe.experts.2.w2.weight";
+  const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
+  expect("mixtral_8x", without(name),
+         {"m: tensor '" + name + "' is missing", "for parameter 'layers.1.moe.experts.w2.weight'"});
+  expect("mixtral_8x", as(name, DType::f32, {28, 40}),
+         {in_file + " is [28, 40]; the config asks for [40, 28]",
+          "for parameter 'layers.1.moe.experts.w2.weight'",
+          "use the config.json that belongs to these weights"});
+  expect("mixtral_8x", as(name, DType::i64, {40, 28}),
+         {in_file + " has element type i64; expected f32, f16, bf16 or f64"});
+  expect("mixtral_8x", as(name, DType::u8, {40, 28}),
+         {in_file + " has element type u8; weights are f32, bf16, f16 or f64"});
+  expect("mixtral_8x", as("model.layers.1.block_sparse_moe.experts.9.w2.weight", DType::f32, {2}),
+         {"m: 1 tensor that family 'mixtral' has no use for, eg "
+          "'model.layers.1.block_sparse_moe.experts.9.w2.weight'"});
+  expect("qwen3_moe_norm", without("model.layers.0.mlp.experts.3.gate_proj.weight"),
+         {"tensor 'model.layers.0.mlp.experts.3.gate_proj.weight' is missing"});
+}
+
+TEST(CheckpointErrors, ExpertsInOneTensor) {
+  const std::string name = "model.language_model.layers.0.mlp.experts.gate_up_proj";
+  expect(
+      "qwen3_5_moe", without(name),
+      {"mlp.experts.gate_up_proj' is missing", "for parameter 'layers.0.moe.experts.w1.weight'"});
+  expect("qwen3_5_moe", as(name, DType::bf16, {6, 40, 32}),
+         {"m/model.safetensors: tensor '" + name +
+          "' is [6, 40, 32]; the config asks for "
+          "[6, 32, 40]"});
+  expect("qwen3_5_moe", as(name, DType::bf16, {5, 32, 40}),
+         {"' is [5, 32, 40]; the config asks for [6, 32, 40]"});
+  expect("llama4_hub",
+         as("language_model.model.layers.0.feed_forward.router.weight", DType::f32, {3, 40}),
+         {"' is [3, 40]; the config asks for [4, 40]"});
+}
+
+TEST(CheckpointErrors, Mxfp4) {
+  const std::string stem = "model.layers.0.mlp.experts.gate_up_proj", blocks = stem + "_blocks",
+                    scales = stem + "_scales";
+  const std::string in_file = "m/model.safetensors: tensor '" + blocks + "'";
+  expect("gpt_oss_mxfp4", without(blocks), {"m: tensor '" + stem + "' is missing"});
+  expect("gpt_oss_mxfp4", without(scales),
+         {in_file + " has no scales", "expected a tensor '" + scales + "' beside it"});
+  expect("gpt_oss_mxfp4", as(blocks, DType::u8, {5, 2, 192, 16}),
+         {in_file + " is u8[5, 2, 192, 16], and '" + scales +
+          "' u8[5, 192, 2]; they must be u8[.., G, 16] and u8[.., G]"});
+  expect("gpt_oss_mxfp4", as(scales, DType::u8, {5, 192, 3}),
+         {in_file + " is u8[5, 192, 2, 16], and '" + scales + "' u8[5, 192, 3]"});
+  expect("gpt_oss_mxfp4", as(scales, DType::f16, {5, 192, 2}), {"' f16[5, 192, 2]; they must be"});
+  expect("gpt_oss_mxfp4", as(blocks, DType::bf16, {5, 192, 2, 16}),
+         {in_file + " is [5, 192, 2, 16]; the config asks for [5, 192, 64]"});
+}
+
+TEST(CheckpointErrors, Fp8) {
+  const std::string name = "model.layers.0.self_attn.o_proj.weight";
+  const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
+  const Shape shape = io::WeightFiles(golden_model("deepseek_v3_mtp")).tensor(name).shape;
+  auto stored = [&](DType scales, const Shape& grid) {
+    return [=](Checkpoint& c) {
+      as(name, DType::f8_e4m3, shape)(c);
+      as(name + "_scale_inv", scales, grid)(c);
+    };
+  };
+  expect("deepseek_v3_mtp", as(name, DType::f8_e4m3, shape),
+         {in_file + " is stored as f8_e4m3 and has no scales",
+          "expected a tensor '" + name + "_scale_inv' beside it"});
+  expect("deepseek_v3_mtp", stored(DType::f32, {7, 2}),
+         {in_file + " is " + to_string(shape) + ", in blocks of 128 x 128: its scales must be",
+          "'" + name + "_scale_inv' is [7, 2]", "weight_block_size"});
+  expect("deepseek_v3_mtp", stored(DType::i32, {1, 1}),
+         {in_file + " has scales '" + name + "_scale_inv' of type i32",
+          "scales are f32, bf16 or f8_e8m0"});
+}
+
+TEST(CheckpointErrors, TensorsOfOneFamilyAlone) {
+  const std::pair<const char*, const char*> needed[] = {
+      {"deepseek_v3_mtp", "model.layers.1.mlp.gate.e_score_correction_bias"},
+      {"deepseek_v3_mtp", "model.layers.0.self_attn.kv_a_layernorm.weight"},
+      {"deepseek_v2_group", "model.layers.0.self_attn.q_a_proj.weight"},
+      {"qwen3_next_4", "model.layers.0.linear_attn.A_log"},
+      {"qwen3_next_4", "model.layers.0.linear_attn.conv1d.weight"},
+      {"gpt_oss_mxfp4", "model.layers.0.self_attn.sinks"},
+      {"gpt_oss_mxfp4", "model.layers.0.mlp.router.bias"},
+      {"gemma2_7_layers", "model.layers.0.pre_feedforward_layernorm.weight"},
+      {"olmo3_yarn", "model.layers.0.self_attn.q_norm.weight"},
+  };
+  for (const auto& [golden, name] : needed)
+    expect(golden, without(name), {std::string("tensor '") + name + "' is missing"});
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,186 @@
+// Impossible configs of families with experts, latents, recurrent layers and patterns: the key,
+// what was found, and what would be right.
+#include <map>
+
+#include "errors/workplace.h"
+
+namespace lamina::testing {
+namespace {
+
+using Settings = std::vector<std::string>;
+
+// What makes a model of each family out of that of run.toml: two layers, width 16, two heads.
+const std::map<std::string, Settings>& possible() {
+  static const Settings delta = {"num_key_value_heads=2",  "head_dim=8",
+                                 "linear_num_key_heads=2", "linear_num_value_heads=4",
+                                 "linear_key_head_dim=4",  "linear_value_head_dim=4"};
+  static const Settings latent = {"q_lora_rank=8",
+                                  "kv_lora_rank=8",
+                                  "qk_nope_head_dim=4",
+                                  "qk_rope_head_dim=4",
+                                  "v_head_dim=4",
+                                  "n_routed_experts=8",
+                                  "n_group=4",
+                                  "topk_group=2",
+                                  "first_k_dense_replace=1",
+                                  "num_experts_per_tok=2"};
+  auto with = [](Settings to, const Settings& more) {
+    to.insert(to.end(), more.begin(), more.end());
+    return to;
+  };
+  static const Settings experts = {"num_experts=4", "num_experts_per_tok=2"};
+  static const Settings turned = {"partial_rotary_factor=0.5",
+                                  "rope_scaling.mrope_section=[1, 1, 0]"};
+  static const Settings heads = {"num_key_value_heads=2", "head_dim=8"};
+  static const std::map<std::string, Settings> all = {
+      {"mixtral", {"num_key_value_heads=2", "num_local_experts=4"}},
+      {"qwen3_moe", with(heads, experts)},
+      {"qwen3_vl_moe", with(heads, with(experts, {"rope_scaling.mrope_section=[2, 1, 1]"}))},
+      {"qwen3_custom_moe", with(heads, experts)},
+      {"qwen3_next", with(delta, experts)},
+      {"qwen3_5", with(delta, turned)},
+      {"qwen3_5_moe", with(with(delta, turned), experts)},
+      {"gpt_oss", with(heads, {"num_local_experts=4", "num_experts_per_tok=2"})},
+      {"llama4", with(heads, {"num_local_experts=4"})},
+      {"envy", with(heads, {"num_experts=4"})},
+      {"gemma", heads},
+      {"gemma2", heads},
+      {"gemma3", heads},
+      {"gemma4", heads},
+      {"deepseek", latent},
+      {"deepseek_v2", latent},
+  };
+  return all;
+}
+
+struct Impossible {
+  std::string family;
+  Settings settings;  // after the possible ones
+  std::vector<std::string> says;
+};
+
+// `lamina train` of run.toml as that family; keys given twice have the last value.
+void expect(const Workplace& w, const Impossible& mistake) {
+  std::vector<std::string> words = {"train", "run.toml", "--set", "family=" + mistake.family};
+  Settings all = possible().at(mistake.family);
+  all.insert(all.end(), mistake.settings.begin(), mistake.settings.end());
+  for (const std::string& setting : all) {
+    words.emplace_back("--set");
+    words.push_back("model." + setting);
+  }
+  std::vector<std::string> says = mistake.says;
+  for (const std::string& setting : mistake.settings)  // where it came from
+    says.push_back("--set model." + setting.substr(0, setting.find('=')));
+  if (mistake.settings.size() > 1) says.resize(mistake.says.size());
+  w.expect({words, 2, says});
+}
+
+void expect_each(const std::vector<std::string>& families, const Settings& settings,
+                 const std::vector<std::string>& says) {
+  Workplace w;
+  for (const std::string& family : families) expect(w, {family, settings, says});
+}
+
+TEST(SparseFamilyErrors, WithoutAMistakeThereIsNoError) {
+  Workplace w;
+  for (const auto& [family, settings] : possible()) {
+    std::vector<std::string> words = {"explain", "run.toml", "--set", "family=" + family};
+    for (const std::string& setting : settings) {
+      words.emplace_back("--set");
+      words.push_back("model." + setting);
+    }
+    Finished f = w.lamina(words);
+    EXPECT_EQ(f.code, 0) << family << "\n" << f.err;
+  }
+}
+
+TEST(SparseFamilyErrors, Heads) {
+  expect_each({"mixtral", "qwen3_moe", "qwen3_custom_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe",
+               "gpt_oss", "llama4", "envy", "gemma", "gemma2", "gemma3", "gemma4"},
+              {"num_key_value_heads=3"},
+              {"'num_key_value_heads': got 3; it must divide num_attention_heads = 2"});
+  expect_each({"gpt_oss"}, {"head_dim=7"}, {"'head_dim': got 7", "need an even head_dim"});
+  expect_each({"deepseek", "deepseek_v2"}, {"qk_rope_head_dim=3"},
+              {"'qk_rope_head_dim': got 3", "need an even number"});
+  expect_each({"deepseek", "deepseek_v2"}, {"kv_lora_rank=0"}, {"at least 1, got 0"});
+  expect_each({"deepseek", "deepseek_v2"}, {"q_lora_rank=-1"}, {"at least 0, got -1"});
+  expect_each({"deepseek", "deepseek_v2"}, {"v_head_dim=0"}, {"at least 1, got 0"});
+}
+
+TEST(SparseFamilyErrors, Experts) {
+  expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_experts_per_tok=5"},
+              {"'num_experts_per_tok': got 5; a layer has num_local_experts = 4 experts, it must "
+               "be at most that"});
+  expect_each({"qwen3_moe", "qwen3_custom_moe", "qwen3_next", "qwen3_5_moe", "envy"},
+              {"num_experts_per_tok=5"}, {"got 5; a layer has num_experts = 4 experts"});
+  expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_local_experts=0"}, {"at least 1, got 0"});
+  expect_each({"deepseek", "deepseek_v2"}, {"num_experts_per_tok=9"},
+              {"got 9; a layer has n_routed_experts = 8 experts"});
+  expect_each(
+      {"gemma4"},
+      {"enable_moe_block=true", "num_experts=4", "moe_intermediate_size=8", "top_k_experts=5"},
+      {"'top_k_experts': got 5; it must be at most num_experts = 4"});
+  expect_each({"gemma4"}, {"enable_moe_block=true", "num_experts=4", "moe_intermediate_size=0"},
+              {"'moe_intermediate_size'", "enable_moe_block asks for at least 1"});
+  expect_each({"qwen3_custom_moe"}, {"moe_expert_input_dim=0"}, {"at least 1, got 0"});
+  expect_each({"mixtral", "qwen3_moe", "envy", "llama4"}, {"capacity_factor=-1"},
+              {"at least 0, got -1"});
+  expect_each({"gpt_oss"}, {"swiglu_limit=-1"}, {"at least 0, got -1"});
+}
+
+TEST(SparseFamilyErrors, GroupsOfExperts) {
+  expect_each({"deepseek"}, {"n_group=3"}, {"'n_group': got 3; it must divide the 8 experts"});
+  expect_each({"deepseek"}, {"topk_group=5"}, {"'topk_group': got 5; it must be 1 to n_group = 4"});
+  expect_each({"deepseek"}, {"num_experts_per_tok=4", "topk_group=1"},
+              {"'topk_group': got 1 groups of 2 experts; a token is given to 4 of them"});
+  expect_each({"deepseek"}, {"scoring_func=\"relu\""},
+              {"must be \"softmax\" or \"sigmoid\", got \"relu\""});
+  expect_each({"deepseek_v2"}, {"topk_method=\"best\""},
+              {"\"greedy\"", "\"group_limited_greedy\"", "got \"best\""});
+}
+
+TEST(SparseFamilyErrors, Patterns) {
+  expect_each({"qwen3_next", "qwen3_5", "qwen3_5_moe", "gpt_oss", "gemma3", "gemma4", "llama4"},
+              {"layer_types=[\"full_attention\"]"},
+              {"'layer_types' must have one element per layer, 2; got 1"});
+  expect_each({"gpt_oss", "gemma4", "qwen3_next"}, {"layer_types=[\"full_attention\", \"far\"]"},
+              {"\"full_attention\"", "\"far\""});
+  expect_each({"qwen3_moe", "qwen3_next"}, {"mlp_only_layers=[2]"},
+              {"'mlp_only_layers': names layer 2; the last of the 2 layers is 1"});
+  expect_each({"llama4"}, {"moe_layers=[0, 2]"},
+              {"'moe_layers': names layer 2; the last of the 2 layers is 1"});
+  expect_each({"llama4"}, {"no_rope_layers=[1]"},
+              {"'no_rope_layers': has 1 elements; it must have one for each of the 2 layers"});
+  expect_each({"llama4"}, {"layer_types=[\"chunked_attention\", \"full_attention\"]"},
+              {"'layer_types': got full_attention for layer 1", "it must be chunked_attention"});
+  expect_each({"llama4", "envy"}, {"interleave_moe_layer_step=0"}, {"at least 1, got 0"});
+  expect_each({"qwen3_next", "qwen3_5"}, {"full_attention_interval=0"}, {"at least 1, got 0"});
+  expect_each({"gemma3"}, {"sliding_window_pattern=0"}, {"at least 1, got 0"});
+  expect_each({"gemma4"}, {"num_kv_shared_layers=2"},
+              {"'num_kv_shared_layers': got 2; it must be less than num_hidden_layers = 2"});
+}
+
+TEST(SparseFamilyErrors, WindowsAndPositions) {
+  expect_each({"gemma2", "gemma3", "gemma4"}, {"sliding_window=0"}, {"at least 1, got 0"});
+  expect_each({"gpt_oss"}, {"sliding_window=0"},
+              {"'sliding_window': got 0 with sliding_attention layers; it must be at least 1"});
+  expect_each({"qwen3_moe"}, {"use_sliding_window=true", "sliding_window=0"},
+              {"'sliding_window': got 0 with use_sliding_window = true"});
+  expect_each({"llama4"}, {"attention_chunk_size=-1"}, {"at least 0, got -1"});
+  expect_each({"qwen3_next", "qwen3_5"}, {"partial_rotary_factor=1.5"},
+              {"greater than 0 and at most 1, got 1.5"});
+  expect_each({"qwen3_vl_moe"}, {"rope_scaling.mrope_section=[1, 2, 3]"},
+              {"got 3 numbers with the sum 6", "three with the sum 4"});
+  expect_each({"gemma2"}, {"query_pre_attn_scalar=0"}, {"greater than 0, got 0"});
+}
+
+TEST(SparseFamilyErrors, RecurrentLayers) {
+  expect_each({"qwen3_next", "qwen3_5", "qwen3_5_moe"}, {"linear_num_value_heads=3"},
+              {"'linear_num_value_heads': got 3; it must be a multiple of "
+               "linear_num_key_heads = 2"});
+  expect_each({"qwen3_next", "qwen3_5"}, {"linear_conv_kernel_dim=0"}, {"at least 1, got 0"});
+  expect_each({"qwen3_next", "qwen3_5"}, {"linear_key_head_dim=0"}, {"at least 1, got 0"});
+}
+
+}  // namespace
+}  // namespace lamina::testing
