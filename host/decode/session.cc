@@ -32,7 +32,8 @@ Session::Session(const decoder::Model& model, std::span<void* const> parameters,
       options_(options),
       backend_(backend),
       history_(static_cast<std::size_t>(options.batch)),
-      lengths_(static_cast<std::size_t>(options.batch)) {
+      lengths_(static_cast<std::size_t>(options.batch)),
+      shifts_(static_cast<std::size_t>(options.batch)) {
   options_.call_tokens = std::min(options_.call_tokens, options_.capacity);
   std::vector<decoder::StateTensor> states = model.states(graph_options(options_, 1));
   std::size_t bytes = 0;
@@ -56,10 +57,16 @@ Session::Session(const decoder::Model& model, std::span<void* const> parameters,
 }
 
 decoder::BoundProgram& Session::program(std::int64_t tokens) {
-  std::unique_ptr<decoder::BoundProgram>& program = programs_[tokens];
+  return program(Call{.tokens = tokens});
+}
+
+decoder::BoundProgram& Session::program(const Call& call) {
+  std::unique_ptr<decoder::BoundProgram>& program = programs_[call];
   if (!program) {
-    program = std::make_unique<decoder::BoundProgram>(
-        model_.decode_graph(graph_options(options_, tokens)), backend_);
+    decoder::DecodeGraphOptions options = graph_options(options_, call.tokens);
+    options.given = call.given;
+    options.positions_3d = call.positions_3d;
+    program = std::make_unique<decoder::BoundProgram>(model_.decode_graph(options), backend_);
     program->bind_parameters(parameters_);
     program->bind_states(states_);
     program->bind(Role::tokens, tokens_.data());
@@ -72,6 +79,12 @@ decoder::BoundProgram& Session::program(std::int64_t tokens) {
     if (!arena_ || arena_->bytes() < program->arena_bytes())
       arena_ = backend_.allocate(program->arena_bytes());
   }
+  if (call.given.count > 0) {  // of other images each time
+    program->bind(Role::given_rows, given_rows_.data());
+    program->bind(Role::given_features, given_features_.data());
+    program->bind(Role::given_index, given_index_.data());
+  }
+  if (call.positions_3d) program->bind(Role::positions_3d, positions_3d_.data());
   return *program;
 }
 
@@ -129,11 +142,11 @@ void Session::read(std::span<const std::span<const std::int32_t>> tokens) {
       piece.push_back(row.first(n));
       row = row.subspan(n);
     }
-    call(piece);
+    call(piece, {});
   }
 }
 
-void Session::call(std::span<const std::span<const std::int32_t>> piece) {
+void Session::call(std::span<const std::span<const std::int32_t>> piece, Call call) {
   std::size_t longest = 0;
   for (const auto& row : piece) longest = std::max(longest, row.size());
   for (std::size_t b = 0; b < piece.size(); ++b) {
@@ -145,10 +158,11 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece) {
     for (std::size_t t = 0; t < longest; ++t) {
       tokens_[b * longest + t] = t < piece[b].size() ? piece[b][t] : 0;
       positions_[b * longest + t] =
-          static_cast<std::int32_t>(lengths_[b] + static_cast<std::int64_t>(t));
+          static_cast<std::int32_t>(lengths_[b] + shifts_[b] + static_cast<std::int64_t>(t));
     }
   }
-  decoder::BoundProgram& step = program(static_cast<std::int64_t>(longest));
+  call.tokens = static_cast<std::int64_t>(longest);
+  decoder::BoundProgram& step = program(call);
   step.run(arena_->data());
   std::size_t vocab = static_cast<std::size_t>(model_.vocab_size());
   for (std::size_t b = 0; b < piece.size(); ++b) {
@@ -166,6 +180,7 @@ void Session::reset() {
 void Session::reset(std::int64_t row) {
   history_[static_cast<std::size_t>(row)].clear();
   lengths_[static_cast<std::size_t>(row)] = 0;
+  shifts_[static_cast<std::size_t>(row)] = 0;
 }
 
 }  // namespace lamina::decode

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "decoder/bound_program.h"
@@ -21,6 +22,14 @@ struct SessionOptions {
   std::int64_t capacity = 2048;    // tokens a sequence may reach
   std::int64_t call_tokens = 512;  // tokens of a prompt that are read at once
   DType dtype = DType::f32;
+};
+
+// What stands at placeholder tokens of a prompt: rows that towers made of images or sounds.
+struct Given {
+  std::span<const float> rows;                   // [R, D]
+  std::span<const std::int32_t> index;           // one a token: its row, or -1
+  std::span<const float> features = {};          // [layers, R, D]: what the first layers add
+  std::span<const std::int32_t> positions = {};  // [3, tokens]: time, height, width
 };
 
 class Session {
@@ -36,6 +45,12 @@ class Session {
   std::span<const float> append(std::span<const std::span<const std::int32_t>> tokens);
   // For one sequence.
   std::span<const float> append(std::span<const std::int32_t> tokens);
+
+  // For one sequence, with images. Positions are those of the whole sequence; tokens that come
+  // later go on behind the largest of them. Without, each token has its index. Throws UserError
+  // (exit 5) where the session has several sequences, a span has another size than the rest asks
+  // for, or an index names no row; (exit 2) for a model whose rotations depend on the length.
+  std::span<const float> append(std::span<const std::int32_t> tokens, const Given& given);
 
   // Empties every sequence, resp. one.
   void reset();
@@ -55,21 +70,34 @@ class Session {
   decoder::BoundProgram& program(std::int64_t tokens);
 
  private:
+  // What a program is made for.
+  struct Call {
+    std::int64_t tokens = 1;
+    decoder::GivenRows given = {};
+    bool positions_3d = false;
+    auto key() const { return std::tuple(tokens, given.count, given.layers, positions_3d); }
+    bool operator<(const Call& other) const { return key() < other.key(); }
+  };
+  decoder::BoundProgram& program(const Call& call);
+  void check(std::span<const std::int32_t> tokens, const Given& given) const;
   void read(std::span<const std::span<const std::int32_t>> tokens);
-  void call(std::span<const std::span<const std::int32_t>> piece);
+  void call(std::span<const std::span<const std::int32_t>> piece, Call call);
 
   const decoder::Model& model_;
   std::vector<void*> parameters_;
   SessionOptions options_;
   const Backend& backend_;
-  std::map<std::int64_t, std::unique_ptr<decoder::BoundProgram>> programs_;  // by tokens
+  std::map<Call, std::unique_ptr<decoder::BoundProgram>> programs_;
   std::unique_ptr<Buffer> state_buffer_, arena_;
   std::vector<void*> states_;
   std::vector<std::vector<std::int32_t>> history_;
   std::vector<std::int64_t> lengths_;  // tokens in the state, a row
+  std::vector<std::int64_t> shifts_;   // the next token's position less that, a row
   std::vector<float> logits_, kept_logits_;
   // Inputs of a call.
   std::vector<std::int32_t> tokens_, positions_, segments_, start_, count_, rows_;
+  std::vector<std::int32_t> positions_3d_, given_index_;
+  std::vector<std::byte> given_rows_, given_features_;  // in the type of activations
 };
 
 }  // namespace lamina::decode

@@ -126,6 +126,7 @@ Tensor Assembler::embedding() {
   bool positions =
       parts_.positions >= 0 || parts_.options.embed.positions != registry::Positions::none;
   Tensor x = embed(host_input(Role::tokens), positions ? host_input(Role::positions) : Tensor{});
+  x = with_given_rows(x);
   host_inputs_[Role::embedding] = x;
   return x;
 }
@@ -382,6 +383,10 @@ std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegm
       if (!is_per_layer(input.role))
         add(std::string(role_name(input.role)), host_input(input.role));
   };
+  if (has_features(segment.first_layer)) {
+    add("given_features", host_input(Role::given_features));
+    add("given_places", given_places());
+  }
   if (has_engram(segment)) add_inputs_of(blocks_.engram(segment.first_layer));
   for (std::size_t p = 0; p < segment.unit.size(); ++p) {
     add_inputs_of(blocks_.layer(segment, p));
@@ -417,6 +422,7 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
       collect(place, "hidden", scan.carries()[0], [this, layers = place.layers](Tensor t) {
         add_hidden(fmt::format("hidden from layer {}", layers[0]), t, layers, true);
       });
+    if (has_features(place.layers[0])) add_features(place);
   }
   return scan.finish([this](auto body) { return shared_body(std::move(body)); });
 }

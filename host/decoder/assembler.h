@@ -101,9 +101,9 @@ class Assembler {
   void collect_kv(const BlockGraph& block, const Place& place, const std::vector<Tensor>& results);
   void collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
                     const std::vector<Tensor>& results);
+  void sow_statistics(const Place& place, Tensor x);
   void collect_records(const BlockGraph& block, const Place& place,
                        const std::vector<Tensor>& results);
-  void sow_statistics(const Place& place, Tensor x);
 
   std::vector<Tensor> layers(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                              bool hidden);
@@ -112,6 +112,13 @@ class Assembler {
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
   std::vector<Tensor> injected(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                                const StackSegment& segment, bool before);
+  // given.cc: x with the given rows at their tokens; and what layers add behind themselves.
+  Tensor with_given_rows(Tensor x);
+  bool has_features(std::int64_t first_layer) const {
+    return phase().given.count > 0 && first_layer < phase().given.layers;
+  }
+  Tensor given_places();
+  void add_features(const Place& place);
   bool has_engram(const StackSegment& segment) const {
     return parts_.engram && parts_.engram->find(segment.first_layer);
   }
@@ -123,6 +130,7 @@ class Assembler {
   BlockCache blocks_;
   ModelGraph out_;
   std::map<Role, Tensor> host_inputs_;
+  Tensor given_places_;
   std::map<int, Tensor> outside_;
   std::map<std::int64_t, std::pair<Tensor, Tensor>> given_kv_;  // by layer
   std::vector<SownValue> sown_;

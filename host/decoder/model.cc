@@ -12,11 +12,13 @@ namespace {
 
 TracePhase decode_phase(const DecodeGraphOptions& options) {
   return {.stateful = true,
+          .positions_3d = options.positions_3d,
           .batch = options.batch,
           .tokens = options.tokens,
           .capacity = options.capacity,
           .max_call_tokens = options.max_call_tokens,
-          .dtype = options.dtype};
+          .dtype = options.dtype,
+          .given = options.given};
 }
 
 }  // namespace
@@ -65,9 +67,11 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
                         .aux = options.aux,
                         .layer_metrics = options.aux && options.layer_metrics,
                         .segments = options.segments,
+                        .positions_3d = options.positions_3d,
                         .batch = options.batch,
                         .tokens = options.tokens,
-                        .dtype = options.dtype});
+                        .dtype = options.dtype,
+                        .given = options.given});
   const registry::HeadSpec& head = parts_->options.head;
   Tensor hidden = a.stack(a.embedding(), false);
   if (head.no_loss && options.training) {
@@ -96,7 +100,8 @@ ModelGraph Model::forward_graph(const ForwardGraphOptions& options) const {
                         .records = options.records,
                         .batch = options.batch,
                         .tokens = options.tokens,
-                        .dtype = options.dtype});
+                        .dtype = options.dtype,
+                        .given = options.given});
   Tensor hidden = a.stack(a.embedding(), options.hidden);
   Tensor logits = a.logits(a.final_norm(hidden));
   a.add_output("logits", ops::reshape(logits, {options.batch, options.tokens, vocab_size()}),

@@ -37,7 +37,11 @@ enum class Role {
   start,           // i32[B]: tokens in the decode state before this call
   count,           // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
   rows,            // i32[B]: the token of each row whose logits are wanted
-  compressed_tokens,  // i32[N], of the tokenizer: the graph's own, as the next two
+  given_rows,      // [R, D] in the type of activations; see GivenRows
+  given_index,     // i32[B, T]: the given row that stands at a token; -1 = the token's own
+  given_features,  // [layers * R, D]: what layer l adds behind itself at tokens of row r: l R + r
+  // i32[N], of the tokenizer; nobody binds it or the next three.
+  compressed_tokens,
   embedding,       // never to be bound: what enters the first layer
   layer_index,     // i32[times]: global index of each layer of a segment
   layer_constant,  // [times]: values given by the plugin, in the type of activations
@@ -63,8 +67,8 @@ enum class Role {
 // One input of a model's graph.
 struct InputRole {
   Role role;
-  std::vector<int> members;    // parameters or states, by index; one a layer of the segment
-  bool stacked = false;        // its first dim runs over members
+  std::vector<int> members;  // parameters or states, by index; one a layer of the segment
+  bool stacked = false;      // its first dim runs over members
   // What the input holds: of layer_constant, layer_index and compressed_tokens.
   std::vector<double> values;
 };
@@ -109,6 +113,13 @@ struct ModelGraph {
   std::map<std::string, Reduce> metrics;  // of the metrics that layers sow
 };
 
+// Rows that stand at placeholder tokens instead of those of the token table: what towers make of
+// images and sounds. They are neither scaled nor given positions.
+struct GivenRows {
+  std::int64_t count = 0;   // R, over the whole batch; 0 = none
+  std::int64_t layers = 0;  // the first layers that add features of these rows behind themselves
+};
+
 struct LossGraphOptions {
   std::int64_t batch = 1;
   std::int64_t tokens = 1;
@@ -120,6 +131,8 @@ struct LossGraphOptions {
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
   // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
   bool layer_metrics = false;
+  bool positions_3d = false;  // as in ForwardGraphOptions
+  GivenRows given = {};
 };
 
 struct ForwardGraphOptions {
@@ -133,6 +146,7 @@ struct ForwardGraphOptions {
   // Tags of names.h: also what the blocks of layers give those names, as Role::record. Several
   // values of one tag in a block are as many outputs, in the order of its build.
   std::vector<std::string> records = {};
+  GivenRows given = {};
 };
 
 struct DecodeGraphOptions {
@@ -141,6 +155,8 @@ struct DecodeGraphOptions {
   std::int64_t capacity = 1;         // slots of state a row: the longest sequence
   std::int64_t max_call_tokens = 1;  // the largest `tokens` used with this state
   DType dtype = DType::f32;
+  bool positions_3d = false;  // as in ForwardGraphOptions
+  GivenRows given = {};
 };
 
 struct ModelOptions {

@@ -30,6 +30,12 @@ std::string_view role_name(Role role) {
       return "count";
     case Role::rows:
       return "rows";
+    case Role::given_rows:
+      return "given_rows";
+    case Role::given_index:
+      return "given_index";
+    case Role::given_features:
+      return "given_features";
     case Role::compressed_tokens:
       return "compressed_tokens";
     case Role::embedding:
@@ -59,6 +65,10 @@ Type host_input_type(Role role, const TracePhase& phase) {
       return {DType::i32, {phase.batch * phase.tokens}, {}};
     case Role::compressed_tokens:
       return {DType::i32, {phase.num_token_ids}, {}};
+    case Role::given_rows:
+      return {phase.dtype, {phase.given.count, phase.hidden_size}, {}};
+    case Role::given_features:
+      return {phase.dtype, {phase.given.layers * phase.given.count, phase.hidden_size}, {}};
     case Role::embedding:
       return phase.activations();
     default:

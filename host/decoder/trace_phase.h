@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/model.h"
 #include "graph/type.h"
 
 namespace lamina::decoder {
@@ -22,6 +23,7 @@ struct TracePhase {
   std::int64_t capacity = 1;         // of decode state, in tokens a row
   std::int64_t max_call_tokens = 1;  // the most tokens one call writes
   DType dtype = DType::f32;
+  GivenRows given = {};
   std::int64_t hidden_size = 0;
   std::int64_t num_layers = 0;
   std::int64_t num_token_ids = 0;  // of the tokenizer, where n-grams are looked up

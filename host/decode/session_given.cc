@@ -1,0 +1,98 @@
+// Prompts with images: rows that are given at placeholder tokens.
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "decode/session.h"
+
+namespace lamina::decode {
+namespace {
+
+std::vector<std::byte> converted(std::span<const float> values, DType dtype) {
+  std::vector<std::byte> out(values.size() * static_cast<std::size_t>(size_bytes(dtype)));
+  if (dtype == DType::f32) {
+    if (!out.empty()) std::memcpy(out.data(), values.data(), out.size());
+    return out;
+  }
+  LAMINA_ASSERT(dtype == DType::bf16);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    bfloat16 value = to_bfloat16(values[i]);
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
+[[noreturn]] void refuse(ExitCode code, std::string what, std::string note) {
+  throw UserError(code, {"images", std::move(what), {std::move(note)}});
+}
+
+}  // namespace
+
+void Session::check(std::span<const std::int32_t> tokens, const Given& given) const {
+  const std::size_t width = static_cast<std::size_t>(model_.hidden_size()),
+                    count = given.rows.size() / width;
+  if (options_.batch != 1)
+    refuse(ExitCode::data, fmt::format("the session has {} sequences", options_.batch),
+           "prompts with images are read one at a time");
+  if (model_.length_dependent_from())
+    refuse(ExitCode::usage, "this model's rotations depend on the length of the sequence",
+           "sequences that are computed again from their start can have no images");
+  if (given.rows.empty() || given.rows.size() % width != 0)
+    refuse(ExitCode::data, fmt::format("got {} numbers for their rows", given.rows.size()),
+           fmt::format("each row has {}, the width of the model", width));
+  if (given.index.size() != tokens.size())
+    refuse(ExitCode::data,
+           fmt::format("got {} rows of tokens for {} tokens", given.index.size(), tokens.size()),
+           "each token has the index of its row, or -1");
+  for (std::int32_t row : given.index)
+    if (row < -1 || row >= static_cast<std::int64_t>(count))
+      refuse(ExitCode::data, fmt::format("a token stands for row {} of {}", row, count),
+             fmt::format("rows are 0 to {}; -1 is none", count - 1));
+  if (given.features.size() % given.rows.size() != 0 ||
+      static_cast<std::int64_t>(given.features.size() / given.rows.size()) >
+          model_.config().num_layers())
+    refuse(ExitCode::data, fmt::format("got {} numbers for features", given.features.size()),
+           fmt::format("each of at most {} layers has {}, as many as the rows",
+                       model_.config().num_layers(), given.rows.size()));
+  if (!given.positions.empty() && given.positions.size() != 3 * tokens.size())
+    refuse(ExitCode::data,
+           fmt::format("got {} positions for {} tokens", given.positions.size(), tokens.size()),
+           "each token has three: time, height and width");
+}
+
+std::span<const float> Session::append(std::span<const std::int32_t> tokens, const Given& given) {
+  check(tokens, given);
+  if (length() + static_cast<std::int64_t>(tokens.size()) > options_.capacity)
+    throw UserError(
+        ExitCode::data,
+        {"decode",
+         fmt::format("the sequence would have {} tokens; the context holds {}",
+                     length() + static_cast<std::int64_t>(tokens.size()), options_.capacity),
+         {"raise --ctx-size, or shorten the prompt"}});
+  const Call call{
+      .given = {.count = static_cast<std::int64_t>(given.rows.size()) / model_.hidden_size(),
+                .layers = static_cast<std::int64_t>(given.features.size() / given.rows.size())},
+      .positions_3d = !given.positions.empty()};
+  given_rows_ = converted(given.rows, options_.dtype);
+  given_features_ = converted(given.features, options_.dtype);
+  given_index_.resize(static_cast<std::size_t>(options_.call_tokens));
+  positions_3d_.resize(3 * given_index_.size());
+  history_[0].insert(history_[0].end(), tokens.begin(), tokens.end());
+  for (std::size_t first = 0; first < tokens.size();) {
+    const std::size_t n =
+        std::min(tokens.size() - first, static_cast<std::size_t>(options_.call_tokens));
+    std::copy_n(given.index.begin() + static_cast<std::ptrdiff_t>(first), n, given_index_.begin());
+    for (std::size_t axis = 0; axis < 3 && call.positions_3d; ++axis)
+      std::copy_n(
+          given.positions.begin() + static_cast<std::ptrdiff_t>(axis * tokens.size() + first), n,
+          positions_3d_.begin() + static_cast<std::ptrdiff_t>(axis * n));
+    const std::span<const std::int32_t> piece[] = {tokens.subspan(first, n)};
+    this->call(piece, call);
+    first += n;
+  }
+  if (call.positions_3d) shifts_[0] = std::ranges::max(given.positions) + 1 - lengths_[0];
+  return kept_logits_;
+}
+
+}  // namespace lamina::decode

@@ -1,0 +1,155 @@
+// Rows that are given at placeholder tokens: as the token table's where they are that, whatever the
+// pieces of the prompt, scanned or unrolled.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "backends/cpu/backend.h"
+#include "decode/session.h"
+#include "support/expect_error.h"
+#include "support/goldens.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+using decoder::Role;
+
+class Given : public ::testing::TestWithParam<const char*> {
+ protected:
+  Given()
+      : path(std::filesystem::path(LAMINA_SOURCE_DIR) / "tests/support/models" /
+             (std::string(GetParam()) + ".toml")),
+        model(open_model(path)),
+        weights(load_weights({GetParam(), path}, model)),
+        text(random_rows(model, 1, kTokens)) {
+    // Every third token has a given row, in an order of their own.
+    for (std::int64_t t = 0; t < kTokens; ++t)
+      index.push_back(t % 3 == 1 ? static_cast<std::int32_t>((t / 3 + 2) % kRows) : -1);
+    rows = values(kRows, 1);
+    features = values(kRows * kLayers, 3);
+  }
+
+  std::vector<float> values(std::int64_t count, unsigned seed) const {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 0.5F);
+    std::vector<float> out(static_cast<std::size_t>(count * model.hidden_size()));
+    for (float& value : out) value = normal(random);
+    return out;
+  }
+
+  std::vector<float> forward_with(const decoder::Model& of, std::vector<float> features_of,
+                                  std::int64_t layers) {
+    decoder::BoundProgram program(
+        of.forward_graph({.tokens = kTokens, .given = {.count = kRows, .layers = layers}}),
+        cpu::cpu_backend());
+    program.bind_parameters(weights.pointers());
+    program.bind(Role::tokens, text.ids.data());
+    program.bind(Role::positions, text.positions.data());
+    program.bind(Role::given_rows, rows.data());
+    program.bind(Role::given_index, index.data());
+    program.bind(Role::given_features, features_of.data());
+    std::vector<float> logits(static_cast<std::size_t>(kTokens * of.vocab_size()));
+    program.bind(Role::logits, logits.data());
+    auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
+    program.run(arena->data());
+    return logits;
+  }
+
+  static constexpr std::int64_t kTokens = 18, kRows = 6, kLayers = 2;
+  std::filesystem::path path;
+  decoder::Model model;
+  decoder::Weights weights;
+  Rows text;
+  std::vector<std::int32_t> index;
+  std::vector<float> rows, features;
+};
+
+TEST_P(Given, RowsOfTheTableAreAsTheirTokens) {
+  const int table = model.parameters().find("embed.weight");
+  const auto* embeddings =
+      static_cast<const float*>(weights.pointers()[static_cast<std::size_t>(table)]);
+  Rows plain = text;
+  for (std::size_t t = 0; t < index.size(); ++t) {
+    if (index[t] < 0) continue;
+    const std::int32_t id = 5 + 2 * index[t];
+    plain.ids[t] = id;
+    text.ids[t] = 0;
+    std::copy_n(embeddings + id * model.hidden_size(), model.hidden_size(),
+                rows.begin() + index[t] * model.hidden_size());
+  }
+  const std::vector<float> want = forward(model, weights.pointers(), plain);
+  EXPECT_LE(relative_difference(forward_with(model, {}, 0), want), 1e-6);
+  const std::vector<float> nothing(features.size());
+  EXPECT_LE(relative_difference(forward_with(model, nothing, kLayers), want), 1e-6);
+  EXPECT_GT(relative_difference(forward_with(model, features, kLayers), want), 1e-3);
+}
+
+TEST_P(Given, ScannedAndUnrolledAreTheSame) {
+  decoder::Model unrolled = open_model(path, false);
+  for (std::int64_t layers : {std::int64_t{1}, kLayers, model.config().num_layers()}) {
+    const std::vector<float> all = values(kRows * layers, 4);
+    EXPECT_LE(
+        relative_difference(forward_with(unrolled, all, layers), forward_with(model, all, layers)),
+        1e-6)
+        << layers;
+  }
+}
+
+TEST_P(Given, PrefillInAnyPiecesEqualsForward) {
+  const std::vector<float> logits = forward_with(model, features, kLayers);
+  const auto want = std::span(logits).last(static_cast<std::size_t>(model.vocab_size()));
+  for (std::int64_t call_tokens : {std::int64_t{1}, std::int64_t{5}, kTokens}) {
+    decode::Session session(model, weights.pointers(),
+                            {.capacity = kTokens + 4, .call_tokens = call_tokens},
+                            cpu::cpu_backend());
+    std::span<const float> got =
+        session.append(text.ids, {.rows = rows, .index = index, .features = features});
+    EXPECT_LE(relative_difference(got, want), 1e-4) << "pieces of " << call_tokens;
+    // Text before and behind.
+    session.reset();
+    session.append(std::span(text.ids).first(1));
+    session.append(std::span(text.ids).subspan(1, 10),
+                   {.rows = rows, .index = std::span(index).subspan(1, 10), .features = features});
+    got =
+        session.append(std::span(text.ids).subspan(11),
+                       {.rows = rows, .index = std::span(index).subspan(11), .features = features});
+    EXPECT_LE(relative_difference(got, want), 1e-4) << "pieces of " << call_tokens;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Given,
+                         ::testing::Values("llama2_deep", "qwen3_vl_text", "qwen3_5",
+                                           "olmo3_as_maxtext"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(GivenErrors, SayWhatDoesNotGoTogether) {
+  const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/qwen3_vl_text.toml"};
+  decoder::Model model = open_model(from.path);  // 24 wide, 3 layers
+  decoder::Weights weights = load_weights(from, model);
+  decode::Session session(model, weights.pointers(), {.capacity = 8}, cpu::cpu_backend());
+  const std::vector<std::int32_t> tokens = {1, 2, 3}, index = {-1, 1, 0}, beyond = {-1, 2, 0};
+  const std::vector<float> rows(48), odd(50), many(4 * 48);
+  EXPECT_USER_ERROR(session.append(tokens, {.rows = odd, .index = index}), ExitCode::data,
+                    "images: got 50 numbers for their rows\n"
+                    "  each row has 24, the width of the model");
+  EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = beyond}), ExitCode::data,
+                    "images: a token stands for row 2 of 2\n"
+                    "  rows are 0 to 1; -1 is none");
+  EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = std::span(index).first(2)}),
+                    ExitCode::data,
+                    "images: got 2 rows of tokens for 3 tokens\n"
+                    "  each token has the index of its row, or -1");
+  EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = index, .features = many}),
+                    ExitCode::data,
+                    "images: got 192 numbers for features\n"
+                    "  each of at most 3 layers has 48, as many as the rows");
+  EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = index, .positions = index}),
+                    ExitCode::data,
+                    "images: got 3 positions for 3 tokens\n"
+                    "  each token has three: time, height and width");
+  EXPECT_EQ(session.length(), 0);
+}
+
+}  // namespace
+}  // namespace lamina::testing
