@@ -113,8 +113,8 @@ Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
   Tensor out_of = tag(sdk::scale(sigmoid(part(1, k, k), at), 2, at), tags::mhc_post, at);
   Tensor between = part(2, 2 * k, mixing);
   if (o.permutations)
-    between =
-        reshape(linear(softmax(between, at), permuted, {}, at), {shape[0], shape[1], k, k}, at);
+    between = reshape(linear(softmax(between, at), cast_like(permuted, between, at), {}, at),
+                      {shape[0], shape[1], k, k}, at);
   else
     between = sinkhorn(reshape(between, {shape[0], shape[1], k, k}, at),
                        {.iterations = o.iterations, .eps = o.eps}, at);
