@@ -31,7 +31,7 @@ void run(decoder::BoundProgram& program, const Backend& backend) {
 
 // Why no program of ours computes the quantity; empty if one should.
 std::string_view reason_to_skip(std::string_view quantity) {
-  if (quantity.starts_with("image.")) return "needs a vision tower; only text is read";
+  if (quantity.starts_with("image.")) return "needs a vision tower, which is no part of ours";
   if (quantity.ends_with("_hf_cached"))
     return "is of keys that keep the rotations of shorter sequences; ours are turned again";
   return {};
