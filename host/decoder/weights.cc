@@ -1,5 +1,6 @@
 #include "decoder/weights.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "core/error.h"
@@ -72,9 +73,11 @@ void store(std::span<const float> values, DType dtype, std::int64_t first, std::
   else if (dtype == DType::f64)
     as(static_cast<double*>(nullptr), [](float v) { return static_cast<double>(v); });
   else if (dtype == DType::i32)
-    as(static_cast<std::int32_t*>(nullptr), [](float v) { return static_cast<std::int32_t>(v); });
+    as(static_cast<std::int32_t*>(nullptr),
+       [](float v) { return static_cast<std::int32_t>(std::lrint(v)); });
   else if (dtype == DType::i64)
-    as(static_cast<std::int64_t*>(nullptr), [](float v) { return static_cast<std::int64_t>(v); });
+    as(static_cast<std::int64_t*>(nullptr),
+       [](float v) { return static_cast<std::int64_t>(std::llrint(v)); });
   else
     LAMINA_ASSERT(false && "parameters are f32, bf16, f64 or integers");
 }

@@ -6,6 +6,7 @@
 #include "decoder/weights.h"
 #include "io/directory_commit.h"
 #include "io/manifest.h"
+#include "io/stored_weight.h"
 #include "io/weight_files.h"
 #include "train/run_directory.h"
 
@@ -16,11 +17,15 @@ std::span<const std::byte> bytes_of(const float* values, std::int64_t n) {
   return std::as_bytes(std::span(values, static_cast<std::size_t>(n)));
 }
 
-// Tensors "<prefix><parameter>" of one kind of memory.
+// Tensors "<prefix><parameter>" of one kind of memory, null where a parameter has none. Tables of
+// integers are written as such.
 struct Kind {
   std::string prefix;
   std::span<float* const> values;
 };
+
+bool is_table(const decoder::Parameter& p) { return p.desc.dtype && !is_floating(*p.desc.dtype); }
+DType stored_dtype(const decoder::Parameter& p) { return is_table(p) ? *p.desc.dtype : DType::f32; }
 
 std::vector<io::FileDigest> write_tensors(const std::string& directory, const std::string& stem,
                                           const decoder::ParameterTable& parameters,
@@ -29,13 +34,21 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
   for (const Kind& kind : kinds)
     for (std::size_t i = 0; i < parameters.all().size(); ++i) {
       const decoder::Parameter& p = parameters.all()[i];
-      if (kind.values[i]) specs.push_back({kind.prefix + p.name, DType::f32, p.desc.shape});
+      if (kind.values[i]) specs.push_back({kind.prefix + p.name, stored_dtype(p), p.desc.shape});
     }
+  std::vector<std::byte> table;
   auto source = [&](const io::TensorSpec& spec) {
     for (const Kind& kind : kinds)
       if (spec.name.starts_with(kind.prefix))
-        if (int i = parameters.find(std::string_view(spec.name).substr(kind.prefix.size())); i >= 0)
-          return bytes_of(kind.values[static_cast<std::size_t>(i)], parameters[i].num_elements());
+        if (int i = parameters.find(std::string_view(spec.name).substr(kind.prefix.size()));
+            i >= 0) {
+          const float* values = kind.values[static_cast<std::size_t>(i)];
+          const std::int64_t n = parameters[i].num_elements();
+          if (!is_table(parameters[i])) return bytes_of(values, n);
+          table.resize(static_cast<std::size_t>(n * size_bytes(spec.dtype)));
+          decoder::store({values, static_cast<std::size_t>(n)}, spec.dtype, 0, table.data());
+          return std::span<const std::byte>(table);
+        }
     LAMINA_ASSERT(!"every spec has a parameter");
     return std::span<const std::byte>();
   };
@@ -49,10 +62,15 @@ void read_tensors(const std::string& directory, const std::string& stem,
     if (!kind.values[i]) continue;
     const decoder::Parameter& p = parameters.all()[i];
     io::TensorView view = files.tensor(kind.prefix + p.name);
-    if (view.dtype != DType::f32 || !(view.shape == p.desc.shape))
-      user_error(ExitCode::checkpoint, files.path(), "tensor '{}' is {}{}; this model needs f32{}",
-                 view.name, name(view.dtype), to_string(view.shape), to_string(p.desc.shape));
-    std::ranges::copy(view.bytes, reinterpret_cast<std::byte*>(kind.values[i]));
+    if (view.dtype != stored_dtype(p) || !(view.shape == p.desc.shape))
+      user_error(ExitCode::checkpoint, files.path(), "tensor '{}' is {}{}; this model needs {}{}",
+                 view.name, name(view.dtype), to_string(view.shape), name(stored_dtype(p)),
+                 to_string(p.desc.shape));
+    if (is_table(p))
+      io::StoredWeight(files, view.name)
+          .decode(0, 1, {kind.values[i], static_cast<std::size_t>(p.num_elements())});
+    else
+      std::ranges::copy(view.bytes, reinterpret_cast<std::byte*>(kind.values[i]));
   }
 }
 

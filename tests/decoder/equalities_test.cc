@@ -96,9 +96,10 @@ TEST_P(Model, Bfloat16IsNearFloat32) {
   std::vector<float> exact = forward(model, weights.pointers(), rows);
   std::vector<std::vector<float>> copies = copy_of(model, weights.pointers());
   std::vector<void*> pointers;
-  for (std::vector<float>& copy : copies) {
-    disturb(copy, 1.0 / 256);
-    pointers.push_back(copy.data());
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    disturb(copies[i], 1.0 / 256);
+    bool table = model.parameters().all()[i].used_dtype(DType::f32) == DType::i32;
+    pointers.push_back(table ? weights.pointers()[i] : copies[i].data());
   }
   double magnified = relative_difference(forward(model, pointers, rows), exact);
   std::vector<float> coarse =
@@ -119,7 +120,8 @@ TEST_P(Model, WeightsSurviveAnExport) {
     std::map<std::string, std::vector<float>> values;
     for (std::size_t t = 0; published && t < map.tensors().size(); ++t) {
       const auto& [name, shape, pieces] = map.tensors()[t];
-      specs.push_back({name, DType::f32, shape});
+      const int parameter = map.pieces()[static_cast<std::size_t>(pieces.front())].parameter;
+      specs.push_back({name, model.parameters()[parameter].used_dtype(DType::f32), shape});
       values[name] = decoder::assemble(
           map, static_cast<int>(t), [&](int p, std::int64_t first, std::int64_t count) {
             return std::span<const float>(before[static_cast<std::size_t>(p)])
@@ -128,11 +130,15 @@ TEST_P(Model, WeightsSurviveAnExport) {
     }
     for (std::size_t i = 0; !published && i < before.size(); ++i) {
       const decoder::Parameter& p = model.parameters().all()[i];
-      specs.push_back({p.name, DType::f32, p.desc.shape});
+      specs.push_back({p.name, p.used_dtype(DType::f32), p.desc.shape});
       values[p.name] = before[i];
     }
+    std::vector<std::byte> bytes;
     io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
-      return std::as_bytes(std::span(values.at(spec.name)));
+      const std::vector<float>& tensor = values.at(spec.name);
+      bytes.resize(tensor.size() * static_cast<std::size_t>(size_bytes(spec.dtype)));
+      decoder::store(tensor, spec.dtype, 0, bytes.data());
+      return std::span<const std::byte>(bytes);
     });
     decoder::Weights again = decoder::Weights::load(
         model, std::make_shared<io::WeightFiles>(folder.path()), DType::f32, cpu::cpu_backend());

@@ -103,8 +103,15 @@ template <typename Pointer>
 std::vector<std::vector<float>> copies(const decoder::Model& model, std::span<Pointer const> from) {
   std::vector<std::vector<float>> out;
   for (std::size_t i = 0; i < from.size(); ++i) {
-    const float* values = static_cast<const float*>(from[i]);
-    out.emplace_back(values, values + model.parameters().all()[i].num_elements());
+    const decoder::Parameter& p = model.parameters().all()[i];
+    const auto n = static_cast<std::size_t>(p.num_elements());
+    if (!from[i])
+      out.emplace_back(n);
+    else if (std::is_same_v<Pointer, void*> && p.used_dtype(DType::f32) == DType::i32)
+      out.emplace_back(static_cast<const std::int32_t*>(static_cast<const void*>(from[i])),
+                       static_cast<const std::int32_t*>(static_cast<const void*>(from[i])) + n);
+    else
+      out.emplace_back(static_cast<const float*>(from[i]), static_cast<const float*>(from[i]) + n);
   }
   return out;
 }
@@ -177,9 +184,8 @@ std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decod
   auto state = std::make_unique<train::TrainState>(model.parameters(), compute, accumulate,
                                                    cpu::cpu_backend());
   decoder::Weights weights = load_weights(from, model);
-  for (std::size_t i = 0; i < state->masters().size(); ++i)
-    std::copy_n(static_cast<const float*>(weights.pointers()[i]),
-                model.parameters().all()[i].num_elements(), state->masters()[i]);
+  const std::vector<std::vector<float>> values = copy_of(model, weights.pointers());
+  for (std::size_t i = 0; i < values.size(); ++i) std::ranges::copy(values[i], state->masters()[i]);
   state->refresh_copies();
   return state;
 }
