@@ -136,8 +136,10 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   if (c.index_n_heads > 0) {
     Tensor scores = index(s / "indexer", c, x_BTD, q_latent, step);
     const std::int64_t all = std::numeric_limits<std::int32_t>::max();
-    mask_BTS = top_k_mask(scores, c.indexer_sparse_training ? c.index_topk : all);
-    keep_indexer_loss(s, c, step, q_BTNH, kv, w_kv, scores, mask_BTS);
+    Tensor chosen_BTS = top_k_mask(scores, c.index_topk), learned_BTS = chosen_BTS;
+    if (!c.indexer_sparse_training) learned_BTS = top_k_mask(scores, all);
+    mask_BTS = c.indexer_warm_up_chooses ? chosen_BTS : learned_BTS;
+    keep_indexer_loss(s, c, step, q_BTNH, kv, w_kv, scores, learned_BTS);
   }
   Tensor o_BTNH =
       step.latent_attention(q_BTNH, kv.latent_BTR, kv.k_rope_BTH, w_kv,

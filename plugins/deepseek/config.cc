@@ -60,6 +60,10 @@ void indexer_keys(Schema<Config>& key) {
       {.fallback = true,
        .doc = "false = the first stage of the indexer's training: queries see all keys and, with "
               "indexer_loss_weight, its loss is the only one"});
+  key("indexer_warm_up_chooses", &Config::indexer_warm_up_chooses,
+      {.fallback = false,
+       .doc =
+           "in that stage attention sees the index_topk chosen keys all the same, as in MaxText"});
 }
 
 void expert_keys(Schema<Config>& key, const Defaults& d) {

@@ -21,7 +21,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig, lamina::sdk
   // The indexer; no heads: none.
   std::int64_t index_n_heads, index_head_dim, index_topk;
   double indexer_loss_weight;
-  bool indexer_sparse_training;
+  bool indexer_sparse_training, indexer_warm_up_chooses;
 
   // Layers.
   std::int64_t first_k_dense_replace, moe_layer_freq;

@@ -362,7 +362,7 @@ class Comparison {
       add(sample, picked, want, allowed(want));
       double sum = 0, wanted_norm = static_cast<double>(case_.floats(norm)[0]);
       for (float g : got) sum += static_cast<double>(g) * static_cast<double>(g);
-      add(norm, std::sqrt(sum), wanted_norm, 1e-4 * wanted_norm);
+      add(norm, std::sqrt(sum), wanted_norm, 1e-4 * wanted_norm + 1e-6 * largest);
     }
   }
 

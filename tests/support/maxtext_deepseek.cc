@@ -127,6 +127,7 @@ class Describer {
     add("index_topk", kept);
     add("indexer_loss_weight", weight);
     add("indexer_sparse_training", sparse);
+    add("indexer_warm_up_chooses", true);
   }
 
   void streams() {
