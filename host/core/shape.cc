@@ -1,6 +1,8 @@
 #include "core/shape.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "core/error.h"
 
@@ -33,13 +35,17 @@ Shape Shape::without_leading() const {
 
 bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.dims(), b.dims()); }
 
+// Shape rules make this text of every operand, for the errors that they seldom raise.
 std::string to_string(const Shape& shape) {
-  std::string out = "[";
+  std::array<char, 24 * kMaxDims> text;
+  char* end = text.data();
+  *end++ = '[';
   for (int i = 0; i < shape.ndim(); ++i) {
-    if (i) out += ", ";
-    out += std::to_string(shape[i]);
+    if (i) *end++ = ',', *end++ = ' ';
+    end = std::to_chars(end, text.data() + text.size(), shape[i]).ptr;
   }
-  return out + "]";
+  *end++ = ']';
+  return {text.data(), end};
 }
 
 }  // namespace lamina

@@ -1,7 +1,5 @@
 #include "passes/bodies.h"
 
-#include "graph/rewrite.h"
-
 namespace lamina::passes::detail {
 namespace {
 
@@ -19,19 +17,10 @@ std::vector<std::shared_ptr<const Graph>> scan_bodies(const Graph& graph) {
 }
 
 Graph replace_bodies(const Graph& graph, const BodyMap& bodies) {
-  Graph out;
-  Copier copy(graph, out);
-  copy.inputs();
-  for (const Node& node : graph.nodes()) {
-    if (const auto* body = body_of(node)) {
-      Node changed = node;
-      changed.attrs[static_cast<std::size_t>(node.op->attr_index("body"))] = bodies.at(body->get());
-      copy.node(changed);
-    } else {
-      copy.node(node);
-    }
-  }
-  copy.outputs();
+  Graph out = graph;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
+    if (const auto* body = body_of(graph.nodes()[i]))
+      out.replace_body(static_cast<NodeId>(i), bodies.at(body->get()), {});
   return out;
 }
 

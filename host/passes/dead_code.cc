@@ -1,5 +1,7 @@
 #include "passes/dead_code.h"
 
+#include <algorithm>
+
 #include "graph/rewrite.h"
 #include "ops/registry.h"
 #include "passes/bodies.h"
@@ -19,6 +21,13 @@ std::vector<bool> used_values(const Graph& graph) {
       if (v != kNoValue) used[v] = true;
   }
   return used;
+}
+
+bool has_work(const Graph& graph, const std::vector<bool>& used) {
+  return std::ranges::any_of(graph.nodes(), [&](const Node& node) {
+    return node.op->name == "scan" ||
+           std::ranges::none_of(node.outputs, [&](ValueId v) { return used[v]; });
+  });
 }
 
 // Copies a scan without the ys that nobody reads and without the consts and xs that its body then
@@ -43,6 +52,16 @@ void copy_scan(const Graph& graph, const Node& node, const std::vector<bool>& us
 
   // Rebuild the body without the inputs that are never read.
   std::vector<bool> read = used_values(narrowed);
+  bool all_read = true;
+  for (std::size_t i = 0; i < narrowed.inputs().size(); ++i)
+    all_read &= (i >= consts && i < consts + carries) || read[narrowed.inputs()[i].value];
+  if (all_read && results.size() == node.outputs.size()) {
+    Node changed = node;
+    changed.attrs[static_cast<std::size_t>(node.op->attr_index("body"))] =
+        std::make_shared<const Graph>(std::move(narrowed));
+    copy.node(changed);
+    return;
+  }
   auto inner = std::make_shared<Graph>();
   Copier copy_body(narrowed, *inner);
   std::vector<Tensor> operands;
@@ -78,6 +97,7 @@ void copy_scan(const Graph& graph, const Node& node, const std::vector<bool>& us
 
 Graph remove_dead_code(const Graph& graph) {
   std::vector<bool> used = used_values(graph);
+  if (!has_work(graph, used)) return graph;
   Graph out;
   Copier copy(graph, out);
   copy.inputs();

@@ -54,10 +54,6 @@ Graph simplify(Graph graph, const Observer& observer) {
 Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>& supports,
                const Observer& observer) {
   return Pipeline(std::move(graph), observer)
-      .run("remove dead code", remove_dead_code)
-      .run("merge common subexpressions", merge_common_subexpressions)
-      .run("hoist from scans", hoist_from_scans)
-      .run("remove dead code", remove_dead_code)
       .run("fuse residual sums", fuse_residual)
       .run("group linears", group_linears)
       .run("lower what has no kernel", [&](const Graph& g) { return lower(g, supports); })

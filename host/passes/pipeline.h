@@ -11,11 +11,12 @@ namespace lamina::passes {
 // Told after each pass: its name and the graph it made.
 using Observer = std::function<void(std::string_view pass, const Graph& graph)>;
 
-// Before differentiation: spellings lowered, equal work merged, layer-invariant work hoisted.
+// Before differentiation and again after it: spellings lowered, equal work merged, layer-invariant
+// work hoisted, dead code removed.
 Graph simplify(Graph graph, const Observer& observer = {});
 
-// After it: dead code removed, sums and projections fused where `supports` has a kernel for the
-// result, ops without a kernel lowered, elementwise chains fused.
+// Of a simplified graph: sums and projections fused where `supports` has a kernel for the result,
+// ops without a kernel lowered, elementwise chains fused.
 Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>& supports,
                const Observer& observer = {});
 
