@@ -7,12 +7,12 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/threads.h"
 #include "core/error.h"
+#include "runtime/backend.h"
 
 namespace lamina::cpu {
 namespace {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::size_t align_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 const char* at(const void* base, std::int64_t elements, DType dtype) {
   return base == nullptr ? nullptr : static_cast<const char*>(base) + elements * size_bytes(dtype);
@@ -27,8 +27,8 @@ struct Plan {
   const std::int64_t* costs;   // [groups + 1], rising
 
   static std::size_t bytes(std::int64_t groups) {
-    return align_up(static_cast<std::size_t>(groups + 1) * sizeof(std::int64_t)) +
-           align_up(static_cast<std::size_t>(groups + 1) * sizeof(std::int32_t));
+    return aligned(static_cast<std::size_t>(groups + 1) * sizeof(std::int64_t)) +
+           aligned(static_cast<std::size_t>(groups + 1) * sizeof(std::int32_t));
   }
   std::int64_t rows_of(std::int64_t group) const { return begins[group + 1] - begins[group]; }
 };
@@ -38,7 +38,7 @@ Plan make_plan(const GroupedSpec& spec, const std::int32_t* offsets, std::int64_
                std::int64_t empty, std::byte* memory) {
   auto* costs = reinterpret_cast<std::int64_t*>(memory);
   auto* begins = reinterpret_cast<std::int32_t*>(
-      memory + align_up(static_cast<std::size_t>(spec.groups + 1) * sizeof(std::int64_t)));
+      memory + aligned(static_cast<std::size_t>(spec.groups + 1) * sizeof(std::int64_t)));
   const auto rows = static_cast<std::int32_t>(spec.rows);
   begins[0] = std::clamp(offsets[0], 0, rows);
   costs[0] = 0;
@@ -132,7 +132,7 @@ constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
 constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
 
 std::size_t tile_bytes(std::int64_t m, std::int64_t n) {
-  return align_up(static_cast<std::size_t>(tile_scratch_floats(m, n)) * sizeof(float));
+  return aligned(static_cast<std::size_t>(tile_scratch_floats(m, n)) * sizeof(float));
 }
 
 bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
