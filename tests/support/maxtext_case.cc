@@ -42,8 +42,9 @@ class Comparison {
       : case_(directory.string()),
         files_(directory.string()),
         config_(maxtext_config(directory)),
+        directory_(directory),
         scan_layers_(scan_layers),
-        model_(open_description(described(config_.balance_weight), scan_layers)) {
+        model_(open_description(described(config_.balance_weight), scan_layers, directory)) {
     Shape shape = case_.shape("inputs");
     rows_.batch = shape[0];
     rows_.tokens = shape[1];
@@ -85,8 +86,9 @@ class Comparison {
     if (sums_balance) {
       const double labels = static_cast<double>(case_.floats("aux.total_weights")[0]);
       const double share = static_cast<double>(config_.microbatches) / labels;
-      train_step(open_description(described(config_.balance_weight * share), scan_layers_), "",
-                 false);
+      train_step(
+          open_description(described(config_.balance_weight * share), scan_layers_, directory_), "",
+          false);
     }
     return std::move(out_);
   }
@@ -369,6 +371,7 @@ class Comparison {
   cli::GoldenCase case_;
   io::WeightFiles files_;
   MaxTextConfig config_;
+  fs::path directory_;
   bool scan_layers_;
   decoder::Model model_;
   Rows rows_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace lamina::testing {
 
@@ -29,9 +30,11 @@ struct MaxTextConfig {
   std::int64_t cycle = 1;  // layers of a cycle
   std::string cycle_folder = "layers";
   std::int64_t dense_layers = 0;  // of dense_then_moe
-  bool query_scaled = false;      // query kernels hold 1 / sqrt(head width)
-  double norm_offset = 0;         // their norm weights less ours
-  double table_scale = 1;         // their token table over ours
+  // Those stand alone, dense_layers_engram_1, and cut the stacks, moe_layers_2_4.
+  std::vector<std::int64_t> engram_layers;
+  bool query_scaled = false;  // query kernels hold 1 / sqrt(head width)
+  double norm_offset = 0;     // their norm weights less ours
+  double table_scale = 1;     // their token table over ours
 
   // Padding sees padding, as a document of its own. Otherwise what stands there is not compared.
   bool padding_is_document = true;

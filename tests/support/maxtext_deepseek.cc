@@ -20,6 +20,7 @@ class Describer {
     experts();
     indexer();
     streams();
+    engram();
     prediction();
     // How it was computed, and sizes that follow from others.
     read_.insert({"attention_type",
@@ -136,6 +137,26 @@ class Describer {
     add("mhc_permutations", flag("enable_mhc_lite", false));
   }
 
+  // N-grams and their convolution reach over the borders of documents.
+  void engram() {
+    const std::int64_t length = integer("engram_max_ngram_size", 3);
+    const std::int64_t heads = integer("engram_num_heads", 8);
+    const std::int64_t width = integer("engram_head_dim", 1280);
+    const std::int64_t taps = integer("engram_kernel_size", 4);
+    const std::int64_t seed = integer("engram_seed", 0);
+    const std::vector<std::int64_t> bases = integers("engram_vocab_bases");
+    out_.engram_layers = integers("engram_layers");
+    if (out_.engram_layers.empty()) return;
+    add("engram_layers", fmt::format("[{}]", fmt::join(out_.engram_layers, ", ")));
+    add("engram_max_ngram_size", length);
+    add("engram_num_heads", heads);
+    add("engram_head_dim", width);
+    add("engram_vocab_bases", fmt::format("[{}]", fmt::join(bases, ", ")));
+    add("engram_kernel_size", taps);
+    add("engram_seed", seed);
+    add("engram_across_documents", true);
+  }
+
   void prediction() {
     const double weight = number("mtp_loss_scaling_factor", 0.1);
     const std::int64_t depth = integer("mtp_num_layers", 0);
@@ -156,6 +177,12 @@ class Describer {
   std::int64_t integer(const char* key, std::int64_t preset) {
     JsonValue v = find(key);
     return v ? v.as_int64() : preset;
+  }
+  std::vector<std::int64_t> integers(const char* key) {
+    std::vector<std::int64_t> out;
+    if (JsonValue list = find(key))
+      for (JsonValue element : list.elements()) out.push_back(element.as_int64());
+    return out;
   }
   double number(const char* key, double preset) {
     JsonValue v = find(key);

@@ -196,6 +196,17 @@ constexpr Row kRows[] = {
     {"mhc_ffn.base", "mhc_mlp/pre_beta mhc_mlp/post_beta mhc_mlp/res_beta", Layout::same},
     {"mhc_ffn.scale", "mhc_mlp/pre_alpha_scale mhc_mlp/post_alpha_scale mhc_mlp/res_alpha_scale",
      Layout::same},
+    // Engram
+    {"engram.norm.weight", "engram_layer_norm/scale", Layout::same},
+    {"engram.table.weight", "engram/multi_head_embedding/embedding/embedding", Layout::same},
+    {"engram.key.weight", "engram/key_proj/kernel", Layout::in_out},
+    {"engram.key.bias", "engram/key_proj/bias", Layout::same},
+    {"engram.key_norm.weight", "engram/k_norm/scale", Layout::same},
+    {"engram.query_norm.weight", "engram/q_norm/scale", Layout::same},
+    {"engram.value.weight", "engram/value_proj/kernel", Layout::in_out},
+    {"engram.value.bias", "engram/value_proj/bias", Layout::same},
+    {"engram.conv_norm.weight", "engram/short_conv/norm/scale", Layout::same},
+    {"engram.conv.weight", "engram/short_conv/conv/kernel", Layout::in_out},
     // multi-token prediction
     {"enorm.weight", "^embedding_norm/scale", Layout::same},
     {"hnorm.weight", "^hidden_state_norm/scale", Layout::same},
@@ -209,6 +220,22 @@ std::string full_name(std::string_view theirs, const Place& place) {
   const std::size_t end = std::min(theirs.find('/'), theirs.size());
   return fmt::format("{}{}{}{}", place.folder, theirs.substr(0, end), place.suffix,
                      theirs.substr(end));
+}
+
+// Dense layers, then those with experts, each cut where Engram stands before a layer.
+Place place_in_parts(std::int64_t layer, std::int64_t num_layers, const MaxTextConfig& config) {
+  const bool dense = layer < config.dense_layers;
+  const char* part = dense ? "dense_layers" : "moe_layers";
+  std::int64_t begin = dense ? 0 : config.dense_layers;
+  std::int64_t end = dense ? config.dense_layers : num_layers;
+  if (config.engram_layers.empty())
+    return {fmt::format("decoder/{}/", part), "", {layer - begin}, ""};
+  for (std::int64_t cut : config.engram_layers) {
+    if (cut == layer) return {fmt::format("decoder/{}_engram_{}/", part, layer), "", {}, ""};
+    if (cut < layer) begin = std::max(begin, cut + 1);
+    if (cut > layer) end = std::min(end, cut);
+  }
+  return {fmt::format("decoder/{}_{}_{}/", part, begin, end - 1), "", {layer - begin}, ""};
 }
 
 }  // namespace
@@ -238,8 +265,7 @@ MaxTextPlace maxtext_place(std::int64_t layer, std::int64_t num_layers,
       if (slot == cycle - 1) return {"decoder/scanned_blocks/global_layer/", "", {block}};
       return {"decoder/scanned_blocks/local_layers/", "", {block, slot}};
     case Stacking::dense_then_moe:
-      if (layer < config.dense_layers) return {"decoder/dense_layers/", "", {layer}};
-      return {"decoder/moe_layers/", "", {layer - config.dense_layers}};
+      return place_in_parts(layer, num_layers, config);
   }
   return {};
 }

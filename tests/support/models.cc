@@ -85,6 +85,12 @@ decoder::ModelOptions options_for(const fs::path& path, bool scan_layers) {
   return out;
 }
 
+decoder::Model open_with(const fs::path& path, const decoder::ModelOptions& options) {
+  decoder::Model model = std::move(*cli::open_model(path.string(), built_plugins(), options).model);
+  ::testing::Test::RecordProperty("family", model.family().name());
+  return model;
+}
+
 // Those that start at zero would say nothing about what they do.
 void wake_convolutions(const decoder::Model& model, DType compute,
                        std::span<void* const> parameters) {
@@ -153,19 +159,23 @@ std::string reason_to_skip(const fs::path& directory) {
 }
 
 decoder::Model open_model(const fs::path& path, bool scan_layers) {
-  decoder::Model model = std::move(
-      *cli::open_model(path.string(), built_plugins(), options_for(path, scan_layers)).model);
-  ::testing::Test::RecordProperty("family", model.family().name());
-  return model;
+  return open_with(path, options_for(path, scan_layers));
 }
 
 decoder::Model open_source(const config::ModelSource& source) {
   return cli::make_model(source, built_plugins(), {.compress_tokens = tokens_of_two});
 }
 
-decoder::Model open_description(const std::string& text, bool scan_layers) {
+decoder::Model open_description(const std::string& text, bool scan_layers,
+                                const fs::path& directory) {
   TempDir folder;
-  return open_model(folder.write("model.toml", text), scan_layers);
+  decoder::ModelOptions options{.scan_layers = scan_layers};
+  options.compress_tokens = tokens_of_two;
+  if (!directory.empty() && text::has_tokenizer(directory.string()))
+    options.compress_tokens = [&](std::int64_t) {
+      return cli::compressed_tokens(*text::load_tokenizer(directory.string()));
+    };
+  return open_with(folder.write("model.toml", text), options);
 }
 
 decoder::Weights load_weights(const TestModel& from, const decoder::Model& model, DType compute) {

@@ -36,8 +36,9 @@ std::string reason_to_skip(const std::filesystem::path& directory);
 decoder::Model open_model(const std::filesystem::path& path, bool scan_layers = true);
 // That of a run file which has been read.
 decoder::Model open_source(const config::ModelSource& source);
-// Of a TOML text.
-decoder::Model open_description(const std::string& text, bool scan_layers = true);
+// Of a TOML text, with the tokenizer of a directory if it has one.
+decoder::Model open_description(const std::string& text, bool scan_layers = true,
+                                const std::filesystem::path& directory = {});
 
 // The model's weights, in the type that graphs computing in `compute` read.
 decoder::Weights load_weights(const TestModel& from, const decoder::Model& model,
