@@ -198,9 +198,10 @@ std::vector<AttrRow> attributes_of(const OpSpec& spec) {
   std::vector<AttrRow> rows;
   std::istringstream words{std::string(spec.attributes)};
   for (std::string word; words >> word;) {
+  std::uint32_t key = 0;
     const std::size_t colon = word.find(':'), equals = word.find('=');
     AttrRow row;
-    row.key = static_cast<std::uint32_t>(rows.size() + 1);
+    row.key = ++key;
     row.name = word.substr(0, colon);
     row.kind = word.substr(colon + 1, std::min(equals, word.size()) - colon - 1);
     row.has_fallback = equals != std::string::npos;
