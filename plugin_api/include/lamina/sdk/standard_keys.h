@@ -42,7 +42,7 @@ struct StandardDefaults {
   std::string_view hidden_act = "silu";
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
-  std::optional<std::int64_t> intermediate_size = {};    // empty = it must be given
+  std::optional<std::int64_t> intermediate_size = {};  // empty = it must be given; 0 = no such key
   std::optional<std::int64_t> num_key_value_heads = {};  // empty = num_attention_heads
   std::optional<std::int64_t> head_dim = {};  // empty = hidden_size / num_attention_heads
   bool attention_bias = false;
@@ -57,11 +57,12 @@ void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
   key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
   key("num_hidden_layers", &Config::num_hidden_layers,
       {.required = true, .min = 0, .doc = "decoder layers"});
-  key("intermediate_size", &Config::intermediate_size,
-      {.required = !defaults.intermediate_size,
-       .fallback = defaults.intermediate_size,
-       .min = 1,
-       .doc = "feed-forward width F"});
+  if (defaults.intermediate_size != 0)
+    key("intermediate_size", &Config::intermediate_size,
+        {.required = !defaults.intermediate_size,
+         .fallback = defaults.intermediate_size,
+         .min = 1,
+         .doc = "feed-forward width F"});
   key("max_position_embeddings", &Config::max_position_embeddings,
       {.fallback = defaults.max_position_embeddings,
        .min = 1,
