@@ -104,11 +104,10 @@ inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor
   if (o.bias) bias = s.param("bias", {e}, {.axes = {axis::none}, .role = Role::bias}, at);
   const bool learned = o.biased_weights || o.learned_correction;
   if (o.correction_bias)
-    correction = s.param("correction_bias", {e},
-                         {.axes = {axis::none},
-                          .role = Role::bias,
-                          .flags = learned ? 0u : LAMINA_PARAM_BUFFER},
-                         at);
+    correction = s.param(
+        "correction_bias", {e},
+        {.axes = {axis::none}, .role = Role::bias, .flags = learned ? 0u : LAMINA_PARAM_BUFFER},
+        at);
   if (o.per_expert_scale)
     expert_scale = s.param("per_expert_scale", {e},
                            {.axes = {axis::none}, .role = Role::scalar, .init = init::ones}, at);
