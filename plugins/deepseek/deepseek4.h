@@ -27,6 +27,8 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double hc_eps;
   std::int64_t moe_intermediate_size, n_shared_experts, num_hash_layers;
   std::vector<std::string_view> mlp_layer_types;  // empty = num_hash_layers
+  std::string_view scoring_func, topk_method;
+  bool norm_topk_prob;
   double routed_scaling_factor, swiglu_limit;
   bool limit_shared_experts;
 };

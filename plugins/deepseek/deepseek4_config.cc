@@ -66,6 +66,16 @@ void expert_keys(Schema<Config>& key) {
       {.choices = {kHashType, kMoeType},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "num_hash_layers layer by layer"});
+  key("scoring_func", &Config::scoring_func,
+      {.fallback = "sqrtsoftplus",
+       .choices = {"sqrtsoftplus"},
+       .doc = "what the router's logits become: the square root of their softplus"});
+  key("topk_method", &Config::topk_method,
+      {.fallback = "noaux_tc",
+       .choices = {"noaux_tc"},
+       .doc = "experts are chosen by scores with a correction bias"});
+  key("norm_topk_prob", &Config::norm_topk_prob,
+      {.fallback = true, .doc = "weights of the chosen experts are divided by their sum"});
   key("routed_scaling_factor", &Config::routed_scaling_factor,
       {.fallback = 1.5, .above = 0, .doc = "multiplies the weights of experts"});
   key("swiglu_limit", &Config::swiglu_limit,
@@ -92,9 +102,9 @@ void keys(Schema<Config>& key) {
       {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
   key("hc_eps", &Config::hc_eps,
       {.fallback = 1e-6, .above = 0, .doc = "added to weights of streams and divisors"});
-  // One way of each is left in V4; multi-token prediction has no published definition.
-  key.ignore({"scoring_func", "topk_method", "norm_topk_prob", "mlp_bias", "router_jitter_noise",
-              "num_nextn_predict_layers", "partial_rotary_factor"});
+  // Multi-token prediction has no published definition; what is turned is qk_rope_head_dim.
+  key.ignore({"intermediate_size", "mlp_bias", "router_jitter_noise", "num_nextn_predict_layers",
+              "partial_rotary_factor"});
 }
 
 std::vector<std::int64_t> ratios_of(const Config& c) {
@@ -122,6 +132,15 @@ void validate(const Config& c, const Problems& problem) {
   if (c.num_key_value_heads != 1)
     problem("num_key_value_heads",
             "got " + std::to_string(c.num_key_value_heads) + "; keys and values are one head");
+  if (!c.norm_topk_prob)
+    problem("norm_topk_prob", "got false; weights of experts are always divided by their sum");
+  if (c.attention_bias) problem("attention_bias", "got true; attention has no biases");
+  if (!c.compress_ratios.empty() && !c.layer_types.empty()) {
+    Config by_types = c;
+    by_types.compress_ratios.clear();
+    if (ratios_of(by_types) != c.compress_ratios)
+      problem("layer_types", "says something else than compress_ratios; give one of them");
+  }
   for (std::int64_t ratio : c.compress_ratios)
     if (ratio != kWindow && ratio != kSparse && ratio != kHeavy)
       problem("compress_ratios", "got " + std::to_string(ratio) + "; use 0, 4 or 128");

@@ -182,5 +182,49 @@ TEST(SparseFamilyErrors, RecurrentLayers) {
   expect_each({"qwen3_next", "qwen3_5"}, {"linear_key_head_dim=0"}, {"at least 1, got 0"});
 }
 
+// Of a family that takes few of run.toml's keys.
+TEST(SparseFamilyErrors, CompressedAttention) {
+  const std::string model = R"(family = "deepseek4"
+[model]
+vocab_size = 258
+hidden_size = 16
+num_hidden_layers = 3
+num_attention_heads = 2
+head_dim = 8
+q_lora_rank = 8
+qk_rope_head_dim = 4
+o_groups = 2
+o_lora_rank = 4
+index_n_heads = 2
+index_head_dim = 8
+n_routed_experts = 4
+num_experts_per_tok = 2
+moe_intermediate_size = 8
+)";
+  Workplace w;
+  w.write("model.toml", model);
+  Finished f = w.lamina({"plan", "model.toml"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  auto refuses = [&](const std::string& line, const std::vector<std::string>& says) {
+    const std::string key = line.substr(0, line.find(' '));
+    const std::size_t at = model.find("\n" + key + " =");
+    std::string changed = model;
+    if (at != model.npos) changed.erase(at, model.find('\n', at + 1) - at);
+    w.write("model.toml", changed + line + "\n");
+    w.expect({{"plan", "model.toml"}, 2, says});
+  };
+  refuses("compress_ratios = [0, 4, 8]", {"'compress_ratios': got 8; use 0, 4 or 128"});
+  refuses("compress_ratios = [0, 4]", {"'compress_ratios' must have one element per layer, 3"});
+  refuses("layer_types = [\"sliding_attention\", \"full\", \"full\"]",
+          {"model.layer_types", "\"compressed_sparse_attention\""});
+  refuses("qk_rope_head_dim = 3", {"'qk_rope_head_dim': got 3; it must be even"});
+  refuses("index_head_dim = 2", {"'index_head_dim': got 2; it must be at least qk_rope_head_dim"});
+  refuses("o_groups = 3", {"'o_groups': got 3; it must divide num_attention_heads = 2"});
+  refuses("num_key_value_heads = 2", {"got 2; keys and values are one head"});
+  refuses("num_experts_per_tok = 5", {"got 5; a layer has n_routed_experts = 4 experts"});
+  refuses("norm_topk_prob = false", {"weights of experts are always divided by their sum"});
+  refuses("scoring_func = \"sigmoid\"", {"\"sqrtsoftplus\""});
+}
+
 }  // namespace
 }  // namespace lamina::testing
