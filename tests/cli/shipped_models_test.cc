@@ -104,5 +104,11 @@ TEST_P(ShippedModel, IsTracedAndCompiledInEveryPhase) {
 INSTANTIATE_TEST_SUITE_P(All, ShippedModel, ::testing::ValuesIn(shipped_models()),
                          [](const auto& test) { return lamina::testing::test_name(test.param); });
 
+TEST(ShippedModels, AreAllThatAreCounted) {
+  std::vector<std::string> shipped = shipped_models();
+  for (const auto& [name, counted] : counted_models())
+    EXPECT_THAT(shipped, ::testing::Contains(name));
+}
+
 }  // namespace
 }  // namespace lamina::cli
