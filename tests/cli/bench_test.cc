@@ -107,6 +107,29 @@ TEST(RequiredWork, WindowedAttentionCountsTheWindow) {
   EXPECT_EQ(required_flops(g), (1 + 2 + 2 + 2) * 2 * (8 + 8));
 }
 
+TEST(RequiredWork, CompressedAttentionCountsTokensOfTheWindowAndEntriesOfEndedOnes) {
+  Graph g;
+  Tensor q = g.add_input("q", {DType::f32, {1, 4, 2, 8}, {}});
+  Tensor kv = g.add_input("kv", {DType::f32, {1, 4, 8}, {}});
+  Tensor entries = g.add_input("entries", {DType::f32, {1, 2, 8}, {}});
+  Tensor ends = g.add_input("ends", {DType::i32, {1, 2}, {}});
+  Tensor positions = g.add_input("positions", {DType::i32, {1, 4}, {}});
+  ops::call("compressed_attention", {q, kv, entries, ends, ends, positions},
+            {{"ratio", std::int64_t{2}}, {"window", std::int64_t{2}}});
+  EXPECT_EQ(required_flops(g), 2 * 2 * (8 + 8) * ((1 + 2 + 2 + 2) + (0 + 1 + 1 + 2)));
+}
+
+TEST(RequiredWork, ChosenChunksCount) {
+  Graph g;
+  Tensor q = g.add_input("q", {DType::f32, {1, 6, 1, 8}, {}});
+  Tensor mask =
+      ops::call("moba_mask", {q, q}, {{"chunk", std::int64_t{2}}, {"k", std::int64_t{2}}});
+  const double choice = 2 * 6 * 8 * 3;
+  EXPECT_EQ(required_flops(g), choice);
+  ops::call_all("attention", {q, q, q, {}, {}, {}, {}, {}, {}, {}, mask});
+  EXPECT_EQ(required_flops(g), choice + (1 + 2 + 3 + 4 + 4 + 4) * 2 * (8 + 8));
+}
+
 TEST(RequiredWork, ScanCountsEveryRound) {
   auto body = std::make_shared<Graph>();
   Tensor h = body->add_input("h", {DType::f32, {1, 4}, {}});

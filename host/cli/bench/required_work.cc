@@ -1,6 +1,7 @@
 #include "cli/bench/required_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "cli/plan/expert_share.h"
@@ -14,12 +15,13 @@ using decoder::Role;
 double elements(const Type& type) { return static_cast<double>(type.shape.num_elements()); }
 
 // How many keys a query may use at most by its mask; 0 = any number. A mask is known to be small
-// where top_k_mask makes it.
+// where top_k_mask or moba_mask makes it.
 std::int64_t selected_keys(const Graph& graph, const Node& node) {
   for (std::size_t i = 0; i < node.op->inputs.size(); ++i) {
     if (node.op->inputs[i].name != "mask" || i >= node.inputs.size()) continue;
     if (node.inputs[i] == kNoValue || graph.value(node.inputs[i]).node == kNoNode) return 0;
     const Node& mask = graph.node(graph.value(node.inputs[i]).node);
+    if (mask.op->name == "moba_mask") return mask.int_attr("chunk") * mask.int_attr("k");
     return mask.op->name == "top_k_mask" ? mask.int_attr("k") : 0;
   }
   return 0;
@@ -67,13 +69,15 @@ double latent_attention_flops(const NodeView& node, std::int64_t start, std::int
   return 2 * static_cast<double>(q.dim(0)) * std::min(expanded, absorbed);
 }
 
-// Pairs of queries with the compressed entries of windows that have ended.
-double entry_pairs(const NodeView& node, std::int64_t start, std::int64_t queries) {
-  double pairs = 0;
-  const std::int64_t most = node.has(6) ? node.i("k") : std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t t = start; t < start + queries; ++t)
+// Tokens of the window, and compressed entries of windows that have ended: those that are chosen
+// where there are scores to choose by.
+double compressed_attention_flops(const NodeView& node, std::int64_t start, bool scores) {
+  const Type& q = node.type(0);
+  double pairs = pairs_of({.window = node.i("window")}, start, q.dim(1));
+  const std::int64_t most = scores ? node.i("k") : std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t t = start; t < start + q.dim(1); ++t)
     pairs += static_cast<double>(std::min((t + 1) / node.i("ratio"), most));
-  return pairs;
+  return 4 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) * pairs;
 }
 
 double flops_of(const NodeView& node, std::int64_t start, std::int64_t selected) {
@@ -90,17 +94,20 @@ double flops_of(const NodeView& node, std::int64_t start, std::int64_t selected)
     return 2 * elements(node.type(0)) * static_cast<double>(node.type(1).dim(0));
   if (op == "attention") {
     const Type& q = node.type(0);
+    if (node.i("moba_chunk") > 0) selected = node.i("moba_chunk") * node.i("moba_top_k");
     double per_pair = 2 * static_cast<double>(q.dim(3) + node.type(2).dim(3));
     Sight sight{node.i("causal") != 0, node.type(1).dim(1), node.i("window"), node.i("chunk"),
                 selected};
     return static_cast<double>(q.dim(0) * q.dim(2)) * per_pair * pairs_of(sight, start, q.dim(1));
   }
-  if (op == "compressed_attention") {
-    const Type& q = node.type(0);
-    double pairs = pairs_of({.window = node.i("window")}, start, q.dim(1)) +
-                   entry_pairs(node, start, q.dim(1));
-    return static_cast<double>(q.dim(0) * q.dim(2)) * 4 * static_cast<double>(q.dim(3)) * pairs;
-  }
+  if (op == "compressed_attention") return compressed_attention_flops(node, start, node.has(6));
+  if (op == "compressed_attention_step")
+    return compressed_attention_flops(node, start, node.has(3));
+  // Queries times the mean key of each chunk.
+  if (op == "moba_mask")
+    return 2 * elements(node.type(0)) *
+           std::ceil(static_cast<double>(node.type(1).dim(1)) /
+                     static_cast<double>(node.i("chunk")));
   // Values times their weights, in every window that a token belongs to.
   if (op == "window_pool") return 2 * elements(node.type(0)) * (node.i("overlap") != 0 ? 2 : 1);
   if (op == "latent_attention" || op == "latent_attention_step")
