@@ -83,6 +83,7 @@ decoder::BoundProgram& Session::program(const Call& call) {
     program->bind(Role::given_rows, given_rows_.data());
     program->bind(Role::given_features, given_features_.data());
     program->bind(Role::given_index, given_index_.data());
+    program->bind(Role::given_blocks, given_blocks_.data());
   }
   if (call.positions_3d) program->bind(Role::positions_3d, positions_3d_.data());
   return *program;

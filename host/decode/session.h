@@ -47,9 +47,11 @@ class Session {
   std::span<const float> append(std::span<const std::int32_t> tokens);
 
   // For one sequence, with images. Positions are those of the whole sequence; tokens that come
-  // later go on behind the largest of them. Without, each token has its index. Throws UserError
-  // (exit 5) where the session has several sequences, a span has another size than the rest asks
-  // for, or an index names no row; (exit 2) for a model whose rotations depend on the length.
+  // later go on behind the largest of them. Without, each token has its index. Tokens with rows
+  // that follow each other are one image; where its tokens see each other it is read at once.
+  // Throws UserError (exit 5) where the session has several sequences, a span has another size than
+  // the rest asks for, or an index names no row; (exit 2) for a model whose rotations depend on the
+  // length.
   std::span<const float> append(std::span<const std::int32_t> tokens, const Given& given);
 
   // Empties every sequence, resp. one.
@@ -80,6 +82,7 @@ class Session {
   };
   decoder::BoundProgram& program(const Call& call);
   void check(std::span<const std::int32_t> tokens, const Given& given) const;
+  std::size_t piece(std::span<const std::int32_t> blocks, std::size_t first, Call call);
   void read(std::span<const std::span<const std::int32_t>> tokens);
   void call(std::span<const std::span<const std::int32_t>> piece, Call call);
 
@@ -96,7 +99,7 @@ class Session {
   std::vector<float> logits_, kept_logits_;
   // Inputs of a call.
   std::vector<std::int32_t> tokens_, positions_, segments_, start_, count_, rows_;
-  std::vector<std::int32_t> positions_3d_, given_index_;
+  std::vector<std::int32_t> positions_3d_, given_index_, given_blocks_;
   std::vector<std::byte> given_rows_, given_features_;  // in the type of activations
 };
 

@@ -23,6 +23,15 @@ std::vector<std::byte> converted(std::span<const float> values, DType dtype) {
   return out;
 }
 
+// One number for each run of tokens with rows.
+std::vector<std::int32_t> images(std::span<const std::int32_t> index) {
+  std::vector<std::int32_t> out(index.size());
+  std::int32_t count = 0;
+  for (std::size_t t = 0; t < index.size(); ++t)
+    if (index[t] >= 0) out[t] = t > 0 && out[t - 1] > 0 ? count : ++count;
+  return out;
+}
+
 [[noreturn]] void refuse(ExitCode code, std::string what, std::string note) {
   throw UserError(code, {"images", std::move(what), {std::move(note)}});
 }
@@ -61,6 +70,24 @@ void Session::check(std::span<const std::int32_t> tokens, const Given& given) co
            "each token has three: time, height and width");
 }
 
+// The tokens from `first` on that are read at once: as many as go, but no cut through an image
+// whose tokens see each other.
+std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t first, Call call) {
+  const std::size_t most = static_cast<std::size_t>(options_.call_tokens);
+  if (blocks.size() - first <= most) return blocks.size() - first;
+  std::size_t end = first + most;
+  while (end > first && blocks[end] != 0 && blocks[end] == blocks[end - 1]) --end;
+  if (end > first) return end - first;
+  call.tokens = options_.call_tokens;
+  if (program(call).has(decoder::Role::given_blocks))
+    refuse(ExitCode::usage,
+           fmt::format("the tokens of an image see each other, and it has more than the {} that "
+                       "are read at once",
+                       most),
+           "raise the tokens of a call");
+  return most;
+}
+
 std::span<const float> Session::append(std::span<const std::int32_t> tokens, const Given& given) {
   check(tokens, given);
   if (length() + static_cast<std::int64_t>(tokens.size()) > options_.capacity)
@@ -76,19 +103,24 @@ std::span<const float> Session::append(std::span<const std::int32_t> tokens, con
       .positions_3d = !given.positions.empty()};
   given_rows_ = converted(given.rows, options_.dtype);
   given_features_ = converted(given.features, options_.dtype);
+  const std::vector<std::int32_t> blocks = images(given.index);
   given_index_.resize(static_cast<std::size_t>(options_.call_tokens));
+  given_blocks_.resize(given_index_.size());
   positions_3d_.resize(3 * given_index_.size());
+  std::vector<std::size_t> pieces;
+  for (std::size_t first = 0; first < tokens.size(); first += pieces.back())
+    pieces.push_back(piece(blocks, first, call));
   history_[0].insert(history_[0].end(), tokens.begin(), tokens.end());
-  for (std::size_t first = 0; first < tokens.size();) {
-    const std::size_t n =
-        std::min(tokens.size() - first, static_cast<std::size_t>(options_.call_tokens));
+  std::size_t first = 0;
+  for (std::size_t n : pieces) {
     std::copy_n(given.index.begin() + static_cast<std::ptrdiff_t>(first), n, given_index_.begin());
+    std::copy_n(blocks.begin() + static_cast<std::ptrdiff_t>(first), n, given_blocks_.begin());
     for (std::size_t axis = 0; axis < 3 && call.positions_3d; ++axis)
       std::copy_n(
           given.positions.begin() + static_cast<std::ptrdiff_t>(axis * tokens.size() + first), n,
           positions_3d_.begin() + static_cast<std::ptrdiff_t>(axis * n));
-    const std::span<const std::int32_t> piece[] = {tokens.subspan(first, n)};
-    this->call(piece, call);
+    const std::span<const std::int32_t> row[] = {tokens.subspan(first, n)};
+    this->call(row, call);
     first += n;
   }
   if (call.positions_3d) shifts_[0] = std::ranges::max(given.positions) + 1 - lengths_[0];

@@ -39,6 +39,7 @@ enum class Role {
   rows,            // i32[B]: the token of each row whose logits are wanted
   given_rows,      // [R, D] in the type of activations; see GivenRows
   given_index,     // i32[B, T]: the given row that stands at a token; -1 = the token's own
+  given_blocks,    // i32[B, T]: the image a token is of, from 1; 0 = none
   given_features,  // [layers * R, D]: what layer l adds behind itself at tokens of row r: l R + r
   // i32[N], of the tokenizer; nobody binds it or the next three.
   compressed_tokens,

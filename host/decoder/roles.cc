@@ -34,6 +34,8 @@ std::string_view role_name(Role role) {
       return "given_rows";
     case Role::given_index:
       return "given_index";
+    case Role::given_blocks:
+      return "given_blocks";
     case Role::given_features:
       return "given_features";
     case Role::compressed_tokens:

@@ -106,6 +106,10 @@ std::int64_t reach(const MixerCall& call) {
   return window > 0 && chunk > 0 ? std::min(window, chunk) : std::max(window, chunk);
 }
 
+bool sees_images(const MixerCall& call) {
+  return int_attr(call.attrs, "see_images") != 0 && call.context.phase().given.count > 0;
+}
+
 std::vector<Tensor> decode_attention(MixerCall& call) {
   KeysAndValues kv;
   if (const auto& donor = call.context.donor()) {
@@ -125,6 +129,7 @@ std::vector<Tensor> decode_attention(MixerCall& call) {
   input(call, "k") = ops::cast(kv.k, dtype);
   input(call, "v") = ops::cast(kv.v, dtype);
   input(call, "start") = call.context.host_input(Role::start);
+  if (sees_images(call)) input(call, "blocks") = call.context.host_input(Role::given_blocks);
   call.attrs.emplace_back("ring", std::int64_t{kv.ring});
   return add_node(call);
 }
@@ -301,6 +306,7 @@ void give_host_inputs(MixerCall& call) {
     if (phase.segments && input_index(call.op, name) >= 0 && int_attr(call.attrs, "across") == 0)
       input(call, name) = call.context.host_input(Role::segments);
   if (call.op.name != "attention") return;
+  if (sees_images(call)) input(call, "blocks") = call.context.host_input(Role::given_blocks);
   // Chunks are cut by position in the document; windows and order follow from the row.
   const bool cut = int_attr(call.attrs, "moba_chunk") > 0 && phase.segments;
   if (int_attr(call.attrs, "chunk") > 0 || cut)

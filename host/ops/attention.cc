@@ -12,6 +12,7 @@
 //
 // With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s holds the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
+// Blocks are then those of the call's tokens; earlier ones are in none.
 #include <cmath>
 
 #include "ops/op.h"
@@ -66,7 +67,8 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(kStart, DType::i32);
   c.require_shape(kStart, {q.dim(0)});
   c.require(!c.has(kStart) || !c.has(kPositions), "with start the positions follow from it");
-  c.require(!c.has(kBlocks) || queries == keys, "blocks need as many keys as queries");
+  c.require(!c.has(kBlocks) || c.has(kStart) || queries == keys,
+            "blocks need as many keys as queries");
   c.require_dtype(kMask, DType::boolean);
   if (c.has(kMask) && c.type(kMask).ndim() == 4)
     c.require_shape(kMask, {q.dim(0), q.dim(2), q.dim(1), k.dim(1)});
@@ -111,6 +113,19 @@ Tensor query_positions(const LowerCall& c) {
   Tensor index = row_index(*c.in(kQ).graph, c.type(kQ).dim(0), c.type(kQ).dim(1));
   if (!c.has(kStart)) return index;
   return index + reshape(c.in(kStart), {c.type(kQ).dim(0), 1});
+}
+
+// Blocks of the keys: those of the queries, which stand behind the earlier tokens of the state.
+Tensor key_blocks(const LowerCall& c, Tensor positions) {
+  if (!c.has(kStart)) return c.in(kBlocks);
+  Tensor place = positions - reshape(c.in(kStart), {c.type(kQ).dim(0), 1});
+  auto number = [&](std::int64_t n) {
+    return constant(*place.graph, {DType::i32, {1, 1}, {}}, static_cast<double>(n));
+  };
+  Tensor last = number(c.type(kQ).dim(1) - 1);
+  Tensor inside = call("minimum", {call("maximum", {place, number(0)}), last});
+  Tensor taken = call("take_along", {cast(c.in(kBlocks), DType::f32), inside});
+  return select(equal(inside, place), cast(taken, DType::i32), number(0));
 }
 
 Tensor both(Tensor a, Tensor b) { return call("minimum", {a, b}); }
@@ -168,8 +183,8 @@ Tensor visible(const LowerCall& c) {
   }
   if (c.has(kBlocks)) {
     Tensor block = column(c.in(kBlocks));
-    Tensor same =
-        both(as_i32(equal(block, row(c.in(kBlocks)))), is_not(as_i32(equal(block, number(0)))));
+    Tensor same = both(as_i32(equal(block, row(key_blocks(c, key_positions(c))))),
+                       is_not(as_i32(equal(block, number(0)))));
     seen = either(seen, same_segment ? both(same, same_segment) : same);
   }
   seen = reshape(seen, {batch, 1, tokens, keys});

@@ -37,7 +37,10 @@ Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const
                              ? c.num_global_key_value_heads
                              : c.num_key_value_heads;
   const RopeOptions turn = rope_of(c, kind);
-  const AttendOptions options{.scale = 1, .window = kind.global ? 0 : c.sliding_window};
+  const AttendOptions options{
+      .scale = 1,
+      .window = kind.global ? 0 : c.sliding_window,
+      .see_images = !kind.global && c.use_bidirectional_attention == "vision"};
 
   Tensor q_BTNH =
       split_heads(linear(s / "wq", x_BTD, n * h, {.out = axis::heads, .bias = bias}), n);

@@ -67,9 +67,9 @@ void attention_keys(Schema<Config>& key) {
   key("full_last_layer", &Config::full_last_layer,
       {.fallback = true, .doc = "the last layer is global, whatever layer_types says"});
   key("use_bidirectional_attention", &Config::use_bidirectional_attention,
-      {.choices = {"vision"},
-       .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "tokens of an image see each other; there are no images here"});
+      {.fallback = "none",
+       .choices = {"none", "vision"},
+       .doc = "in local layers the tokens of an image see each other"});
   key("rope_parameters.sliding_attention.rope_type", &Config::local_rope_type,
       {.fallback = "default", .choices = {"default"}, .doc = "rotary positions of local layers"});
   key("rope_parameters.sliding_attention.rope_theta", &Config::local_rope_theta,

@@ -25,6 +25,7 @@ struct Layer {
   RopeOptions rope;
   std::int64_t window = 0;  // tokens; 0 = all
   QkNorm qk_norm = QkNorm::none;
+  bool see_images = false;  // tokens of an image see each other
 };
 
 Tensor attention(Scope s, const Config& c, const Layer& layer, Tensor x_BTD, const Step& step) {
@@ -40,7 +41,8 @@ Tensor attention(Scope s, const Config& c, const Layer& layer, Tensor x_BTD, con
                          .rope = layer.rope,
                          .attend = {.scale = scalar > 0 ? 1 / std::sqrt(scalar) : 0,
                                     .soft_cap = c.attn_logit_softcapping,
-                                    .window = layer.window}});
+                                    .window = layer.window,
+                                    .see_images = layer.see_images}});
 }
 
 Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
@@ -74,11 +76,14 @@ Tensor gemma2_global(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 }
 Tensor gemma3_local(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const RopeOptions rope{.theta = c.rope_local_base_freq};
-  return sandwich(s, c, {.rope = rope, .window = c.sliding_window, .qk_norm = QkNorm::per_head},
-                  x_BTD, step);
+  return sandwich(
+      s, c,
+      {.rope = rope, .window = c.sliding_window, .qk_norm = QkNorm::per_head, .see_images = true},
+      x_BTD, step);
 }
 Tensor gemma3_global(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  return sandwich(s, c, {.rope = c.rope_options(), .qk_norm = QkNorm::per_head}, x_BTD, step);
+  return sandwich(s, c, {.rope = c.rope_options(), .qk_norm = QkNorm::per_head, .see_images = true},
+                  x_BTD, step);
 }
 
 std::vector<Block<Config>> gemma_blocks() { return {{kGlobal, "gemma", gemma_block}}; }

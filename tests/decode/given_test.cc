@@ -48,6 +48,7 @@ class Given : public ::testing::TestWithParam<const char*> {
     program.bind(Role::positions, text.positions.data());
     program.bind(Role::given_rows, rows.data());
     program.bind(Role::given_index, index.data());
+    program.bind(Role::given_blocks, blocks.data());
     program.bind(Role::given_features, features_of.data());
     std::vector<float> logits(static_cast<std::size_t>(kTokens * of.vocab_size()));
     program.bind(Role::logits, logits.data());
@@ -61,7 +62,7 @@ class Given : public ::testing::TestWithParam<const char*> {
   decoder::Model model;
   decoder::Weights weights;
   Rows text;
-  std::vector<std::int32_t> index;
+  std::vector<std::int32_t> index, blocks = std::vector<std::int32_t>(kTokens);
   std::vector<float> rows, features;
 };
 
@@ -121,6 +122,60 @@ TEST_P(Given, PrefillInAnyPiecesEqualsForward) {
 INSTANTIATE_TEST_SUITE_P(All, Given,
                          ::testing::Values("llama2_deep", "qwen3_vl_text", "qwen3_5",
                                            "olmo3_as_maxtext"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Models in which the tokens of an image see each other, both ways.
+class SeenImages : public Given {
+ protected:
+  // Two images, of four and of two tokens.
+  SeenImages() {
+    for (std::int64_t t = 0; t < kTokens; ++t) {
+      const std::int64_t row = t >= 3 && t < 7 ? t - 3 : t >= 11 && t < 13 ? t - 7 : -1;
+      index[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(row);
+      blocks[static_cast<std::size_t>(t)] = row < 0 ? 0 : row < 4 ? 1 : 2;
+    }
+  }
+  // Tokens whose logits change with the given row.
+  std::vector<std::int64_t> changed_by(std::int64_t row) {
+    const std::vector<float> before = forward_with(model, {}, 0);
+    rows[static_cast<std::size_t>(row * model.hidden_size())] += 1;
+    const std::vector<float> after = forward_with(model, {}, 0);
+    rows[static_cast<std::size_t>(row * model.hidden_size())] -= 1;
+    const std::size_t vocab = static_cast<std::size_t>(model.vocab_size());
+    std::vector<std::int64_t> out;
+    for (std::size_t t = 0; t < kTokens; ++t)
+      if (!same_bits(std::span(before).subspan(t * vocab, vocab),
+                     std::span(after).subspan(t * vocab, vocab)))
+        out.push_back(static_cast<std::int64_t>(t));
+    return out;
+  }
+};
+
+TEST_P(SeenImages, ChangeTheirEarlierTokensToo) {
+  EXPECT_EQ(changed_by(3).front(), 3);  // its own token is 6
+  EXPECT_EQ(changed_by(5).front(), 11);
+  EXPECT_EQ(changed_by(5).back(), kTokens - 1);
+}
+
+TEST_P(SeenImages, ReadInPiecesAreAsWhole) {
+  const std::vector<float> logits = forward_with(model, features, kLayers);
+  const auto want = std::span(logits).last(static_cast<std::size_t>(model.vocab_size()));
+  const decode::Given given{.rows = rows, .index = index, .features = features};
+  for (std::int64_t call_tokens : {std::int64_t{4}, std::int64_t{5}, std::int64_t{12}, kTokens}) {
+    decode::Session session(model, weights.pointers(),
+                            {.capacity = kTokens, .call_tokens = call_tokens}, cpu::cpu_backend());
+    EXPECT_LE(relative_difference(session.append(text.ids, given), want), 1e-4)
+        << "pieces of " << call_tokens;
+  }
+  decode::Session session(model, weights.pointers(), {.capacity = kTokens, .call_tokens = 3},
+                          cpu::cpu_backend());
+  EXPECT_USER_ERROR(
+      session.append(text.ids, given), ExitCode::usage,
+      "images: the tokens of an image see each other, and it has more than the 3 that "
+      "are read at once\n  raise the tokens of a call");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SeenImages, ::testing::Values("gemma3_window", "gemma4_dense"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(GivenErrors, SayWhatDoesNotGoTogether) {

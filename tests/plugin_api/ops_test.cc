@@ -137,7 +137,8 @@ const std::vector<Case>& cases() {
                     .window = 4,
                     .chunk = 5,
                     .moba_chunk = 6,
-                    .moba_top_k = 7},
+                    .moba_top_k = 7,
+                    .see_images = true},
                    x);
        }},
       {"causal_conv1d", [](Tensor x, Scope) { causal_conv1d(x, x, x, {}); },
@@ -197,8 +198,8 @@ struct AttrRow {
 std::vector<AttrRow> attributes_of(const OpSpec& spec) {
   std::vector<AttrRow> rows;
   std::istringstream words{std::string(spec.attributes)};
-  for (std::string word; words >> word;) {
   std::uint32_t key = 0;
+  for (std::string word; words >> word;) {
     const std::size_t colon = word.find(':'), equals = word.find('=');
     AttrRow row;
     row.key = ++key;

@@ -104,6 +104,7 @@ struct AttendOptions {
   // Mixture of block attention: of chunks of so many tokens (0 = all) the moba_top_k whose mean key
   // fits the query best, its own among them; Lu et al. 2025. Without a window.
   std::int64_t moba_chunk = 0, moba_top_k = 0;
+  bool see_images = false;        // the tokens of an image see each other, both ways
   Tensor sinks = {};              // [N], one more logit per head
   std::string_view state = "kv";  // unique in the block
 };
@@ -202,7 +203,8 @@ class Step {
                           .window = o.window,
                           .chunk = o.chunk,
                           .moba_chunk = o.moba_chunk,
-                          .moba_top_k = o.moba_top_k},
+                          .moba_top_k = o.moba_top_k,
+                          .see_images = o.see_images},
                          o.sinks, at);
     return tag(y, tags::attention_out, at);
   }
@@ -218,7 +220,8 @@ class Step {
                           .window = o.window,
                           .chunk = o.chunk,
                           .moba_chunk = o.moba_chunk,
-                          .moba_top_k = o.moba_top_k},
+                          .moba_top_k = o.moba_top_k,
+                          .see_images = o.see_images},
                          o.sinks, at);
     return tag(y, tags::attention_out, at);
   }

@@ -304,6 +304,7 @@ struct AttentionOptions {
   std::int64_t chunk = 0;
   std::int64_t moba_chunk = 0;
   std::int64_t moba_top_k = 0;
+  bool see_images = false;
 };
 // The host adds positions, segments and the decode state's memory; sinks may be empty. Blocks
 // usually call step.attend(), which declares the state too.
@@ -316,7 +317,8 @@ inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const Attenti
       .integer("window", o.window)
       .integer("chunk", o.chunk)
       .integer("moba_chunk", o.moba_chunk)
-      .integer("moba_top_k", o.moba_top_k);
+      .integer("moba_top_k", o.moba_top_k)
+      .flag("see_images", o.see_images);
   const std::array<Tensor, 8> inputs{q, k, v, {}, {}, {}, {}, sinks};
   return emit_all<Op::attention>(inputs, attrs, state, at).front();
 }
