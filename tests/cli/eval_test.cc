@@ -49,6 +49,23 @@ TEST(Eval, RunDirectoryGivesTheValidationLossOfTraining) {
   EXPECT_NEAR(eval({trained_run()}).loss, last, 1e-5);
 }
 
+// One number a layer and statistic, in each step's line.
+TEST(Train, WritesMetricsOfLayersOnRequest) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const Finished result = lamina_program(
+      {"train", run, "--quiet", "--set", "train.layer_metrics=true", "--set", "train.steps=1"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::ifstream metrics(folder / "out/metrics.jsonl");
+  std::string line;
+  ASSERT_TRUE(std::getline(metrics, line));
+  const JsonDocument json = JsonDocument::parse(line, "metrics.jsonl");
+  for (const char* name : {"mean", "stdev", "zeros"})
+    for (const char* layer : {"000", "001"})
+      EXPECT_TRUE(json.root().find(fmt::format("train/activation_{}/layer_{}", name, layer)))
+          << line;
+}
+
 TEST(Eval, PerplexityAndBitsFollowFromTheLoss) {
   const Numbers n = eval({trained_run()});
   EXPECT_NEAR(n.perplexity, std::exp(n.loss), 1e-6 * n.perplexity);
