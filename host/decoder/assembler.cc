@@ -349,6 +349,7 @@ std::vector<Tensor> Assembler::layers(std::vector<Tensor> carries,
                                       const std::vector<Tensor>& per_layer, bool hidden) {
   for (const StackSegment& segment : parts_.stack.segments) {
     carries = injected(std::move(carries), per_layer, segment, true);
+    carries = engram(std::move(carries), segment);
     carries = this->segment(std::move(carries), per_layer, segment, hidden);
     carries = injected(std::move(carries), per_layer, segment, false);
   }
@@ -370,6 +371,22 @@ std::vector<Tensor> Assembler::injected(std::vector<Tensor> carries,
                   segment.first_layer, carries, elements);
 }
 
+// A scan of its own, so that values in it are rematerialised as those of layers are, and the body
+// of the layer behind it stays that of other layers.
+std::vector<Tensor> Assembler::engram(std::vector<Tensor> carries, const StackSegment& segment) {
+  const std::int64_t layer = segment.first_layer;
+  if (!parts_.engram || !parts_.engram->find(layer)) return carries;
+  const BlockGraph& block = blocks_.engram(layer);
+  std::vector<std::pair<std::string, Tensor>> consts;
+  for (const BlockGraph::HostInput& input : block.host_inputs)
+    consts.emplace_back(std::string(role_name(input.role)), host_input(input.role));
+  ScanBuilder scan(graph(), 1, consts, carries);
+  const std::string scope = layer_scope(layer);
+  scan.carries() = run(block, {.layers = {layer}, .scopes = {scope}, .label = scope, .scan = &scan},
+                       scan.carries(), {});
+  return scan.finish([this](auto body) { return shared_body(std::move(body)); });
+}
+
 // What a segment's body reads of the graph around it, the same for all its layers.
 std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegment& segment) {
   std::vector<std::pair<std::string, Tensor>> out;
@@ -378,18 +395,14 @@ std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegm
       if (known.second.id == tensor.id) return;
     out.emplace_back(std::move(name), tensor);
   };
-  auto add_inputs_of = [&](const BlockGraph& block) {
-    for (const BlockGraph::HostInput& input : block.host_inputs)
-      if (!is_per_layer(input.role))
-        add(std::string(role_name(input.role)), host_input(input.role));
-  };
   if (has_features(segment.first_layer)) {
     add("given_features", host_input(Role::given_features));
     add("given_places", given_places());
   }
-  if (has_engram(segment)) add_inputs_of(blocks_.engram(segment.first_layer));
   for (std::size_t p = 0; p < segment.unit.size(); ++p) {
-    add_inputs_of(blocks_.layer(segment, p));
+    for (const BlockGraph::HostInput& input : blocks_.layer(segment, p).host_inputs)
+      if (!is_per_layer(input.role))
+        add(std::string(role_name(input.role)), host_input(input.role));
     if (auto donor = segment.unit[p].kv_donor) {
       add("donor k", given_kv_.at(*donor).first);
       add("donor v", given_kv_.at(*donor).second);
@@ -409,8 +422,6 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
     for (std::int64_t layer : place.layers) place.scopes.push_back(layer_scope(layer));
     place.label = fmt::format("{}", layer_scope(place.layers[0]));
     place.kv_donor = segment.unit[p].kv_donor;
-    if (has_engram(segment))  // part of its layer, whose segment has no other
-      scan.carries() = run(blocks_.engram(segment.first_layer), place, scan.carries(), {});
     std::vector<Tensor> elements;
     for (Tensor all : per_layer)
       elements.push_back(scan.add_x(

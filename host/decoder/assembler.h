@@ -119,9 +119,7 @@ class Assembler {
   }
   Tensor given_places();
   void add_features(const Place& place);
-  bool has_engram(const StackSegment& segment) const {
-    return parts_.engram && parts_.engram->find(segment.first_layer);
-  }
+  std::vector<Tensor> engram(std::vector<Tensor> carries, const StackSegment& segment);
   std::shared_ptr<const Graph> shared_body(std::shared_ptr<const Graph> body);
   Type param_type(const registry::ParamDesc& desc, const Parameter& p) const;
   void add_hidden(std::string name, Tensor x, std::vector<std::int64_t> layers, bool stacked);
