@@ -89,6 +89,15 @@ decoder::BoundProgram& Session::program(const Call& call) {
   return *program;
 }
 
+void Session::check_capacity(std::int64_t length) const {
+  if (length <= options_.capacity) return;
+  throw UserError(ExitCode::data,
+                  {"decode",
+                   fmt::format("the sequence would have {} tokens; the context holds {}", length,
+                               options_.capacity),
+                   {"raise --ctx-size, or shorten the prompt"}});
+}
+
 std::span<const float> Session::append(std::span<const std::int32_t> tokens) {
   return append(std::span(&tokens, 1));
 }
@@ -98,12 +107,7 @@ std::span<const float> Session::append(std::span<const std::span<const std::int3
   bool from_start = false;
   for (std::size_t b = 0; b < tokens.size(); ++b) {
     std::int64_t length = static_cast<std::int64_t>(history_[b].size() + tokens[b].size());
-    if (length > options_.capacity)
-      throw UserError(ExitCode::data,
-                      {"decode",
-                       fmt::format("the sequence would have {} tokens; the context holds {}",
-                                   length, options_.capacity),
-                       {"raise --ctx-size, or shorten the prompt"}});
+    check_capacity(length);
     // Rotations that depend on the length make what the state holds worthless once it grows.
     auto limit = model_.length_dependent_from();
     from_start = from_start || (limit && length > *limit && !history_[b].empty());

@@ -82,6 +82,7 @@ class Session {
   };
   decoder::BoundProgram& program(const Call& call);
   void check(std::span<const std::int32_t> tokens, const Given& given) const;
+  void check_capacity(std::int64_t length) const;  // of a sequence
   std::size_t piece(std::span<const std::int32_t> blocks, std::size_t first, Call call);
   void read(std::span<const std::span<const std::int32_t>> tokens);
   void call(std::span<const std::span<const std::int32_t>> piece, Call call);

@@ -1,25 +1,16 @@
 // Prompts with images: rows that are given at placeholder tokens.
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
-#include "core/float16.h"
 #include "decode/session.h"
+#include "decoder/weights.h"
 
 namespace lamina::decode {
 namespace {
 
 std::vector<std::byte> converted(std::span<const float> values, DType dtype) {
   std::vector<std::byte> out(values.size() * static_cast<std::size_t>(size_bytes(dtype)));
-  if (dtype == DType::f32) {
-    if (!out.empty()) std::memcpy(out.data(), values.data(), out.size());
-    return out;
-  }
-  LAMINA_ASSERT(dtype == DType::bf16);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    bfloat16 value = to_bfloat16(values[i]);
-    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
-  }
+  if (!out.empty()) decoder::store(values, dtype, 0, out.data());
   return out;
 }
 
@@ -90,13 +81,7 @@ std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t fir
 
 std::span<const float> Session::append(std::span<const std::int32_t> tokens, const Given& given) {
   check(tokens, given);
-  if (length() + static_cast<std::int64_t>(tokens.size()) > options_.capacity)
-    throw UserError(
-        ExitCode::data,
-        {"decode",
-         fmt::format("the sequence would have {} tokens; the context holds {}",
-                     length() + static_cast<std::int64_t>(tokens.size()), options_.capacity),
-         {"raise --ctx-size, or shorten the prompt"}});
+  check_capacity(length() + static_cast<std::int64_t>(tokens.size()));
   const Call call{
       .given = {.count = static_cast<std::int64_t>(given.rows.size()) / model_.hidden_size(),
                 .layers = static_cast<std::int64_t>(given.features.size() / given.rows.size())},

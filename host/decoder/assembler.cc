@@ -420,7 +420,7 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
   for (std::size_t p = 0; p < segment.unit.size(); ++p) {
     Place place{.layers = segment.layers_at(p), .scan = &scan};
     for (std::int64_t layer : place.layers) place.scopes.push_back(layer_scope(layer));
-    place.label = fmt::format("{}", layer_scope(place.layers[0]));
+    place.label = place.scopes[0];
     place.kv_donor = segment.unit[p].kv_donor;
     std::vector<Tensor> elements;
     for (Tensor all : per_layer)

@@ -1,5 +1,6 @@
 // What layers keep for the host, as outputs of a graph: losses pooled over layers, metrics of each.
 #include <algorithm>
+#include <numeric>
 
 #include "core/error.h"
 #include "decoder/assembler.h"
@@ -8,6 +9,12 @@ namespace lamina::decoder {
 namespace {
 
 Tensor sum_of(Tensor total, Tensor more) { return total ? total + more : more; }
+
+std::vector<std::int64_t> all_dims(Tensor x) {
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(x.ndim()));
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
 
 // The loss that several layers sow under one name, f32[].
 Tensor pooled(std::span<const SownValue> parts) {
@@ -23,9 +30,7 @@ Tensor pooled(std::span<const SownValue> parts) {
   if (desc.reduce == Reduce::mean) value = ops::scale(value, 1 / layers);
   if (!other) return value;
   Tensor product = value * ops::scale(other, 1 / layers);
-  std::vector<std::int64_t> dims;
-  for (int i = 0; i < product.ndim(); ++i) dims.push_back(i);
-  return dims.empty() ? product : ops::reduce_sum(product, dims);
+  return product.ndim() == 0 ? product : ops::reduce_sum(product, all_dims(product));
 }
 
 // The metric of all layers that sow it, [layers, ...], with their indices.
@@ -60,8 +65,7 @@ void check_agreement(std::span<const SownValue> parts) {
 // included.
 void Assembler::sow_statistics(const Place& place, Tensor x) {
   x = ops::cast(x, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
-  std::vector<std::int64_t> dims;
-  for (int i = 0; i < x.ndim(); ++i) dims.push_back(i);
+  const std::vector<std::int64_t> dims = all_dims(x);
   const auto size = static_cast<double>(x.shape().num_elements());
   auto mean_of = [&](Tensor t) { return ops::scale(ops::reduce_sum(t, dims, true), 1 / size); };
   auto sow = [&](const char* name, Tensor value) {

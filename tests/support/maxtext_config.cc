@@ -8,21 +8,21 @@
 
 #include "core/json.h"
 #include "support/maxtext_deepseek.h"
+#include "support/maxtext_keys.h"
 
 namespace lamina::testing {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Describer {
+class Describer : MaxTextKeys {
  public:
-  explicit Describer(JsonValue config) : config_(config) {}
+  explicit Describer(JsonValue config) : MaxTextKeys({config}) {}
 
   MaxTextConfig describe() {
-    JsonValue block_value = config_.find("decoder_block");
+    JsonValue block_value = find("decoder_block");
     if (!block_value) return refused("is of a module, not of a whole model");
     std::string block(block_value.as_string());
-    read_.insert("decoder_block");
     if (block == "llama2" && flag("learn_to_init_mode", false)) block = "llama2lti";
     static const std::set<std::string> blocks = {
         "simple", "simple_mlp", "llama2",          "gpt3",      "gemma",   "gemma2",
@@ -54,9 +54,7 @@ class Describer {
     read_.insert({"base_moe_mlp_dim", "max_target_length", "model_name", "override_model_config",
                   "param_scan_axis", "scan_layers", "num_vocab_tiling", "use_iota_embed",
                   "record_internal_nn_metrics"});
-    for (auto [key, value] : config_.members())
-      if (!read_.contains(std::string(key)))
-        return refused("has key '" + std::string(key) + "', which nothing here computes");
+    if (std::string wrong = complaint(); !wrong.empty()) return refused(std::move(wrong));
     out_.model = text_;
     return out_;
   }
@@ -308,31 +306,13 @@ class Describer {
         number("global_rope_proportion", 0.25));
   }
 
-  JsonValue find(const char* key) {
-    read_.insert(key);
-    return config_.find(key);
-  }
-  std::int64_t integer(const char* key, std::int64_t preset) {
-    JsonValue v = find(key);
-    return v ? v.as_int64() : preset;
-  }
-  double number(const char* key, double preset) {
-    JsonValue v = find(key);
-    return v ? v.as_double() : preset;
-  }
-  bool flag(const char* key, bool preset) {
-    JsonValue v = find(key);
-    return v ? v.as_bool() : preset;
-  }
   static std::string real(double value) { return fmt::format("{:.1f}", value); }
   template <typename T>
   void add(const char* key, const T& value) {
     text_ += fmt::format("{} = {}\n", key, value);
   }
 
-  JsonValue config_;
   MaxTextConfig out_;
-  std::set<std::string> read_;
   std::string text_;
   std::int64_t width_ = 0, head_dim_ = 0;
 };

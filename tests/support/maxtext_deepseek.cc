@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <set>
+#include <utility>
+
+#include "support/maxtext_keys.h"
 
 namespace lamina::testing {
 namespace {
 
-class Describer {
+class Describer : MaxTextKeys {
  public:
-  Describer(JsonValue overrides, JsonValue resolved) : overrides_(overrides), resolved_(resolved) {}
+  Describer(JsonValue overrides, JsonValue resolved) : MaxTextKeys({overrides, resolved}) {}
 
   MaxTextConfig describe() {
     out_.model = "family = \"deepseek\"\n[model]\n";
@@ -44,11 +46,8 @@ class Describer {
                   "per_device_batch_size",
                   "scan_layers",
                   "sparse_matmul"});
-    for (JsonValue keys : {overrides_, resolved_})
-      for (auto [key, value] : keys.members())
-        if (!read_.contains(std::string(key)))
-          return {.reason = fmt::format("has key '{}', which nothing here computes", key),
-                  .model = {}};
+    if (std::string wrong = complaint(); !wrong.empty())
+      return {.reason = std::move(wrong), .model = {}};
     return out_;
   }
 
@@ -169,33 +168,6 @@ class Describer {
     add("mtp_chained", true);
   }
 
-  JsonValue find(const char* key) {
-    read_.insert(key);
-    if (JsonValue v = overrides_.find(key)) return v;
-    return resolved_.find(key);
-  }
-  std::int64_t integer(const char* key, std::int64_t preset) {
-    JsonValue v = find(key);
-    return v ? v.as_int64() : preset;
-  }
-  std::vector<std::int64_t> integers(const char* key) {
-    std::vector<std::int64_t> out;
-    if (JsonValue list = find(key))
-      for (JsonValue element : list.elements()) out.push_back(element.as_int64());
-    return out;
-  }
-  double number(const char* key, double preset) {
-    JsonValue v = find(key);
-    return v ? v.as_double() : preset;
-  }
-  bool flag(const char* key, bool preset) {
-    JsonValue v = find(key);
-    return v ? v.as_bool() : preset;
-  }
-  std::string text(const char* key, const char* preset) {
-    JsonValue v = find(key);
-    return std::string(v ? v.as_string() : preset);
-  }
   void add(const char* key, double value) {
     const bool whole = value == std::floor(value);
     out_.model += fmt::format("{} = {}{}\n", key, value, whole ? ".0" : "");
@@ -205,9 +177,7 @@ class Describer {
     out_.model += fmt::format("{} = {}\n", key, value);
   }
 
-  JsonValue overrides_, resolved_;
   MaxTextConfig out_;
-  std::set<std::string> read_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cli/verify/prediction.h"
 
 #include "autodiff/remat.h"
+#include "cli/verify/rows.h"
 #include "core/error.h"
 #include "decoder/bound_program.h"
 #include "decoder/mtp.h"
@@ -17,11 +18,6 @@ void bind_rows(decoder::BoundProgram& program, const train::Microbatch& rows) {
   program.bind(Role::labels, writable(rows.labels));
   program.bind(Role::positions, writable(rows.positions));
   program.bind(Role::segments, writable(rows.segments));
-}
-
-void run(decoder::BoundProgram& program, const Backend& backend) {
-  auto arena = backend.allocate(program.arena_bytes());
-  program.run(arena->data());
 }
 
 }  // namespace

@@ -37,8 +37,7 @@ LayerRecords record_layers(const decoder::Model& model, std::span<void* const> p
     raw.emplace_back(static_cast<std::size_t>(output.type.bytes()));
     program.bind_output(output.index, raw.back().data());
   }
-  auto arena = backend.allocate(program.arena_bytes());
-  program.run(arena->data());
+  run(program, backend);
 
   LayerRecords out;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -57,4 +57,9 @@ void Rows::bind(decoder::BoundProgram& program) const {
   program.bind(decoder::Role::segments, writable(segments));
 }
 
+void run(decoder::BoundProgram& program, const Backend& backend) {
+  auto arena = backend.allocate(program.arena_bytes());
+  program.run(arena->data());
+}
+
 }  // namespace lamina::cli

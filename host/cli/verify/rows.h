@@ -32,4 +32,7 @@ struct Rows {
   void set_labels(const std::vector<std::int32_t>& unshifted);
 };
 
+// Once, in memory of its own. REQUIRES: everything is bound.
+void run(decoder::BoundProgram& program, const Backend& backend);
+
 }  // namespace lamina::cli

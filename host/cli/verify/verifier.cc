@@ -24,11 +24,6 @@ double slack(DType dtype) { return dtype == DType::bf16 ? 4096 : 1; }
 constexpr const char* kAddBalanceLoss = "model.output_router_logits=true";
 constexpr std::string_view kBalanceLoss = "router_balance";
 
-void run(decoder::BoundProgram& program, const Backend& backend) {
-  auto arena = backend.allocate(program.arena_bytes());
-  program.run(arena->data());
-}
-
 // Why no program of ours computes the quantity; empty if one should.
 std::string_view reason_to_skip(std::string_view quantity) {
   if (quantity.starts_with("image.")) return "needs a vision tower, which is no part of ours";
