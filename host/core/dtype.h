@@ -42,4 +42,8 @@ std::optional<DType> parse_dtype(std::string_view text);
 // True for f64, f32, bf16 and f16: the types that arithmetic ops accept.
 bool is_floating(DType dtype);
 
+// The type in which sums, norms and other results of long arithmetic on `dtype` are kept: f32, but
+// f64 for f64.
+constexpr DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
 }  // namespace lamina

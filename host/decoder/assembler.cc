@@ -163,7 +163,7 @@ Tensor Assembler::final_norm(Tensor x) {
 
 Tensor Assembler::logits(Tensor x) {
   const registry::HeadSpec& head = parts_.options.head;
-  DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x.dtype());
   Tensor logits = ops::matmul(ops::as_rows(x), parameter(parts_.head_weight()), false, true, wide);
   logits = ops::scale(logits, head.logit_scale);
   if (head.soft_cap != 0) logits = ops::call("soft_cap", {logits}, {{"cap", head.soft_cap}});

@@ -64,7 +64,7 @@ void check_agreement(std::span<const SownValue> parts) {
 // Mean, population standard deviation and share of zeros of what a layer hands on, padding
 // included.
 void Assembler::sow_statistics(const Place& place, Tensor x) {
-  x = ops::cast(x, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  x = ops::cast(x, sum_dtype(x.dtype()));
   const std::vector<std::int64_t> dims = all_dims(x);
   const auto size = static_cast<double>(x.shape().num_elements());
   auto mean_of = [&](Tensor t) { return ops::scale(ops::reduce_sum(t, dims, true), 1 / size); };

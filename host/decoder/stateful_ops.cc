@@ -243,7 +243,7 @@ std::vector<Tensor> decode_convolution(MixerCall& call) {
 std::vector<Tensor> decode_delta_rule(MixerCall& call) {
   Tensor v = input(call, "v");
   const auto& dims = call.state->dims;  // heads, key width, value width
-  DType wide = v.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(v.dtype());
   Tensor state = call.context.state_input(call.state->name, call.state->kind,
                                           {wide, {v.dim(0), dims[0], dims[1], dims[2]}, {}}, false);
   return add_step(call, "gated_delta_rule_step", "state", state);

@@ -85,7 +85,7 @@ std::vector<Type> infer(const Call& c) {
             "{} queries and {} keys need positions", q.dim(1), k.dim(1));
   Type y = q;
   y.shape[3] = v.dim(3);
-  DType wide = q.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(q.dtype);
   return {y, {wide, {q.dim(0), q.dim(2), q.dim(1)}, {}}};
 }
 
@@ -198,7 +198,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   const Type& q_type = c.type(kQ);
   std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
   std::int64_t keys = c.type(kK).dim(1), kv_heads = c.type(kK).dim(2), group = heads / kv_heads;
-  DType wide = q_type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(q_type.dtype);
   auto heads_first = [&](Tensor x) { return transpose(cast(x, wide), {0, 2, 1, 3}); };
   // Query heads of one key/value head lie below each other: [B, K, group * T, H].
   Tensor q = reshape(heads_first(c.in(kQ)), {batch, kv_heads, group * tokens, q_type.dim(3)});

@@ -13,7 +13,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(c.type(kDy) == c.type(kY), "dy must be {}, got {}", to_string(c.type(kY)),
             to_string(c.type(kDy)));
   c.require_shape(kLse, {q.dim(0), q.dim(2), q.dim(1)});
-  DType wide = q.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(q.dtype);
   return {q, c.type(1), c.type(2), {wide, {c.has(kSinks) ? q.dim(2) : 0}, {}}};
 }
 

@@ -16,7 +16,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor y = weighted_taps(c, conv_taps(c, cast(c.in(0), wide), conv_segments(c)), wide);
   if (c.s("activation") == "silu") y = call("silu", {y});
   return {cast(y, c.type(0).dtype)};

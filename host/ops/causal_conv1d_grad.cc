@@ -15,12 +15,12 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require(c.num_inputs() == 5, "takes 5 inputs, got {}", c.num_inputs());
   c.require_shape(kDy, x.shape);
-  DType wide = x.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x.dtype);
   return {x, {wide, c.type(1).shape, {}}, {wide, {c.has(2) ? x.dim(2) : 0}, {}}};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = cast(c.in(0), wide), d = cast(c.in(kDy), wide), segments = conv_segments(c);
   std::vector<Tensor> taps = conv_taps(c, x, segments);
   if (c.s("activation") == "silu") {

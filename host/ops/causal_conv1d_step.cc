@@ -22,7 +22,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(kX).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(kX).dtype);
   Tensor x = cast(c.in(kX), wide), window = cast(c.in(kWindow), wide);
   Graph& graph = *x.graph;
   const std::int64_t batch = x.dim(0), tokens = x.dim(1), reach = conv_reach(c);

@@ -12,7 +12,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_ndim(0, 2);
   c.require_shape(1, {x.dim(0)});
   c.require_dtype(1, DType::i32);
-  c.require_dtype(2, x.dtype == DType::f64 ? DType::f64 : DType::f32);
+  c.require_dtype(2, sum_dtype(x.dtype));
   c.require(weights.ndim() >= 1 && weights.num_elements() == x.dim(0),
             "weights must have one number for each of the {} rows of x {}, got {}", x.dim(0),
             to_string(x), to_string(weights));

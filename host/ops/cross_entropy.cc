@@ -7,9 +7,7 @@
 namespace lamina::ops {
 namespace {
 
-Type scalar(const Call& c) {
-  return {c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32, {}, {}};
-}
+Type scalar(const Call& c) { return {sum_dtype(c.type(0).dtype), {}, {}}; }
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);

@@ -47,7 +47,7 @@ DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs) {
   const Type& value_type = c.type(kV);
   const std::int64_t batch = key_type.dim(0), tokens = key_type.dim(1), width = key_type.dim(3);
   const std::int64_t key_heads = key_type.dim(2), heads = value_type.dim(2);
-  DType wide = key_type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(key_type.dtype);
   Graph& graph = *c.in(kQ).graph;
   const Type state_type{wide, {batch, heads, width, value_type.dim(3)}, {}};
   Tensor state = inputs.state ? inputs.state : constant(graph, state_type, 0);

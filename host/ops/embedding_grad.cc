@@ -10,7 +10,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(0, DType::i32);
   c.require(dy.ndim() == c.type(0).ndim() + 1, "dy must be the shape of ids {} and a width, got {}",
             to_string(c.type(0)), to_string(dy));
-  DType wide = dy.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(dy.dtype);
   Type out{wide, {c.i("rows"), dy.dim(-1)}, {}};
   if (c.has(2))
     c.require(c.type(2) == out, "acc must be {}, got {}", to_string(out), to_string(c.type(2)));

@@ -27,7 +27,7 @@ Tensor same_document(Tensor segments, DType wide) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   DeltaScanInputs inputs;
   if (c.has(kSegments) && !c.i("across") && c.type(0).dim(1) > 0)
     inputs.keep = same_document(c.in(kSegments), wide);

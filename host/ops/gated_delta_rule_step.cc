@@ -17,7 +17,7 @@ std::vector<Type> infer(const Call& c) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, {q.dim(0)});
   }
-  c.require_dtype(kState, q.dtype == DType::f64 ? DType::f64 : DType::f32);
+  c.require_dtype(kState, sum_dtype(q.dtype));
   c.require_shape(kState, {q.dim(0), v.dim(2), q.dim(3), v.dim(3)});
   return {v, c.type(kState)};
 }

@@ -23,7 +23,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  DType wide = c.ct().dtype() == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.ct().dtype());
   Shape shape = c.type(0).shape;
   shape[-1] = c.i("divide");
   Tensor ones = constant(*c.ct().graph, {wide, shape, {}}, 1);

@@ -19,7 +19,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor gate = call(c.s("activation"), {cast(c.in(0), wide)});
   return {cast(gate * cast(c.in(1), wide), c.type(0).dtype)};
 }

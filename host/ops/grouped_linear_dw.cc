@@ -18,7 +18,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(c.type(2).dim(0) >= 2, "offsets must have at least 2 elements, got {}",
             to_string(c.type(2)));
   const std::int64_t groups = c.type(2).dim(0) - 1;
-  DType wide = x.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x.dtype);
   return {{wide, {groups, dy.dim(1), x.dim(1)}, {}}, {wide, {groups, dy.dim(1)}, {}}};
 }
 

@@ -18,14 +18,14 @@ std::vector<Type> infer(const Call& c) {
             "k must be [{}, keys, {}] to go with q {}, got {}", q.dim(0), q.dim(3), to_string(q),
             to_string(k));
   c.require_shape(kWeights, {q.dim(0), q.dim(1), q.dim(2)});
-  return {{q.dtype == DType::f64 ? DType::f64 : DType::f32, {q.dim(0), q.dim(1), k.dim(1)}, {}}};
+  return {{sum_dtype(q.dtype), {q.dim(0), q.dim(1), k.dim(1)}, {}}};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
   const Type& q = c.type(kQ);
   const std::int64_t batch = q.dim(0), tokens = q.dim(1), heads = q.dim(2),
                      keys = c.type(kK).dim(1);
-  const DType wide = q.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = sum_dtype(q.dtype);
   Tensor products = matmul(reshape(cast(c.in(kQ), wide), {batch, tokens * heads, q.dim(3)}),
                            cast(c.in(kK), wide), false, true);
   Tensor wanted = call("relu", {reshape(products, {batch, tokens, heads, keys})});

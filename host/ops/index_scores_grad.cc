@@ -16,7 +16,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   const Type& q = c.type(kQ);
   const Type& k = c.type(kK);
   const std::int64_t batch = q.dim(0), tokens = q.dim(1), heads = q.dim(2), keys = k.dim(1);
-  const DType wide = q.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = sum_dtype(q.dtype);
   Tensor rows = reshape(cast(c.in(kQ), wide), {batch, tokens * heads, q.dim(3)});
   Tensor wide_k = cast(c.in(kK), wide);
   Tensor wanted = call("relu", {matmul(rows, wide_k, false, true)});

@@ -18,7 +18,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = cast(c.in(0), wide);
   Tensor centred = x - mean_last(x);
   Tensor y = centred * rsqrt(shift(mean_last(square(centred)), c.f("eps")));

@@ -10,13 +10,13 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require(c.type(2).shape == x.shape, "dy must be {}, got {}", to_string(x),
             to_string(c.type(2)));
-  DType wide = x.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x.dtype);
   Type row{wide, {x.dim(-1)}, {}};
   return {x, row, row};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = as_rows(cast(c.in(0), wide)), dy = as_rows(cast(c.in(2), wide));
   Tensor centred = x - mean_last(x);
   Tensor r = rsqrt(shift(mean_last(square(centred)), c.f("eps")));

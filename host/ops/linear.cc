@@ -25,7 +25,7 @@ std::vector<Type> infer(const Call& c) {
 
 std::vector<Tensor> lower(const LowerCall& c) {
   Tensor x = as_rows(c.in(0));
-  DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x.dtype());
   Tensor y = matmul(x, c.in(1), false, true, c.has(2) ? wide : x.dtype());
   if (c.has(2)) y = cast(y + cast(c.in(2), wide), x.dtype());
   Shape shape = c.type(0).shape;
@@ -36,7 +36,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
 // Gradients of parameters are summed over tokens in f32 and stay so.
 std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor x = as_rows(c.in(0)), dy = as_rows(c.ct()), w = c.in(1);
-  DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x.dtype());
   Tensor dx = reshape(matmul(dy, w), c.type(0).shape);
   Tensor dw = matmul(dy, x, true, false, wide);
   Tensor dbias;

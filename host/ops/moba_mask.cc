@@ -54,7 +54,7 @@ struct Chooser {
   std::int64_t batch = c.type(kQ).dim(0), tokens = c.type(kQ).dim(1), heads = c.type(kQ).dim(2);
   std::int64_t width = c.type(kQ).dim(3), keys = c.type(kK).dim(1), kv_heads = c.type(kK).dim(2);
   std::int64_t size = c.i("chunk");
-  DType wide = c.type(kQ).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(kQ).dtype);
   Graph& graph = *c.in(kQ).graph;
 
   Tensor integer(std::int64_t n) const {

@@ -18,7 +18,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = cast(c.in(0), wide);
   Tensor y = x * rsqrt(shift(mean_last(square(x)), c.f("eps")));
   if (c.has(1)) y = y * shift(cast(c.in(1), wide), c.f("offset"));

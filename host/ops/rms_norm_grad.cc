@@ -10,12 +10,12 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require(c.type(2).shape == x.shape, "dy must be {}, got {}", to_string(x),
             to_string(c.type(2)));
-  DType wide = x.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x.dtype);
   return {x, {wide, {x.dim(-1)}, {}}};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = as_rows(cast(c.in(0), wide)), dy = as_rows(cast(c.in(2), wide));
   Tensor r = rsqrt(shift(mean_last(square(x)), c.f("eps")));
   Tensor normalised = x * r;

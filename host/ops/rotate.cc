@@ -22,7 +22,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   const Type& x_type = c.type(0);
   std::int64_t half = c.type(1).dim(3), rotary = 2 * half, width = x_type.dim(3);
   bool interleaved = c.i("interleaved") != 0;
-  DType wide = x_type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(x_type.dtype);
   Tensor x = cast(c.in(0), wide);
   Shape angle{x.dim(0), x.dim(1), 1, half};
   Tensor cos = cast(reshape(slice(c.in(1), 0, 0, 1), angle), wide);

@@ -16,7 +16,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   double eps = c.f("eps");
   Tensor m = shift(call("softmax", {cast(c.in(0), wide)}), eps);
   auto normalize = [&](int dim) { m = m / shift(reduce_sum(m, {dim}, true), eps); };

@@ -5,7 +5,7 @@ namespace lamina::ops {
 namespace {
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = c.type(0).dtype == DType::f64 ? DType::f64 : DType::f32;
+  DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = cast(c.in(0), wide);
   int last = x.ndim() - 1;
   Tensor e = exp(x - reduce_max(x, {last}, true));

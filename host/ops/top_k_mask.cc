@@ -57,7 +57,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor half = constant(graph, one, 0.5);
   Tensor seen = broadcast(visible(c), scores.shape);
   if (c.i("k") >= keys) return {less(half, seen)};
-  const DType wide = scores.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = sum_dtype(scores.dtype);
   Tensor lowest = constant(graph, {wide, {1, 1, 1}, {}}, -3e38);
   Tensor masked = select(less(half, seen), cast(c.in(kScores), wide), lowest);
   Tensor ids = call_all("top_k", {masked}, {{"k", c.i("k")}})[1];

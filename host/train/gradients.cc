@@ -49,7 +49,7 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
   std::vector<Tensor> gradients = autodiff::vjp(graph, losses, seeds, wanted, save);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     std::size_t input = static_cast<std::size_t>(wanted_inputs[i]);
-    DType wide = wanted[i].dtype() == DType::f64 ? DType::f64 : DType::f32;
+    DType wide = sum_dtype(wanted[i].dtype());
     Tensor gradient = gradients[i];
     if (!gradient) continue;
     graph.add_output("gradient of " + graph.inputs()[input].name, ops::cast(gradient, wide));

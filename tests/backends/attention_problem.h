@@ -84,7 +84,7 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
   constexpr std::int64_t kGap = 3;
   AttentionSpec spec = p.spec;
   spec.dtype = dtype;
-  const DType real = dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType real = sum_dtype(dtype);
   const std::int64_t rows = spec.batch * spec.q_tokens * spec.heads;
   auto with_gaps = [&](const Doubles& x, std::int64_t dim) {
     Doubles y(static_cast<std::size_t>(rows * (dim + kGap)), 77.0);

@@ -36,7 +36,7 @@ void set(DType dtype, void* data, std::int64_t i, double x) {
   }
 }
 
-DType real(const AttentionSpec& spec) { return spec.dtype == DType::f64 ? DType::f64 : DType::f32; }
+DType real(const AttentionSpec& spec) { return sum_dtype(spec.dtype); }
 
 std::int64_t at(const AttentionStrides& s, std::int64_t b, std::int64_t t, std::int64_t n) {
   return b * s.batch + t * s.token + n * s.head;

@@ -68,7 +68,7 @@ class EngramBuild {
 
   // sigmoid(sign(a) sqrt(|a|)) for the scores a of queries and keys, [B, T, K, 1].
   Tensor gate(Tensor query_BTKD, Tensor key_BTKD) {
-    DType wide = dtype_ == DType::f64 ? DType::f64 : DType::f32;
+    DType wide = sum_dtype(dtype_);
     Tensor products = ops::cast(query_BTKD, wide) * ops::cast(key_BTKD, wide);
     Tensor score = ops::scale(ops::reduce_sum(products, {3}, true),
                               1 / std::sqrt(static_cast<double>(width())));

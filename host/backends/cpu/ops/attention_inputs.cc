@@ -81,7 +81,7 @@ AttentionInputs::AttentionInputs(const NodeView& n, const AttentionPositions& wh
       has_segments_(has(n, where.segments)),
       has_blocks_(has(n, where.blocks)),
       masks_heads_(has(n, where.mask) && n.type(where.mask).ndim() == 4),
-      dtype_(n.type(0).dtype == DType::f64 ? DType::f64 : DType::f32) {
+      dtype_(sum_dtype(n.type(0).dtype)) {
   auto reserve = [&](std::int64_t count, int size) {
     const std::size_t at = bytes_;
     bytes_ += aligned(static_cast<std::size_t>(count * size));
