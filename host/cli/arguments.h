@@ -1,0 +1,25 @@
+// The words behind a command: Boost.Program_options takes its options apart; types and limits are
+// checked by the same code as keys of run files. Private to parse.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace lamina::cli {
+
+// The option that a word names, by its long or short name, with or without a value behind it; null
+// if none does.
+const Option* find_option(const std::vector<Option>& options, std::string_view word);
+bool takes_value(const Option& option);
+
+// UserError (exit 2); the second names the nearest of the options.
+[[noreturn]] void refuse_usage(std::string what, std::vector<std::string> notes);
+[[noreturn]] void refuse_option(const std::vector<Option>& options, const std::string& word);
+
+// The checked values of the words behind the command's name; errors as of parse_command_line.
+Arguments parse_arguments(const Command& command, std::vector<std::string> words);
+
+}  // namespace lamina::cli
