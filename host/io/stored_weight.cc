@@ -1,5 +1,6 @@
 #include "io/stored_weight.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -11,8 +12,8 @@
 namespace lamina::io {
 namespace {
 
-constexpr std::string_view kBlocks = "_blocks", kScales = "_scales";
-constexpr std::int64_t kMxfp4Block = 32;
+constexpr std::string_view kBlocks = "_blocks", kScales = "_scales", kWeight = ".weight";
+constexpr std::int64_t kFp4Block = 32;  // values that share a scale
 
 // Sign, four bits of exponent (bias 7), three of mantissa; no infinities; Micikevicius et al. 2022.
 constexpr std::array<float, 256> e4m3_values() {
@@ -82,6 +83,10 @@ bool gather(const TensorView& view, std::int64_t first, std::int64_t stride, std
   }
 }
 
+std::string_view without_suffix(std::string_view name, std::string_view suffix) {
+  return name.substr(0, name.size() - suffix.size());
+}
+
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -98,20 +103,28 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     open_f8();
   else if (data_.dtype == DType::u8 && name.ends_with(kBlocks))
     open_mxfp4();
+  else if (data_.dtype == DType::i8 || (data_.dtype == DType::u8 && files.contains(scales_name())))
+    open_fp4_pairs();
   else if (float none[1]; !gather(data_, 0, 0, std::span(none, 0)))
     fail(fmt::format("has element type {}; weights are f32, bf16, f16 or f64",
                      lamina::name(data_.dtype)),
-         "compressed ones are f8 with block scales, or MXFP4");
+         "compressed ones are f8 with block scales, MXFP4, or FP4 in pairs with scales");
+}
+
+// "y.scale" for "y.weight" where the files have it, else "y.weight_scale_inv".
+std::string StoredWeight::scales_name() const {
+  if (data_.name.ends_with(kWeight)) {
+    std::string plain = fmt::format("{}.scale", without_suffix(data_.name, kWeight));
+    if (files_->contains(plain)) return plain;
+  }
+  return fmt::format("{}_scale_inv", data_.name);
 }
 
 void StoredWeight::open_f8() {
-  const std::string name(data_.name), inverse = name + "_scale_inv";
-  const std::string plain =
-      name.ends_with(".weight") ? name.substr(0, name.size() - 6) + "scale" : "";
-  const std::string& scales = !plain.empty() && files_->contains(plain) ? plain : inverse;
+  const std::string scales = scales_name();
   if (!files_->contains(scales))
     fail(fmt::format("is stored as {} and has no scales", lamina::name(data_.dtype)),
-         fmt::format("expected a tensor '{}' beside it", inverse));
+         fmt::format("expected a tensor '{}' beside it", scales));
   form_ = Form::f8_blocks;
   scales_ = files_->tensor(scales);
   scale_values_.resize(static_cast<std::size_t>(scales_.shape.num_elements()));
@@ -138,21 +151,46 @@ void StoredWeight::open_f8() {
 }
 
 void StoredWeight::open_mxfp4() {
-  const std::string scales =
-      std::string(data_.name.substr(0, data_.name.size() - kBlocks.size())) + std::string(kScales);
+  const std::string scales = fmt::format("{}{}", without_suffix(data_.name, kBlocks), kScales);
   if (!files_->contains(scales))
     fail("has no scales", fmt::format("expected a tensor '{}' beside it", scales));
-  form_ = Form::mxfp4;
+  form_ = Form::fp4;
   scales_ = files_->tensor(scales);
-  if (shape_.ndim() < 2 || shape_[-1] != kMxfp4Block / 2 || scales_.dtype != DType::u8 ||
+  if (shape_.ndim() < 2 || shape_[-1] != kFp4Block / 2 || scales_.dtype != DType::u8 ||
       scales_.shape != Shape(shape_.dims().first(static_cast<std::size_t>(shape_.ndim() - 1))))
     fail(fmt::format("is u8{}, and '{}' {}{}; they must be u8[.., G, 16] and u8[.., G]",
                      to_string(shape_), scales, lamina::name(scales_.dtype),
                      to_string(scales_.shape)),
          "the checkpoint is inconsistent: download or export it again");
-  const std::int64_t columns = shape_[-2] * kMxfp4Block;
+  const std::int64_t columns = shape_[-2] * kFp4Block;
   shape_ = Shape(shape_.dims().first(static_cast<std::size_t>(shape_.ndim() - 1)));
   shape_[-1] = columns;
+}
+
+void StoredWeight::open_fp4_pairs() {
+  const std::string scales = scales_name();
+  if (!files_->contains(scales))
+    fail(fmt::format("is stored as {} and has no scales", lamina::name(data_.dtype)),
+         fmt::format("expected a tensor '{}' beside it: {} are pairs of FP4 values",
+                     data_.name.ends_with(kWeight)
+                         ? fmt::format("{}.scale", without_suffix(data_.name, kWeight))
+                         : scales,
+                     lamina::name(data_.dtype)));
+  form_ = Form::fp4;
+  scales_ = files_->tensor(scales);
+  if (shape_.ndim() < 2)
+    fail(fmt::format("is {} of pairs of FP4 values", to_string(shape_)),
+         "such weights are matrices");
+  shape_[-1] *= 2;
+  Shape grid = shape_;
+  grid[-1] = divided_up(shape_[-1], kFp4Block);
+  const bool powers = scales_.dtype == DType::f8_e8m0 || scales_.dtype == DType::u8;
+  if (!powers || scales_.shape != grid)
+    fail(fmt::format("is {}{}, pairs of FP4 values in blocks of {}: its scales must be f8_e8m0{}, "
+                     "'{}' is {}{}",
+                     lamina::name(data_.dtype), to_string(data_.shape), kFp4Block, to_string(grid),
+                     scales, lamina::name(scales_.dtype), to_string(scales_.shape)),
+         "the checkpoint is inconsistent: download or export it again");
 }
 
 std::vector<std::string_view> StoredWeight::names() const {
@@ -168,18 +206,25 @@ float StoredWeight::f8_scale(std::int64_t element) const {
                                                 column / block_columns_)];
 }
 
-void StoredWeight::decode(std::int64_t first, std::int64_t stride, std::span<float> out) const {
-  if (form_ == Form::mxfp4) {
-    const auto* blocks = reinterpret_cast<const std::uint8_t*>(data_.bytes.data());
-    const auto* scales = reinterpret_cast<const std::uint8_t*>(scales_.bytes.data());
-    std::int64_t at = first;
-    for (float& value : out) {  // the low half of a byte is the even element
-      const int bits = blocks[at / 2] >> (at % 2 * 4) & 15;
-      value = kE2m1[static_cast<std::size_t>(bits)] * e8m0(scales[at / kMxfp4Block]);
+// The low half of a byte is the even element.
+void StoredWeight::decode_fp4(std::int64_t first, std::int64_t stride, std::span<float> out) const {
+  const auto* pairs = reinterpret_cast<const std::uint8_t*>(data_.bytes.data());
+  const auto* scales = reinterpret_cast<const std::uint8_t*>(scales_.bytes.data());
+  const std::int64_t columns = shape_[-1], blocks = divided_up(columns, kFp4Block);
+  std::int64_t at = first;
+  for (std::size_t i = 0; i < out.size();) {
+    const std::int64_t row = at / columns, block = at % columns / kFp4Block;
+    const std::int64_t end = row * columns + std::min(columns, (block + 1) * kFp4Block);
+    const float scale = e8m0(scales[row * blocks + block]);
+    do {
+      out[i++] = kE2m1[pairs[at / 2] >> (at % 2 * 4) & 15] * scale;
       at += stride;
-    }
-    return;
+    } while (i < out.size() && at < end);
   }
+}
+
+void StoredWeight::decode(std::int64_t first, std::int64_t stride, std::span<float> out) const {
+  if (form_ == Form::fp4) return decode_fp4(first, stride, out);
   gather(data_, first, stride, out);
   if (form_ == Form::plain) return;
   std::int64_t at = first;

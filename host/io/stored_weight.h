@@ -20,7 +20,12 @@ namespace lamina::io {
 //   x_blocks, x_scales            MXFP4 under the name x_blocks: u8[.., G, 16] and u8[.., G] are
 //                                 the values [.., 32 G], E2M1 times 2^(scale - 127); Open Compute
 //                                 Project 2023
-// Errors (class checkpoint): f8 without scales, scales of another shape, a type without values.
+//   x (i8, or u8), y.scale for x = y.weight or x_scale_inv
+//                                 the same values with rows of their own: [.., N / 2] bytes, the
+//                                 low half of each first, and f8_e8m0[.., N / 32 rounded up] are
+//                                 [.., N]
+// Errors (class checkpoint): f8 or i8 without scales, scales of another shape, a type without
+// values.
 //   StoredWeight w(files, "model.layers.0.mlp.up_proj.weight");
 //   std::vector<float> row(w.shape()[1]);
 //   w.decode(7 * w.shape()[1], 1, row);
@@ -39,10 +44,13 @@ class StoredWeight {
   void decode(std::int64_t first, std::int64_t stride, std::span<float> out) const;
 
  private:
-  enum class Form { plain, f8_blocks, mxfp4 };
+  enum class Form { plain, f8_blocks, fp4 };
   [[noreturn]] void fail(const std::string& what, const std::string& note) const;
   void open_f8();
   void open_mxfp4();
+  void open_fp4_pairs();
+  std::string scales_name() const;
+  void decode_fp4(std::int64_t first, std::int64_t stride, std::span<float> out) const;
   float f8_scale(std::int64_t element) const;
 
   const WeightFiles* files_;

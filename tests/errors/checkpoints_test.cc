@@ -106,6 +106,30 @@ TEST(CheckpointErrors, Mxfp4) {
          {in_file + " is [5, 192, 2, 16]; the config asks for [5, 192, 64]"});
 }
 
+TEST(CheckpointErrors, Fp4) {
+  const std::string stem = "layers.1.ffn.experts.3.w2", name = stem + ".weight",
+                    scales = stem + ".scale";
+  const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
+  auto stored = [&](const Shape& pairs, DType dtype, const Shape& grid) {
+    return [=](Checkpoint& c) {
+      as(name, DType::i8, pairs)(c);
+      as(scales, dtype, grid)(c);
+    };
+  };
+  expect("deepseek_v4", as(name, DType::i8, {32, 8}),
+         {in_file + " is stored as i8 and has no scales",
+          "expected a tensor '" + scales + "' beside it"});
+  expect("deepseek_v4", stored({32, 8}, DType::f8_e8m0, {32, 2}),
+         {in_file +
+          " is i8[32, 8], pairs of FP4 values in blocks of 32: its scales must be "
+          "f8_e8m0[32, 1], '" +
+          scales + "' is f8_e8m0[32, 2]"});
+  expect("deepseek_v4", stored({32, 8}, DType::f32, {32, 1}), {"'" + scales + "' is f32[32, 1]"});
+  expect("deepseek_v4", stored({32, 16}, DType::f8_e8m0, {32, 1}),
+         {in_file + " is [32, 32]; the config asks for [32, 16]"});
+  expect("deepseek_v4", stored({256}, DType::f8_e8m0, {16}), {"such weights are matrices"});
+}
+
 TEST(CheckpointErrors, Fp8) {
   const std::string name = "model.layers.0.self_attn.o_proj.weight";
   const std::string in_file = "m/model.safetensors: tensor '" + name + "'";

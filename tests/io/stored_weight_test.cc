@@ -103,6 +103,42 @@ TEST(StoredWeight, Mxfp4HasTheEvenElementInTheLowHalf) {
   EXPECT_EQ(got[32], -12.f);
 }
 
+TEST(StoredWeight, Fp4PairsHaveAScaleForEach32ValuesOfARow) {
+  TempDir dir;
+  Bytes pairs(2 * 20, 0);  // two rows of 40 values: a whole block and a part
+  pairs[0] = 0x71;         // 0.5, then 6
+  pairs[15] = 0xf0;        // the last of the block is -6
+  pairs[16] = 0x02;        // 1, in the part
+  pairs[20 + 19] = 0x90;   // the last of the second row is -0.5
+  const Bytes scales = {127, 128, 129, 130};
+  for (const char* name : {"w1.scale", "w1.weight_scale_inv"}) {
+    WeightFiles files = written(dir, {stored("w1.weight", DType::i8, {2, 20}, pairs),
+                                      stored(name, DType::f8_e8m0, {2, 2}, scales)});
+    StoredWeight weight(files, "w1.weight");
+    EXPECT_EQ(weight.shape(), (Shape{2, 40}));
+    EXPECT_FALSE(weight.is_plain());
+    EXPECT_EQ(weight.names(), (std::vector<std::string_view>{"w1.weight", name}));
+    const Floats got = values(weight);
+    EXPECT_EQ(got[0], 0.5f);
+    EXPECT_EQ(got[1], 6.f);
+    EXPECT_EQ(got[31], -6.f);
+    EXPECT_EQ(got[32], 2.f);
+    EXPECT_EQ(got[79], -4.f);
+    Floats every_third(20);
+    weight.decode(1, 3, every_third);
+    for (std::size_t i = 0; i < every_third.size(); ++i) EXPECT_EQ(every_third[i], got[1 + 3 * i]);
+  }
+}
+
+TEST(StoredWeight, Fp4PairsWithoutScalesNameTheTensorThatIsMissing) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("w1.weight", DType::i8, {1, 16}, Bytes(16))});
+  EXPECT_USER_ERROR(StoredWeight(files, "w1.weight"), ExitCode::checkpoint,
+                    dir.path() +
+                        "/model.safetensors: tensor 'w1.weight' is stored as i8 and has no scales\n"
+                        "  expected a tensor 'w1.scale' beside it: i8 are pairs of FP4 values");
+}
+
 TEST(StoredWeight, F8WithoutScalesNamesTheTensorThatIsMissing) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w.weight", DType::f8_e4m3, {1, 2}, Bytes(2))});
