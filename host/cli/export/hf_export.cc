@@ -118,7 +118,7 @@ std::string edited_config(const std::string& directory, DType dtype, bool compre
   JsonWriter json(2);
   json.begin_object();
   for (const auto& [key, value] : source.config().members()) {
-    if (key == "quantization_config" && !compressed) continue;
+    if ((key == "quantization_config" || key == "expert_dtype") && !compressed) continue;
     json.key(key);
     if (key == "torch_dtype" || key == "dtype")
       json.value(long_name(dtype));
