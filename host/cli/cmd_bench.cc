@@ -1,6 +1,8 @@
 // lamina bench: what the machine can do, and how much of it a workload gets, in one run.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backends/cpu/backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/limits.h"
@@ -49,16 +51,19 @@ int run_machine(const Arguments& a) {
 }
 
 std::string as_text(const BenchResult& r) {
-  std::string limit = r.read_bandwidth > 0
-                          ? fmt::format("{} read, {:.4g} MB a token",
-                                        bandwidth_text(r.read_bandwidth), r.bytes_per_token * 1e-6)
-                          : fmt::format("{}, {:.4g} GFLOP a token", flops_text(r.peak_flops),
-                                        r.flops_per_token * 1e-9);
+  const double limit = r.median().limit;
+  std::string text =
+      r.reads
+          ? fmt::format("{} read in turns (at best {}), {:.4g} MB a token", bandwidth_text(limit),
+                        bandwidth_text(r.best_read), r.bytes_per_token * 1e-6)
+          : fmt::format("{}, {:.4g} GFLOP a token", flops_text(limit), r.flops_per_token * 1e-9);
+  auto [least, most] = std::ranges::minmax(r.repeats, {}, [&](auto& one) { return r.ratio(one); });
   return fmt::format(
-      "machine   {}\nspeed     {:.5g} tok/s, median of {} times {} tokens ({:.3f} s)\n"
-      "limit     {:.5g} tok/s: {}\nratio     {:.3f}\n",
-      machine_text(), r.tokens_per_second(), r.seconds.size(), r.tokens, r.median_seconds(),
-      r.limit_tokens_per_second(), limit, r.ratio());
+      "machine   {}\nspeed     {:.5g} tok/s, {} tokens in {:.3f} s\nlimit     {:.5g} tok/s: {}\n"
+      "ratio     {:.3f}, median of {} from {:.3f} to {:.3f}\n",
+      machine_text(), r.tokens_per_second(), r.tokens, r.median().seconds,
+      r.limit_tokens_per_second(), text, r.ratio(), r.repeats.size(), r.ratio(least),
+      r.ratio(most));
 }
 
 std::string as_json(const Arguments& a, std::string_view workload, const BenchResult& r) {
@@ -75,12 +80,18 @@ std::string as_json(const Arguments& a, std::string_view workload, const BenchRe
   json.key("tokens_per_second").value(r.tokens_per_second());
   json.key("limit_tokens_per_second").value(r.limit_tokens_per_second());
   json.key("ratio").value(r.ratio());
-  if (r.read_bandwidth > 0) json.key("read_bandwidth_bytes_per_second").value(r.read_bandwidth);
-  if (r.peak_flops > 0) json.key("peak_flops_per_second").value(r.peak_flops);
+  if (r.reads) {
+    json.key("read_bandwidth_bytes_per_second").value(r.median().limit);
+    json.key("best_read_bandwidth_bytes_per_second").value(r.best_read);
+  } else {
+    json.key("peak_flops_per_second").value(r.median().limit);
+  }
   if (r.bytes_per_token > 0) json.key("bytes_per_token").value(r.bytes_per_token);
   json.key("flops_per_token").value(r.flops_per_token);
-  json.key("seconds").value(r.median_seconds()).key("seconds_of_repeats").begin_array();
-  for (double s : r.seconds) json.value(s);
+  json.key("seconds").value(r.median().seconds).key("seconds_of_repeats").begin_array();
+  for (const BenchResult::Repeat& one : r.repeats) json.value(one.seconds);
+  json.end_array().key("ratio_of_repeats").begin_array();
+  for (const BenchResult::Repeat& one : r.repeats) json.value(r.ratio(one));
   return json.end_array().end_object().text() + "\n";
 }
 
@@ -216,9 +227,9 @@ Command bench_compile_command() {
 Command bench_decode_command() {
   return workload_command(
       "decode", "measures writing text against the machine's read bandwidth",
-      "The limit is the read bandwidth, measured in the same run, over the bytes that each token "
-      "must read: every weight once for the whole batch, of tables that are only looked up one "
-      "row, and the decode state.",
+      "The limit is the read bandwidth, measured in turns with the tokens, over the bytes that a "
+      "token must read: every weight once for the whole batch, of tables that are only looked up "
+      "one row, and the decode state.",
       48, "lamina bench decode --model configs/models/bench-0.6b.toml --json", bench_decode);
 }
 

@@ -4,7 +4,7 @@
 find_package(Boost 1.81 REQUIRED COMPONENTS filesystem program_options json)
 find_package(fmt REQUIRED)        # std::format is missing in GCC 12 (docs/adr/0006)
 find_package(spdlog REQUIRED)     # levels, sinks, time stamps
-find_package(OpenMP REQUIRED)     # the one thread pool
+find_package(OpenMP REQUIRED)     # to tell oneDNN to use one thread
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)        # tokenizer split patterns

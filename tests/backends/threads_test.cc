@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <set>
 #include <thread>
@@ -46,6 +47,56 @@ TEST(Threads, RangesAreContiguousAndNoFinerThanAsked) {
   });
   EXPECT_EQ(covered.load(), 250);
   EXPECT_EQ(calls.load(), 2);
+}
+
+TEST(Threads, SharesCoverEveryItemOnceForAnyPoolSize) {
+  for (int threads : {1, 2, 3, 8}) {
+    set_threads(threads, false);
+    for (std::int64_t count : {0, 1, 7, 8, 1000}) {
+      for (std::int64_t grain : {1, 3, 2000}) {
+        std::vector<std::atomic<int>> calls(static_cast<std::size_t>(count));
+        parallel_shares(count, grain, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+          EXPECT_LT(thread, threads);
+          EXPECT_LE(end - begin, threads > 1 ? grain : count);
+          for (std::int64_t i = begin; i < end; ++i) ++calls[static_cast<std::size_t>(i)];
+        });
+        for (auto& n : calls) EXPECT_EQ(n.load(), 1);
+      }
+    }
+  }
+}
+
+TEST(Threads, FreeThreadTakesWhatASlowOneHasNotBegun) {
+  set_threads(2, false);
+  std::atomic<int> others{0};
+  // Whoever runs the first item waits until all the others are done.
+  parallel_shares(64, 1, 1, [&](std::int64_t begin, std::int64_t end) {
+    if (begin > 0) others += static_cast<int>(end - begin);
+    while (begin == 0 && others.load() < 63) std::this_thread::yield();
+  });
+  EXPECT_EQ(others.load(), 63);
+}
+
+TEST(Threads, RegionsOfSeveralCallersAtOnce) {
+  set_threads(3, false);
+  std::atomic<int> runs{0};
+  const auto caller = [&] {
+    for (int i = 0; i < 200; ++i) parallel_tasks(5, [&](std::int64_t) { ++runs; });
+  };
+  std::thread other(caller);
+  caller();
+  other.join();
+  EXPECT_EQ(runs.load(), 2 * 200 * 5);
+}
+
+TEST(Threads, ThreadsThatFellAsleepAreWoken) {
+  set_threads(2, false);
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    parallel_tasks(4, [&](std::int64_t) { ++runs; });
+  }
+  EXPECT_EQ(runs.load(), 20 * 4);
 }
 
 TEST(Threads, NestedCallRunsOnItsOwnThread) {

@@ -16,6 +16,8 @@ static_assert(kMaxGemvRows == kMaxStreamedRows);
 
 // Cuts between threads are at multiples of 32 outputs: whole cache lines of bf16 results.
 constexpr std::int64_t kCutOutputs = 32;
+// A thread takes so many bytes of weights at a time: a few microseconds of reading.
+constexpr std::int64_t kGrainBytes = 128 * 1024;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
@@ -65,13 +67,14 @@ class StreamedGroup : public GemvGroup {
     const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
     const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
     min_cuts_per_thread_ = std::max<std::int64_t>(1, (cuts + max_threads - 1) / max_threads);
+    grain_ = std::max<std::int64_t>(1, kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
   }
 
   void run(const void* x, std::span<const GemvOperands> operands) const override {
     LAMINA_ASSERT(operands.size() == spec_.matrices.size());
     if (spec_.m == 0) return;
-    parallel_ranges(
-        first_cut_.back(), min_cuts_per_thread_,
+    parallel_shares(
+        first_cut_.back(), grain_, min_cuts_per_thread_,
         [&](std::int64_t begin, std::int64_t end) { run_cuts(x, operands, begin, end); });
   }
 
@@ -119,6 +122,7 @@ class StreamedGroup : public GemvGroup {
   Choice choice_;
   std::vector<std::int64_t> first_cut_;  // of each streamed matrix, and the total
   std::int64_t min_cuts_per_thread_ = 1;
+  std::int64_t grain_ = 1;  // cuts
 };
 
 std::string refusal(const GemvGroupSpec& spec) {

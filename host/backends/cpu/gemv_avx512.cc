@@ -47,7 +47,7 @@ struct Bf16Dot : Lanes512 {
   using Element = std::uint16_t;
   static constexpr int kStep = 32;
   static constexpr int kSums = 2;
-  static constexpr int kFarRows1 = 6, kFarRows2 = 6, kRows4 = 3;
+  static constexpr int kFarRows1 = 8, kFarRows2 = 6, kRows4 = 3;
   static Sum dot(Sum sum, const Element* w, const Element* x) {
     return multiply(sum, _mm512_loadu_si512(w), _mm512_loadu_si512(x));
   }

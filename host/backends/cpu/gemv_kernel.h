@@ -14,9 +14,10 @@
 //
 // How memory is walked decides the speed: each thread reads its rows once, front to back. Measured
 // on Zen 4, GB/s of one thread that can read 34: one row at a time while x and a row fit in L1 (33
-// to 34; three rows together 15 to 23); else many rows per pass over x (31 against 21); and from
-// three rows of x on, three rows of W with x packed into one stream (28 against 22). Everything
-// here has internal linkage: each includer compiles it for another instruction set.
+// to 34; three rows together 15 to 23); else many rows per pass over x (29 against 21; two threads
+// that share 33 get all of it either way); and from three rows of x on, three rows of W with x
+// packed into one stream (28 against 22). Everything here has internal linkage: each includer
+// compiles it for another instruction set.
 #include <algorithm>
 #include <cstring>
 
@@ -25,8 +26,9 @@
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 64;         // outputs kept as f32 until the epilogue
-constexpr std::int64_t kNearBytes = 12 * 1024;  // of x, that stay in L1 beside a row of W
+constexpr std::int64_t kBlockRows = 64;  // outputs kept as f32 until the epilogue
+// Of one row of x and of two, that stay in L1 beside a row of W.
+constexpr std::int64_t kNearBytes1 = 15 * 1024, kNearBytes2 = 12 * 1024;
 
 inline float bf16_to_float(std::uint16_t bits) {
   const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
@@ -77,9 +79,10 @@ inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w
   using Element = typename X::Element;
   constexpr int kElementsPerLine = 64 / static_cast<int>(sizeof(Element));
   constexpr int kUnroll = X::kSums * X::kStep;
-  // Ahead in the row itself and the next one, or the same place in the next R rows.
-  const std::int64_t ahead =
-      R > 1 ? R * ldw * static_cast<std::int64_t>(sizeof(Element)) : (M == 1 ? 4096 : 2048);
+  // Ahead in the row itself and the next one, or the same place in the next R rows. What is asked
+  // for too early leaves L1 again where x fills much of it.
+  const auto row_bytes = ldw * static_cast<std::int64_t>(sizeof(Element));
+  const std::int64_t ahead = R > 1 ? R * row_bytes : (M == 1 && row_bytes <= 8192 ? 4096 : 2048);
   typename X::Sum sum[R][M][X::kSums];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
@@ -183,7 +186,8 @@ void stream_block(const RowsArguments& a, const void* weights, std::int64_t ldw,
   using Element = typename X::Element;
   const auto* w = static_cast<const Element*>(weights) + begin * ldw;
   const std::int64_t num_rows = end - begin;
-  const bool near = a.m * a.k * static_cast<std::int64_t>(sizeof(Element)) <= kNearBytes;
+  const bool near = a.m * a.k * static_cast<std::int64_t>(sizeof(Element)) <=
+                    (a.m == 1 ? kNearBytes1 : kNearBytes2);
   if (a.m == 1) {
     near ? stream_rows_of<X, 1, 1>(a, w, ldw, num_rows, sums)
          : stream_rows_of<X, 1, X::kFarRows1>(a, w, ldw, num_rows, sums);

@@ -1,14 +1,35 @@
 // What this machine can do at most, measured: the denominators of every benchmark's ratios.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+
 #include "core/dtype.h"
 
 namespace lamina::cpu {
 
-// Bytes per second that all threads of the pool read from memory together: the best pass of at
-// least `seconds` over a buffer much larger than the caches, on 2 MiB and on ordinary pages, each
-// thread walking its own contiguous part. Allocates that buffer: 256 MiB, or 4 times the last cache
-// if that is more. DeviceError (memory) when it cannot. [main thread, machine otherwise idle]
+// Reads a buffer much larger than the caches once a pass with all threads of the pool, each walking
+// a contiguous part as fast as it can: what memory gives at that moment, for comparing with work
+// that is done in turns with the passes.
+class MemoryReader {
+ public:
+  // Allocates and touches the buffer, 256 MiB or 4 times the last cache if that is more, on 2 MiB
+  // or on ordinary pages. DeviceError (memory) when there is no room.
+  explicit MemoryReader(bool huge_pages = true);
+  ~MemoryReader();
+  std::size_t bytes() const;
+  // Takes one pass and returns its seconds. [main thread]
+  double pass() const;
+
+ private:
+  class Pages;
+  std::unique_ptr<Pages> pages_;
+  std::size_t bytes_ = 0;
+};
+
+// Bytes per second that all threads of the pool read from memory together: the best pass of a
+// MemoryReader in at least `seconds`, on 2 MiB and on ordinary pages. DeviceError (memory) when
+// there is no room. [main thread, machine otherwise idle]
 double measure_read_bandwidth(double seconds = 0.4);
 
 // Floating point operations per second of all threads of the pool: multiply-adds between registers,

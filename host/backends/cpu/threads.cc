@@ -1,7 +1,6 @@
-// Sizes, pins and runs the OpenMP pool.
+// Sizes and pins the pool, and shares work out to it.
 #include "backends/cpu/threads.h"
 
-#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -9,9 +8,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <string>
 
+#include "backends/cpu/thread_pool.h"
 #include "core/error.h"
 
 namespace lamina::cpu {
@@ -128,20 +129,18 @@ bool pinning_allowed() {
   return text == "1";
 }
 
-void pin_pool(int threads) {
-#pragma omp parallel num_threads(threads)
-  {
-    CpuMask mask;
-    mask.add(cpus().ids[static_cast<std::size_t>(omp_get_thread_num())]);
-    mask.apply();
-  }
+void pin_pool() {
+  ThreadPool::instance().on_each_thread(
+      [](const void*, int thread) {
+        CpuMask mask;
+        mask.add(cpus().ids[static_cast<std::size_t>(thread)]);
+        mask.apply();
+      },
+      nullptr);
 }
 
-// A pinned pool has at most as many threads as there are CPUs.
 void unpin_pool() {
-  const int threads = static_cast<int>(cpus().ids.size());
-#pragma omp parallel num_threads(threads)
-  unpin_this_thread();
+  ThreadPool::instance().on_each_thread([](const void*, int) { unpin_this_thread(); }, nullptr);
 }
 
 }  // namespace
@@ -165,12 +164,15 @@ void set_threads(int num_threads, bool pin) {
     const double quota = cgroup_quota();
     if (quota < threads) threads = std::max(1, static_cast<int>(std::ceil(quota)));
   }
-  omp_set_dynamic(0);
-  pool_threads.store(threads);
+  const bool fits = threads <= static_cast<int>(cpus().ids.size());
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   static bool pool_is_pinned = false;
-  if (pool_is_pinned) unpin_pool();
-  pool_is_pinned = pinned && threads <= static_cast<int>(cpus().ids.size());
-  if (pool_is_pinned) pin_pool(threads);
+  if (pool_is_pinned) unpin_pool();  // a thread that is started gets the CPUs of its starter
+  ThreadPool::instance().resize(threads, fits);
+  pool_threads.store(threads);
+  pool_is_pinned = pinned && fits;
+  if (pool_is_pinned) pin_pool();
 }
 
 int num_threads() {
@@ -181,27 +183,132 @@ int num_threads() {
 }
 
 namespace detail {
+namespace {
+
+// Threads that are worth having for `count` items.
+int useful_threads(std::int64_t count, std::int64_t min_per_thread) {
+  const std::int64_t useful = count / std::max<std::int64_t>(1, min_per_thread);
+  if (useful <= 1 || ThreadPool::inside()) return 1;
+  return static_cast<int>(std::min<std::int64_t>(useful, num_threads()));
+}
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+Range share_of(std::int64_t count, int threads, int thread) {
+  const std::int64_t share = count / threads, extra = count % threads;
+  const std::int64_t begin = thread * share + std::min<std::int64_t>(thread, extra);
+  return {begin, begin + share + (thread < extra ? 1 : 0)};
+}
+
+// What is left of a thread's share, [begin, end): its own thread takes from the front, others from
+// the back, each by one exchange of both numbers.
+struct alignas(64) Share {
+  std::uint64_t packed;
+
+  static std::uint64_t pack(std::int64_t begin, std::int64_t end) {
+    return static_cast<std::uint64_t>(begin) << 32 | static_cast<std::uint64_t>(end);
+  }
+  static Range unpack(std::uint64_t packed) {
+    return {static_cast<std::int64_t>(packed >> 32),
+            static_cast<std::int64_t>(packed & 0xffffffffu)};
+  }
+  Range left() { return unpack(std::atomic_ref(packed).load(std::memory_order_relaxed)); }
+  void set(Range r) {
+    std::atomic_ref(packed).store(pack(r.begin, r.end), std::memory_order_relaxed);
+  }
+  // Shortens what is left, if it is still `seen`, to `rest`.
+  bool replace(Range& seen, Range rest) {
+    std::uint64_t expected = pack(seen.begin, seen.end);
+    if (std::atomic_ref(packed).compare_exchange_weak(expected, pack(rest.begin, rest.end),
+                                                      std::memory_order_relaxed))
+      return true;
+    seen = unpack(expected);
+    return false;
+  }
+  // Up to `grain` items from the front; an empty range when nothing is left.
+  Range take(std::int64_t grain) {
+    Range seen = left();
+    for (;;) {
+      if (seen.begin >= seen.end) return {0, 0};
+      const std::int64_t cut = std::min(seen.begin + grain, seen.end);
+      if (replace(seen, {cut, seen.end})) return {seen.begin, cut};
+    }
+  }
+  // The back half, all of it when it is no more than `grain`; empty when nothing is left.
+  Range steal(std::int64_t grain) {
+    Range seen = left();
+    for (;;) {
+      const std::int64_t count = seen.end - seen.begin;
+      if (count <= 0) return {0, 0};
+      const std::int64_t cut = seen.end - std::max(std::min(grain, count), count / 2);
+      if (replace(seen, {seen.begin, cut})) return {cut, seen.end};
+    }
+  }
+};
+
+struct Shares {
+  Share* shares;
+  int threads;
+  std::int64_t grain;
+  RangeFunction function;
+  const void* context;
+
+  void work(int thread) const {
+    Share& own = shares[thread];
+    for (;;) {
+      for (Range r = own.take(grain); r.begin < r.end; r = own.take(grain))
+        function(context, r.begin, r.end, thread);
+      int fullest = thread;
+      std::int64_t most = 0;
+      for (int i = 0; i < threads; ++i) {
+        const Range r = shares[i].left();
+        if (r.end - r.begin > most) most = r.end - r.begin, fullest = i;
+      }
+      if (most == 0) return;
+      own.set(shares[fullest].steal(grain));
+    }
+  }
+};
+
+}  // namespace
 
 void run_ranges(std::int64_t count, std::int64_t min_per_thread, RangeFunction function,
                 const void* context) {
   if (count <= 0) return;
-  const std::int64_t useful =
-      std::max<std::int64_t>(1, count / std::max<std::int64_t>(1, min_per_thread));
-  const int threads =
-      useful == 1 ? 1 : static_cast<int>(std::min<std::int64_t>(useful, num_threads()));
-  if (threads == 1 || omp_in_parallel()) {
-    function(context, 0, count, 0);
-    return;
-  }
-  const std::int64_t share = count / threads;
-  const std::int64_t extra = count % threads;
-#pragma omp parallel num_threads(threads)
-  {
-    const std::int64_t thread = omp_get_thread_num();
-    const std::int64_t begin = thread * share + std::min(thread, extra);
-    const std::int64_t end = begin + share + (thread < extra ? 1 : 0);
-    function(context, begin, end, static_cast<int>(thread));
-  }
+  const int threads = useful_threads(count, min_per_thread);
+  if (threads == 1) return function(context, 0, count, 0);
+  struct Work {
+    std::int64_t count;
+    int threads;
+    RangeFunction function;
+    const void* context;
+  } const work{count, threads, function, context};
+  ThreadPool::instance().run(
+      threads,
+      [](const void* given, int thread) {
+        const Work& w = *static_cast<const Work*>(given);
+        const Range range = share_of(w.count, w.threads, thread);
+        w.function(w.context, range.begin, range.end, thread);
+      },
+      &work);
+}
+
+void run_shares(std::int64_t count, std::int64_t grain, std::int64_t min_per_thread,
+                RangeFunction function, const void* context) {
+  if (count <= 0) return;
+  const int threads = useful_threads(count, min_per_thread);
+  if (threads == 1) return function(context, 0, count, 0);
+  LAMINA_ASSERT(count <= UINT32_MAX);
+  Share shares[kMaxThreads];  // only those of `threads` are touched
+  for (int thread = 0; thread < threads; ++thread)
+    shares[thread].set(share_of(count, threads, thread));
+  const Shares work{shares, threads, std::max<std::int64_t>(1, grain), function, context};
+  ThreadPool::instance().run(
+      threads,
+      [](const void* given, int thread) { static_cast<const Shares*>(given)->work(thread); },
+      &work);
 }
 
 }  // namespace detail

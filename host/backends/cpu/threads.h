@@ -1,4 +1,4 @@
-// The one thread pool of the CPU backend (OpenMP's), and the two ways to use it.
+// The one thread pool of the CPU backend, and the ways to use it.
 //
 //   parallel_tasks(num_heads, [&](std::int64_t head) { attend(head); });
 //
@@ -38,6 +38,17 @@ using RangeFunction = void (*)(const void* context, std::int64_t begin, std::int
                                int thread);
 void run_ranges(std::int64_t count, std::int64_t min_per_thread, RangeFunction function,
                 const void* context);
+void run_shares(std::int64_t count, std::int64_t grain, std::int64_t min_per_thread,
+                RangeFunction function, const void* context);
+
+template <typename Function>
+void call_range(const void* context, std::int64_t begin, std::int64_t end, int thread) {
+  const Function& f = *static_cast<const Function*>(context);
+  if constexpr (std::is_invocable_v<const Function&, std::int64_t, std::int64_t, int>)
+    f(begin, end, thread);
+  else
+    f(begin, end);
+}
 }  // namespace detail
 
 // Calls function(begin, end) or function(begin, end, thread) once per thread with contiguous,
@@ -46,23 +57,25 @@ void run_ranges(std::int64_t count, std::int64_t min_per_thread, RangeFunction f
 // another parallel call, it runs on the calling thread. The function must not throw.
 template <typename Function>
 void parallel_ranges(std::int64_t count, std::int64_t min_per_thread, const Function& function) {
-  detail::run_ranges(
-      count, min_per_thread,
-      [](const void* context, std::int64_t begin, std::int64_t end, int thread) {
-        const Function& f = *static_cast<const Function*>(context);
-        if constexpr (std::is_invocable_v<const Function&, std::int64_t, std::int64_t, int>)
-          f(begin, end, thread);
-        else
-          f(begin, end);
-      },
-      std::addressof(function));
+  detail::run_ranges(count, min_per_thread, detail::call_range<Function>, std::addressof(function));
 }
 
-// Calls function(task) or function(task, thread) for every task of [0, num_tasks); each thread
-// takes a contiguous run of tasks, in order. `thread` is below num_threads(), for scratch memory.
+// The same, but each thread takes its range `grain` items at a time, front to back, and what a slow
+// one has not taken yet is taken from the back by those that are done: half of what is left at a
+// time. function(begin, end) or function(begin, end, thread) is called for each of these pieces,
+// at most 2^32 - 1 items together.
+template <typename Function>
+void parallel_shares(std::int64_t count, std::int64_t grain, std::int64_t min_per_thread,
+                     const Function& function) {
+  detail::run_shares(count, grain, min_per_thread, detail::call_range<Function>,
+                     std::addressof(function));
+}
+
+// Calls function(task) or function(task, thread) for every task of [0, num_tasks), shared out one
+// by one as above. `thread` is below num_threads(), for scratch memory.
 template <typename Function>
 void parallel_tasks(std::int64_t num_tasks, const Function& function) {
-  parallel_ranges(num_tasks, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+  parallel_shares(num_tasks, 1, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t task = begin; task < end; ++task) {
       if constexpr (std::is_invocable_v<const Function&, std::int64_t, int>)
         function(task, thread);

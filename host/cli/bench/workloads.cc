@@ -32,16 +32,16 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
   return out;
 }
 
-// Times `work` again and again, with `measure_limit` before and after.
-void repeat(BenchResult& result, double& limit, int repeats,
-            const std::function<double()>& measure_limit, const std::function<void()>& prepare,
-            const std::function<void()>& work) {
-  limit = measure_limit();
+// Times `work` again and again, with `measure_peak` before and after; the larger is the limit.
+void repeat(BenchResult& result, int repeats, const std::function<double()>& measure_peak,
+            const std::function<void()>& prepare, const std::function<void()>& work) {
+  double limit = measure_peak();
   for (int i = 0; i < repeats; ++i) {
     prepare();
-    result.seconds.push_back(seconds_of(work));
+    result.repeats.push_back({.seconds = seconds_of(work)});
   }
-  limit = std::max(limit, measure_limit());
+  limit = std::max(limit, measure_peak());
+  for (BenchResult::Repeat& r : result.repeats) r.limit = limit;
 }
 
 decode::Session make_session(const decoder::Model& model, const BenchWeights& weights,
@@ -72,14 +72,11 @@ decoder::DecodeGraphOptions decode_options(const BenchOptions& options, std::int
 
 }  // namespace
 
-double BenchResult::median_seconds() const {
-  std::vector<double> sorted = seconds;
-  std::ranges::sort(sorted);
-  return sorted[sorted.size() / 2];
-}
-
-double BenchResult::limit_tokens_per_second() const {
-  return read_bandwidth > 0 ? read_bandwidth / bytes_per_token : peak_flops / flops_per_token;
+const BenchResult::Repeat& BenchResult::median() const {
+  std::vector<const Repeat*> sorted;
+  for (const Repeat& r : repeats) sorted.push_back(&r);
+  std::ranges::sort(sorted, {}, [this](const Repeat* r) { return ratio(*r); });
+  return *sorted[sorted.size() / 2];
 }
 
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
@@ -104,22 +101,32 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   std::vector<std::span<const std::int32_t>> rows;
   for (const std::int32_t& id : next) rows.push_back(std::span(&id, 1));
   auto vocab = static_cast<std::size_t>(model.vocab_size());
-  auto write = [&](std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::span<const float> logits = session.append(rows);
-      for (std::size_t b = 0; b < next.size(); ++b)
-        next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
-    }
+  auto write_one = [&] {
+    std::span<const float> logits = session.append(rows);
+    for (std::size_t b = 0; b < next.size(); ++b)
+      next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
   };
   session.program(1).program().set_profiling(options.profile != nullptr);
-  repeat(
-      result, result.read_bandwidth, options.repeats, [] { return cpu::measure_read_bandwidth(); },
-      [&] {
-        session.reset();
-        next = some_tokens(options.batch, model.vocab_size());
-        write(kWarmTokens);
-      },
-      [&] { write(options.tokens); });
+  // What memory gives changes within a second where others use it too, so that only reading in
+  // turns with the tokens tells what they could have had.
+  const cpu::MemoryReader memory;
+  const auto pass_bytes = static_cast<double>(memory.bytes());
+  result.reads = true;
+  for (int i = 0; i < options.repeats; ++i) {
+    session.reset();
+    next = some_tokens(options.batch, model.vocab_size());
+    for (std::int64_t token = 0; token < kWarmTokens; ++token) write_one();
+    BenchResult::Repeat r;
+    double read_seconds = 0;
+    for (std::int64_t token = 0; token < options.tokens; ++token) {
+      r.seconds += seconds_of(write_one);
+      const double pass = memory.pass();
+      read_seconds += pass;
+      result.best_read = std::max(result.best_read, pass_bytes / pass);
+    }
+    r.limit = pass_bytes * static_cast<double>(options.tokens) / read_seconds;
+    result.repeats.push_back(r);
+  }
   if (options.profile) options.profile(session.program(1).program().profile());
   return result;
 }
@@ -140,9 +147,8 @@ BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& optio
   Program& program = session.program(options.tokens).program();
   program.set_profiling(options.profile != nullptr);
   repeat(
-      result, result.peak_flops, options.repeats,
-      [&] { return cpu::measure_peak_flops(options.dtype); }, [&] { session.reset(); },
-      [&] { append_to_all(session, options.batch, prompt); });
+      result, options.repeats, [&] { return cpu::measure_peak_flops(options.dtype); },
+      [&] { session.reset(); }, [&] { append_to_all(session, options.batch, prompt); });
   if (options.profile) options.profile(program.profile());
   return result;
 }
@@ -184,8 +190,8 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   one_step();
   step.program().program().set_profiling(options.profile != nullptr);
   repeat(
-      result, result.peak_flops, options.repeats,
-      [&] { return cpu::measure_peak_flops(options.dtype); }, [] {}, one_step);
+      result, options.repeats, [&] { return cpu::measure_peak_flops(options.dtype); }, [] {},
+      one_step);
   if (options.profile) options.profile(step.program().program().profile());
   return result;
 }

@@ -21,23 +21,36 @@ struct BenchOptions {
       {};  // given the time of every kernel, at the end
 };
 
-// One measured workload: the median of the repeats, and the larger of the limits measured before
-// and after them.
+// What the repeats of a workload took, and what the machine could do meanwhile. The answer is the
+// repeat whose ratio is the median: its time and its limit belong together.
 struct BenchResult {
+  struct Repeat {
+    double seconds = 0;
+    double limit = 0;  // bytes or operations per second
+  };
+
   double tokens = 0;            // of a repeat, all sequences together
-  std::vector<double> seconds;  // of each repeat
-  double read_bandwidth = 0;    // bytes per second; 0 where it is not the limit
-  double peak_flops = 0;        // per second; 0 where it is not the limit
+  std::vector<Repeat> repeats;  // in order
+  bool reads = false;           // the limit is reading, otherwise operations
+  double best_read = 0;         // bytes per second, the fastest pass of all; 0 for operations
   double bytes_per_token = 0;   // that must be read
   double flops_per_token = 0;   // of products and attention
 
-  double median_seconds() const;
-  double tokens_per_second() const { return tokens / median_seconds(); }
-  double limit_tokens_per_second() const;
-  double ratio() const { return tokens_per_second() / limit_tokens_per_second(); }
+  double tokens_per_second() const { return tokens / median().seconds; }
+  double limit_tokens_per_second() const { return limit_tokens_per_second(median()); }
+  double ratio() const { return ratio(median()); }
+  double ratio(const Repeat& r) const { return tokens / r.seconds / limit_tokens_per_second(r); }
+  const Repeat& median() const;
+
+ private:
+  double limit_tokens_per_second(const Repeat& r) const {
+    return r.limit / (reads ? bytes_per_token : flops_per_token);
+  }
 };
 
-// Writes `tokens` tokens after 16 others, greedily. Limited by reading weights and decode state.
+// Writes `tokens` tokens after 16 others, greedily. Limited by reading weights and decode state:
+// after each token a buffer much larger than the caches is read once, and the limit of a repeat is
+// the mean rate of its passes.
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
                          const Backend& backend);
 // Reads `tokens` tokens into empty decode state. Limited by products and attention.

@@ -1,0 +1,142 @@
+// Mailboxes, spinning and sleeping.
+#include "backends/cpu/thread_pool.h"
+
+#include <chrono>
+
+namespace lamina::cpu {
+namespace {
+
+// A mailbox's state. idle -> posted by the caller; posted -> running by the thread, or -> idle by a
+// caller that takes the part back; running -> idle by the thread. asleep and awaited are idle and
+// running with somebody sleeping until the state changes.
+enum State : std::uint32_t { kIdle, kAsleep, kPosted, kRunning, kAwaited, kEnd };
+
+// Longer than the steps between two regions that run on one thread; shorter than what a machine
+// with other work would mind.
+constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr int kPausesPerLook = 32;  // at the clock
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Spins until the state is no longer `state`; false when it took too long.
+bool spin_while(const std::atomic<std::uint32_t>& word, std::uint32_t state) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end = {};
+  for (;;) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (word.load(std::memory_order_relaxed) != state) return true;
+      pause();
+    }
+    const Clock::time_point now = Clock::now();
+    if (end == Clock::time_point{}) end = now + kSpin;
+    if (now >= end) return false;
+  }
+}
+
+// Waits until the state is neither `state` nor `asleep`, which says that somebody sleeps.
+void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t state, std::uint32_t asleep,
+                bool spin) {
+  if (spin && spin_while(word, state)) return;
+  std::uint32_t seen = state;
+  if (!word.compare_exchange_strong(seen, asleep, std::memory_order_relaxed)) return;
+  while (word.load(std::memory_order_relaxed) == asleep)
+    word.wait(asleep, std::memory_order_relaxed);
+}
+
+thread_local bool inside_part = false;
+
+void call(ThreadPool::Part part, const void* context, int number) {
+  inside_part = true;
+  part(context, number);
+  inside_part = false;
+}
+
+}  // namespace
+
+ThreadPool& ThreadPool::instance() {
+  static ThreadPool* const pool = new ThreadPool;
+  return *pool;
+}
+
+bool ThreadPool::inside() { return inside_part; }
+
+void ThreadPool::end_threads() {
+  for (std::size_t i = 1; i <= threads_.size(); ++i) {
+    mailboxes_[i].state.store(kEnd, std::memory_order_release);
+    mailboxes_[i].state.notify_one();
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void ThreadPool::resize(int threads, bool spin) {
+  if (threads == size() && spin == spin_) return;
+  end_threads();
+  size_.store(threads);
+  spin_ = spin;
+  const auto count = static_cast<std::size_t>(threads);
+  mailboxes_ = std::make_unique<Mailbox[]>(count);
+  for (std::size_t i = 1; i < count; ++i) threads_.emplace_back([this, i] { serve(i); });
+}
+
+void ThreadPool::serve(std::size_t thread) {
+  std::atomic<std::uint32_t>& state = mailboxes_[thread].state;
+  for (;;) {
+    wait_while(state, kIdle, kAsleep, spin_);
+    std::uint32_t seen = kPosted;
+    if (!state.compare_exchange_strong(seen, kRunning, std::memory_order_acquire)) {
+      if (seen == kEnd) return;
+      continue;
+    }
+    call(part_, context_, static_cast<int>(thread));
+    if (state.exchange(kIdle, std::memory_order_release) == kAwaited) state.notify_one();
+  }
+}
+
+void ThreadPool::post(std::size_t thread) {
+  std::atomic<std::uint32_t>& state = mailboxes_[thread].state;
+  if (state.exchange(kPosted, std::memory_order_release) == kAsleep) state.notify_one();
+}
+
+void ThreadPool::finish(std::size_t thread, bool take_back) {
+  std::atomic<std::uint32_t>& state = mailboxes_[thread].state;
+  std::uint32_t seen = kPosted;
+  if (take_back) {
+    if (state.compare_exchange_strong(seen, kIdle, std::memory_order_relaxed))
+      return call(part_, context_, static_cast<int>(thread));
+  } else {
+    while (state.load(std::memory_order_relaxed) == kPosted) std::this_thread::yield();
+  }
+  while (state.load(std::memory_order_acquire) == kRunning)
+    wait_while(state, kRunning, kAwaited, spin_);
+}
+
+void ThreadPool::run(int parts, Part part, const void* context) {
+  if (parts == 1 || inside_part || taken_.exchange(true, std::memory_order_acquire)) {
+    for (int i = 0; i < parts; ++i) part(context, i);
+    return;
+  }
+  part_ = part;
+  context_ = context;
+  const auto count = static_cast<std::size_t>(parts);
+  for (std::size_t i = 1; i < count; ++i) post(i);
+  call(part, context, 0);
+  for (std::size_t i = 1; i < count; ++i) finish(i, true);
+  taken_.store(false, std::memory_order_release);
+}
+
+void ThreadPool::on_each_thread(Part function, const void* context) {
+  part_ = function;
+  context_ = context;
+  for (std::size_t i = 1; i <= threads_.size(); ++i) post(i);
+  call(function, context, 0);
+  for (std::size_t i = 1; i <= threads_.size(); ++i) finish(i, false);
+}
+
+}  // namespace lamina::cpu
