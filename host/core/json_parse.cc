@@ -3,11 +3,11 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 #include "core/json.h"
 #include "core/json_table.h"
 #include "core/read_file.h"
+#include "core/text_hash.h"
 
 namespace lamina {
 namespace {
@@ -15,21 +15,6 @@ namespace {
 using boost::json::error_code;
 using json_table::Node;
 using json_table::string_of;
-
-std::uint64_t hash(std::string_view text) {
-  constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15u;
-  std::uint64_t h = text.size() * kMultiplier;
-  while (text.size() >= 8) {
-    std::uint64_t word;
-    std::memcpy(&word, text.data(), 8);
-    h = (std::rotl(h, 29) ^ word) * kMultiplier;
-    text.remove_prefix(8);
-  }
-  std::uint64_t tail = 0;
-  std::memcpy(&tail, text.data(), text.size());
-  h = (std::rotl(h, 29) ^ tail) * kMultiplier;
-  return h ^ (h >> 32);
-}
 
 // What the parser calls; builds the table. Any refusal sets `refusal` and an error code.
 template <typename Data>
@@ -98,7 +83,7 @@ struct Handler {
     slots.assign(std::bit_ceil(count * 2), 0);
     const std::size_t mask = slots.size() - 1;
     for (std::uint32_t key = object + 1; key < nodes.size(); key = data->next(key + 1)) {
-      std::size_t slot = hash(string_of(nodes[key])) & mask;
+      std::size_t slot = hash_text(string_of(nodes[key])) & mask;
       for (; slots[slot] != 0; slot = (slot + 1) & mask)
         if (string_of(nodes[slots[slot]]) == string_of(nodes[key])) return duplicate(ec, key);
       slots[slot] = key;

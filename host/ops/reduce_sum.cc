@@ -1,6 +1,6 @@
 // reduce_sum(x; dims, keep, dtype): sum over dims, accumulated in f32 (f64 for f64), in an order
 // that depends on the shape only.
-#include "ops/op.h"
+#include "ops/reduced_dims.h"
 
 namespace lamina::ops {
 namespace {
@@ -12,29 +12,10 @@ DType result_dtype(const Call& c) {
   return *dtype;
 }
 
-std::vector<Type> infer(const Call& c) {
-  const Type& x = c.type(0);
-  unsigned reduced = 0;
-  for (std::int64_t dim : c.list("dims")) reduced |= 1u << checked_dim(c, dim, x.ndim());
-  std::vector<std::int64_t> dims;
-  for (int i = 0; i < x.ndim(); ++i) {
-    if (!(reduced >> i & 1))
-      dims.push_back(x.dim(i));
-    else if (c.i("keep"))
-      dims.push_back(1);
-  }
-  return {{result_dtype(c), Shape{std::span(std::as_const(dims))}, {}}};
-}
-
-// The result with the reduced dims put back, of size 1.
-Shape kept(const Call& c) {
-  Shape shape = c.type(0).shape;
-  for (std::int64_t dim : c.list("dims")) shape[checked_dim(c, dim, shape.ndim())] = 1;
-  return shape;
-}
+std::vector<Type> infer(const Call& c) { return {{result_dtype(c), reduced_shape(c), {}}}; }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  Tensor ct = cast(reshape(c.ct(), kept(c)), c.type(0).dtype);
+  Tensor ct = cast(reshape(c.ct(), kept_shape(c)), c.type(0).dtype);
   return {broadcast(ct, c.type(0).shape)};
 }
 

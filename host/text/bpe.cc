@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "core/text_hash.h"
 #include "core/utf8.h"
 
 namespace lamina::text {
@@ -48,21 +49,6 @@ std::ptrdiff_t to_bytes(std::string_view token, char* out) {
     *at++ = static_cast<char>(kByteOf[code]);
   }
   return at - out;
-}
-
-std::uint64_t hash(std::string_view text) {
-  constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15u;
-  std::uint64_t h = text.size() * kMultiplier;
-  while (text.size() >= 8) {
-    std::uint64_t word;
-    std::memcpy(&word, text.data(), 8);
-    h = (std::rotl(h, 29) ^ word) * kMultiplier;
-    text.remove_prefix(8);
-  }
-  std::uint64_t tail = 0;
-  std::memcpy(&tail, text.data(), text.size());
-  h = (std::rotl(h, 29) ^ tail) * kMultiplier;
-  return h ^ (h >> 31);
 }
 
 std::uint64_t pair_of(TokenId left, TokenId right) {
@@ -157,7 +143,7 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
     }
     const std::string_view bytes(text_.data() + at, static_cast<std::size_t>(length));
     at += bytes.size();
-    const std::uint64_t h = hash(bytes);
+    const std::uint64_t h = hash_text(bytes);
     std::size_t slot = h & mask;
     while (slots_[slot].id >= 0) slot = (slot + 1) & mask;
     slots_[slot] = {static_cast<std::uint32_t>(h >> 32), static_cast<TokenId>(id)};
@@ -175,7 +161,7 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
 
 std::optional<TokenId> Bpe::find(std::string_view text) const {
   const std::size_t mask = slots_.size() - 1;
-  const std::uint64_t h = hash(text);
+  const std::uint64_t h = hash_text(text);
   for (std::size_t slot = h & mask; slots_[slot].id >= 0; slot = (slot + 1) & mask)
     if (slots_[slot].tag == static_cast<std::uint32_t>(h >> 32) && bytes(slots_[slot].id) == text)
       return slots_[slot].id;
