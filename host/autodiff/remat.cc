@@ -9,9 +9,7 @@
 namespace lamina::autodiff {
 namespace {
 
-constexpr std::string_view kLayerInput = "decoder_layer_input";
-
-constexpr std::array<std::string_view, 36> kTags = {kLayerInput,
+constexpr std::array<std::string_view, 36> kTags = {kLayerInputTag,
                                                     "query_proj",
                                                     "key_proj",
                                                     "value_proj",
@@ -106,7 +104,7 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
     policy.offloaded.push_back(tag);
   } else if (residency != "remat") {
     refuse(fmt::format("unknown place '{}'", residency), "use device, offload or remat");
-  } else if (tag == kLayerInput) {
+  } else if (tag == kLayerInputTag) {
     refuse("what enters a layer is always kept", "leave it out, or say \"device\"");
   }
 }
@@ -149,6 +147,17 @@ RematPolicy find_remat_policy(std::string_view name, const RematTags& tags) {
                      {"eg: query_proj = \"device\"; or use a named policy, eg \"minimal\""}});
   for (const auto& [tag, residency] : tags) add_tag(policy, tag, residency);
   return policy;
+}
+
+std::set<std::string> tags_in(const Graph& graph) {
+  std::set<std::string> out;
+  for (const Value& value : graph.values())
+    if (!value.tag.empty()) out.insert(value.tag);
+  for (const Node& node : graph.nodes())
+    for (const AttrValue& attr : node.attrs)
+      if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)
+        out.merge(tags_in(**body));
+  return out;
 }
 
 std::span<const std::string_view> remat_tags() { return kTags; }

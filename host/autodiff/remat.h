@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,13 +12,15 @@
 
 namespace lamina::autodiff {
 
+// What enters a layer: always kept (a carry of the scan), whatever a policy says.
+inline constexpr std::string_view kLayerInputTag = "decoder_layer_input";
+
 struct RematPolicy {
   std::string name;
   std::vector<std::string> saved;      // tags kept on the device
   std::vector<std::string> offloaded;  // tags kept in the memory of the CPU
   bool everything = false;             // keep all values the backward pass wants
 
-  // Layer inputs are always kept (they are carries of the scan), whatever the policy.
   SavePolicy save_policy() const;
 };
 
@@ -31,6 +34,9 @@ using RematTags = std::map<std::string, std::string>;
 // 2), with the key of the run file as its place, for an unknown policy or tag (naming the nearest),
 // for tags with another policy than custom and custom without, and for a value that cannot be.
 RematPolicy find_remat_policy(std::string_view name, const RematTags& tags = {});
+
+// The tags that values of the graph have, those in bodies of scans included.
+std::set<std::string> tags_in(const Graph& graph);
 
 // Every tag a policy may speak of.
 std::span<const std::string_view> remat_tags();

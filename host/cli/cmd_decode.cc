@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 
@@ -11,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/open_model.h"
+#include "cli/prompt_rows.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/units.h"
@@ -20,13 +20,11 @@
 #include "core/utf8.h"
 #include "decode/generate.h"
 #include "decoder/weights.h"
-#include "io/hf_directory.h"
 #include "text/tokenizer.h"
 
 namespace lamina::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 std::string read_stream(std::istream& in) {
@@ -76,14 +74,32 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
 }
 
 // Ids that end a text: the checkpoint's, else the tokenizer's.
-std::vector<std::int32_t> end_tokens(const std::string& directory,
-                                     const text::Tokenizer* tokenizer) {
+std::vector<std::int32_t> end_tokens(const OpenedModel& opened, const text::Tokenizer* tokenizer) {
   std::vector<std::int32_t> out;
-  if (fs::exists(fs::path(directory) / "config.json"))
-    for (std::int64_t id : io::HfDirectory(directory).eos_token_ids())
+  if (opened.published)
+    for (std::int64_t id : opened.published->eos_token_ids())
       out.push_back(static_cast<std::int32_t>(id));
   if (out.empty() && tokenizer && tokenizer->eos_id()) out.push_back(*tokenizer->eos_id());
   return out;
+}
+
+// The rows of --embeddings, and where they stand in the prompt.
+std::optional<PromptRows> prompt_rows(const Arguments& a, const OpenedModel& opened,
+                                      std::span<const std::int32_t> prompt) {
+  if (!a.given("embeddings")) {
+    if (a.given("placeholder"))
+      throw UserError(ExitCode::usage, {"--placeholder",
+                                        "says which token rows of --embeddings stand for; no rows "
+                                        "are given",
+                                        {"give --embeddings FILE, too"}});
+    return {};
+  }
+  std::vector<std::int64_t> ids;
+  if (a.given("placeholder"))
+    ids.push_back(a.integer("placeholder"));
+  else if (opened.published)
+    ids = opened.published->placeholder_token_ids();
+  return read_prompt_rows(a.text("embeddings"), prompt, ids, *opened.model);
 }
 
 struct Timings {
@@ -154,6 +170,7 @@ int run(const Arguments& a) {
                                       "begins a text; give at least one character",
                                       {}});
   check_ids(prompt, model.vocab_size());
+  const std::optional<PromptRows> rows = prompt_rows(a, opened, prompt);
 
   std::int64_t wanted = a.integer("max-new-tokens");
   std::int64_t needed = static_cast<std::int64_t>(prompt.size()) + wanted;
@@ -173,11 +190,12 @@ int run(const Arguments& a) {
                      .top_p = a.number("top-p"),
                      .min_p = a.number("min-p"),
                      .seed = static_cast<std::uint64_t>(a.integer("seed"))};
-  if (!a.flag("ignore-eos")) options.end_tokens = end_tokens(opened.directory, tokenizer.get());
+  if (!a.flag("ignore-eos")) options.end_tokens = end_tokens(opened, tokenizer.get());
   options.stop = a.texts("stop");
-  // Rotations that depend on the length need a prompt in one piece.
-  std::int64_t call =
-      model.length_dependent_from() ? context : std::min<std::int64_t>(context, 512);
+  if (rows) options.given = rows->given();
+  // Rotations that depend on the length need a prompt in one piece, and so may images.
+  const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
+  const std::int64_t call = model.length_dependent_from() ? context : std::min(context, longest);
   decode::Session session(model, weights.pointers(),
                           {.capacity = context, .call_tokens = call, .dtype = dtype}, backend);
   Timings timings{std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
@@ -236,6 +254,12 @@ Command decode_command() {
   Option model =
       text("model", 'm', "DIR", "A Hugging Face directory, a checkpoint or a run directory.");
   model.key.required = true;
+  Option placeholder{.key = {.name = "placeholder",
+                             .type = Type::integer,
+                             .min = 0,
+                             .doc = "The token that rows of --embeddings stand for; those of "
+                                    "config.json unless given."},
+                     .value = "ID"};
   Option stop = text("stop", 0, "TEXT", "End before this text; may be given several times.");
   stop.repeatable = true;
   return {.name = "decode",
@@ -247,6 +271,10 @@ Command decode_command() {
                text("prompt", 'p', "TEXT", "The text to go on from."),
                text("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
                text("ids", 0, "1,2,3", "Token ids in place of a prompt."),
+               text("embeddings", 0, "FILE",
+                    "Rows that a tower made of images or sounds, for the placeholder tokens of the "
+                    "prompt: a safetensors file, see docs/images.md."),
+               placeholder,
                integer("max-new-tokens", 'n', 128, "Most tokens to write.", 1),
                number("temp", 0, 0.8, "Temperature; 0 always takes the likeliest token.", 0),
                integer("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),

@@ -15,7 +15,7 @@
 #include "data/text_files.h"
 #include "data/token_store.h"
 #include "decoder/weights.h"
-#include "train/train_step.h"
+#include "train/eval_step.h"
 
 namespace lamina::cli {
 namespace {
@@ -108,16 +108,13 @@ Subject find_subject(const Arguments& a) {
 }
 
 struct Evaluation {
-  double loss_sum = 0;  // nats
-  std::int64_t num_labels = 0;
+  train::EvalSums sums;
   std::int64_t num_bytes = 0;  // of the text that the labels stand for
   std::uint64_t num_rows = 0;
 
-  double loss() const {
-    return loss_sum / static_cast<double>(std::max<std::int64_t>(num_labels, 1));
-  }
+  double loss() const { return sums.mean_loss(); }
   double bits_per_byte() const {
-    return num_bytes ? loss_sum / std::log(2.0) / static_cast<double>(num_bytes) : 0;
+    return num_bytes ? sums.loss / std::log(2.0) / static_cast<double>(num_bytes) : 0;
   }
 };
 
@@ -137,11 +134,9 @@ Evaluation evaluate(const Subject& s, std::int64_t batch_rows) {
     std::uint64_t wanted = std::min<std::uint64_t>(batch.num_rows, rows.num_rows() - done);
     std::fill(batch.labels.begin() + static_cast<std::ptrdiff_t>(wanted) * batch.tokens_per_row,
               batch.labels.end(), data::kIgnoredLabel);
-    train::EvalStep::Sum sum = step.run({batch.tokens.data(), batch.labels.data(),
-                                         batch.positions.data(), batch.segment_ids.data()},
-                                        weights.pointers());
-    out.loss_sum += sum.loss;
-    out.num_labels += sum.num_labels;
+    out.sums += step.run({batch.tokens.data(), batch.labels.data(), batch.positions.data(),
+                          batch.segment_ids.data()},
+                         weights.pointers());
     for (std::int32_t label : batch.labels)
       if (label >= 0)
         out.num_bytes += static_cast<std::int64_t>(s.tokenizer->token_bytes(label).size());
@@ -159,21 +154,30 @@ int run(const Arguments& a) {
                     {subject.opened.directory,
                      fmt::format("the loss is {}", e.loss()),
                      {"are the weights damaged? `lamina ckpt verify` checks"}});
+  const std::vector<double> acceptance = e.sums.mtp_acceptance();
   if (a.flag("json")) {
     JsonWriter json(2);
     json.begin_object().key("model").value(subject.opened.directory);
     json.key("loss").value(e.loss()).key("perplexity").value(std::exp(e.loss()));
-    json.key("bits_per_byte").value(e.bits_per_byte()).key("tokens").value(e.num_labels);
+    json.key("bits_per_byte").value(e.bits_per_byte()).key("tokens").value(e.sums.num_labels);
     json.key("bytes").value(e.num_bytes).key("rows").value(e.num_rows);
+    if (!acceptance.empty()) {
+      json.key("mtp_acceptance").begin_array();
+      for (double share : acceptance) json.value(share);
+      json.end_array();
+    }
     json.key("dtype").value(long_name(subject.dtype)).end_object();
     print(json.text() + "\n");
     return 0;
   }
   print(
       fmt::format("model          {}\nloss           {:.4f} nats a token\nperplexity     {:.3f}\n"
-                  "bits per byte  {:.4f}\nover           {} tokens, {} bytes, {} rows of {}\n",
+                  "bits per byte  {:.4f}\n{}over           {} tokens, {} bytes, {} rows of {}\n",
                   subject.opened.directory, e.loss(), std::exp(e.loss()), e.bits_per_byte(),
-                  thousands_text(e.num_labels), thousands_text(e.num_bytes),
+                  acceptance.empty()
+                      ? ""
+                      : fmt::format("mtp accepted   {} of its tokens\n", percents_text(acceptance)),
+                  thousands_text(e.sums.num_labels), thousands_text(e.num_bytes),
                   thousands_text(static_cast<std::int64_t>(e.num_rows)),
                   subject.rows.front().tokens_per_row()));
   return 0;
@@ -200,7 +204,9 @@ Command eval_command() {
           .details =
               "Prints the mean loss over every token that follows another in its document, its "
               "perplexity, and the bits needed for a byte of text, which compares models with "
-              "different tokenizers. Of a run directory without --data: on what the run kept back "
+              "different tokenizers. Of a model with multi-token prediction also how often each "
+              "of its depths proposes the token that the model chooses. Of a run directory without "
+              "--data: on what the run kept back "
               "for validation, with the newest checkpoint.",
           .options = {{.key = {.name = "model",
                                .type = Type::string,

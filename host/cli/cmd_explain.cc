@@ -43,7 +43,7 @@ Subject find_subject(const Arguments& a) {
     s.batch = c.train.microbatch_size;
     tokens = c.data.sequence_length;
     s.dtype = c.train.dtype;
-    s.remat = train::remat_policy(c);
+    s.remat = train::remat_policy(c, *s.model);
     s.segments = c.data.pack;
   } else {
     require_description(path);

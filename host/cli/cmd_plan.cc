@@ -37,15 +37,16 @@ Subject find_subject(const Arguments& a) {
     return out;
   }
   config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-  return {
-      std::make_unique<decoder::Model>(make_model(
-          c.model, a.globals,
-          {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens})),
-      {.batch = c.train.microbatch_size,
-       .tokens = c.data.sequence_length,
-       .dtype = c.train.dtype,
-       .segments = c.data.pack,
-       .remat = train::remat_policy(c)}};
+  auto model = std::make_unique<decoder::Model>(make_model(
+      c.model, a.globals,
+      {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
+  const autodiff::RematPolicy remat = train::remat_policy(c, *model);
+  return {std::move(model),
+          {.batch = c.train.microbatch_size,
+           .tokens = c.data.sequence_length,
+           .dtype = c.train.dtype,
+           .segments = c.data.pack,
+           .remat = remat}};
 }
 
 int run(const Arguments& a) {

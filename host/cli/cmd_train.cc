@@ -149,8 +149,8 @@ int run(const Arguments& arguments) {
       c.model, globals, {.scan_layers = c.train.scan_layers, .compress_tokens = [&](std::int64_t) {
                            return compressed_tokens(*data::load_tokenizer(c.data));
                          }});
-  const autodiff::RematPolicy remat = train::remat_policy(c);
   model.check_length(c.data.sequence_length, "data.sequence_length");
+  const autodiff::RematPolicy remat = train::remat_policy(c, model);
   std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
   if (tokenizer->vocab_size() > model.vocab_size())
     throw UserError(ExitCode::usage, {"model.vocab_size",
@@ -205,7 +205,10 @@ int run(const Arguments& arguments) {
   };
   events.validation = [&](const train::LoopEvents::Validation& event) {
     validation.push_back({event.step, event.loss});
-    log::info("step {}: validation loss {:.4f}", event.step, event.loss);
+    log::info("step {}: validation loss {:.4f}{}", event.step, event.loss,
+              event.mtp_acceptance.empty()
+                  ? ""
+                  : fmt::format(", mtp acceptance {}", percents_text(event.mtp_acceptance)));
   };
   events.checkpoint = [&](const std::string& path) { log::debug("saved {}", path); };
   events.should_stop = [] { return stop_signal() != 0; };

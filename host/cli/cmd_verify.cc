@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "cli/commands.h"
 #include "cli/compute.h"
@@ -12,6 +13,9 @@
 
 namespace lamina::cli {
 namespace {
+
+// Names of quantities that are not computed, without --all.
+constexpr std::size_t kShownSkipped = 3;
 
 std::string as_text(const VerifyReport& report, bool all) {
   std::string out = report.directory + "\n";
@@ -28,10 +32,17 @@ std::string as_text(const VerifyReport& report, bool all) {
     out += fmt::format("  the first that departs is {}\n", report.first_departure);
   std::map<std::string, std::vector<std::string>> skipped;  // by reason
   for (const SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
-  for (const auto& [reason, quantities] : skipped)
-    out += reason.empty()
-               ? fmt::format("  FAIL not computed: {}\n", fmt::join(quantities, ", "))
-               : fmt::format("  not computed: {} ({})\n", fmt::join(quantities, ", "), reason);
+  for (const auto& [reason, quantities] : skipped) {
+    if (reason.empty()) {
+      out += fmt::format("  FAIL not computed: {}\n", fmt::join(quantities, ", "));
+      continue;
+    }
+    const std::size_t shown = all ? quantities.size() : std::min(quantities.size(), kShownSkipped);
+    const std::string more =
+        shown < quantities.size() ? fmt::format(" and {} more", quantities.size() - shown) : "";
+    out += fmt::format("  not computed: {}{}; {}\n",
+                       fmt::join(std::span(quantities).first(shown), ", "), more, reason);
+  }
   return out + fmt::format("  {} of {} quantities agree\n", passed, report.rows.size());
 }
 

@@ -89,6 +89,7 @@ OpenedModel open_model(const std::string& path, const Globals& globals,
     out.directory = resolve_model_directory(path);
     description = fs::path(out.directory) / "model.toml";
     if (!fs::exists(description)) description = out.directory;
+    if (fs::exists(fs::path(out.directory) / "config.json")) out.published.emplace(out.directory);
   }
   config::ModelSource source =
       config::load_model(description, {.sets = overrides, .environment = {}});

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/command.h"
 #include "config/run_config.h"
 #include "decoder/model.h"
+#include "io/hf_directory.h"
 #include "registry/discovery.h"
 #include "text/tokenizer.h"
 
@@ -15,6 +17,7 @@ namespace lamina::cli {
 
 struct OpenedModel {
   std::string directory;  // of weights and tokenizer; empty when only a config was given
+  std::optional<io::HfDirectory> published = {};  // of a directory with config.json
   std::unique_ptr<decoder::Model> model;
 };
 

@@ -46,4 +46,10 @@ std::string duration_text(double seconds) {
   return fmt::format("{}d{:02}h", whole / 86400, whole % 86400 / 3600);
 }
 
+std::string percents_text(std::span<const double> shares) {
+  std::string out;
+  for (double share : shares) out += fmt::format("{}{:.1f}%", out.empty() ? "" : ", ", 100 * share);
+  return out;
+}
+
 }  // namespace lamina::cli

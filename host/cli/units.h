@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace lamina::cli {
@@ -17,5 +18,8 @@ std::string duration_text(double seconds);
 
 // "512 B", "1.5 GiB"
 std::string bytes_text(double bytes);
+
+// "41.2%, 30.0%" of 0.412 and 0.3.
+std::string percents_text(std::span<const double> shares);
 
 }  // namespace lamina::cli

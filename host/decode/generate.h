@@ -20,6 +20,7 @@ struct GenerateOptions {
   SamplerOptions sampler;
   std::vector<std::int32_t> end_tokens;  // ids that end the text; not part of it
   std::vector<std::string> stop;         // strings that end it; not part of it
+  Given given = {};                      // what stands at placeholder tokens of the prompt
 };
 
 struct Generated {

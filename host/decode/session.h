@@ -32,6 +32,9 @@ struct Given {
   std::span<const std::int32_t> positions = {};  // [3, tokens]: time, height, width
 };
 
+// One number, from 1, for each run of tokens with rows: the image that a token is of; 0 = none.
+std::vector<std::int32_t> number_images(std::span<const std::int32_t> index);
+
 class Session {
  public:
   // `parameters`: one pointer a parameter of the model, valid as long as the session.
@@ -51,7 +54,7 @@ class Session {
   // that follow each other are one image; where its tokens see each other it is read at once.
   // Throws UserError (exit 5) where the session has several sequences, a span has another size than
   // the rest asks for, or an index names no row; (exit 2) for a model whose rotations depend on the
-  // length.
+  // length, and for three positions where the model has one.
   std::span<const float> append(std::span<const std::int32_t> tokens, const Given& given);
 
   // Empties every sequence, resp. one.

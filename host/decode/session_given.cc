@@ -14,20 +14,19 @@ std::vector<std::byte> converted(std::span<const float> values, DType dtype) {
   return out;
 }
 
-// One number for each run of tokens with rows.
-std::vector<std::int32_t> images(std::span<const std::int32_t> index) {
+[[noreturn]] void refuse(ExitCode code, std::string what, std::string note) {
+  throw UserError(code, {"images", std::move(what), {std::move(note)}});
+}
+
+}  // namespace
+
+std::vector<std::int32_t> number_images(std::span<const std::int32_t> index) {
   std::vector<std::int32_t> out(index.size());
   std::int32_t count = 0;
   for (std::size_t t = 0; t < index.size(); ++t)
     if (index[t] >= 0) out[t] = t > 0 && out[t - 1] > 0 ? count : ++count;
   return out;
 }
-
-[[noreturn]] void refuse(ExitCode code, std::string what, std::string note) {
-  throw UserError(code, {"images", std::move(what), {std::move(note)}});
-}
-
-}  // namespace
 
 void Session::check(std::span<const std::int32_t> tokens, const Given& given) const {
   const std::size_t width = static_cast<std::size_t>(model_.hidden_size()),
@@ -88,13 +87,18 @@ std::span<const float> Session::append(std::span<const std::int32_t> tokens, con
       .positions_3d = !given.positions.empty()};
   given_rows_ = converted(given.rows, options_.dtype);
   given_features_ = converted(given.features, options_.dtype);
-  const std::vector<std::int32_t> blocks = images(given.index);
+  const std::vector<std::int32_t> blocks = number_images(given.index);
   given_index_.resize(static_cast<std::size_t>(options_.call_tokens));
   given_blocks_.resize(given_index_.size());
   positions_3d_.resize(3 * given_index_.size());
   std::vector<std::size_t> pieces;
   for (std::size_t first = 0; first < tokens.size(); first += pieces.back())
     pieces.push_back(piece(blocks, first, call));
+  Call first_call = call;
+  first_call.tokens = static_cast<std::int64_t>(pieces.empty() ? 1 : pieces.front());
+  if (call.positions_3d && !program(first_call).has(decoder::Role::positions_3d))
+    refuse(ExitCode::usage, "this model's tokens have one position each, not three",
+           "give the images without positions");
   history_[0].insert(history_[0].end(), tokens.begin(), tokens.end());
   std::size_t first = 0;
   for (std::size_t n : pieces) {

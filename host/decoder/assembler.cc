@@ -123,7 +123,7 @@ Tensor Assembler::embedding() {
   bool positions =
       parts_.positions >= 0 || parts_.options.embed.positions != registry::Positions::none;
   Tensor x = embed(host_input(Role::tokens), positions ? host_input(Role::positions) : Tensor{});
-  x = with_given_rows(x);
+  if (phase().given.count > 0) x = with_given_rows(x, host_input(Role::given_index));
   host_inputs_[Role::embedding] = x;
   return x;
 }
@@ -158,13 +158,32 @@ Tensor Assembler::final_norm(Tensor x) {
   return graph().add_node(*spec.op, inputs, attrs).front();
 }
 
-Tensor Assembler::logits(Tensor x) {
+Tensor Assembler::head(Tensor rows, Tensor weight) const {
   const registry::HeadSpec& head = parts_.options.head;
-  DType wide = sum_dtype(x.dtype());
-  Tensor logits = ops::matmul(ops::as_rows(x), parameter(parts_.head_weight()), false, true, wide);
+  Tensor logits = ops::matmul(rows, weight, false, true, sum_dtype(rows.dtype()));
   logits = ops::scale(logits, head.logit_scale);
   if (head.soft_cap != 0) logits = ops::call("soft_cap", {logits}, {{"cap", head.soft_cap}});
   return logits;
+}
+
+Tensor Assembler::logits(Tensor x) {
+  return head(ops::as_rows(x), parameter(parts_.head_weight()));
+}
+
+// A scan over blocks of rows, so that there are the logits of one block at a time.
+Tensor Assembler::choices(Tensor x) {
+  constexpr std::int64_t kBlockRows = 64;
+  Tensor rows = ops::as_rows(x), weight = parameter(parts_.head_weight()), out;
+  const std::int64_t count = rows.dim(0), times = (count + kBlockRows - 1) / kBlockRows;
+  if (std::int64_t missing = times * kBlockRows - count; missing > 0)
+    rows = ops::call("pad", {rows}, {{"dim", std::int64_t{0}}, {"after", missing}});
+  ScanBuilder scan(graph(), times, {{"head", weight}}, {});
+  Tensor block = scan.add_x("rows", ops::reshape(rows, {times, kBlockRows, rows.dim(1)}));
+  Tensor logits = head(block, scan.inner_const(weight));
+  scan.add_y("choice", ops::call_all("top_k", {logits}, {{"k", std::int64_t{1}}})[1],
+             [&out](Tensor all) { out = all; });
+  scan.finish([](auto body) { return body; });
+  return ops::slice(ops::reshape(out, {times * kBlockRows}), 0, 0, count);
 }
 
 // ---- Layers -------------------------------------------------------------------------------------

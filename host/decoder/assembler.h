@@ -53,6 +53,11 @@ class Assembler {
   Tensor final_norm(Tensor x);
   // f32[rows, V] of x[..., D].
   Tensor logits(Tensor x);
+  // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
+  // whole.
+  Tensor choices(Tensor x);
+  // given.cc: x[B, T, D] with the given row index[b, t] where that is none of -1.
+  Tensor with_given_rows(Tensor x, Tensor index);
 
   // Results of a block that runs once; parameters are called "<scope>.<name>".
   std::vector<Tensor> run_once(const BlockGraph& block, const std::string& scope,
@@ -112,8 +117,8 @@ class Assembler {
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
   std::vector<Tensor> injected(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                                const StackSegment& segment, bool before);
-  // given.cc: x with the given rows at their tokens; and what layers add behind themselves.
-  Tensor with_given_rows(Tensor x);
+  Tensor head(Tensor rows, Tensor weight) const;
+  // given.cc: what layers add behind themselves.
   bool has_features(std::int64_t first_layer) const {
     return phase().given.count > 0 && first_layer < phase().given.layers;
   }
@@ -138,6 +143,9 @@ class Assembler {
 // Adds what multi-token prediction loses over counted labels, with its weights, to a loss graph.
 // `hidden` is what the final norm gets.
 void add_mtp_loss(Assembler& a, Tensor hidden);
+// Adds, for each depth, how many labels are counted, and at how many of them it chooses the token
+// that the model will, which sees all tokens before. `x` is what the model's head gets.
+void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x);
 // Adds its states, what its heads get, and their logits.
 void add_mtp_outputs(Assembler& a, Tensor hidden);
 // What the loss at `depth` is multiplied by. Throws UserError (exit 2) for a list of weights of

@@ -17,9 +17,7 @@ Tensor number(Graph& graph, double value) {
 
 }  // namespace
 
-Tensor Assembler::with_given_rows(Tensor x) {
-  if (phase().given.count == 0) return x;
-  Tensor index = host_input(Role::given_index);
+Tensor Assembler::with_given_rows(Tensor x, Tensor index) {
   Tensor rows = ops::call("embedding", {host_input(Role::given_rows), index});
   Tensor own = ops::less(index, number(graph(), 0));
   return ops::select(ops::reshape(own, {phase().batch, phase().tokens, 1}), x, rows);

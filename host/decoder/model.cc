@@ -88,7 +88,9 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
                     {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}});
   a.add_output("loss", loss[0], {.role = Role::loss});
   a.add_output("z_loss", loss[1], {.role = Role::z_loss});
+  LAMINA_ASSERT(!(options.mtp && options.mtp_agreement));
   if (options.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
+  if (options.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
   if (options.aux) a.add_sown_outputs();
   return std::move(a.out());
 }

@@ -49,20 +49,22 @@ enum class Role {
   parameter,       // stacked over `members` when it lies in a segment
   state,           // decode state, stacked over `members`, written in place
   // Outputs.
-  loss,        // f32[]: sum of the cross-entropies of counted labels
-  z_loss,      // f32[]: sum of their squared log-sum-exp
-  aux_loss,    // f32[]: sum of the losses that layers sow, times their weights
-  mtp_loss,    // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
-  sown_loss,   // f32[]: the loss `name` that layers sow, without its weight
-  metric,      // [layers, ...]: the metric `name` of each of `layers`
-  update,      // [(times,) ...]: a change of the parameter input `input`
-  logits,      // f32[B, V] of `rows`, or f32[B, T, V]
-  gradient,    // f32, of the parameter input `input`
-  hidden,      // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
-  record,      // [layers, ...]: the value with the tag `name` in each of `layers`
-  mtp_hidden,  // f32[depth, B, T, D]: the state that goes to the next depth
-  mtp_normed,  // f32[depth, B, T, D]: what the head gets
-  mtp_logits,  // f32[depth, B, T, V]
+  loss,         // f32[]: sum of the cross-entropies of counted labels
+  z_loss,       // f32[]: sum of their squared log-sum-exp
+  aux_loss,     // f32[]: sum of the losses that layers sow, times their weights
+  mtp_loss,     // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
+  sown_loss,    // f32[]: the loss `name` that layers sow, without its weight
+  metric,       // [layers, ...]: the metric `name` of each of `layers`
+  update,       // [(times,) ...]: a change of the parameter input `input`
+  logits,       // f32[B, V] of `rows`, or f32[B, T, V]
+  gradient,     // f32, of the parameter input `input`
+  hidden,       // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
+  record,       // [layers, ...]: the value with the tag `name` in each of `layers`
+  mtp_hidden,   // f32[depth, B, T, D]: the state that goes to the next depth
+  mtp_normed,   // f32[depth, B, T, D]: what the head gets
+  mtp_logits,   // f32[depth, B, T, V]
+  mtp_counted,  // f32[depth]: labels that multi-token prediction has
+  mtp_agreed,   // f32[depth]: of them, those where it chooses the token that the model will
 };
 
 // One input of a model's graph.
@@ -125,10 +127,11 @@ struct LossGraphOptions {
   std::int64_t batch = 1;
   std::int64_t tokens = 1;
   DType dtype = DType::f32;
-  bool segments = false;  // rows hold several documents
-  bool training = false;  // dropout is active
-  bool aux = false;       // also losses, metrics and updates that layers sow
-  bool mtp = false;       // also what multi-token prediction loses
+  bool segments = false;       // rows hold several documents
+  bool training = false;       // dropout is active
+  bool aux = false;            // also losses, metrics and updates that layers sow
+  bool mtp = false;            // also what multi-token prediction loses
+  bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
   // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
   bool layer_metrics = false;

@@ -6,16 +6,26 @@
 namespace lamina::decoder {
 namespace {
 
-// x[B, T] one token further: element t of the result is element t + 1, where `together` says that
-// both are of one document (null: always), else `fill`.
+// x[..., B, T] one token further: element t of the result is element t + 1, where `together` [B, T]
+// says that both are of one document (null: always), else `fill`.
 Tensor shifted(Tensor x, Tensor together, double fill) {
-  std::int64_t tokens = x.dim(1);
-  Tensor edge = ops::constant(*x.graph, {x.dtype(), {x.dim(0), 1}, {}}, fill);
-  Tensor next = tokens > 1 ? ops::call("concat", {ops::slice(x, 1, 1, tokens - 1), edge},
-                                       {{"dim", std::int64_t{1}}})
+  const int last = x.shape().ndim() - 1;
+  const std::int64_t tokens = x.dim(last);
+  Shape column = x.shape();
+  column[last] = 1;
+  Tensor edge = ops::constant(*x.graph, {x.dtype(), column, {}}, fill);
+  Tensor next = tokens > 1 ? ops::call("concat", {ops::slice(x, last, 1, tokens - 1), edge},
+                                       {{"dim", std::int64_t{last}}})
                            : edge;
   if (!together) return next;
   return ops::select(together, next, ops::constant(*x.graph, x.type(), fill));
+}
+
+// One behind the other along the first dim.
+Tensor joined(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts[0];
+  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
+  return ops::call_all("concat", parts, attrs).front();
 }
 
 // Runs the blocks; visit(depth, state, what the head gets, labels) is called for each.
@@ -25,6 +35,8 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   const TracePhase& phase = a.phase();
   Tensor tokens = a.host_input(Role::tokens), positions = a.host_input(Role::positions);
   Tensor segments = phase.segments ? a.host_input(Role::segments) : Tensor{}, own = segments;
+  Tensor given = phase.given.count > 0 ? a.host_input(Role::given_index) : Tensor{};
+  Tensor places = phase.positions_3d ? a.host_input(Role::positions_3d) : Tensor{};
   Tensor h = spec.normed_hidden ? a.final_norm(hidden) : hidden;
   for (std::int64_t j = 0; j < spec.depth; ++j) {
     // Documents move along with the tokens; 0 is padding and never a document.
@@ -40,11 +52,18 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
     tokens = shifted(tokens, together, 0);
     positions = shifted(positions, together, 0);
     if (labels) labels = shifted(labels, together, -1);
+    Tensor embedding = a.embed(tokens, positions, -1 - 2 * j);
+    if (given) {
+      given = shifted(given, together, -1);
+      embedding = a.with_given_rows(embedding, given);
+    }
     std::map<Role, Tensor> instead;
-    if (spec.shifted_positions) instead[Role::positions] = positions;
-    std::vector<Tensor> results =
-        a.run_once(a.blocks().mtp(), fmt::format("mtp.{}.", j), phase.num_layers + j,
-                   {h, a.embed(tokens, positions, -1 - 2 * j)}, {}, instead);
+    if (spec.shifted_positions) {
+      instead[Role::positions] = positions;
+      if (places) instead[Role::positions_3d] = places = shifted(places, together, 0);
+    }
+    std::vector<Tensor> results = a.run_once(a.blocks().mtp(), fmt::format("mtp.{}.", j),
+                                             phase.num_layers + j, {h, embedding}, {}, instead);
     h = results[0];
     visit(j, h, spec.final_norm ? a.final_norm(results[1]) : results[1], labels);
   }
@@ -100,6 +119,29 @@ void add_mtp_loss(Assembler& a, Tensor hidden) {
   a.add_output("mtp_loss", total, {.role = Role::mtp_loss});
 }
 
+void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x) {
+  const TracePhase& phase = a.phase();
+  const Shape shape{phase.batch, phase.tokens};
+  Tensor labels = ops::reshape(a.host_input(Role::labels), shape);
+  // The choice is the model's own, in whatever document its token is.
+  Tensor main = ops::reshape(a.choices(x), shape);
+  std::vector<Tensor> counted, agreed;
+  for_each_depth(
+      a, hidden, labels, [&](std::int64_t, Tensor, Tensor normed, Tensor shifted_labels) {
+        main = shifted(main, {}, -1);
+        Tensor ones = ops::constant(a.graph(), {DType::f32, shape, {}}, 1);
+        Tensor none = ops::zeros_like(ones);
+        Tensor uncounted = ops::less(shifted_labels, ops::zeros_like(shifted_labels));
+        Tensor weight = ops::select(uncounted, none, ones);
+        Tensor same = ops::equal(ops::reshape(a.choices(normed), shape), main);
+        auto sum = [](Tensor t) { return ops::reshape(ops::reduce_sum(t, {0, 1}), {1}); };
+        counted.push_back(sum(weight));
+        agreed.push_back(sum(ops::select(same, weight, none)));
+      });
+  a.add_output("mtp_counted", joined(counted), {.role = Role::mtp_counted});
+  a.add_output("mtp_agreed", joined(agreed), {.role = Role::mtp_agreed});
+}
+
 void add_mtp_outputs(Assembler& a, Tensor hidden) {
   const TracePhase& phase = a.phase();
   std::vector<Tensor> states, normed, logits;
@@ -112,11 +154,6 @@ void add_mtp_outputs(Assembler& a, Tensor hidden) {
     logits.push_back(
         ops::reshape(a.logits(x), {1, phase.batch, phase.tokens, a.parts().config.vocab_size()}));
   });
-  auto joined = [](std::vector<Tensor> parts) {
-    if (parts.size() == 1) return parts[0];
-    std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
-    return ops::call_all("concat", parts, attrs).front();
-  };
   a.add_output("mtp_hidden", joined(states), {.role = Role::mtp_hidden});
   a.add_output("mtp_normed", joined(normed), {.role = Role::mtp_normed});
   a.add_output("mtp_logits", joined(logits), {.role = Role::mtp_logits});

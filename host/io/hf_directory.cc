@@ -76,6 +76,15 @@ std::optional<std::int64_t> HfDirectory::bos_token_id() const {
   return std::nullopt;
 }
 
+std::vector<std::int64_t> HfDirectory::placeholder_token_ids() const {
+  std::vector<std::int64_t> out;
+  for (const char* what : {"image", "video", "audio"})
+    for (const char* kind : {"id", "index"})
+      for (std::int64_t id : ids(config().find(fmt::format("{}_token_{}", what, kind))))
+        if (std::ranges::find(out, id) == out.end()) out.push_back(id);
+  return out;
+}
+
 std::vector<std::string> side_files(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code ec;

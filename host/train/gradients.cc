@@ -10,9 +10,33 @@ using decoder::InputRole;
 using decoder::ModelGraph;
 using decoder::Role;
 
-autodiff::RematPolicy remat_policy(const config::RunConfig& c) {
+namespace {
+
+void check_tags(const config::RunConfig& c, const decoder::Model& model) {
+  if (c.train.remat_tags.empty()) return;
+  const decoder::ModelGraph loss = model.loss_graph({.batch = c.train.microbatch_size,
+                                                     .tokens = c.data.sequence_length,
+                                                     .dtype = c.train.dtype,
+                                                     .segments = true,
+                                                     .training = true,
+                                                     .aux = true,
+                                                     .mtp = true});
+  const std::set<std::string> named = autodiff::tags_in(loss.graph);
+  for (const auto& [tag, residency] : c.train.remat_tags)
+    if (tag != autodiff::kLayerInputTag && !named.contains(tag))
+      throw UserError(ExitCode::usage,
+                      {"train.remat_tags." + tag,
+                       fmt::format("no layer of this model names a value '{}'", tag),
+                       {fmt::format("its layers name {}", fmt::join(named, ", "))}});
+}
+
+}  // namespace
+
+autodiff::RematPolicy remat_policy(const config::RunConfig& c, const decoder::Model& model) {
   try {
-    return autodiff::find_remat_policy(c.train.remat, c.train.remat_tags);
+    autodiff::RematPolicy policy = autodiff::find_remat_policy(c.train.remat, c.train.remat_tags);
+    check_tags(c, model);
+    return policy;
   } catch (const UserError& e) {
     ErrorText text = e.text();
     text.where = fmt::format("{}: {}", c.values.where(text.where), text.where);

@@ -7,8 +7,9 @@
 
 namespace lamina::train {
 
-// What the run file says is kept for the backward pass. Throws UserError (exit 2) naming the line.
-autodiff::RematPolicy remat_policy(const config::RunConfig& c);
+// What the run file says is kept for the backward pass. Throws UserError (exit 2) naming the line,
+// also for a tag that no layer of the model names.
+autodiff::RematPolicy remat_policy(const config::RunConfig& c, const decoder::Model& model);
 
 // Adds to a loss graph the inputs loss_scale, z_loss_scale, aux_scale and mtp_scale (the last two
 // if it has such losses) and one output per trained parameter input: the gradient of

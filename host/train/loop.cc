@@ -98,21 +98,19 @@ StepResult Loop::train_one_step() {
   return result;
 }
 
-double Loop::validate() {
+EvalSums Loop::validate() {
   data::DataCursor cursor;
   data::Batch batch;
-  EvalStep::Sum total;
+  EvalSums total;
   std::int64_t rows = config_.train.microbatch_size;
   std::int64_t batches = std::min<std::int64_t>(
       config_.train.eval_batches,
       (static_cast<std::int64_t>(inputs_.validation->num_rows()) + rows - 1) / rows);
   for (std::int64_t i = 0; i < batches; ++i) {
     inputs_.validation->next(cursor, rows, batch);
-    EvalStep::Sum sum = eval_->run(rows_of(batch, 0), state_.used());
-    total.loss += sum.loss;
-    total.num_labels += sum.num_labels;
+    total += eval_->run(rows_of(batch, 0), state_.used());
   }
-  return total.loss / static_cast<double>(std::max<std::int64_t>(total.num_labels, 1));
+  return total;
 }
 
 void Loop::save(const LoopEvents& events) {
@@ -159,13 +157,17 @@ LoopResult Loop::run(const LoopEvents& events) {
     bool last = progress_.step == config_.train.steps;
     std::int64_t every = config_.train.eval_every_steps;
     if (eval_ && (last || (every > 0 && progress_.step % every == 0))) {
-      out.validation_loss = validate();
+      const EvalSums sums = validate();
+      const std::vector<double> acceptance = sums.mtp_acceptance();
+      out.validation_loss = sums.mean_loss();
       JsonWriter eval_json;
       eval_json.begin_object().key("step").value(progress_.step);
       eval_json.key("eval/loss").value(*out.validation_loss);
-      eval_json.key("eval/ppl").value(std::exp(*out.validation_loss)).end_object();
-      metrics.write(eval_json);
-      if (events.validation) events.validation({progress_.step, *out.validation_loss});
+      eval_json.key("eval/ppl").value(std::exp(*out.validation_loss));
+      for (std::size_t j = 0; j < acceptance.size(); ++j)
+        eval_json.key(fmt::format("eval/mtp_acceptance_{}", j + 1)).value(acceptance[j]);
+      metrics.write(eval_json.end_object());
+      if (events.validation) events.validation({progress_.step, *out.validation_loss, acceptance});
     }
     std::int64_t save_every = config_.checkpoint.every_steps;
     bool asked = events.should_save && events.should_save();

@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
 #include "train/checkpoint.h"
+#include "train/eval_step.h"
 #include "train/train_step.h"
 
 namespace lamina::train {
@@ -27,6 +29,7 @@ struct LoopEvents {
   struct Validation {
     std::int64_t step = 0;
     double loss = 0;
+    std::vector<double> mtp_acceptance;  // one a depth of multi-token prediction
   };
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
@@ -73,7 +76,7 @@ class Loop {
 
  private:
   StepResult train_one_step();
-  double validate();
+  EvalSums validate();
   void save(const LoopEvents& events);
 
   LoopInputs inputs_;

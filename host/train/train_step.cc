@@ -12,20 +12,6 @@ using decoder::Role;
 
 namespace {
 
-std::int64_t count_labels(const std::int32_t* labels, std::int64_t n) {
-  std::int64_t counted = 0;
-  for (std::int64_t i = 0; i < n; ++i) counted += labels[i] >= 0;
-  return counted;
-}
-
-void bind(decoder::BoundProgram& program, const Microbatch& batch) {
-  auto writable = [](const std::int32_t* p) { return const_cast<std::int32_t*>(p); };
-  program.bind(Role::tokens, writable(batch.tokens));
-  program.bind(Role::labels, writable(batch.labels));
-  program.bind(Role::positions, writable(batch.positions));
-  program.bind(Role::segments, writable(batch.segments));
-}
-
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
   decoder::ModelGraph loss = model.loss_graph({.batch = options.rows,
                                                .tokens = options.tokens,
@@ -86,7 +72,7 @@ StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::i
   sown_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
-    bind(program_, microbatches[i]);
+    microbatches[i].bind(program_);
     program_.bind_gradients(i == 0 ? state_.gradients() : state_.more_gradients());
     program_.run(arena_->data());
     if (i > 0) optimizer_.accumulate(state_);
@@ -131,25 +117,6 @@ StepResult TrainStep::run(std::span<const Microbatch> microbatches, double lr, s
   StepResult result = gradients(microbatches, step);
   update(result, lr, step);
   return result;
-}
-
-EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
-                   bool segments, const Backend& backend)
-    : rows_(rows),
-      tokens_(tokens),
-      program_(
-          model.loss_graph({.batch = rows, .tokens = tokens, .dtype = dtype, .segments = segments}),
-          backend),
-      arena_(backend.allocate(program_.arena_bytes())) {}
-
-EvalStep::Sum EvalStep::run(const Microbatch& batch, std::span<void* const> used) {
-  float loss = 0, z_loss = 0;
-  program_.bind_parameters(used);
-  program_.bind(Role::loss, &loss);
-  program_.bind(Role::z_loss, &z_loss);
-  bind(program_, batch);
-  program_.run(arena_->data());
-  return {loss, count_labels(batch.labels, rows_ * tokens_)};
 }
 
 }  // namespace lamina::train

@@ -9,19 +9,12 @@
 #include "config/run_config.h"
 #include "decoder/bound_program.h"
 #include "decoder/model.h"
+#include "train/microbatch.h"
 #include "train/optimizer.h"
 #include "train/sown_values.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
-
-// Rows of tokens for one microbatch: [rows, tokens] each, row-major, borrowed.
-struct Microbatch {
-  const std::int32_t* tokens;
-  const std::int32_t* labels;  // of the same position: the token that follows; negative = none
-  const std::int32_t* positions;
-  const std::int32_t* segments;
-};
 
 struct StepResult {
   double loss = 0;           // mean over the counted labels of the whole step
@@ -81,24 +74,6 @@ class TrainStep {
   decoder::BoundProgram program_;
   Optimizer optimizer_;
   SownValues sown_;
-  std::unique_ptr<Buffer> arena_;
-};
-
-// The mean loss of a batch, without gradients (validation).
-class EvalStep {
- public:
-  EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
-           bool segments, const Backend& backend);
-  // Sum of the cross-entropies, and how many labels it is over. `used`: one pointer a parameter.
-  struct Sum {
-    double loss = 0;
-    std::int64_t num_labels = 0;
-  };
-  Sum run(const Microbatch& batch, std::span<void* const> used);
-
- private:
-  std::int64_t rows_, tokens_;
-  decoder::BoundProgram program_;
   std::unique_ptr<Buffer> arena_;
 };
 

@@ -66,6 +66,35 @@ TEST(Train, WritesMetricsOfLayersOnRequest) {
           << line;
 }
 
+// The last of these numbers is of the checkpoint that is evaluated.
+TEST(Eval, SaysHowManyTokensOfMultiTokenPredictionAreAccepted) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const Finished trained = lamina_program({"train", run, "--set", "model.num_nextn_predict_layers=2"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr(", mtp acceptance "));
+  std::ifstream metrics(folder / "out/metrics.jsonl");
+  double last[2] = {-1, -1};
+  for (std::string line; std::getline(metrics, line);) {
+    const JsonDocument json = JsonDocument::parse(line, "metrics.jsonl");
+    for (int j = 0; j < 2; ++j)
+      if (JsonValue share = json.root().find(fmt::format("eval/mtp_acceptance_{}", j + 1)))
+        last[j] = share.as_double();
+  }
+  const Finished text = lamina_program({"eval", folder / "out"});
+  EXPECT_THAT(text.out, HasSubstr("mtp accepted   "));
+  const Finished result = lamina_program({"eval", folder / "out", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const JsonDocument json = JsonDocument::parse(result.out, "eval");
+  int j = 0;
+  for (JsonValue share : json.root().at("mtp_acceptance").elements()) {
+    EXPECT_GE(last[j], 0);
+    EXPECT_LE(last[j], 1);
+    EXPECT_NEAR(share.as_double(), last[j++], 1e-9);
+  }
+  EXPECT_EQ(j, 2);
+}
+
 TEST(Eval, PerplexityAndBitsFollowFromTheLoss) {
   const Numbers n = eval({trained_run()});
   EXPECT_NEAR(n.perplexity, std::exp(n.loss), 1e-6 * n.perplexity);

@@ -29,8 +29,8 @@ TEST_P(Model, ScannedAndUnrolledForwardAreTheSame) {
             static_cast<std::size_t>(unrolled.config().num_layers()));
   Rows rows = random_rows(scanned, 2, test_tokens(scanned));
   decoder::Weights weights = load_weights(GetParam(), scanned);
-  ForwardResult a = forward_with_hidden(scanned, weights.pointers(), rows);
-  ForwardResult b = forward_with_hidden(unrolled, weights.pointers(), rows);
+  cli::ForwardResult a = forward_with_hidden(scanned, weights.pointers(), rows);
+  cli::ForwardResult b = forward_with_hidden(unrolled, weights.pointers(), rows);
   EXPECT_LE(relative_difference(a.logits, b.logits), 1e-6);
   for (std::size_t i = 0; i < a.hidden.size(); ++i)
     EXPECT_LE(relative_difference(a.hidden[i], b.hidden[i]), 1e-6) << "layer " << i;

@@ -16,8 +16,8 @@ cli::LayerRecords records_of(const decoder::Model& model, const std::vector<std:
   std::vector<std::int32_t> ids(2 * kTokens);
   std::iota(ids.begin(), ids.end(), 3);
   decoder::Weights weights = decoder::Weights::initialise(model, 7, DType::f32, cpu::cpu_backend());
-  return cli::record_layers(model, weights.pointers(), cli::Rows(ids, ids, 2, kTokens), DType::f32,
-                            tags, cpu::cpu_backend());
+  return cli::record_layers(model, weights.pointers(), cli::rows_of(ids, ids, 2, kTokens),
+                            DType::f32, tags, cpu::cpu_backend());
 }
 
 decoder::Model open_described(const std::string& name, bool scan_layers = true) {

@@ -21,6 +21,12 @@ TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
        {"--set train.remat_tags.query_prj=device: train.remat_tags.query_prj: unknown tag "
         "'query_prj'",
         "did you mean 'query_proj'?"}},
+      {{"train", "run.toml", "--set", "train.remat=custom", "--set",
+        "train.remat_tags.moe_mlpwo=device"},
+       2,
+       {"--set train.remat_tags.moe_mlpwo=device: train.remat_tags.moe_mlpwo: no layer of this "
+        "model names a value 'moe_mlpwo'",
+        "its layers name ", "key_proj, mlpwi_0, "}},
       {{"train", "run.toml", "--set", "train.remat=custom"},
        2,
        {"--set train.remat=custom: train.remat: 'custom' needs tags in [train.remat_tags]"}},

@@ -25,11 +25,13 @@ cli::VerifyReport verify(const fs::path& directory) {
       {.plugin_folders = {(fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins").string()}});
 }
 
-// What needs a vision tower, and what the reference's cache makes of rotations that it does not
+// What is of a vision tower, and what the reference's cache makes of rotations that it does not
 // turn again.
 bool may_be_skipped(const cli::SkippedQuantity& skipped) {
+  const std::string& name = skipped.quantity;
   return !skipped.reason.empty() &&
-         (skipped.quantity.starts_with("image.") || skipped.quantity.ends_with("_hf_cached"));
+         (name.find(".visual.") != name.npos || name == "image.pixel_values" ||
+          name == "image.grid_thw" || name == "image.rope_deltas" || name.ends_with("_hf_cached"));
 }
 
 void expect_agreement(const fs::path& directory) {
@@ -69,11 +71,13 @@ INSTANTIATE_TEST_SUITE_P(All, HfGolden,
                            return test_name(test.param.filename().string());
                          });
 
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HfGolden);
+
 TEST(HfGoldens, SomeFamilyIsBuiltThatTheyAreAbout) {
-  int computed = 0;
-  for (const fs::path& directory : golden_folders("hf", "golden.safetensors"))
-    computed += reason_to_skip(directory).empty();
-  EXPECT_GE(computed, 14);
+  const std::vector<fs::path> folders = golden_folders("hf", "golden.safetensors");
+  std::size_t computed = 0;
+  for (const fs::path& directory : folders) computed += reason_to_skip(directory).empty();
+  EXPECT_GE(computed, std::min<std::size_t>(folders.size(), 14));
 }
 
 // The case `name` in `folder`, with other numbers: `change` is given a copy of each tensor's bytes.

@@ -6,12 +6,11 @@
 
 #include "backends/cpu/backend.h"
 #include "cli/export/fold.h"
-#include "cli/verify/case.h"
 #include "cli/verify/prediction.h"
 #include "cli/verify/records.h"
-#include "support/maxtext_config.h"
-#include "support/maxtext_names.h"
+#include "support/maxtext_model.h"
 #include "support/models.h"
+#include "train/eval_step.h"
 #include "train/train_step.h"
 
 namespace lamina::testing {
@@ -35,46 +34,9 @@ constexpr Kept kKept[] = {
     {"activation_zeros", "{}activation_fraction_zero", nullptr, nullptr},
 };
 
-class Comparison {
+class Comparison : MaxTextModel {
  public:
-  // disturbed: with weights that differ by a relative 1e-7, up or down.
-  Comparison(const fs::path& directory, bool scan_layers, bool disturbed)
-      : case_(directory.string()),
-        files_(directory.string()),
-        config_(maxtext_config(directory)),
-        directory_(directory),
-        scan_layers_(scan_layers),
-        model_(open_description(described(config_.balance_weight), scan_layers, directory)) {
-    Shape shape = case_.shape("inputs");
-    rows_.batch = shape[0];
-    rows_.tokens = shape[1];
-    rows_.ids = case_.ints("inputs");
-    rows_.positions = case_.ints("inputs_position");
-    rows_.segments = case_.ints("inputs_segmentation");
-    if (config_.row_positions)
-      for (std::size_t i = 0; i < rows_.positions.size(); ++i)
-        rows_.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(shape[1]));
-    if (config_.padding_is_document) {
-      const std::int32_t unused = std::ranges::max(rows_.segments) + 1;
-      std::ranges::replace(rows_.segments, 0, unused);
-    }
-    rows_.labels = case_.ints("targets");
-    std::vector<std::int32_t> counted = case_.ints("targets_segmentation");
-    for (std::size_t i = 0; i < counted.size(); ++i)
-      if (counted[i] == 0) rows_.labels[i] = -100;
-    for (const decoder::Parameter& p : model_.parameters().all()) {
-      std::vector<float> ours(static_cast<std::size_t>(p.num_elements()));
-      names_.push_back(maxtext_tensors(p, model_.config().num_layers(), config_, files_));
-      for (const MaxTextTensor& from : names_.back()) {
-        const auto* theirs =
-            reinterpret_cast<const float*>(files_.tensor(from.name()).bytes.data());
-        for (std::int64_t i = 0; i < from.num_elements(); ++i)
-          ours[static_cast<std::size_t>(from.first() + i)] = from.ours(theirs[from.index(i)]);
-      }
-      if (disturbed) disturb(ours, 1e-7);
-      parameters_.push_back(std::move(ours));
-    }
-  }
+  using MaxTextModel::MaxTextModel;
 
   std::vector<MaxTextRow> run() {
     forward();
@@ -86,19 +48,12 @@ class Comparison {
     if (sums_balance) {
       const double labels = static_cast<double>(case_.floats("aux.total_weights")[0]);
       const double share = static_cast<double>(config_.microbatches) / labels;
-      train_step(
-          open_description(described(config_.balance_weight * share), scan_layers_, directory_), "",
-          false);
+      train_step(with_balance_weight(config_.balance_weight * share), "", false);
     }
     return std::move(out_);
   }
 
  private:
-  std::string described(double balance_weight) const {
-    if (balance_weight == 0) return config_.model;
-    return fmt::format("{}load_balance_loss_weight = {}\n", config_.model, balance_weight);
-  }
-
   void add(std::string quantity, std::span<const float> got, std::span<const float> want,
            double allowed) {
     out_.push_back({std::move(quantity), cli::max_abs_difference(got, want), allowed,
@@ -111,7 +66,7 @@ class Comparison {
   void forward() {
     std::vector<void*> pointers;
     for (auto& p : parameters_) pointers.push_back(p.data());
-    ForwardResult got = forward_with_hidden(model_, pointers, rows_);
+    cli::ForwardResult got = forward_with_hidden(model_, pointers, rows_);
     auto compare = [&](const std::string& name, std::vector<float> values) {
       if (!case_.has(name)) return;
       std::vector<float> want = case_.floats(name);
@@ -125,7 +80,9 @@ class Comparison {
     for (std::size_t i = per_layer; i < got.hidden.size(); i += per_layer)
       compare(fmt::format("hidden.{}", i / per_layer - 1), got.hidden[i]);
     compare("logits", got.logits);
-    if (model_.mtp_depth() > 0) prediction(pointers, got.logits, compare);
+    if (model_.mtp_depth() == 0) return;
+    prediction(pointers, compare);
+    evaluate(pointers);
   }
 
   // Of [B, T, K, D]; they look before there are several.
@@ -138,14 +95,13 @@ class Comparison {
     return out;
   }
 
-  // What each depth of multi-token prediction gives and loses, and how often it agrees with the
-  // model that sees all tokens before.
+  // What each depth of multi-token prediction gives and loses.
   template <typename Compare>
-  void prediction(std::span<void* const> parameters, std::span<const float> main, Compare compare) {
-    const cli::Prediction got = cli::predict(model_, parameters, rows_.microbatch(), rows_.batch,
-                                             rows_.tokens, DType::f32, true, cpu::cpu_backend());
+  void prediction(std::span<void* const> parameters, Compare compare) {
+    const cli::Prediction got =
+        cli::predict(model_, parameters, rows_, DType::f32, cpu::cpu_backend());
     const std::size_t depth = static_cast<std::size_t>(model_.mtp_depth());
-    std::vector<float> losses, counts;
+    std::vector<float> losses;
     for (std::size_t j = 0; j < depth; ++j) {
       auto part = [&](const std::vector<float>& all) {
         const std::size_t size = all.size() / depth;
@@ -155,29 +111,15 @@ class Comparison {
       const std::vector<float> logits = part(got.logits);
       compare(fmt::format("mtp.{}.hidden", j + 1), part(got.hidden));
       compare(fmt::format("mtp.{}.logits", j + 1), logits);
-      const Agreement sums = agreement(logits, main, static_cast<std::int64_t>(j));
-      losses.push_back(static_cast<float>(sums.loss));
-      counts.push_back(static_cast<float>(sums.labels));
-      if (j + 1 == depth)
-        add("eval.mtp_acceptance_percent", 100 * sums.agreed / sums.labels,
-            static_cast<double>(case_.floats("eval.mtp_acceptance_percent")[0]), 1e-5);
+      losses.push_back(static_cast<float>(cross_entropy(logits, static_cast<std::int64_t>(j))));
     }
     add("sown.mtp_losses", losses, case_.floats("sown.mtp_losses/mtp_block/losses"), 1e-3);
-    add("sown.mtp_weights", counts, case_.floats("sown.mtp_losses/mtp_block/weights"), 0);
   }
 
-  struct Agreement {
-    double loss = 0, labels = 0, agreed = 0;
-  };
-  Agreement agreement(std::span<const float> logits, std::span<const float> main,
-                      std::int64_t depth) const {
+  // Its sum over the labels that the depth has.
+  double cross_entropy(std::span<const float> logits, std::int64_t depth) const {
     const auto vocab = static_cast<std::size_t>(model_.vocab_size());
-    auto choice = [&](std::span<const float> all, std::int64_t place) {
-      const std::span<const float> row =
-          all.subspan(static_cast<std::size_t>(place) * vocab, vocab);
-      return std::ranges::max_element(row) - row.begin();
-    };
-    Agreement out;
+    double out = 0;
     for (std::int64_t b = 0; b < rows_.batch; ++b)
       for (std::int64_t t = 0; t + 1 + depth < rows_.tokens; ++t) {
         const std::int64_t at = b * rows_.tokens + t, ahead = at + 1 + depth;
@@ -188,11 +130,19 @@ class Comparison {
         const auto row = logits.subspan(static_cast<std::size_t>(at) * vocab, vocab);
         double sum = 0;
         for (float logit : row) sum += std::exp(static_cast<double>(logit));
-        out.loss += std::log(sum) - static_cast<double>(row[static_cast<std::size_t>(label)]);
-        out.labels += 1;
-        out.agreed += choice(logits, at) == choice(main, ahead);
+        out += std::log(sum) - static_cast<double>(row[static_cast<std::size_t>(label)]);
       }
     return out;
+  }
+
+  // What validation of a run reports. Theirs is of the last depth.
+  void evaluate(std::span<void* const> parameters) {
+    train::EvalStep step(model_, rows_.batch, rows_.tokens, DType::f32, true, cpu::cpu_backend());
+    const train::EvalSums got = step.run(rows_.microbatch(), parameters);
+    add("eval.mtp_acceptance_percent", 100 * got.mtp_acceptance().back(),
+        static_cast<double>(case_.floats("eval.mtp_acceptance_percent")[0]), 1e-5);
+    const std::vector<float> counts(got.mtp_counted.begin(), got.mtp_counted.end());
+    add("sown.mtp_weights", counts, case_.floats("sown.mtp_losses/mtp_block/weights"), 0);
   }
 
   // Matrices of attention that are made for an export: theirs are [in, out].
@@ -206,7 +156,8 @@ class Comparison {
     std::vector<void*> pointers;
     for (auto& p : parameters_) pointers.push_back(p.data());
     const cli::LayerRecords made = cli::record_layers(
-        model_, pointers, cli::Rows({0}, {-100}, 1, 1), DType::f32, tags, cpu::cpu_backend());
+        model_, pointers, cli::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1), DType::f32,
+        tags, cpu::cpu_backend());
     for (const auto& [at, records] : made) {
       const std::size_t i =
           static_cast<std::size_t>(std::ranges::find(tags, at.second) - tags.begin());
@@ -368,15 +319,6 @@ class Comparison {
     }
   }
 
-  cli::GoldenCase case_;
-  io::WeightFiles files_;
-  MaxTextConfig config_;
-  fs::path directory_;
-  bool scan_layers_;
-  decoder::Model model_;
-  Rows rows_;
-  std::vector<std::vector<MaxTextTensor>> names_;  // one a parameter
-  std::vector<std::vector<float>> parameters_;
   std::vector<MaxTextRow> out_;
 };
 

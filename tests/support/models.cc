@@ -11,7 +11,6 @@
 #include "backends/cpu/backend.h"
 #include "cli/open_model.h"
 #include "core/json.h"
-#include "decoder/bound_program.h"
 #include "registry/library.h"
 #include "support/goldens.h"
 #include "support/temp_dir.h"
@@ -19,8 +18,6 @@
 namespace lamina::testing {
 
 namespace fs = std::filesystem;
-using decoder::Role;
-
 namespace {
 
 const cli::Globals& built_plugins() {
@@ -42,31 +39,6 @@ std::vector<TestModel> find_models() {
   std::ranges::sort(files);
   for (const fs::path& file : files) out.push_back({file.stem().string(), file});
   return out;
-}
-
-void run(decoder::BoundProgram& program) {
-  auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
-  program.run(arena->data());
-}
-
-decoder::BoundProgram forward_program(const decoder::Model& model,
-                                      std::span<void* const> parameters, const Rows& rows,
-                                      DType dtype, bool hidden) {
-  bool packed = std::ranges::any_of(rows.segments, [](std::int32_t s) { return s != 1; });
-  decoder::BoundProgram program(model.forward_graph({.batch = rows.batch,
-                                                     .tokens = rows.tokens,
-                                                     .dtype = dtype,
-                                                     .segments = packed,
-                                                     .hidden = hidden}),
-                                cpu::cpu_backend());
-  auto writable = [](const std::vector<std::int32_t>& v) {
-    return const_cast<std::int32_t*>(v.data());
-  };
-  program.bind_parameters(parameters);
-  program.bind(Role::tokens, writable(rows.ids));
-  program.bind(Role::positions, writable(rows.positions));
-  program.bind(Role::segments, writable(rows.segments));
-  return program;
 }
 
 // Of a tokenizer some of whose tokens are the same but for spelling.
@@ -245,28 +217,12 @@ std::int64_t test_tokens(const decoder::Model& model) {
 
 std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
                            const Rows& rows, DType dtype) {
-  decoder::BoundProgram program = forward_program(model, parameters, rows, dtype, false);
-  std::vector<float> logits(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
-  program.bind(Role::logits, logits.data());
-  run(program);
-  return logits;
+  return cli::forward(model, parameters, rows, {.dtype = dtype}, cpu::cpu_backend()).logits;
 }
 
-ForwardResult forward_with_hidden(const decoder::Model& model, std::span<void* const> parameters,
-                                  const Rows& rows) {
-  decoder::BoundProgram program = forward_program(model, parameters, rows, DType::f32, true);
-  ForwardResult out;
-  out.logits.resize(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
-  program.bind(Role::logits, out.logits.data());
-  out.hidden.resize(static_cast<std::size_t>(model.config().num_layers()) + 1);
-  std::vector<void*> pointers;
-  for (std::vector<float>& layer : out.hidden) {
-    layer.resize(program.hidden_bytes() / sizeof(float));
-    pointers.push_back(layer.data());
-  }
-  program.bind_hidden(pointers);
-  run(program);
-  return out;
+cli::ForwardResult forward_with_hidden(const decoder::Model& model,
+                                       std::span<void* const> parameters, const Rows& rows) {
+  return cli::forward(model, parameters, rows, {.hidden = true}, cpu::cpu_backend());
 }
 
 std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/verify/forward.h"
 #include "decoder/model.h"
 #include "decoder/weights.h"
 #include "train/train_step.h"
@@ -47,16 +48,7 @@ decoder::Weights load_weights(const TestModel& from, const decoder::Model& model
 std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decoder::Model& model,
                                               DType compute = DType::f32, bool accumulate = false);
 
-// Rows of tokens as one microbatch, or several of equal size.
-struct Rows {
-  std::int64_t batch = 0, tokens = 0;
-  std::vector<std::int32_t> ids, labels, positions, segments;  // [batch, tokens]
-
-  train::Microbatch microbatch(std::int64_t first_row = 0) const {
-    auto at = first_row * tokens;
-    return {ids.data() + at, labels.data() + at, positions.data() + at, segments.data() + at};
-  }
-};
+using cli::Rows;
 
 // One document a row; labels are the next token, some of them (and the last) not counted.
 Rows random_rows(const decoder::Model& model, std::int64_t batch, std::int64_t tokens,
@@ -68,14 +60,10 @@ Rows pack(const std::vector<Rows>& documents, std::int64_t tokens);
 // than it has positions for.
 std::int64_t test_tokens(const decoder::Model& model);
 
-struct ForwardResult {
-  std::vector<float> logits;               // [B, T, V]
-  std::vector<std::vector<float>> hidden;  // [0] enters the stack; f32 only
-};
 std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
                            const Rows& rows, DType dtype = DType::f32);
-ForwardResult forward_with_hidden(const decoder::Model& model, std::span<void* const> parameters,
-                                  const Rows& rows);
+cli::ForwardResult forward_with_hidden(const decoder::Model& model,
+                                       std::span<void* const> parameters, const Rows& rows);
 
 // Copies of a state's tensors, one a parameter.
 std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from);

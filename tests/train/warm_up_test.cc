@@ -8,6 +8,7 @@
 #include "backends/cpu/backend.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "train/eval_step.h"
 
 namespace lamina::testing {
 namespace {

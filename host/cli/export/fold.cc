@@ -42,7 +42,8 @@ class Values {
     std::set<std::string> tags;
     for (const decoder::Parameter& p : other.parameters().all())
       if (model.parameters().find(p.name) < 0) tags.insert(folded_tag(model.family(), p.desc.name));
-    made_ = record_layers(model, weights_.pointers(), Rows({0}, {-100}, 1, 1), DType::f32,
+    made_ = record_layers(model, weights_.pointers(),
+                          rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1), DType::f32,
                           {tags.begin(), tags.end()}, cpu::cpu_backend());
   }
 

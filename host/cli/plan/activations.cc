@@ -11,15 +11,6 @@
 namespace lamina::cli {
 namespace {
 
-void collect_tags(const Graph& graph, std::set<std::string>& tags) {
-  for (const Value& value : graph.values())
-    if (!value.tag.empty()) tags.insert(value.tag);
-  for (const Node& node : graph.nodes())
-    for (const AttrValue& attr : node.attrs)
-      if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)
-        collect_tags(**body, tags);
-}
-
 // What lives across the place where the backward pass begins.
 std::int64_t kept_bytes(const Program& program) {
   int turn = -1;
@@ -43,8 +34,7 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
                                                .training = true,
                                                .aux = true});
   loss.graph = passes::simplify(std::move(loss.graph));
-  std::set<std::string> tags;
-  collect_tags(loss.graph, tags);
+  const std::set<std::string> tags = autodiff::tags_in(loss.graph);
 
   struct Measured {
     std::vector<bool> kept;  // of the tags there are, and all that has none

@@ -34,14 +34,16 @@ void Verifier::curve() {
                      lr = case_.floats("lr");
   std::vector<float> loss_tolerance = case_.floats("tolerance.loss"),
                      norm_tolerance = case_.floats("tolerance.grad_norm");
-  auto rows_of = [&](std::int64_t s, std::int64_t m) {
+  auto step_rows = [&](std::int64_t s, std::int64_t m) {
     std::int64_t per_batch = shape[2] * shape[3], at = (s * shape[1] + m) * per_batch;
-    return Rows({ids.begin() + at, ids.begin() + at + per_batch},
-                {labels.begin() + at, labels.begin() + at + per_batch}, shape[2], shape[3]);
+    return cli::rows_of({ids.begin() + at, ids.begin() + at + per_batch},
+                        std::span(labels).subspan(static_cast<std::size_t>(at),
+                                                  static_cast<std::size_t>(per_batch)),
+                        shape[2], shape[3]);
   };
   for (std::int64_t s = 0; s < shape[0]; ++s) {
     std::vector<Rows> rows;
-    for (std::int64_t m = 0; m < shape[1]; ++m) rows.push_back(rows_of(s, m));
+    for (std::int64_t m = 0; m < shape[1]; ++m) rows.push_back(step_rows(s, m));
     std::vector<train::Microbatch> batches;
     for (const Rows& r : rows) batches.push_back(r.microbatch());
     std::size_t i = static_cast<std::size_t>(s);
@@ -65,8 +67,10 @@ void Verifier::curve() {
   compare_parameters("final.", *state, "tolerance_final");
   if (case_.has("final_logits"))
     add("final_logits",
-        max_abs_difference(compute(rows_of(0, 0), false, state->used()).logits,
-                           case_.floats("final_logits")),
+        max_abs_difference(
+            cli::forward(*model_, state->used(), step_rows(0, 0), {.dtype = dtype_}, backend_)
+                .logits,
+            case_.floats("final_logits")),
         8 * case_.info.root().at("spread_of_final_logits").as_double() + 1e-6);
   known_.insert(known_.end(), {"loss", "grad_norm", "lr", "tolerance.loss", "tolerance.grad_norm",
                                "batches.input_ids", "batches.labels"});

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "cli/verify/rows.h"
 #include "decoder/model.h"
 #include "train/train_state.h"
-#include "train/train_step.h"
 
 namespace lamina::cli {
 
@@ -14,14 +14,12 @@ struct Prediction {
   std::vector<float> normed;  // [depth, B, T, D]: what the head gets
   std::vector<float> logits;  // [depth, B, T, V]
 };
-Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
-                   const train::Microbatch& rows, std::int64_t batch, std::int64_t tokens,
-                   DType dtype, bool segments, const Backend& backend);
+Prediction predict(const decoder::Model& model, std::span<void* const> parameters, const Rows& rows,
+                   DType dtype, const Backend& backend);
 
 // The mean of its cross-entropies over their labels, without weights, whose gradients go to the
 // state's. REQUIRES: the model predicts one further token.
 double prediction_gradients(const decoder::Model& model, const train::TrainState& state,
-                            const train::Microbatch& rows, std::int64_t batch, std::int64_t tokens,
-                            DType dtype, bool segments, const Backend& backend);
+                            const Rows& rows, DType dtype, const Backend& backend);
 
 }  // namespace lamina::cli

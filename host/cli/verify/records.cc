@@ -1,22 +1,10 @@
 #include "cli/verify/records.h"
 
-#include "core/error.h"
-#include "core/float16.h"
+#include "cli/verify/forward.h"
 
 namespace lamina::cli {
 
 using decoder::Role;
-
-std::vector<float> as_floats(const std::byte* from, std::size_t count, DType dtype) {
-  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::i32);
-  std::vector<float> out(count);
-  for (std::size_t i = 0; i < count; ++i)
-    out[i] = dtype == DType::bf16 ? to_float(reinterpret_cast<const bfloat16*>(from)[i])
-             : dtype == DType::i32
-                 ? static_cast<float>(reinterpret_cast<const std::int32_t*>(from)[i])
-                 : reinterpret_cast<const float*>(from)[i];
-  return out;
-}
 
 LayerRecords record_layers(const decoder::Model& model, std::span<void* const> parameters,
                            const Rows& rows, DType dtype, const std::vector<std::string>& tags,
@@ -28,7 +16,7 @@ LayerRecords record_layers(const decoder::Model& model, std::span<void* const> p
                                                      .records = tags}),
                                 backend);
   program.bind_parameters(parameters);
-  rows.bind(program);
+  rows.microbatch().bind(program);
   std::vector<float> logits(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
   program.bind(Role::logits, logits.data());
   const std::vector<decoder::BoundProgram::NamedOutput> outputs = program.named_outputs();

@@ -24,7 +24,4 @@ LayerRecords record_layers(const decoder::Model& model, std::span<void* const> p
                            const Rows& rows, DType dtype, const std::vector<std::string>& tags,
                            const Backend& backend);
 
-// REQUIRES: f32, bf16 or i32.
-std::vector<float> as_floats(const std::byte* from, std::size_t count, DType dtype);
-
 }  // namespace lamina::cli

@@ -5,61 +5,43 @@
 namespace lamina::cli {
 namespace {
 
-std::vector<std::int32_t> counting(std::size_t count, std::int64_t tokens) {
-  std::vector<std::int32_t> out(count);
-  for (std::size_t i = 0; i < count; ++i)
-    out[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % tokens);
+std::vector<std::int32_t> labels_of(std::span<const std::int32_t> unshifted, std::int64_t tokens) {
+  std::vector<std::int32_t> out(unshifted.size(), -100);
+  for (std::size_t i = 0; i + 1 < unshifted.size(); ++i)
+    if (static_cast<std::int64_t>(i + 1) % tokens != 0) out[i] = unshifted[i + 1];
   return out;
 }
 
 }  // namespace
 
-Rows::Rows(const GoldenCase& c, const std::string& prefix) : ids(c.ints(prefix + "input_ids")) {
-  Shape shape = c.shape(prefix + "input_ids");
-  batch = shape[0];
-  tokens = shape[1];
-  positions = c.has(prefix + "position_ids") ? c.ints(prefix + "position_ids")
-                                             : counting(ids.size(), tokens);
-  segments = c.has(prefix + "segment_ids") ? c.ints(prefix + "segment_ids")
-                                           : std::vector<std::int32_t>(ids.size(), 1);
-  if (c.has(prefix + "labels")) set_labels(c.ints(prefix + "labels"));
-}
-
-Rows::Rows(std::vector<std::int32_t> all_ids, const std::vector<std::int32_t>& unshifted,
-           std::int64_t b, std::int64_t t)
-    : batch(b),
-      tokens(t),
-      ids(std::move(all_ids)),
-      positions(counting(ids.size(), t)),
-      segments(ids.size(), 1) {
-  set_labels(unshifted);
-}
-
-void Rows::set_labels(const std::vector<std::int32_t>& unshifted) {
-  labels.assign(ids.size(), -100);
-  for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t t = 0; t + 1 < tokens; ++t)
-      labels[static_cast<std::size_t>(b * tokens + t)] =
-          unshifted[static_cast<std::size_t>(b * tokens + t + 1)];
-}
-
 bool Rows::packed() const {
   return std::ranges::any_of(segments, [](std::int32_t s) { return s != 1; });
 }
 
-void Rows::bind(decoder::BoundProgram& program) const {
-  auto writable = [](const std::vector<std::int32_t>& v) {
-    return const_cast<std::int32_t*>(v.data());
-  };
-  program.bind(decoder::Role::tokens, writable(ids));
-  program.bind(decoder::Role::labels, writable(labels));
-  program.bind(decoder::Role::positions, writable(positions));
-  program.bind(decoder::Role::segments, writable(segments));
+Rows read_rows(const GoldenCase& c, const std::string& prefix) {
+  const Shape shape = c.shape(prefix + "input_ids");
+  std::vector<std::int32_t> ids = c.ints(prefix + "input_ids"), labels(ids.size(), -100);
+  if (c.has(prefix + "labels")) labels = c.ints(prefix + "labels");
+  Rows rows = rows_of(std::move(ids), labels, shape[0], shape[1]);
+  if (c.has(prefix + "segment_ids")) rows.segments = c.ints(prefix + "segment_ids");
+  // Places in time, height and width are inputs of their own.
+  if (const std::string name = prefix + "position_ids"; c.has(name) && c.shape(name).ndim() == 2)
+    rows.positions = c.ints(name);
+  return rows;
 }
 
-void run(decoder::BoundProgram& program, const Backend& backend) {
-  auto arena = backend.allocate(program.arena_bytes());
-  program.run(arena->data());
+Rows rows_of(std::vector<std::int32_t> ids, std::span<const std::int32_t> unshifted,
+             std::int64_t batch, std::int64_t tokens) {
+  const std::size_t count = ids.size();
+  Rows rows{.batch = batch,
+            .tokens = tokens,
+            .ids = std::move(ids),
+            .labels = labels_of(unshifted, tokens),
+            .positions = std::vector<std::int32_t>(count),
+            .segments = std::vector<std::int32_t>(count, 1)};
+  for (std::size_t i = 0; i < count; ++i)
+    rows.positions[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % tokens);
+  return rows;
 }
 
 }  // namespace lamina::cli

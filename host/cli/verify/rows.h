@@ -1,4 +1,4 @@
-// Rows of tokens of a golden case, ready to be bound: labels moved to the token before.
+// Rows of tokens, ready to be bound: labels are those of the token that follows.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "cli/verify/case.h"
 #include "decoder/bound_program.h"
-#include "train/train_step.h"
+#include "train/microbatch.h"
 
 namespace lamina::cli {
 
@@ -15,24 +15,19 @@ struct Rows {
   std::int64_t batch = 0, tokens = 0;
   std::vector<std::int32_t> ids, labels, positions, segments;  // [batch, tokens]
 
-  // "<prefix>input_ids" and what goes with them.
-  Rows(const GoldenCase& c, const std::string& prefix);
-  // One document a row. Labels are of the token itself, as cases have them.
-  Rows(std::vector<std::int32_t> all_ids, const std::vector<std::int32_t>& unshifted,
-       std::int64_t b, std::int64_t t);
-
+  // Some row holds several documents, or padding.
   bool packed() const;
-  train::Microbatch microbatch() const {
-    return {ids.data(), labels.data(), positions.data(), segments.data()};
+  // From a row on. The rows must stay where they are.
+  train::Microbatch microbatch(std::int64_t first_row = 0) const {
+    const std::int64_t at = first_row * tokens;
+    return {ids.data() + at, labels.data() + at, positions.data() + at, segments.data() + at};
   }
-  // Tokens, labels, positions, segments. The rows must stay where they are.
-  void bind(decoder::BoundProgram& program) const;
-
- private:
-  void set_labels(const std::vector<std::int32_t>& unshifted);
 };
 
-// Once, in memory of its own. REQUIRES: everything is bound.
-void run(decoder::BoundProgram& program, const Backend& backend);
+// "<prefix>input_ids" of a case and what goes with them.
+Rows read_rows(const GoldenCase& c, const std::string& prefix);
+// One document a row. `unshifted`: labels of the token itself, as cases have them.
+Rows rows_of(std::vector<std::int32_t> ids, std::span<const std::int32_t> unshifted,
+             std::int64_t batch, std::int64_t tokens);
 
 }  // namespace lamina::cli

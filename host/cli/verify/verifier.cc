@@ -7,14 +7,10 @@
 #include "cli/verify/inside.h"
 #include "cli/verify/prediction.h"
 #include "cli/verify/records.h"
-#include "core/float16.h"
 #include "decode/sampler.h"
-#include "decode/session.h"
 
 namespace lamina::cli {
 namespace {
-
-using decoder::Role;
 
 // Rounding of the compute type, relative to f32's: what a tolerance for f32 is multiplied by.
 double slack(DType dtype) { return dtype == DType::bf16 ? 4096 : 1; }
@@ -24,9 +20,17 @@ double slack(DType dtype) { return dtype == DType::bf16 ? 4096 : 1; }
 constexpr const char* kAddBalanceLoss = "model.output_router_logits=true";
 constexpr std::string_view kBalanceLoss = "router_balance";
 
+// What errors of a gradient are relative to: its own size; of one that is all rounding (such as
+// that of a key bias without rotary positions) a hundredth of the case's largest.
+double gradient_scale(double own, double largest) {
+  return own < 1e-5 * largest ? 1e-2 * largest : std::max(own, 1e-6);
+}
+
 // Why no program of ours computes the quantity; empty if one should.
 std::string_view reason_to_skip(std::string_view quantity) {
-  if (quantity.starts_with("image.")) return "needs a vision tower, which is no part of ours";
+  if (quantity.find(".visual.") != quantity.npos || quantity == "image.pixel_values" ||
+      quantity == "image.grid_thw" || quantity == "image.rope_deltas")
+    return "is of a vision tower, which is no part of ours";
   if (quantity.ends_with("_hf_cached"))
     return "is of keys that keep the rotations of shorter sequences; ours are turned again";
   return {};
@@ -49,7 +53,9 @@ std::vector<float> in_streams(const std::vector<float>& x, std::size_t wanted, s
 Verifier::Verifier(const std::string& directory, DType dtype, const Globals& globals)
     : case_(directory), dtype_(dtype), globals_(globals) {
   report_.directory = directory;
-  model_ = open_model(directory, globals).model;
+  OpenedModel opened = open_model(directory, globals);
+  model_ = std::move(opened.model);
+  if (opened.published) placeholders_ = opened.published->placeholder_token_ids();
   files_ = std::make_shared<io::WeightFiles>(directory);
   weights_ =
       std::make_unique<decoder::Weights>(decoder::Weights::load(*model_, files_, dtype, backend_));
@@ -59,16 +65,17 @@ Verifier::Verifier(const std::string& directory, DType dtype, const Globals& glo
 VerifyReport Verifier::run() {
   for (std::string prefix : {"", "packed."}) {
     if (!case_.has(prefix + "input_ids")) continue;
-    Rows rows(case_, prefix);
+    const Rows rows = read_rows(case_, prefix);
     forward(prefix, rows);
     if (case_.has(prefix + "loss")) gradients(*model_, prefix, rows);
   }
   if (case_.has("input_ids")) inside();
   if (case_.has("mrope.logits")) mrope();
+  if (case_.has("image.embeddings")) images();
   if (case_.has("with_aux.loss")) with_aux();
   alone();
   if (case_.has("mtp.logits") && model_->mtp_depth() == 1) prediction();
-  if (case_.has("greedy_ids")) greedy();
+  if (case_.has("greedy_ids")) greedy("", {});
   if (case_.has("batches.input_ids")) curve();
   list_skipped();
   return std::move(report_);
@@ -79,43 +86,15 @@ void Verifier::add(std::string quantity, double error, double tolerance, std::st
   report_.rows.push_back({std::move(quantity), error, tolerance * slack(dtype_), std::move(note)});
 }
 
-Verifier::Forward Verifier::compute(const Rows& rows, bool hidden,
-                                    std::span<void* const> parameters) {
-  decoder::BoundProgram program(model_->forward_graph({.batch = rows.batch,
-                                                       .tokens = rows.tokens,
-                                                       .dtype = dtype_,
-                                                       .segments = rows.packed(),
-                                                       .hidden = hidden}),
-                                backend_);
-  program.bind_parameters(parameters);
-  rows.bind(program);
-  Forward out;
-  out.logits.resize(rows.ids.size() * static_cast<std::size_t>(model_->vocab_size()));
-  program.bind(Role::logits, out.logits.data());
-  std::vector<std::vector<std::byte>> raw;
-  if (hidden) {
-    std::vector<void*> pointers;
-    raw.resize(static_cast<std::size_t>(model_->config().num_layers()) + 1);
-    for (auto& buffer : raw) {
-      buffer.resize(program.hidden_bytes());
-      pointers.push_back(buffer.data());
-    }
-    program.bind_hidden(pointers);
-  }
-  cli::run(program, backend_);
-  for (const auto& buffer : raw)
-    out.hidden.push_back(as_floats(
-        buffer.data(), buffer.size() / static_cast<std::size_t>(size_bytes(dtype_)), dtype_));
-  return out;
-}
-
 void Verifier::compare_logits(const std::string& name, std::span<const float> got) {
   add(name, max_abs_difference(got, case_.floats(name)), case_.tolerance("logits_max_abs", 1e-4));
 }
 
-void Verifier::forward(const std::string& prefix, const Rows& rows) {
+void Verifier::forward(const std::string& prefix, const Rows& rows, const ImageInputs* images) {
   bool hidden = case_.has(prefix + "hidden.embed");
-  Forward got = compute(rows, hidden);
+  ForwardOptions options{.dtype = dtype_, .hidden = hidden, .images = images};
+  if (images) options.positions_3d = images->positions();
+  ForwardResult got = cli::forward(*model_, weights_->pointers(), rows, options, backend_);
   if (hidden) {
     double tolerance = case_.tolerance("hidden_max_abs_over_max", 1e-4);
     for (std::size_t layer = 0; layer < got.hidden.size(); ++layer) {
@@ -140,7 +119,7 @@ void Verifier::inside() {
   std::vector<std::string> tags = tags_of(case_);
   if (tags.empty()) return;
   LayerRecords records =
-      record_layers(*model_, weights_->pointers(), Rows(case_, ""), dtype_, tags, backend_);
+      record_layers(*model_, weights_->pointers(), read_rows(case_, ""), dtype_, tags, backend_);
   for (Comparison& c : compare_inside(case_, records)) {
     known_.push_back(c.quantity);
     // A run in a coarser type may choose otherwise where two scores are near.
@@ -151,19 +130,10 @@ void Verifier::inside() {
 
 // The same tokens at places in time, height and width.
 void Verifier::mrope() {
-  Rows rows(case_, "");
-  decoder::BoundProgram program(
-      model_->forward_graph(
-          {.batch = rows.batch, .tokens = rows.tokens, .dtype = dtype_, .positions_3d = true}),
-      backend_);
-  std::vector<std::int32_t> places = case_.ints("mrope.position_ids");
-  std::vector<float> logits(rows.ids.size() * static_cast<std::size_t>(model_->vocab_size()));
-  program.bind_parameters(weights_->pointers());
-  rows.bind(program);
-  program.bind(Role::positions_3d, places.data());
-  program.bind(Role::logits, logits.data());
-  cli::run(program, backend_);
-  compare_logits("mrope.logits", logits);
+  const std::vector<std::int32_t> places = case_.ints("mrope.position_ids");
+  compare_logits("mrope.logits", cli::forward(*model_, weights_->pointers(), read_rows(case_, ""),
+                                              {.dtype = dtype_, .positions_3d = places}, backend_)
+                                     .logits);
 }
 
 std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
@@ -182,15 +152,27 @@ std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
   return state;
 }
 
+train::TrainState& Verifier::fresh_state() {
+  if (!state_) {
+    state_ = training_state(false);
+    return *state_;
+  }
+  const auto& parameters = model_->parameters().all();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (auto* gradient = static_cast<float*>(state_->gradients()[i]))
+      std::fill_n(gradient, parameters[i].num_elements(), 0.0F);
+  return *state_;
+}
+
 // `model`: the case's, or one with the same parameters.
 void Verifier::gradients(const decoder::Model& model, const std::string& prefix, const Rows& rows) {
-  auto state = training_state(false);
+  train::TrainState& state = fresh_state();
   train::TrainStepOptions options{.rows = rows.batch,
                                   .tokens = rows.tokens,
                                   .dtype = dtype_,
                                   .mtp = false,
                                   .segments = rows.packed()};
-  train::TrainStep step(model, *state, options, {}, backend_);
+  train::TrainStep step(model, state, options, {}, backend_);
   train::Microbatch batch = rows.microbatch();
   train::StepResult result = step.gradients({&batch, 1}, 0);
   // Where layers keep losses of their own, loss is the sum and ce_loss the cross-entropy.
@@ -203,17 +185,21 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
   compare_loss("ce_loss", result.loss);
   for (const train::SownNumber& sown : result.sown)
     if (sown.name == kBalanceLoss) compare_loss("aux_loss", sown.value);
-  compare_gradients(prefix, *state);
+  compare_gradients(prefix, state);
 }
 
 // with_aux.*: of the loss with the routers' balance loss, in a case whose config leaves it out.
 void Verifier::with_aux() {
   OpenedModel opened = open_model(report_.directory, globals_, {}, {kAddBalanceLoss});
-  gradients(*opened.model, "with_aux.", Rows(case_, ""));
+  gradients(*opened.model, "with_aux.", read_rows(case_, ""));
 }
 
 void Verifier::compare_gradients(const std::string& prefix, const train::TrainState& state) {
-  double tolerance = case_.tolerance("grad_max_abs_over_max", 1e-4);
+  double tolerance = case_.tolerance("grad_max_abs_over_max", 1e-4), largest = 0;
+  for (const auto& tensor : published_.tensors())
+    for (const char* kind : {"grad.", "grad_sample."})
+      if (std::string name = prefix + kind + tensor.name; case_.has(name))
+        largest = std::max(largest, max_abs(case_.floats(name)));
   for (std::size_t i = 0; i < published_.tensors().size(); ++i) {
     const std::string& name = published_.tensors()[i].name;
     std::string whole = prefix + "grad." + name, sample = prefix + "grad_sample." + name,
@@ -221,30 +207,32 @@ void Verifier::compare_gradients(const std::string& prefix, const train::TrainSt
     if (!case_.has(whole) && !case_.has(sample)) continue;
     std::vector<float> got = as_published(i, state.gradients(), decoder::Values::gradients);
     if (case_.has(whole)) {
-      compare_gradient(whole, got, case_.floats(whole));
+      compare_gradient(whole, got, case_.floats(whole), largest);
       continue;
     }
     std::vector<float> want = case_.floats(sample), picked(want.size());
     for (std::size_t k = 0; k < picked.size(); ++k) picked[k] = got[k * 2654435761u % got.size()];
-    compare_gradient(sample, picked, want);
+    compare_gradient(sample, picked, want, largest);
     double sum = 0, wanted_norm = static_cast<double>(case_.floats(norm)[0]);
     for (float g : got) sum += static_cast<double>(g) * static_cast<double>(g);
-    add(norm, std::abs(std::sqrt(sum) - wanted_norm) / std::max(wanted_norm, 1e-30), tolerance);
+    const double elements = std::sqrt(static_cast<double>(got.size()));
+    add(norm,
+        std::abs(std::sqrt(sum) - wanted_norm) / gradient_scale(wanted_norm, elements * largest),
+        tolerance);
   }
 }
 
-// Relative to the tensor's largest element; a gradient that is all rounding (below 1e-6, such as
-// that of a key bias) counts absolutely.
+// Relative to the tensor's largest element, or to that of all tensors: see gradient_scale().
 void Verifier::compare_gradient(const std::string& name, const std::vector<float>& got,
-                                const std::vector<float>& want) {
-  add(name, max_abs_difference(got, want) / std::max(max_abs(want), 1e-6),
+                                const std::vector<float>& want, double largest) {
+  add(name, max_abs_difference(got, want) / gradient_scale(max_abs(want), largest),
       case_.tolerance("grad_max_abs_over_max", 1e-4));
 }
 
 // alone.<row>.<document>: each document of the packed rows by itself.
 void Verifier::alone() {
   if (!case_.has("packed.input_ids")) return;
-  Rows rows(case_, "packed.");
+  const Rows rows = read_rows(case_, "packed.");
   for (std::int64_t b = 0; b < rows.batch; ++b)
     for (std::int64_t d = 0;; ++d) {
       std::string name = fmt::format("alone.{}.{}.logits", b, d);
@@ -254,19 +242,18 @@ void Verifier::alone() {
         if (std::size_t i = static_cast<std::size_t>(b * rows.tokens + t);
             rows.segments[i] == d + 1)
           ids.push_back(rows.ids[i]);
-      std::int64_t n = static_cast<std::int64_t>(ids.size());
-      Rows document(ids, std::vector<std::int32_t>(ids.size(), -100), 1, n);
-      compare_logits(name, compute(document, false).logits);
+      const std::int64_t n = static_cast<std::int64_t>(ids.size());
+      const Rows document = rows_of(ids, std::vector<std::int32_t>(ids.size(), -100), 1, n);
+      compare_logits(
+          name, cli::forward(*model_, weights_->pointers(), document, {.dtype = dtype_}, backend_)
+                    .logits);
     }
 }
 
 // mtp.*: the layer that predicts one token further, at all places but the last of each row.
 void Verifier::prediction() {
-  Rows rows(case_, "");
-  auto state = training_state(false);
-  train::Microbatch batch = rows.microbatch();
-  Prediction got = predict(*model_, weights_->pointers(), batch, rows.batch, rows.tokens, dtype_,
-                           false, backend_);
+  const Rows rows = read_rows(case_, "");
+  const Prediction got = predict(*model_, weights_->pointers(), rows, dtype_, backend_);
   auto without_last = [&](const std::vector<float>& all) {
     std::size_t row = all.size() / static_cast<std::size_t>(rows.batch);
     std::size_t kept = row - row / static_cast<std::size_t>(rows.tokens);
@@ -286,38 +273,44 @@ void Verifier::prediction() {
         case_.tolerance("hidden_max_abs_over_max", 1e-4));
   }
   if (!case_.has("mtp.loss")) return;
-  double loss = prediction_gradients(*model_, *state, batch, rows.batch, rows.tokens, dtype_, false,
-                                     backend_);
+  const train::TrainState& state = fresh_state();
+  double loss = prediction_gradients(*model_, state, rows, dtype_, backend_);
   add("mtp.loss", std::abs(loss - static_cast<double>(case_.floats("mtp.loss")[0])),
       case_.tolerance("loss_abs", 1e-5));
-  compare_gradients("mtp.", *state);
+  compare_gradients("mtp.", state);
 }
 
-void Verifier::greedy() {
-  std::vector<std::int32_t> prompt = case_.ints("prompt_ids"), want = case_.ints("greedy_ids");
+// `given`: what stands at placeholder tokens of the prompt.
+void Verifier::greedy(const std::string& prefix, const decode::Given& given) {
+  std::vector<std::int32_t> prompt = case_.ints(prefix + "prompt_ids"),
+                            want = case_.ints(prefix + "greedy_ids");
   std::int64_t capacity = static_cast<std::int64_t>(prompt.size() + want.size());
   decode::Session session(*model_, weights_->pointers(),
                           {.capacity = capacity, .call_tokens = capacity, .dtype = dtype_},
                           backend_);
-  std::vector<float> want_logits = case_.floats("greedy_logits");
+  std::vector<float> want_logits;
+  if (case_.has(prefix + "greedy_logits")) want_logits = case_.floats(prefix + "greedy_logits");
   std::size_t vocab = static_cast<std::size_t>(model_->vocab_size());
-  std::span<const float> logits = session.append(prompt);
+  std::span<const float> logits =
+      given.rows.empty() ? session.append(prompt) : session.append(prompt, given);
   double worst = 0;
   std::size_t agreed = 0;
   bool diverged = false;
   for (std::size_t i = 0; i < want.size(); ++i) {
-    worst = std::max(worst,
-                     max_abs_difference(logits, std::span(want_logits).subspan(i * vocab, vocab)));
+    if (!want_logits.empty())
+      worst = std::max(
+          worst, max_abs_difference(logits, std::span(want_logits).subspan(i * vocab, vocab)));
     diverged = diverged || decode::argmax(logits) != want[i];
     if (!diverged) ++agreed;
     if (i + 1 < want.size()) logits = session.append(std::span(&want[i], 1));
   }
-  add("greedy_logits", worst, case_.tolerance("logits_max_abs", 1e-4));
+  if (!want_logits.empty())
+    add(prefix + "greedy_logits", worst, case_.tolerance("logits_max_abs", 1e-4));
   // A run in a coarser type may choose otherwise where two logits are near.
   if (dtype_ == DType::f32)
-    add("greedy_ids", static_cast<double>(want.size() - agreed), 0,
+    add(prefix + "greedy_ids", static_cast<double>(want.size() - agreed), 0,
         diverged ? fmt::format("parts from the golden at token {}", agreed) : "");
-  known_.insert(known_.end(), {"greedy_ids", "prompt_ids"});
+  known_.insert(known_.end(), {prefix + "greedy_ids", prefix + "prompt_ids"});
 }
 
 // Whatever the case holds that no row above is about.

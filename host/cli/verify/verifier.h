@@ -8,7 +8,8 @@
 
 #include "backends/cpu/backend.h"
 #include "cli/verify/case.h"
-#include "cli/verify/rows.h"
+#include "cli/verify/forward.h"
+#include "decode/session.h"
 #include "decoder/weights.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
@@ -21,24 +22,16 @@ class Verifier {
   VerifyReport run();
 
  private:
-  // Logits and hidden states of rows without decode state.
-  struct Forward {
-    std::vector<float> logits;
-    std::vector<std::vector<float>> hidden;  // [0] enters the stack
-  };
-  Forward compute(const Rows& rows, bool hidden) {
-    return compute(rows, hidden, weights_->pointers());
-  }
-  Forward compute(const Rows& rows, bool hidden, std::span<void* const> parameters);
-
-  void forward(const std::string& prefix, const Rows& rows);
+  void forward(const std::string& prefix, const Rows& rows, const ImageInputs* images = nullptr);
   void inside();
   void mrope();
+  void images();
+  void image_gradients(const Rows& rows, const ImageInputs& images);
   void gradients(const decoder::Model& model, const std::string& prefix, const Rows& rows);
   void with_aux();
   void alone();
   void prediction();
-  void greedy();
+  void greedy(const std::string& prefix, const decode::Given& given);
   void curve();
   void list_skipped();
 
@@ -46,12 +39,14 @@ class Verifier {
   void compare_logits(const std::string& name, std::span<const float> got);
   void compare_gradients(const std::string& prefix, const train::TrainState& state);
   void compare_gradient(const std::string& name, const std::vector<float>& got,
-                        const std::vector<float>& want);
+                        const std::vector<float>& want, double largest = 0);
   void compare_parameters(const std::string& prefix, const train::TrainState& state,
                           const char* tolerance);
 
-  // A fresh training state with the case's weights.
+  // A training state with the case's weights.
   std::unique_ptr<train::TrainState> training_state(bool accumulate);
+  // One for gradients, all of which are zero; the weights are read once.
+  train::TrainState& fresh_state();
   // Values of ours, one array a parameter, as the checkpoint would have tensor `tensor`.
   template <typename Pointers>
   std::vector<float> as_published(std::size_t tensor, const Pointers& values,
@@ -72,6 +67,8 @@ class Verifier {
   std::unique_ptr<decoder::Model> model_;
   std::shared_ptr<io::WeightFiles> files_;
   std::unique_ptr<decoder::Weights> weights_;
+  std::unique_ptr<train::TrainState> state_;  // of fresh_state()
+  std::vector<std::int64_t> placeholders_;    // ids that images stand for
   decoder::TensorMap published_;
   VerifyReport report_;
   std::vector<std::string> known_;  // quantities that were compared

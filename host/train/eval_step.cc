@@ -1,0 +1,61 @@
+#include "train/eval_step.h"
+
+#include <algorithm>
+
+namespace lamina::train {
+
+using decoder::Role;
+
+EvalSums& EvalSums::operator+=(const EvalSums& more) {
+  loss += more.loss;
+  num_labels += more.num_labels;
+  auto add = [](std::vector<double>& to, const std::vector<double>& from) {
+    to.resize(std::max(to.size(), from.size()));
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+  };
+  add(mtp_counted, more.mtp_counted);
+  add(mtp_agreed, more.mtp_agreed);
+  return *this;
+}
+
+double EvalSums::mean_loss() const {
+  return loss / static_cast<double>(std::max<std::int64_t>(num_labels, 1));
+}
+
+std::vector<double> EvalSums::mtp_acceptance() const {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < mtp_counted.size(); ++i)
+    out.push_back(mtp_agreed[i] / std::max(mtp_counted[i], 1.0));
+  return out;
+}
+
+EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
+                   bool segments, const Backend& backend)
+    : rows_(rows),
+      tokens_(tokens),
+      mtp_depth_(static_cast<std::size_t>(model.mtp_depth())),
+      program_(model.loss_graph({.batch = rows,
+                                 .tokens = tokens,
+                                 .dtype = dtype,
+                                 .segments = segments,
+                                 .mtp_agreement = true}),
+               backend),
+      arena_(backend.allocate(program_.arena_bytes())) {}
+
+EvalSums EvalStep::run(const Microbatch& batch, std::span<void* const> used) {
+  float loss = 0, z_loss = 0;
+  std::vector<float> counted(mtp_depth_), agreed(mtp_depth_);
+  program_.bind_parameters(used);
+  program_.bind(Role::loss, &loss);
+  program_.bind(Role::z_loss, &z_loss);
+  program_.bind(Role::mtp_counted, counted.data());
+  program_.bind(Role::mtp_agreed, agreed.data());
+  batch.bind(program_);
+  program_.run(arena_->data());
+  return {.loss = loss,
+          .num_labels = count_labels(batch.labels, rows_ * tokens_),
+          .mtp_counted = {counted.begin(), counted.end()},
+          .mtp_agreed = {agreed.begin(), agreed.end()}};
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,42 @@
+// How well a model predicts a batch, without gradients: validation.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "decoder/bound_program.h"
+#include "decoder/model.h"
+#include "train/microbatch.h"
+
+namespace lamina::train {
+
+// Sums over batches.
+struct EvalSums {
+  double loss = 0;  // of the cross-entropies, in nats
+  std::int64_t num_labels = 0;
+  // Of multi-token prediction, one a depth: labels, and those where it chose the token that the
+  // model chooses once it has seen all tokens before. Empty for a model without.
+  std::vector<double> mtp_counted = {}, mtp_agreed = {};
+
+  EvalSums& operator+=(const EvalSums& more);
+  double mean_loss() const;
+  // Shares of 1: how many of the tokens that a depth proposes would be accepted.
+  std::vector<double> mtp_acceptance() const;
+};
+
+class EvalStep {
+ public:
+  EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
+           bool segments, const Backend& backend);
+  // `used`: one pointer a parameter.
+  EvalSums run(const Microbatch& batch, std::span<void* const> used);
+
+ private:
+  std::int64_t rows_, tokens_;
+  std::size_t mtp_depth_;
+  decoder::BoundProgram program_;
+  std::unique_ptr<Buffer> arena_;
+};
+
+}  // namespace lamina::train

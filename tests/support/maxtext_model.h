@@ -1,0 +1,39 @@
+// A case of MaxText as a model of ours: its configuration, rows of tokens and weights.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "cli/verify/case.h"
+#include "io/weight_files.h"
+#include "support/maxtext_config.h"
+#include "support/maxtext_names.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+
+class MaxTextModel {
+ public:
+  // disturbed: with weights that differ by a relative 1e-7, up or down.
+  MaxTextModel(const std::filesystem::path& directory, bool scan_layers, bool disturbed);
+
+ protected:
+  // The same, with another weight of the routers' balance loss.
+  decoder::Model with_balance_weight(double weight) const;
+
+  std::filesystem::path directory_;
+  bool scan_layers_;
+  cli::GoldenCase case_;
+  io::WeightFiles files_;
+  MaxTextConfig config_;
+  decoder::Model model_;
+  Rows rows_;
+  std::vector<std::vector<MaxTextTensor>> names_;  // one a parameter
+  std::vector<std::vector<float>> parameters_;
+
+ private:
+  void read_rows();
+  void read_weights(bool disturbed);
+};
+
+}  // namespace lamina::testing
