@@ -129,6 +129,12 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
 
   Tensor make_layer_constant(const std::string& name, const std::vector<double>& values) override {
     refuse_outside_layers(fmt::format("constant '{}'", name));
+    if (use_.kind == BlockUse::Kind::mtp)
+      throw PluginError({"host",
+                         fmt::format("constant '{}' has a value for each layer, and a prediction "
+                                     "comes after the last; use the index of the layer",
+                                     name),
+                         {}});
     Tensor input = graph().add_input(name, {phase_.dtype, {}, {}});
     out_.host_inputs.push_back({Role::layer_constant, index_of(input), values});
     return input;

@@ -131,7 +131,6 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
       {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
   key("mhc_permutations", &Config::mhc_permutations,
       {.fallback = false, .doc = "streams are mixed by weights of all permutations, not balanced"});
-  mtp_keys(key);
   // Sizes that follow from others; losses that published code does not compute; layouts of old
   // files; parallelism.
   key.ignore({"attention_dropout", "aux_loss_alpha", "ep_size", "head_dim", "layer_types",
@@ -185,10 +184,6 @@ void validate(const Config& c, const Problems& problem) {
     problem("mhc_expansion_rate", "got " + text(c.mhc_expansion_rate) +
                                       "; with mhc_permutations it must be at most " +
                                       text(kMaxPermutedStreams));
-  if (c.mhc_expansion_rate > 1 && c.num_nextn_predict_layers > 0)
-    problem("mhc_expansion_rate",
-            "got " + text(c.mhc_expansion_rate) +
-                "; multi-token prediction works on one residual stream, so it must be 1");
 }
 
 }  // namespace deepseek

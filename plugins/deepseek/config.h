@@ -10,7 +10,7 @@
 
 namespace deepseek {
 
-struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig, lamina::sdk::MtpConfig {
+struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   // Latent attention.
   std::int64_t q_lora_rank;   // 0 = queries are one product
   std::int64_t kv_lora_rank;  // R, width of a latent
@@ -56,7 +56,7 @@ void validate(const Config& c, const lamina::sdk::Problems& problem);
 lamina::sdk::Tensor attention(lamina::sdk::Scope s, const Config& c, lamina::sdk::Tensor x_BTD,
                               const lamina::sdk::Step& step);
 
-enum BlockId : std::uint32_t { kEntry = 1, kExit, kDense, kMoe, kMtp };
+enum BlockId : std::uint32_t { kEntry = 1, kExit, kDense, kMoe };
 std::vector<lamina::sdk::Weight> weights();
 
 }  // namespace deepseek

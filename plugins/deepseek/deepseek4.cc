@@ -204,6 +204,4 @@ Head head(const Config& c) {
       .norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings, .exit = kExit};
 }
 
-double init_std(const Config& c) { return standard_init_std(c); }
-
 }  // namespace deepseek4

@@ -56,7 +56,6 @@ std::vector<lamina::sdk::Block<Config>> blocks();
 lamina::sdk::Plan plan(const Config& c);
 lamina::sdk::Embed embed(const Config& c);
 lamina::sdk::Head head(const Config& c);
-double init_std(const Config& c);
 
 inline constexpr lamina::sdk::Model<Config> kDeepseek4 = {
     .family = {.name = "deepseek4",
@@ -65,7 +64,6 @@ inline constexpr lamina::sdk::Model<Config> kDeepseek4 = {
                .doc = "DeepSeek V4: compressed attention, hyper-connections, hash-routed layers"},
     .keys = keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = blocks,
     .plan = plan,
     .embed = embed,

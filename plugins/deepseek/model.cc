@@ -82,8 +82,7 @@ std::vector<Block<Config>> blocks() {
   return {{.id = kEntry, .name = "streams", .build_all = entry},
           {.id = kExit, .name = "sum-of-streams", .build_all = exit},
           {.id = kDense, .name = "dense", .build = layer<false>},
-          {.id = kMoe, .name = "moe", .build = layer<true>},
-          {.id = kMtp, .name = "prediction", .build_all = predict_next<Config, layer<true>>}};
+          {.id = kMoe, .name = "moe", .build = layer<true>}};
 }
 
 Plan plan(const Config& c) {
@@ -109,10 +108,6 @@ Head head(const Config& c) {
           .exit = c.mhc_expansion_rate == 1 ? 0u : std::uint32_t{kExit}};
 }
 
-Mtp mtp(const Config& c) { return mtp_of(c, kMtp); }
-
-double init_std(const Config& c) { return standard_init_std(c); }
-
 constexpr Model<Config> kDeepseek = {
     .family = {.name = "deepseek",
                .hf_model_types = {"deepseek_v3", "deepseek_v32", "kimi_k2"},
@@ -121,12 +116,11 @@ constexpr Model<Config> kDeepseek = {
                .doc = "DeepSeek V3, R1, V3.1, V3.2 and Kimi K2: latent attention, many experts"},
     .keys = keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = blocks,
     .plan = plan,
     .embed = embed,
     .head = head,
-    .mtp = mtp,
+    .mtp_inputs = MtpInputs::published,
     .weights = weights,
 };
 
@@ -138,12 +132,11 @@ constexpr Model<Config> kDeepseekV2 = {
                .doc = "DeepSeek V2 and V2-Lite: latent attention, softmax routing"},
     .keys = v2_keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = blocks,
     .plan = plan,
     .embed = embed,
     .head = head,
-    .mtp = mtp,
+    .mtp_inputs = MtpInputs::published,
     .weights = weights,
 };
 

@@ -61,7 +61,6 @@ std::vector<Weight> weights() {
   // Files written by transformers lack the layers that predict further tokens; published ones hold
   // them, with copies of the embedding and the head, whatever the config says.
   return outer_weights() + layer_weights(kDense) + layer_weights(kMoe) +
-         predicting(kMtp, layer_weights(kMoe)) + prediction_weights(kMtp) +
          std::vector<Weight>{ignored_beyond("model.layers.{L}.*")};
 }
 

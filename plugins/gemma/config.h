@@ -26,7 +26,6 @@ void gemma3_keys(lamina::sdk::Schema<Config>& key);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
 // What each layer is: layer_types, or else every `pattern`-th layer is global.
-inline constexpr std::string_view kSliding = "sliding_attention", kFull = "full_attention";
 std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern);
 
 inline constexpr std::uint32_t kLocal = 1, kGlobal = 2;

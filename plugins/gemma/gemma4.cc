@@ -59,7 +59,9 @@ Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const
 
 Tensor feed_forward(Scope s, const Config& c, const Kind& kind, Tensor x_BTD) {
   const std::int64_t times = kind.shared && c.use_double_wide_mlp ? 2 : 1;
-  return gated_mlp(s, x_BTD, {.width = times * c.intermediate_size, .activation = c.hidden_act});
+  GatedMlpOptions options = c.mlp_options();
+  options.width *= times;
+  return gated_mlp(s, x_BTD, options);
 }
 
 // Routed experts of what the feed-forward adds to; they choose by its direction alone.
@@ -170,7 +172,5 @@ Head head(const Config& c) {
           .tied = c.tie_word_embeddings,
           .soft_cap = c.final_logit_softcapping};
 }
-
-double init_std(const Config& c) { return standard_init_std(c); }
 
 }  // namespace gemma::four

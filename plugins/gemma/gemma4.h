@@ -50,7 +50,6 @@ inline constexpr std::uint32_t kLocal = 1, kGlobal = 2, kLocalShared = 3, kGloba
 
 void keys(lamina::sdk::Schema<Config>& key);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
-double init_std(const Config& c);
 std::vector<lamina::sdk::Block<Config>> blocks();
 lamina::sdk::Plan plan(const Config& c);
 lamina::sdk::Embed embed(const Config& c);
@@ -70,7 +69,6 @@ inline constexpr lamina::sdk::Model<four::Config> kGemma4 = {
                .doc = "Gemma 4, text: E2B, E4B, 26B A4B, 31B"},
     .keys = four::keys,
     .validate = four::validate,
-    .init_std = four::init_std,
     .blocks = four::blocks,
     .plan = four::plan,
     .embed = four::embed,

@@ -1,7 +1,6 @@
 // The [model] keys of Gemma 4: names, defaults, limits and what they must satisfy together. Names
 // and defaults are those of Hugging Face's configurations.
 
-#include "config.h"
 #include "gemma4.h"
 
 namespace gemma::four {
@@ -9,45 +8,17 @@ namespace {
 
 using namespace lamina::sdk;
 
-void size_keys(Schema<Config>& key) {
-  key("vocab_size", &Config::vocab_size,
-      {.fallback = 262144, .min = 1, .doc = "rows of the token table"});
-  key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
-  key("num_hidden_layers", &Config::num_hidden_layers,
-      {.required = true, .min = 0, .doc = "decoder layers"});
-  key("intermediate_size", &Config::intermediate_size,
-      {.required = true, .min = 1, .doc = "feed-forward width F"});
-  key("hidden_activation", &Config::hidden_act,
-      {.fallback = "gelu_pytorch_tanh",
-       .choices = {"silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu",
-                   "sigmoid"},
-       .doc = "activation of the feed-forward's gate"});
-  key("max_position_embeddings", &Config::max_position_embeddings,
-      {.fallback = 131072, .min = 1, .doc = "tokens of context that the model was made for"});
-  key("rms_norm_eps", &Config::rms_norm_eps,
-      {.fallback = 1e-6, .above = 0, .doc = "added to the mean square in norms"});
-  key("initializer_range", &Config::initializer_range,
-      {.fallback = 0.02, .above = 0, .doc = "standard deviation of fresh weights"});
-  key("final_logit_softcapping", &Config::final_logit_softcapping,
-      {.fallback = 0.0,
-       .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "logits x become c * tanh(x / c); 0 = not"});
-  key("tie_word_embeddings", &Config::tie_word_embeddings,
-      {.fallback = true, .doc = "the head is the token table"});
-}
-
 void attention_keys(Schema<Config>& key) {
-  key("num_attention_heads", &Config::num_attention_heads,
-      {.fallback = 8, .min = 1, .doc = "query heads N"});
-  key("num_key_value_heads", &Config::num_key_value_heads,
-      {.fallback = 4, .min = 1, .doc = "key/value heads K"});
-  key("head_dim", &Config::head_dim, {.fallback = 256, .min = 2, .doc = "head width H"});
   key("global_head_dim", &Config::global_head_dim,
       {.fallback = 512,
        .min = 2,
        .aliases = {"per_layer_config.*.head_dim"},
        .doc = "H of global layers"});
+  key("final_logit_softcapping", &Config::final_logit_softcapping,
+      {.fallback = 0.0,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "logits x become c * tanh(x / c); 0 = not"});
   key("attention_k_eq_v", &Config::attention_k_eq_v,
       {.fallback = false, .doc = "global layers take their values from the key projection"});
   key("num_global_key_value_heads", &Config::num_global_key_value_heads,
@@ -61,7 +32,7 @@ void attention_keys(Schema<Config>& key) {
   key("sliding_window", &Config::sliding_window,
       {.fallback = 512, .min = 1, .doc = "tokens that a local layer sees, the query's included"});
   key("layer_types", &Config::layer_types,
-      {.choices = {kSliding, kFull},
+      {.choices = {kSlidingAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "local or global, one a layer; default: every sixth is global"});
   key("full_last_layer", &Config::full_last_layer,
@@ -110,51 +81,44 @@ void expert_keys(Schema<Config>& key) {
       {.fallback = 0, .min = 0, .flags = LAMINA_KEY_NULL_IS_ZERO, .doc = "width of an expert"});
 }
 
-std::string number(std::int64_t value) { return std::to_string(value); }
-
 void validate_heads(const Config& c, const Problems& problem) {
   check_heads(c, problem);
   const std::int64_t k = c.num_global_key_value_heads;
   if (c.attention_k_eq_v && k > 0 && c.num_attention_heads % k != 0)
-    problem("num_global_key_value_heads",
-            "got " + number(k) +
-                "; it must divide num_attention_heads = " + number(c.num_attention_heads));
+    problem("num_global_key_value_heads", "got ", k,
+            "; it must divide num_attention_heads = ", c.num_attention_heads);
   if (c.head_dim % 2 != 0)
-    problem("head_dim", "got " + number(c.head_dim) + "; rotary positions need an even width");
+    problem("head_dim", "got ", c.head_dim, "; rotary positions need an even width");
   if (c.global_head_dim % 2 != 0)
-    problem("global_head_dim",
-            "got " + number(c.global_head_dim) + "; rotary positions need an even width");
-  const auto share = c.partial_rotary_factor * static_cast<double>(c.global_head_dim);
-  if (share < 2)
+    problem("global_head_dim", "got ", c.global_head_dim, "; rotary positions need an even width");
+  if (c.partial_rotary_factor * static_cast<double>(c.global_head_dim) < 2)
     problem("rope_parameters.full_attention.partial_rotary_factor",
-            "leaves no pair of global_head_dim = " + number(c.global_head_dim) +
-                " to turn; it must be at least 2 / global_head_dim");
+            "leaves no pair of global_head_dim = ", c.global_head_dim,
+            " to turn; it must be at least 2 / global_head_dim");
 }
 
 void validate_sharing(const Config& c, const Problems& problem) {
-  if (c.num_kv_shared_layers > 0 && c.num_kv_shared_layers >= c.num_hidden_layers)
-    problem("num_kv_shared_layers",
-            "got " + number(c.num_kv_shared_layers) +
-                "; it must be less than num_hidden_layers = " + number(c.num_hidden_layers));
+  const std::int64_t shared = c.num_kv_shared_layers;
+  if (shared > 0 && shared >= c.num_hidden_layers)
+    problem("num_kv_shared_layers", "got ", shared,
+            "; it must be less than num_hidden_layers = ", c.num_hidden_layers);
   for (const Kind& kind : kinds_of(c))
     if (kind.shared && kind.donor == 0) {
-      problem("num_kv_shared_layers", "got " + number(c.num_kv_shared_layers) +
-                                          ", which leaves no " +
-                                          (kind.global ? "global" : "local") +
-                                          " layer before the shared ones to read from; use fewer");
+      problem("num_kv_shared_layers", "got ", shared, ", which leaves no ",
+              kind.global ? "global" : "local",
+              " layer before the shared ones to read from; use fewer");
       break;
     }
   if (c.hidden_size_per_layer_input > 0 && c.vocab_size_per_layer_input < c.vocab_size)
-    problem("vocab_size_per_layer_input",
-            "got " + number(c.vocab_size_per_layer_input) +
-                "; every token needs a row: at least vocab_size = " + number(c.vocab_size));
+    problem("vocab_size_per_layer_input", "got ", c.vocab_size_per_layer_input,
+            "; every token needs a row: at least vocab_size = ", c.vocab_size);
 }
 
 void validate_experts(const Config& c, const Problems& problem) {
   if (!c.enable_moe_block) return;
   if (c.num_experts_per_tok > c.num_experts)
-    problem("top_k_experts", "got " + number(c.num_experts_per_tok) +
-                                 "; it must be at most num_experts = " + number(c.num_experts));
+    problem("top_k_experts", "got ", c.num_experts_per_tok,
+            "; it must be at most num_experts = ", c.num_experts);
   if (c.moe_intermediate_size < 1)
     problem("moe_intermediate_size", "is missing; enable_moe_block asks for at least 1");
 }
@@ -162,7 +126,16 @@ void validate_experts(const Config& c, const Problems& problem) {
 }  // namespace
 
 void keys(Schema<Config>& key) {
-  size_keys(key);
+  const StandardDefaults defaults{.vocab_size = 262144,
+                                  .max_position_embeddings = 131072,
+                                  .activation_key = "hidden_activation",
+                                  .hidden_act = "gelu_pytorch_tanh",
+                                  .tie_word_embeddings = true,
+                                  .num_attention_heads = 8,
+                                  .num_key_value_heads = 4,
+                                  .head_dim = 256};
+  size_keys(key, defaults);
+  head_keys(key, defaults);
   attention_keys(key);
   sharing_keys(key);
   expert_keys(key);
@@ -180,10 +153,11 @@ std::vector<Kind> kinds_of(const Config& c) {
   const std::int64_t layers = c.num_hidden_layers, own = layers - c.num_kv_shared_layers;
   std::vector<Kind> out;
   std::uint32_t last[2] = {0, 0};  // 1 + the last local and the last global layer with own keys
+  const std::vector<std::string_view> types =
+      c.layer_types.empty() ? kinds_in_turn(layers, 6, kFullAttention, kSlidingAttention)
+                            : c.layer_types;
   for (std::int64_t i = 0; i < layers; ++i) {
-    Kind kind{.global = c.layer_types.empty() ? (i + 1) % 6 == 0
-                                              : c.layer_types[static_cast<std::size_t>(i)] == kFull,
-              .shared = i >= own};
+    Kind kind{.global = types[static_cast<std::size_t>(i)] == kFullAttention, .shared = i >= own};
     if (c.full_last_layer && i + 1 == layers) kind.global = true;
     if (kind.shared)
       kind.donor = last[kind.global];

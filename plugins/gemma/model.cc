@@ -30,23 +30,15 @@ struct Layer {
 
 Tensor attention(Scope s, const Config& c, const Layer& layer, Tensor x_BTD, const Step& step) {
   const double scalar = c.query_pre_attn_scalar;
-  return self_attention(s, x_BTD, step,
-                        {.heads = c.num_attention_heads,
-                         .kv_heads = c.num_key_value_heads,
-                         .head_dim = c.head_dim,
-                         .qkv_bias = c.attention_bias,
-                         .out_bias = c.attention_bias,
-                         .qk_norm = layer.qk_norm,
-                         .norm = norm_options(c),
-                         .rope = layer.rope,
-                         .attend = {.scale = scalar > 0 ? 1 / std::sqrt(scalar) : 0,
-                                    .soft_cap = c.attn_logit_softcapping,
-                                    .window = layer.window,
-                                    .see_images = layer.see_images}});
-}
-
-Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
-  return gated_mlp(s, x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act});
+  SelfAttentionOptions options = c.attention_options();
+  options.qk_norm = layer.qk_norm;
+  options.norm = norm_options(c);
+  options.rope = layer.rope;
+  options.attend = {.scale = scalar > 0 ? 1 / std::sqrt(scalar) : 0,
+                    .soft_cap = c.attn_logit_softcapping,
+                    .window = layer.window,
+                    .see_images = layer.see_images};
+  return self_attention(s, x_BTD, step, options);
 }
 
 Tensor gemma_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
@@ -54,7 +46,7 @@ Tensor gemma_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, norm);
   x_BTD = x_BTD + attention(s / "attention", c, {.rope = c.rope_options()}, h_BTD, step);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, norm);
-  return x_BTD + feed_forward(s / "feed_forward", c, h_BTD);
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
 }
 
 // A norm before and after each sub-layer.
@@ -64,7 +56,7 @@ Tensor sandwich(Scope s, const Config& c, const Layer& layer, Tensor x_BTD, cons
   h_BTD = attention(s / "attention", c, layer, h_BTD, step);
   x_BTD = x_BTD + rms_norm(s / "post_attention_norm", h_BTD, norm);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, norm);
-  h_BTD = feed_forward(s / "feed_forward", c, h_BTD);
+  h_BTD = gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
   return x_BTD + rms_norm(s / "post_ffn_norm", h_BTD, norm);
 }
 
@@ -94,15 +86,13 @@ std::vector<Block<Config>> gemma3_blocks() {
   return {{kLocal, "local", gemma3_local}, {kGlobal, "global", gemma3_global}};
 }
 
-Plan gemma_plan(const Config& c) { return repeat(unit(kGlobal)).over(c.num_hidden_layers); }
-
-Plan plan_of(const std::vector<std::string_view>& types) {
-  return layers_of(types,
-                   [](std::string_view type) { return unit(type == kFull ? kGlobal : kLocal); });
+Plan layers_by(const std::vector<std::string_view>& types) {
+  return layers_of(
+      types, [](std::string_view type) { return unit(type == kFullAttention ? kGlobal : kLocal); });
 }
-Plan gemma2_plan(const Config& c) { return plan_of(types_of(c, 2)); }
+Plan gemma2_plan(const Config& c) { return layers_by(types_of(c, 2)); }
 Plan gemma3_plan(const Config& c) {
-  return plan_of(types_of(c, c.sliding_window_pattern > 0 ? c.sliding_window_pattern : 6));
+  return layers_by(types_of(c, c.sliding_window_pattern > 0 ? c.sliding_window_pattern : 6));
 }
 
 Embed embed(const Config& c) { return {.scale = std::sqrt(static_cast<double>(c.hidden_size))}; }
@@ -113,8 +103,6 @@ Head head(const Config& c) {
           .soft_cap = c.final_logit_softcapping};
 }
 
-double init_std(const Config& c) { return standard_init_std(c); }
-
 constexpr Model<Config> kGemma = {
     .family = {.name = "gemma",
                .hf_model_types = {"gemma"},
@@ -123,9 +111,7 @@ constexpr Model<Config> kGemma = {
                .doc = "Gemma 2B and 7B"},
     .keys = gemma_keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = gemma_blocks,
-    .plan = gemma_plan,
     .embed = embed,
     .head = head,
     .weights = gemma_weights,
@@ -139,7 +125,6 @@ constexpr Model<Config> kGemma2 = {
                .doc = "Gemma 2: local and global layers in turn, sandwich norms, soft caps"},
     .keys = gemma2_keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = gemma2_blocks,
     .plan = gemma2_plan,
     .embed = embed,
@@ -155,7 +140,6 @@ constexpr Model<Config> kGemma3 = {
                .doc = "Gemma 3, text: five local layers to a global one, norms of q and k"},
     .keys = gemma3_keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = gemma3_blocks,
     .plan = gemma3_plan,
     .embed = embed,

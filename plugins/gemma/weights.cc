@@ -7,10 +7,8 @@ namespace gemma {
 using namespace lamina::sdk;
 
 std::vector<Weight> gemma_weights() {
-  return outer_weights() + attention_weights(kGlobal) + mlp_weights(kGlobal) +
-         std::vector<Weight>{
-             {kGlobal, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
-             {kGlobal, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"}};
+  return outer_weights() + norm_weights(kGlobal) + attention_weights(kGlobal) +
+         mlp_weights(kGlobal);
 }
 
 std::vector<Weight> sandwich_weights() {

@@ -82,9 +82,8 @@ void derive(const Config& c, const Derived& derived) {
 
 void validate(const Config& c, const Problems& problem) {
   if (c.head_dim == 0)
-    problem("num_attention_heads", "got " + std::to_string(c.num_attention_heads) +
-                                       ", which does not divide hidden_size = " +
-                                       std::to_string(c.hidden_size) + "; give head_dim");
+    problem("num_attention_heads", "got ", c.num_attention_heads,
+            ", which does not divide hidden_size = ", c.hidden_size, "; give head_dim");
 }
 
 }  // namespace gpt3

@@ -20,12 +20,12 @@ double residual_init_std(const Config& c) {
   return c.initializer_range / std::sqrt(layers > 0 ? 2 * layers : 1);
 }
 
-// 1 / (1 + index) in each layer.
-Tensor inverse_layer_index(const Scope& s, const Config& c) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
-    values.push_back(1 / static_cast<double>(i + 1));
-  return s.layer_constant("inverse_layer_index", values);
+// 1 / (1 + index) in each layer, in the type of `like`.
+Tensor inverse_layer_index(const Scope& s, const Step& step, Tensor like) {
+  Tensor count = shift(step.input(LAMINA_INPUT_LAYER_INDEX), 1);
+  const std::string_view wide = like.dtype() == LAMINA_DTYPE_F64 ? "f64" : "f32";
+  Tensor one = constant(s, {.shape = {}, .dtype = wide, .value = 1});
+  return cast_like(one / cast(count, wide), like);
 }
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
@@ -36,7 +36,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor k_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = width, .size = width}), n);
   Tensor v_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = 2 * width, .size = width}), n);
 
-  if (c.scale_attn_by_inverse_layer_idx) q_BTNH = q_BTNH * inverse_layer_index(s, c);
+  if (c.scale_attn_by_inverse_layer_idx) q_BTNH = q_BTNH * inverse_layer_index(s, step, q_BTNH);
   Tensor o_BTNH = step.attend(q_BTNH, k_BTNH, v_BTNH, {.scale = c.scale_attn_weights ? 0.0 : 1.0});
   return linear(
       s / "c_proj", merge_heads(o_BTNH), c.hidden_size,
@@ -65,8 +65,6 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 
 std::vector<Block<Config>> blocks() { return {{kBlock, "gpt3", block}}; }
 
-Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
-
 Embed embed(const Config& c) {
   return {.positions = LAMINA_POSITIONS_LEARNED,
           .max_positions = c.max_position_embeddings,
@@ -85,9 +83,7 @@ constexpr Model<Config> kGpt3 = {
     .keys = keys,
     .derive = derive,
     .validate = validate,
-    .init_std = [](const Config& c) { return c.initializer_range; },
     .blocks = blocks,
-    .plan = plan,
     .embed = embed,
     .head = head,
     .weights = weights,

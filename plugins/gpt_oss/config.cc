@@ -2,6 +2,8 @@
 
 #include "config.h"
 
+#include <algorithm>
+
 namespace gpt_oss {
 
 using namespace lamina::sdk;
@@ -13,47 +15,53 @@ void keys(Schema<Config>& key) {
                       .num_key_value_heads = 8,
                       .head_dim = 64,
                       .attention_bias = true,
-                      .rope = {.theta = 150000}});
+                      .rope = {.theta = 150000, .scaling_is_derived = true}});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 128,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens a query of windowed layers sees, itself included"});
   key("layer_types", &Config::layer_types,
-      {.choices = {kFull, kSliding},
+      {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what each layer sees; default: windowed and full in turn"});
   key("swiglu_limit", &Config::swiglu_limit,
       {.fallback = 7.0,
        .min = 0,
        .doc = "bound of the gate from above and of its partner from both sides; 0 = none"});
+  key("swiglu_alpha", &Config::swiglu_alpha,
+      {.fallback = 1.702, .doc = "of the gate, gate sigmoid(alpha gate): close to gelu(gate)"});
   moe_keys(key, {.experts_key = "num_local_experts",
                  .experts_aliases = {"num_experts"},
                  .experts = 128,
                  .per_token = 4,
-                 .per_token_aliases = {"experts_per_token"},
-                 .router_aux_loss_coef = 0.9});
+                 .per_token_aliases = {"experts_per_token"}});
   // The context of the original, which rope_scaling says too.
   key.ignore({"initial_context_length"});
+}
+
+// Without rope_scaling, whose factor it would give, positions are stretched as the published ones.
+void derive(const Config& c, const Derived& derived) {
+  const bool published = c.rope.options.factor == RopeOptions{}.factor;
+  derived.set("rope_scaling.rope_type", std::string_view(published ? "yarn" : "default"));
+  derived.set("rope_scaling.factor", 32.0);
+  derived.set("rope_scaling.original_max_position_embeddings",
+              published ? std::int64_t{4096} : c.max_position_embeddings);
+  derived.set("rope_scaling.truncate", !published);
 }
 
 void validate(const Config& c, const Problems& problem) {
   check_standard(c, problem);
   check_moe(c, problem, "num_local_experts");
-  if (c.sliding_window == 0)
-    for (std::string_view type : types_of(c))
-      if (type == kSliding) {
-        problem("sliding_window", "got 0 with sliding_attention layers; it must be at least 1");
-        break;
-      }
+  const std::vector<std::string_view> types = types_of(c);
+  if (c.sliding_window == 0 &&
+      std::find(types.begin(), types.end(), kSlidingAttention) != types.end())
+    problem("sliding_window", "got 0 with sliding_attention layers; it must be at least 1");
 }
 
 std::vector<std::string_view> types_of(const Config& c) {
   if (!c.layer_types.empty()) return c.layer_types;
-  std::vector<std::string_view> types;
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
-    types.push_back(i % 2 == 0 ? kSliding : kFull);
-  return types;
+  return kinds_in_turn(c.num_hidden_layers, 2, kFullAttention, kSlidingAttention);
 }
 
 }  // namespace gpt_oss

@@ -12,13 +12,13 @@ namespace gpt_oss {
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
   std::vector<std::string_view> layer_types;  // empty = windowed and full layers in turn
-  double swiglu_limit;
+  double swiglu_limit, swiglu_alpha;
 };
 
 void keys(lamina::sdk::Schema<Config>& key);
+void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
-inline constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
 // What each layer is.
 std::vector<std::string_view> types_of(const Config& c);
 

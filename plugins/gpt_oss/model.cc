@@ -11,31 +11,19 @@ namespace {
 
 using namespace lamina::sdk;
 
-constexpr double kAlpha = 1.702;  // gate sigmoid(alpha gate) is close to gelu(gate)
-
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  return self_attention(s, x_BTD, step,
-                        {.heads = c.num_attention_heads,
-                         .kv_heads = c.num_key_value_heads,
-                         .head_dim = c.head_dim,
-                         .qkv_bias = c.attention_bias,
-                         .out_bias = c.attention_bias,
-                         .rope = c.rope_options(),
-                         .sinks = true,
-                         .attend = {.window = c.sliding_window}});
+  SelfAttentionOptions options = c.attention_options();
+  options.sinks = true;
+  options.attend.window = c.sliding_window;
+  return self_attention(s, x_BTD, step, options);
 }
 
 // Weights are the softmax of the K best logits, whose bias counts.
 Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  const Routed routed =
-      route(s / "router", x_BTD,
-            {.experts = c.num_experts, .per_token = c.num_experts_per_tok, .bias = true});
-  keep_router_losses(s, step, routed, c.losses());
-  return experts(s / "experts", x_BTD, routed,
-                 {.width = c.intermediate_size,
-                  .glu = {.limit = c.swiglu_limit, .alpha = kAlpha},
-                  .bias = true,
-                  .capacity_factor = c.capacity_factor});
+  MixtureOptions options = c.mixture_options(c.intermediate_size, c.hidden_act);
+  options.router.bias = options.experts.bias = true;
+  options.experts.glu = {.limit = c.swiglu_limit, .alpha = c.swiglu_alpha};
+  return mixture(s, x_BTD, step, options);
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
@@ -49,15 +37,9 @@ std::vector<Block<Config>> blocks() { return {{kBlock, "gpt_oss", block}}; }
 
 Plan plan(const Config& c) {
   return layers_of(types_of(c), [&](std::string_view type) {
-    return unit(kBlock, 1, {{"sliding_window", type == kSliding ? c.sliding_window : 0}});
+    return unit(kBlock, 1, {{"sliding_window", type == kSlidingAttention ? c.sliding_window : 0}});
   });
 }
-
-Head head(const Config& c) {
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
-}
-
-double init_std(const Config& c) { return standard_init_std(c); }
 
 constexpr Model<Config> kGptOss = {
     .family = {.name = "gpt_oss",
@@ -66,11 +48,10 @@ constexpr Model<Config> kGptOss = {
                .hf_prefixes = {"model."},
                .doc = "gpt-oss 20b and 120b, in bf16 or MXFP4"},
     .keys = keys,
+    .derive = derive,
     .validate = validate,
-    .init_std = init_std,
     .blocks = blocks,
     .plan = plan,
-    .head = head,
     .weights = weights,
 };
 

@@ -9,10 +9,8 @@ using namespace lamina::sdk;
 
 std::vector<Weight> weights() {
   const Transform gate = strided(0, 2, 1), up = strided(1, 2, 1);
-  return outer_weights() + attention_weights(kBlock) +
+  return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) +
          std::vector<Weight>{
-             {kBlock, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
-             {kBlock, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
              {kBlock, "moe.router.weight", "model.layers.{L}.mlp.router.weight"},
              {kBlock, "moe.router.bias", "model.layers.{L}.mlp.router.bias"},
              {kBlock,

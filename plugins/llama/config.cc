@@ -44,7 +44,6 @@ void shared_keys(Schema<Config>& key) {
 
 void llama_keys(Schema<Config>& key) {
   shared_keys(key);
-  mtp_keys(key, MtpInputs::maxtext);
   key("moba_chunk_size", &Config::moba_chunk_size,
       {.fallback = 0,
        .min = 0,
@@ -73,18 +72,15 @@ void learned_keys(Schema<Config>& key) {
       {.fallback = false, .doc = "mix heads and channels by one matrix, not by two"});
 }
 
-void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
-
 void validate(const Config& c, const Problems& problem) {
   check_standard(c, problem);
   if (c.moba_chunk_size > 0 && c.sliding_window > 0)
-    problem("moba_chunk_size", "got " + std::to_string(c.moba_chunk_size) +
-                                   " with sliding_window = " + std::to_string(c.sliding_window) +
-                                   "; only one of them can be given");
+    problem("moba_chunk_size", "got ", c.moba_chunk_size,
+            " with sliding_window = ", c.sliding_window, "; only one of them can be given");
   if (c.use_sinusoidal_positions && c.trainable_position_size > 0)
     problem("use_sinusoidal_positions",
-            "got true with trainable_position_size = " + std::to_string(c.trainable_position_size) +
-                "; only one of them can be added to the embedding");
+            "got true with trainable_position_size = ", c.trainable_position_size,
+            "; only one of them can be added to the embedding");
 }
 
 }  // namespace llama

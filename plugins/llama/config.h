@@ -8,7 +8,7 @@
 
 namespace llama {
 
-struct Config : lamina::sdk::StandardConfig, lamina::sdk::MtpConfig {
+struct Config : lamina::sdk::StandardConfig {
   std::int64_t sliding_window;              // tokens, 0 = all
   std::int64_t moba_chunk_size, moba_topk;  // tokens, 0 = all; chunks
   bool mlp_bias;
@@ -21,17 +21,21 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MtpConfig {
   bool use_sinusoidal_positions;
   bool normalize_embedding_logits;
   double final_logit_softcapping;  // 0 = none
+
+  lamina::sdk::GatedMlpOptions mlp_options() const {
+    lamina::sdk::GatedMlpOptions out = StandardConfig::mlp_options();
+    out.bias = mlp_bias;
+    return out;
+  }
 };
 
 void llama_keys(lamina::sdk::Schema<Config>& key);
 void default_keys(lamina::sdk::Schema<Config>& key);
 void learned_keys(lamina::sdk::Schema<Config>& key);
-void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
-inline constexpr std::uint32_t kBlock = 1, kMtp = 2;
+inline constexpr std::uint32_t kBlock = 1;
 std::vector<lamina::sdk::Weight> weights();
-std::vector<lamina::sdk::Weight> llama_weights();    // also of multi-token prediction
 std::vector<lamina::sdk::Weight> learned_weights();  // of learn_to_init.cc
 
 }  // namespace llama

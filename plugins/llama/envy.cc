@@ -16,41 +16,23 @@ using C = EnvyConfig;
 
 constexpr std::uint32_t kDense = 1, kSparse = 2;
 
-Tensor mixture(Scope s, const C& c, Tensor x_BTD, const Step& step) {
-  const Routed routed =
-      route(s / "router", x_BTD, {.experts = c.num_experts, .per_token = c.num_experts_per_tok});
-  keep_router_losses(s, step, routed, c.losses());
-  return experts(s / "experts", x_BTD, routed,
-                 {.width = c.moe_intermediate_size,
-                  .glu = {.activation = c.hidden_act},
-                  .capacity_factor = c.capacity_factor});
-}
-
 template <bool kExperts>
 Tensor block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
-  x_BTD = x_BTD + self_attention(s / "attention", h_BTD, step,
-                                 {.heads = c.num_attention_heads,
-                                  .kv_heads = c.num_key_value_heads,
-                                  .head_dim = c.head_dim,
-                                  .qkv_bias = c.attention_bias,
-                                  .out_bias = c.attention_bias,
-                                  .qk_norm = c.use_qk_norm ? QkNorm::per_head : QkNorm::none,
-                                  .norm = {.eps = c.rms_norm_eps},
-                                  .rope = c.rope_options()});
+  SelfAttentionOptions options = c.attention_options();
+  if (c.use_qk_norm) options.qk_norm = QkNorm::per_head;
+  x_BTD = x_BTD + self_attention(s / "attention", h_BTD, step, options);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
-  h_BTD = kExperts ? mixture(s / "moe", c, h_BTD, step)
-                   : gated_mlp(s / "feed_forward", h_BTD,
-                               {.width = c.intermediate_size, .activation = c.hidden_act});
+  h_BTD = kExperts ? mixture(s / "moe", h_BTD, step,
+                             c.mixture_options(c.moe_intermediate_size, c.hidden_act))
+                   : gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
   if (c.use_post_ffw_norm) h_BTD = rms_norm(s / "post_ffn_norm", h_BTD, c.rms_norm_eps);
   return x_BTD + h_BTD;
 }
 
 std::vector<Weight> layer_weights(std::uint32_t block) {
-  return attention_weights(block) +
+  return norm_weights(block) + attention_weights(block) +
          std::vector<Weight>{
-             {block, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
-             {block, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
              {block, "post_ffn_norm.weight", "model.layers.{L}.post_feedforward_layernorm.weight"}};
 }
 
@@ -85,31 +67,22 @@ std::vector<Block<C>> envy_blocks() {
 }
 
 Plan envy_plan(const C& c) {
-  std::vector<std::uint32_t> kinds;
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
-    kinds.push_back((i + 1) % c.interleave_moe_layer_step == 0 ? kSparse : kDense);
-  return layers_of(kinds, [](std::uint32_t kind) { return unit(kind); });
+  return each_layer(c.num_hidden_layers, [&](std::int64_t i) {
+    return (i + 1) % c.interleave_moe_layer_step == 0 ? kSparse : kDense;
+  });
 }
 
 Head envy_head(const C& c) {
   const bool normalized = c.tie_word_embeddings && c.normalize_embedding_logits;
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps},
-          .tied = c.tie_word_embeddings,
-          .logit_scale = normalized ? 1 / std::sqrt(static_cast<double>(c.hidden_size)) : 1};
+  Head out = standard_head(c);
+  if (normalized) out.logit_scale = 1 / std::sqrt(static_cast<double>(c.hidden_size));
+  return out;
 }
-
-double envy_init_std(const C& c) { return standard_init_std(c); }
 
 // Names in the style of other families: nobody publishes such checkpoints.
 std::vector<Weight> envy_weights() {
   return outer_weights() + layer_weights(kDense) + mlp_weights(kDense) + layer_weights(kSparse) +
-         std::vector<Weight>{
-             {kSparse, "moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
-             {kSparse, "moe.experts.w1.weight",
-              "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
-             {kSparse, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.{E}.up_proj.weight"},
-             {kSparse, "moe.experts.w2.weight",
-              "model.layers.{L}.mlp.experts.{E}.down_proj.weight"}};
+         mixture_weights(kSparse);
 }
 
 }  // namespace llama

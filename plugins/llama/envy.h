@@ -20,7 +20,6 @@ void validate_envy(const EnvyConfig& c, const lamina::sdk::Problems& problem);
 std::vector<lamina::sdk::Block<EnvyConfig>> envy_blocks();
 lamina::sdk::Plan envy_plan(const EnvyConfig& c);
 lamina::sdk::Head envy_head(const EnvyConfig& c);
-double envy_init_std(const EnvyConfig& c);
 std::vector<lamina::sdk::Weight> envy_weights();
 
 inline constexpr lamina::sdk::Model<EnvyConfig> kEnvy = {
@@ -31,7 +30,6 @@ inline constexpr lamina::sdk::Model<EnvyConfig> kEnvy = {
                .doc = "MaxText's envy-switch: dense and one-expert layers in turn"},
     .keys = envy_keys,
     .validate = validate_envy,
-    .init_std = envy_init_std,
     .blocks = envy_blocks,
     .plan = envy_plan,
     .head = envy_head,

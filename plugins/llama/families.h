@@ -8,15 +8,12 @@ namespace llama {
 // model.cc
 lamina::sdk::Embed embed(const Config& c);
 lamina::sdk::Head head(const Config& c);
-double init_std(const Config& c);
 
 // parallel.cc
 std::vector<lamina::sdk::Block<Config>> parallel_blocks();
-lamina::sdk::Plan parallel_plan(const Config& c);
 
 // learn_to_init.cc
 std::vector<lamina::sdk::Block<Config>> learned_blocks();
-lamina::sdk::Plan learned_plan(const Config& c);
 
 inline constexpr lamina::sdk::Model<Config> kDefault = {
     .family = {.name = "default",
@@ -25,11 +22,8 @@ inline constexpr lamina::sdk::Model<Config> kDefault = {
                .hf_prefixes = {"model."},
                .doc = "MaxText's first decoder: attention and feed-forward in parallel"},
     .keys = default_keys,
-    .derive = derive,
     .validate = validate,
-    .init_std = init_std,
     .blocks = parallel_blocks,
-    .plan = parallel_plan,
     .embed = embed,
     .head = head,
     .weights = weights,
@@ -43,11 +37,8 @@ inline constexpr lamina::sdk::Model<Config> kLlama2Lti = {
                .doc = "Llama 2 whose attention is learnt from that of a teacher",
                .exports_as = "llama2"},
     .keys = learned_keys,
-    .derive = derive,
     .validate = validate,
-    .init_std = init_std,
     .blocks = learned_blocks,
-    .plan = learned_plan,
     .embed = embed,
     .head = head,
     .weights = learned_weights,

@@ -111,15 +111,11 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
   x_BTD = x_BTD + attention(s / "attention", c, h_BTD, step);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
-  return x_BTD +
-         gated_mlp(s / "feed_forward", h_BTD,
-                   {.width = c.intermediate_size, .activation = c.hidden_act, .bias = c.mlp_bias});
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
 }
 
 }  // namespace
 
 std::vector<Block<Config>> learned_blocks() { return {{kBlock, "llama2lti", block}}; }
-
-Plan learned_plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
 
 }  // namespace llama

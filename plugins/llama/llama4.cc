@@ -24,15 +24,10 @@ Tensor temperature(Scope s, const C& c, Tensor positions_BT, Tensor like) {
 }
 
 Tensor attention(Scope s, const C& c, bool global, Tensor x_BTD, const Step& step) {
-  SelfAttentionOptions options = {.heads = c.num_attention_heads,
-                                  .kv_heads = c.num_key_value_heads,
-                                  .head_dim = c.head_dim,
-                                  .qkv_bias = c.attention_bias};
-  if (!global) {
-    options.rope = c.rope_options();
-    options.rope->interleaved = true;
-    options.attend.chunk = c.attention_chunk_size;
-  }
+  SelfAttentionOptions options = c.attention_options();
+  options.rope->interleaved = true;
+  options.attend.chunk = global ? 0 : c.attention_chunk_size;
+  if (global) options.rope.reset();
   Qkv qkv = project_qkv(s, x_BTD, step, options);
   if (!global && c.use_qk_norm) {
     qkv.q_BTNH = rms_norm(qkv.q_BTNH, Tensor{}, {.eps = c.rms_norm_eps});
@@ -41,25 +36,17 @@ Tensor attention(Scope s, const C& c, bool global, Tensor x_BTD, const Step& ste
   if (global && c.attn_temperature_tuning)
     qkv.q_BTNH = qkv.q_BTNH * temperature(s, c, step.positions_BT, qkv.q_BTNH);
   Tensor o_BTNH = step.attend(qkv.q_BTNH, qkv.k_BTKH, qkv.v_BTKH, options.attend);
-  return project_out(s, o_BTNH, c.hidden_size, c.attention_bias);
+  return project_out(s, o_BTNH, c.hidden_size, options.out_bias);
 }
 
 // The chosen expert reads x times the sigmoid of its logit; the shared one reads x.
 Tensor mixture(Scope s, const C& c, Tensor x_BTD, const Step& step) {
-  const Routed routed = route(s / "router", x_BTD,
-                              {.experts = c.num_experts,
-                               .per_token = c.num_experts_per_tok,
-                               .scores = RouterScores::sigmoid,
-                               .weights = RouterWeights::scores});
-  keep_router_losses(s, step, routed, c.losses());
-  Tensor routed_BTD = experts(s / "experts", x_BTD, routed,
-                              {.width = c.intermediate_size,
-                               .glu = {.activation = c.hidden_act},
-                               .weigh_input = true,
-                               .capacity_factor = c.capacity_factor});
-  Tensor shared_BTD =
-      gated_mlp(s / "shared", x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act});
-  return tag(routed_BTD + shared_BTD, tags::moe_out);
+  MixtureOptions options = c.mixture_options(c.intermediate_size, c.hidden_act);
+  options.router.scores = RouterScores::sigmoid;
+  options.router.weights = RouterWeights::scores;
+  options.experts.weigh_input = true;
+  Tensor shared_BTD = gated_mlp(s / "shared", x_BTD, c.mlp_options());
+  return tag(mixture(s, x_BTD, step, options) + shared_BTD, tags::moe_out);
 }
 
 template <bool kGlobal, bool kExperts>
@@ -82,17 +69,10 @@ std::vector<Block<C>> llama4_blocks() {
 }
 
 Plan llama4_plan(const C& c) {
-  std::vector<std::uint32_t> kinds;
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
-    kinds.push_back(is_global(c, i) ? (has_experts(c, i) ? kGlobalMoe : kGlobalDense)
-                                    : (has_experts(c, i) ? kChunkedMoe : kChunkedDense));
-  return layers_of(kinds, [](std::uint32_t kind) { return unit(kind); });
+  return each_layer(c.num_hidden_layers, [&](std::int64_t i) {
+    if (is_global(c, i)) return has_experts(c, i) ? kGlobalMoe : kGlobalDense;
+    return has_experts(c, i) ? kChunkedMoe : kChunkedDense;
+  });
 }
-
-Head llama4_head(const C& c) {
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
-}
-
-double llama4_init_std(const C& c) { return standard_init_std(c); }
 
 }  // namespace llama

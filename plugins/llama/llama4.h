@@ -24,7 +24,6 @@ struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
 };
 
 void llama4_keys(lamina::sdk::Schema<Llama4Config>& key);
-void derive_llama4(const Llama4Config& c, const lamina::sdk::Derived& derived);
 void validate_llama4(const Llama4Config& c, const lamina::sdk::Problems& problem);
 // Layer i has no positions and sees everything.
 bool is_global(const Llama4Config& c, std::int64_t i);
@@ -37,8 +36,6 @@ std::vector<lamina::sdk::Weight> llama4_weights();
 // llama4.cc
 std::vector<lamina::sdk::Block<Llama4Config>> llama4_blocks();
 lamina::sdk::Plan llama4_plan(const Llama4Config& c);
-lamina::sdk::Head llama4_head(const Llama4Config& c);
-double llama4_init_std(const Llama4Config& c);
 
 inline constexpr lamina::sdk::Model<Llama4Config> kLlama4 = {
     .family = {.name = "llama4",
@@ -47,12 +44,9 @@ inline constexpr lamina::sdk::Model<Llama4Config> kLlama4 = {
                .hf_prefixes = {"model.", "language_model."},
                .doc = "Llama 4 Scout and Maverick, the text decoder"},
     .keys = llama4_keys,
-    .derive = derive_llama4,
     .validate = validate_llama4,
-    .init_std = llama4_init_std,
     .blocks = llama4_blocks,
     .plan = llama4_plan,
-    .head = llama4_head,
     .weights = llama4_weights,
 };
 

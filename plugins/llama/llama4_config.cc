@@ -7,7 +7,7 @@
 namespace llama {
 namespace {
 
-constexpr std::string_view kChunked = "chunked_attention", kFull = "full_attention";
+constexpr std::string_view kChunkedAttention = "chunked_attention";
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void llama4_keys(Schema<Llama4Config>& key) {
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "layers that have experts, from 0; empty = by interleave_moe_layer_step"});
   key("layer_types", &C::layer_types,
-      {.choices = {kChunked, kFull},
+      {.choices = {kChunkedAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what each layer sees; those without positions see everything, the others a chunk"});
   // router_jitter_noise is 0 in published files. The rest belongs to images.
@@ -62,30 +62,22 @@ void llama4_keys(Schema<Llama4Config>& key) {
               "image_token_index", "for_llm_compressor"});
 }
 
-void derive_llama4(const Llama4Config& c, const Derived& derived) { derive_head_dim(c, derived); }
-
 void validate_llama4(const Llama4Config& c, const Problems& problem) {
   check_standard(c, problem);
   check_moe(c, problem, "num_local_experts");
   const auto listed = static_cast<std::int64_t>(c.no_rope_layers.size());
   if (listed != 0 && listed != c.num_hidden_layers)
-    problem("no_rope_layers", "has " + std::to_string(listed) +
-                                  " elements; it must have one for each of the " +
-                                  std::to_string(c.num_hidden_layers) + " layers, or none");
-  for (std::int64_t i : c.moe_layers)
-    if (i >= c.num_hidden_layers)
-      problem("moe_layers", "names layer " + std::to_string(i) + "; the last of the " +
-                                std::to_string(c.num_hidden_layers) + " layers is " +
-                                std::to_string(c.num_hidden_layers - 1));
+    problem("no_rope_layers", "has ", c.no_rope_layers.size(),
+            " elements; it must have one for each of the ", c.num_hidden_layers,
+            " layers, or none");
+  check_listed_layers(c, "moe_layers", c.moe_layers, problem);
   if (listed != 0 && listed != c.num_hidden_layers) return;
   for (std::size_t i = 0; i < c.layer_types.size(); ++i) {
-    const std::string_view right = is_global(c, static_cast<std::int64_t>(i)) ? kFull : kChunked;
+    const std::string_view right =
+        is_global(c, static_cast<std::int64_t>(i)) ? kFullAttention : kChunkedAttention;
     if (c.layer_types[i] == right) continue;
-    problem("layer_types", "got " + std::string(c.layer_types[i]) + " for layer " +
-                               std::to_string(i) +
-                               "; by its positions (no_rope_layers, "
-                               "no_rope_layer_interval) it must be " +
-                               std::string(right));
+    problem("layer_types", "got ", c.layer_types[i], " for layer ", i,
+            "; by its positions (no_rope_layers, no_rope_layer_interval) it must be ", right);
     return;
   }
 }

@@ -8,10 +8,7 @@ namespace {
 using namespace lamina::sdk;
 
 std::vector<Weight> layer_weights(std::uint32_t block) {
-  return attention_weights(block) +
-         std::vector<Weight>{
-             {block, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
-             {block, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"}};
+  return norm_weights(block) + attention_weights(block);
 }
 
 std::vector<Weight> dense_weights(std::uint32_t block) {

@@ -17,39 +17,21 @@ namespace {
 using namespace lamina::sdk;
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  return self_attention(s, x_BTD, step,
-                        {.heads = c.num_attention_heads,
-                         .kv_heads = c.num_key_value_heads,
-                         .head_dim = c.head_dim,
-                         .qkv_bias = c.attention_bias,
-                         .out_bias = c.attention_bias,
-                         .rope = c.rope_options(),
-                         .attend = {.window = c.sliding_window,
-                                    .moba_chunk = c.moba_chunk_size,
-                                    .moba_top_k = c.moba_chunk_size > 0 ? c.moba_topk : 0}});
-}
-
-Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
-  return gated_mlp(s, x_BTD,
-                   {.width = c.intermediate_size, .activation = c.hidden_act, .bias = c.mlp_bias});
+  SelfAttentionOptions options = c.attention_options();
+  options.attend = {.window = c.sliding_window,
+                    .moba_chunk = c.moba_chunk_size,
+                    .moba_top_k = c.moba_chunk_size > 0 ? c.moba_topk : 0};
+  return self_attention(s, x_BTD, step, options);
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
   x_BTD = x_BTD + attention(s / "attention", c, h_BTD, step);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
-  return x_BTD + feed_forward(s / "feed_forward", c, h_BTD);
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
 }
 
-std::vector<Block<Config>> blocks() {
-  return {{.id = kBlock, .name = "llama2", .build = block},
-          {.id = kMtp, .name = "prediction", .build_all = predict_next<Config, block>}};
-}
-
-Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
-
-// Nobody publishes Llama with it; after MaxText, where any family may have it.
-Mtp mtp(const Config& c) { return mtp_of(c, kMtp); }
+std::vector<Block<Config>> blocks() { return {{kBlock, "llama2", block}}; }
 
 }  // namespace
 
@@ -62,13 +44,11 @@ Embed embed(const Config& c) {
 
 Head head(const Config& c) {
   const bool normalized = c.tie_word_embeddings && c.normalize_embedding_logits;
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps},
-          .tied = c.tie_word_embeddings,
-          .logit_scale = normalized ? 1 / std::sqrt(static_cast<double>(c.hidden_size)) : 1,
-          .soft_cap = c.final_logit_softcapping};
+  Head out = standard_head(c);
+  if (normalized) out.logit_scale = 1 / std::sqrt(static_cast<double>(c.hidden_size));
+  out.soft_cap = c.final_logit_softcapping;
+  return out;
 }
-
-double init_std(const Config& c) { return standard_init_std(c); }
 
 namespace {
 
@@ -80,15 +60,11 @@ constexpr Model<Config> kLlama2 = {
                .hf_prefixes = {"model.", "language_model."},
                .doc = "Llama 2, 3, 3.1, 3.2 and 3.3"},
     .keys = llama_keys,
-    .derive = derive,
     .validate = validate,
-    .init_std = init_std,
     .blocks = blocks,
-    .plan = plan,
     .embed = embed,
     .head = head,
-    .mtp = mtp,
-    .weights = llama_weights,
+    .weights = weights,
 };
 
 }  // namespace

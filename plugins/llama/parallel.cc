@@ -11,20 +11,13 @@ namespace {
 using namespace lamina::sdk;
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  return self_attention(s, x_BTD, step,
-                        {.heads = c.num_attention_heads,
-                         .kv_heads = c.num_key_value_heads,
-                         .head_dim = c.head_dim,
-                         .qkv_bias = c.attention_bias,
-                         .out_bias = c.attention_bias,
-                         .rope = c.rope_options(),
-                         .attend = {.window = c.sliding_window}});
+  SelfAttentionOptions options = c.attention_options();
+  options.attend.window = c.sliding_window;
+  return self_attention(s, x_BTD, step, options);
 }
 
 Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
-  if (c.gated_mlp)
-    return gated_mlp(
-        s, x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act, .bias = c.mlp_bias});
+  if (c.gated_mlp) return gated_mlp(s, x_BTD, c.mlp_options());
   Tensor h_BTF = linear(s / "wi", x_BTD, c.intermediate_size,
                         {.out = axis::mlp, .bias = c.mlp_bias, .tag = tags::mlpwi});
   return linear(s / "wo", activate(h_BTF, c.hidden_act), c.hidden_size,
@@ -40,7 +33,5 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 }  // namespace
 
 std::vector<Block<Config>> parallel_blocks() { return {{kBlock, "default", block}}; }
-
-Plan parallel_plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
 
 }  // namespace llama

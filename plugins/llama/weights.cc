@@ -7,23 +7,16 @@ namespace llama {
 using namespace lamina::sdk;
 
 std::vector<Weight> weights() {
-  return outer_weights() + attention_weights(kBlock) + mlp_weights(kBlock) +
+  return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) + mlp_weights(kBlock) +
          std::vector<Weight>{
              // Learned positions, under a name of our own.
              {0, LAMINA_NAME_POSITIONS, "model.embed_positions.weight"},
-             {kBlock, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
-             {kBlock, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
              // A feed-forward without a gate.
              {kBlock, "feed_forward.wi.weight", "model.layers.{L}.mlp.up_proj.weight"},
              {kBlock, "feed_forward.wi.bias", "model.layers.{L}.mlp.up_proj.bias"},
              {kBlock, "feed_forward.wo.weight", "model.layers.{L}.mlp.down_proj.weight"},
              {kBlock, "feed_forward.wo.bias", "model.layers.{L}.mlp.down_proj.bias"},
          };
-}
-
-// Multi-token prediction is laid out as DeepSeek's files have it.
-std::vector<Weight> llama_weights() {
-  return weights() + predicting(kMtp, weights()) + prediction_weights(kMtp);
 }
 
 // Names of our own: nobody publishes such checkpoints.

@@ -33,10 +33,6 @@ void mixtral_keys(Schema<Config>& key) {
   key.ignore({"router_jitter_noise"});  // 0 in every published file
 }
 
-void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
-
-void validate_mistral(const Config& c, const Problems& problem) { check_standard(c, problem); }
-
 void validate_mixtral(const Config& c, const Problems& problem) {
   check_standard(c, problem);
   check_moe(c, problem, "num_local_experts");

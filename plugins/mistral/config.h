@@ -14,8 +14,6 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
 
 void mistral_keys(lamina::sdk::Schema<Config>& key);
 void mixtral_keys(lamina::sdk::Schema<Config>& key);
-void derive(const Config& c, const lamina::sdk::Derived& derived);
-void validate_mistral(const Config& c, const lamina::sdk::Problems& problem);
 void validate_mixtral(const Config& c, const lamina::sdk::Problems& problem);
 
 inline constexpr std::uint32_t kBlock = 1;

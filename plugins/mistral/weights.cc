@@ -9,11 +9,7 @@ using namespace lamina::sdk;
 namespace {
 
 std::vector<Weight> shared_weights() {
-  return outer_weights() + attention_weights(kBlock) +
-         std::vector<Weight>{
-             {kBlock, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
-             {kBlock, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
-         };
+  return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock);
 }
 
 }  // namespace

@@ -21,13 +21,13 @@ void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
 void olmo2_keys(Schema<Config>& key) { shared_keys(key, {}); }
 
 void olmo3_keys(Schema<Config>& key) {
-  shared_keys(key, {.group = kFull});
+  shared_keys(key, {.group = kFullAttention});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 4096,
        .min = 1,
        .doc = "tokens a query of a sliding layer sees, itself included"});
   key("layer_types", &Config::layer_types,
-      {.choices = {kFull, kSliding},
+      {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what each layer sees; default: every fourth sees everything"});
   key("sliding_rope_theta", &Config::sliding_rope_theta,
@@ -42,9 +42,5 @@ void olmo3_keys(Schema<Config>& key) {
        .doc =
            "rope_scaling.rope_type of sliding layers; the numbers of rope_scaling hold for both"});
 }
-
-void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
-
-void validate(const Config& c, const Problems& problem) { check_standard(c, problem); }
 
 }  // namespace olmo

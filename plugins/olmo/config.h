@@ -20,10 +20,6 @@ struct Config : lamina::sdk::StandardConfig {
 
 void olmo2_keys(lamina::sdk::Schema<Config>& key);
 void olmo3_keys(lamina::sdk::Schema<Config>& key);
-void derive(const Config& c, const lamina::sdk::Derived& derived);
-void validate(const Config& c, const lamina::sdk::Problems& problem);
-
-inline constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
 
 inline constexpr std::uint32_t kBlock = 1;
 std::vector<lamina::sdk::Weight> weights();

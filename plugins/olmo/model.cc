@@ -21,46 +21,29 @@ RopeOptions rope_options(const Config& c) {
 }
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  return self_attention(s, x_BTD, step,
-                        {.heads = c.num_attention_heads,
-                         .kv_heads = c.num_key_value_heads,
-                         .head_dim = c.head_dim,
-                         .qkv_bias = c.attention_bias,
-                         .out_bias = c.attention_bias,
-                         .qk_norm = c.qk_norm == "whole" ? QkNorm::whole : QkNorm::per_head,
-                         .norm = {.eps = c.rms_norm_eps},
-                         .rope = rope_options(c),
-                         .attend = {.window = c.sliding_window}});
-}
-
-Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
-  return gated_mlp(s, x_BTD, {.width = c.intermediate_size, .activation = c.hidden_act});
+  SelfAttentionOptions options = c.attention_options();
+  options.qk_norm = c.qk_norm == "whole" ? QkNorm::whole : QkNorm::per_head;
+  options.rope = rope_options(c);
+  options.attend.window = c.sliding_window;
+  return self_attention(s, x_BTD, step, options);
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = attention(s / "attention", c, x_BTD, step);
   x_BTD = x_BTD + rms_norm(s / "attention_norm", h_BTD, c.rms_norm_eps);
-  h_BTD = feed_forward(s / "feed_forward", c, x_BTD);
+  h_BTD = gated_mlp(s / "feed_forward", x_BTD, c.mlp_options());
   return x_BTD + rms_norm(s / "ffn_norm", h_BTD, c.rms_norm_eps);
 }
 
 std::vector<Block<Config>> blocks() { return {{kBlock, "olmo", block}}; }
-
-Plan olmo2_plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
 
 Plan olmo3_plan(const Config& c) {
   const Unit sliding = unit(kBlock), full = unit(kBlock, 1, {{"sliding_window", 0}});
   if (c.layer_types.empty())
     return repeat(sliding + sliding + sliding + full).over(c.num_hidden_layers).remainder_prefix();
   return layers_of(c.layer_types,
-                   [&](std::string_view type) { return type == kFull ? full : sliding; });
+                   [&](std::string_view type) { return type == kFullAttention ? full : sliding; });
 }
-
-Head head(const Config& c) {
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
-}
-
-double init_std(const Config& c) { return standard_init_std(c); }
 
 constexpr Model<Config> kOlmo2 = {
     .family = {.name = "olmo2",
@@ -69,12 +52,7 @@ constexpr Model<Config> kOlmo2 = {
                .hf_prefixes = {"model."},
                .doc = "OLMo 2: norms behind the sub-layers, and of queries and keys"},
     .keys = olmo2_keys,
-    .derive = derive,
-    .validate = validate,
-    .init_std = init_std,
     .blocks = blocks,
-    .plan = olmo2_plan,
-    .head = head,
     .weights = weights,
 };
 
@@ -85,12 +63,8 @@ constexpr Model<Config> kOlmo3 = {
                .hf_prefixes = {"model."},
                .doc = "OLMo 3: the olmo2 block, three layers with a window and one without"},
     .keys = olmo3_keys,
-    .derive = derive,
-    .validate = validate,
-    .init_std = init_std,
     .blocks = blocks,
     .plan = olmo3_plan,
-    .head = head,
     .weights = weights,
 };
 

@@ -19,7 +19,7 @@ void window_keys(Schema<Config>& key) {
   key("max_window_layers", &Config::max_window_layers,
       {.fallback = 28, .min = 0, .doc = "layers before this one see everything"});
   key("layer_types", &Config::layer_types,
-      {.choices = {kFull, kSliding},
+      {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what each layer sees; default: by max_window_layers"});
 }
@@ -49,8 +49,6 @@ void qwen3_vl_keys(Schema<Config>& key) {
               "vision_end_token_id"});
 }
 
-void derive(const Config& c, const Derived& derived) { derive_head_dim(c, derived); }
-
 void validate(const Config& c, const Problems& problem) {
   check_standard(c, problem);
   if (c.use_sliding_window && c.sliding_window == 0)
@@ -61,11 +59,11 @@ void validate(const Config& c, const Problems& problem) {
 
 std::vector<std::string_view> types_of(const Config& c) {
   const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
-  if (!c.use_sliding_window) return std::vector<std::string_view>(layers, kFull);
+  if (!c.use_sliding_window) return std::vector<std::string_view>(layers, kFullAttention);
   if (!c.layer_types.empty()) return c.layer_types;
-  std::vector<std::string_view> types(layers, kSliding);
+  std::vector<std::string_view> types(layers, kSlidingAttention);
   for (std::size_t i = 0; i < layers && i < static_cast<std::size_t>(c.max_window_layers); ++i)
-    types[i] = kFull;
+    types[i] = kFullAttention;
   return types;
 }
 

@@ -19,10 +19,8 @@ struct Config : lamina::sdk::StandardConfig {
 void qwen2_keys(lamina::sdk::Schema<Config>& key);
 void qwen3_keys(lamina::sdk::Schema<Config>& key);
 void qwen3_vl_keys(lamina::sdk::Schema<Config>& key);
-void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
-inline constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
 // What each layer is.
 std::vector<std::string_view> types_of(const Config& c);
 

@@ -13,32 +13,24 @@ namespace {
 
 using namespace lamina::sdk;
 
-SelfAttentionOptions attention_options(const Config& c) {
-  return {.heads = c.num_attention_heads,
-          .kv_heads = c.num_key_value_heads,
-          .head_dim = c.head_dim,
-          .qkv_bias = c.attention_bias,
-          .norm = {.eps = c.rms_norm_eps},
-          .rope = c.rope_options(),
-          .attend = {.window = c.sliding_window}};
-}
-
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step,
              const SelfAttentionOptions& attention) {
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
   x_BTD = x_BTD + self_attention(s / "attention", h_BTD, step, attention);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
-  return x_BTD + gated_mlp(s / "feed_forward", h_BTD,
-                           {.width = c.intermediate_size, .activation = c.hidden_act});
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
 }
 
 Tensor qwen2_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  return block(s, c, x_BTD, step, attention_options(c));
+  SelfAttentionOptions attention = c.attention_options();
+  attention.attend.window = c.sliding_window;
+  attention.out_bias = false;
+  return block(s, c, x_BTD, step, attention);
 }
 
 Tensor qwen3_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  SelfAttentionOptions attention = attention_options(c);
-  attention.out_bias = c.attention_bias;
+  SelfAttentionOptions attention = c.attention_options();
+  attention.attend.window = c.sliding_window;
   attention.qk_norm = QkNorm::per_head;
   return block(s, c, x_BTD, step, attention);
 }
@@ -50,17 +42,8 @@ std::vector<Block<Config>> qwen3_blocks() { return {{kBlock, "qwen3", qwen3_bloc
 
 Plan dense_plan(const Config& c) {
   return layers_of(types_of(c), [&](std::string_view type) {
-    return unit(kBlock, 1, {{"sliding_window", type == kSliding ? c.sliding_window : 0}});
+    return unit(kBlock, 1, {{"sliding_window", type == kSlidingAttention ? c.sliding_window : 0}});
   });
 }
-
-// Qwen3-VL has no windows.
-Plan plain_plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
-
-Head dense_head(const Config& c) {
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
-}
-
-double init_std(const Config& c) { return standard_init_std(c); }
 
 }  // namespace qwen

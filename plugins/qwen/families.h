@@ -9,9 +9,6 @@ namespace qwen {
 std::vector<lamina::sdk::Block<Config>> qwen2_blocks();
 std::vector<lamina::sdk::Block<Config>> qwen3_blocks();
 lamina::sdk::Plan dense_plan(const Config& c);
-lamina::sdk::Plan plain_plan(const Config& c);
-lamina::sdk::Head dense_head(const Config& c);
-double init_std(const Config& c);
 
 inline constexpr lamina::sdk::Model<Config> kQwen2 = {
     .family = {.name = "qwen2",
@@ -21,12 +18,9 @@ inline constexpr lamina::sdk::Model<Config> kQwen2 = {
                .hf_prefixes = {"model."},
                .doc = "Qwen 2 and 2.5: biases on queries, keys and values"},
     .keys = qwen2_keys,
-    .derive = derive,
     .validate = validate,
-    .init_std = init_std,
     .blocks = qwen2_blocks,
     .plan = dense_plan,
-    .head = dense_head,
     .weights = weights,
 };
 
@@ -38,10 +32,8 @@ inline constexpr lamina::sdk::Model<Config> kQwen3 = {
                .doc = "Qwen 3, dense: norms of queries and keys per head"},
     .keys = qwen3_keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = qwen3_blocks,
     .plan = dense_plan,
-    .head = dense_head,
     .weights = weights,
 };
 
@@ -53,10 +45,7 @@ inline constexpr lamina::sdk::Model<Config> kQwen3Vl = {
                .doc = "Qwen3-VL, the text decoder: positions of time, height and width"},
     .keys = qwen3_vl_keys,
     .validate = validate,
-    .init_std = init_std,
     .blocks = qwen3_blocks,
-    .plan = plain_plan,
-    .head = dense_head,
     .weights = weights,
 };
 

@@ -15,15 +15,10 @@ using namespace lamina::sdk;
 using C = SparseConfig;
 
 SelfAttentionOptions attention_options(const C& c) {
-  return {.heads = c.num_attention_heads,
-          .kv_heads = c.num_key_value_heads,
-          .head_dim = c.head_dim,
-          .qkv_bias = c.attention_bias,
-          .out_bias = c.attention_bias,
-          .qk_norm = QkNorm::per_head,
-          .norm = {.eps = c.rms_norm_eps},
-          .rope = c.rope_options(),
-          .attend = {.window = c.use_sliding_window ? c.sliding_window : 0}};
+  SelfAttentionOptions out = c.attention_options();
+  out.qk_norm = QkNorm::per_head;
+  out.attend.window = c.use_sliding_window ? c.sliding_window : 0;
+  return out;
 }
 
 Tensor attended(Scope s, const C& c, Tensor x_BTD, const Step& step) {
@@ -34,8 +29,7 @@ Tensor attended(Scope s, const C& c, Tensor x_BTD, const Step& step) {
 Tensor dense_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
   x_BTD = attended(s, c, x_BTD, step);
   Tensor h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
-  return x_BTD + gated_mlp(s / "feed_forward", h_BTD,
-                           {.width = c.intermediate_size, .activation = c.hidden_act});
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
 }
 
 Tensor sparse_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
@@ -63,17 +57,12 @@ Tensor custom_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
 
 // If the weights are divided by their sum, they are the softmax of the best K logits.
 Tensor mixture(Scope s, const C& c, Tensor x, const Step& step) {
-  const Routed routed =
-      route(s / "router", x,
-            {.experts = c.num_experts,
-             .per_token = c.num_experts_per_tok,
-             .scores = c.norm_topk_prob ? RouterScores::logits : RouterScores::softmax,
-             .weights = c.norm_topk_prob ? RouterWeights::softmax : RouterWeights::scores});
-  keep_router_losses(s, step, routed, c.losses());
-  return experts(s / "experts", x, routed,
-                 {.width = c.moe_intermediate_size,
-                  .glu = {.activation = c.hidden_act},
-                  .capacity_factor = c.capacity_factor});
+  MixtureOptions options = c.mixture_options(c.moe_intermediate_size, c.hidden_act);
+  if (!c.norm_topk_prob) {
+    options.router.scores = RouterScores::softmax;
+    options.router.weights = RouterWeights::scores;
+  }
+  return lamina::sdk::mixture(s, x, step, options);
 }
 
 std::vector<Block<C>> moe_blocks() {
@@ -81,22 +70,15 @@ std::vector<Block<C>> moe_blocks() {
 }
 std::vector<Block<C>> custom_moe_blocks() { return {{kCustom, "custom_moe", custom_block}}; }
 
-Plan moe_plan(const C& c) {
+bool has_experts(const C& c, std::int64_t i) {
   const auto& without = c.mlp_only_layers;
-  std::vector<std::uint32_t> kinds;
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    const bool in_step = c.decoder_sparse_step > 0 && (i + 1) % c.decoder_sparse_step == 0;
-    const bool listed = std::find(without.begin(), without.end(), i) != without.end();
-    kinds.push_back(in_step && !listed ? kSparse : kDense);
-  }
-  return layers_of(kinds, [](std::uint32_t kind) { return unit(kind); });
-}
-Plan custom_moe_plan(const C& c) { return repeat(unit(kCustom)).over(c.num_hidden_layers); }
-
-Head moe_head(const C& c) {
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
+  return c.decoder_sparse_step > 0 && (i + 1) % c.decoder_sparse_step == 0 &&
+         std::find(without.begin(), without.end(), i) == without.end();
 }
 
-double moe_init_std(const C& c) { return standard_init_std(c); }
+Plan moe_plan(const C& c) {
+  return each_layer(c.num_hidden_layers,
+                    [&](std::int64_t i) { return has_experts(c, i) ? kSparse : kDense; });
+}
 
 }  // namespace qwen

@@ -32,11 +32,10 @@ std::vector<lamina::sdk::Weight> custom_moe_weights();
 lamina::sdk::Tensor mixture(lamina::sdk::Scope s, const SparseConfig& c, lamina::sdk::Tensor x,
                             const lamina::sdk::Step& step);
 std::vector<lamina::sdk::Block<SparseConfig>> moe_blocks();
+bool has_experts(const SparseConfig& c,
+                 std::int64_t i);  // in layer i, by decoder_sparse_step and mlp_only_layers
 lamina::sdk::Plan moe_plan(const SparseConfig& c);
 std::vector<lamina::sdk::Block<SparseConfig>> custom_moe_blocks();
-lamina::sdk::Plan custom_moe_plan(const SparseConfig& c);
-lamina::sdk::Head moe_head(const SparseConfig& c);
-double moe_init_std(const SparseConfig& c);
 
 inline constexpr lamina::sdk::Model<SparseConfig> kQwen3Moe = {
     .family = {.name = "qwen3_moe",
@@ -46,10 +45,8 @@ inline constexpr lamina::sdk::Model<SparseConfig> kQwen3Moe = {
                .doc = "Qwen 3 with mixtures of experts: 30B-A3B, 235B-A22B, Coder 480B-A35B"},
     .keys = qwen3_moe_keys,
     .validate = validate_moe,
-    .init_std = moe_init_std,
     .blocks = moe_blocks,
     .plan = moe_plan,
-    .head = moe_head,
     .weights = moe_weights,
 };
 
@@ -64,10 +61,8 @@ inline constexpr lamina::sdk::Model<SparseConfig> kQwen3VlMoe = {
                       "height and width"},
     .keys = qwen3_vl_moe_keys,
     .validate = validate_moe,
-    .init_std = moe_init_std,
     .blocks = moe_blocks,
     .plan = moe_plan,
-    .head = moe_head,
     .weights = moe_weights,
 };
 
@@ -80,10 +75,7 @@ inline constexpr lamina::sdk::Model<SparseConfig> kQwen3CustomMoe = {
     .keys = qwen3_custom_moe_keys,
     .derive = derive_custom_moe,
     .validate = validate_custom_moe,
-    .init_std = moe_init_std,
     .blocks = custom_moe_blocks,
-    .plan = custom_moe_plan,
-    .head = moe_head,
     .weights = custom_moe_weights,
 };
 

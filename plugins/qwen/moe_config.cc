@@ -1,8 +1,6 @@
 // The [model] keys of Qwen 3 with mixtures of experts. Names and defaults are those of Hugging
 // Face's configurations; of the custom block, MaxText's.
 
-#include <algorithm>
-
 #include "moe.h"
 
 namespace qwen {
@@ -77,11 +75,7 @@ void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
 void validate_moe(const SparseConfig& c, const Problems& problem) {
   validate(c, problem);
   check_moe(c, problem);
-  for (std::int64_t layer : c.mlp_only_layers)
-    if (layer >= c.num_hidden_layers)
-      problem("mlp_only_layers", "names layer " + std::to_string(layer) + "; the last of the " +
-                                     std::to_string(c.num_hidden_layers) + " layers is " +
-                                     std::to_string(c.num_hidden_layers - 1));
+  check_listed_layers(c, "mlp_only_layers", c.mlp_only_layers, problem);
 }
 
 void derive_custom_moe(const SparseConfig& c, const Derived& derived) {
@@ -91,10 +85,9 @@ void derive_custom_moe(const SparseConfig& c, const Derived& derived) {
 void validate_custom_moe(const SparseConfig& c, const Problems& problem) {
   validate_moe(c, problem);
   if (c.moe_expert_input_dim != c.attention_output_dim)
-    problem("moe_expert_input_dim", "got " + std::to_string(c.moe_expert_input_dim) +
-                                        "; experts read what attention gives, so it must be "
-                                        "attention_output_dim = " +
-                                        std::to_string(c.attention_output_dim));
+    problem("moe_expert_input_dim", "got ", c.moe_expert_input_dim,
+            "; experts read what attention gives, so it must be attention_output_dim = ",
+            c.attention_output_dim);
 }
 
 }  // namespace qwen

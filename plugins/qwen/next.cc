@@ -8,8 +8,6 @@
 
 #include "next.h"
 
-#include <algorithm>
-
 namespace qwen {
 namespace {
 
@@ -113,8 +111,7 @@ Tensor delta_net(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
 }
 
 Tensor dense(Scope layer, const C& c, Tensor x_BTD, const Step&) {
-  return gated_mlp(layer / "feed_forward", x_BTD,
-                   {.width = c.intermediate_size, .activation = c.hidden_act});
+  return gated_mlp(layer / "feed_forward", x_BTD, c.mlp_options());
 }
 
 // One expert is everybody's, weighted by a gate of its own.
@@ -146,14 +143,15 @@ std::vector<Block<C>> blocks() {
 // has_experts(i): of layer i.
 template <class HasExperts>
 Plan plan(const C& c, HasExperts has_experts) {
-  std::vector<std::uint32_t> kinds;
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    const bool full = c.layer_types.empty() ? (i + 1) % c.full_attention_interval == 0
-                                            : c.layer_types[static_cast<std::size_t>(i)] == kFull;
-    kinds.push_back(full ? (has_experts(i) ? kFullSparse : kFullDense)
-                         : (has_experts(i) ? kLinearSparse : kLinearDense));
-  }
-  return layers_of(kinds, [](std::uint32_t kind) { return unit(kind); });
+  const std::vector<std::string_view> types =
+      c.layer_types.empty() ? kinds_in_turn(c.num_hidden_layers, c.full_attention_interval,
+                                            kFullAttention, kLinearAttention)
+                            : c.layer_types;
+  return each_layer(c.num_hidden_layers, [&](std::int64_t i) {
+    if (types[static_cast<std::size_t>(i)] == kFullAttention)
+      return has_experts(i) ? kFullSparse : kFullDense;
+    return has_experts(i) ? kLinearSparse : kLinearDense;
+  });
 }
 
 }  // namespace
@@ -162,11 +160,7 @@ std::vector<Block<C>> next_blocks() { return blocks<project_by_head>(); }
 std::vector<Block<C>> qwen3_5_blocks() { return blocks<project_apart>(); }
 
 Plan next_plan(const C& c) {
-  return plan(c, [&](std::int64_t i) {
-    const auto& without = c.mlp_only_layers;
-    return c.decoder_sparse_step > 0 && (i + 1) % c.decoder_sparse_step == 0 &&
-           std::find(without.begin(), without.end(), i) == without.end();
-  });
+  return plan(c, [&](std::int64_t i) { return has_experts(c, i); });
 }
 Plan qwen3_5_plan(const C& c) {
   return plan(c, [](std::int64_t) { return false; });
@@ -179,7 +173,5 @@ Head next_head(const C& c) {
   return {.norm = RmsNormOptions{.eps = c.rms_norm_eps, .offset = 1},
           .tied = c.tie_word_embeddings};
 }
-
-double next_init_std(const C& c) { return standard_init_std(c); }
 
 }  // namespace qwen

@@ -25,7 +25,7 @@ void qwen3_5_moe_keys(lamina::sdk::Schema<NextConfig>& key);
 void validate_next(const NextConfig& c, const lamina::sdk::Problems& problem);
 void validate_qwen3_5(const NextConfig& c, const lamina::sdk::Problems& problem);
 
-inline constexpr std::string_view kLinear = "linear_attention";
+inline constexpr std::string_view kLinearAttention = "linear_attention";
 // Blocks by what mixes tokens and what follows.
 inline constexpr std::uint32_t kLinearDense = 1, kLinearSparse = 2, kFullDense = 3, kFullSparse = 4;
 std::vector<lamina::sdk::Weight> next_weights();
@@ -38,7 +38,6 @@ lamina::sdk::Plan next_plan(const NextConfig& c);
 lamina::sdk::Plan qwen3_5_plan(const NextConfig& c);
 lamina::sdk::Plan qwen3_5_moe_plan(const NextConfig& c);
 lamina::sdk::Head next_head(const NextConfig& c);
-double next_init_std(const NextConfig& c);
 
 inline constexpr lamina::sdk::Model<NextConfig> kQwen3Next = {
     .family = {.name = "qwen3_next",
@@ -48,7 +47,6 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen3Next = {
                .doc = "Qwen 3 Next: three gated delta nets to one gated attention, experts"},
     .keys = qwen3_next_keys,
     .validate = validate_next,
-    .init_std = next_init_std,
     .blocks = next_blocks,
     .plan = next_plan,
     .head = next_head,
@@ -64,7 +62,6 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen35 = {
                .doc = "Qwen 3.5, dense, the text decoder: gated delta nets and gated attention"},
     .keys = qwen3_5_keys,
     .validate = validate_qwen3_5,
-    .init_std = next_init_std,
     .blocks = qwen3_5_blocks,
     .plan = qwen3_5_plan,
     .head = next_head,
@@ -79,7 +76,6 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen35Moe = {
                .doc = "Qwen 3.5 with mixtures of experts, the text decoder: 35B-A3B, 397B-A17B"},
     .keys = qwen3_5_moe_keys,
     .validate = validate_next,
-    .init_std = next_init_std,
     .blocks = qwen3_5_blocks,
     .plan = qwen3_5_moe_plan,
     .head = next_head,

@@ -10,7 +10,7 @@ using namespace lamina::sdk;
 
 void mixer_keys(Schema<NextConfig>& key) {
   key("layer_types", &NextConfig::layer_types,
-      {.choices = {kLinear, kFull},
+      {.choices = {kLinearAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what mixes the tokens of each layer; default: by full_attention_interval"});
   key("full_attention_interval", &NextConfig::full_attention_interval,
@@ -57,9 +57,8 @@ constexpr auto kRope3 = [] {
 
 void check_mixers(const NextConfig& c, const Problems& problem) {
   if (c.linear_num_value_heads % c.linear_num_key_heads != 0)
-    problem("linear_num_value_heads", "got " + std::to_string(c.linear_num_value_heads) +
-                                          "; it must be a multiple of linear_num_key_heads = " +
-                                          std::to_string(c.linear_num_key_heads));
+    problem("linear_num_value_heads", "got ", c.linear_num_value_heads,
+            "; it must be a multiple of linear_num_key_heads = ", c.linear_num_key_heads);
   if (c.use_sliding_window)
     problem("use_sliding_window", "got true; the attention of this family has no window");
 }

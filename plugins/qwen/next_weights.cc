@@ -31,19 +31,16 @@ std::vector<Weight> delta_net_weights(std::uint32_t block) {
 
 // A tensor an expert in Qwen 3 Next, one for all of them in Qwen 3.5.
 std::vector<Weight> expert_weights(std::uint32_t block, bool fused) {
-  if (fused)
-    return {
-        {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
-        {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(1, 1)}},
-        {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj"}};
-  return {{block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
-          {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.{E}.up_proj.weight"},
-          {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.{E}.down_proj.weight"}};
+  if (!fused) return mixture_weights(block);
+  return {
+      {block, "moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
+      {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
+      {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(1, 1)}},
+      {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj"}};
 }
 
 std::vector<Weight> sparse_weights(std::uint32_t block, bool fused) {
-  return std::vector<Weight>{{block, "moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
-                             {block, "moe.shared_expert.w1.weight",
+  return std::vector<Weight>{{block, "moe.shared_expert.w1.weight",
                               "model.layers.{L}.mlp.shared_expert.gate_proj.weight"},
                              {block, "moe.shared_expert.w3.weight",
                               "model.layers.{L}.mlp.shared_expert.up_proj.weight"},
@@ -52,11 +49,6 @@ std::vector<Weight> sparse_weights(std::uint32_t block, bool fused) {
                              {block, "moe.shared_expert_gate.weight",
                               "model.layers.{L}.mlp.shared_expert_gate.weight"}} +
          expert_weights(block, fused);
-}
-
-std::vector<Weight> norm_weights(std::uint32_t block) {
-  return {{block, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
-          {block, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"}};
 }
 
 std::vector<Weight> all_weights(bool fused) {

@@ -46,36 +46,20 @@ void mlp_keys(Schema<Config>& key) {
       {.required = true, .min = 1, .doc = "feed-forward width F"});
 }
 
-double init_std(const Config& c) { return c.initializer_range; }
-
-enum BlockId : std::uint32_t { kBlock = 1 };
-
-Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
-
-Head head(const Config& c) {
-  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
-}
+constexpr std::uint32_t kBlock = 1;
+std::vector<Block<Config>> matrix_blocks() { return {{kBlock, "simple", matrix_block}}; }
+std::vector<Block<Config>> mlp_blocks() { return {{kBlock, "simple_mlp", mlp_block}}; }
 
 // Names of our own, so that checkpoints can be exported and read back.
-std::vector<Weight> host_weights() {
-  return {
-      {0, LAMINA_NAME_EMBED, "model.embed_tokens.weight"},
-      {0, LAMINA_NAME_NORM, "model.norm.weight"},
-      {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
-  };
-}
-
 std::vector<Weight> matrix_weights() {
-  std::vector<Weight> rows = host_weights();
-  rows.push_back({kBlock, "weights.weight", "model.layers.{L}.weights.weight"});
-  return rows;
+  return outer_weights() +
+         std::vector<Weight>{{kBlock, "weights.weight", "model.layers.{L}.weights.weight"}};
 }
 
 std::vector<Weight> mlp_weights() {
-  std::vector<Weight> rows = host_weights();
-  rows.push_back({kBlock, "ff_1.weight", "model.layers.{L}.ff_1.weight"});
-  rows.push_back({kBlock, "ff_2.weight", "model.layers.{L}.ff_2.weight"});
-  return rows;
+  return outer_weights() +
+         std::vector<Weight>{{kBlock, "ff_1.weight", "model.layers.{L}.ff_1.weight"},
+                             {kBlock, "ff_2.weight", "model.layers.{L}.ff_2.weight"}};
 }
 
 constexpr Model<Config> kSimple = {
@@ -84,13 +68,7 @@ constexpr Model<Config> kSimple = {
                .hf_architectures = {"SimpleForCausalLM"},
                .doc = "one matrix per layer; for tests and benchmarks"},
     .keys = keys,
-    .init_std = init_std,
-    .blocks =
-        [] {
-          return std::vector<Block<Config>>{{kBlock, "simple", matrix_block}};
-        },
-    .plan = plan,
-    .head = head,
+    .blocks = matrix_blocks,
     .weights = matrix_weights,
 };
 
@@ -100,13 +78,7 @@ constexpr Model<Config> kSimpleMlp = {
                .hf_architectures = {"SimpleMlpForCausalLM"},
                .doc = "two matrices per layer; for tests and benchmarks"},
     .keys = mlp_keys,
-    .init_std = init_std,
-    .blocks =
-        [] {
-          return std::vector<Block<Config>>{{kBlock, "simple_mlp", mlp_block}};
-        },
-    .plan = plan,
-    .head = head,
+    .blocks = mlp_blocks,
     .weights = mlp_weights,
 };
 

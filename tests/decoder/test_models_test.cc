@@ -33,10 +33,12 @@ registry::Catalog built_plugins() {
 // Families of one plugin share the build functions of blocks that have one name.
 TEST(TestModels, HaveEveryFamilyAndEveryBlockOfEveryPluginThatIsBuilt) {
   std::set<std::string> families;
+  std::set<std::string> predicting;                     // families with multi-token prediction on
   std::map<std::string, std::set<std::string>> blocks;  // by plugin
   for (const TestModel& test : test_models()) {
     decoder::Model model = open_model(test.path);
     families.insert(model.family().name());
+    if (model.mtp_depth() > 0) predicting.insert(model.family().name());
     blocks[model.family().plugin().id].merge(blocks_used(model));
   }
   const registry::Catalog built = built_plugins();
@@ -45,6 +47,9 @@ TEST(TestModels, HaveEveryFamilyAndEveryBlockOfEveryPluginThatIsBuilt) {
     for (const registry::Family& family : registry::load_plugin(file)) {
       EXPECT_TRUE(families.contains(family.name()))
           << family.name() << ": add a small model to tests/support/models";
+      const registry::ModelKey* depth = family.find_key("num_nextn_predict_layers");
+      EXPECT_TRUE(!depth || depth->ignored || predicting.contains(family.name()))
+          << family.name() << ": add a small model with multi-token prediction";
       for (const registry::Block& block : family.blocks())
         EXPECT_TRUE(blocks[family.plugin().id].contains(block.name))
             << family.name() << ": block " << block.name

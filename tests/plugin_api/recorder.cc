@@ -79,15 +79,17 @@ lamina_status_t state(lamina_build_t* build, const lamina_state_desc_t* state,
   return LAMINA_OK;
 }
 
-lamina_status_t input(lamina_build_t* build, std::uint32_t, const lamina_where_t*,
+lamina_status_t input(lamina_build_t* build, std::uint32_t kind, const lamina_where_t*,
                       lamina_tensor_t* out) {
-  *out = self(build).add_tensor({-1, -2});
+  self(build).inputs.push_back(kind);
+  *out =
+      self(build).add_tensor(kind == LAMINA_INPUT_LAYER_INDEX ? std::vector<std::int64_t>{}
+                                                              : std::vector<std::int64_t>{-1, -2});
   return LAMINA_OK;
 }
 
-lamina_status_t layer_constant(lamina_build_t* build, lamina_str_t, lamina_span_t values,
+lamina_status_t layer_constant(lamina_build_t* build, lamina_str_t, lamina_span_t,
                                const lamina_where_t*, lamina_tensor_t* out) {
-  self(build).layer_constants.push_back(copy_list<double>(values));
   *out = self(build).add_tensor({});
   return LAMINA_OK;
 }

@@ -58,7 +58,7 @@ class RecordingBuild : public lamina_build {
   std::vector<Parameter> params;
   std::vector<DecodeState> states;
   std::vector<std::string> tags;
-  std::vector<std::vector<double>> layer_constants;
+  std::vector<std::uint32_t> inputs;              // LAMINA_INPUT_* that were asked for
   std::vector<std::vector<std::int64_t>> shapes;  // of tensor i at i - 1
   std::vector<std::string> scopes;
   lamina_status_t failure = LAMINA_OK;

@@ -4,6 +4,7 @@
 
 #include "lamina/sdk/compressed_attention.h"
 #include "lamina/sdk/hyper_connection.h"
+#include "lamina/sdk/layer_ops.h"
 #include "lamina/sdk/layers.h"
 #include "lamina/sdk/model.h"
 #include "lamina/sdk/moe.h"
@@ -13,7 +14,10 @@
 #include "lamina/sdk/plan.h"
 #include "lamina/sdk/plugin.h"
 #include "lamina/sdk/rope_keys.h"
+#include "lamina/sdk/router.h"
 #include "lamina/sdk/schema.h"
 #include "lamina/sdk/standard_keys.h"
+#include "lamina/sdk/standard_model.h"
 #include "lamina/sdk/standard_weights.h"
+#include "lamina/sdk/step.h"
 #include "lamina/sdk/transformer.h"

@@ -6,9 +6,9 @@
 #include <initializer_list>
 #include <vector>
 
-#include "lamina/sdk/layers.h"
 #include "lamina/sdk/plan.h"
 #include "lamina/sdk/schema.h"
+#include "lamina/sdk/step.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -46,9 +46,12 @@ struct Family {
 struct Norm {
   std::uint32_t op = 0, revision = 0, flags = 0;
   std::vector<lamina_attr_t> attrs;
+  double eps = 1e-6;  // among attrs
   Norm() = default;
-  Norm(const RmsNormOptions& o) { set(Op::rms_norm, attrs_of(o).list(), 0); }
-  Norm(const LayerNormOptions& o) { set(Op::layer_norm, attrs_of(o).list(), LAMINA_NORM_BIAS); }
+  Norm(const RmsNormOptions& o) : eps(o.eps) { set(Op::rms_norm, attrs_of(o).list(), 0); }
+  Norm(const LayerNormOptions& o) : eps(o.eps) {
+    set(Op::layer_norm, attrs_of(o).list(), LAMINA_NORM_BIAS);
+  }
 
  private:
   void set(Op which, const std::vector<lamina_attr_t>& list, std::uint32_t bits) {
@@ -156,204 +159,29 @@ inline Weight ignored_beyond(std::string_view hf) {
   return {.hf = hf, .flags = LAMINA_HF_IGNORE | LAMINA_HF_BEYOND};
 }
 
-// Everything about a family. Functions that have nothing to say may be left out; keys, blocks,
-// plan and head are needed.
+// What multi-token prediction predicts from, by default: as in DeepSeek's checkpoints, or as
+// MaxText trains it.
+enum class MtpInputs { published, maxtext };
+
+// Everything about a family; family, keys and blocks are needed. Of what is left out some follows
+// from the config, see standard_model.h, and the rest has nothing to say.
 template <class C>
 struct Model {
   using Config = C;
 
   Family family = {};
   void (*keys)(Schema<Config>& key) = nullptr;
-  void (*derive)(const Config& c, const Derived& derived) = nullptr;
-  void (*validate)(const Config& c, const Problems& problem) = nullptr;
-  double (*init_std)(const Config& c) = nullptr;  // of weights; 0.02 if left out
+  void (*derive)(const Config& c, const Derived& derived) = nullptr;     // follows
+  void (*validate)(const Config& c, const Problems& problem) = nullptr;  // follows
+  double (*init_std)(const Config& c) = nullptr;                         // of weights; follows
   std::vector<Block<Config>> (*blocks)() = nullptr;
-  Plan (*plan)(const Config& c) = nullptr;
+  Plan (*plan)(const Config& c) = nullptr;  // follows
   Embed (*embed)(const Config& c) = nullptr;
-  Head (*head)(const Config& c) = nullptr;
+  Head (*head)(const Config& c) = nullptr;  // follows
+  // Left out, the last layer's block can predict further tokens, see mtp.h, from these inputs.
   Mtp (*mtp)(const Config& c) = nullptr;
+  MtpInputs mtp_inputs = MtpInputs::maxtext;
   std::vector<Weight> (*weights)() = nullptr;
-};
-
-// The same family in the terms of the C contract. Lives from init() to deinit().
-template <class Config>
-class FamilyTables {
- public:
-  explicit FamilyTables(const Model<Config>& model) : model_(model) {
-    model_.keys(schema_);
-    add_names();
-    add_blocks();
-    if (model_.weights) add_weights();
-    lamina_family_t& f = family_;
-    f.size = sizeof f;
-    f.keys = to_span(schema_.keys());
-    f.user = this;
-    if (model_.derive) f.derive = &call<&FamilyTables::derive>;
-    if (model_.validate) f.validate = &call<&FamilyTables::validate>;
-    f.plan = &call<&FamilyTables::plan>;
-    f.options = &call<&FamilyTables::options>;
-  }
-  FamilyTables(const FamilyTables&) = delete;
-  FamilyTables& operator=(const FamilyTables&) = delete;
-
-  const lamina_family_t& family() const { return family_; }
-
- private:
-  struct BuildContext {
-    const FamilyTables* tables;
-    Block<Config> block;
-  };
-
-  static constexpr double kInitStd = 0.02;
-  double init_std(const Config& c) const { return model_.init_std ? model_.init_std(c) : kInitStd; }
-
-  void derive(const Config& c, lamina_reply_t* reply) const { model_.derive(c, Derived(reply)); }
-  void validate(const Config& c, lamina_reply_t* reply) const {
-    model_.validate(c, Problems(reply));
-  }
-  void plan(const Config& c, lamina_reply_t* reply) const { send(model_.plan(c), reply); }
-  void options(const Config& c, lamina_reply_t* reply) const {
-    const Embed e = model_.embed ? model_.embed(c) : Embed{};
-    lamina_embed_t embed{};
-    embed.size = sizeof embed;
-    embed.scale = e.scale;
-    embed.positions = e.positions;
-    embed.max_positions = e.max_positions;
-    embed.dropout = e.dropout;
-    embed.init_std = e.init_std > 0 ? e.init_std : init_std(c);
-    embed.positions_init_std = e.positions_init_std > 0 ? e.positions_init_std : embed.init_std;
-    embed.entry = e.entry;
-    embed.n_carry = e.carries;
-    embed.n_per_layer = e.per_layer;
-    check(reply->api->embed(reply, &embed));
-
-    const Head h = model_.head(c);
-    lamina_head_t head{};
-    head.size = sizeof head;
-    head.flags = (h.tied ? LAMINA_HEAD_TIED : 0u) | (h.no_loss ? LAMINA_HEAD_NO_LOSS : 0u);
-    head.logit_scale = h.logit_scale;
-    head.soft_cap = h.soft_cap;
-    head.init_std = h.init_std > 0 ? h.init_std : init_std(c);
-    head.norm.size = sizeof head.norm;
-    head.norm.op = h.norm.op;
-    head.norm.revision = h.norm.revision;
-    head.norm.flags = h.norm.flags;
-    head.norm.attrs = to_span(h.norm.attrs);
-    head.exit = h.exit;
-    check(reply->api->head(reply, &head));
-    if (model_.mtp) send_mtp(model_.mtp(c), reply);
-  }
-
-  static void send_mtp(const Mtp& m, lamina_reply_t* reply) {
-    if (m.depth == 0) return;
-    if (m.depth < 0)
-      throw Error(LAMINA_ERROR_CONFIG, "multi-token prediction: fewer than 0 depths",
-                  At::current());
-    std::vector<lamina_setting_t> overrides;
-    for (const Override& o : m.overrides) overrides.push_back({to_str(o.key), o.value});
-    lamina_mtp_t mtp{};
-    mtp.size = sizeof mtp;
-    mtp.flags = (m.normed_hidden ? LAMINA_MTP_NORMED_HIDDEN : 0u) |
-                (m.shifted_positions ? LAMINA_MTP_SHIFTED_POSITIONS : 0u) |
-                (m.final_norm ? LAMINA_MTP_FINAL_NORM : 0u) | (m.chained ? LAMINA_MTP_CHAINED : 0u);
-    mtp.block = m.block;
-    mtp.depth = static_cast<std::uint32_t>(m.depth);
-    mtp.overrides = to_span(overrides);
-    mtp.weight_key = to_str(m.weight_key);
-    check(reply->api->mtp(reply, &mtp));
-  }
-
-  template <void (FamilyTables::*function)(const Config&, lamina_reply_t*) const>
-  static lamina_status_t call(void* user, const lamina_config_t* config,
-                              lamina_reply_t* reply) noexcept {
-    const auto* self = static_cast<const FamilyTables*>(user);
-    return guarded(reply, [&] { (self->*function)(self->schema_.read(config), reply); });
-  }
-
-  static lamina_status_t build(void* user, lamina_build_t* build, const lamina_config_t* config,
-                               const lamina_io_t* io) noexcept {
-    const auto* context = static_cast<const BuildContext*>(user);
-    return guarded(build, [&] {
-      const Config c = context->tables->schema_.read(config);
-      const Scope s(build, context->tables->init_std(c));
-      const Block<Config>& block = context->block;
-      Tensors carries, per_layer;
-      for (std::uint32_t i = 0; i < io->n_carry; ++i)
-        carries.push_back(tag({build, io->carry_in[i]}, LAMINA_TAG_DECODER_LAYER_INPUT));
-      for (std::uint32_t i = 0; i < io->n_per_layer; ++i)
-        per_layer.push_back({build, io->per_layer[i]});
-      const Step step(s, per_layer);
-      Tensors out = carries;
-      if (block.build_all)
-        out = block.build_all(s, c, carries, step);
-      else
-        out[0] = block.build(s, c, carries[0], step);
-      const std::uint32_t wanted = io->n_out > 0 ? io->n_out : io->n_carry;
-      if (out.size() != wanted)
-        throw Error(LAMINA_ERROR_ARGUMENT,
-                    "block '" + std::string(block.name) + "' gives " + std::to_string(out.size()) +
-                        " tensors where " + std::to_string(wanted) + " are wanted",
-                    At::current());
-      for (std::size_t i = 0; i < out.size(); ++i) io->carry_out[i] = out[i].handle;
-    });
-  }
-
-  void add_names() {
-    const Family& f = model_.family;
-    auto keep = [&](const Names& names) {
-      auto& list = strs_.emplace_back();
-      for (std::string_view name : names) list.push_back(to_str(name));
-      return to_span(list);
-    };
-    family_.name = to_str(f.name);
-    family_.doc = to_str(f.doc);
-    family_.aliases = keep(f.aliases);
-    family_.hf_model_types = keep(f.hf_model_types);
-    family_.hf_architectures = keep(f.hf_architectures);
-    family_.hf_prefixes = keep(f.hf_prefixes);
-    family_.exports_as = to_str(f.exports_as);
-  }
-
-  void add_blocks() {
-    for (const Block<Config>& block : model_.blocks()) contexts_.push_back({this, block});
-    for (BuildContext& context : contexts_) {
-      lamina_block_t out{};
-      out.size = sizeof out;
-      out.id = context.block.id;
-      out.name = to_str(context.block.name);
-      out.user = &context;
-      out.build = &build;
-      blocks_.push_back(out);
-    }
-    family_.blocks = to_span(blocks_);
-  }
-
-  void add_weights() {
-    for (const Weight& weight : model_.weights()) {
-      auto& transforms = transforms_.emplace_back();
-      for (const Transform& t : weight.transforms)
-        transforms.push_back(
-            {sizeof(lamina_transform_t), t.kind, t.number, t.dim, t.index, t.count});
-      lamina_hf_tensor_t out{};
-      out.size = sizeof out;
-      out.block = weight.block;
-      out.flags = weight.flags;
-      out.param = to_str(weight.name);
-      out.hf = to_str(weight.hf);
-      out.transforms = to_span(transforms);
-      weights_.push_back(out);
-    }
-    family_.hf_tensors = to_span(weights_);
-  }
-
-  const Model<Config>& model_;
-  Schema<Config> schema_;
-  lamina_family_t family_{};
-  std::vector<lamina_block_t> blocks_;
-  std::vector<lamina_hf_tensor_t> weights_;
-  std::deque<BuildContext> contexts_;
-  std::deque<std::vector<lamina_str_t>> strs_;
-  std::deque<std::vector<lamina_transform_t>> transforms_;
 };
 
 }  // namespace lamina::sdk

@@ -25,6 +25,14 @@ struct MoeConfig {
             .mean_key = load_balance_loss_weight > 0 ? "load_balance_loss_weight" : "",
             .z_key = router_z_loss_coef > 0 ? "router_z_loss_coef" : ""};
   }
+  // Of experts of that width, which share the activation of the dense feed-forward.
+  MixtureOptions mixture_options(std::int64_t width, std::string_view activation) const {
+    return {.router = {.experts = num_experts, .per_token = num_experts_per_tok},
+            .experts = {.width = width,
+                        .glu = {.activation = activation},
+                        .capacity_factor = capacity_factor},
+            .losses = losses()};
+  }
 };
 
 // What families differ in.
@@ -75,28 +83,21 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
 inline void check_moe(const MoeConfig& c, const Problems& problem,
                       std::string_view experts_key = "num_experts") {
   if (c.num_experts_per_tok > c.num_experts)
-    problem("num_experts_per_tok", "got " + std::to_string(c.num_experts_per_tok) +
-                                       "; a layer has " + std::string(experts_key) + " = " +
-                                       std::to_string(c.num_experts) +
-                                       " experts, it must be at most that");
+    problem("num_experts_per_tok", "got ", c.num_experts_per_tok, "; a layer has ", experts_key,
+            " = ", c.num_experts, " experts, it must be at most that");
 }
 
 // For validate(): experts in groups, of which some are chosen.
 inline void check_groups(std::int64_t experts, std::string_view groups_key, std::int64_t groups,
                          std::string_view kept_key, std::int64_t kept, std::int64_t per_token,
                          const Problems& problem) {
-  if (groups < 1 || experts % groups != 0) {
-    problem(groups_key, "got " + std::to_string(groups) + "; it must divide the " +
-                            std::to_string(experts) + " experts");
-    return;
-  }
-  if (kept < 1 || kept > groups)
-    problem(kept_key, "got " + std::to_string(kept) + "; it must be 1 to " +
-                          std::string(groups_key) + " = " + std::to_string(groups));
+  if (groups < 1 || experts % groups != 0)
+    problem(groups_key, "got ", groups, "; it must divide the ", experts, " experts");
+  else if (kept < 1 || kept > groups)
+    problem(kept_key, "got ", kept, "; it must be 1 to ", groups_key, " = ", groups);
   else if (per_token > kept * (experts / groups))
-    problem(kept_key, "got " + std::to_string(kept) + " groups of " +
-                          std::to_string(experts / groups) + " experts; a token is given to " +
-                          std::to_string(per_token) + " of them, so more groups must be kept");
+    problem(kept_key, "got ", kept, " groups of ", experts / groups,
+            " experts; a token is given to ", per_token, " of them, so more groups must be kept");
 }
 
 }  // namespace lamina::sdk

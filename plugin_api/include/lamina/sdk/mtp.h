@@ -1,18 +1,15 @@
-// Multi-token prediction for any family: its keys, the block that looks one token further with a
-// layer of the family's own, and the tensors that checkpoints have of it. DeepSeek-AI,
-// "DeepSeek-V3", 2024, section 2.2.
-//
-//   struct Config : StandardConfig, MtpConfig { ... };
-//   void keys(Schema<Config>& key) { ...; mtp_keys(key); }
-//   {.id = kMtp, .name = "prediction", .build_all = predict_next<Config, layer>}  // of blocks()
-//   Mtp mtp(const Config& c) { return mtp_of(c, kMtp); }
-//   ... + prediction_weights(kMtp)                                                // of weights()
+// Multi-token prediction: layers after the last one that look one token further each, and are
+// trained beside the head's loss. DeepSeek-AI, "DeepSeek-V3", 2024, section 2.2. Every family has
+// it without a line of its own: a prediction is made by one more layer like the last of its plan.
 //
 // Shapes: B batch, T tokens, D model width.
 #pragma once
 
+#include <deque>
+#include <string>
+
+#include "lamina/sdk/layers.h"
 #include "lamina/sdk/model.h"
-#include "lamina/sdk/standard_weights.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -22,45 +19,68 @@ struct MtpConfig {
   double mtp_loss_weight;
   bool mtp_normed_hidden, mtp_shifted_positions, mtp_own_norm, mtp_chained;
 };
+inline constexpr std::string_view kMtpDepthKey = "num_nextn_predict_layers";
 
-// What is predicted from what: as in DeepSeek's checkpoints, or as MaxText trains it.
-enum class MtpInputs { published, maxtext };
-
-template <class Config>
-void mtp_keys(Schema<Config>& key, MtpInputs inputs = MtpInputs::published) {
+inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
   const bool published = inputs == MtpInputs::published;
-  key("num_nextn_predict_layers", &Config::num_nextn_predict_layers,
-      {.fallback = 0, .min = 0, .doc = "layers that predict further tokens, in training"});
-  key("mtp_loss_weight", &Config::mtp_loss_weight,
+  key(kMtpDepthKey, &MtpConfig::num_nextn_predict_layers,
+      {.fallback = 0,
+       .min = 0,
+       .max = 64,
+       .doc = "layers that predict further tokens, in training"});
+  key("mtp_loss_weight", &MtpConfig::mtp_loss_weight,
       {.fallback = 0.1, .min = 0, .doc = "weight of their loss"});
-  key("mtp_normed_hidden", &Config::mtp_normed_hidden,
+  key("mtp_normed_hidden", &MtpConfig::mtp_normed_hidden,
       {.fallback = published,
        .doc = "the first is given the state after the final norm; not in MaxText"});
-  key("mtp_shifted_positions", &Config::mtp_shifted_positions,
+  key("mtp_shifted_positions", &MtpConfig::mtp_shifted_positions,
       {.fallback = published, .doc = "positions are of the tokens they are given; not in MaxText"});
-  key("mtp_own_norm", &Config::mtp_own_norm,
+  key("mtp_own_norm", &MtpConfig::mtp_own_norm,
       {.fallback = published,
        .doc = "a norm of its own before the head; the final one in MaxText"});
-  key("mtp_chained", &Config::mtp_chained,
+  key("mtp_chained", &MtpConfig::mtp_chained,
       {.fallback = !published,
        .doc = "a token ahead counts if the one before it is of its document, as in MaxText; else "
               "if the token that looks ahead is"});
 }
 
-// carries: the hidden state and the embedding of the next token, [B, T, D] each. Owns "enorm",
-// "hnorm", "eh_proj", what `layer` owns and, with mtp_own_norm, "head_norm".
-template <class Config, Tensor (*layer)(Scope, const Config&, Tensor, const Step&)>
-Tensors predict_next(Scope s, const Config& c, const Tensors& carries, const Step& step) {
-  Tensor e_BTD = rms_norm(s / "enorm", carries[1], c.rms_norm_eps);
-  Tensor h_BTD = rms_norm(s / "hnorm", carries[0], c.rms_norm_eps);
-  Tensor x_BTD = linear(s / "eh_proj", concat({e_BTD, h_BTD}, 2), c.hidden_size);
-  x_BTD = layer(s, c, x_BTD, step);
-  return {x_BTD, c.mtp_own_norm ? rms_norm(s / "head_norm", x_BTD, c.rms_norm_eps) : x_BTD};
+// For validate(): whether the last layer of the plan can be used once more.
+inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed,
+                      const Problems& problem) {
+  const std::int64_t depth = c.num_nextn_predict_layers;
+  if (depth == 0) return;
+  if (plan.empty())
+    problem(kMtpDepthKey, "got ", depth,
+            "; a prediction is made by a layer like the last one, and "
+            "num_hidden_layers = 0");
+  else if (embed.entry != 0)
+    problem(kMtpDepthKey, "got ", depth,
+            "; layers of this model need more than one state of the "
+            "model's width (several residual streams, or inputs of their own), so it must be 0");
+  else if (plan.back().unit.back().kv_donor != 0)
+    problem(kMtpDepthKey, "got ", depth,
+            "; the last layer reads keys and values of another, so it "
+            "must be 0");
 }
 
-inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block) {
+// carries: the hidden state and the embedding of the next token, [B, T, D] each; layer(x_BTD) is
+// one layer of the model. Owns "enorm", "hnorm", "eh_proj", what `layer` owns and, with
+// mtp_own_norm, "head_norm".
+template <class Layer>
+Tensors predict_next(const Scope& s, const MtpConfig& c, double norm_eps, const Tensors& carries,
+                     Layer layer) {
+  Tensor e_BTD = rms_norm(s / "enorm", carries[1], norm_eps);
+  Tensor h_BTD = rms_norm(s / "hnorm", carries[0], norm_eps);
+  Tensor x_BTD = linear(s / "eh_proj", concat({e_BTD, h_BTD}, 2), h_BTD.dim(-1));
+  x_BTD = layer(x_BTD);
+  return {x_BTD, c.mtp_own_norm ? rms_norm(s / "head_norm", x_BTD, norm_eps) : x_BTD};
+}
+
+inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan) {
+  if (c.num_nextn_predict_layers == 0) return {};
   return {.block = block,
           .depth = c.num_nextn_predict_layers,
+          .overrides = plan.back().unit.back().overrides,
           .weight_key = "mtp_loss_weight",
           .normed_hidden = c.mtp_normed_hidden,
           .shifted_positions = c.mtp_shifted_positions,
@@ -68,24 +88,36 @@ inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block) {
           .chained = c.mtp_chained};
 }
 
-// What predict_next() owns itself. Files may lack it; families whose files hold such layers, and
-// copies of the embedding and the head in them, where the config has none add ignored_beyond().
-inline std::vector<Weight> prediction_weights(std::uint32_t block) {
-  const std::uint32_t may_lack = LAMINA_HF_OPTIONAL;
-  return {{block, "enorm.weight", "model.layers.{L}.enorm.weight", {}, may_lack},
-          {block, "hnorm.weight", "model.layers.{L}.hnorm.weight", {}, may_lack},
-          {block, "eh_proj.weight", "model.layers.{L}.eh_proj.weight", {}, may_lack},
-          {block, "head_norm.weight", "model.layers.{L}.shared_head.norm.weight", {}, may_lack}};
-}
-// The rows of a layer again, for the same layer in predict_next().
-inline std::vector<Weight> predicting(std::uint32_t block, const std::vector<Weight>& rows) {
+// The tensors of predictions, laid out as in DeepSeek's files: those of a layer (the same of
+// several kinds once), and beside them what predict_next() owns. Files may lack them.
+inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::vector<Weight>& rows,
+                                              std::deque<std::string>& texts) {
   std::vector<Weight> out;
+  std::string_view layers;  // "model.layers.{L}."
   for (const Weight& row : rows) {
-    if (row.block == 0) continue;
+    const std::size_t layer = row.hf.find("{L}.");
+    if (row.block == 0 || layer == row.hf.npos) continue;
+    layers = row.hf.substr(0, layer + 4);
+    const bool known = std::any_of(out.begin(), out.end(), [&](const Weight& other) {
+      return other.name == row.name && other.hf == row.hf;
+    });
+    if (known) continue;
     out.push_back(row);
     out.back().block = block;
     out.back().flags |= LAMINA_HF_OPTIONAL;
   }
+  const std::pair<std::string_view, std::string_view> own[] = {
+      {"enorm.weight", "enorm.weight"},
+      {"hnorm.weight", "hnorm.weight"},
+      {"eh_proj.weight", "eh_proj.weight"},
+      {"head_norm.weight", "shared_head.norm.weight"}};
+  if (!out.empty())
+    for (const auto& [ours, published] : own)
+      out.push_back({block,
+                     ours,
+                     texts.emplace_back(std::string(layers).append(published)),
+                     {},
+                     LAMINA_HF_OPTIONAL});
   return out;
 }
 

@@ -3,6 +3,7 @@
 //   repeat(unit(kLocal, 5) + unit(kGlobal)).over(62).remainder_prefix()   // {LLLLLG}x10 {LL}x1
 //   prefix("dense", unit(kDense), 3) + repeat(unit(kMoe)).over(58)        // {D}x3 {M}x58
 //   layers_of(c.layer_types, unit_of_kind)                                 // whatever they say
+//   each_layer(c.num_hidden_layers, block_of_layer)                        // likewise
 #pragma once
 
 #include <string>
@@ -147,6 +148,22 @@ Plan layers_of(const std::vector<Kind>& kinds, UnitOf unit_of) {
     out.push_back(std::move(segment));
     start += covered;
   }
+  return out;
+}
+
+// One layer of the block that block_of(i), from 0, says.
+template <class BlockOf>
+Plan each_layer(std::int64_t layers, BlockOf block_of) {
+  std::vector<std::uint32_t> blocks;
+  for (std::int64_t i = 0; i < layers; ++i) blocks.push_back(block_of(i));
+  return layers_of(blocks, [](std::uint32_t block) { return unit(block); });
+}
+
+// A kind for each layer: every so many layers one is `nth`, the others are `others`.
+inline std::vector<std::string_view> kinds_in_turn(std::int64_t layers, std::int64_t every,
+                                                   std::string_view nth, std::string_view others) {
+  std::vector<std::string_view> out;
+  for (std::int64_t i = 0; i < layers; ++i) out.push_back((i + 1) % every == 0 ? nth : others);
   return out;
 }
 

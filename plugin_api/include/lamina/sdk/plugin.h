@@ -6,8 +6,8 @@
 #include <memory>
 #include <tuple>
 
+#include "lamina/sdk/family_tables.h"
 #include "lamina/sdk/manifest.h"
-#include "lamina/sdk/model.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {

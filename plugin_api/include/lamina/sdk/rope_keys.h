@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "lamina/sdk/ops.h"
+#include "lamina/sdk/layer_ops.h"
 #include "lamina/sdk/schema.h"
 
 #pragma GCC visibility push(hidden)
@@ -35,6 +35,9 @@ struct RopeKeys {
   // Families with positions in three rows declare mrope_section and mrope_interleaved.
   Dims mrope_section = {};
   bool mrope_interleaved = false;
+  // Files that say nothing of rope_scaling mean one: derive() gives its type, factor, original
+  // context and truncate.
+  bool scaling_is_derived = false;
 };
 
 // field: a pointer to the RopeConfig in Config, or a function that returns a reference to it.
@@ -62,7 +65,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
            in_group(keys.theta_group.empty() ? keys.group : keys.theta_group, "rope_theta", {}),
        .doc = "base of the rotary frequencies"});
   key("rope_scaling.rope_type", [field](Config & c) -> auto& { return std::invoke(field, c).type; },
-      {.fallback = "default",
+      {.fallback = keys.scaling_is_derived ? std::optional<std::string_view>() : "default",
        .choices =
            keys.mrope_section.empty()
                ? std::vector<std::string_view>{"default", "linear", "dynamic", "llama3", "yarn"}
@@ -70,12 +73,12 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .aliases = also("type", also("rope_type", {"rope_scaling.type"})),
        .doc = "how rotary frequencies are stretched for longer contexts"});
   key("rope_scaling.factor", option(&RopeOptions::factor),
-      {.fallback = 1.0,
+      {.fallback = keys.scaling_is_derived ? std::optional<double>() : 1.0,
        .above = 0,
        .aliases = also("factor"),
        .doc = "how many times longer the context becomes"});
   key("rope_scaling.original_max_position_embeddings", option(&RopeOptions::original_max_positions),
-      {.same_as = "max_position_embeddings",
+      {.same_as = keys.scaling_is_derived ? "" : "max_position_embeddings",
        .min = 1,
        .aliases = also("original_max_position_embeddings", {"original_max_position_embeddings"}),
        .doc = "tokens of context before stretching"});
@@ -100,7 +103,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .aliases = also("beta_slow"),
        .doc = "yarn: rotations below which they are divided by factor"});
   key("rope_scaling.truncate", option(&RopeOptions::truncate),
-      {.fallback = true,
+      {.fallback = keys.scaling_is_derived ? std::optional<bool>() : true,
        .aliases = also("truncate"),
        .doc = "yarn: round the ends of the ramp to whole dims"});
   key("rope_scaling.attention_factor", option(&RopeOptions::attention_factor),
@@ -152,25 +155,19 @@ inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problem
   const std::int64_t turned = rope_options(c, head_dim, 0).rotary_dim;
   const std::int64_t rotary = turned == 0 ? head_dim : turned;
   if (head_dim % 2 != 0)
-    problem("head_dim",
-            "got " + std::to_string(head_dim) + "; rotary positions need an even head_dim");
+    problem("head_dim", "got ", head_dim, "; rotary positions need an even head_dim");
   else if (c.partial_rotary_factor != 1 && (turned == 0 || turned % 2 != 0))
-    problem("partial_rotary_factor", "turns " + std::to_string(turned) +
-                                         " of head_dim = " + std::to_string(head_dim) +
-                                         " dims; it must turn an even number above 0");
+    problem("partial_rotary_factor", "turns ", turned, " of head_dim = ", head_dim,
+            " dims; it must turn an even number above 0");
   const Dims& section = c.options.mrope_section;
   std::int64_t sum = 0;
   for (std::int64_t n : section) sum += n;
   if (!section.empty() && (section.size() != 3 || sum != rotary / 2))
-    problem("rope_scaling.mrope_section",
-            "got " + std::to_string(section.size()) + " numbers with the sum " +
-                std::to_string(sum) + "; it must be three with the sum " +
-                std::to_string(rotary / 2) + ", half of the dims that are turned");
+    problem("rope_scaling.mrope_section", "got ", section.size(), " numbers with the sum ", sum,
+            "; it must be three with the sum ", rotary / 2, ", half of the dims that are turned");
   if (c.type == "llama3" && c.options.low_freq_factor > c.options.high_freq_factor)
-    problem("rope_scaling.low_freq_factor",
-            "got " + std::to_string(c.options.low_freq_factor) +
-                "; it must be at most rope_scaling.high_freq_factor = " +
-                std::to_string(c.options.high_freq_factor));
+    problem("rope_scaling.low_freq_factor", "got ", c.options.low_freq_factor,
+            "; it must be at most rope_scaling.high_freq_factor = ", c.options.high_freq_factor);
 }
 
 }  // namespace lamina::sdk

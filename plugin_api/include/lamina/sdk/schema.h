@@ -6,6 +6,7 @@
 //   }
 #pragma once
 
+#include <cstdio>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -120,8 +121,20 @@ class Schema {
     return c;
   }
   const std::vector<lamina_key_t>& keys() const { return keys_; }
+  // Whether a key is declared, or said to be ignored.
+  bool knows(std::string_view name) const { return find(name) != nullptr; }
+  bool declares(std::string_view name) const {
+    const lamina_key_t* key = find(name);
+    return key && !(key->flags & LAMINA_KEY_IGNORED);
+  }
 
  private:
+  const lamina_key_t* find(std::string_view name) const {
+    for (const lamina_key_t& key : keys_)
+      if (to_view(key.name) == name) return &key;
+    return nullptr;
+  }
+
   template <class T>
   void declare(std::string_view name, const Key<T>& key) {
     lamina_key_t out{};
@@ -198,14 +211,28 @@ class Derived {
 class Problems {
  public:
   explicit Problems(lamina_reply_t* reply) : reply_(reply) {}
-  // message: "got X; Y would be right".
-  void operator()(std::string_view key, const std::string& message, At at = At::current()) const {
-    const lamina_where_t where = to_where(at);
-    check(reply_->api->problem(reply_, to_str(key), to_str(message), &where));
+  // The message in parts, text and numbers: "got X; Y would be right".
+  template <class... Parts>
+  void operator()(std::string_view key, const Parts&... message) const {
+    std::string text;
+    (append(text, message), ...);
+    check(reply_->api->problem(reply_, to_str(key), to_str(text), nullptr));
+    ++count_;
   }
+  bool empty() const { return count_ == 0; }
 
  private:
+  static void append(std::string& text, std::string_view part) { text += part; }
+  static void append(std::string& text, std::int64_t number) { text += std::to_string(number); }
+  static void append(std::string& text, std::size_t number) { text += std::to_string(number); }
+  static void append(std::string& text, double number) {
+    char digits[32];
+    text.append(digits,
+                static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%.9g", number)));
+  }
+
   lamina_reply_t* reply_;
+  mutable int count_ = 0;
 };
 
 }  // namespace lamina::sdk

@@ -6,9 +6,12 @@
 //   void keys(Schema<Config>& key) {
 //     standard_keys(key, {.max_position_embeddings = 32768, .rope = {.theta = 1e6}});
 //   }
+//
+// What a Model leaves out then follows from these keys; see standard_model.h.
 #pragma once
 
 #include "lamina/sdk/rope_keys.h"
+#include "lamina/sdk/transformer.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -34,15 +37,37 @@ struct StandardConfig {
   RopeOptions rope_options() const {
     return sdk::rope_options(rope, head_dim, max_position_embeddings);
   }
+  // Grouped-query attention to everything before, with rotary positions; eps is ready for norms of
+  // queries and keys.
+  SelfAttentionOptions attention_options() const {
+    return {.heads = num_attention_heads,
+            .kv_heads = num_key_value_heads,
+            .head_dim = head_dim,
+            .qkv_bias = attention_bias,
+            .out_bias = attention_bias,
+            .norm = {.eps = rms_norm_eps},
+            .rope = rope_options()};
+  }
+  GatedMlpOptions mlp_options() const {
+    return {.width = intermediate_size, .activation = hidden_act};
+  }
 };
+
+// Values of layer_types in config.json.
+inline constexpr std::string_view kFullAttention = "full_attention";
+inline constexpr std::string_view kSlidingAttention = "sliding_attention";
 
 // The defaults in which families differ.
 struct StandardDefaults {
+  std::optional<std::int64_t> vocab_size = {};  // empty = it must be given
   std::int64_t max_position_embeddings = 2048;
+  // Where both names stand in files, "hidden_activation" decides and is the key.
+  std::string_view activation_key = "hidden_act";
   std::string_view hidden_act = "silu";
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
   std::optional<std::int64_t> intermediate_size = {};  // empty = it must be given; 0 = no such key
+  std::optional<std::int64_t> num_attention_heads = {};  // empty = they must be given
   std::optional<std::int64_t> num_key_value_heads = {};  // empty = num_attention_heads
   std::optional<std::int64_t> head_dim = {};  // empty = hidden_size / num_attention_heads
   bool attention_bias = false;
@@ -53,7 +78,10 @@ struct StandardDefaults {
 template <class Config>
 void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
   key("vocab_size", &Config::vocab_size,
-      {.required = true, .min = 1, .doc = "rows of the token table"});
+      {.required = !defaults.vocab_size,
+       .fallback = defaults.vocab_size,
+       .min = 1,
+       .doc = "rows of the token table"});
   key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
   key("num_hidden_layers", &Config::num_hidden_layers,
       {.required = true, .min = 0, .doc = "decoder layers"});
@@ -67,11 +95,13 @@ void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
       {.fallback = defaults.max_position_embeddings,
        .min = 1,
        .doc = "tokens of context that the model was made for"});
-  key("hidden_act", &Config::hidden_act,
+  const bool renamed = defaults.activation_key != "hidden_act";
+  key(defaults.activation_key, &Config::hidden_act,
       {.fallback = defaults.hidden_act,
        .choices = {"silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu",
                    "sigmoid"},
-       .aliases = {"hidden_activation"},
+       .aliases = renamed ? std::vector<std::string_view>{}
+                          : std::vector<std::string_view>{"hidden_activation"},
        .doc = "activation of the feed-forward's gate"});
   key("rms_norm_eps", &Config::rms_norm_eps,
       {.fallback = defaults.rms_norm_eps, .above = 0, .doc = "added to the mean square in norms"});
@@ -79,13 +109,17 @@ void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
       {.fallback = 0.02, .above = 0, .doc = "standard deviation of fresh weights"});
   key("tie_word_embeddings", &Config::tie_word_embeddings,
       {.fallback = defaults.tie_word_embeddings, .doc = "the head is the token table"});
+  if (renamed) key.ignore({"hidden_act"});
 }
 
 // Heads of grouped-query attention.
 template <class Config>
 void head_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
   key("num_attention_heads", &Config::num_attention_heads,
-      {.required = true, .min = 1, .doc = "query heads N"});
+      {.required = !defaults.num_attention_heads,
+       .fallback = defaults.num_attention_heads,
+       .min = 1,
+       .doc = "query heads N"});
   key("num_key_value_heads", &Config::num_key_value_heads,
       {.fallback = defaults.num_key_value_heads,
        .same_as = defaults.num_key_value_heads ? "" : "num_attention_heads",
@@ -118,14 +152,11 @@ inline void derive_head_dim(const StandardConfig& c, const Derived& derived) {
 // For validate(): head_dim, and heads that share keys and values.
 inline void check_heads(const StandardConfig& c, const Problems& problem) {
   if (c.head_dim == 0)
-    problem("head_dim",
-            "is missing, and num_attention_heads = " + std::to_string(c.num_attention_heads) +
-                " does not divide hidden_size = " + std::to_string(c.hidden_size) +
-                "; give head_dim");
+    problem("head_dim", "is missing, and num_attention_heads = ", c.num_attention_heads,
+            " does not divide hidden_size = ", c.hidden_size, "; give head_dim");
   if (c.num_attention_heads % c.num_key_value_heads != 0)
-    problem("num_key_value_heads",
-            "got " + std::to_string(c.num_key_value_heads) +
-                "; it must divide num_attention_heads = " + std::to_string(c.num_attention_heads));
+    problem("num_key_value_heads", "got ", c.num_key_value_heads,
+            "; it must divide num_attention_heads = ", c.num_attention_heads);
 }
 
 // For validate(): all that standard_keys() declares.
@@ -134,8 +165,14 @@ inline void check_standard(const StandardConfig& c, const Problems& problem) {
   if (c.head_dim != 0) check_rope(c.rope, c.head_dim, problem);
 }
 
-// For Model::init_std.
-inline double standard_init_std(const StandardConfig& c) { return c.initializer_range; }
+// For validate(): a list of layers, from 0.
+inline void check_listed_layers(const StandardConfig& c, std::string_view key,
+                                const std::vector<std::int64_t>& layers, const Problems& problem) {
+  for (std::int64_t layer : layers)
+    if (layer >= c.num_hidden_layers)
+      problem(key, "names layer ", layer, "; the last of the ", c.num_hidden_layers, " layers is ",
+              c.num_hidden_layers - 1);
+}
 
 }  // namespace lamina::sdk
 #pragma GCC visibility pop

@@ -1,9 +1,9 @@
 // Rows of the tensor map that most families share: their checkpoints name these tensors alike. The
-// scopes in the block are then "attention" and "feed_forward".
+// scopes in the block are then "attention_norm", "attention", "ffn_norm", "feed_forward", "moe".
 //
 //   std::vector<Weight> weights() {
-//     return outer_weights() + attention_weights(kBlock) + mlp_weights(kBlock) +
-//            std::vector<Weight>{{kBlock, "ffn_norm.weight", "..."}};
+//     return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) +
+//            mlp_weights(kBlock) + std::vector<Weight>{{kBlock, "gate.weight", "..."}};
 //   }
 #pragma once
 
@@ -23,6 +23,12 @@ inline std::vector<Weight> outer_weights() {
           {0, LAMINA_NAME_NORM, "model.norm.weight"},
           {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
           ignored("model.layers.{L}.self_attn.rotary_emb.inv_freq")};
+}
+
+// The norms before the two sub-layers.
+inline std::vector<Weight> norm_weights(std::uint32_t block) {
+  return {{block, "attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
+          {block, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"}};
 }
 
 // self_attention() in the scope "attention".
@@ -48,6 +54,14 @@ inline std::vector<Weight> mlp_weights(std::uint32_t block) {
           {block, "feed_forward.w3.bias", "model.layers.{L}.mlp.up_proj.bias"},
           {block, "feed_forward.w2.weight", "model.layers.{L}.mlp.down_proj.weight"},
           {block, "feed_forward.w2.bias", "model.layers.{L}.mlp.down_proj.bias"}};
+}
+
+// mixture() in the scope "moe", with experts published one by one.
+inline std::vector<Weight> mixture_weights(std::uint32_t block) {
+  return {{block, "moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
+          {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
+          {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.{E}.up_proj.weight"},
+          {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.{E}.down_proj.weight"}};
 }
 
 }  // namespace lamina::sdk

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lamina/sdk/layers.h"
+#include "lamina/sdk/step.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {

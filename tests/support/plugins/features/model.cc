@@ -13,7 +13,7 @@ using namespace lamina::sdk;
 struct Config {
   std::int64_t vocab_size, hidden_size, num_hidden_layers;
   std::int64_t streams, per_layer, window, chunk, mtp_depth, first_reader, injected_layer;
-  bool attention, convolution, delta, embedding_input, losses, mtp_like_transformers;
+  bool attention, convolution, delta, embedding_input, losses, mtp_like_transformers, constants;
   double balance_weight, pooled_weight, bias_rate;
   std::vector<double> mtp_weights;
 };
@@ -81,12 +81,20 @@ void keep(Scope s, const Config& c, Tensor f_BTD, const Step& step) {
   static_cast<void>(c);
 }
 
+Tensor layer_gain(Scope s, const Config& c) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
+    values.push_back(1 / static_cast<double>(i + 1));
+  return s.layer_constant("gain", values);
+}
+
 // What a layer adds to its input.
 Tensor layer_sum(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool reads) {
   Tensor h_BTD = rms_norm(s / "norm", x_BTD, norm_options());
   if (c.embedding_input)
     h_BTD = h_BTD + linear(s / "from_embedding", step.input(LAMINA_INPUT_EMBEDDING), c.hidden_size);
   if (c.per_layer > 0) h_BTD = h_BTD + linear(s / "from_entry", step.per_layer(0), c.hidden_size);
+  if (c.constants) h_BTD = h_BTD * layer_gain(s, c);
   Tensor sum_BTD = linear(s / "w", h_BTD, c.hidden_size);
   if (c.attention) sum_BTD = sum_BTD + attend(s / "attention", c, h_BTD, step, reads);
   if (c.convolution) sum_BTD = sum_BTD + convolve(s / "conv", h_BTD, step, "conv");
@@ -181,6 +189,7 @@ void keys(Schema<Config>& key) {
   key("convolution", &Config::convolution, {.fallback = false, .doc = "with a convolution"});
   key("delta", &Config::delta, {.fallback = false, .doc = "with the gated delta rule"});
   key("embedding_input", &Config::embedding_input, {.fallback = false, .doc = "layers read it"});
+  key("constants", &Config::constants, {.fallback = false, .doc = "layers have a gain each"});
   key("losses", &Config::losses, {.fallback = false, .doc = "layers sow"});
   key("balance_weight", &Config::balance_weight, {.fallback = 0.5, .doc = "of a mean"});
   key("pooled_weight", &Config::pooled_weight, {.fallback = 0.25, .doc = "of a product of means"});

@@ -1,0 +1,253 @@
+// A Model as the tables and functions of the C contract.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "lamina/sdk/mtp.h"
+#include "lamina/sdk/standard_model.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+// A family in the terms of the C contract. Lives from init() to deinit().
+template <class Config>
+class FamilyTables {
+ public:
+  explicit FamilyTables(const Model<Config>& model) : model_(model) {
+    model_.keys(schema_);
+    // Where exports are another family's there would be nothing to call these tensors.
+    predicts_ = !model_.mtp && !schema_.knows(kMtpDepthKey) && model_.family.exports_as.empty();
+    if (predicts_) mtp_keys(mtp_schema_, model_.mtp_inputs);
+    add_names();
+    add_keys();
+    add_blocks();
+    if (model_.weights) add_weights();
+    lamina_family_t& f = family_;
+    f.size = sizeof f;
+    f.user = this;
+    f.derive = &call<&FamilyTables::derive>;
+    f.validate = &call<&FamilyTables::validate>;
+    f.plan = &call<&FamilyTables::plan>;
+    f.options = &call<&FamilyTables::options>;
+  }
+  FamilyTables(const FamilyTables&) = delete;
+  FamilyTables& operator=(const FamilyTables&) = delete;
+
+  const lamina_family_t& family() const { return family_; }
+
+ private:
+  // The values of all keys.
+  struct Values {
+    Config own;
+    MtpConfig mtp;
+  };
+  struct BuildContext {
+    const FamilyTables* tables;
+    Block<Config> block;  // of a prediction: without a build
+  };
+
+  Values read(const lamina_config_t* config) const {
+    return {schema_.read(config), mtp_schema_.read(config)};
+  }
+  Embed embed(const Config& c) const { return model_.embed ? model_.embed(c) : Embed{}; }
+
+  void derive(const Values& c, lamina_reply_t* reply) const {
+    derive_of(model_, schema_, c.own, Derived(reply));
+  }
+  void validate(const Values& c, lamina_reply_t* reply) const {
+    const Problems problem(reply);
+    validate_of(model_, schema_, c.own, problem);
+    if (predicts_ && problem.empty() && c.mtp.num_nextn_predict_layers > 0)
+      check_mtp(c.mtp, plan_of(model_, c.own), embed(c.own), problem);
+  }
+  void plan(const Values& c, lamina_reply_t* reply) const { send(plan_of(model_, c.own), reply); }
+  void options(const Values& values, lamina_reply_t* reply) const {
+    const Config& c = values.own;
+    const double init_std = init_std_of(model_, c);
+    const Embed e = embed(c);
+    lamina_embed_t embed{};
+    embed.size = sizeof embed;
+    embed.scale = e.scale;
+    embed.positions = e.positions;
+    embed.max_positions = e.max_positions;
+    embed.dropout = e.dropout;
+    embed.init_std = e.init_std > 0 ? e.init_std : init_std;
+    embed.positions_init_std = e.positions_init_std > 0 ? e.positions_init_std : embed.init_std;
+    embed.entry = e.entry;
+    embed.n_carry = e.carries;
+    embed.n_per_layer = e.per_layer;
+    check(reply->api->embed(reply, &embed));
+
+    const Head h = head_of(model_, c);
+    lamina_head_t head{};
+    head.size = sizeof head;
+    head.flags = (h.tied ? LAMINA_HEAD_TIED : 0u) | (h.no_loss ? LAMINA_HEAD_NO_LOSS : 0u);
+    head.logit_scale = h.logit_scale;
+    head.soft_cap = h.soft_cap;
+    head.init_std = h.init_std > 0 ? h.init_std : init_std;
+    head.norm.size = sizeof head.norm;
+    head.norm.op = h.norm.op;
+    head.norm.revision = h.norm.revision;
+    head.norm.flags = h.norm.flags;
+    head.norm.attrs = to_span(h.norm.attrs);
+    head.exit = h.exit;
+    check(reply->api->head(reply, &head));
+    if (model_.mtp) send_mtp(model_.mtp(c), reply);
+    if (predicts_) send_mtp(mtp_of(values.mtp, prediction_id(), plan_of(model_, c)), reply);
+  }
+
+  static void send_mtp(const Mtp& m, lamina_reply_t* reply) {
+    if (m.depth == 0) return;
+    if (m.depth < 0)
+      throw Error(LAMINA_ERROR_CONFIG, "multi-token prediction: fewer than 0 depths",
+                  At::current());
+    std::vector<lamina_setting_t> overrides;
+    for (const Override& o : m.overrides) overrides.push_back({to_str(o.key), o.value});
+    lamina_mtp_t mtp{};
+    mtp.size = sizeof mtp;
+    mtp.flags = (m.normed_hidden ? LAMINA_MTP_NORMED_HIDDEN : 0u) |
+                (m.shifted_positions ? LAMINA_MTP_SHIFTED_POSITIONS : 0u) |
+                (m.final_norm ? LAMINA_MTP_FINAL_NORM : 0u) | (m.chained ? LAMINA_MTP_CHAINED : 0u);
+    mtp.block = m.block;
+    mtp.depth = static_cast<std::uint32_t>(m.depth);
+    mtp.overrides = to_span(overrides);
+    mtp.weight_key = to_str(m.weight_key);
+    check(reply->api->mtp(reply, &mtp));
+  }
+
+  template <void (FamilyTables::*function)(const Values&, lamina_reply_t*) const>
+  static lamina_status_t call(void* user, const lamina_config_t* config,
+                              lamina_reply_t* reply) noexcept {
+    const auto* self = static_cast<const FamilyTables*>(user);
+    return guarded(reply, [&] { (self->*function)(self->read(config), reply); });
+  }
+
+  static lamina_status_t build(void* user, lamina_build_t* build, const lamina_config_t* config,
+                               const lamina_io_t* io) noexcept {
+    const auto* context = static_cast<const BuildContext*>(user);
+    return guarded(build, [&] {
+      const FamilyTables& tables = *context->tables;
+      const Values c = tables.read(config);
+      const Scope s(build, init_std_of(tables.model_, c.own));
+      Tensors carries, per_layer;
+      for (std::uint32_t i = 0; i < io->n_carry; ++i)
+        carries.push_back(tag({build, io->carry_in[i]}, LAMINA_TAG_DECODER_LAYER_INPUT));
+      for (std::uint32_t i = 0; i < io->n_per_layer; ++i)
+        per_layer.push_back({build, io->per_layer[i]});
+      const Step step(s, per_layer);
+      const Block<Config>& block = context->block;
+      const Tensors out = block.id == tables.prediction_id() ? tables.predict(s, c, carries, step)
+                                                             : run(block, s, c.own, carries, step);
+      const std::uint32_t wanted = io->n_out > 0 ? io->n_out : io->n_carry;
+      if (out.size() != wanted)
+        throw Error(LAMINA_ERROR_ARGUMENT,
+                    "block '" + std::string(block.name) + "' gives " + std::to_string(out.size()) +
+                        " tensors where " + std::to_string(wanted) + " are wanted",
+                    At::current());
+      for (std::size_t i = 0; i < out.size(); ++i) io->carry_out[i] = out[i].handle;
+    });
+  }
+
+  static Tensors run(const Block<Config>& block, const Scope& s, const Config& c, Tensors carries,
+                     const Step& step) {
+    if (block.build_all) return block.build_all(s, c, carries, step);
+    carries[0] = block.build(s, c, carries[0], step);
+    return carries;
+  }
+
+  // The block of predictions has an id after those of the family's own.
+  std::uint32_t prediction_id() const {
+    return predicts_ ? static_cast<std::uint32_t>(contexts_.back().block.id) : 0;
+  }
+
+  Tensors predict(const Scope& s, const Values& c, const Tensors& carries, const Step& step) const {
+    const std::uint32_t last = plan_of(model_, c.own).back().unit.back().block;
+    const auto layer = std::find_if(contexts_.begin(), contexts_.end(),
+                                    [&](const BuildContext& b) { return b.block.id == last; });
+    return predict_next(s, c.mtp, head_of(model_, c.own).norm.eps, carries, [&](Tensor x_BTD) {
+      return run(layer->block, s, c.own, {x_BTD}, step)[0];
+    });
+  }
+
+  void add_keys() {
+    keys_ = schema_.keys();
+    keys_.insert(keys_.end(), mtp_schema_.keys().begin(), mtp_schema_.keys().end());
+    family_.keys = to_span(keys_);
+  }
+
+  void add_names() {
+    const Family& f = model_.family;
+    auto keep = [&](const Names& names) {
+      auto& list = strs_.emplace_back();
+      for (std::string_view name : names) list.push_back(to_str(name));
+      return to_span(list);
+    };
+    family_.name = to_str(f.name);
+    family_.doc = to_str(f.doc);
+    family_.aliases = keep(f.aliases);
+    family_.hf_model_types = keep(f.hf_model_types);
+    family_.hf_architectures = keep(f.hf_architectures);
+    family_.hf_prefixes = keep(f.hf_prefixes);
+    family_.exports_as = to_str(f.exports_as);
+  }
+
+  void add_blocks() {
+    std::uint32_t last = 0;
+    for (const Block<Config>& block : model_.blocks()) {
+      contexts_.push_back({this, block});
+      last = std::max(last, block.id);
+    }
+    if (predicts_) contexts_.push_back({this, {.id = last + 1, .name = "prediction"}});
+    for (BuildContext& context : contexts_) {
+      lamina_block_t out{};
+      out.size = sizeof out;
+      out.id = context.block.id;
+      out.name = to_str(context.block.name);
+      out.user = &context;
+      out.build = &build;
+      blocks_.push_back(out);
+    }
+    family_.blocks = to_span(blocks_);
+  }
+
+  void add_weights() {
+    std::vector<Weight> rows = model_.weights();
+    if (predicts_) {
+      const auto more = prediction_weights(prediction_id(), rows, texts_);
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
+    for (const Weight& weight : rows) {
+      auto& transforms = transforms_.emplace_back();
+      for (const Transform& t : weight.transforms)
+        transforms.push_back(
+            {sizeof(lamina_transform_t), t.kind, t.number, t.dim, t.index, t.count});
+      lamina_hf_tensor_t out{};
+      out.size = sizeof out;
+      out.block = weight.block;
+      out.flags = weight.flags;
+      out.param = to_str(weight.name);
+      out.hf = to_str(weight.hf);
+      out.transforms = to_span(transforms);
+      weights_.push_back(out);
+    }
+    family_.hf_tensors = to_span(weights_);
+  }
+
+  const Model<Config>& model_;
+  Schema<Config> schema_;
+  Schema<MtpConfig> mtp_schema_;  // empty if not predicts_
+  bool predicts_ = false;         // with a layer of the family's own
+  lamina_family_t family_{};
+  std::vector<lamina_key_t> keys_;
+  std::vector<lamina_block_t> blocks_;
+  std::vector<lamina_hf_tensor_t> weights_;
+  std::deque<BuildContext> contexts_;
+  std::deque<std::string> texts_;
+  std::deque<std::vector<lamina_str_t>> strs_;
+  std::deque<std::vector<lamina_transform_t>> transforms_;
+};
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

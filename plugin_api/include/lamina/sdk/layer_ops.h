@@ -1,0 +1,210 @@
+// The ops of ops.def that layers are made of, as functions: products with weights, norms, rotary
+// positions, what mixes tokens, experts. Weights and decode states are given: layers.h and step.h
+// have the forms that own theirs, which blocks usually call. Options have the names and defaults of
+// ops.def (a test compares).
+//
+//   Tensor r = rope(q_BTNH, step.positions_BT, {.theta = 500000});
+#pragma once
+
+#include "lamina/sdk/ops.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+// Products and norms.
+inline Tensor linear(Tensor x, Tensor w, Tensor bias = {}, At at = At::current()) {
+  return emit<Op::linear>({x, w, bias}, at);
+}
+inline Tensor embedding(Tensor table, Tensor ids, At at = At::current()) {
+  return emit<Op::embedding>({table, ids}, at);
+}
+
+struct RmsNormOptions {
+  double eps = 1e-6;
+  double offset = 0;
+};
+inline Attrs<Op::rms_norm> attrs_of(const RmsNormOptions& o) {
+  return Attrs<Op::rms_norm>().number("eps", o.eps).number("offset", o.offset);
+}
+inline Tensor rms_norm(Tensor x, Tensor w, const RmsNormOptions& o = {}, At at = At::current()) {
+  return emit<Op::rms_norm>({x, w}, attrs_of(o), at);
+}
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  double offset = 0;
+};
+inline Attrs<Op::layer_norm> attrs_of(const LayerNormOptions& o) {
+  return Attrs<Op::layer_norm>().number("eps", o.eps).number("offset", o.offset);
+}
+inline Tensor layer_norm(Tensor x, Tensor w, Tensor bias, const LayerNormOptions& o = {},
+                         At at = At::current()) {
+  return emit<Op::layer_norm>({x, w, bias}, attrs_of(o), at);
+}
+
+struct RopeOptions {
+  double theta = 10000;
+  std::int64_t rotary_dim = 0;
+  bool interleaved = false;
+  std::string_view scaling = "none";
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_max_positions = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double attention_factor = 0;
+  double mscale = 0;
+  double mscale_all_dim = 0;
+  bool truncate = true;
+  std::int64_t max_positions = 0;
+  std::int64_t frequency_dim = 0;
+  Dims mrope_section = {};  // frequencies that turn by time, height, width
+  bool mrope_interleaved = false;
+};
+inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
+  Attrs<Op::rope> attrs;
+  attrs.number("theta", o.theta)
+      .integer("rotary_dim", o.rotary_dim)
+      .flag("interleaved", o.interleaved)
+      .text("scaling", o.scaling)
+      .number("factor", o.factor)
+      .number("low_freq_factor", o.low_freq_factor)
+      .number("high_freq_factor", o.high_freq_factor)
+      .integer("original_max_positions", o.original_max_positions)
+      .number("beta_fast", o.beta_fast)
+      .number("beta_slow", o.beta_slow)
+      .number("attention_factor", o.attention_factor)
+      .number("mscale", o.mscale)
+      .number("mscale_all_dim", o.mscale_all_dim)
+      .flag("truncate", o.truncate)
+      .integer("max_positions", o.max_positions)
+      .integer("frequency_dim", o.frequency_dim)
+      .integers("mrope_section", o.mrope_section)
+      .flag("mrope_interleaved", o.mrope_interleaved);
+  return emit<Op::rope>({x, positions}, attrs, at);
+}
+
+struct AttentionOptions {
+  double scale = 0;  // 0 = 1 / sqrt(head width)
+  double soft_cap = 0;
+  bool causal = true;
+  std::int64_t window = 0;
+  std::int64_t chunk = 0;
+  std::int64_t moba_chunk = 0;
+  std::int64_t moba_top_k = 0;
+  bool see_images = false;
+};
+// The host adds positions, segments and the decode state's memory; sinks may be empty. Blocks
+// usually call step.attend(), which declares the state too.
+inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const AttentionOptions& o = {},
+                        Tensor sinks = {}, At at = At::current()) {
+  Attrs<Op::attention> attrs;
+  attrs.number("scale", o.scale)
+      .number("soft_cap", o.soft_cap)
+      .flag("causal", o.causal)
+      .integer("window", o.window)
+      .integer("chunk", o.chunk)
+      .integer("moba_chunk", o.moba_chunk)
+      .integer("moba_top_k", o.moba_top_k)
+      .flag("see_images", o.see_images);
+  const std::array<Tensor, 8> inputs{q, k, v, {}, {}, {}, {}, sinks};
+  return emit_all<Op::attention>(inputs, attrs, state, at).front();
+}
+
+struct CausalConv1dOptions {
+  std::int64_t dilation = 1;
+  std::string_view activation = "none";
+  bool across = false;
+};
+// The host adds segments and the decode state's memory; bias may be empty. Blocks usually call
+// step.causal_conv1d(), which declares the state too.
+inline Tensor causal_conv1d(Tensor x, Tensor w, Tensor bias, State state,
+                            const CausalConv1dOptions& o = {}, At at = At::current()) {
+  Attrs<Op::causal_conv1d> attrs;
+  attrs.integer("dilation", o.dilation).text("activation", o.activation).flag("across", o.across);
+  return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, attrs, state, at).front();
+}
+
+struct GatedDeltaRuleOptions {
+  double scale = 0;  // 0 = 1 / sqrt(key width)
+  bool normalize = false;
+  bool across = false;
+};
+// Likewise; blocks usually call step.gated_delta_rule().
+inline Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta, State state,
+                               const GatedDeltaRuleOptions& o = {}, At at = At::current()) {
+  Attrs<Op::gated_delta_rule> attrs;
+  attrs.number("scale", o.scale).flag("normalize", o.normalize).flag("across", o.across);
+  return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, state, at).front();
+}
+
+struct GluOptions {
+  std::string_view activation = "silu";
+};
+inline Tensor glu(Tensor gate, Tensor up, const GluOptions& o = {}, At at = At::current()) {
+  return emit<Op::glu>({gate, up}, Attrs<Op::glu>().text("activation", o.activation), at);
+}
+
+inline Tensor soft_cap(Tensor x, double cap, At at = At::current()) {
+  return emit<Op::soft_cap>({x}, Attrs<Op::soft_cap>().number("cap", cap), at);
+}
+
+struct DropoutOptions {
+  double rate = 0;
+  std::int64_t stream = 0;  // tells the dropouts of one layer apart
+};
+// Blocks usually call step.dropout().
+inline Tensor dropout(Tensor x, Tensor seed, Tensor layer, const DropoutOptions& o,
+                      At at = At::current()) {
+  return emit<Op::dropout>({x, seed, layer},
+                           Attrs<Op::dropout>().number("rate", o.rate).integer("stream", o.stream),
+                           at);
+}
+
+struct CrossEntropyOptions {
+  double soft_cap = 0;
+  double logit_scale = 1;
+};
+// loss, z_loss, lse.
+inline std::array<Tensor, 3> cross_entropy(Tensor x, Tensor w, Tensor labels,
+                                           const CrossEntropyOptions& o = {},
+                                           At at = At::current()) {
+  Attrs<Op::cross_entropy> attrs;
+  attrs.number("soft_cap", o.soft_cap).number("logit_scale", o.logit_scale);
+  return emit_all<Op::cross_entropy>(std::array{x, w, labels}, attrs, State{}, at);
+}
+
+// Experts. Blocks usually call the functions of lamina/sdk/moe.h.
+struct GroupRowsOptions {
+  std::int64_t groups = 0;
+  std::int64_t capacity = 0;  // assignments a group takes from each element of dim 0; 0 = all
+};
+// order, offsets.
+inline std::array<Tensor, 2> group_rows(Tensor ids, const GroupRowsOptions& o,
+                                        At at = At::current()) {
+  Attrs<Op::group_rows> attrs;
+  attrs.integer("groups", o.groups).integer("capacity", o.capacity);
+  return emit_all<Op::group_rows>(std::array{ids}, attrs, State{}, at);
+}
+// `divide`: assignments of each row of x.
+inline Tensor gather_rows(Tensor x, Tensor order, std::int64_t divide, At at = At::current()) {
+  return emit<Op::gather_rows>({x, order}, Attrs<Op::gather_rows>().integer("divide", divide), at);
+}
+inline Tensor combine_rows(Tensor x, Tensor order, Tensor weights, At at = At::current()) {
+  return emit<Op::combine_rows>({x, order, weights}, at);
+}
+// bias may be empty.
+inline Tensor grouped_linear(Tensor x, Tensor w, Tensor offsets, Tensor bias = {},
+                             At at = At::current()) {
+  return emit<Op::grouped_linear>({x, w, offsets, bias}, at);
+}
+
+// The k keys with the highest scores[B, T, S] among those that a query may see, as bool[B, T, S].
+inline Tensor top_k_mask(Tensor scores, std::int64_t k, bool causal = true, At at = At::current()) {
+  return emit<Op::top_k_mask>({scores},
+                              Attrs<Op::top_k_mask>().integer("k", k).flag("causal", causal), at);
+}
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -1,0 +1,66 @@
+// What follows from the keys of a config where a Model leaves it out.
+//
+//   derive    head_dim is hidden_size / num_attention_heads
+//   validate  check_standard()
+//   init_std  initializer_range, or 0.02
+//   plan      all layers are the first block
+//   head      an RMS norm, and the token table or not, as rms_norm_eps and tie_word_embeddings say
+#pragma once
+
+#include <type_traits>
+
+#include "lamina/sdk/model.h"
+#include "lamina/sdk/standard_keys.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+// RMSNorm, and the head that tie_word_embeddings says.
+template <class Config>
+Head standard_head(const Config& c) {
+  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
+}
+
+template <class Config>
+void derive_of(const Model<Config>& model, const Schema<Config>& keys, const Config& c,
+               const Derived& derived) {
+  if (model.derive) return model.derive(c, derived);
+  if constexpr (std::is_base_of_v<StandardConfig, Config>)
+    if (keys.declares("head_dim") && c.hidden_size % c.num_attention_heads == 0)
+      derived.set("head_dim", c.hidden_size / c.num_attention_heads);
+}
+
+template <class Config>
+void validate_of(const Model<Config>& model, const Schema<Config>& keys, const Config& c,
+                 const Problems& problem) {
+  if (model.validate) return model.validate(c, problem);
+  if constexpr (std::is_base_of_v<StandardConfig, Config>)
+    if (keys.declares("head_dim")) check_standard(c, problem);
+}
+
+template <class Config>
+double init_std_of(const Model<Config>& model, const Config& c) {
+  if (model.init_std) return model.init_std(c);
+  if constexpr (requires { c.initializer_range; })
+    return c.initializer_range;
+  else
+    return 0.02;
+}
+
+template <class Config>
+Plan plan_of(const Model<Config>& model, const Config& c) {
+  if (model.plan) return model.plan(c);
+  return repeat(unit(model.blocks().front().id)).over(c.num_hidden_layers);
+}
+
+template <class Config>
+Head head_of(const Model<Config>& model, const Config& c) {
+  if (model.head) return model.head(c);
+  if constexpr (requires { c.rms_norm_eps, c.tie_word_embeddings; })
+    return standard_head(c);
+  else
+    return {};
+}
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

@@ -1,0 +1,298 @@
+// What a block is given besides its input, and the layers that look at other tokens: they declare
+// the decode state that keeps what came before.
+//
+//   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH, {.window = c.sliding_window});
+#pragma once
+
+#include "lamina/sdk/compressed_attention.h"
+#include "lamina/sdk/layer_ops.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+struct AttendOptions {
+  double scale = 0;  // 0 = 1 / sqrt(head width)
+  double soft_cap = 0;
+  bool causal = true;
+  std::int64_t window = 0;  // keys a query sees, itself included; 0 = all
+  std::int64_t chunk = 0;   // only keys of the same chunk; 0 = all
+  // Mixture of block attention: of chunks of so many tokens (0 = all) the moba_top_k whose mean key
+  // fits the query best, its own among them; Lu et al. 2025. Without a window.
+  std::int64_t moba_chunk = 0, moba_top_k = 0;
+  bool see_images = false;        // the tokens of an image see each other, both ways
+  Tensor sinks = {};              // [N], one more logit per head
+  std::string_view state = "kv";  // unique in the block
+};
+
+struct ConvolveOptions {
+  std::int64_t dilation = 1;
+  std::string_view activation = "none";  // or silu
+  bool across = false;                   // documents of a row are not told apart
+  std::string_view state = "conv";       // unique in the block
+};
+
+struct DeltaRuleOptions {
+  double scale = 0;                      // 0 = 1 / sqrt(key width)
+  bool normalize = false;                // q and k are divided by their length
+  bool across = false;                   // documents of a row are not told apart
+  std::string_view state = "recurrent";  // unique in the block
+};
+
+struct AttendLatentOptions {
+  std::int64_t nope_dim = 0;  // width of a head's part without rotary positions
+  double scale = 0;           // 0 = 1 / sqrt(width of q)
+  bool causal = true;
+  Tensor mask = {};                   // bool[B, T, S]: keys that may be seen, eg of top_k_mask
+  std::string_view state = "latent";  // unique in the block
+};
+
+struct IndexScoresOptions {
+  std::int64_t stride = 1;                // tokens that each key stands for
+  std::string_view state = "index_keys";  // unique in the block
+};
+
+struct WindowPoolOptions {
+  bool overlap = false;               // each window sees the one before it, too
+  std::string_view state = "window";  // unique in the block
+};
+
+struct LossOptions {
+  std::string_view weight_key = {};  // config key that multiplies it; empty = 1
+  bool mean = false;                 // over the layers that sow it, not their sum
+};
+
+// How a metric of several microbatches becomes one.
+enum class Reduce : std::uint32_t {
+  sum = LAMINA_REDUCE_SUM,
+  mean = LAMINA_REDUCE_MEAN,
+  max = LAMINA_REDUCE_MAX
+};
+
+// p += rate * value, p += rate * sign(value), p = value.
+enum class Update : std::uint32_t {
+  add = LAMINA_UPDATE_ADD,
+  sign_step = LAMINA_UPDATE_SIGN_STEP,
+  assign = LAMINA_UPDATE_ASSIGN
+};
+
+// What a block is given besides its input: the same in training, prefill and decoding.
+class Step {
+ public:
+  explicit Step(const Scope& s, std::vector<Tensor> per_layer = {}, At at = At::current())
+      : positions_BT(input(s, LAMINA_INPUT_POSITIONS, at)),
+        scope_(s),
+        per_layer_(std::move(per_layer)) {}
+
+  Tensor positions_BT;  // i32, from 0 in each document
+
+  // LAMINA_INPUT_*.
+  Tensor input(std::uint32_t kind, At at = At::current()) const { return input(scope_, kind, at); }
+
+  // This layer's element of tensor i that the entry block gives to layers (Embed::per_layer).
+  Tensor per_layer(std::size_t i, At at = At::current()) const {
+    if (i >= per_layer_.size())
+      throw Error(LAMINA_ERROR_ARGUMENT,
+                  "per_layer(" + std::to_string(i) + ") of a model that gives its layers " +
+                      std::to_string(per_layer_.size()) + " tensors",
+                  at);
+    return per_layer_[i];
+  }
+
+  // Attention over what came before: q[B,T,N,H], k[B,T,K,H], v[B,T,K,Hv] to [B,T,N,Hv]. Declares
+  // the decode state that keeps k and v.
+  Tensor attend(Tensor q, Tensor k, Tensor v, const AttendOptions& o = {},
+                At at = At::current()) const {
+    q = tag(q, tags::query_proj, at);
+    k = tag(k, tags::key_proj, at);
+    v = tag(v, tags::value_proj, at);
+    State kv = scope_.state(
+        LAMINA_STATE_KV, o.state, {k.dim(2, at), k.dim(3, at), v.dim(3, at)},
+        {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM},
+         .window = o.window,
+         .chunk = o.chunk},
+        at);
+    Tensor y = attention(q, k, v, kv,
+                         {.scale = o.scale,
+                          .soft_cap = o.soft_cap,
+                          .causal = o.causal,
+                          .window = o.window,
+                          .chunk = o.chunk,
+                          .moba_chunk = o.moba_chunk,
+                          .moba_top_k = o.moba_top_k,
+                          .see_images = o.see_images},
+                         o.sinks, at);
+    return tag(y, tags::attention_out, at);
+  }
+
+  // Attention over the keys and values of the layer that the plan names as kv_donor, as that
+  // layer's attention has them. The window must not reach further back than the donor's.
+  Tensor attend(Tensor q, const AttendOptions& o = {}, At at = At::current()) const {
+    q = tag(q, tags::query_proj, at);
+    Tensor y = attention(q, {}, {}, State{},
+                         {.scale = o.scale,
+                          .soft_cap = o.soft_cap,
+                          .causal = o.causal,
+                          .window = o.window,
+                          .chunk = o.chunk,
+                          .moba_chunk = o.moba_chunk,
+                          .moba_top_k = o.moba_top_k,
+                          .see_images = o.see_images},
+                         o.sinks, at);
+    return tag(y, tags::attention_out, at);
+  }
+
+  // Depthwise convolution over time: x[B,T,C], w[C,K], bias[C] or empty. Declares the decode state
+  // that keeps the last (K - 1) * dilation tokens.
+  Tensor causal_conv1d(Tensor x, Tensor w, Tensor bias, const ConvolveOptions& o = {},
+                       At at = At::current()) const {
+    const std::int64_t kept = (w.dim(1, at) - 1) * o.dilation;
+    State window;
+    if (kept > 0)
+      window = scope_.state(LAMINA_STATE_CONV_WINDOW, o.state, {x.dim(2, at), kept},
+                            {.axes = {axis::conv, axis::none}}, at);
+    window.build = scope_.build();
+    Attrs<Op::causal_conv1d> attrs;
+    attrs.integer("dilation", o.dilation).text("activation", o.activation).flag("across", o.across);
+    return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, attrs, window, at).front();
+  }
+
+  // The gated delta rule: q, k[B,T,K,H], v[B,T,N,Hv], g, beta[B,T,N] to [B,T,N,Hv]. Declares the
+  // decode state that keeps one matrix [H,Hv] a head.
+  Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta,
+                          const DeltaRuleOptions& o = {}, At at = At::current()) const {
+    State matrix =
+        scope_.state(LAMINA_STATE_RECURRENT, o.state, {v.dim(2, at), k.dim(3, at), v.dim(3, at)},
+                     {.axes = {LAMINA_AXIS_RECURRENT_HEADS, axis::none, axis::none},
+                      .flags = LAMINA_STATE_FLAG_NO_QUANTIZE},
+                     at);
+    Attrs<Op::gated_delta_rule> attrs;
+    attrs.number("scale", o.scale).flag("normalize", o.normalize).flag("across", o.across);
+    return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, matrix, at).front();
+  }
+
+  // Multi-head latent attention: q[B,T,N,Hn+Hr], latent[B,T,R], k_rope[B,T,Hr], w_kv[N(Hn+Hv),R] to
+  // [B,T,N,Hv]. Declares the decode state that keeps latent and k_rope.
+  Tensor latent_attention(Tensor q, Tensor latent, Tensor k_rope, Tensor w_kv,
+                          const AttendLatentOptions& o = {}, At at = At::current()) const {
+    State kept = scope_.state(LAMINA_STATE_LATENT, o.state, {latent.dim(2, at), k_rope.dim(2, at)},
+                              {.axes = {LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM}}, at);
+    Attrs<Op::latent_attention> attrs;
+    attrs.integer("nope_dim", o.nope_dim).number("scale", o.scale).flag("causal", o.causal);
+    const std::array<Tensor, 6> inputs{q, latent, k_rope, w_kv, {}, o.mask};
+    Tensor y = emit_all<Op::latent_attention>(inputs, attrs, kept, at).front();
+    return tag(y, tags::attention_out, at);
+  }
+
+  // Scores of an indexer: q[B,T,I,H], k[B,S,H], weights f32[B,T,I] to f32[B,T,S]. Declares the
+  // decode state that keeps k, one row for `stride` tokens; then S is its slots.
+  Tensor index_scores(Tensor q, Tensor k, Tensor weights, const IndexScoresOptions& o = {},
+                      At at = At::current()) const {
+    State kept = scope_.state(LAMINA_STATE_INDEX_KEYS, o.state, {k.dim(2, at)},
+                              {.axes = {LAMINA_AXIS_CACHE_DIM}, .stride = o.stride}, at);
+    Tensor scores =
+        emit_all<Op::index_scores>(std::array{q, k, weights}, Attrs<Op::index_scores>{}, kept, at)
+            .front();
+    return tag(scores, tags::indexer_scores, at);
+  }
+
+  // Each window as one row: values, gates[B,T,D] (with overlap 2 D channels, see ops.def),
+  // bias[ratio,D] to [B,W,D]. Declares the decode state that keeps the tokens of windows that have
+  // not ended.
+  Tensor window_pool(Tensor values, Tensor gates, Tensor bias, const Windows& windows,
+                     const WindowPoolOptions& o = {}, At at = At::current()) const {
+    const std::int64_t kept = (o.overlap ? 2 : 1) * windows.ratio - 1;
+    State window;
+    if (kept > 0)
+      window = scope_.state(LAMINA_STATE_CONV_WINDOW, o.state, {2 * values.dim(2, at), kept},
+                            {.axes = {axis::conv, axis::none}}, at);
+    window.build = scope_.build();
+    return sdk::window_pool(values, gates, bias, windows, o.overlap, window, at);
+  }
+
+  // Attention over the last tokens and over entries of windows: q[B,T,N,D], kv[B,T,D],
+  // entries[B,W,D], sinks[N] to [B,T,N,D]; scores f32[B,T,W] choose among entries, as
+  // index_scores() with the stride of the windows gives them. Declares the decode state that keeps
+  // kv and entries.
+  Tensor compressed_attention(Tensor q, Tensor kv, Tensor entries, const Windows& windows,
+                              const CompressedAttentionOptions& o, Tensor scores = {},
+                              Tensor sinks = {}, std::string_view state = "kv",
+                              At at = At::current()) const {
+    q = tag(q, tags::query_proj, at);
+    kv = tag(kv, tags::key_proj, at);
+    State kept = scope_.state(LAMINA_STATE_KV, state, {1, kv.dim(2, at)},
+                              {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM},
+                               .window = o.window,
+                               .stride = windows.ratio},
+                              at);
+    Tensor y = sdk::compressed_attention(q, kv, entries, windows, positions_BT, o, kept, scores,
+                                         sinks, at);
+    return tag(y, tags::attention_out, at);
+  }
+
+  // Keeps a scalar as a loss that training adds to its objective, times the value of weight_key.
+  void loss(std::string_view name, Tensor value, const LossOptions& o = {},
+            At at = At::current()) const {
+    sow(LAMINA_SOW_LOSS, name, value, {}, o.weight_key,
+        o.mean ? LAMINA_REDUCE_MEAN : LAMINA_REDUCE_SUM, at);
+  }
+  // The same of sum(mean(a) * mean(b)), where means are over all layers that keep this name.
+  void pooled_loss(std::string_view name, Tensor a, Tensor b, std::string_view weight_key = {},
+                   At at = At::current()) const {
+    sow(LAMINA_SOW_LOSS, name, a, b, weight_key, LAMINA_REDUCE_MEAN, at);
+  }
+  // Keeps a value, of any shape, to be reported for each layer.
+  void metric(std::string_view name, Tensor value, Reduce reduce = Reduce::mean,
+              At at = At::current()) const {
+    sow(LAMINA_SOW_METRIC, name, value, {}, {}, static_cast<std::uint32_t>(reduce), at);
+  }
+  // Changes parameter `name` of `s` after the optimizer's step, by a value of its shape; the rate
+  // is the value of rate_key, or 1.
+  void update(const Scope& s, std::string_view name, Tensor value, Update rule,
+              std::string_view rate_key = {}, At at = At::current()) const {
+    const std::string param =
+        s.path().empty() ? std::string(name) : s.path() + "." + std::string(name);
+    const lamina_where_t where = to_where(at);
+    lamina_update_t out{};
+    out.size = sizeof out;
+    out.rule = static_cast<std::uint32_t>(rule);
+    out.param = to_str(param);
+    out.value = value.handle;
+    out.rate_key = to_str(rate_key);
+    check(scope_.build()->api->update(scope_.build(), &out, &where));
+  }
+
+  // Zeroes elements at random in training; `stream` tells the dropouts of one block apart.
+  Tensor dropout(Tensor x, double rate, std::int64_t stream, At at = At::current()) const {
+    if (rate == 0) return x;
+    return sdk::dropout(x, input(LAMINA_INPUT_SEED, at), input(LAMINA_INPUT_LAYER_INDEX, at),
+                        {.rate = rate, .stream = stream}, at);
+  }
+
+ private:
+  static Tensor input(const Scope& s, std::uint32_t kind, At at) {
+    const lamina_where_t where = to_where(at);
+    Tensor out{s.build()};
+    check(s.build()->api->input(s.build(), kind, &where, &out.handle));
+    return out;
+  }
+
+  void sow(std::uint32_t kind, std::string_view name, Tensor value, Tensor other,
+           std::string_view weight_key, std::uint32_t reduce, At at) const {
+    const lamina_where_t where = to_where(at);
+    lamina_sow_t out{};
+    out.size = sizeof out;
+    out.kind = kind;
+    out.name = to_str(name);
+    out.value = value.handle;
+    out.weight_key = to_str(weight_key);
+    out.reduce = reduce;
+    out.other = other.handle;
+    check(scope_.build()->api->sow(scope_.build(), &out, &where));
+  }
+
+  Scope scope_;
+  std::vector<Tensor> per_layer_;
+};
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop
