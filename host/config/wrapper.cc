@@ -1,12 +1,14 @@
 #include "config/wrapper.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 namespace lamina::config {
 namespace {
 
-constexpr std::string_view kModel = "model.";
+constexpr std::string_view kModel = "model.", kTied = "tie_word_embeddings";
 
 bool is_in_text_config(std::string_view key) {
   return key.starts_with(kModel) && key.substr(kModel.size()).starts_with(kTextConfig);
@@ -27,6 +29,19 @@ std::string top_name(std::string_view key, std::size_t prefix) {
 }  // namespace
 
 void lift_text_config(Raw& raw) {
+  auto unwrap = [](auto& item) {
+    if (!item.key.starts_with(kModel) ||
+        !std::string_view(item.key).substr(kModel.size()).starts_with(kThinkersTextConfig))
+      return;
+    item.key.replace(kModel.size(), kThinkersTextConfig.size(), kTextConfig);
+  };
+  std::ranges::for_each(raw.entries, unwrap);
+  std::ranges::for_each(raw.nulls, unwrap);
+  const std::string tied = fmt::format("{}{}", kModel, kTied);
+  if (std::ranges::find(raw.entries, tied, &RawEntry::key) != raw.entries.end())
+    std::erase_if(raw.entries, [](const RawEntry& entry) {
+      return entry.key == fmt::format("{}{}{}", kModel, kTextConfig, kTied);
+    });
   std::set<std::string> inside;
   auto note = [&](const auto& item) {
     if (is_lifted(item.key)) inside.insert(top_name(item.key, kModel.size() + kTextConfig.size()));

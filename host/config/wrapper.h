@@ -7,12 +7,14 @@
 
 namespace lamina::config {
 
-// The object that they are in.
+// The object that they are in, and where models that also speak have that object.
 inline constexpr std::string_view kTextConfig = "text_config.";
+inline constexpr std::string_view kThinkersTextConfig = "thinker_config.text_config.";
 
 // Where `raw` (keys "model.<path>") has an object text_config, what is in it becomes the model's
-// own, instead of what the file says outside of it under the same names. Only model_type and
-// architectures stay where they are, by which one sees that it was there. Does nothing to others.
+// own, instead of what the file says outside of it under the same names; of tie_word_embeddings,
+// what it says outside counts. Only model_type and architectures stay in text_config, by which one
+// sees that it was there. Does nothing to other files.
 void lift_text_config(Raw& raw);
 
 }  // namespace lamina::config

@@ -66,6 +66,31 @@ TEST_F(ModelFiles, KeysOfTheLanguageModelInAWrapper) {
                         "model.text_config.model_type", "model.vision_config.hidden_size"}));
 }
 
+TEST_F(ModelFiles, TheLanguageModelOfAThinker) {
+  folder_.write("hub/config.json", R"({"model_type": "speaks",
+      "talker_config": {"text_config": {"hidden_size": 8}},
+      "thinker_config": {"model_type": "thinks", "text_config":
+          {"model_type": "text", "hidden_size": 64, "rope_scaling": {"factor": 3}}}})");
+  ModelSource model = load_model(folder_ / "hub");
+  EXPECT_EQ(model.model_type, "speaks");
+  EXPECT_EQ(model.text_model_type, "text");
+  Resolved resolved = resolve_model(declared(), model.raw, model.where);
+  EXPECT_EQ(resolved.values.integer("hidden_size"), 64);
+  EXPECT_EQ(resolved.values.number("rope_scaling.factor"), 3.0);
+}
+
+TEST_F(ModelFiles, TheHeadOfAWrapperIsTiedAsTheWrapperSays) {
+  const Key tied{.name = "tie_word_embeddings", .type = Type::boolean};
+  auto read = [&](const std::string& json) {
+    std::string file = folder_.write("config.json", json);
+    ModelSource model = load_model(file);
+    return resolve_model({tied}, model.raw, file).values.boolean("tie_word_embeddings");
+  };
+  EXPECT_FALSE(
+      read(R"({"tie_word_embeddings": false, "text_config": {"tie_word_embeddings": true}})"));
+  EXPECT_TRUE(read(R"({"text_config": {"tie_word_embeddings": true}})"));
+}
+
 TEST_F(ModelFiles, AnAliasMayStandForSeveralNamesThatAgree) {
   Key width{.name = "global_head_dim", .aliases = {"per_layer.*.head_dim"}, .type = Type::integer};
   auto read = [&](const std::string& json) {
