@@ -39,6 +39,7 @@ bool read_options(JsonValue settings, SamplerOptions& out) {
 
 TEST(SamplerGolden, DrawsExactlyTheTokensThatTheReferenceKeeps) {
   std::string folder = lamina::testing::golden_dir() / "sampling";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "is not there: " << folder;
   JsonDocument cases = JsonDocument::read(folder + "/cases.json");
   io::SafetensorsFile logits(folder + "/logits.safetensors");
   constexpr int kDraws = 300;  // a token of probability 0.06 is missed once in 10^8 cases

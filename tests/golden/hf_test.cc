@@ -80,11 +80,14 @@ TEST(HfGoldens, SomeFamilyIsBuiltThatTheyAreAbout) {
   EXPECT_GE(computed, std::min<std::size_t>(folders.size(), 14));
 }
 
+// Cases that these tests change, whatever set of goldens the others are run on.
+const fs::path kOwnCases = fs::path(LAMINA_SOURCE_DIR) / "tests" / "golden" / "hf";
+
 // The case `name` in `folder`, with other numbers: `change` is given a copy of each tensor's bytes.
 // `more`, if any, is one tensor of a number beside them.
 void change_case(const TempDir& folder, const std::string& name, const std::string& more,
                  const std::function<void(std::string_view, std::vector<std::byte>&)>& change) {
-  fs::path from = golden_dir() / "hf" / name;
+  fs::path from = kOwnCases / name;
   for (const fs::directory_entry& entry : fs::directory_iterator(from))
     if (entry.path().filename() != "golden.safetensors")
       fs::create_symlink(fs::absolute(entry.path()), folder / entry.path().filename().string());
@@ -137,7 +140,7 @@ TEST(Verify, CountsTokensWithAnotherChoiceOfExperts) {
 TEST(Verify, NamesTheFirstLayerThatDeparts) {
   // The second layer's norm weights are zero: layer 0 agrees, layer 1 does not.
   TempDir folder;
-  fs::path from = golden_dir() / "hf" / "llama3_gqa";
+  fs::path from = kOwnCases / "llama3_gqa";
   for (const char* name : {"config.json", "golden.json", "golden.safetensors"})
     fs::create_symlink(fs::absolute(from / name), folder / name);
   io::WeightFiles files(from.string());

@@ -28,6 +28,7 @@ INSTANTIATE_TEST_SUITE_P(All, MaxTextGolden,
                          [](const auto& test) {
                            return test_name(test.param.filename().string());
                          });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MaxTextGolden);
 
 // Of those that are there: the tree holds a choice.
 TEST(MaxTextGoldens, BlocksThatAreBuiltAreNotSkipped) {

@@ -1,4 +1,5 @@
-// Mixture of block attention against what MaxText computed: maxtext/attn_moba.
+// Mixture of block attention against what MaxText computed: every folder of maxtext named attn_*
+// whose config has it.
 #include <gtest/gtest.h>
 
 #include "autodiff/vjp.h"
@@ -13,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(MobaGolden, AgreesWithMaxText) {
-  const fs::path directory = golden_dir() / "maxtext" / "attn_moba";
-  if (!fs::exists(directory)) GTEST_SKIP() << "is not in " << golden_dir();
+void expect_agreement(const fs::path& directory) {
   const cli::GoldenCase golden(directory.string());
   const JsonDocument config = JsonDocument::read((directory / "config.json").string());
+  const JsonValue moba = config.root().find("moba");
+  if (!moba || !moba.as_bool()) return;
   Graph graph;
   std::vector<Tensor> inputs;
   std::vector<Array> values;
@@ -44,6 +45,15 @@ TEST(MobaGolden, AgreesWithMaxText) {
     const std::vector<float> want = golden.floats(names[i]);
     EXPECT_LE(cli::max_abs_difference(floats, want), (i == 0 ? 2e-5 : 1e-4) * cli::max_abs(want))
         << names[i];
+  }
+}
+
+TEST(MobaGolden, AgreesWithMaxText) {
+  const auto folders = golden_folders("maxtext", "config.json", "attn_");
+  if (folders.empty()) GTEST_SKIP() << "none in " << golden_dir();
+  for (const fs::path& folder : folders) {
+    SCOPED_TRACE(folder.filename().string());
+    expect_agreement(folder);
   }
 }
 

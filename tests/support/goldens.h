@@ -29,6 +29,17 @@ inline std::vector<std::filesystem::path> golden_folders(const std::string& part
   return folders;
 }
 
+// Of these those whose names begin with `prefix`.
+inline std::vector<std::filesystem::path> golden_folders(const std::string& part,
+                                                         const std::string& file,
+                                                         const std::string& prefix) {
+  std::vector<std::filesystem::path> folders = golden_folders(part, file);
+  std::erase_if(folders, [&](const std::filesystem::path& folder) {
+    return !folder.filename().string().starts_with(prefix);
+  });
+  return folders;
+}
+
 // `text` as a name that GoogleTest accepts.
 inline std::string test_name(std::string text) {
   for (char& c : text)
