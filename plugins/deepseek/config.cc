@@ -4,6 +4,7 @@
 
 #include "config.h"
 
+#include <algorithm>
 #include <string>
 
 namespace deepseek {
@@ -12,7 +13,7 @@ namespace {
 using namespace lamina::sdk;
 
 struct Defaults {
-  std::int64_t experts, topk_group, n_group;
+  std::int64_t experts, shared_experts, expert_width, topk_group, n_group;
   std::string_view scoring_func, topk_method;
   bool norm_topk_prob;
   double routed_scaling_factor;
@@ -51,7 +52,7 @@ void indexer_keys(Schema<Config>& key) {
   key("index_head_dim", &Config::index_head_dim,
       {.fallback = 128, .min = 1, .doc = "head width of the indexer"});
   key("index_topk", &Config::index_topk,
-      {.fallback = 2048, .min = 1, .doc = "keys that a query attends to"});
+      {.min = 1, .doc = "keys that a query attends to; 2048 where there is an indexer"});
   key("indexer_loss_weight", &Config::indexer_loss_weight,
       {.fallback = 0.0,
        .min = 0,
@@ -69,7 +70,7 @@ void indexer_keys(Schema<Config>& key) {
 void expert_keys(Schema<Config>& key, const Defaults& d) {
   moe_keys(key, {.experts_key = "n_routed_experts", .experts = d.experts, .per_token = 8});
   key("first_k_dense_replace", &Config::first_k_dense_replace,
-      {.fallback = 3, .min = 0, .doc = "first layers, whose feed-forward is dense"});
+      {.min = 0, .doc = "first layers, whose feed-forward is dense; 3, of V2 none"});
   key("moe_layer_freq", &Config::moe_layer_freq,
       {.fallback = 1, .min = 1, .doc = "after them, layers whose index this divides have experts"});
   key("mlp_layer_types", &Config::mlp_layer_types,
@@ -77,9 +78,9 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "the same layer by layer"});
   key("moe_intermediate_size", &Config::moe_intermediate_size,
-      {.fallback = 2048, .min = 1, .doc = "width F of an expert"});
+      {.fallback = d.expert_width, .min = 1, .doc = "width F of an expert"});
   key("n_shared_experts", &Config::n_shared_experts,
-      {.fallback = 1,
+      {.fallback = d.shared_experts,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "experts that every token is given to"});
@@ -139,10 +140,60 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
 
 std::string text(std::int64_t n) { return std::to_string(n); }
 
+void check_layers(const Config& c, const Problems& problem) {
+  if (c.mlp_layer_types.empty() && c.first_k_dense_replace > c.num_hidden_layers)
+    problem("first_k_dense_replace", "got ", c.first_k_dense_replace,
+            "; it must be at most num_hidden_layers = ", c.num_hidden_layers);
+}
+
+void check_experts(const Config& c, const Problems& problem) {
+  check_moe(c, problem, "n_routed_experts");
+  if (c.limits_groups()) {
+    check_groups(c.num_experts, "n_group", c.n_group, "topk_group", c.topk_group,
+                 c.num_experts_per_tok, problem);
+    if (c.corrects_choice() && c.n_group == c.num_experts)
+      problem("n_group", "got ", c.n_group, " groups of one expert; topk_method = \"noaux_tc\" ",
+              "compares their best two, so it must be at most ", c.num_experts / 2);
+  }
+  if (c.corrects_choice()) return;
+  auto useless = [&](std::string_view key, bool given) {
+    if (given)
+      problem(key, "moves or reads a correction bias, which topk_method = \"", c.topk_method,
+              "\" has not; use \"noaux_tc\", or leave it out");
+  };
+  useless("biased_routing_weights", c.biased_routing_weights);
+  useless("learned_router_bias", c.learned_router_bias);
+  useless("router_bias_update_rate", c.router_bias_update_rate > 0);
+}
+
+void check_indexer(const Config& c, const Problems& problem) {
+  auto useless = [&](std::string_view key, bool given) {
+    if (given)
+      problem(key, "is of an indexer, and index_n_heads is 0; give that too, or leave it out");
+  };
+  if (c.index_n_heads == 0) {
+    useless("index_topk", c.index_topk > 0);
+    useless("indexer_loss_weight", c.indexer_loss_weight > 0);
+    useless("indexer_sparse_training", !c.indexer_sparse_training);
+    useless("indexer_warm_up_chooses", c.indexer_warm_up_chooses);
+    return;
+  }
+  if (c.q_lora_rank == 0)
+    problem("q_lora_rank", "got 0; the indexer reads the queries' latent, so it must be above 0");
+  if (c.index_head_dim < c.qk_rope_head_dim)
+    problem("index_head_dim", "got ", c.index_head_dim,
+            "; it must be at least qk_rope_head_dim = ", c.qk_rope_head_dim);
+  if (c.indexer_warm_up_chooses && c.indexer_sparse_training)
+    problem("indexer_warm_up_chooses",
+            "got true, and indexer_sparse_training is true too; it is of the stage before");
+}
+
 }  // namespace
 
 void v2_keys(Schema<Config>& key) {
   common_keys(key, {.experts = 64,
+                    .shared_experts = 2,
+                    .expert_width = 1407,
                     .topk_group = 1,
                     .n_group = 1,
                     .scoring_func = "softmax",
@@ -153,6 +204,8 @@ void v2_keys(Schema<Config>& key) {
 
 void keys(Schema<Config>& key) {
   common_keys(key, {.experts = 256,
+                    .shared_experts = 1,
+                    .expert_width = 2048,
                     .topk_group = 4,
                     .n_group = 8,
                     .scoring_func = "sigmoid",
@@ -161,11 +214,20 @@ void keys(Schema<Config>& key) {
                     .routed_scaling_factor = 2.5});
 }
 
+void derive_v2(const Config& c, const Derived& derived) {
+  derived.set("first_k_dense_replace", std::int64_t{0});
+  derive(c, derived);
+}
+
+void derive(const Config& c, const Derived& derived) {
+  if (c.index_n_heads > 0) derived.set("index_topk", std::int64_t{2048});
+  derived.set("first_k_dense_replace", std::min<std::int64_t>(3, c.num_hidden_layers));
+}
+
 void validate(const Config& c, const Problems& problem) {
-  check_moe(c, problem, "n_routed_experts");
-  if (c.limits_groups())
-    check_groups(c.num_experts, "n_group", c.n_group, "topk_group", c.topk_group,
-                 c.num_experts_per_tok, problem);
+  check_layers(c, problem);
+  check_experts(c, problem);
+  check_indexer(c, problem);
   if (c.num_key_value_heads != c.num_attention_heads)
     problem("num_key_value_heads", "got " + text(c.num_key_value_heads) +
                                        "; keys and values are made for every head, so it must be "
@@ -174,12 +236,9 @@ void validate(const Config& c, const Problems& problem) {
   if (c.qk_rope_head_dim % 2 != 0)
     problem("qk_rope_head_dim",
             "got " + text(c.qk_rope_head_dim) + "; rotary positions need an even number");
-  if (c.index_n_heads > 0 && c.q_lora_rank == 0)
-    problem("q_lora_rank", "got 0; the indexer reads the queries' latent, so it must be above 0");
-  if (c.index_n_heads > 0 && c.index_head_dim < c.qk_rope_head_dim)
-    problem("index_head_dim",
-            "got " + text(c.index_head_dim) +
-                "; it must be at least qk_rope_head_dim = " + text(c.qk_rope_head_dim));
+  if (c.mhc_permutations && c.mhc_expansion_rate == 1)
+    problem("mhc_permutations",
+            "got true with one residual stream; give mhc_expansion_rate above 1, or leave it out");
   if (c.mhc_permutations && c.mhc_expansion_rate > kMaxPermutedStreams)
     problem("mhc_expansion_rate", "got " + text(c.mhc_expansion_rate) +
                                       "; with mhc_permutations it must be at most " +

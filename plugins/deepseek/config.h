@@ -50,6 +50,8 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
 
 void v2_keys(lamina::sdk::Schema<Config>& key);
 void keys(lamina::sdk::Schema<Config>& key);
+void derive_v2(const Config& c, const lamina::sdk::Derived& derived);
+void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
 // attention.cc: x[B, T, D] to [B, T, D].

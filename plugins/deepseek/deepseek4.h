@@ -16,9 +16,10 @@ inline constexpr std::int64_t kHeavy = 128;  // all entries of long windows (HCA
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t q_lora_rank, qk_rope_head_dim;
+  double partial_rotary_factor;  // of which qk_rope_head_dim comes, 0 = not
   std::int64_t o_groups, o_lora_rank;
   std::int64_t sliding_window;
-  std::vector<std::int64_t> compress_ratios;  // one a layer: kWindow, kSparse or kHeavy
+  std::vector<std::int64_t> compress_ratios;  // kWindow, kSparse or kHeavy; one a layer, or more
   std::vector<std::string_view> layer_types;  // the same in words; empty = compress_ratios
   std::int64_t sparse_rate, heavy_rate;       // tokens of a window
   double compress_rope_theta;
@@ -34,6 +35,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
 };
 
 void keys(lamina::sdk::Schema<Config>& key);
+void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 // What each layer is: its ratio, and whether a table chooses its experts.
 std::vector<std::int64_t> ratios_of(const Config& c);
@@ -61,8 +63,10 @@ inline constexpr lamina::sdk::Model<Config> kDeepseek4 = {
     .family = {.name = "deepseek4",
                .hf_model_types = {"deepseek_v4"},
                .hf_architectures = {"DeepseekV4ForCausalLM"},
+               .hf_prefixes = {"model."},
                .doc = "DeepSeek V4: compressed attention, hyper-connections, hash-routed layers"},
     .keys = keys,
+    .derive = derive,
     .validate = validate,
     .blocks = blocks,
     .plan = plan,

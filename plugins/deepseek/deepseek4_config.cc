@@ -2,6 +2,8 @@
 
 #include "deepseek4.h"
 
+#include <algorithm>
+
 namespace deepseek4 {
 namespace {
 
@@ -16,7 +18,13 @@ void attention_keys(Schema<Config>& key) {
   key("q_lora_rank", &Config::q_lora_rank,
       {.fallback = 1024, .min = 1, .doc = "width of the latent that queries are made of"});
   key("qk_rope_head_dim", &Config::qk_rope_head_dim,
-      {.fallback = 64, .min = 2, .doc = "dims at the end of a head that rotary positions turn"});
+      {.min = 2,
+       .doc = "dims at the end of a head that rotary positions turn; an eighth of head_dim"});
+  key("partial_rotary_factor", &Config::partial_rotary_factor,
+      {.max = 1,
+       .above = 0,
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "qk_rope_head_dim as a part of head_dim, which it goes before"});
   key("o_groups", &Config::o_groups,
       {.fallback = 8, .min = 1, .doc = "groups of heads with an output projection of their own"});
   key("o_lora_rank", &Config::o_lora_rank,
@@ -24,9 +32,9 @@ void attention_keys(Schema<Config>& key) {
   key("sliding_window", &Config::sliding_window,
       {.fallback = 128, .min = 1, .doc = "tokens a query sees as they are, itself included"});
   key("compress_ratios", &Config::compress_ratios,
-      {.flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees before its window: 0 nothing, 4 the best entries of short "
-              "windows, 128 all entries of long ones"});
+      {.doc = "what each layer sees before its window: 0 nothing, 4 the best entries of short "
+              "windows, 128 all entries of long ones; published files go on with layers that "
+              "predict further tokens"});
   key("layer_types", &Config::layer_types,
       {.choices = {kWindowType, kSparseType, kHeavyType},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -61,7 +69,7 @@ void expert_keys(Schema<Config>& key) {
   key("n_shared_experts", &Config::n_shared_experts,
       {.fallback = 1, .min = 0, .doc = "experts that every token is given to"});
   key("num_hash_layers", &Config::num_hash_layers,
-      {.fallback = 3, .min = 0, .doc = "first layers, whose experts a table of tokens chooses"});
+      {.min = 0, .doc = "first layers, whose experts a table of tokens chooses; 3"});
   key("mlp_layer_types", &Config::mlp_layer_types,
       {.choices = {kHashType, kMoeType},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -102,19 +110,28 @@ void keys(Schema<Config>& key) {
       {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
   key("hc_eps", &Config::hc_eps,
       {.fallback = 1e-6, .above = 0, .doc = "added to weights of streams and divisors"});
-  // Multi-token prediction has no published definition; what is turned is qk_rope_head_dim.
-  key.ignore({"intermediate_size", "mlp_bias", "router_jitter_noise", "num_nextn_predict_layers",
-              "partial_rotary_factor"});
+  // Multi-token prediction has no published definition; files say themselves how they are stored.
+  key.ignore({"expert_dtype", "intermediate_size", "mlp_bias", "router_jitter_noise",
+              "num_nextn_predict_layers"});
+}
+
+void derive(const Config& c, const Derived& derived) {
+  const double turned = c.partial_rotary_factor > 0 ? c.partial_rotary_factor : 0.125;
+  derived.set("qk_rope_head_dim",
+              static_cast<std::int64_t>(static_cast<double>(c.head_dim) * turned));
+  derived.set("num_hash_layers", std::min<std::int64_t>(3, c.num_hidden_layers));
 }
 
 std::vector<std::int64_t> ratios_of(const Config& c) {
-  if (!c.compress_ratios.empty()) return c.compress_ratios;
+  const std::int64_t layers = c.num_hidden_layers;
+  if (!c.compress_ratios.empty())
+    return {c.compress_ratios.begin(), c.compress_ratios.begin() + layers};
   std::vector<std::int64_t> out;
   for (std::string_view type : c.layer_types)
     out.push_back(type == kWindowType ? kWindow : type == kSparseType ? kSparse : kHeavy);
-  // As published: two layers of windows, then short and long ones in turn.
-  for (std::int64_t i = 0; c.layer_types.empty() && i < c.num_hidden_layers; ++i)
-    out.push_back(i < 2 ? kWindow : i % 2 == 0 ? kSparse : kHeavy);
+  // As in transformers: long windows, from the fourth layer on short ones in turn.
+  for (std::int64_t i = 0; c.layer_types.empty() && i < layers; ++i)
+    out.push_back(i > 2 && i % 2 == 1 ? kSparse : kHeavy);
   return out;
 }
 
@@ -127,6 +144,29 @@ std::vector<bool> hashed_of(const Config& c) {
   return out;
 }
 
+namespace {
+
+void check_layers(const Config& c, const Problems& problem) {
+  for (std::int64_t ratio : c.compress_ratios)
+    if (ratio != kWindow && ratio != kSparse && ratio != kHeavy)
+      problem("compress_ratios", "got ", ratio, "; use 0, 4 or 128");
+  if (!c.compress_ratios.empty() &&
+      c.compress_ratios.size() < static_cast<std::size_t>(c.num_hidden_layers)) {
+    problem("compress_ratios", "has ", c.compress_ratios.size(),
+            " elements; it must have one for each of the ", c.num_hidden_layers, " layers");
+  } else if (!c.compress_ratios.empty() && !c.layer_types.empty()) {
+    Config by_types = c;
+    by_types.compress_ratios.clear();
+    if (ratios_of(by_types) != ratios_of(c))
+      problem("layer_types", "says something else than compress_ratios; give one of them");
+  }
+  if (c.mlp_layer_types.empty() && c.num_hash_layers > c.num_hidden_layers)
+    problem("num_hash_layers", "got ", c.num_hash_layers,
+            "; it must be at most num_hidden_layers = ", c.num_hidden_layers);
+}
+
+}  // namespace
+
 void validate(const Config& c, const Problems& problem) {
   check_moe(c, problem, "n_routed_experts");
   if (c.num_key_value_heads != 1)
@@ -135,15 +175,7 @@ void validate(const Config& c, const Problems& problem) {
   if (!c.norm_topk_prob)
     problem("norm_topk_prob", "got false; weights of experts are always divided by their sum");
   if (c.attention_bias) problem("attention_bias", "got true; attention has no biases");
-  if (!c.compress_ratios.empty() && !c.layer_types.empty()) {
-    Config by_types = c;
-    by_types.compress_ratios.clear();
-    if (ratios_of(by_types) != c.compress_ratios)
-      problem("layer_types", "says something else than compress_ratios; give one of them");
-  }
-  for (std::int64_t ratio : c.compress_ratios)
-    if (ratio != kWindow && ratio != kSparse && ratio != kHeavy)
-      problem("compress_ratios", "got " + std::to_string(ratio) + "; use 0, 4 or 128");
+  check_layers(c, problem);
   if (c.qk_rope_head_dim % 2 != 0 || c.qk_rope_head_dim > c.head_dim)
     problem("qk_rope_head_dim",
             "got " + std::to_string(c.qk_rope_head_dim) +

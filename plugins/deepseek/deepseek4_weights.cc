@@ -22,6 +22,7 @@ std::vector<Weight> attention_rows(std::uint32_t b) {
       {b, "attention.wq_b.weight", "layers.{L}.attn.wq_b.weight"},
       {b, "attention.wkv.weight", "layers.{L}.attn.wkv.weight"},
       {b, "attention.kv_norm.weight", "layers.{L}.attn.kv_norm.weight"},
+      {b, "attention.kv_norm.weight", "layers.{L}.attn.norm.weight"},  // as transformers saves it
       {b, "attention.sinks", "layers.{L}.attn.attn_sink"},
       {b, "attention.wo_a.weight", "layers.{L}.attn.wo_a.weight", {split(0)}},
       {b, "attention.wo_b.weight", "layers.{L}.attn.wo_b.weight"},
@@ -67,11 +68,15 @@ std::vector<Weight> layer_rows(std::uint32_t b) {
 
 std::vector<Weight> weights() {
   std::vector<Weight> out = {{0, LAMINA_NAME_EMBED, "embed.weight"},
+                             {0, LAMINA_NAME_EMBED, "embed_tokens.weight"},
                              {0, LAMINA_NAME_NORM, "norm.weight"},
                              {0, LAMINA_NAME_HEAD, "head.weight", {}, LAMINA_HF_TIED},
                              ignored("mtp.*")};
   out = out + stream_weights(kExit, "mhc_head.fn.weight", "mhc_head.base", "mhc_head.scale",
                              "hc_head_fn", "hc_head_base", "hc_head_scale");
+  // transformers reads the published names and saves others, like these and that of kv_norm.
+  out = out + stream_weights(kExit, "mhc_head.fn.weight", "mhc_head.base", "mhc_head.scale",
+                             "hc_head.hc_fn", "hc_head.hc_base", "hc_head.hc_scale");
   for (std::uint32_t block :
        {kWindowScore, kWindowHash, kSparseScore, kSparseHash, kHeavyScore, kHeavyHash})
     out = out + layer_rows(block);

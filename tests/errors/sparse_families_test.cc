@@ -139,6 +139,35 @@ TEST(SparseFamilyErrors, GroupsOfExperts) {
               {"\"greedy\"", "\"group_limited_greedy\"", "got \"best\""});
 }
 
+TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
+  const std::vector<std::string> both = {"deepseek", "deepseek_v2"};
+  const std::vector<std::string> no_indexer = {"is of an indexer, and index_n_heads is 0"};
+  for (const char* key : {"index_topk=4", "indexer_loss_weight=0.5",
+                          "indexer_sparse_training=false", "indexer_warm_up_chooses=true"})
+    expect_each(both, {key}, no_indexer);
+  const Settings indexer = {"index_n_heads=2", "index_head_dim=8"};
+  auto indexed = [&](const char* key) {
+    Settings all = indexer;
+    all.emplace_back(key);
+    return all;
+  };
+  expect_each(both, indexed("q_lora_rank=0"), {"'q_lora_rank': got 0; the indexer reads"});
+  expect_each(both, indexed("index_head_dim=2"),
+              {"'index_head_dim': got 2; it must be at least qk_rope_head_dim = 4"});
+  expect_each(both, indexed("indexer_warm_up_chooses=true"),
+              {"'indexer_warm_up_chooses': got true, and indexer_sparse_training is true too"});
+  expect_each(both, {"first_k_dense_replace=3"},
+              {"'first_k_dense_replace': got 3; it must be at most num_hidden_layers = 2"});
+  expect_each({"deepseek"}, {"n_group=8"}, {"'n_group': got 8 groups of one expert", "at most 4"});
+  for (const char* key :
+       {"biased_routing_weights=true", "learned_router_bias=true", "router_bias_update_rate=0.1"})
+    expect_each({"deepseek_v2"}, {key},
+                {"a correction bias, which topk_method = \"greedy\" has not"});
+  expect_each(both, {"mhc_permutations=true"}, {"'mhc_permutations': got true with one residual"});
+  expect_each(both, {"mhc_permutations=true", "mhc_expansion_rate=9"},
+              {"'mhc_expansion_rate': got 9; with mhc_permutations it must be at most"});
+}
+
 TEST(SparseFamilyErrors, Patterns) {
   expect_each({"qwen3_next", "qwen3_5", "qwen3_5_moe", "gpt_oss", "gemma3", "gemma4", "llama4"},
               {"layer_types=[\"full_attention\"]"},
@@ -214,7 +243,15 @@ moe_intermediate_size = 8
     w.expect({{"plan", "model.toml"}, 2, says});
   };
   refuses("compress_ratios = [0, 4, 8]", {"'compress_ratios': got 8; use 0, 4 or 128"});
-  refuses("compress_ratios = [0, 4]", {"'compress_ratios' must have one element per layer, 3"});
+  refuses("compress_ratios = [0, 4]",
+          {"'compress_ratios': has 2 elements; it must have one for each of the 3 layers"});
+  refuses(
+      "layer_types = [\"sliding_attention\", \"sliding_attention\", "
+      "\"compressed_sparse_attention\"]\ncompress_ratios = [0, 4, 4, 0]",
+      {"'layer_types': says something else than compress_ratios"});
+  refuses("num_hash_layers = 4",
+          {"'num_hash_layers': got 4; it must be at most num_hidden_layers"});
+  refuses("qk_rope_head_dim = 10", {"'qk_rope_head_dim': got 10; it must be even and at most"});
   refuses("layer_types = [\"sliding_attention\", \"full\", \"full\"]",
           {"model.layer_types", "\"compressed_sparse_attention\""});
   refuses("qk_rope_head_dim = 3", {"'qk_rope_head_dim': got 3; it must be even"});

@@ -127,7 +127,7 @@ class Describer : MaxTextKeys {
     add("index_topk", kept);
     add("indexer_loss_weight", weight);
     add("indexer_sparse_training", sparse);
-    add("indexer_warm_up_chooses", true);
+    add("indexer_warm_up_chooses", !sparse);
   }
 
   void streams() {

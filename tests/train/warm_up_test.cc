@@ -33,7 +33,8 @@ TEST(IndexerWarmUp, OnlyTheIndexerLearns) {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const std::string& name = model.parameters().all()[i].name;
     const bool learns = std::ranges::any_of(gradients[i], [](float g) { return g != 0; });
-    EXPECT_EQ(learns, name.find(".indexer.") != name.npos) << name;
+    // Layers that predict further tokens are not run where no token is predicted.
+    EXPECT_EQ(learns, name.find(".indexer.") != name.npos && !name.starts_with("mtp.")) << name;
   }
   train::EvalStep validation(model, 2, 14, DType::f32, false, cpu::cpu_backend());
   EXPECT_GT(validation.run(batches[0], state->used()).loss, 1);
