@@ -1,8 +1,9 @@
 // Attention of a few rows over a long cache, at the speed of memory: decoding.
 //
-// A task owns a fixed number of slots of one batch row, all key heads together, because a cache
-// lies as [slot, head, dim]; it walks them in steps with an online softmax. The splits are merged
-// in order afterwards. Internal to each file that includes it.
+// A split is a fixed number of slots of one batch row, all key heads together, because a cache
+// lies as [slot, head, dim]; it is walked in steps with an online softmax. The splits are merged in
+// order afterwards. Where there are fewer splits than threads, each is cut by heads, which changes
+// no bit. Internal to each file that includes it.
 #pragma once
 
 #include "backends/cpu/attention_decode_sums.h"
@@ -44,13 +45,14 @@ struct Decode {
     MaskRule rule;
     Sizes sizes;
     std::int64_t splits, qk_vectors, v_vectors;
+    std::int64_t head_blocks;  // of a split
     Partials partials;
     float score_factor, cap;  // as in the forward pass
   };
 
   static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
                       const AttentionCache& cache) {
-    Run r{spec, args, cache, mask_rule(spec, args.masks), sizes_of(spec, kPairs), 0, 0, 0,
+    Run r{spec, args, cache, mask_rule(spec, args.masks), sizes_of(spec, kPairs), 0, 0, 0, 1,
           {},   0,    0};
     r.splits = ceil_div(spec.kv_tokens, kDecodeSplit);
     r.qk_vectors = ceil_div(spec.qk_dim, kElements);
@@ -95,14 +97,16 @@ struct Decode {
       const SplitRange range = open_splits(r, b);
       tasks += range.end - range.begin;
     }
+    if (tasks < num_threads()) r.head_blocks = least(num_threads(), spec.kv_heads);
     // Each thread gets neighbouring splits: one stream of memory.
-    parallel_tasks(tasks, [&](std::int64_t task, int thread) {
+    parallel_tasks(tasks * r.head_blocks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * per_thread.used_bytes());
       const Scratch s = take_scratch(arena, r);
-      std::int64_t b = 0;
+      const std::int64_t block = task % r.head_blocks;
+      std::int64_t b = 0, split = task / r.head_blocks;
       for (SplitRange range = open_splits(r, b);; range = open_splits(r, ++b)) {
-        if (task < range.end - range.begin) return run_split(r, s, b, range.begin + task);
-        task -= range.end - range.begin;
+        if (split < range.end - range.begin) return run_split(r, s, b, range.begin + split, block);
+        split -= range.end - range.begin;
       }
     });
     merge_partials<V, T>(spec, args, r.sizes, r.splits, r.partials,
@@ -123,10 +127,16 @@ struct Decode {
            head * x.strides.head;
   }
 
-  static void run_split(const Run& r, const Scratch& s, std::int64_t b, std::int64_t split) {
-    const std::int64_t rows = r.sizes.rows, heads = r.spec.kv_heads;
+  struct Heads {
+    std::int64_t begin, end;
+  };
+
+  static void run_split(const Run& r, const Scratch& s, std::int64_t b, std::int64_t split,
+                        std::int64_t block) {
+    const std::int64_t rows = r.sizes.rows, all = r.spec.kv_heads;
+    const Heads heads = {all * block / r.head_blocks, all * (block + 1) / r.head_blocks};
     const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
-    for (std::int64_t i = 0; i < heads * rows; ++i) {
+    for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
       const std::int64_t n = i / rows * r.sizes.group + i % rows % r.sizes.group;
       const T* q = at(r.args.q, b, i % rows / r.sizes.group, n);
       for (std::int64_t v = 0; v < r.qk_vectors; ++v)
@@ -135,16 +145,17 @@ struct Decode {
       s.max[i] = kMasked;
       s.sum[i] = 0;
     }
-    std::memset(s.o, 0,
-                static_cast<std::size_t>(heads * rows * r.v_vectors * kElements) * sizeof(float));
+    const std::int64_t o_row = r.v_vectors * kElements;
+    std::memset(s.o + heads.begin * rows * o_row, 0,
+                static_cast<std::size_t>((heads.end - heads.begin) * rows * o_row) * sizeof(float));
     const std::int64_t end = least(masks.num_keys, (split + 1) * kDecodeSplit);
     for (std::int64_t key = split * kDecodeSplit; key < end; key += kDecodeKeys)
-      run_step(r, s, masks, b, key, least(kDecodeKeys, end - key));
-    for (std::int64_t i = 0; i < heads * rows; ++i) {
-      const std::int64_t to = ((b * heads + i / rows) * r.splits + split) * rows + i % rows;
+      run_step(r, s, masks, b, heads, key, least(kDecodeKeys, end - key));
+    for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
+      const std::int64_t to = ((b * all + i / rows) * r.splits + split) * rows + i % rows;
       r.partials.max[to] = s.max[i];
       r.partials.sum[to] = s.sum[i];
-      float* o = s.o + i * r.v_vectors * kElements;
+      float* o = s.o + i * o_row;
       Sums::order_sums(o, r.v_vectors);
       std::memcpy(r.partials.o + to * r.spec.v_dim, o,
                   static_cast<std::size_t>(r.spec.v_dim) * sizeof(float));
@@ -152,7 +163,7 @@ struct Decode {
   }
 
   static void run_step(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t b,
-                       std::int64_t key, std::int64_t count) {
+                       Heads heads, std::int64_t key, std::int64_t count) {
     std::int32_t low = INT32_MAX, high = INT32_MIN;
     for (std::int64_t j = 0; j < kDecodeKeys; ++j) {
       s.position[j] = j < count ? masks.k_position(key + j) : kNoPosition;
@@ -186,7 +197,7 @@ struct Decode {
                     .scores = s.scores,
                     .weights = s.weights,
                     .o = s.o};
-    for (std::int64_t head = 0; head < r.spec.kv_heads; ++head) {
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       Ahead next(ahead(r, r.args.k, r.spec.qk_dim, b, head, key + kDecodeKeys),
                  ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
       Sums::score(step, head, next);
@@ -197,12 +208,12 @@ struct Decode {
   }
 
   // What head h of n asks for: the h-th of n parts of the next step's slots where these lie
-  // together, so that memory is asked for in order; else its own.
+  // together and are one thread's, so that memory is asked for in order; else its own.
   static Ahead::Run ahead(const Run& r, const AttentionInput& x, std::int64_t dim, std::int64_t b,
                           std::int64_t head, std::int64_t key) {
     const std::int64_t bytes = dim * static_cast<std::int64_t>(sizeof(T));
     const auto* slot = reinterpret_cast<const char*>(at(x, b, key, 0));
-    if (x.strides.token == r.spec.kv_heads * dim)
+    if (x.strides.token == r.spec.kv_heads * dim && r.head_blocks == 1)
       return {slot + head * bytes * kDecodeKeys, 1, ceil_div(bytes * kDecodeKeys, 64), 0};
     return {reinterpret_cast<const char*>(at(x, b, key, head)), kDecodeKeys, ceil_div(bytes, 64),
             x.strides.token * static_cast<std::int64_t>(sizeof(T))};
