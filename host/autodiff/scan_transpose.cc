@@ -1,6 +1,8 @@
 #include "autodiff/scan_transpose.h"
 
 #include <algorithm>
+#include <compare>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,6 +17,41 @@ namespace {
 Type stacked(const Type& type, std::int64_t times) {
   return type.with(type.shape.with_leading(times));
 }
+
+// What is differentiated: a body, how it is cut into operands, which of its results have cotangents
+// and which operands want theirs.
+struct Question {
+  std::shared_ptr<const Graph> body;
+  std::size_t num_consts = 0;
+  std::size_t num_carries = 0;
+  std::vector<bool> flows;   // one a result
+  std::vector<bool> wanted;  // one an operand
+
+  std::size_t first_x() const { return num_consts + num_carries; }
+  friend auto operator<=>(const Question&, const Question&) = default;
+};
+
+// Where an operand of the backward scan comes from.
+struct Operand {
+  enum class Kind {
+    input,      // operand `index` of the forward scan
+    cotangent,  // that of result `index`
+    sum,        // of cotangents over layers: zero
+    residual,   // added result `index` of the forward scan
+  };
+  Kind kind;
+  std::size_t index = 0;
+};
+
+struct Transpose {
+  std::shared_ptr<const Graph> forward;  // the body with residuals as further results
+  std::vector<Type> residual_types;      // of one layer
+  std::shared_ptr<const Graph> backward;
+  std::vector<Operand> operands;  // of the backward scan: consts, carries, xs
+  std::size_t num_consts = 0;
+  std::size_t num_carries = 0;
+  std::vector<std::size_t> operand_of_result;  // what each result is the cotangent of
+};
 
 // The body followed by its own backward pass, in one graph.
 struct Joint {
@@ -31,8 +68,8 @@ struct Joint {
   }
 };
 
-Joint make_joint(const Graph& body, std::size_t num_carries, std::span<const Tensor> cotangents,
-                 const std::vector<bool>& wanted, const SavePolicy& save) {
+Joint make_joint(const Question& q, const SavePolicy& save) {
+  const Graph& body = *q.body;
   Joint joint;
   Copier copy(body, joint.graph);
   copy.inputs();
@@ -41,18 +78,17 @@ Joint make_joint(const Graph& body, std::size_t num_carries, std::span<const Ten
   for (const GraphInput& input : body.inputs()) joint.inputs.push_back(copy.get(input.value));
   for (std::size_t i = 0; i < body.outputs().size(); ++i) {
     Tensor result = copy.get(body.outputs()[i].value);
-    bool flows = is_floating(result.dtype()) && (i < num_carries || cotangents[i]);
     joint.results.push_back(result);
-    joint.seeds.push_back(flows ? joint.graph.add_input("d" + body.outputs()[i].name, result.type())
-                                : Tensor{});
+    joint.seeds.push_back(
+        q.flows[i] ? joint.graph.add_input("d" + body.outputs()[i].name, result.type()) : Tensor{});
   }
   std::vector<Tensor> variables;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) variables.push_back(joint.inputs[i]);
+  for (std::size_t i = 0; i < q.wanted.size(); ++i)
+    if (q.wanted[i]) variables.push_back(joint.inputs[i]);
   std::vector<Tensor> grads = vjp(joint.graph, joint.results, joint.seeds, variables, save);
-  joint.gradients.resize(wanted.size());
-  for (std::size_t i = 0, next = 0; i < wanted.size(); ++i)
-    if (wanted[i]) joint.gradients[i] = grads[next++];
+  joint.gradients.resize(q.wanted.size());
+  for (std::size_t i = 0, next = 0; i < q.wanted.size(); ++i)
+    if (q.wanted[i]) joint.gradients[i] = grads[next++];
   return joint;
 }
 
@@ -105,7 +141,7 @@ Partition partition(const Joint& joint, const SavePolicy& save) {
   return out;
 }
 
-std::shared_ptr<const Graph> forward_body(const Graph& body, Joint& joint,
+std::shared_ptr<const Graph> forward_body(const Graph& body, const Joint& joint,
                                           std::span<const ValueId> residuals) {
   auto out = std::make_shared<Graph>();
   Copier copy(joint.graph, *out);
@@ -122,108 +158,148 @@ std::shared_ptr<const Graph> forward_body(const Graph& body, Joint& joint,
   return out;
 }
 
-}  // namespace
-
-std::vector<Tensor> transpose_scan(Graph& graph, NodeId scan_id, std::span<const Tensor> cotangents,
-                                   const std::vector<bool>& wanted_operands,
-                                   const SavePolicy& save) {
-  const Node scan = graph.node(scan_id);  // a copy: the list grows
-  auto body = scan.body();
-  std::size_t num_consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
-  std::size_t num_carries = static_cast<std::size_t>(scan.int_attr("num_carries"));
-  std::size_t first_x = num_consts + num_carries;
-  std::int64_t times = scan.int_attr("times");
-
-  // A carry's cotangent passes through every layer, wanted in the end or not.
-  std::vector<bool> wanted = wanted_operands;
-  for (std::size_t i = num_consts; i < first_x; ++i)
-    wanted[i] = is_floating(graph.type(scan.inputs[i]).dtype);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    wanted[i] = wanted[i] && is_floating(graph.type(scan.inputs[i]).dtype);
-
-  Joint joint = make_joint(*body, num_carries, cotangents, wanted, save);
-  Partition parts = partition(joint, save);
-
-  // Residuals: kept values, and the carries that the backward body reads.
-  std::vector<ValueId> residuals = parts.kept;
-  for (std::size_t i = num_consts; i < first_x; ++i)
-    if (parts.inputs[i]) residuals.push_back(joint.inputs[i].id);
-  std::vector<Type> residual_types;
-  for (ValueId v : residuals) residual_types.push_back(stacked(joint.graph.type(v), times));
-  std::vector<Tensor> kept =
-      graph.replace_body(scan_id, forward_body(*body, joint, residuals), residual_types);
-
-  // The backward body. Operands are gathered alongside its inputs: consts, carries, xs.
+// Puts the backward body together, and says in `out` what its operands and results are.
+void make_backward(const Question& q, const Joint& joint, const Partition& parts,
+                   std::span<const ValueId> residuals, Transpose& out) {
+  using Kind = Operand::Kind;
   auto back = std::make_shared<Graph>();
   Copier copy(joint.graph, *back);
-  std::vector<Tensor> operands;
-  auto take = [&](std::string name, ValueId inner, Tensor outer) {
+  auto take = [&](std::string name, ValueId inner, Operand operand) {
     copy.set(inner, back->add_input(std::move(name), joint.graph.type(inner)));
-    operands.push_back(outer);
+    out.operands.push_back(operand);
   };
-  for (std::size_t i = 0; i < num_consts; ++i)
-    if (parts.inputs[i])
-      take(body->inputs()[i].name, joint.inputs[i].id, graph.tensor(scan.inputs[i]));
-  std::size_t back_consts = operands.size();
-  for (std::size_t k = 0; k < num_carries; ++k) {
-    if (!joint.seeds[k]) continue;
-    Tensor ct = cotangents[k];
-    if (!ct) ct = ops::constant(graph, joint.seeds[k].type(), 0);
-    take("d" + body->outputs()[k].name, joint.seeds[k].id, ops::cast(ct, joint.seeds[k].dtype()));
-  }
-  std::vector<Tensor> const_sums;  // running sums of the cotangents of wanted consts
-  for (std::size_t i = 0; i < num_consts; ++i) {
+  auto take_inputs = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i)
+      if (parts.inputs[i]) take(q.body->inputs()[i].name, joint.inputs[i].id, {Kind::input, i});
+  };
+  auto take_cotangents = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i)
+      if (joint.seeds[i])
+        take("d" + q.body->outputs()[i].name, joint.seeds[i].id, {Kind::cotangent, i});
+  };
+  take_inputs(0, q.num_consts);
+  out.num_consts = out.operands.size();
+  take_cotangents(0, q.num_carries);
+  std::vector<Tensor> sums;  // of the cotangents of wanted consts
+  for (std::size_t i = 0; i < q.num_consts; ++i) {
     if (!joint.gradients[i]) continue;
-    Type type = joint.gradients[i].type();
-    const_sums.push_back(back->add_input("sum of d" + body->inputs()[i].name, type));
-    operands.push_back(ops::constant(graph, type, 0));
+    sums.push_back(
+        back->add_input("sum of d" + q.body->inputs()[i].name, joint.gradients[i].type()));
+    out.operands.push_back({Kind::sum, i});
   }
-  std::size_t back_carries = operands.size() - back_consts;
-  for (std::size_t i = first_x; i < joint.inputs.size(); ++i)
-    if (parts.inputs[i])
-      take(body->inputs()[i].name, joint.inputs[i].id, graph.tensor(scan.inputs[i]));
+  out.num_carries = out.operands.size() - out.num_consts;
+  take_inputs(q.first_x(), joint.inputs.size());
   for (std::size_t r = 0; r < residuals.size(); ++r)
-    take("kept " + std::to_string(r), residuals[r], kept[r]);
-  for (std::size_t j = num_carries; j < joint.results.size(); ++j)
-    if (joint.seeds[j])
-      take("d" + body->outputs()[j].name, joint.seeds[j].id,
-           ops::cast(cotangents[j], joint.seeds[j].dtype()));
+    take("kept " + std::to_string(r), residuals[r], {Kind::residual, r});
+  take_cotangents(q.num_carries, joint.results.size());
 
   for (NodeId n = 0; n < parts.nodes.size(); ++n)
     if (parts.nodes[n]) copy.node(joint.graph.node(n));
 
-  // Results: carries first, each with what it is the cotangent of.
-  std::vector<int> operand_of_result;
-  for (std::size_t k = 0; k < num_carries; ++k) {
+  auto give = [&](std::size_t operand, Tensor value) {
+    back->add_output("d" + q.body->inputs()[operand].name, value);
+    out.operand_of_result.push_back(operand);
+  };
+  for (std::size_t k = 0; k < q.num_carries; ++k) {
     if (!joint.seeds[k]) continue;
-    Tensor d = joint.gradients[num_consts + k];
+    Tensor d = joint.gradients[q.num_consts + k];
     const Type& type = joint.seeds[k].type();
-    back->add_output("d" + body->inputs()[num_consts + k].name,
-                     d ? ops::cast(copy.get(d.id), type.dtype) : ops::constant(*back, type, 0));
-    operand_of_result.push_back(static_cast<int>(num_consts + k));
+    give(q.num_consts + k,
+         d ? ops::cast(copy.get(d.id), type.dtype) : ops::constant(*back, type, 0));
   }
-  for (std::size_t i = 0, next = 0; i < num_consts; ++i) {
-    if (!joint.gradients[i]) continue;
-    back->add_output("d" + body->inputs()[i].name,
-                     ops::add(const_sums[next++], copy.get(joint.gradients[i].id)));
-    operand_of_result.push_back(static_cast<int>(i));
-  }
-  for (std::size_t i = first_x; i < joint.inputs.size(); ++i) {
-    if (!joint.gradients[i]) continue;
-    back->add_output("d" + body->inputs()[i].name, copy.get(joint.gradients[i].id));
-    operand_of_result.push_back(static_cast<int>(i));
-  }
+  for (std::size_t i = 0, next = 0; i < q.num_consts; ++i)
+    if (joint.gradients[i]) give(i, ops::add(sums[next++], copy.get(joint.gradients[i].id)));
+  for (std::size_t i = q.first_x(); i < joint.inputs.size(); ++i)
+    if (joint.gradients[i]) give(i, copy.get(joint.gradients[i].id));
+  out.backward = std::move(back);
+}
 
+Transpose transposed(const Question& q, const SavePolicy& save) {
+  Joint joint = make_joint(q, save);
+  Partition parts = partition(joint, save);
+  // Residuals: kept values, and the carries that the backward body reads.
+  std::vector<ValueId> residuals = parts.kept;
+  for (std::size_t i = q.num_consts; i < q.first_x(); ++i)
+    if (parts.inputs[i]) residuals.push_back(joint.inputs[i].id);
+  Transpose out;
+  out.forward = forward_body(*q.body, joint, residuals);
+  for (ValueId v : residuals) out.residual_types.push_back(joint.graph.type(v));
+  make_backward(q, joint, parts, residuals, out);
+  return out;
+}
+
+Question question(const Graph& graph, const Node& scan, std::span<const Tensor> cotangents,
+                  const std::vector<bool>& wanted) {
+  Question q{scan.body(),
+             static_cast<std::size_t>(scan.int_attr("num_consts")),
+             static_cast<std::size_t>(scan.int_attr("num_carries")),
+             {},
+             wanted};
+  for (std::size_t i = 0; i < cotangents.size(); ++i)
+    q.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) &&
+                      (i < q.num_carries || cotangents[i]));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    // A carry's cotangent passes through every layer, wanted in the end or not.
+    bool carry = i >= q.num_consts && i < q.first_x();
+    q.wanted[i] = (carry || wanted[i]) && is_floating(graph.type(scan.inputs[i]).dtype);
+  }
+  return q;
+}
+
+}  // namespace
+
+struct ScanTransposer::Known {
+  std::map<Question, Transpose> transposes;
+};
+
+ScanTransposer::ScanTransposer(const SavePolicy& save)
+    : save_(save), known_(std::make_unique<Known>()) {}
+
+ScanTransposer::~ScanTransposer() = default;
+
+std::vector<Tensor> ScanTransposer::transpose(Graph& graph, NodeId scan_id,
+                                              std::span<const Tensor> cotangents,
+                                              const std::vector<bool>& wanted) {
+  const Node scan = graph.node(scan_id);  // a copy: the list grows
+  const Question q = question(graph, scan, cotangents, wanted);
+  auto [at, fresh] = known_->transposes.try_emplace(q);
+  if (fresh) at->second = transposed(q, save_);
+  const Transpose& t = at->second;
+
+  std::int64_t times = scan.int_attr("times");
+  std::vector<Type> residual_types;
+  for (const Type& type : t.residual_types) residual_types.push_back(stacked(type, times));
+  std::vector<Tensor> residuals = graph.replace_body(scan_id, t.forward, residual_types);
+
+  std::vector<Tensor> operands;
+  for (const Operand& operand : t.operands) {
+    const Type& type = t.backward->type(t.backward->inputs()[operands.size()].value);
+    switch (operand.kind) {
+      case Operand::Kind::input:
+        operands.push_back(graph.tensor(scan.inputs[operand.index]));
+        break;
+      case Operand::Kind::cotangent: {
+        Tensor ct = cotangents[operand.index];
+        operands.push_back(ct ? ops::cast(ct, type.dtype) : ops::constant(graph, type, 0));
+        break;
+      }
+      case Operand::Kind::sum:
+        operands.push_back(ops::constant(graph, type, 0));
+        break;
+      case Operand::Kind::residual:
+        operands.push_back(residuals[operand.index]);
+        break;
+    }
+  }
   auto results = ops::call_all("scan", operands,
                                std::vector<std::pair<std::string_view, AttrValue>>{
-                                   {"body", std::shared_ptr<const Graph>(back)},
+                                   {"body", t.backward},
                                    {"times", times},
-                                   {"num_consts", static_cast<std::int64_t>(back_consts)},
-                                   {"num_carries", static_cast<std::int64_t>(back_carries)},
+                                   {"num_consts", static_cast<std::int64_t>(t.num_consts)},
+                                   {"num_carries", static_cast<std::int64_t>(t.num_carries)},
                                    {"reverse", 1 - scan.int_attr("reverse")}});
   std::vector<Tensor> out(scan.inputs.size());
-  for (std::size_t r = 0; r < results.size(); ++r)
-    out[static_cast<std::size_t>(operand_of_result[r])] = results[r];
+  for (std::size_t r = 0; r < results.size(); ++r) out[t.operand_of_result[r]] = results[r];
   return out;
 }
 

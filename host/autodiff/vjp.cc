@@ -1,6 +1,7 @@
 #include "autodiff/vjp.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autodiff/scan_transpose.h"
 #include "core/error.h"
@@ -11,23 +12,29 @@
 namespace lamina::autodiff {
 namespace {
 
-// As vjp(), through the nodes from `first` on.
-std::vector<Tensor> vjp_from(NodeId first, Graph& graph, std::span<const Tensor> results,
-                             std::span<const Tensor> seeds, std::span<const Tensor> wanted,
-                             const SavePolicy& save);
-
 class Differentiator {
  public:
-  Differentiator(Graph& graph, const SavePolicy& save)
-      : graph_(graph), save_(save), cotangents_(graph.values().size()) {}
-
-  void seed(Tensor result, Tensor cotangent) { accumulate(result.id, cotangent); }
-  Tensor cotangent(ValueId v) const { return cotangents_[v]; }
-
-  // Marks what nodes from `first` on make of the wanted values: only that is walked.
-  void mark(std::span<const Tensor> wanted, NodeId first) {
-    active_.assign(graph_.values().size(), false);
+  Differentiator(Graph& graph, std::span<const Tensor> wanted, const SavePolicy& save)
+      : graph_(graph), scans_(save), active_(graph.values().size()) {
     for (const Tensor& t : wanted) active_[t.id] = true;
+  }
+
+  // Walks the nodes from `first` on backwards, given cotangents of their results.
+  void run(NodeId first, std::span<const Tensor> results, std::span<const Tensor> cotangents) {
+    NodeId end = static_cast<NodeId>(graph_.nodes().size());
+    mark(first);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (cotangents[i]) accumulate(results[i].id, cotangents[i]);
+    for (NodeId n = end; n-- > first;) visit(n);
+  }
+
+  Tensor cotangent(ValueId v) const { return v < cotangents_.size() ? cotangents_[v] : Tensor{}; }
+
+ private:
+  // Marks what nodes from `first` on make of the wanted values: only that is walked.
+  void mark(NodeId first) {
+    active_.resize(graph_.values().size());
+    cotangents_.resize(graph_.values().size());
     for (const Node& node : std::span(graph_.nodes()).subspan(first)) {
       if (node.op->def->zero_gradient) continue;
       bool any = false;
@@ -37,12 +44,6 @@ class Differentiator {
     }
   }
 
-  // Walks the nodes [first, end) backwards.
-  void run(NodeId first, NodeId end) {
-    for (NodeId n = end; n-- > first;) visit(n);
-  }
-
- private:
   void visit(NodeId id) {
     const Node node = graph_.node(id);  // a copy: the list grows below
     bool any = false, leads_on = false;
@@ -67,7 +68,7 @@ class Differentiator {
     if (node.op->name == "scan") {
       std::vector<bool> wanted;
       for (ValueId v : node.inputs) wanted.push_back(active_[v]);
-      return transpose_scan(graph_, id, cts, wanted, save_);
+      return scans_.transpose(graph_, id, cts, wanted);
     }
     std::vector<Tensor> inputs, outputs;
     std::vector<Type> types;
@@ -85,24 +86,21 @@ class Differentiator {
         {"vjp", fmt::format("op '{}' has neither vjp nor lower", node.op->name), {}});
   }
 
-  // Differentiates what the op means: its smaller ops are appended (again), then walked.
+  // Differentiates what the op means: its smaller ops are appended (again), then walked. Sums of
+  // that walk are complete before they are added to others.
   std::vector<Tensor> gradients_of_lower(const Node& node, const LowerCall& call,
                                          std::span<const Tensor> cts) {
     NodeId first = static_cast<NodeId>(graph_.nodes().size());
     std::vector<Tensor> results = node.op->def->lower(call);
-    std::vector<Tensor> wanted;
+    std::vector<Tensor> others, out;
     for (ValueId v : node.inputs)
-      if (v != kNoValue && active_[v]) wanted.push_back(graph_.tensor(v));
-    // Only the smaller ops are walked: one operand may be made from another.
-    std::vector<Tensor> grads = vjp_from(first, graph_, results, cts, wanted, save_);
-    std::vector<Tensor> out(node.inputs.size());
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (node.inputs[i] != kNoValue && active_[node.inputs[i]]) out[i] = grads[next++];
+      others.push_back(v == kNoValue ? Tensor{} : std::exchange(cotangents_[v], {}));
+    run(first, results, cts);
     // One value given as two inputs gets its cotangent once.
-    for (std::size_t i = 0; i < out.size(); ++i)
-      for (std::size_t j = 0; j < i; ++j)
-        if (node.inputs[i] == node.inputs[j]) out[i] = {};
+    for (ValueId v : node.inputs)
+      out.push_back(v == kNoValue ? Tensor{} : std::exchange(cotangents_[v], {}));
+    for (std::size_t i = 0; i < others.size(); ++i)
+      if (others[i]) cotangents_[node.inputs[i]] = others[i];
     return out;
   }
 
@@ -118,26 +116,10 @@ class Differentiator {
   }
 
   Graph& graph_;
-  const SavePolicy& save_;
-  std::vector<Tensor> cotangents_;
-  std::vector<bool> active_;
+  ScanTransposer scans_;
+  std::vector<bool> active_;        // one a value that was there when the last walk began
+  std::vector<Tensor> cotangents_;  // one a value, as far as there are any
 };
-
-std::vector<Tensor> vjp_from(NodeId first, Graph& graph, std::span<const Tensor> results,
-                             std::span<const Tensor> seeds, std::span<const Tensor> wanted,
-                             const SavePolicy& save) {
-  auto origin = graph.origin();
-  Differentiator d(graph, save);
-  d.mark(wanted, first);
-  NodeId end = static_cast<NodeId>(graph.nodes().size());
-  for (std::size_t i = 0; i < results.size(); ++i)
-    if (seeds[i]) d.seed(results[i], seeds[i]);
-  d.run(first, end);
-  graph.set_origin(origin);
-  std::vector<Tensor> out;
-  for (const Tensor& t : wanted) out.push_back(d.cotangent(t.id));
-  return out;
-}
 
 // The node has the inputs (and then cotangents) and the attributes of the forward node.
 bool is_gradient_of(const Node& node, const Node& forward) {
@@ -176,7 +158,12 @@ SavePolicy save_everything() {
 std::vector<Tensor> vjp(Graph& graph, std::span<const Tensor> results,
                         std::span<const Tensor> seeds, std::span<const Tensor> wanted,
                         const SavePolicy& save) {
-  std::vector<Tensor> out = vjp_from(0, graph, results, seeds, wanted, save);
+  auto origin = graph.origin();
+  Differentiator d(graph, wanted, save);
+  d.run(0, results, seeds);
+  graph.set_origin(origin);
+  std::vector<Tensor> out;
+  for (const Tensor& t : wanted) out.push_back(d.cotangent(t.id));
   take_byproducts_of_gradients(graph);
   return out;
 }

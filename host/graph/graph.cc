@@ -27,6 +27,10 @@ std::int64_t Node::int_attr(std::string_view name) const {
   return std::get<std::int64_t>(attrs[static_cast<std::size_t>(op->attr_index(name))]);
 }
 
+void Node::set_attr(std::string_view name, AttrValue value) {
+  attrs = attrs.with(static_cast<std::size_t>(op->attr_index(name)), std::move(value));
+}
+
 const std::shared_ptr<const Graph>& Node::body() const {
   return std::get<std::shared_ptr<const Graph>>(
       attrs[static_cast<std::size_t>(op->attr_index("body"))]);
@@ -76,26 +80,25 @@ int Graph::find_output(std::string_view name) const {
 
 std::vector<Tensor> Graph::add_node(const Op& op, std::span<const Tensor> inputs,
                                     std::span<const std::pair<std::string_view, AttrValue>> attrs) {
-  Node like;
-  like.op = &op;
-  like.attrs.reserve(op.attrs.size());
-  for (const OpAttr& attr : op.attrs) like.attrs.push_back(attr.fallback);
+  std::vector<AttrValue> values;
+  values.reserve(op.attrs.size());
+  for (const OpAttr& attr : op.attrs) values.push_back(attr.fallback);
   std::vector<bool> given(op.attrs.size());
   for (const auto& [name, value] : attrs) {
     int index = op.attr_index(name);
     LAMINA_ASSERT(index >= 0);
-    LAMINA_ASSERT(value.index() == like.attrs[static_cast<std::size_t>(index)].index());
-    like.attrs[static_cast<std::size_t>(index)] = value;
+    LAMINA_ASSERT(value.index() == values[static_cast<std::size_t>(index)].index());
+    values[static_cast<std::size_t>(index)] = value;
     given[static_cast<std::size_t>(index)] = true;
   }
   for (std::size_t i = 0; i < given.size(); ++i) LAMINA_ASSERT(given[i] || !op.attrs[i].required);
-  like.origin = origin_;
-  return add_node_like(like, inputs);
+  return add_node_like({&op, {}, AttrList(std::move(values)), {}, origin_}, inputs);
 }
 
 std::vector<Tensor> Graph::add_node_like(const Node& like, std::span<const Tensor> inputs) {
   const Op& op = *like.op;
   std::vector<const Type*> types;
+  types.reserve(inputs.size());
   Node node{&op, {}, like.attrs, {}, like.origin};
   for (const Tensor& input : inputs) {
     LAMINA_ASSERT(!input || input.graph == this);
@@ -112,6 +115,7 @@ std::vector<Tensor> Graph::add_node_like(const Node& like, std::span<const Tenso
   std::vector<Type> results = op.def->infer(call);  // types point into values_: no growth before
   NodeId id = static_cast<NodeId>(nodes_.size());
   std::vector<Tensor> out;
+  out.reserve(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     node.outputs.push_back(add_value(results[i], id, static_cast<std::uint32_t>(i)));
     out.push_back(tensor(node.outputs.back()));
@@ -120,17 +124,24 @@ std::vector<Tensor> Graph::add_node_like(const Node& like, std::span<const Tenso
   return out;
 }
 
+NodeId Graph::add_copy(const Graph& from, const Node& node, ValueList inputs) {
+  NodeId id = static_cast<NodeId>(nodes_.size());
+  Node copy{node.op, std::move(inputs), node.attrs, {}, node.origin};
+  for (ValueId v : node.outputs) {
+    const Value& value = from.value(v);
+    copy.outputs.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back({value.type, id, value.index, value.tag});
+  }
+  nodes_.push_back(std::move(copy));
+  return id;
+}
+
 std::vector<Tensor> Graph::replace_body(NodeId id, std::shared_ptr<const Graph> body,
                                         std::span<const Type> added_results) {
-  Node& node = nodes_[id];
-  auto slot = std::ranges::find_if(node.attrs, [](const AttrValue& attr) {
-    return std::holds_alternative<std::shared_ptr<const Graph>>(attr);
-  });
-  LAMINA_ASSERT(slot != node.attrs.end());
-  *slot = std::move(body);
+  nodes_[id].set_attr("body", std::move(body));
   std::vector<Tensor> out;
   for (const Type& type : added_results) {
-    ValueId value = add_value(type, id, static_cast<std::uint32_t>(node.outputs.size()));
+    ValueId value = add_value(type, id, static_cast<std::uint32_t>(nodes_[id].outputs.size()));
     nodes_[id].outputs.push_back(value);
     out.push_back(tensor(value));
   }
@@ -154,8 +165,7 @@ bool same_graph(const Graph& a, const Graph& b) {
     const Node& x = a.nodes()[i];
     const Node& y = b.nodes()[i];
     if (x.op != y.op || x.inputs != y.inputs || x.outputs != y.outputs) return false;
-    for (std::size_t k = 0; k < x.attrs.size(); ++k)
-      if (!same_attr(x.attrs[k], y.attrs[k])) return false;
+    if (!same_attrs(x.attrs, y.attrs)) return false;
   }
   return true;
 }

@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/node_lists.h"
 #include "graph/op.h"
 #include "graph/type.h"
 
 namespace lamina {
 
-using ValueId = std::uint32_t;
 using NodeId = std::uint32_t;
 inline constexpr ValueId kNoValue = ~0u;
 inline constexpr NodeId kNoNode = ~0u;
@@ -31,13 +31,15 @@ std::string to_string(const Origin& origin);
 
 struct Node {
   const Op* op = nullptr;
-  std::vector<ValueId> inputs;   // kNoValue where an optional input is absent
-  std::vector<AttrValue> attrs;  // one per attribute of the op, in its order
-  std::vector<ValueId> outputs;
+  ValueList inputs;  // kNoValue where an optional input is absent
+  AttrList attrs;    // one per attribute of the op, in its order
+  ValueList outputs;
   std::shared_ptr<const Origin> origin;  // shared by all nodes of one line; may be null
 
   // Value of an attribute that the op has and that is a whole number.
   std::int64_t int_attr(std::string_view name) const;
+  // Gives an attribute that the op has another value.
+  void set_attr(std::string_view name, AttrValue value);
   // The graph that a scan runs once per layer. The node must be a scan.
   const std::shared_ptr<const Graph>& body() const;
 };
@@ -98,6 +100,10 @@ class Graph {
 
   // As above with attributes in the op's own order (copies of nodes).
   std::vector<Tensor> add_node_like(const Node& like, std::span<const Tensor> inputs);
+
+  // Appends a copy of a node of `from`, of whose results it has the types and tags. The operands
+  // have the types that the node's own have there: infer is not asked again. Returns its place.
+  NodeId add_copy(const Graph& from, const Node& node, ValueList inputs);
 
   Tensor tensor(ValueId id) { return {this, id}; }
 

@@ -8,13 +8,18 @@ void Copier::set(ValueId old, Tensor now) {
   LAMINA_ASSERT(now.graph == &to_);
   map_[old] = now.id;
   const Value& value = from_.value(old);
+  same_types_ = same_types_ && value.type == now.type();
   if (!value.tag.empty()) to_.set_tag(now.id, value.tag);
 }
 
-Tensor Copier::get(ValueId old) const {
-  if (old == kNoValue) return {};
+ValueId Copier::mapped(ValueId old) const {
+  if (old == kNoValue) return kNoValue;
   LAMINA_ASSERT(map_[old] != kNoValue);
-  return to_.tensor(map_[old]);
+  return map_[old];
+}
+
+Tensor Copier::get(ValueId old) const {
+  return old == kNoValue ? Tensor{} : to_.tensor(mapped(old));
 }
 
 std::vector<Tensor> Copier::operands(const Node& node) const {
@@ -29,13 +34,20 @@ void Copier::inputs() {
     set(input.value, to_.add_input(input.name, from_.type(input.value)));
 }
 
-std::vector<Tensor> Copier::node(const Node& node) {
+void Copier::node(const Node& node) {
+  if (same_types_) {
+    ValueList inputs;
+    for (ValueId v : node.inputs) inputs.push_back(mapped(v));
+    NodeId made = to_.add_copy(from_, node, std::move(inputs));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      map_[node.outputs[i]] = to_.node(made).outputs[i];
+    return;
+  }
   std::vector<Tensor> results = to_.add_node_like(node, operands(node));
   for (std::size_t i = 0; i < results.size(); ++i) {
     set(node.outputs[i], results[i]);
     to_.set_axes(results[i].id, from_.type(node.outputs[i]).axes);
   }
-  return results;
 }
 
 void Copier::outputs() {

@@ -18,8 +18,9 @@ class Copier {
 
   // Adds an input to the new graph for each of the old.
   void inputs();
-  // Appends a copy of `node`; tags go along.
-  std::vector<Tensor> node(const Node& node);
+  // Appends a copy of `node`, with its tags and types. While all that was set has the type of what
+  // it stands for, these are the old ones; else infer says.
+  void node(const Node& node);
   // Adds the old outputs, in order, to the new graph.
   void outputs();
 
@@ -32,9 +33,12 @@ class Copier {
   std::vector<Tensor> operands(const Node& node) const;
 
  private:
+  ValueId mapped(ValueId old) const;
+
   const Graph& from_;
   Graph& to_;
   std::vector<ValueId> map_;
+  bool same_types_ = true;
 };
 
 // Copies `body` (inputs excluded) to the end of `to`, with `inputs` standing for its inputs;

@@ -1,63 +1,100 @@
 #include "passes/common_subexpressions.h"
 
-#include <unordered_map>
+#include <algorithm>
+#include <bit>
+#include <functional>
 
 #include "graph/rewrite.h"
-#include "passes/bodies.h"
+#include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
 
-bool same_node(const Graph& graph, const Node& a, const Node& b) {
-  if (a.op != b.op || a.inputs != b.inputs || a.outputs.size() != b.outputs.size()) return false;
-  for (std::size_t i = 0; i < a.attrs.size(); ++i)
-    if (!same_attr(a.attrs[i], b.attrs[i])) return false;
-  for (std::size_t i = 0; i < a.outputs.size(); ++i)
-    if (graph.value(a.outputs[i]).tag != graph.value(b.outputs[i]).tag) return false;
-  return true;
-}
-
-std::size_t hash_node(const Node& node) {
-  std::size_t h = node.op->id;
-  for (ValueId v : node.inputs) h = h * 1000003 + v;
-  for (const AttrValue& attr : node.attrs) {
-    if (auto i = std::get_if<std::int64_t>(&attr)) h = h * 31 + static_cast<std::size_t>(*i);
-    if (auto f = std::get_if<double>(&attr)) h = h * 31 + std::hash<double>{}(*f);
+// Nodes of one level that compute what an earlier one does.
+class Twins {
+ public:
+  explicit Twins(const Graph& graph)
+      : graph_(graph),
+        first_(graph.values().size()),
+        table_(std::bit_ceil(2 * graph.nodes().size() + 1), kNoNode) {
+    for (ValueId v = 0; v < first_.size(); ++v) first_[v] = v;
+    for (NodeId n = 0; n < graph.nodes().size(); ++n) place(n);
   }
-  return h;
+
+  bool any() const { return any_; }
+  // The node whose results stand for those of `node`, or itself.
+  const Node& first(const Node& node) const {
+    return graph_.node(graph_.value(first_[node.outputs[0]]).node);
+  }
+
+ private:
+  void place(NodeId n) {
+    const Node& node = graph_.node(n);
+    if (node.op->def->in_place || node.op->name == "scan" || node.outputs.empty()) return;
+    std::size_t at = hash(node) & (table_.size() - 1);
+    while (table_[at] != kNoNode && !same(graph_.node(table_[at]), node))
+      at = (at + 1) & (table_.size() - 1);
+    if (table_[at] == kNoNode) {
+      table_[at] = n;
+      return;
+    }
+    any_ = true;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      first_[node.outputs[i]] = graph_.node(table_[at]).outputs[i];
+  }
+
+  ValueId first_of(ValueId v) const { return v == kNoValue ? v : first_[v]; }
+
+  bool same(const Node& a, const Node& b) const {
+    auto same_input = [&](ValueId x, ValueId y) { return first_of(x) == first_of(y); };
+    auto same_tag = [&](ValueId x, ValueId y) {
+      return graph_.value(x).tag == graph_.value(y).tag;
+    };
+    return a.op == b.op && std::ranges::equal(a.inputs, b.inputs, same_input) &&
+           std::ranges::equal(a.outputs, b.outputs, same_tag) && same_attrs(a.attrs, b.attrs);
+  }
+
+  std::size_t hash(const Node& node) const {
+    std::size_t h = node.op->id;
+    for (ValueId v : node.inputs) h = h * 1000003 + first_of(v);
+    for (const AttrValue& attr : node.attrs) {
+      if (auto i = std::get_if<std::int64_t>(&attr)) h = h * 31 + static_cast<std::size_t>(*i);
+      if (auto f = std::get_if<double>(&attr)) h = h * 31 + std::hash<double>{}(*f);
+      if (auto list = std::get_if<std::vector<std::int64_t>>(&attr))
+        for (std::int64_t i : *list) h = h * 31 + static_cast<std::size_t>(i);
+    }
+    return h ^ (h >> 32);
+  }
+
+  const Graph& graph_;
+  std::vector<ValueId> first_;  // what stands for each value
+  std::vector<NodeId> table_;   // by hash, or the next free place
+  bool any_ = false;
+};
+
+std::optional<Graph> merge_level(const Graph& graph) {
+  Twins twins(graph);
+  if (!twins.any()) return std::nullopt;
+  Graph out;
+  Copier copy(graph, out);
+  copy.inputs();
+  for (const Node& node : graph.nodes()) {
+    const Node& first = node.outputs.empty() ? node : twins.first(node);
+    if (&first == &node) {
+      copy.node(node);
+      continue;
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      copy.set(node.outputs[i], copy.get(first.outputs[i]));
+  }
+  copy.outputs();
+  return out;
 }
 
 }  // namespace
 
-Graph merge_common_subexpressions(const Graph& original) {
-  Graph graph = with_bodies(original, merge_common_subexpressions);
-  Graph out;
-  Copier copy(graph, out);
-  copy.inputs();
-  std::unordered_multimap<std::size_t, NodeId> seen;  // nodes of `out` by hash
-  for (const Node& node : graph.nodes()) {
-    if (node.op->def->in_place || node.op->name == "scan") {
-      copy.node(node);
-      continue;
-    }
-    NodeId id = static_cast<NodeId>(out.nodes().size());
-    std::vector<Tensor> made = out.add_node_like(node, copy.operands(node));
-    for (std::size_t i = 0; i < made.size(); ++i) copy.set(node.outputs[i], made[i]);
-    std::size_t hash = hash_node(out.node(id));
-    auto [begin, end] = seen.equal_range(hash);
-    const NodeId* twin = nullptr;
-    for (auto it = begin; it != end && !twin; ++it)
-      if (same_node(out, out.node(it->second), out.node(id))) twin = &it->second;
-    if (!twin) {
-      seen.emplace(hash, id);
-      continue;
-    }
-    // The node just made has no readers: it falls to dead-code removal.
-    for (std::size_t i = 0; i < made.size(); ++i)
-      copy.set(node.outputs[i], out.tensor(out.node(*twin).outputs[i]));
-  }
-  copy.outputs();
-  return out;
+Graph merge_common_subexpressions(Graph graph) {
+  return on_all_levels(std::move(graph), merge_level);
 }
 
 }  // namespace lamina::passes

@@ -6,6 +6,6 @@
 namespace lamina::passes {
 
 // Nodes that write in place are never merged. A merged value keeps the first's tag and place.
-Graph merge_common_subexpressions(const Graph& graph);
+Graph merge_common_subexpressions(Graph graph);
 
 }  // namespace lamina::passes

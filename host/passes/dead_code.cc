@@ -1,117 +1,125 @@
 #include "passes/dead_code.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
 
 #include "graph/rewrite.h"
-#include "ops/registry.h"
-#include "passes/bodies.h"
 
 namespace lamina::passes {
 namespace {
 
-std::vector<bool> used_values(const Graph& graph) {
-  std::vector<bool> used(graph.values().size());
-  for (const GraphOutput& output : graph.outputs()) used[output.value] = true;
-  for (std::size_t n = graph.nodes().size(); n-- > 0;) {
-    const Node& node = graph.nodes()[n];
-    bool any = false;
-    for (ValueId v : node.outputs) any = any || used[v];
-    if (!any) continue;
-    for (ValueId v : node.inputs)
-      if (v != kNoValue) used[v] = true;
-  }
-  return used;
-}
+// What stays of a scan: its body, and which of its operands and results.
+struct Narrowed {
+  std::shared_ptr<const Graph> body;
+  std::vector<bool> operands, results;
+};
 
-bool has_work(const Graph& graph, const std::vector<bool>& used) {
-  return std::ranges::any_of(graph.nodes(), [&](const Node& node) {
-    return node.op->name == "scan" ||
-           std::ranges::none_of(node.outputs, [&](ValueId v) { return used[v]; });
-  });
-}
+class DeadCode {
+ public:
+  // `graph` with these outputs and without the inputs that nobody reads and that may go; nothing if
+  // that is all of it. Says in `kept` which inputs stay.
+  std::optional<Graph> remove(const Graph& graph, const std::vector<GraphOutput>& outputs,
+                              const std::vector<bool>& may_go, std::vector<bool>* kept) {
+    std::vector<bool> used(graph.values().size()), alive(graph.nodes().size());
+    std::map<NodeId, Narrowed> scans;
+    bool changed = outputs.size() < graph.outputs().size();
+    for (const GraphOutput& output : outputs) used[output.value] = true;
+    for (NodeId n = static_cast<NodeId>(graph.nodes().size()); n-- > 0;) {
+      const Node& node = graph.node(n);
+      for (ValueId v : node.outputs) alive[n] = alive[n] || used[v];
+      changed = changed || !alive[n];
+      if (!alive[n]) continue;
+      const Narrowed* scan = nullptr;
+      if (node.op->name == "scan") scan = &(scans[n] = narrowed(node, used));
+      if (scan) changed = changed || scan->body != node.body();
+      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] != kNoValue && (!scan || scan->operands[i])) used[node.inputs[i]] = true;
+    }
+    kept->resize(graph.inputs().size());
+    for (std::size_t i = 0; i < kept->size(); ++i) {
+      (*kept)[i] = !may_go[i] || used[graph.inputs()[i].value];
+      changed = changed || !(*kept)[i];
+    }
+    if (!changed) return std::nullopt;
 
-// Copies a scan without the ys that nobody reads and without the consts and xs that its body then
-// no longer reads. A y that is written over an x is state, and stays.
-void copy_scan(const Graph& graph, const Node& node, const std::vector<bool>& used, Copier& copy,
-               Graph& out) {
-  auto body = node.body();
-  std::size_t carries = static_cast<std::size_t>(node.int_attr("num_carries"));
-  std::size_t consts = static_cast<std::size_t>(node.int_attr("num_consts"));
+    Graph out;
+    Copier copy(graph, out);
+    std::vector<int> place(graph.inputs().size(), -1);
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      if (!(*kept)[i]) continue;
+      const GraphInput& input = graph.inputs()[i];
+      place[i] = static_cast<int>(out.inputs().size());
+      copy.set(input.value, out.add_input(input.name, graph.type(input.value)));
+    }
+    for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+      if (!alive[n]) continue;
+      auto scan = scans.find(n);
+      if (scan == scans.end() || scan->second.body == graph.node(n).body())
+        copy.node(graph.node(n));
+      else
+        emit(graph.node(n), scan->second, copy, out);
+    }
+    for (const GraphOutput& output : outputs)
+      out.add_output(
+          output.name, copy.get(output.value),
+          output.alias_input < 0 ? -1 : place[static_cast<std::size_t>(output.alias_input)]);
+    return out;
+  }
 
-  Graph narrowed = *body;
-  std::vector<GraphOutput> outputs;
-  std::vector<ValueId> results;
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    const GraphOutput& output = body->outputs()[i];
-    if (i >= carries && !used[node.outputs[i]] && output.alias_input < 0) continue;
-    outputs.push_back(output);
-    results.push_back(node.outputs[i]);
+ private:
+  // The scan without the ys that nobody reads and without the consts and xs that its body then no
+  // longer reads. A y that is written over an x is state, and stays.
+  const Narrowed& narrowed(const Node& scan, const std::vector<bool>& used) {
+    const std::shared_ptr<const Graph>& body = scan.body();
+    std::size_t consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
+    std::size_t carries = static_cast<std::size_t>(scan.int_attr("num_carries"));
+    std::vector<bool> results;
+    std::vector<GraphOutput> outputs;
+    for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
+      const GraphOutput& output = body->outputs()[i];
+      results.push_back(i < carries || used[scan.outputs[i]] || output.alias_input >= 0);
+      if (results.back()) outputs.push_back(output);
+    }
+    auto [at, fresh] = known_.try_emplace({body.get(), consts, carries, results});
+    Narrowed& out = at->second;
+    if (!fresh) return out;
+    std::vector<bool> may_go(body->inputs().size(), true);
+    for (std::size_t i = consts; i < consts + carries; ++i) may_go[i] = false;
+    std::optional<Graph> made = remove(*body, outputs, may_go, &out.operands);
+    out.body = made ? std::make_shared<const Graph>(*std::move(made)) : body;
+    out.results = std::move(results);
+    return out;
   }
-  narrowed.set_outputs(outputs);
-  narrowed = remove_dead_code(narrowed);
 
-  // Rebuild the body without the inputs that are never read.
-  std::vector<bool> read = used_values(narrowed);
-  bool all_read = true;
-  for (std::size_t i = 0; i < narrowed.inputs().size(); ++i)
-    all_read &= (i >= consts && i < consts + carries) || read[narrowed.inputs()[i].value];
-  if (all_read && results.size() == node.outputs.size()) {
-    Node changed = node;
-    changed.attrs[static_cast<std::size_t>(node.op->attr_index("body"))] =
-        std::make_shared<const Graph>(std::move(narrowed));
-    copy.node(changed);
-    return;
+  static void emit(const Node& scan, const Narrowed& to, Copier& copy, Graph& out) {
+    std::size_t consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
+    std::vector<Tensor> operands;
+    for (std::size_t i = 0; i < scan.inputs.size(); ++i)
+      if (to.operands[i]) operands.push_back(copy.get(scan.inputs[i]));
+    Node changed = scan;
+    changed.set_attr("body", to.body);
+    changed.set_attr(
+        "num_consts",
+        static_cast<std::int64_t>(std::count(
+            to.operands.begin(), to.operands.begin() + static_cast<std::ptrdiff_t>(consts), true)));
+    std::vector<Tensor> made = out.add_node_like(changed, operands);
+    for (std::size_t i = 0, next = 0; i < scan.outputs.size(); ++i)
+      if (to.results[i]) copy.set(scan.outputs[i], made[next++]);
   }
-  auto inner = std::make_shared<Graph>();
-  Copier copy_body(narrowed, *inner);
-  std::vector<Tensor> operands;
-  std::vector<int> new_index(narrowed.inputs().size(), -1);
-  std::int64_t kept_consts = 0;
-  for (std::size_t i = 0; i < narrowed.inputs().size(); ++i) {
-    const GraphInput& input = narrowed.inputs()[i];
-    bool is_carry = i >= consts && i < consts + carries;
-    if (!is_carry && !read[input.value]) continue;
-    new_index[i] = static_cast<int>(inner->inputs().size());
-    copy_body.set(input.value, inner->add_input(input.name, narrowed.type(input.value)));
-    operands.push_back(copy.get(node.inputs[i]));
-    if (i < consts) ++kept_consts;
-  }
-  for (const Node& n : narrowed.nodes()) copy_body.node(n);
-  for (const GraphOutput& output : narrowed.outputs())
-    inner->add_output(
-        output.name, copy_body.get(output.value),
-        output.alias_input < 0 ? -1 : new_index[static_cast<std::size_t>(output.alias_input)]);
 
-  Node changed = node;
-  changed.attrs[static_cast<std::size_t>(node.op->attr_index("body"))] =
-      std::shared_ptr<const Graph>(inner);
-  changed.attrs[static_cast<std::size_t>(node.op->attr_index("num_consts"))] = kept_consts;
-  std::vector<Tensor> made = out.add_node_like(changed, operands);
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    copy.set(results[i], made[i]);
-    out.set_axes(made[i].id, graph.type(results[i]).axes);
-  }
-}
+  // By body, consts, carries and the results that stay.
+  std::map<std::tuple<const Graph*, std::size_t, std::size_t, std::vector<bool>>, Narrowed> known_;
+};
 
 }  // namespace
 
-Graph remove_dead_code(const Graph& graph) {
-  std::vector<bool> used = used_values(graph);
-  if (!has_work(graph, used)) return graph;
-  Graph out;
-  Copier copy(graph, out);
-  copy.inputs();
-  for (const Node& node : graph.nodes()) {
-    bool any = false;
-    for (ValueId v : node.outputs) any = any || used[v];
-    if (!any) continue;
-    if (node.op->name == "scan")
-      copy_scan(graph, node, used, copy, out);
-    else
-      copy.node(node);
-  }
-  copy.outputs();
-  return out;
+Graph remove_dead_code(Graph graph) {
+  std::vector<bool> may_go(graph.inputs().size(), false), kept;
+  std::optional<Graph> made = DeadCode().remove(graph, graph.outputs(), may_go, &kept);
+  return made ? *std::move(made) : std::move(graph);
 }
 
 }  // namespace lamina::passes

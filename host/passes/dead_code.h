@@ -6,6 +6,6 @@
 
 namespace lamina::passes {
 
-Graph remove_dead_code(const Graph& graph);
+Graph remove_dead_code(Graph graph);
 
 }  // namespace lamina::passes

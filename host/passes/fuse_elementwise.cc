@@ -1,11 +1,14 @@
 #include "passes/fuse_elementwise.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <span>
 
 #include "graph/rewrite.h"
 #include "ops/registry.h"
-#include "passes/bodies.h"
+#include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
@@ -19,9 +22,12 @@ constexpr std::size_t kMaxNodes = 48;
 class Grouping {
  public:
   explicit Grouping(const Graph& graph) : graph_(graph), group_of_(graph.nodes().size(), -1) {
-    for (std::size_t n = 0; n < graph.nodes().size(); ++n) place(static_cast<NodeId>(n));
+    find_readers();
+    for (NodeId n = 0; n < graph.nodes().size(); ++n) place(n);
   }
 
+  // Whether a group has two members.
+  bool any() const { return any_; }
   int group_of(NodeId n) const { return group_of_[n]; }
   // The members of a group, in the order of the list.
   const std::vector<NodeId>& members(int group) const {
@@ -29,6 +35,25 @@ class Grouping {
   }
 
  private:
+  void find_readers() {
+    first_reader_.assign(graph_.nodes().size() + 1, 0);
+    auto each_read = [&](auto use) {
+      for (NodeId n = 0; n < graph_.nodes().size(); ++n)
+        for (ValueId v : graph_.node(n).inputs)
+          if (v != kNoValue && graph_.value(v).node != kNoNode) use(graph_.value(v).node, n);
+    };
+    each_read([&](NodeId made_by, NodeId) { ++first_reader_[made_by + 1]; });
+    std::partial_sum(first_reader_.begin(), first_reader_.end(), first_reader_.begin());
+    std::vector<std::uint32_t> next = first_reader_;
+    readers_.resize(first_reader_.back());
+    each_read([&](NodeId made_by, NodeId reader) { readers_[next[made_by]++] = reader; });
+  }
+
+  // The nodes that read a result of node `n`, in order.
+  std::span<const NodeId> readers_of(NodeId n) const {
+    return std::span(readers_).subspan(first_reader_[n], first_reader_[n + 1] - first_reader_[n]);
+  }
+
   void place(NodeId n) {
     const Node& node = graph_.node(n);
     if (!node.op->def->elementwise || graph_.type(node.outputs[0]).num_elements() == 0) return;
@@ -57,12 +82,12 @@ class Grouping {
     if (operands.size() > kMaxOperands) return false;
     // The fused node stands where its last member stands: a reader of members before that, outside
     // of the group, forbids it.
-    NodeId first = std::min(members(a).front(), members(b).front());
-    for (NodeId m = first + 1; m < last; ++m) {
-      if (in_either(m, a, b)) continue;
-      for (ValueId v : graph_.node(m).inputs)
-        if (v != kNoValue && in_either(graph_.value(v).node, a, b)) return false;
-    }
+    for (int group : {a, b})
+      for (NodeId m : members(group))
+        for (NodeId reader : readers_of(m)) {
+          if (reader >= last) break;
+          if (!in_either(reader, a, b)) return false;
+        }
     return true;
   }
 
@@ -73,6 +98,7 @@ class Grouping {
     target.insert(target.end(), source.begin(), source.end());
     std::ranges::sort(target);
     source.clear();
+    any_ = true;
   }
 
   const Shape& shape_of(int group) const {
@@ -89,26 +115,35 @@ class Grouping {
   const Graph& graph_;
   std::vector<int> group_of_;
   std::vector<std::vector<NodeId>> groups_;
+  std::vector<NodeId> readers_;              // of each node's results, one node after the other
+  std::vector<std::uint32_t> first_reader_;  // where they begin, and the end
+  bool any_ = false;
 };
 
 void emit_group(const Graph& graph, const std::vector<NodeId>& members,
                 const std::vector<bool>& read_outside, Copier& copy, Graph& out) {
   Graph body;
-  Copier inside(graph, body);
+  std::map<ValueId, ValueId> inside;
   std::vector<Tensor> operands;
   std::vector<ValueId> results;
   for (NodeId n : members) {
-    for (ValueId v : graph.node(n).inputs) {
-      if (v == kNoValue || inside.has(v)) continue;
-      inside.set(v, body.add_input(std::to_string(operands.size()), graph.type(v)));
-      operands.push_back(copy.get(v));
+    const Node& node = graph.node(n);
+    ValueList inputs;
+    for (ValueId v : node.inputs) {
+      if (v != kNoValue && !inside.contains(v)) {
+        inside[v] = body.add_input(std::to_string(operands.size()), graph.type(v)).id;
+        operands.push_back(copy.get(v));
+      }
+      inputs.push_back(v == kNoValue ? v : inside[v]);
     }
-    inside.node(graph.node(n));
+    NodeId made = body.add_copy(graph, node, std::move(inputs));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      inside[node.outputs[i]] = body.node(made).outputs[i];
   }
   for (NodeId n : members)
     for (ValueId v : graph.node(n).outputs)
       if (read_outside[v]) {
-        body.add_output(std::to_string(results.size()), inside.get(v));
+        body.add_output(std::to_string(results.size()), body.tensor(inside[v]));
         results.push_back(v);
       }
   if (operands.empty() || results.empty()) {
@@ -122,11 +157,9 @@ void emit_group(const Graph& graph, const std::vector<NodeId>& members,
   for (std::size_t i = 0; i < made.size(); ++i) copy.set(results[i], made[i]);
 }
 
-}  // namespace
-
-Graph fuse_elementwise(const Graph& original) {
-  Graph graph = with_bodies(original, fuse_elementwise);
+std::optional<Graph> fuse_level(const Graph& graph) {
   Grouping grouping(graph);
+  if (!grouping.any()) return std::nullopt;
 
   std::vector<bool> read_outside(graph.values().size());
   for (const GraphOutput& output : graph.outputs()) read_outside[output.value] = true;
@@ -157,5 +190,9 @@ Graph fuse_elementwise(const Graph& original) {
   copy.outputs();
   return out;
 }
+
+}  // namespace
+
+Graph fuse_elementwise(Graph graph) { return on_all_levels(std::move(graph), fuse_level); }
 
 }  // namespace lamina::passes

@@ -5,14 +5,13 @@
 
 #include "graph/rewrite.h"
 #include "ops/registry.h"
-#include "passes/bodies.h"
+#include "passes/levels.h"
 
 namespace lamina::passes {
+namespace {
 
-Graph group_linears(const Graph& original) {
-  Graph graph = with_bodies(original, group_linears);
+std::optional<Graph> group_level(const Graph& graph) {
   std::unordered_map<ValueId, std::vector<NodeId>> by_input;
-  std::vector<NodeId> made_by(graph.values().size(), 0);
   for (NodeId n = 0; n < graph.nodes().size(); ++n)
     if (graph.node(n).op->name == "linear") by_input[graph.node(n).inputs[0]].push_back(n);
   // The group stands where its first member stood: the other weights must exist there.
@@ -32,6 +31,7 @@ Graph group_linears(const Graph& original) {
     for (NodeId n : members) absorbed[n] = n != first;
     groups[first] = members;
   }
+  if (groups.empty()) return std::nullopt;
 
   Graph out;
   Copier copy(graph, out);
@@ -63,5 +63,9 @@ Graph group_linears(const Graph& original) {
   copy.outputs();
   return out;
 }
+
+}  // namespace
+
+Graph group_linears(Graph graph) { return on_all_levels(std::move(graph), group_level); }
 
 }  // namespace lamina::passes

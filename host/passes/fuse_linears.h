@@ -7,6 +7,6 @@ namespace lamina::passes {
 
 // Projections of one value (query, key, value; gate, up) walk over it together. Worth it for few
 // rows, where each walk over weights is its own trip to memory.
-Graph group_linears(const Graph& graph);
+Graph group_linears(Graph graph);
 
 }  // namespace lamina::passes

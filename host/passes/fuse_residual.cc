@@ -6,7 +6,7 @@
 
 #include "graph/rewrite.h"
 #include "ops/registry.h"
-#include "passes/bodies.h"
+#include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
@@ -20,8 +20,9 @@ class Fusion {
     for (const GraphOutput& output : graph.outputs()) ++reads_[output.value];
   }
 
-  Graph run() {
+  std::optional<Graph> run() {
     find();
+    if (norm_of_add_.empty() && term_of_add_.empty()) return std::nullopt;
     Graph out;
     Copier copy(graph_, out);
     copy.inputs();
@@ -112,9 +113,8 @@ class Fusion {
 
 }  // namespace
 
-Graph fuse_residual(const Graph& original) {
-  Graph graph = with_bodies(original, fuse_residual);
-  return Fusion(graph).run();
+Graph fuse_residual(Graph graph) {
+  return on_all_levels(std::move(graph), [](const Graph& level) { return Fusion(level).run(); });
 }
 
 }  // namespace lamina::passes

@@ -7,6 +7,6 @@ namespace lamina::passes {
 
 // add followed by rms_norm of the sum becomes add_rms_norm; add of a matmul or embedding_grad that
 // nobody else reads becomes its accumulator operand, so that gradients are summed in place.
-Graph fuse_residual(const Graph& graph);
+Graph fuse_residual(Graph graph);
 
 }  // namespace lamina::passes

@@ -1,95 +1,129 @@
 #include "passes/hoist.h"
 
+#include <map>
 #include <memory>
 
 #include "graph/rewrite.h"
-#include "passes/bodies.h"
+#include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
 
-// Which values of the body depend on consts alone.
-std::vector<bool> invariant_values(const Graph& body, std::size_t consts) {
-  std::vector<bool> out(body.values().size());
-  for (std::size_t i = 0; i < consts; ++i) out[body.inputs()[i].value] = true;
-  for (const Node& node : body.nodes()) {
+// What a body becomes: consts first, then what is handed in, then the rest.
+struct Hoisted {
+  std::shared_ptr<const Graph> body;
+  std::vector<NodeId> moved;       // nodes of the old body that run outside
+  std::vector<ValueId> handed_in;  // their results
+};
+
+// Nodes of the body that depend on consts alone.
+std::vector<NodeId> invariant_nodes(const Graph& body, std::size_t consts) {
+  std::vector<NodeId> out;
+  std::vector<bool> invariant(body.values().size());
+  for (std::size_t i = 0; i < consts; ++i) invariant[body.inputs()[i].value] = true;
+  for (NodeId n = 0; n < body.nodes().size(); ++n) {
+    const Node& node = body.node(n);
     bool all = !node.inputs.empty() && !node.op->def->in_place;
-    for (ValueId v : node.inputs) all = all && (v == kNoValue || out[v]);
-    for (ValueId v : node.outputs) out[v] = all;
+    for (ValueId v : node.inputs) all = all && (v == kNoValue || invariant[v]);
+    for (ValueId v : node.outputs) invariant[v] = all;
+    if (all) out.push_back(n);
   }
   return out;
 }
 
-void hoist(const Node& scan, Copier& copy, Graph& out) {
-  auto body = scan.body();
-  std::size_t consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
-  std::vector<bool> invariant = invariant_values(*body, consts);
+Hoisted hoisted(const Graph& body, std::size_t consts) {
+  Hoisted out{nullptr, invariant_nodes(body, consts), {}};
+  if (out.moved.empty()) return out;
+  for (NodeId n : out.moved)
+    for (ValueId v : body.node(n).outputs) out.handed_in.push_back(v);
 
-  Graph inner;
-  Copier inside(*body, inner), outside(*body, out);
-  for (std::size_t i = 0; i < consts; ++i)
-    outside.set(body->inputs()[i].value, copy.get(scan.inputs[i]));
-  std::vector<Tensor> operands = copy.operands(scan);
-  std::vector<std::pair<ValueId, Tensor>> handed_in;  // values of the body made outside
-  std::vector<bool> moved(body->nodes().size());
-  for (std::size_t n = 0; n < body->nodes().size(); ++n) {
-    const Node& node = body->nodes()[n];
-    bool all = true;
-    for (ValueId v : node.outputs) all = all && invariant[v];
-    if (!all) continue;
-    moved[n] = true;
-    std::vector<Tensor> made = outside.node(node);
-    for (std::size_t i = 0; i < made.size(); ++i) handed_in.emplace_back(node.outputs[i], made[i]);
+  auto inner = std::make_shared<Graph>();
+  Copier copy(body, *inner);
+  auto add_input = [&](std::string name, ValueId v) {
+    copy.set(v, inner->add_input(std::move(name), body.type(v)));
+  };
+  auto add_inputs = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i)
+      add_input(body.inputs()[i].name, body.inputs()[i].value);
+  };
+  add_inputs(0, consts);
+  for (ValueId v : out.handed_in) add_input("hoisted " + std::to_string(v), v);
+  add_inputs(consts, body.inputs().size());
+  for (NodeId n = 0, next = 0; n < body.nodes().size(); ++n) {
+    if (next < out.moved.size() && out.moved[next] == n)
+      ++next;
+    else
+      copy.node(body.node(n));
   }
-  if (handed_in.empty()) {
-    copy.node(scan);
-    return;
-  }
-  // Consts first, then the new consts, then the rest.
-  for (std::size_t i = 0; i < consts; ++i)
-    inside.set(body->inputs()[i].value,
-               inner.add_input(body->inputs()[i].name, body->type(body->inputs()[i].value)));
-  for (const auto& [value, tensor] : handed_in)
-    inside.set(value, inner.add_input("hoisted " + std::to_string(value), body->type(value)));
-  for (std::size_t i = consts; i < body->inputs().size(); ++i)
-    inside.set(body->inputs()[i].value,
-               inner.add_input(body->inputs()[i].name, body->type(body->inputs()[i].value)));
-  for (std::size_t n = 0; n < body->nodes().size(); ++n)
-    if (!moved[n]) inside.node(body->nodes()[n]);
-  for (const GraphOutput& output : body->outputs()) {
+  for (const GraphOutput& output : body.outputs()) {
     int alias = output.alias_input;
-    if (alias >= static_cast<int>(consts)) alias += static_cast<int>(handed_in.size());
-    inner.add_output(output.name, inside.get(output.value), alias);
+    if (alias >= static_cast<int>(consts)) alias += static_cast<int>(out.handed_in.size());
+    inner->add_output(output.name, copy.get(output.value), alias);
   }
-  std::vector<Tensor> given(operands.begin(),
-                            operands.begin() + static_cast<std::ptrdiff_t>(consts));
-  for (const auto& [value, tensor] : handed_in) given.push_back(tensor);
-  given.insert(given.end(), operands.begin() + static_cast<std::ptrdiff_t>(consts), operands.end());
-
-  Node changed = scan;
-  changed.attrs[static_cast<std::size_t>(scan.op->attr_index("body"))] =
-      std::make_shared<const Graph>(std::move(inner));
-  changed.attrs[static_cast<std::size_t>(scan.op->attr_index("num_consts"))] =
-      static_cast<std::int64_t>(consts + handed_in.size());
-  std::vector<Tensor> made = out.add_node_like(changed, given);
-  for (std::size_t i = 0; i < made.size(); ++i) copy.set(scan.outputs[i], made[i]);
+  out.body = std::move(inner);
+  return out;
 }
+
+class Hoister {
+ public:
+  explicit Hoister(const Graph& graph) : graph_(graph) {}
+
+  std::optional<Graph> run() {
+    bool any = false;
+    for (const Node& node : graph_.nodes())
+      if (node.op->name == "scan") any = !find(node).moved.empty() || any;
+    if (!any) return std::nullopt;
+    Graph out;
+    Copier copy(graph_, out);
+    copy.inputs();
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->name == "scan" && !find(node).moved.empty())
+        emit(node, find(node), copy, out);
+      else
+        copy.node(node);
+    }
+    copy.outputs();
+    return out;
+  }
+
+ private:
+  static std::size_t num_consts(const Node& scan) {
+    return static_cast<std::size_t>(scan.int_attr("num_consts"));
+  }
+
+  const Hoisted& find(const Node& scan) {
+    auto [at, fresh] = known_.try_emplace({scan.body().get(), num_consts(scan)});
+    if (fresh) at->second = hoisted(*scan.body(), num_consts(scan));
+    return at->second;
+  }
+
+  static void emit(const Node& scan, const Hoisted& hoisted, Copier& copy, Graph& out) {
+    const Graph& body = *scan.body();
+    std::size_t consts = num_consts(scan);
+    std::vector<Tensor> operands = copy.operands(scan);
+    Copier outside(body, out);
+    for (std::size_t i = 0; i < consts; ++i) outside.set(body.inputs()[i].value, operands[i]);
+    for (NodeId n : hoisted.moved) outside.node(body.node(n));
+    std::vector<Tensor> handed_in;
+    for (ValueId v : hoisted.handed_in) handed_in.push_back(outside.get(v));
+    operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(consts), handed_in.begin(),
+                    handed_in.end());
+
+    Node changed = scan;
+    changed.set_attr("body", hoisted.body);
+    changed.set_attr("num_consts", static_cast<std::int64_t>(consts + handed_in.size()));
+    std::vector<Tensor> made = out.add_node_like(changed, operands);
+    for (std::size_t i = 0; i < made.size(); ++i) copy.set(scan.outputs[i], made[i]);
+  }
+
+  const Graph& graph_;
+  std::map<std::pair<const Graph*, std::size_t>, Hoisted> known_;  // by body and consts
+};
 
 }  // namespace
 
-Graph hoist_from_scans(const Graph& original) {
-  Graph graph = with_bodies(original, hoist_from_scans);
-  Graph out;
-  Copier copy(graph, out);
-  copy.inputs();
-  for (const Node& node : graph.nodes()) {
-    if (node.op->name == "scan")
-      hoist(node, copy, out);
-    else
-      copy.node(node);
-  }
-  copy.outputs();
-  return out;
+Graph hoist_from_scans(Graph graph) {
+  return on_all_levels(std::move(graph), [](const Graph& level) { return Hoister(level).run(); });
 }
 
 }  // namespace lamina::passes

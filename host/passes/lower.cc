@@ -2,7 +2,7 @@
 
 #include "graph/call.h"
 #include "graph/rewrite.h"
-#include "passes/bodies.h"
+#include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
@@ -19,37 +19,52 @@ std::vector<Tensor> lowered(const Node& node, Graph& out, std::span<const Tensor
   return node.op->def->lower(LowerCall(call, inputs));
 }
 
-// Nodes appended while lowering may need lowering themselves: `from` holds one lowered node.
-Graph lower_once(const Graph& graph, const Keep& keep, bool* changed) {
-  Graph out;
-  Copier copy(graph, out);
-  copy.inputs();
-  for (const Node& node : graph.nodes()) {
-    if (!node.op->def->lower || keep(graph, node)) {
-      copy.node(node);
-      continue;
+// Lowers the nodes of a level that `keep` refuses, then what those have become, and so on. A node
+// that was kept is not asked about again.
+std::optional<Graph> lower_level(const Graph& level, const Keep& keep) {
+  std::optional<Graph> out;
+  std::vector<bool> settled;  // nodes of `out` that are kept
+  for (;;) {
+    const Graph& graph = out ? *out : level;
+    settled.resize(graph.nodes().size());
+    std::vector<bool> refused(graph.nodes().size());
+    bool any = false;
+    for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+      const Node& node = graph.node(n);
+      refused[n] = !settled[n] && node.op->def->lower && !keep(graph, node);
+      any = any || refused[n];
     }
-    *changed = true;
-    std::vector<Tensor> results = lowered(node, out, copy.operands(node));
-    for (std::size_t i = 0; i < results.size(); ++i) copy.set(node.outputs[i], results[i]);
+    if (!any) return out;
+    Graph next;
+    settled.clear();
+    Copier copy(graph, next);
+    copy.inputs();
+    for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+      const Node& node = graph.node(n);
+      if (!refused[n]) {
+        copy.node(node);
+        settled.resize(next.nodes().size(), true);
+        continue;
+      }
+      std::vector<Tensor> results = lowered(node, next, copy.operands(node));
+      for (std::size_t i = 0; i < results.size(); ++i) copy.set(node.outputs[i], results[i]);
+      settled.resize(next.nodes().size(), false);
+    }
+    copy.outputs();
+    out = std::move(next);
   }
-  copy.outputs();
-  return out;
 }
 
 }  // namespace
 
-Graph lower(const Graph& original, const Keep& keep) {
-  Graph graph = with_bodies(original, [&](const Graph& body) { return lower(body, keep); });
-  for (bool changed = true; changed;) {
-    changed = false;
-    graph = lower_once(graph, keep, &changed);
-  }
-  return graph;
+Graph lower(Graph graph, const Keep& keep) {
+  return on_all_levels(std::move(graph),
+                       [&](const Graph& level) { return lower_level(level, keep); });
 }
 
-Graph lower_spellings(const Graph& graph) {
-  return lower(graph, [](const Graph&, const Node& node) { return !node.op->def->always_lower; });
+Graph lower_spellings(Graph graph) {
+  return lower(std::move(graph),
+               [](const Graph&, const Node& node) { return !node.op->def->always_lower; });
 }
 
 }  // namespace lamina::passes

@@ -9,9 +9,9 @@ namespace lamina::passes {
 
 // Lowers every node that `keep` refuses, again and again, until all are kept or are primitives;
 // bodies of scans too. A primitive that is refused stays, for the runtime to name.
-Graph lower(const Graph& graph, const std::function<bool(const Graph&, const Node&)>& keep);
+Graph lower(Graph graph, const std::function<bool(const Graph&, const Node&)>& keep);
 
 // Lowers the ops that are mere spellings (OpDef::always_lower): run on a fresh trace.
-Graph lower_spellings(const Graph& graph);
+Graph lower_spellings(Graph graph);
 
 }  // namespace lamina::passes

@@ -26,7 +26,7 @@ class Pipeline {
 
   template <typename Pass>
   Pipeline& run(std::string_view name, Pass pass) {
-    graph_ = pass(graph_);
+    graph_ = pass(std::move(graph_));
     if (check_everything()) verify(graph_, name);
     if (observer_) observer_(name, graph_);
     return *this;
@@ -56,7 +56,7 @@ Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>
   return Pipeline(std::move(graph), observer)
       .run("fuse residual sums", fuse_residual)
       .run("group linears", group_linears)
-      .run("lower what has no kernel", [&](const Graph& g) { return lower(g, supports); })
+      .run("lower what has no kernel", [&](Graph g) { return lower(std::move(g), supports); })
       .run("merge common subexpressions", merge_common_subexpressions)
       .run("remove dead code", remove_dead_code)
       .run("fuse elementwise", fuse_elementwise)

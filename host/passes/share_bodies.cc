@@ -1,24 +1,32 @@
 #include "passes/share_bodies.h"
 
-#include "passes/bodies.h"
+#include <algorithm>
+
+#include "passes/levels.h"
 
 namespace lamina::passes {
+namespace {
 
-Graph share_bodies(const Graph& graph) {
-  detail::BodyMap shared;
+std::optional<Graph> share_level(const Graph& graph) {
+  std::optional<Graph> out;
   std::vector<std::shared_ptr<const Graph>> distinct;
-  for (const auto& body : detail::scan_bodies(graph)) {
-    if (shared.contains(body.get())) continue;
-    std::shared_ptr<const Graph> same;
-    for (const auto& known : distinct)
-      if (same_graph(*known, *body)) same = known;
-    if (!same) {
-      same = std::make_shared<const Graph>(share_bodies(*body));
-      distinct.push_back(same);
+  for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+    if (graph.node(n).op->name != "scan") continue;
+    const std::shared_ptr<const Graph>& body = graph.node(n).body();
+    auto same = std::ranges::find_if(
+        distinct, [&](const auto& known) { return known == body || same_graph(*known, *body); });
+    if (same == distinct.end()) {
+      distinct.push_back(body);
+    } else if (*same != body) {
+      if (!out) out = graph;
+      out->replace_body(n, *same, {});
     }
-    shared.emplace(body.get(), same);
   }
-  return detail::replace_bodies(graph, shared);
+  return out;
 }
+
+}  // namespace
+
+Graph share_bodies(Graph graph) { return on_all_levels(std::move(graph), share_level); }
 
 }  // namespace lamina::passes

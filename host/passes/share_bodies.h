@@ -6,6 +6,6 @@
 namespace lamina::passes {
 
 // Unrolled layers are scans of length one; equal ones (and their transposes) then compile once.
-Graph share_bodies(const Graph& graph);
+Graph share_bodies(Graph graph);
 
 }  // namespace lamina::passes

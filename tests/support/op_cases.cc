@@ -219,7 +219,7 @@ void check_merging(const OpCases& list) {
         Built built;
         build(list, c, dtype, dtype, built);
         Node changed = node;
-        changed.attrs[a] = other;
+        changed.attrs = node.attrs.with(a, other);
         std::vector<Tensor> twin, apart;
         try {
           apart = built.graph.add_node_like(changed, built.operands);
