@@ -70,7 +70,8 @@ TEST(Train, WritesMetricsOfLayersOnRequest) {
 TEST(Eval, SaysHowManyTokensOfMultiTokenPredictionAreAccepted) {
   const TempDir folder;
   const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
-  const Finished trained = lamina_program({"train", run, "--set", "model.num_nextn_predict_layers=2"});
+  const Finished trained =
+      lamina_program({"train", run, "--set", "model.num_nextn_predict_layers=2"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_THAT(trained.err, HasSubstr(", mtp acceptance "));
   std::ifstream metrics(folder / "out/metrics.jsonl");

@@ -38,6 +38,23 @@ class Given : public ::testing::TestWithParam<const char*> {
     return out;
   }
 
+  // Makes the rows those of some tokens, and returns the text with these tokens.
+  Rows take_rows_of_table() {
+    const int table = model.parameters().find("embed.weight");
+    const auto* embeddings =
+        static_cast<const float*>(weights.pointers()[static_cast<std::size_t>(table)]);
+    Rows plain = text;
+    for (std::size_t t = 0; t < index.size(); ++t) {
+      if (index[t] < 0) continue;
+      const std::int32_t id = 5 + 2 * index[t];
+      plain.ids[t] = id;
+      text.ids[t] = 0;
+      std::copy_n(embeddings + id * model.hidden_size(), model.hidden_size(),
+                  rows.begin() + index[t] * model.hidden_size());
+    }
+    return plain;
+  }
+
   std::vector<float> forward_with(const decoder::Model& of, std::vector<float> features_of,
                                   std::int64_t layers) {
     decoder::BoundProgram program(
@@ -67,18 +84,7 @@ class Given : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(Given, RowsOfTheTableAreAsTheirTokens) {
-  const int table = model.parameters().find("embed.weight");
-  const auto* embeddings =
-      static_cast<const float*>(weights.pointers()[static_cast<std::size_t>(table)]);
-  Rows plain = text;
-  for (std::size_t t = 0; t < index.size(); ++t) {
-    if (index[t] < 0) continue;
-    const std::int32_t id = 5 + 2 * index[t];
-    plain.ids[t] = id;
-    text.ids[t] = 0;
-    std::copy_n(embeddings + id * model.hidden_size(), model.hidden_size(),
-                rows.begin() + index[t] * model.hidden_size());
-  }
+  const Rows plain = take_rows_of_table();
   const std::vector<float> want = forward(model, weights.pointers(), plain);
   EXPECT_LE(relative_difference(forward_with(model, {}, 0), want), 1e-6);
   const std::vector<float> nothing(features.size());
@@ -122,6 +128,39 @@ TEST_P(Given, PrefillInAnyPiecesEqualsForward) {
 INSTANTIATE_TEST_SUITE_P(All, Given,
                          ::testing::Values("llama2_deep", "qwen3_vl_text", "qwen3_5",
                                            "olmo3_as_maxtext"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Blocks that look at tokens further ahead are given the rows of those.
+class PredictedImages : public Given {
+ protected:
+  std::vector<float> predictions(const Rows& of, decoder::GivenRows given) {
+    decoder::BoundProgram program(
+        model.forward_graph({.tokens = kTokens, .mtp = true, .given = given}), cpu::cpu_backend());
+    std::vector<float> main(static_cast<std::size_t>(kTokens * model.vocab_size())),
+        logits(main.size() * static_cast<std::size_t>(model.mtp_depth())),
+        hidden(logits.size() * static_cast<std::size_t>(model.hidden_size()));
+    std::vector<float> normed(hidden.size());
+    program.bind_parameters(weights.pointers());
+    of.microbatch().bind(program);
+    program.bind(Role::given_rows, rows.data());
+    program.bind(Role::given_index, index.data());
+    program.bind(Role::logits, main.data());
+    program.bind(Role::mtp_hidden, hidden.data());
+    program.bind(Role::mtp_normed, normed.data());
+    program.bind(Role::mtp_logits, logits.data());
+    auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
+    program.run(arena->data());
+    return logits;
+  }
+};
+
+TEST_P(PredictedImages, AreTheRowsOfTheirTokens) {
+  const Rows plain = take_rows_of_table();
+  EXPECT_LE(relative_difference(predictions(text, {.count = kRows}), predictions(plain, {})), 1e-5);
+  EXPECT_GT(relative_difference(predictions(text, {}), predictions(plain, {})), 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PredictedImages, ::testing::Values("features_mtp", "features_losses"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Models in which the tokens of an image see each other, both ways.
@@ -177,6 +216,19 @@ TEST_P(SeenImages, ReadInPiecesAreAsWhole) {
 
 INSTANTIATE_TEST_SUITE_P(All, SeenImages, ::testing::Values("gemma3_window", "gemma4_dense"),
                          [](const auto& test) { return std::string(test.param); });
+
+TEST(GivenErrors, ThreePositionsAreForModelsThatTakeThem) {
+  const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/llama2_deep.toml"};
+  decoder::Model model = open_model(from.path);
+  decoder::Weights weights = load_weights(from, model);
+  decode::Session session(model, weights.pointers(), {.capacity = 8}, cpu::cpu_backend());
+  const std::vector<std::int32_t> tokens = {1}, index = {0}, positions = {0, 0, 0};
+  const std::vector<float> rows(static_cast<std::size_t>(model.hidden_size()));
+  EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = index, .positions = positions}),
+                    ExitCode::usage,
+                    "images: this model's tokens have one position each, not three\n"
+                    "  give the images without positions");
+}
 
 TEST(GivenErrors, SayWhatDoesNotGoTogether) {
   const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/qwen3_vl_text.toml"};

@@ -73,10 +73,11 @@ TEST_P(Images, TokensOfAFileWithAGridHaveTheReferencesPlaces) {
                                    static_cast<float>(patches[2] / merged)};
   const auto count = static_cast<std::int64_t>(grid[0] * grid[1] * grid[2]);
   const std::int64_t width = model_.hidden_size();
+  std::vector<float> rows = case_.floats("image.embeddings");  // of all images
+  rows.resize(static_cast<std::size_t>(count * width));
   TempDir folder;
-  write_tensors(
-      folder / "rows.safetensors",
-      {{"embeddings", {count, width}, case_.floats("image.embeddings")}, {"grid", {1, 3}, grid}});
+  write_tensors(folder / "rows.safetensors",
+                {{"embeddings", {count, width}, rows}, {"grid", {1, 3}, grid}});
   const cli::PromptRows read =
       cli::read_prompt_rows(folder / "rows.safetensors", tokens_, placeholders_, model_);
   EXPECT_EQ(read.index, prompt_.index);
