@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/cpu/embedding_kernels.h"
+#include "backends/cpu/embedding_rows.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/threads.h"
 #include "core/error.h"
@@ -13,19 +14,6 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kMinElementsPerThread = 8192;
-
-const EmbeddingKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kEmbeddingAvx512;
-    case Isa::avx2:
-      return kEmbeddingAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kEmbeddingPortable;
-}
 
 std::int64_t id_at(const void* ids, DType dtype, std::int64_t i) {
   return dtype == DType::i64 ? static_cast<const std::int64_t*>(ids)[i]
@@ -41,29 +29,20 @@ bool is_bf16(DType dtype) {
   return dtype == DType::bf16;
 }
 
-// A row of dy, on its way to its place among the rows of the same id.
-struct Entry {
-  std::int64_t id;
-  std::int64_t row;
-};
-
-// Sorts by id and keeps the order of equal ids: one pass per byte of the largest id.
-// Returns the sorted entries, which lie in one of the two buffers.
-const Entry* sort_by_id(Entry* entries, Entry* scratch, std::int64_t n) {
-  std::int64_t largest = 0;
-  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, entries[i].id);
-  for (int shift = 0; shift < 64 && (largest >> shift) != 0; shift += 8) {
-    std::int64_t starts[257] = {};
-    for (std::int64_t i = 0; i < n; ++i) ++starts[((entries[i].id >> shift) & 255) + 1];
-    for (int b = 0; b < 256; ++b) starts[b + 1] += starts[b];
-    for (std::int64_t i = 0; i < n; ++i)
-      scratch[starts[(entries[i].id >> shift) & 255]++] = entries[i];
-    std::swap(entries, scratch);
-  }
-  return entries;
-}
-
 }  // namespace
+
+const EmbeddingKernels& best_embedding_kernels() {
+  switch (best_isa()) {
+    case Isa::avx512_bf16:
+    case Isa::avx512:
+      return kEmbeddingAvx512;
+    case Isa::avx2:
+      return kEmbeddingAvx2;
+    case Isa::portable:
+      break;
+  }
+  return kEmbeddingPortable;
+}
 
 std::int64_t first_bad_id(const void* ids, DType id_dtype, std::int64_t num_ids,
                           std::int64_t num_rows) {
@@ -76,7 +55,8 @@ std::int64_t first_bad_id(const void* ids, DType id_dtype, std::int64_t num_ids,
 
 void embedding_gather(const EmbeddingGather& p) {
   const bool same = p.table_dtype == p.y_dtype && p.scale == 1.0f;
-  const EmbeddingCopy copy = kernels().copy[is_bf16(p.table_dtype)][is_bf16(p.y_dtype)];
+  const EmbeddingCopy copy =
+      best_embedding_kernels().copy[is_bf16(p.table_dtype)][is_bf16(p.y_dtype)];
   const std::int64_t from_bytes = p.width * size_bytes(p.table_dtype);
   const std::int64_t to_bytes = p.width * size_bytes(p.y_dtype);
   const std::byte* table = static_cast<const std::byte*>(p.table);
@@ -94,15 +74,15 @@ void embedding_gather(const EmbeddingGather& p) {
 }
 
 std::size_t embedding_workspace_bytes(std::int64_t num_ids) {
-  return 2 * static_cast<std::size_t>(num_ids) * sizeof(Entry);
+  return 2 * static_cast<std::size_t>(num_ids) * sizeof(RowOfId);
 }
 
 void embedding_scatter_add(const EmbeddingScatterAdd& p) {
   if (p.num_ids == 0) return;
-  Entry* entries = static_cast<Entry*>(p.workspace);
+  RowOfId* entries = static_cast<RowOfId*>(p.workspace);
   for (std::int64_t i = 0; i < p.num_ids; ++i) entries[i] = {id_at(p.ids, p.id_dtype, i), i};
-  const Entry* sorted = sort_by_id(entries, entries + p.num_ids, p.num_ids);
-  const EmbeddingAdd add = kernels().add[is_bf16(p.dy_dtype)];
+  const RowOfId* sorted = sort_by_id(entries, entries + p.num_ids, p.num_ids);
+  const EmbeddingAdd add = best_embedding_kernels().add[is_bf16(p.dy_dtype)];
   const std::byte* dy = static_cast<const std::byte*>(p.dy);
   const std::int64_t row_bytes = p.width * size_bytes(p.dy_dtype);
   const auto starts_group = [&](std::int64_t i) {

@@ -14,4 +14,7 @@ struct EmbeddingKernels {
 };
 extern const EmbeddingKernels kEmbeddingAvx512, kEmbeddingAvx2, kEmbeddingPortable;
 
+// The best that may run here.
+const EmbeddingKernels& best_embedding_kernels();
+
 }  // namespace lamina::cpu

@@ -42,14 +42,12 @@ std::int64_t chunk_elements(std::int64_t n) {
 }
 std::int64_t num_chunks(std::int64_t n) { return (n + chunk_elements(n) - 1) / chunk_elements(n); }
 
-}  // namespace
-
-void adamw_step(const AdamW& a) {
+AdamWNumbers numbers_of(const AdamW& a) {
   LAMINA_ASSERT(a.step >= 1 || (a.step == 0 && a.correction1 > 0 && a.correction2 > 0));
   const double t = static_cast<double>(a.step);
   const double correction1 = a.step ? 1 - std::pow(a.beta1, t) : a.correction1;
   const double correction2 = a.step ? 1 - std::pow(a.beta2, t) : a.correction2;
-  const AdamWNumbers numbers = {
+  return {
       .grad_scale = a.grad_scale,
       .decay = static_cast<float>(1 - a.lr * a.weight_decay),
       .beta1 = static_cast<float>(a.beta1),
@@ -60,9 +58,47 @@ void adamw_step(const AdamW& a) {
       .root_scale = static_cast<float>(1 / std::sqrt(correction2)),
       .eps = static_cast<float>(a.eps),
   };
+}
+
+}  // namespace
+
+void adamw_step(const AdamW& a) {
+  const AdamWNumbers numbers = numbers_of(a);
   parallel_elements(a.n, [&](std::int64_t first, std::int64_t count) {
     kernels().adamw(a.p + first, a.g + first, a.m + first, a.v + first,
                     a.p_bf16 ? a.p_bf16 + first : nullptr, count, numbers);
+  });
+}
+
+void adamw_rows_step(const AdamWRows& a) {
+  if (a.width == 0) return;
+  const AdamW& t = a.table;
+  const AdamWNumbers numbers = numbers_of(t);
+  const std::int64_t rows = t.n / a.width;
+  const std::int32_t* ids_end = std::lower_bound(a.ids, a.ids + a.slots, rows);
+  // Without a gradient: zeros.
+  auto update = [&](std::int64_t row, std::int64_t count, const float* g) {
+    const std::int64_t first = row * a.width;
+    kernels().adamw(t.p + first, g, t.m + first, t.v + first, t.p_bf16 ? t.p_bf16 + first : nullptr,
+                    count * a.width, numbers);
+  };
+  const std::int64_t min_rows = std::max<std::int64_t>(1, 8192 / a.width);
+  if (a.lazy) {
+    parallel_ranges(ids_end - a.ids, min_rows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot)
+        update(a.ids[slot], 1, t.g + slot * a.width);
+    });
+    return;
+  }
+  parallel_ranges(rows, min_rows, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t row = begin;
+    for (const std::int32_t* id = std::lower_bound(a.ids, ids_end, begin);
+         id < ids_end && *id < end; ++id) {
+      if (*id > row) update(row, *id - row, nullptr);
+      update(*id, 1, t.g + (id - a.ids) * a.width);
+      row = *id + 1;
+    }
+    if (row < end) update(row, end - row, nullptr);
   });
 }
 

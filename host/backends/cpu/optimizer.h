@@ -34,6 +34,17 @@ struct AdamW {
 };
 void adamw_step(const AdamW& a);
 
+// As adamw_step, for a table whose gradient is zero but for the rows of a list (embedding_rows.h).
+// The bits are those of the whole gradient, which is never made.
+struct AdamWRows {
+  AdamW table;              // of all rows; its g is the list's: [slots, width]
+  const std::int32_t* ids;  // [slots]
+  std::int64_t slots;
+  std::int64_t width;
+  bool lazy = false;  // only rows of the list change, and only they are read
+};
+void adamw_rows_step(const AdamWRows& a);
+
 // g' = grad_scale g + weight_decay p;  m = momentum m + g';  p -= lr m   (nesterov: g' + momentum
 // m)
 struct Sgd {

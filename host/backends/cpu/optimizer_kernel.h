@@ -11,7 +11,8 @@ namespace {
 void adamw(float* p, const float* g, float* m, float* v, bfloat16* p_bf16, std::int64_t n,
            const AdamWNumbers& a) {
   for_lanes(n, [&](std::int64_t i, int count) {
-    const Float gradient = load_some(g + i, count) * splat(a.grad_scale);
+    const Float gradient =
+        g != nullptr ? load_some(g + i, count) * splat(a.grad_scale) : splat(0.0f);
     const Float m1 = fma(load_some(m + i, count), splat(a.beta1), gradient * splat(a.rest1));
     const Float v1 =
         fma(load_some(v + i, count), splat(a.beta2), gradient * gradient * splat(a.rest2));

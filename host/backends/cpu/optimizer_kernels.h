@@ -14,7 +14,7 @@ struct SgdNumbers {
   bool nesterov;
 };
 
-// Each works on n elements of the given pointers.
+// Each works on n elements of the given pointers. Without g, adamw's gradients are zeros.
 struct OptimizerKernels {
   void (*adamw)(float* p, const float* g, float* m, float* v, bfloat16* p_bf16, std::int64_t n,
                 const AdamWNumbers& a);

@@ -1,62 +1,39 @@
 // adamw: one pass over parameters and moments, in place when the planner put the results there.
-#include <cmath>
-
+#include "backends/cpu/ops/adamw_settings.h"
 #include "backends/cpu/ops/kernel_support.h"
 #include "backends/cpu/ops/kernels.h"
-#include "backends/cpu/optimizer.h"
 #include "backends/cpu/threads.h"
 
 namespace lamina::cpu {
 namespace {
 
-// The op's attributes, and the scalars of one run.
 struct Settings {
-  double beta1, beta2, eps, weight_decay;
-  std::int64_t count;
+  AdamWSettings adamw;
   bool copy;
 
-  explicit Settings(const NodeView& n)
-      : beta1(n.f("beta1")),
-        beta2(n.f("beta2")),
-        eps(n.f("eps")),
-        weight_decay(n.f("weight_decay")),
-        count(n.type(0).num_elements()),
-        copy(n.i("copy") != 0) {}
+  explicit Settings(const NodeView& n) : adamw(n), copy(n.i("copy") != 0) {}
 };
-
-struct Scalars {
-  float lr, grad_scale, correction1, correction2;
-};
-
-Scalars scalars_of(const KernelArgs& args) {
-  const auto* s = static_cast<const float*>(args.inputs[4]);
-  return {s[0], s[1], s[2], s[3]};
-}
 
 const float* in(const KernelArgs& args, std::size_t i) {
   return static_cast<const float*>(args.inputs[i]);
 }
 float* out(const KernelArgs& args, std::size_t i) { return static_cast<float*>(args.outputs[i]); }
+bfloat16* copy_of(const Settings& s, const KernelArgs& args) {
+  return s.copy ? static_cast<bfloat16*>(args.outputs[3]) : nullptr;
+}
 
 // Element by element, so that any result may lie over any operand.
 void run_loop(const Settings& s, const KernelArgs& args) {
-  const Scalars now = scalars_of(args);
-  auto* copy = s.copy ? static_cast<bfloat16*>(args.outputs[3]) : nullptr;
-  const float decay = static_cast<float>(1 - now.lr * s.weight_decay);
-  const float step_size = now.lr / now.correction1, root = std::sqrt(now.correction2);
-  const auto beta1 = static_cast<float>(s.beta1), beta2 = static_cast<float>(s.beta2);
-  const auto rest1 = static_cast<float>(1 - s.beta1), rest2 = static_cast<float>(1 - s.beta2);
-  const auto eps = static_cast<float>(s.eps);
-  parallel_ranges(s.count, 4096, [&](std::int64_t begin, std::int64_t end) {
+  const AdamWElement step(s.adamw, in(args, 4));
+  bfloat16* copy = copy_of(s, args);
+  parallel_ranges(s.adamw.count, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const float g = in(args, 1)[i] * now.grad_scale;
-      const float m = beta1 * in(args, 2)[i] + rest1 * g;
-      const float v = beta2 * in(args, 3)[i] + rest2 * g * g;
-      const float p = in(args, 0)[i] * decay - step_size * (m / (std::sqrt(v) / root + eps));
-      out(args, 0)[i] = p;
-      out(args, 1)[i] = m;
-      out(args, 2)[i] = v;
-      if (copy) copy[i] = to_bfloat16(p);
+      const AdamWElement::State now =
+          step({in(args, 0)[i], in(args, 2)[i], in(args, 3)[i]}, in(args, 1)[i]);
+      out(args, 0)[i] = now.p;
+      out(args, 1)[i] = now.m;
+      out(args, 2)[i] = now.v;
+      if (copy) copy[i] = to_bfloat16(now.p);
     }
   });
 }
@@ -65,22 +42,8 @@ void run_vector(const Settings& s, const KernelArgs& args) {
   const bool in_place = args.outputs[0] == args.inputs[0] && args.outputs[1] == args.inputs[2] &&
                         args.outputs[2] == args.inputs[3];
   if (!in_place) return run_loop(s, args);
-  const Scalars now = scalars_of(args);
-  adamw_step({.p = out(args, 0),
-              .g = in(args, 1),
-              .m = out(args, 1),
-              .v = out(args, 2),
-              .p_bf16 = s.copy ? static_cast<bfloat16*>(args.outputs[3]) : nullptr,
-              .n = s.count,
-              .lr = now.lr,
-              .beta1 = s.beta1,
-              .beta2 = s.beta2,
-              .eps = s.eps,
-              .weight_decay = s.weight_decay,
-              .step = 0,
-              .grad_scale = now.grad_scale,
-              .correction1 = now.correction1,
-              .correction2 = now.correction2});
+  adamw_step(s.adamw.step(out(args, 0), in(args, 1), out(args, 1), out(args, 2), copy_of(s, args),
+                          in(args, 4)));
 }
 
 constexpr std::uint32_t kOverState = in_place_of(0) | in_place_of(2) | in_place_of(3);

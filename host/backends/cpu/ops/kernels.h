@@ -10,7 +10,9 @@
 // The ops with kernels of their own: LAMINA_CPU_OPS(X) expands X(name) for each.
 #define LAMINA_CPU_OPS(X)  \
   X(adamw)                 \
+  X(adamw_rows)            \
   X(add_rms_norm)          \
+  X(add_rows)              \
   X(attention)             \
   X(attention_grad)        \
   X(cache_write)           \
@@ -57,6 +59,7 @@
   X(slice)                 \
   X(softmax)               \
   X(sum_of_squares)        \
+  X(sum_rows)              \
   X(take_along)            \
   X(top_k)                 \
   X(top_k_mask)            \
