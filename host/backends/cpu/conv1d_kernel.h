@@ -12,11 +12,26 @@
 namespace lamina::cpu {
 namespace {
 
-// to[j][c - c0] = w[c, j]: taps of neighbouring channels side by side.
+// to[j][c] = w[first channel + c, j]. kWidth: the taps, 0 if not known here.
+template <DType kDtype, int kWidth>
+void transpose_taps(const Conv1d& p, const Conv1dTask& task, std::int64_t stride, float* to) {
+  const void* const w = p.w;
+  const std::int64_t width = kWidth > 0 ? kWidth : p.width, first = task.c0 * width;
+  const std::int64_t channels = task.c1 - task.c0;
+  for (std::int64_t c = 0; c < channels; ++c)
+    for (std::int64_t j = 0; j < width; ++j)
+      to[j * stride + c] = number_at(w, kDtype, first + c * width + j);
+}
+
+// Taps of neighbouring channels side by side. One token of decoding does little else, so the loop
+// knows the type and the usual width.
 void transpose_weights(const Conv1d& p, const Conv1dTask& task, std::int64_t stride, float* to) {
-  for (std::int64_t c = task.c0; c < task.c1; ++c)
-    for (std::int64_t j = 0; j < p.width; ++j)
-      to[j * stride + c - task.c0] = number_at(p.w, p.w_dtype, c * p.width + j);
+  if (p.w_dtype == DType::bf16)
+    p.width == 4 ? transpose_taps<DType::bf16, 4>(p, task, stride, to)
+                 : transpose_taps<DType::bf16, 0>(p, task, stride, to);
+  else
+    p.width == 4 ? transpose_taps<DType::f32, 4>(p, task, stride, to)
+                 : transpose_taps<DType::f32, 0>(p, task, stride, to);
 }
 
 // Whether the convolution joins tokens t and t - back of row b.

@@ -14,10 +14,12 @@ namespace {
 
 static_assert(kMaxGemvRows == kMaxStreamedRows);
 
-// Cuts between threads are at multiples of 32 outputs: whole cache lines of bf16 results.
-constexpr std::int64_t kCutOutputs = 32;
-// A thread takes so many bytes of weights at a time: a few microseconds of reading.
-constexpr std::int64_t kGrainBytes = 128 * 1024;
+// Work is shared out in cuts of so many outputs: as many rows of W as are ever read together.
+constexpr std::int64_t kCutOutputs = 8;
+// A thread takes so many bytes of weights at a time, two microseconds of reading, but whole blocks
+// of outputs where the kernels read several rows of W for several of x, or W by columns.
+constexpr std::int64_t kGrainBytes = 64 * 1024;
+constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
@@ -67,7 +69,10 @@ class StreamedGroup : public GemvGroup {
     const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
     const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
     min_cuts_per_thread_ = std::max<std::int64_t>(1, (cuts + max_threads - 1) / max_threads);
-    grain_ = std::max<std::int64_t>(1, kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
+    const std::int64_t least_outputs =
+        !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
+    grain_ = std::max(least_outputs / kCutOutputs,
+                      kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
   }
 
   void run(const void* x, std::span<const GemvOperands> operands) const override {

@@ -126,8 +126,9 @@ Tiler choose_tiler() {
 
 // Reading a row of a matrix takes as long as multiplying it with about so many rows.
 constexpr std::int64_t kStreamCost = 8;
-// Outputs of a piece: their matrix rows stay in cache while all rows of the group pass.
-constexpr std::int64_t kPieceOutputs = 64;
+// Outputs of a piece: their matrix rows stay in cache while all rows of the group pass. With few
+// rows in all, as in decoding, smaller ones, so that threads end together.
+constexpr std::int64_t kPieceOutputs = 64, kFewPieceOutputs = 16;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
@@ -157,13 +158,14 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
   const GroupedSpec& s = spec_;
   const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
   zero_rows_outside(plan, s, s.outputs, y);
-  const std::int64_t piece_bytes = std::max<std::int64_t>(
-      1, std::min(kPieceOutputs, s.outputs) * s.inputs * size_bytes(s.dtype));
+  const std::int64_t outputs = s.rows <= kMaxStreamedRows ? kFewPieceOutputs : kPieceOutputs;
+  const std::int64_t piece_bytes =
+      std::max<std::int64_t>(1, std::min(outputs, s.outputs) * s.inputs * size_bytes(s.dtype));
   const std::int64_t min_cost = divide_up(kMinBytesPerThread, piece_bytes) * (kStreamCost + 1);
-  for_each_piece(plan, s.groups, divide_up(s.outputs, kPieceOutputs), min_cost,
+  for_each_piece(plan, s.groups, divide_up(s.outputs, outputs), min_cost,
                  [&](std::int64_t group, std::int64_t piece, int) {
-                   const std::int64_t begin = piece * kPieceOutputs;
-                   const std::int64_t end = std::min(begin + kPieceOutputs, s.outputs);
+                   const std::int64_t begin = piece * outputs;
+                   const std::int64_t end = std::min(begin + outputs, s.outputs);
                    RowsArguments a = {};
                    a.k = s.inputs;
                    a.ldx = s.inputs;

@@ -11,7 +11,7 @@ namespace {
 
 // Threads share out whole units of elements, so that none of them gets crumbs.
 constexpr std::int64_t kUnit = 64;
-constexpr std::int64_t kMinUnitsPerThread = 128;
+constexpr std::int64_t kMinUnitsPerThread = 24;
 
 using Coordinates = std::array<std::int64_t, kMaxDims>;
 

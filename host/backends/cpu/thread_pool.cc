@@ -11,9 +11,10 @@ namespace {
 // running with somebody sleeping until the state changes.
 enum State : std::uint32_t { kIdle, kAsleep, kPosted, kRunning, kAwaited, kEnd };
 
-// Longer than the steps between two regions that run on one thread; shorter than what a machine
-// with other work would mind.
-constexpr auto kSpin = std::chrono::microseconds(50);
+// Longer than what runs on one thread between two regions, and than one thread of a region waits
+// for the others: on a machine with other work, a thread that sleeps comes back only when somebody
+// else's time slice of some milliseconds is over.
+constexpr auto kSpin = std::chrono::microseconds(500);
 constexpr int kPausesPerLook = 32;  // at the clock
 
 void pause() {

@@ -2,8 +2,8 @@
 //
 // A region has a part for each of its threads. The caller runs part 0, then every part that its
 // thread has not begun, and waits for those that have been: a thread that the system does not let
-// run delays nobody. Waiting threads spin for some microseconds, since the next region is rarely
-// farther away, and then sleep.
+// run delays nobody. Waiting threads spin for half a millisecond, since the next region is
+// rarely farther away, and then sleep.
 #pragma once
 
 #include <atomic>
