@@ -57,6 +57,7 @@ struct OptimizerSection {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
+  bool lazy_embeddings = false;
 };
 
 struct ScheduleSection {

@@ -182,6 +182,10 @@ const Fields<OptimizerSection>& optimizer_fields() {
             {.min = 0, .min_excluded = true, .doc = "Added to the root of the second moment."}),
       field("weight_decay", &OptimizerSection::weight_decay,
             {.min = 0, .doc = "Decoupled decay of matrices; norms and biases never decay."}),
+      field("lazy_embeddings", &OptimizerSection::lazy_embeddings,
+            {.doc = "Of tables that are only looked up (Engram's, an untied token table), update "
+                    "the rows that the step looked up: a step costs nothing for the others, whose "
+                    "moments and weight decay wait. False gives AdamW's numbers for every row."}),
   };
   return fields;
 }

@@ -108,10 +108,13 @@ void BoundProgram::bind_parameters(std::span<void* const> by_parameter) {
       place(inputs_[i], input_slots_[i], by_parameter, input_roles_[i].stacked);
 }
 
-void BoundProgram::bind_gradients(std::span<void* const> by_parameter) {
-  for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (output_roles_[i].role == Role::gradient)
-      place(outputs_[i], output_slots_[i], by_parameter, output_roles_[i].stacked);
+void BoundProgram::bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const Role role = output_roles_[i].role;
+    if (role != Role::gradient && role != Role::gradient_ids) continue;
+    place(outputs_[i], output_slots_[i], role == Role::gradient ? by_parameter : ids,
+          output_roles_[i].stacked);
+  }
 }
 
 void BoundProgram::bind_states(std::span<void* const> by_state) {

@@ -31,8 +31,8 @@ class BoundProgram {
 
   // One pointer a parameter of the model, in the element type that Parameter::used_dtype says.
   void bind_parameters(std::span<void* const> by_parameter);
-  // One pointer a parameter: where its gradient goes.
-  void bind_gradients(std::span<void* const> by_parameter);
+  // One pointer a parameter: where its gradient goes; and the ids of its rows, where it is a list.
+  void bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids = {});
   // One pointer a state tensor, in the order of Model::states().
   void bind_states(std::span<void* const> by_state);
   // Where hidden states go: one pointer a layer, [0] for what enters the stack. hidden_bytes() is

@@ -49,22 +49,23 @@ enum class Role {
   parameter,       // stacked over `members` when it lies in a segment
   state,           // decode state, stacked over `members`, written in place
   // Outputs.
-  loss,         // f32[]: sum of the cross-entropies of counted labels
-  z_loss,       // f32[]: sum of their squared log-sum-exp
-  aux_loss,     // f32[]: sum of the losses that layers sow, times their weights
-  mtp_loss,     // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
-  sown_loss,    // f32[]: the loss `name` that layers sow, without its weight
-  metric,       // [layers, ...]: the metric `name` of each of `layers`
-  update,       // [(times,) ...]: a change of the parameter input `input`
-  logits,       // f32[B, V] of `rows`, or f32[B, T, V]
-  gradient,     // f32, of the parameter input `input`
-  hidden,       // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
-  record,       // [layers, ...]: the value with the tag `name` in each of `layers`
-  mtp_hidden,   // f32[depth, B, T, D]: the state that goes to the next depth
-  mtp_normed,   // f32[depth, B, T, D]: what the head gets
-  mtp_logits,   // f32[depth, B, T, V]
-  mtp_counted,  // f32[depth]: labels that multi-token prediction has
-  mtp_agreed,   // f32[depth]: of them, those where it chooses the token that the model will
+  loss,          // f32[]: sum of the cross-entropies of counted labels
+  z_loss,        // f32[]: sum of their squared log-sum-exp
+  aux_loss,      // f32[]: sum of the losses that layers sow, times their weights
+  mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
+  sown_loss,     // f32[]: the loss `name` that layers sow, without its weight
+  metric,        // [layers, ...]: the metric `name` of each of `layers`
+  update,        // [(times,) ...]: a change of the parameter input `input`
+  logits,        // f32[B, V] of `rows`, or f32[B, T, V]
+  gradient,      // f32, of the parameter input `input`
+  gradient_ids,  // i32: the rows that the gradient is of, where it is a list: train/row_gradients.h
+  hidden,        // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
+  record,        // [layers, ...]: the value with the tag `name` in each of `layers`
+  mtp_hidden,    // f32[depth, B, T, D]: the state that goes to the next depth
+  mtp_normed,    // f32[depth, B, T, D]: what the head gets
+  mtp_logits,    // f32[depth, B, T, V]
+  mtp_counted,   // f32[depth]: labels that multi-token prediction has
+  mtp_agreed,    // f32[depth]: of them, those where it chooses the token that the model will
 };
 
 // One input of a model's graph.

@@ -52,14 +52,33 @@ class Metrics {
   std::ofstream file_;
 };
 
+// Of the gradients that a run keeps as lists. Throws UserError (exit 2) where lazy updates are
+// asked for and there are none.
+GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
+  constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
+  GradientLists lists =
+      gradient_lists(graph, inputs.model.parameters(), step_options(inputs.config).microbatches);
+  if (inputs.config.optimizer.lazy_embeddings && !lists.any())
+    throw UserError(ExitCode::usage,
+                    {fmt::format("{}: {}", inputs.config.values.where(kLazy), kLazy),
+                     "this model has no table that is only looked up, so it would change nothing",
+                     {"leave it out; a token table that is also the head is read whole"}});
+  return lists;
+}
+
 }  // namespace
 
 Loop::Loop(const LoopInputs& inputs, const Backend& backend)
+    : Loop(inputs, step_graph(inputs.model, step_options(inputs.config)), backend) {}
+
+Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend)
     : inputs_(inputs),
       config_(inputs.config),
       state_(inputs.model.parameters(), config_.train.dtype,
-             config_.train.batch_size > config_.train.microbatch_size, backend),
-      step_(inputs.model, state_, step_options(config_), config_.optimizer, backend) {
+             config_.train.batch_size > config_.train.microbatch_size, backend,
+             lists_of(inputs, graph)),
+      step_(inputs.model, std::move(graph), state_, step_options(config_), config_.optimizer,
+            backend) {
   const auto& parameters = inputs.model.parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     decoder::initialise(

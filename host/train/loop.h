@@ -59,6 +59,7 @@ struct LoopResult {
 
 class Loop {
  public:
+  // Throws UserError (exit 2) for lazy updates of a model that has nothing to update so.
   Loop(const LoopInputs& inputs, const Backend& backend);
 
   // Goes on from a checkpoint of the same run. Throws UserError (exit 5) when it was made with
@@ -75,6 +76,7 @@ class Loop {
   const Progress& progress() const { return progress_; }
 
  private:
+  Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend);
   StepResult train_one_step();
   EvalSums validate();
   void save(const LoopEvents& events);

@@ -26,24 +26,62 @@ Graph accumulate_graph(std::int64_t elements) {
   return graph;
 }
 
-Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config, bool decay,
-                  bool copy) {
+Graph add_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots,
+                     std::int64_t more_slots) {
+  Graph graph;
+  Tensor ids = graph.add_input("ids", {DType::i32, {slots}, {}});
+  Tensor sums = graph.add_input("sums", {DType::f32, {slots, width}, {}});
+  Tensor more_ids = graph.add_input("more ids", {DType::i32, {more_slots}, {}});
+  Tensor more = graph.add_input("more", {DType::f32, {more_slots, width}, {}});
+  auto made = ops::call_all("add_rows", {ids, sums, more_ids, more}, {{"rows", rows}});
+  graph.add_output("ids", made[0], 0);
+  graph.add_output("sums", made[1], 1);
+  return graph;
+}
+
+using Attributes = std::vector<std::pair<std::string_view, AttrValue>>;
+
+Attributes attributes_of(const config::OptimizerSection& config, bool decay) {
+  return {{"beta1", config.beta1},
+          {"beta2", config.beta2},
+          {"eps", config.eps},
+          {"weight_decay", decay ? config.weight_decay : 0.0}};
+}
+
+Graph adamw_graph(std::int64_t elements, Attributes attrs, bool copy) {
   Graph graph;
   std::vector<Tensor> inputs;
   for (const char* name : {"p", "g", "m", "v"})
     inputs.push_back(graph.add_input(name, {DType::f32, {elements}, {}}));
   inputs.push_back(graph.add_input("scalars", {DType::f32, {4}, {}}));
-  std::vector<std::pair<std::string_view, AttrValue>> attrs{
-      {"beta1", config.beta1},
-      {"beta2", config.beta2},
-      {"eps", config.eps},
-      {"weight_decay", decay ? config.weight_decay : 0.0},
-      {"copy", std::int64_t{copy}}};
+  attrs.emplace_back("copy", std::int64_t{copy});
   auto results = ops::call_all("adamw", inputs, attrs);
   graph.add_output("p", results[0], 0);
   graph.add_output("m", results[1], 2);
   graph.add_output("v", results[2], 3);
   if (copy) graph.add_output("copy", results[3]);
+  return graph;
+}
+
+Graph adamw_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots, Attributes attrs,
+                       bool copy, bool lazy) {
+  Graph graph;
+  auto table = [&](const char* name) {
+    return graph.add_input(name, {DType::f32, {rows, width}, {}});
+  };
+  std::vector<Tensor> inputs{table("p"),
+                             graph.add_input("ids", {DType::i32, {slots}, {}}),
+                             graph.add_input("g", {DType::f32, {slots, width}, {}}),
+                             table("m"),
+                             table("v"),
+                             graph.add_input("scalars", {DType::f32, {4}, {}})};
+  if (copy) inputs.push_back(graph.add_input("copy", {DType::bf16, {rows, width}, {}}));
+  attrs.emplace_back("lazy", std::int64_t{lazy});
+  auto results = ops::call_all("adamw_rows", inputs, attrs);
+  graph.add_output("p", results[0], 0);
+  graph.add_output("m", results[1], 3);
+  graph.add_output("v", results[2], 4);
+  if (copy) graph.add_output("copy", results[3], 6);
   return graph;
 }
 
@@ -55,21 +93,34 @@ Optimizer::Optimizer(const decoder::ParameterTable& parameters,
   LAMINA_ASSERT(config.name == "adamw");
 }
 
-Program& Optimizer::program(const std::string& kind, const decoder::Parameter& p, bool copy) {
-  std::int64_t n = p.num_elements();
-  auto [at, fresh] = programs_.try_emplace({kind, n, p.decays(), copy});
+Graph Optimizer::graph_of(const Kind& k) const {
+  switch (k.work) {
+    case Kind::Work::norm:
+      return norm_graph(k.rows);
+    case Kind::Work::accumulate:
+      return k.slots > 0 ? add_rows_graph(k.rows, k.width, k.slots, k.more_slots)
+                         : accumulate_graph(k.rows);
+    case Kind::Work::update:
+      break;
+  }
+  Attributes attrs = attributes_of(config_, k.decay);
+  return k.slots > 0 ? adamw_rows_graph(k.rows, k.width, k.slots, std::move(attrs), k.copy,
+                                        config_.lazy_embeddings)
+                     : adamw_graph(k.rows, std::move(attrs), k.copy);
+}
+
+void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,
+                    std::span<const Binding> outputs) {
+  auto [at, fresh] = programs_.try_emplace(kind);
   if (fresh) {
-    Graph graph = kind == "norm"         ? norm_graph(n)
-                  : kind == "accumulate" ? accumulate_graph(n)
-                                         : adamw_graph(n, config_, p.decays(), copy);
     auto supports = [&](const Graph& g, const Node& node) {
       return decoder::is_supported(backend_, g, node);
     };
-    at->second = std::make_unique<Program>(passes::optimize(std::move(graph), supports), backend_);
+    at->second = std::make_unique<Program>(passes::optimize(graph_of(kind), supports), backend_);
     std::size_t bytes = at->second->arena_bytes();
     if (!arena_ || arena_->bytes() < bytes) arena_ = backend_.allocate(bytes);
   }
-  return *at->second;
+  at->second->run(inputs, outputs, arena_->data());
 }
 
 double Optimizer::gradient_norm(const TrainState& state) {
@@ -78,9 +129,9 @@ double Optimizer::gradient_norm(const TrainState& state) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.desc.trained) continue;
     double sum = 0;
-    Program& norm = program("norm", p, false);
     Binding in{state.gradients()[i]}, out{&sum};
-    norm.run({&in, 1}, {&out, 1}, arena_->data());
+    run({.work = Kind::Work::norm, .rows = state.num_gradient_elements(static_cast<int>(i))},
+        {&in, 1}, {&out, 1});
     total += sum;
   }
   return std::sqrt(total);
@@ -91,8 +142,13 @@ std::optional<Optimizer::BadElement> Optimizer::first_non_finite(const TrainStat
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.desc.trained) continue;
     const float* g = static_cast<const float*>(state.gradients()[i]);
-    for (std::int64_t k = 0; k < p.num_elements(); ++k)
-      if (!std::isfinite(g[k])) return BadElement{static_cast<int>(i), k, g[k]};
+    const auto* ids = static_cast<const std::int32_t*>(state.gradient_ids()[i]);
+    const std::int64_t n = state.num_gradient_elements(static_cast<int>(i));
+    for (std::int64_t k = 0; k < n; ++k) {
+      if (std::isfinite(g[k])) continue;
+      const std::int64_t width = p.desc.shape[-1];
+      return BadElement{static_cast<int>(i), ids ? ids[k / width] * width + k % width : k, g[k]};
+    }
   }
   return std::nullopt;
 }
@@ -101,10 +157,20 @@ void Optimizer::accumulate(const TrainState& state) {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.desc.trained) continue;
-    Program& add = program("accumulate", p, false);
-    Binding in[] = {{state.gradients()[i]}, {state.more_gradients()[i]}};
-    Binding out{state.gradients()[i]};
-    add.run(in, {&out, 1}, arena_->data());
+    Binding sum{state.gradients()[i]}, more{state.more_gradients()[i]};
+    if (!state.is_listed(static_cast<int>(i))) {
+      Binding in[] = {sum, more};
+      run({.work = Kind::Work::accumulate, .rows = p.num_elements()}, in, {&sum, 1});
+      continue;
+    }
+    Binding ids{state.gradient_ids()[i]};
+    Binding in[] = {ids, sum, {state.more_gradient_ids()[i]}, more}, out[] = {ids, sum};
+    run({.work = Kind::Work::accumulate,
+         .rows = p.desc.shape[0],
+         .width = p.desc.shape[1],
+         .slots = state.lists().step[i],
+         .more_slots = state.lists().microbatch[i]},
+        in, out);
   }
 }
 
@@ -117,15 +183,23 @@ void Optimizer::update(const TrainState& state, double lr, double gradient_scale
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.desc.trained) continue;
-    bool copy = state.has_copy(static_cast<int>(i));
-    Program& adamw = program("adamw", p, copy);
-    Binding in[] = {{state.masters()[i]},
-                    {state.gradients()[i]},
-                    {state.first_moments()[i]},
-                    {state.second_moments()[i]},
-                    {scalars}};
-    Binding out[] = {in[0], in[2], in[3], {state.used()[i]}};
-    adamw.run(in, std::span(out, copy ? 4 : 3), arena_->data());
+    const bool copy = state.has_copy(static_cast<int>(i));
+    const Binding master{state.masters()[i]}, g{state.gradients()[i]}, m{state.first_moments()[i]},
+        v{state.second_moments()[i]}, used{state.used()[i]}, numbers{scalars};
+    const Binding out[] = {master, m, v, used};
+    const std::span<const Binding> results(out, copy ? 4 : 3);
+    Kind kind{
+        .work = Kind::Work::update, .rows = p.num_elements(), .decay = p.decays(), .copy = copy};
+    if (!state.is_listed(static_cast<int>(i))) {
+      const Binding in[] = {master, g, m, v, numbers};
+      run(kind, in, results);
+      continue;
+    }
+    kind.rows = p.desc.shape[0];
+    kind.width = p.desc.shape[1];
+    kind.slots = state.lists().step[i];
+    const Binding in[] = {master, {state.gradient_ids()[i]}, g, m, v, numbers, used};
+    run(kind, std::span(in, copy ? 7 : 6), results);
   }
 }
 

@@ -1,12 +1,12 @@
 // The optimizer: small programs over one tensor each, run for every parameter.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <tuple>
+#include <span>
 
 #include "config/run_config.h"
 #include "runtime/program.h"
@@ -20,7 +20,8 @@ class Optimizer {
   Optimizer(const decoder::ParameterTable& parameters, const config::OptimizerSection& config,
             const Backend& backend);
 
-  // The L2 norm of all gradients, summed in f64 in the order of the parameters.
+  // The L2 norm of all gradients, summed in f64 in the order of the parameters. Rows of a list are
+  // there once each.
   double gradient_norm(const TrainState& state);
 
   // The first parameter whose gradient holds a NaN or infinity, with the index of the element.
@@ -34,18 +35,27 @@ class Optimizer {
   // gradients() += more_gradients(), for every parameter.
   void accumulate(const TrainState& state);
 
-  // One update with learning rate `lr`; gradients are multiplied by `gradient_scale` (clipping).
-  // `step` counts from 0.
+  // One update of every parameter, and with optimizer.lazy_embeddings of the listed rows alone
+  // where the gradient is a list. Learning rate `lr`; gradients are multiplied by `gradient_scale`
+  // (clipping). `step` counts from 0.
   void update(const TrainState& state, double lr, double gradient_scale, std::int64_t step);
 
  private:
-  Program& program(const std::string& kind, const decoder::Parameter& p, bool copy);
+  // What a program depends on. A whole tensor is `rows` of width 1, and has no slots.
+  struct Kind {
+    enum class Work { norm, accumulate, update } work;
+    std::int64_t rows, width = 1;
+    std::int64_t slots = 0, more_slots = 0;  // of lists of rows
+    bool decay = false, copy = false;
+    auto operator<=>(const Kind&) const = default;
+  };
+  Graph graph_of(const Kind& kind) const;
+  void run(const Kind& kind, std::span<const Binding> inputs, std::span<const Binding> outputs);
 
   const decoder::ParameterTable& parameters_;
   config::OptimizerSection config_;
   const Backend& backend_;
-  // By kind, number of elements, decay, copy.
-  std::map<std::tuple<std::string, std::int64_t, bool, bool>, std::unique_ptr<Program>> programs_;
+  std::map<Kind, std::unique_ptr<Program>> programs_;
   std::unique_ptr<Buffer> arena_;
 };
 

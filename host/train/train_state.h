@@ -1,20 +1,34 @@
 // The memory of a training run: parameters, moments, gradients; one tensor each per parameter.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "decoder/parameter.h"
 #include "runtime/backend.h"
+#include "train/row_gradients.h"
 
 namespace lamina::train {
+
+// Bytes of a training state by what they hold.
+struct TrainBytes {
+  std::size_t weights = 0;    // f32
+  std::size_t copies = 0;     // of weights, in the type that products read
+  std::size_t moments = 0;    // both
+  std::size_t gradients = 0;  // with the second set that accumulation takes
+  std::size_t total() const { return weights + copies + moments + gradients; }
+};
+// Those of a TrainState, without making one.
+TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
+                       const GradientLists& lists = {});
 
 class TrainState {
  public:
   // Zeroed. `accumulate`: also a second set of gradients, for microbatches after the first.
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
-             const Backend& backend);
+             const Backend& backend, GradientLists lists = {});
 
   // Row-major f32 tensors, one a parameter. Moments and gradients are null where it does not learn.
   std::span<float* const> masters() const { return masters_; }
@@ -22,6 +36,18 @@ class TrainState {
   std::span<float* const> second_moments() const { return second_moments_; }
   std::span<void* const> gradients() const { return gradients_; }
   std::span<void* const> more_gradients() const { return more_gradients_; }
+
+  // Where a gradient is a list, its rows [slots, width] are above, and here their ids i32[slots];
+  // null elsewhere.
+  std::span<void* const> gradient_ids() const { return gradient_ids_; }
+  std::span<void* const> more_gradient_ids() const { return more_gradient_ids_; }
+  const GradientLists& lists() const { return lists_; }
+  bool is_listed(int parameter) const {
+    return gradient_ids_[static_cast<std::size_t>(parameter)] != nullptr;
+  }
+  std::int64_t num_gradient_elements(int parameter) const;
+  // Empties the slots that the first microbatch does not write.
+  void clear_later_slots() const;
 
   // What the graphs read: masters, or their copies in the compute type.
   std::span<void* const> used() const { return used_; }
@@ -36,10 +62,13 @@ class TrainState {
   std::size_t bytes() const { return buffer_->bytes(); }
 
  private:
+  void lay_out(DType compute, bool accumulate);
+
   const decoder::ParameterTable& parameters_;
+  GradientLists lists_;
   std::unique_ptr<Buffer> buffer_;
   std::vector<float*> masters_, first_moments_, second_moments_;
-  std::vector<void*> gradients_, more_gradients_, used_;
+  std::vector<void*> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_, used_;
   std::vector<DType> copy_dtype_;  // of used_
 };
 

@@ -12,7 +12,7 @@ using decoder::Role;
 
 namespace {
 
-decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
+decoder::ModelGraph whole_graph(const decoder::Model& model, const TrainStepOptions& options) {
   decoder::ModelGraph loss = model.loss_graph({.batch = options.rows,
                                                .tokens = options.tokens,
                                                .dtype = options.dtype,
@@ -26,15 +26,30 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
       autodiff::find_remat_policy(options.remat, options.remat_tags).save_policy());
 }
 
+decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& model,
+                            const TrainState& state, const TrainStepOptions& options) {
+  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.microbatches) == state.lists());
+  return graph;
+}
+
 }  // namespace
 
+decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
+  return list_table_gradients(whole_graph(model, options));
+}
+
 TrainStep::TrainStep(const decoder::Model& model, TrainState& state,
+                     const TrainStepOptions& options, const config::OptimizerSection& optimizer,
+                     const Backend& backend)
+    : TrainStep(model, whole_graph(model, options), state, options, optimizer, backend) {}
+
+TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, TrainState& state,
                      const TrainStepOptions& options, const config::OptimizerSection& optimizer,
                      const Backend& backend)
     : model_(model),
       state_(state),
       options_(options),
-      program_(step_graph(model, options), backend),
+      program_(checked(std::move(graph), model, state, options), backend),
       optimizer_(model.parameters(), optimizer, backend),
       sown_(program_, model.parameters()),
       arena_(backend.allocate(program_.arena_bytes())) {
@@ -73,9 +88,15 @@ StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::i
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
     microbatches[i].bind(program_);
-    program_.bind_gradients(i == 0 ? state_.gradients() : state_.more_gradients());
+    if (i == 0)
+      program_.bind_gradients(state_.gradients(), state_.gradient_ids());
+    else
+      program_.bind_gradients(state_.more_gradients(), state_.more_gradient_ids());
     program_.run(arena_->data());
-    if (i > 0) optimizer_.accumulate(state_);
+    if (i == 0)
+      state_.clear_later_slots();
+    else
+      optimizer_.accumulate(state_);
     result.loss += loss;
     result.z_loss += z_loss;
     sown_.add();

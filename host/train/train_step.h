@@ -50,10 +50,18 @@ struct TrainStepOptions {
   std::uint64_t seed = 0;               // of dropout
 };
 
+// Loss and gradients of a microbatch; those of tables are lists where they can be.
+decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options);
+
 class TrainStep {
  public:
+  // With whole gradients, for who compares them.
   TrainStep(const decoder::Model& model, TrainState& state, const TrainStepOptions& options,
             const config::OptimizerSection& optimizer, const Backend& backend);
+  // With the gradients of `graph`, a step_graph(). REQUIRES: `state` has its gradient_lists().
+  TrainStep(const decoder::Model& model, decoder::ModelGraph graph, TrainState& state,
+            const TrainStepOptions& options, const config::OptimizerSection& optimizer,
+            const Backend& backend);
 
   // Gradients of the mean loss over all microbatches together, clipped, then one update. `step`
   // counts from 0. Throws NumericalError (exit 3) before anything is changed, naming the step and

@@ -42,6 +42,7 @@ struct Setting {
   std::string name;
   std::string model;  // family and [model]
   std::string sets;   // more of [train]
+  std::string optimizer = {};
   friend std::ostream& operator<<(std::ostream& out, const Setting& s) { return out << s.name; }
 };
 
@@ -63,6 +64,11 @@ const Setting kSettings[] = {
      "num_hidden_layers = 3\nnum_attention_heads = 2\nengram_layers = [1, 2]\n"
      "engram_num_heads = 2\nengram_head_dim = 4\nengram_vocab_bases = [31, 37]\n",
      ""},
+    {"llama2_engram_lazy",
+     "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
+     "num_hidden_layers = 3\nnum_attention_heads = 2\nengram_layers = [1, 2]\n"
+     "engram_num_heads = 2\nengram_head_dim = 4\nengram_vocab_bases = [310, 370]\n",
+     "dtype = \"bfloat16\"\nmicrobatch_size = 1\n", "lazy_embeddings = true\n"},
 };
 
 // A run directory with its data.
@@ -76,8 +82,9 @@ class TrainingRun {
             "[data]\ntrain = [\"text.txt\"]\nvalidation_fraction = 0.1\n"
             "sequence_length = 24\n[train]\nbatch_size = 4\neval_every_steps = 2\n"
             "steps = " +
-            std::to_string(kSteps) + "\n" + setting.sets +
-            "[optimizer]\nlr = 1e-2\n[schedule]\nwarmup_steps = 2\n"
+            std::to_string(kSteps) + "\n" + setting.sets + "[optimizer]\nlr = 1e-2\n" +
+            setting.optimizer +
+            "[schedule]\nwarmup_steps = 2\n"
             "[checkpoint]\nevery_steps = 2\nkeep = 100\n[run]\nout = \"out\"\nseed = 5\n");
   }
 
@@ -191,6 +198,17 @@ TEST(Training, AFinishedRunHasNothingLeftToDo) {
   train::LoopResult again = run.train(true);
   EXPECT_EQ(again.progress.step, kSteps);
   EXPECT_EQ(bytes_of(train::metrics_path(run.out())), before);
+}
+
+TEST(Training, LazyUpdatesWantATableThatIsOnlyLookedUp) {
+  Setting tied = kSettings[1];
+  tied.optimizer = "lazy_embeddings = true\n";
+  TrainingRun run(tied);
+  EXPECT_USER_ERROR(run.train(false), ExitCode::usage,
+                    run.file() +
+                        ":22: optimizer.lazy_embeddings: this model has no table that is only "
+                        "looked up, so it would change nothing\n"
+                        "  leave it out; a token table that is also the head is read whole");
 }
 
 TEST(Training, OtherDataIsNotResumedOn) {

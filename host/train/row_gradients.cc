@@ -1,0 +1,130 @@
+#include "train/row_gradients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ops/tensor.h"
+
+namespace lamina::train {
+namespace {
+
+struct RowList {
+  Tensor ids, rows;
+};
+
+bool is_lookup(const Graph& graph, ValueId v) {
+  NodeId node = graph.value(v).node;
+  return node != kNoNode && graph.node(node).op->name == "embedding_grad";
+}
+
+// The nodes whose results `v` is the sum of, in the order in which fuse_residual has them added up;
+// false when something else is in it.
+bool find_lookups(const Graph& graph, ValueId v, std::vector<NodeId>& out) {
+  NodeId id = graph.value(v).node;
+  if (id == kNoNode) return false;
+  const Node& node = graph.node(id);
+  if (is_lookup(graph, v)) {
+    out.push_back(id);
+    return true;
+  }
+  if (node.op->name != "add" || graph.type(node.inputs[0]) != graph.type(node.inputs[1]))
+    return false;
+  const bool first_last = is_lookup(graph, node.inputs[0]);
+  return find_lookups(graph, node.inputs[first_last ? 1 : 0], out) &&
+         find_lookups(graph, node.inputs[first_last ? 0 : 1], out);
+}
+
+Tensor joined(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts.front();
+  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
+  return ops::call_all("concat", parts, attrs).front();
+}
+
+std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
+  std::vector<NodeId> lookups;
+  if (!find_lookups(graph, v, lookups)) return {};
+  std::vector<Tensor> ids, rows;
+  const DType dtype = graph.type(graph.node(lookups.front()).inputs[1]).dtype;
+  for (NodeId n : lookups) {
+    const Node node = graph.node(n);  // a copy: the list grows
+    if (node.inputs.size() > 2 && node.inputs[2] != kNoValue) return {};
+    Tensor dy = graph.tensor(node.inputs[1]);
+    if (dy.dtype() != dtype) return {};
+    ids.push_back(
+        ops::reshape(graph.tensor(node.inputs[0]), {graph.type(node.inputs[0]).num_elements()}));
+    rows.push_back(ops::as_rows(dy));
+  }
+  auto made =
+      ops::call_all("sum_rows", {joined(ids), joined(rows)}, {{"rows", graph.type(v).dim(0)}});
+  return RowList{made[0], made[1]};
+}
+
+// As list_lookups, also where `v` is what a scan gives for each round.
+std::optional<RowList> list_rows(Graph& graph, ValueId v) {
+  const Value value = graph.value(v);
+  if (value.node == kNoNode) return {};
+  const Node node = graph.node(value.node);
+  if (node.op->name != "scan") return list_lookups(graph, v);
+  if (value.index < node.int_attr("num_carries")) return {};  // a sum over rounds
+  auto body = std::make_shared<Graph>(*node.body());
+  const GraphOutput output = body->outputs()[value.index];
+  std::optional<RowList> inner = list_rows(*body, output.value);
+  if (!inner) return {};
+  const std::int64_t times = node.int_attr("times");
+  std::vector<Type> types;
+  auto add_result = [&](const char* what, Tensor t) {
+    body->add_output(fmt::format("{} of {}", what, output.name), t);
+    types.push_back(t.type().with(t.shape().with_leading(times)));
+  };
+  add_result("ids", inner->ids);
+  add_result("rows", inner->rows);
+  std::vector<Tensor> added = graph.replace_body(value.node, std::move(body), types);
+  return RowList{added[0], added[1]};
+}
+
+}  // namespace
+
+decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph) {
+  Graph& g = graph.graph;
+  std::vector<GraphOutput> outputs = g.outputs();
+  for (std::size_t o = 0, whole = outputs.size(); o < whole; ++o) {
+    if (graph.outputs[o].role != decoder::Role::gradient) continue;
+    std::optional<RowList> list = list_rows(g, outputs[o].value);
+    if (!list) continue;
+    const std::string name = outputs[o].name;
+    outputs[o] = {.name = fmt::format("rows of {}", name), .value = list->rows.id};
+    outputs.push_back({.name = fmt::format("ids of {}", name), .value = list->ids.id});
+    graph.outputs.push_back(graph.outputs[o]);
+    graph.outputs.back().role = decoder::Role::gradient_ids;
+  }
+  g.set_outputs(std::move(outputs));
+  return graph;
+}
+
+bool GradientLists::any() const {
+  return std::ranges::any_of(microbatch, [](std::int64_t slots) { return slots > 0; });
+}
+
+GradientLists gradient_lists(const decoder::ModelGraph& graph,
+                             const decoder::ParameterTable& parameters, std::int64_t microbatches) {
+  GradientLists out;
+  out.microbatch.resize(parameters.all().size());
+  out.step.resize(parameters.all().size());
+  for (std::size_t o = 0; o < graph.outputs.size(); ++o) {
+    const decoder::OutputRole& output = graph.outputs[o];
+    if (output.role != decoder::Role::gradient_ids) continue;
+    const std::int64_t slots = graph.graph.type(graph.graph.outputs()[o].value).dim(-1);
+    for (int member : graph.inputs[static_cast<std::size_t>(output.input)].members) {
+      const auto i = static_cast<std::size_t>(member);
+      out.microbatch[i] = slots;
+      out.step[i] = std::min(parameters[member].desc.shape[0], microbatches * slots);
+    }
+  }
+  return out;
+}
+
+}  // namespace lamina::train
