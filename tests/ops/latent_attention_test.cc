@@ -59,6 +59,8 @@ OpCases over_state() {
   add("mask", {.tokens = 3, .keys = 12}, {9, 2}, true);
   add("odd rank", {.tokens = 2, .keys = 9, .rank = 7}, {1, 6});
   add("odd widths", {.tokens = 2, .keys = 9, .nope = 5, .rope = 3, .value = 7}, {1, 6});
+  add("pairs of rows",
+      {.tokens = 2, .keys = 9, .heads = 2, .nope = 16, .rope = 4, .value = 70, .rank = 160}, {1, 6});
   add("several tiles",
       {.tokens = 2, .keys = 700, .heads = 21, .nope = 17, .rope = 4, .value = 70, .rank = 66},
       {640, 100});

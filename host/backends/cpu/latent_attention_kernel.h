@@ -2,6 +2,7 @@
 // Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention_decode_sums.h"
 #include "backends/cpu/attention_forward_kernel.h"
 #include "backends/cpu/latent_attention.h"
 
@@ -10,12 +11,15 @@ namespace {
 
 constexpr std::int64_t kLatentTokens = 64;  // of all batch rows, at a time
 constexpr std::int64_t kDotRows = 4;        // up to so many rows, w_kv is not copied
+constexpr std::int64_t kAbsorbRows = 8;     // of w_kv that are read together
+constexpr std::int64_t kDotAhead = 4096;    // bytes
 
 template <class V, class T, bool kPairs>
 struct Latent {
   using F = typename V::F;
   using Ops = Operands<V, T, kPairs>;
   using Attention = Forward<V, T, kPairs>;
+  using Sums = DecodeSums<V, T, kPairs>;
   static constexpr int L = V::kLanes;
 
   // New tokens of a batch row that are taken at a time.
@@ -159,7 +163,42 @@ struct Latent {
     }
   }
 
-  // q' of one head, for few tokens: W_K is read where it lies, four rows at a time.
+  // Whether rows of W_K can be added in pairs, as bf16 products take them.
+  static bool by_pairs(const LatentSpec& s) {
+    return kPairs && s.rank % Sums::kElements == 0 && s.nope_dim % kAbsorbRows == 0;
+  }
+
+  // As add_rows, for kAbsorbRows rows, two of them in each product. The sums stay in the order of
+  // unpack() until order_sums().
+  static void add_row_pairs(const T* w, const T* numbers, std::int64_t width, bool first,
+                            float* sums) {
+    constexpr int kNumbers = kAbsorbRows / 2;
+    F number[kNumbers];
+    for (int r = 0; r < kNumbers; ++r) {
+      Word word = {};
+      std::memcpy(&word, numbers + 2 * r, 2 * sizeof(T));
+      number[r] = V::broadcast(&word);
+    }
+    // The next rows, from front to back: along the columns the memory system would lose track.
+    auto ahead = reinterpret_cast<const char*>(w + kAbsorbRows * width);
+    for (std::int64_t i = 0; i < width; i += Sums::kElements) {
+      F low_sum = first ? F{} : V::load(sums + i), high_sum = first ? F{} : V::load(sums + i + L);
+#pragma GCC unroll 4
+      for (int r = 0; r < kNumbers; ++r, ahead += 128) {
+        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + 64, 0, 2);
+        const T* row = w + 2 * r * width + i;
+        F low = Sums::template load<true>(row), high = Sums::template load<true>(row + width);
+        Sums::unpack(low, high);
+        low_sum = Sums::multiply_add(number[r], low, low_sum);
+        high_sum = Sums::multiply_add(number[r], high, high_sum);
+      }
+      V::store(sums + i, low_sum);
+      V::store(sums + i + L, high_sum);
+    }
+  }
+
+  // q' of one head, for few tokens: W_K is read where it lies, some rows at a time.
   static void absorb_few(const Chunk& c, Scratch& s, std::int64_t head) {
     const LatentSpec& spec = c.spec;
     const std::int64_t width = round_up(spec.rank, kCell);
@@ -172,9 +211,13 @@ struct Latent {
         add(c.weights(head, h), q + c.in_call(r, head, q_width) + h, spec.rank, h == 0,
             s.sums + r * width);
     };
+    const bool pairs = by_pairs(spec);
+    if constexpr (kPairs)
+      for (; pairs && h < spec.nope_dim; h += kAbsorbRows) each_row(add_row_pairs);
     for (; h + 4 <= spec.nope_dim; h += 4) each_row(add_rows<4>);
     for (; h < spec.nope_dim; ++h) each_row(add_rows<1>);
     for (std::int64_t r = 0; r < c.rows(); ++r) {
+      if (pairs) Sums::order_sums(s.sums + r * width, spec.rank / Sums::kElements);
       T* to = c.shared.q + c.in_chunk(r, head, to_width);
       Ops::store_row(reinterpret_cast<const Word*>(s.sums + r * width), spec.rank, to);
       std::memcpy(to + spec.rank, q + c.in_call(r, head, q_width) + spec.nope_dim,
@@ -237,16 +280,25 @@ struct Latent {
     Attention::run(inner(spec, c.tokens), attention, &cache, workspace);
   }
 
-  static float dot(const T* a, const T* b, std::int64_t dim) {
+  // Of a row of w_kv, which the next ones follow, and one in cache.
+  static float dot(const T* w, const T* x, std::int64_t dim) {
+    constexpr std::int64_t kVector = Sums::kElements, kStep = 4 * kVector;
     F sums[4] = {};
     std::int64_t i = 0;
-    for (; i + 4 * L <= dim; i += 4 * L)
+    const auto add = [&](F& sum, std::int64_t at) {
+      sum = Sums::multiply_add(Sums::template load<true>(w + at), Sums::template load<true>(x + at),
+                               sum);
+    };
+    for (; i + kStep <= dim; i += kStep) {
+      const char* ahead = reinterpret_cast<const char*>(w + i) + kDotAhead;
+      for (std::size_t line = 0; line < kStep * sizeof(T); line += 64)
+        __builtin_prefetch(ahead + line, 0, 2);
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j)
-        sums[j] = V::multiply_add(load(a + i + j * L), load(b + i + j * L), sums[j]);
-    for (; i + L <= dim; i += L) sums[0] = V::multiply_add(load(a + i), load(b + i), sums[0]);
+      for (int j = 0; j < 4; ++j) add(sums[j], i + j * kVector);
+    }
+    for (; i + kVector <= dim; i += kVector) add(sums[0], i);
     float total = V::sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]))[0];
-    for (; i < dim; ++i) total += widen(a[i]) * widen(b[i]);
+    for (; i < dim; ++i) total += widen(w[i]) * widen(x[i]);
     return total;
   }
 
