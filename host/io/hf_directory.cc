@@ -60,28 +60,39 @@ HfDirectory::HfDirectory(std::string path) : path_(std::move(path)), config_(rea
     generation_config_ = JsonDocument::read(file, {.code = ExitCode::checkpoint});
 }
 
-std::vector<std::int64_t> HfDirectory::eos_token_ids() const {
-  if (generation_config_)
-    if (auto found = ids(generation_config().find("eos_token_id")); !found.empty()) return found;
-  if (auto found = ids(config().find("eos_token_id")); !found.empty()) return found;
-  // Multimodal wrappers keep the language model's keys one level down.
-  const JsonValue text = config().find("text_config");
-  return text && text.is_object() ? ids(text.find("eos_token_id")) : std::vector<std::int64_t>{};
+// The objects of config.json that may hold a key, the first first: multimodal wrappers keep those
+// of the language model one level down, wrappers that also speak two.
+std::vector<JsonValue> HfDirectory::configs() const {
+  std::vector<JsonValue> out{config()};
+  for (std::size_t i = 0; i < out.size(); ++i)
+    for (const char* inner : {"text_config", "thinker_config"})
+      if (JsonValue object = out[i].find(inner); object && object.is_object())
+        out.push_back(object);
+  return out;
 }
 
+std::vector<std::int64_t> HfDirectory::token_ids(std::string_view key) const {
+  if (generation_config_)
+    if (auto found = ids(generation_config().find(key)); !found.empty()) return found;
+  for (JsonValue holder : configs())
+    if (auto found = ids(holder.find(key)); !found.empty()) return found;
+  return {};
+}
+
+std::vector<std::int64_t> HfDirectory::eos_token_ids() const { return token_ids("eos_token_id"); }
+
 std::optional<std::int64_t> HfDirectory::bos_token_id() const {
-  for (JsonValue holder : {generation_config(), config(), config().find("text_config")})
-    if (holder && holder.is_object())
-      if (auto found = ids(holder.find("bos_token_id")); !found.empty()) return found.front();
-  return std::nullopt;
+  const std::vector<std::int64_t> found = token_ids("bos_token_id");
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 std::vector<std::int64_t> HfDirectory::placeholder_token_ids() const {
   std::vector<std::int64_t> out;
-  for (const char* what : {"image", "video", "audio"})
-    for (const char* kind : {"id", "index"})
-      for (std::int64_t id : ids(config().find(fmt::format("{}_token_{}", what, kind))))
-        if (std::ranges::find(out, id) == out.end()) out.push_back(id);
+  for (JsonValue holder : configs())
+    for (const char* what : {"image", "video", "audio"})
+      for (const char* kind : {"id", "index"})
+        for (std::int64_t id : ids(holder.find(fmt::format("{}_token_{}", what, kind))))
+          if (std::ranges::find(out, id) == out.end()) out.push_back(id);
   return out;
 }
 

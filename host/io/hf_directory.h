@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
@@ -33,6 +34,10 @@ class HfDirectory {
   std::vector<std::int64_t> placeholder_token_ids() const;
 
  private:
+  std::vector<JsonValue> configs() const;
+  // Of generation_config.json, else of config.json.
+  std::vector<std::int64_t> token_ids(std::string_view key) const;
+
   std::string path_;
   JsonDocument config_;
   std::optional<JsonDocument> generation_config_;

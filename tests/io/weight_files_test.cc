@@ -150,6 +150,19 @@ TEST(HfDirectory, Example) {
             (std::vector<std::string>{"generation_config.json", "tokenizer.json"}));
 }
 
+TEST(HfDirectory, FindsTokensInWrappedConfigs) {
+  TempDir dir;
+  dir.write("config.json",
+            R"({"image_token_id":7,"text_config":{"eos_token_id":[1,2],"image_token_index":7}})");
+  EXPECT_EQ(HfDirectory(dir.path()).eos_token_ids(), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(HfDirectory(dir.path()).placeholder_token_ids(), std::vector<std::int64_t>{7});
+  dir.write("config.json", R"({"thinker_config":{"image_token_index":7,"audio_token_index":8,
+            "text_config":{"bos_token_id":3}}})");
+  EXPECT_EQ(HfDirectory(dir.path()).placeholder_token_ids(), (std::vector<std::int64_t>{7, 8}));
+  EXPECT_EQ(HfDirectory(dir.path()).bos_token_id(), 3);
+  EXPECT_TRUE(HfDirectory(dir.path()).eos_token_ids().empty());
+}
+
 TEST(HfDirectory, SideFilesAreCopiedUnchanged) {
   TempDir from, to;
   from.write("tokenizer.json", "{\"a\": 1}\n");
