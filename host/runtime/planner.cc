@@ -110,10 +110,16 @@ struct Program::Planner {
   std::vector<Storage> storages;
   std::vector<Place> places;   // one a value
   std::vector<int> last_uses;  // last step that reads a value (or a view of it), one a value
-  std::map<ValueId, ValueId> copied_to;  // results, and the graph inputs they are copied over
+  std::map<ValueId, ValueId> copied_to;   // results, and the graph inputs they are copied over
+  std::map<ValueId, int> made_as_output;  // whole results, and the outputs' spaces they are made in
 
   Planner(const Graph& g, const Backend& b)
-      : graph(g), backend(b), places(g.values().size()), last_uses(g.values().size(), -1) {}
+      : graph(g), backend(b), places(g.values().size()), last_uses(g.values().size(), -1) {
+    for (std::size_t o = 0; o < g.outputs().size(); ++o)
+      if (g.outputs()[o].alias_input < 0)
+        made_as_output.emplace(made_at(g, g.outputs()[o].value),
+                               static_cast<int>(g.inputs().size() + o));
+  }
 
   int new_storage(std::size_t bytes, int space, int step) {
     storages.push_back({bytes, space, {bytes, step, step}, kNoValue});
@@ -122,12 +128,8 @@ struct Program::Planner {
 
   // Whole results that are outputs of the graph are made at the output's own place.
   int space_of_result(ValueId v) const {
-    for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
-      const GraphOutput& output = graph.outputs()[o];
-      if (output.alias_input >= 0) continue;
-      if (made_at(graph, output.value) == v) return static_cast<int>(graph.inputs().size() + o);
-    }
-    return Slot::kArena;
+    auto output = made_as_output.find(v);
+    return output == made_as_output.end() ? Slot::kArena : output->second;
   }
 
   void find_last_uses() {

@@ -124,7 +124,8 @@ class OnednnGemm : public TiledGemm {
  public:
   using TiledGemm::TiledGemm;
 
-  // Makes the primitives: of full tiles, of the last row and column of tiles, of the corner.
+  // Makes the primitives: of full tiles, of the last row and column of tiles, of the corner. Those
+  // are often full tiles, too.
   bool prepare(std::string* why) {
     for (bool last_row : {false, true})
       for (bool last_column : {false, true}) {
@@ -143,7 +144,12 @@ class OnednnGemm : public TiledGemm {
         shape.bias = spec_.bias;
         shape.accumulate = spec_.accumulate;
         auto& product = products_[last_row][last_column];
-        product = OnednnProduct::make(shape, num_threads_, why);
+        if (last_row && shape.m == tiling_.rows)
+          product = products_[false][last_column];
+        else if (last_column && shape.n == tiling_.columns)
+          product = products_[last_row][false];
+        else
+          product = OnednnProduct::make(shape, num_threads_, why);
         if (product == nullptr) return false;
         scratch_bytes_ = std::max(scratch_bytes_, product->scratch_bytes());
       }
@@ -164,7 +170,7 @@ class OnednnGemm : public TiledGemm {
   }
 
  private:
-  std::unique_ptr<OnednnProduct> products_[2][2];
+  std::shared_ptr<const OnednnProduct> products_[2][2];
   std::size_t scratch_bytes_ = 0;
 };
 
