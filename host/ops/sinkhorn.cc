@@ -29,8 +29,13 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {cast(m, c.type(0).dtype)};
 }
 
+std::vector<Tensor> vjp(const VjpCall& c) {
+  return {call("sinkhorn_grad", {c.in(0), c.ct()},
+               {{"iterations", c.i("iterations")}, {"eps", c.f("eps")}})};
+}
+
 }  // namespace
 
-constinit const OpDef sinkhorn_op = {.infer = infer, .lower = lower};
+constinit const OpDef sinkhorn_op = {.infer = infer, .lower = lower, .vjp = vjp};
 
 }  // namespace lamina::ops

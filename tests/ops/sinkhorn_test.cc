@@ -1,4 +1,4 @@
-// Cases of sinkhorn.
+// Cases of sinkhorn and its gradient.
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -17,7 +17,26 @@ const OpCases kCases = {.op = "sinkhorn",
                                    .gradient = false},
                                   {.name = "one stream", .inputs = {{.shape = {2, 1, 1}}}}}};
 
+const OpCases kGrad = {
+    .op = "sinkhorn_grad",
+    .cases = {{.name = "four streams",
+               .inputs = {{.shape = {30, 3, 4, 4}, .low = -3, .high = 3}, {.shape = {30, 3, 4, 4}}},
+               .attrs = {{"iterations", std::int64_t{5}}, {"eps", 1e-6}},
+               .gradient = false},
+              {.name = "one round",
+               .inputs = {{.shape = {3, 3}}, {.shape = {3, 3}}},
+               .attrs = {{"iterations", std::int64_t{1}}, {"eps", 1e-3}},
+               .gradient = false},
+              {.name = "more than a kernel's 16",
+               .inputs = {{.shape = {17, 17}}, {.shape = {17, 17}}},
+               .attrs = {{"iterations", std::int64_t{2}}},
+               .gradient = false},
+              {.name = "no matrices",
+               .inputs = {{.shape = {0, 2, 2}}, {.shape = {0, 2, 2}}},
+               .gradient = false}}};
+
 LAMINA_TEST_OP(Sinkhorn, kCases)
+LAMINA_TEST_OP(SinkhornGrad, kGrad)
 
 }  // namespace
 }  // namespace lamina::testing

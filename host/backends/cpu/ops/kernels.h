@@ -56,6 +56,7 @@
   X(scatter_along)         \
   X(select_rows)           \
   X(sinkhorn)              \
+  X(sinkhorn_grad)         \
   X(slice)                 \
   X(softmax)               \
   X(sum_of_squares)        \
