@@ -134,12 +134,14 @@ std::vector<Tensor> decode_attention(MixerCall& call) {
   return add_node(call);
 }
 
-// Keys of an indexer: all of them are scored.
+// Keys of an indexer: all that there are by then are scored.
 std::vector<Tensor> decode_index_scores(MixerCall& call) {
   Tensor k = input(call, "k");
   Written keys = write_cache(call, "", k, 0);
-  input(call, "k") = ops::cast(keys.cache, k.dtype());
-  return add_node(call);
+  return {ops::call("index_scores_step",
+                    {input(call, "q"), ops::cast(keys.cache, k.dtype()), input(call, "weights"),
+                     call.context.host_input(Role::start)},
+                    {{"stride", call.state->stride}})};
 }
 
 std::vector<Tensor> decode_top_k_mask(MixerCall& call) {

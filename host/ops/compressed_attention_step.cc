@@ -3,7 +3,8 @@
 // order; token t of row b is at start[b] + t, its own row and those of windows that end in this
 // call are written already. scores[B, T, E] choose among entries. DeepSeek-AI 2026 (DeepSeek V4).
 //
-// Its meaning reads all slots under a mask, but for one token with scores only what is chosen.
+// Its meaning reads all slots under a mask, but for one token with scores only what is chosen;
+// kernels read what is seen.
 #include "ops/compressed_attention.h"
 
 namespace lamina::ops {
@@ -92,7 +93,6 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef compressed_attention_step_op = {
-    .infer = infer, .lower = lower, .vjp = vjp, .always_lower = true};
+constinit const OpDef compressed_attention_step_op = {.infer = infer, .lower = lower, .vjp = vjp};
 
 }  // namespace lamina::ops

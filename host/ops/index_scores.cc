@@ -1,14 +1,16 @@
 // index_scores(q, k, weights): how much each query wants each key, by the small heads of an
 // indexer. DeepSeek-AI 2025 (V3.2), equation 1. Scores are made for every pair; who may see whom is
 // for top_k_mask to say.
-#include "ops/op.h"
+#include "ops/index_scores.h"
 
 namespace lamina::ops {
 namespace {
 
 enum Input { kQ, kK, kWeights };
 
-std::vector<Type> infer(const Call& c) {
+}  // namespace
+
+std::vector<Type> infer_index_scores(const Call& c) {
   const Type& q = c.type(kQ);
   const Type& k = c.type(kK);
   for (int i : {kQ, kK, kWeights}) c.require_floating(i);
@@ -20,6 +22,8 @@ std::vector<Type> infer(const Call& c) {
   c.require_shape(kWeights, {q.dim(0), q.dim(1), q.dim(2)});
   return {{sum_dtype(q.dtype), {q.dim(0), q.dim(1), k.dim(1)}, {}}};
 }
+
+namespace {
 
 std::vector<Tensor> lower(const LowerCall& c) {
   const Type& q = c.type(kQ);
@@ -39,6 +43,6 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef index_scores_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef index_scores_op = {.infer = infer_index_scores, .lower = lower, .vjp = vjp};
 
 }  // namespace lamina::ops

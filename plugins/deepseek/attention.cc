@@ -103,15 +103,10 @@ void keep_indexer_loss(Scope s, const Config& c, const Step& step, Tensor q_BTNH
   const Dims shape = scores_BTS.shape();
   const std::int64_t b = shape[0], t = shape[1];
   if (c.indexer_loss_weight == 0 || t != shape[2] || t <= c.index_topk) return;
-  Tensor expanded = split_heads(linear(stop_gradient(kv.latent_BTR), stop_gradient(w_kv)), n);
-  Tensor k_rope = broadcast(reshape(stop_gradient(kv.k_rope_BTH), {b, t, 1, h}), {b, t, n, h});
+  Tensor expanded = split_heads(linear(kv.latent_BTR, w_kv), n);
+  Tensor k_rope = broadcast(reshape(kv.k_rope_BTH, {b, t, 1, h}), {b, t, n, h});
   Tensor k_BTNH = concat({columns(expanded, 0, nope), k_rope}, 3);
-  auto heads_first = [](Tensor x) { return transpose(widen(x), {0, 2, 1, 3}); };
-  Tensor logits =
-      scale(matmul(heads_first(stop_gradient(q_BTNH)), heads_first(k_BTNH), {.transpose_b = true}),
-            softmax_scale(c));
-  Tensor mask_B1TS = reshape(mask_BTS, {b, 1, t, t});
-  Tensor p_BTS = reduce_sum(softmax(masked(s, logits, mask_B1TS)), {.dims = {1}});
+  Tensor p_BTS = stop_gradient(attention_mass(q_BTNH, k_BTNH, mask_BTS, softmax_scale(c)));
   Tensor total = reduce_sum(p_BTS, {.dims = {2}, .keep = true});
   Tensor target = p_BTS / shift(total, kTiny);
   Tensor predicted = softmax(masked(s, scores_BTS, mask_BTS));

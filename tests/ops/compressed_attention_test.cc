@@ -227,13 +227,32 @@ OpCase step_case(std::string name, std::size_t tokens, double start, std::size_t
   return out;
 }
 
+// Two rows that are not equally long, sinks, and a state that has most of its slots to come.
+OpCase long_state(std::string name, std::int64_t tokens, double start, std::int64_t k) {
+  constexpr std::int64_t kRing = 20, kEntries = 300, kWidth = 10;
+  OpCase out{
+      .name = std::move(name),
+      .inputs = {{.shape = {2, tokens, 5, kWidth}},
+                 {.shape = {2, kRing + kEntries, kWidth}},
+                 ints({2}, {start, start / 2}),
+                 kAbsent,
+                 {.shape = {5}, .dtype = DType::f32, .widens = true}},
+      .attrs = {{"ratio", std::int64_t{3}}, {"window", std::int64_t{7}}, {"ring", kRing}, {"k", k}},
+      .gradient = false};
+  if (k > 0) out.inputs[3] = {.shape = {2, tokens, kEntries}, .dtype = DType::f32, .widens = true};
+  return out;
+}
+
 const OpCases kStep = {
     .op = "compressed_attention_step",
-    .dtypes = {DType::f32},
     .cases = {step_case("the first token", 1, 0, 0), step_case("the ring goes round", 3, 4, 0),
               step_case("the best two entries of three tokens", 3, 4, 2),
               step_case("of one token", 1, 6, 2),
-              step_case("fewer entries than may be kept", 1, 2, 3)}};
+              step_case("fewer entries than may be kept", 1, 2, 3),
+              long_state("one token of a long state", 1, 400, 0),
+              long_state("the best of a long state", 1, 400, 17),
+              long_state("several tokens of a long state", 9, 300, 0),
+              long_state("the best for several tokens", 9, 300, 17)}};
 
 const OpCases kAttention = {
     .op = "compressed_attention",

@@ -60,7 +60,8 @@ OpCases over_state() {
   add("odd rank", {.tokens = 2, .keys = 9, .rank = 7}, {1, 6});
   add("odd widths", {.tokens = 2, .keys = 9, .nope = 5, .rope = 3, .value = 7}, {1, 6});
   add("pairs of rows",
-      {.tokens = 2, .keys = 9, .heads = 2, .nope = 16, .rope = 4, .value = 70, .rank = 160}, {1, 6});
+      {.tokens = 2, .keys = 9, .heads = 2, .nope = 16, .rope = 4, .value = 70, .rank = 160},
+      {1, 6});
   add("several tiles",
       {.tokens = 2, .keys = 700, .heads = 21, .nope = 17, .rope = 4, .value = 70, .rank = 66},
       {640, 100});
@@ -85,9 +86,46 @@ const OpCases kScores = {
     .cases = {scores("a few", 3, 5, 4, 6), scores("one token", 1, 9, 2, 3),
               scores("tiles of keys and heads", 2, 130, 70, 17), scores("no tokens", 0, 0, 2, 3)}};
 
+// Keys of tokens, or of windows of them, in a state that is longer.
+OpCase scores_so_far(std::string name, std::int64_t tokens, std::int64_t keys, std::int64_t stride,
+                     std::vector<double> starts) {
+  OpCase c = scores(std::move(name), tokens, keys, 3, 5);
+  c.inputs.push_back(ints({2}, std::move(starts)));
+  c.attrs = {{"stride", number(stride)}};
+  c.gradient = false;
+  return c;
+}
+
+const OpCases kScoresStep = {
+    .op = "index_scores_step",
+    .cases = {scores_so_far("the first token, and one in the middle", 1, 9, 1, {0, 4}),
+              scores_so_far("several tokens, to the last slot", 3, 200, 1, {70, 197}),
+              scores_so_far("windows, none of which has ended", 2, 4, 4, {0, 1}),
+              scores_so_far("windows in several tiles", 5, 150, 3, {180, 400})}};
+
+// Masks that keep a third of what is before, and nothing for one of the queries.
+OpCase mass(std::string name, std::int64_t tokens, std::int64_t heads, std::int64_t width,
+            double scale = 0) {
+  In keep{.shape = {2, tokens, tokens}, .dtype = DType::boolean};
+  for (std::int64_t i = 0; i < 2 * tokens * tokens; ++i) {
+    const std::int64_t t = i / tokens % tokens, s = i % tokens;
+    keep.values.push_back(t != 1 && s <= t && (s == t || i * 2654435761 % 3 == 0) ? 1 : 0);
+  }
+  return {
+      .name = std::move(name),
+      .inputs = {{.shape = {2, tokens, heads, width}}, {.shape = {2, tokens, heads, width}}, keep},
+      .attrs = {{"scale", scale}},
+      .gradient = false};
+}
+
+const OpCases kMass = {.op = "attention_mass",
+                       .cases = {mass("a few", 5, 3, 6), mass("one token", 1, 2, 4),
+                                 mass("several blocks", 131, 2, 17, 0.4), mass("none", 0, 2, 3)}};
+
 OpCases score_gradients() {
   OpCases list{.op = "index_scores_grad", .num_differentiable = 0};
-  for (OpCase c : {scores("a few", 3, 5, 4, 6), scores("no tokens", 0, 0, 2, 3)}) {
+  for (OpCase c : {scores("a few", 3, 5, 4, 6), scores("no tokens", 0, 0, 2, 3),
+                   scores("blocks of queries, tiles of keys and heads", 19, 130, 70, 17)}) {
     c.inputs.push_back({.shape = {2, c.inputs[0].shape[1], c.inputs[1].shape[1]},
                         .dtype = DType::f32,
                         .widens = true});
@@ -125,6 +163,8 @@ const OpCases kMask = {
 LAMINA_TEST_OP(LatentAttention, kCases)
 LAMINA_TEST_OP(LatentAttentionStep, kState)
 LAMINA_TEST_OP(IndexScores, kScores)
+LAMINA_TEST_OP(IndexScoresStep, kScoresStep)
+LAMINA_TEST_OP(AttentionMass, kMass)
 LAMINA_TEST_OP(IndexScoresGrad, kScoreGradients)
 LAMINA_TEST_OP(TopKMask, kMask)
 

@@ -101,6 +101,8 @@ const std::vector<Case>& cases() {
       same("combine_rows", [](Tensor x, Scope) { combine_rows(x, x, x); }),
       {"top_k_mask", [](Tensor x, Scope) { top_k_mask(x, 1); },
        [](Tensor x, Scope) { top_k_mask(x, 3, false); }},
+      {"attention_mass", [](Tensor x, Scope) { attention_mass(x, x, x); },
+       [](Tensor x, Scope) { attention_mass(x, x, x, 2); }},
       same("grouped_linear", [](Tensor x, Scope) { grouped_linear(x, x, x, x); }),
       {"rms_norm", [](Tensor x, Scope) { rms_norm(x, x); },
        [](Tensor x, Scope) { rms_norm(x, x, {.eps = 1, .offset = 1}); }},

@@ -78,7 +78,7 @@ class Step : public ::testing::TestWithParam<TestModel> {
   }
   // Means over tokens are others where there is other padding, or where they are taken in parts.
   bool has_losses_of_layers() {
-    Rows rows = random_rows(model, 1, 4);
+    Rows rows = random_rows(model, 1, tokens);
     return run(model, rows, {.segments = false}).step.aux_loss != 0;
   }
   bool has_dropout() const { return model.options().embed.dropout > 0; }

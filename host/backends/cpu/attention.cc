@@ -101,4 +101,20 @@ void index_scores(const IndexSpec& spec, const IndexArgs& args, std::byte* works
   kernels(spec.dtype).index(spec, args, workspace);
 }
 
+std::size_t index_scores_grad_workspace_bytes(const IndexSpec& spec) {
+  return static_cast<std::size_t>(kernels(spec.dtype).index_grad_workspace_bytes(spec));
+}
+
+void index_scores_grad(const IndexSpec& spec, const IndexGradArgs& args, std::byte* workspace) {
+  kernels(spec.dtype).index_grad(spec, args, workspace);
+}
+
+std::size_t attention_mass_workspace_bytes(const MassSpec& spec) {
+  return static_cast<std::size_t>(kernels(spec.dtype).mass_workspace_bytes(spec));
+}
+
+void attention_mass(const MassSpec& spec, const MassArgs& args, std::byte* workspace) {
+  kernels(spec.dtype).mass(spec, args, workspace);
+}
+
 }  // namespace lamina::cpu

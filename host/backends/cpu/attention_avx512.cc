@@ -3,6 +3,8 @@
 #include "backends/cpu/attention_decode_kernel.h"
 #include "backends/cpu/attention_forward_kernel.h"
 #include "backends/cpu/attention_kernels.h"
+#include "backends/cpu/attention_mass_kernel.h"
+#include "backends/cpu/index_scores_grad_kernel.h"
 #include "backends/cpu/latent_attention_kernel.h"
 
 namespace lamina::cpu {
@@ -21,7 +23,11 @@ constexpr AttentionKernels kKernels = {Forward<V, T, kPairs>::workspace_bytes,
                                        Latent<V, T, kPairs>::workspace_bytes,
                                        Latent<V, T, kPairs>::run,
                                        IndexScores<V, T, kPairs>::workspace_bytes,
-                                       IndexScores<V, T, kPairs>::run};
+                                       IndexScores<V, T, kPairs>::run,
+                                       IndexScoresGrad<V, T>::workspace_bytes,
+                                       IndexScoresGrad<V, T>::run,
+                                       AttentionMass<V, T, kPairs>::workspace_bytes,
+                                       AttentionMass<V, T, kPairs>::run};
 
 }  // namespace
 

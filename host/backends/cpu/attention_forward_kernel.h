@@ -148,9 +148,15 @@ struct Forward {
                    r.plan.tasks_per_head - 1 - part / r.plan.splits, part % r.plan.splits);
         });
     if (r.plan.splits > 1)
-      merge_partials<V, T>(spec, args, r.plan.sizes, r.plan.splits, r.partials, [&](std::int64_t) {
-        return SplitRange{0, r.plan.splits};
-      });
+      merge_partials<V, T>(spec, args, r.plan.sizes, r.plan.splits, r.partials,
+                           [&](std::int64_t b) { return open_splits(r, b); });
+  }
+
+  // The splits of batch row b that have keys, or the first alone.
+  static SplitRange open_splits(const Run& r, std::int64_t b) {
+    const std::int64_t num_keys = row_masks(r.spec, r.args.masks, r.cache, b).num_keys;
+    if (num_keys <= 0) return {0, 1};
+    return {0, ceil_div(num_keys, keys_per_split(r.spec, r.plan, num_keys))};
   }
 
   static void run_task(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,
@@ -162,6 +168,7 @@ struct Forward {
     const std::int64_t num_split = keys_per_split(r.spec, r.plan, masks.num_keys);
     const std::int64_t begin = split * num_split;
     const std::int64_t end = least(masks.num_keys, begin + num_split);
+    if (split > 0 && begin >= end) return;
     const std::int64_t k_dim = r.spec.qk_dim - r.spec.k_tail_dim;
     for (std::int64_t i = 0; i < num_blocks; ++i)
       prefetch_rows<false>(r.args.q.data, r.args.q.strides, sizeof(T), r.spec.qk_dim, sizes, b,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/attention.h"
+#include "backends/cpu/attention_mass.h"
 #include "backends/cpu/latent_attention.h"
 
 namespace lamina::cpu {
@@ -22,6 +23,10 @@ struct AttentionKernels {
   void (*latent)(const LatentSpec&, const LatentArgs&, std::byte* workspace);
   std::int64_t (*index_workspace_bytes)(const IndexSpec&);
   void (*index)(const IndexSpec&, const IndexArgs&, std::byte* workspace);
+  std::int64_t (*index_grad_workspace_bytes)(const IndexSpec&);
+  void (*index_grad)(const IndexSpec&, const IndexGradArgs&, std::byte* workspace);
+  std::int64_t (*mass_workspace_bytes)(const MassSpec&);
+  void (*mass)(const MassSpec&, const MassArgs&, std::byte* workspace);
 };
 
 // For f32 and bf16. pairs: bf16 products by vdpbf16ps, else widened to f32.

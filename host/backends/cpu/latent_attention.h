@@ -48,10 +48,21 @@ struct IndexSpec {
 struct IndexArgs {
   const void *q = nullptr, *k = nullptr;
   const float* weights = nullptr;
+  const std::int32_t* ends = nullptr;  // [batch]: keys from there on score 0; null: all count
   float* scores = nullptr;
+};
+
+// Gradients of index_scores; those of q and k have their dtype. dk and dweights may be null.
+struct IndexGradArgs {
+  const void *q = nullptr, *k = nullptr;
+  const float *weights = nullptr, *dscores = nullptr;
+  void *dq = nullptr, *dk = nullptr;
+  float* dweights = nullptr;
 };
 
 std::size_t index_scores_workspace_bytes(const IndexSpec& spec);
 void index_scores(const IndexSpec& spec, const IndexArgs& args, std::byte* workspace);
+std::size_t index_scores_grad_workspace_bytes(const IndexSpec& spec);
+void index_scores_grad(const IndexSpec& spec, const IndexGradArgs& args, std::byte* workspace);
 
 }  // namespace lamina::cpu

@@ -375,17 +375,33 @@ struct IndexScores {
   static void run(const IndexSpec& spec, const IndexArgs& args, std::byte* workspace) {
     Arena per_thread(nullptr);
     take_scratch(per_thread, spec);
-    const std::int64_t tiles = ceil_div(spec.keys, kTile);
+    std::int64_t most_keys = args.ends ? 0 : spec.keys;
+    for (std::int64_t b = 0; args.ends && b < spec.batch; ++b)
+      most_keys = most(most_keys, end_of(spec, args, b));
+    const std::int64_t tiles = ceil_div(most_keys, kTile);
     parallel_tasks(spec.batch * tiles, [&](std::int64_t task, int thread) {
       Arena arena(workspace + thread * per_thread.used_bytes());
       Scratch s = take_scratch(arena, spec);
-      score_tile(spec, args, s, task / tiles, task % tiles * kTile);
+      const std::int64_t b = task / tiles, first = task % tiles * kTile;
+      if (first < end_of(spec, args, b)) score_tile(spec, args, s, b, first);
     });
+    if (!args.ends) return;
+    parallel_tasks(spec.batch * spec.tokens, [&](std::int64_t row, int) {
+      const std::int64_t end = end_of(spec, args, row / spec.tokens);
+      std::memset(args.scores + row * spec.keys + end, 0,
+                  static_cast<std::size_t>(spec.keys - end) * sizeof(float));
+    });
+  }
+
+  // Keys that count in batch row b.
+  static std::int64_t end_of(const IndexSpec& spec, const IndexArgs& args, std::int64_t b) {
+    return args.ends ? least(args.ends[b], spec.keys) : spec.keys;
   }
 
   static void score_tile(const IndexSpec& spec, const IndexArgs& args, Scratch& s, std::int64_t b,
                          std::int64_t first) {
-    const std::int64_t count = least(kTile, spec.keys - first), words = Ops::words(spec.dim);
+    const std::int64_t count = least(kTile, end_of(spec, args, b) - first),
+                       words = Ops::words(spec.dim);
     const T* k = static_cast<const T*>(args.k) + (b * spec.keys + first) * spec.dim;
     for (std::int64_t i = 0; i < kTile; ++i)
       s.tokens.row[i] = i < count ? k + i * spec.dim : nullptr;

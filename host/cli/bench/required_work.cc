@@ -112,7 +112,13 @@ double flops_of(const NodeView& node, std::int64_t start, std::int64_t selected)
   if (op == "window_pool") return 2 * elements(node.type(0)) * (node.i("overlap") != 0 ? 2 : 1);
   if (op == "latent_attention" || op == "latent_attention_step")
     return latent_attention_flops(node, start, selected);
-  if (op == "index_scores") {
+  if (op == "index_scores" || op == "index_scores_step") {
+    const Type& q = node.type(0);
+    double pairs = pairs_of({}, start, q.dim(1));
+    if (op == "index_scores_step") pairs /= static_cast<double>(node.i("stride"));
+    return 2 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) * pairs;
+  }
+  if (op == "attention_mass") {
     const Type& q = node.type(0);
     return 2 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) * pairs_of({}, start, q.dim(1));
   }

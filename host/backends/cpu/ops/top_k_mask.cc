@@ -1,8 +1,8 @@
 // top_k_mask: per query the k-th highest score by selection, then one walk that marks.
 #include <algorithm>
-#include <functional>
 
 #include "backends/cpu/ops/attention_inputs.h"
+#include "backends/cpu/ops/best_keys.h"
 #include "backends/cpu/ops/kernels.h"
 #include "backends/cpu/threads.h"
 
@@ -48,24 +48,7 @@ class TopKMaskKernel final : public Kernel {
       return !segments || (segments[s] == segments[t] && segments[t] != 0);
     };
     std::fill_n(mask, keys_, std::uint8_t{0});
-    std::int64_t count = 0;
-    for (std::int64_t s = 0; s < end; ++s)
-      if (seen(s)) scratch[count++] = scores[s];
-    if (count <= k_) {
-      for (std::int64_t s = 0; s < end; ++s) mask[s] = seen(s);
-      return;
-    }
-    std::nth_element(scratch, scratch + (k_ - 1), scratch + count, std::greater<>());
-    const float threshold = scratch[k_ - 1];
-    std::int64_t equal =
-        k_ - std::count_if(scratch, scratch + (k_ - 1), [&](float x) { return x > threshold; });
-    for (std::int64_t s = 0; s < end; ++s) {
-      if (!seen(s)) continue;
-      if (scores[s] > threshold)
-        mask[s] = 1;
-      else if (scores[s] == threshold && equal > 0)
-        mask[s] = equal-- > 0;
-    }
+    for_best_keys(scores, end, k_, scratch, seen, [&](std::int64_t s) { mask[s] = 1; });
   }
 
   std::int64_t batch_, tokens_, keys_, k_;

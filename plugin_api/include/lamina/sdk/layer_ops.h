@@ -206,5 +206,13 @@ inline Tensor top_k_mask(Tensor scores, std::int64_t k, bool causal = true, At a
                               Attrs<Op::top_k_mask>().integer("k", k).flag("causal", causal), at);
 }
 
+// What all heads of attention of q[B, T, N, H] to k[B, S, N, H] together give each key that
+// mask[B, T, S] keeps; scale 0 is 1 / sqrt(H). Nothing is learned through it.
+inline Tensor attention_mass(Tensor q, Tensor k, Tensor mask, double scale = 0,
+                             At at = At::current()) {
+  return emit<Op::attention_mass>({q, k, mask}, Attrs<Op::attention_mass>().number("scale", scale),
+                                  at);
+}
+
 }  // namespace lamina::sdk
 #pragma GCC visibility pop

@@ -1,0 +1,48 @@
+// attention_mass(q, k, mask; scale): what all heads of attention together give each key, the sum of
+// their softmaxes; nothing where the mask keeps no key. The target that an indexer is fitted to:
+// DeepSeek-AI 2025 (V3.2), section 2.1. Nothing is learned through it.
+#include <cmath>
+
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+enum Input { kQ, kK, kMask };
+
+std::vector<Type> infer(const Call& c) {
+  const Type& q = c.type(kQ);
+  const Type& k = c.type(kK);
+  for (int i : {kQ, kK}) {
+    c.require_floating(i);
+    c.require_ndim(i, 4);
+  }
+  c.require(
+      k.dtype == q.dtype && k.dim(0) == q.dim(0) && k.dim(2) == q.dim(2) && k.dim(3) == q.dim(3),
+      "k {} does not go with q {}", to_string(k), to_string(q));
+  c.require_dtype(kMask, DType::boolean);
+  c.require_shape(kMask, {q.dim(0), q.dim(1), k.dim(1)});
+  return {{sum_dtype(q.dtype), {q.dim(0), q.dim(1), k.dim(1)}, {}}};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const Type& q = c.type(kQ);
+  const DType wide = sum_dtype(q.dtype);
+  const double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q.dim(3)));
+  auto heads_first = [&](int i) { return transpose(cast(c.in(i), wide), {0, 2, 1, 3}); };
+  Tensor logits = scale(matmul(heads_first(kQ), heads_first(kK), false, true), factor);
+  Tensor mask = reshape(c.in(kMask), {q.dim(0), 1, q.dim(1), c.type(kK).dim(1)});
+  Tensor all = broadcast(mask, logits.shape());
+  Tensor none = broadcast(constant(*logits.graph, {wide, {1, 1, 1, 1}, {}}, -1e30), logits.shape());
+  Tensor p = call("softmax", {select(all, logits, none)});
+  return {reduce_sum(select(all, p, zeros_like(p)), {1})};
+}
+
+// Not zero_gradient: what took so long is kept for the backward pass where that is wanted.
+std::vector<Tensor> vjp(const VjpCall&) { return {{}, {}, {}}; }
+
+}  // namespace
+
+constinit const OpDef attention_mass_op = {.infer = infer, .lower = lower, .vjp = vjp};
+
+}  // namespace lamina::ops

@@ -1,0 +1,42 @@
+// index_scores_step(q, k, weights, start; stride): index_scores of new tokens over decode state.
+// k[B, C, D] has a key for every `stride` tokens, token t of row b is at start[b] + t. Keys that no
+// token of the call may see, from (start[b] + T) / stride on, score 0.
+#include "ops/index_scores.h"
+
+namespace lamina::ops {
+namespace {
+
+enum Input { kQ, kK, kWeights, kStart };
+
+std::vector<Type> infer(const Call& c) {
+  std::vector<Type> out = infer_index_scores(c);
+  c.require_dtype(kStart, DType::i32);
+  c.require_shape(kStart, {c.type(kQ).dim(0)});
+  c.require(c.i("stride") > 0, "stride is {}; a key stands for at least one token", c.i("stride"));
+  return out;
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  Tensor scores = call("index_scores", {c.in(kQ), c.in(kK), c.in(kWeights)});
+  const std::int64_t batch = scores.dim(0), keys = scores.dim(2);
+  Graph& graph = *scores.graph;
+  auto number = [&](std::int64_t n) {
+    return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
+  };
+  Tensor end = shift(reshape(c.in(kStart), {batch, 1, 1}), double(c.type(kQ).dim(1)));
+  Tensor key = call_in(
+      graph, "iota", {{"shape", std::vector<std::int64_t>{1, 1, keys}}, {"dim", std::int64_t{2}}});
+  Tensor zero = constant(graph, {scores.dtype(), {1, 1, 1}, {}}, 0);
+  return {select(less(key, end / number(c.i("stride"))), scores, zero)};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  c.require(false, "scores over decode state have no gradient");
+  return {};
+}
+
+}  // namespace
+
+constinit const OpDef index_scores_step_op = {.infer = infer, .lower = lower, .vjp = vjp};
+
+}  // namespace lamina::ops
