@@ -137,6 +137,7 @@ class Comparison : MaxTextModel {
 
   // What validation of a run reports. Theirs is of the last depth.
   void evaluate(std::span<void* const> parameters) {
+    if (!case_.has("eval.mtp_acceptance_percent")) return;
     train::EvalStep step(model_, rows_.batch, rows_.tokens, DType::f32, true, cpu::cpu_backend());
     const train::EvalSums got = step.run(rows_.microbatch(), parameters);
     add("eval.mtp_acceptance_percent", 100 * got.mtp_acceptance().back(),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 class Describer : MaxTextKeys {
  public:
-  explicit Describer(JsonValue config) : MaxTextKeys({config}) {}
+  Describer(JsonValue overrides, JsonValue resolved) : MaxTextKeys({overrides, resolved}) {}
 
   MaxTextConfig describe() {
     JsonValue block_value = find("decoder_block");
@@ -37,12 +38,15 @@ class Describer : MaxTextKeys {
     } else if (!head(block)) {
       return refused("divides the logits of a tied head by sqrt(hidden_size)");
     }
+    activation(block);
     if (block.starts_with("llama2") || block.starts_with("mi")) llama();  // mistral, mixtral
     if (find("num_experts")) mixture(block);
-    if (block == "llama2" && find("mtp_num_layers")) prediction();
+    static const std::set<std::string> predict = {"llama2", "mistral", "mixtral",
+                                                  "qwen2",  "qwen3",   "qwen3_moe"};
+    if (predict.contains(block) && integer("mtp_num_layers", 0) > 0) prediction();
     if (block == "llama2lti") learn_to_init();
     if (block == "default") parallel();
-    if (block.starts_with("qwen")) qwen();
+    if (block.starts_with("qwen")) qwen(block);
     if (block == "qwen3_custom_moe") narrow();
     if (block == "qwen3_next") delta_nets();
     if (block == "gpt_oss") gpt_oss();
@@ -50,11 +54,13 @@ class Describer : MaxTextKeys {
     if (block == "envy") envy();
     if (block == "olmo3") olmo();
     if (block == "gpt3") gpt3();
-    // How it was computed, and sizes that this block does not use.
-    read_.insert({"base_moe_mlp_dim", "max_target_length", "model_name", "override_model_config",
-                  "param_scan_axis", "scan_layers", "num_vocab_tiling", "use_iota_embed",
-                  "record_internal_nn_metrics"});
-    if (std::string wrong = complaint(); !wrong.empty()) return refused(std::move(wrong));
+    if (!flag("scan_layers", true) && out_.stacking != Stacking::pairs)
+      out_.stacking = Stacking::unrolled;
+    read_.insert({"base_moe_mlp_dim", "num_vocab_tiling", "use_iota_embed",
+                  "record_internal_nn_metrics", "image_placeholder", "vision_output_length"});
+    how_it_was_computed();
+    if (refusal_.empty()) refusal_ = complaint();
+    if (!refusal_.empty()) return refused(refusal_);
     out_.model = text_;
     return out_;
   }
@@ -64,24 +70,32 @@ class Describer : MaxTextKeys {
     return {.reason = std::move(reason), .model = {}};
   }
 
+  // The block must have this value, which ours has in any case.
+  void must_be(const char* key, bool value, bool preset) {
+    if (flag(key, preset) != value)
+      refusal_ = fmt::format("has '{}' = {}, which nothing here computes", key, !value);
+  }
+
   void sizes(const std::string& block) {
     out_.z_loss = number("z_loss_multiplier", 0);
     out_.microbatches = integer("gradient_accumulation_steps", 1);
-    const std::int64_t layers = integer("base_num_decoder_layers", 0);
-    const std::int64_t heads = integer("base_num_query_heads", 0);
-    const std::int64_t kv_heads = integer("base_num_kv_heads", 0);
-    const std::int64_t mlp = integer("base_mlp_dim", 0);
-    head_dim_ = integer("head_dim", 0);
-    width_ = integer("base_emb_dim", 0);
-    add("vocab_size", integer("vocab_size", 0));
+    const std::int64_t layers = integer("base_num_decoder_layers", 16);
+    const std::int64_t heads = integer("base_num_query_heads", 16);
+    const std::int64_t kv_heads = integer("base_num_kv_heads", 16);
+    const std::int64_t mlp = integer("base_mlp_dim", 7168);
+    head_dim_ = integer("head_dim", 128);
+    width_ = integer("base_emb_dim", 2048);
+    add("vocab_size", integer("vocab_size", 32000));
     add("hidden_size", width_);
     add("num_hidden_layers", block == "gemma2" ? 2 * layers : layers);
     if (block == "llama4")
       add("intermediate_size_mlp", mlp);
     else if (block != "simple")
       add("intermediate_size", mlp);
-    const bool norms_of_1e6 = block.starts_with("gemma");  // whatever the config says
+    const bool norms_of_1e6 = block.starts_with("gemma");  // but the last
     const double eps = number("normalization_layer_epsilon", norms_of_1e6 ? 1e-6 : 1e-5);
+    if (norms_of_1e6 && eps != 1e-6)
+      refusal_ = "has a last norm of another epsilon than its layers";
     add(block == "gpt3" ? "layer_norm_epsilon" : "rms_norm_eps", eps);
     if (block.starts_with("simple")) return;
     add("num_attention_heads", heads);
@@ -107,6 +121,24 @@ class Describer : MaxTextKeys {
     return true;
   }
 
+  // Of the gate; gelu is that by tanh.
+  void activation(const std::string& block) {
+    JsonValue list = find("mlp_activations");
+    if (!list || block == "gpt_oss") return;
+    std::vector<std::string> names;
+    for (JsonValue name : list.elements()) names.emplace_back(name.as_string());
+    const std::string name = names.front() == "gelu" ? "gelu_new" : names.front();
+    const bool gated = block != "gpt3" && !block.starts_with("simple");
+    if (block == "default")
+      add("gated_mlp", names.size() > 1);
+    else if ((names.size() == 2) != gated)
+      refusal_ = "has a feed-forward with another number of inputs than its block";
+    const char* key = "hidden_act";
+    if (block == "gpt3") key = "activation_function";
+    if (block.starts_with("gemma")) key = "hidden_activation";
+    if (!block.starts_with("simple")) add(key, fmt::format("\"{}\"", name));
+  }
+
   void llama() {
     out_.query_scaled = true;
     if (llama_positions()) add("rope_interleave", true);
@@ -115,8 +147,10 @@ class Describer : MaxTextKeys {
   // Whether they are those of Llama 3.1.
   bool llama_positions() {
     add("rope_theta", real(number("rope_max_timescale", 10000)));
-    JsonValue type = find("rope_type");
-    if (!type || type.as_string() != "llama3.1") return false;
+    if (text("rope_type", "default") == "yarn") refusal_ = "has yarn, which its block has not";
+    if (!text("rope_type", "default").starts_with("llama3.1") &&
+        !text("model_name", "").starts_with("llama3.1"))
+      return false;
     if (flag("rope_use_scale", true))
       text_ +=
           "rope_scaling.rope_type = \"llama3\"\nrope_scaling.factor = 8.0\n"
@@ -156,21 +190,16 @@ class Describer : MaxTextKeys {
   void parallel() {
     read_.insert("attention_bias");
     llama();
-    if (JsonValue activations = find("mlp_activations")) {
-      std::vector<std::string> names;
-      for (JsonValue name : activations.elements()) names.emplace_back(name.as_string());
-      add("gated_mlp", names.size() > 1);
-      if (names.front() == "gelu") add("hidden_act", "\"gelu_new\"");  // by its tanh form
-    }
   }
 
-  void qwen() {
-    read_.insert("use_qk_norm");
+  void qwen(const std::string& block) {
+    if (block == "qwen3" || block == "qwen3_moe") must_be("use_qk_norm", true, false);
     add("attention_bias", flag("attention_bias", false));
     add("rope_theta", real(number("rope_max_timescale", 10000)));
   }
 
   void narrow() {
+    add("use_qk_norm", flag("use_qk_norm", false));
     add("attention_output_dim", integer("attention_output_dim", 0));
     add("moe_expert_input_dim", integer("moe_expert_input_dim", 0));
   }
@@ -195,8 +224,10 @@ class Describer : MaxTextKeys {
   }
 
   void gpt_oss() {
-    read_.insert({"attention_sink", "mlp_bias", "routed_bias", "mlp_activations", "rope_interleave",
-                  "rope_attention_scaling"});
+    read_.insert("mlp_activations");
+    must_be("attention_sink", true, false);
+    must_be("mlp_bias", true, false);
+    must_be("routed_bias", true, false);
     out_.stacking = Stacking::cycles;
     out_.cycle = integer("inhomogeneous_layer_cycle_interval", 2);
     add("attention_bias", flag("attention_bias", false));
@@ -206,7 +237,7 @@ class Describer : MaxTextKeys {
   }
 
   void llama4() {
-    read_.insert("shared_experts");  // one
+    if (integer("shared_experts", 0) != 1) refusal_ = "has not one shared expert";
     out_.stacking = Stacking::cycles;
     out_.cycle = integer("inhomogeneous_layer_cycle_interval", 1);
     out_.row_positions = true;
@@ -229,11 +260,13 @@ class Describer : MaxTextKeys {
 
   // Positions of all layers are stretched.
   void olmo() {
-    read_.insert({"use_qk_norm", "rope_interleave", "rope_attention_scaling"});
+    must_be("use_qk_norm", true, false);
     out_.stacking = Stacking::cycles;
     out_.cycle = integer("inhomogeneous_layer_cycle_interval", 4);
-    add("qk_norm", "\"per_head\"");
+    // The model's name says whether all heads are normed at once.
+    if (!text("model_name", "").starts_with("olmo3")) add("qk_norm", "\"per_head\"");
     windows();
+    add("sliding_rope_theta", real(number("rope_max_timescale", 10000)));
     if (yarn()) add("sliding_rope_type", "\"yarn\"");
   }
 
@@ -244,8 +277,9 @@ class Describer : MaxTextKeys {
   }
 
   bool yarn() {
-    JsonValue type = find("rope_type");
-    if (!type || type.as_string() != "yarn") return false;
+    if (text("rope_type", "default") != "yarn") return false;
+    must_be("rope_interleave", false, true);
+    if (!flag("rope_attention_scaling", false)) text_ += "rope_scaling.attention_factor = 1.0\n";
     text_ += fmt::format(
         "rope_scaling.rope_type = \"yarn\"\nrope_scaling.factor = "
         "{}\nrope_scaling.original_max_position_embeddings = {}\n"
@@ -258,26 +292,30 @@ class Describer : MaxTextKeys {
   void gpt3() {
     add("layer_norm_offset", "1.0");
     add("max_position_embeddings", integer("trainable_position_size", 0));
-    read_.insert({"fused_qkv", "mlp_activations"});  // gelu, by its tanh form
-    add("activation_function", "\"gelu_new\"");
+    must_be("fused_qkv", true, false);
   }
 
   // The table holds sqrt(width), for which tied logits are divided by it; norm weights hold 1.
   void gemma(const std::string& block) {
-    read_.insert(
-        {"logits_via_embedding", "mlp_activations", "use_post_attn_norm", "use_post_ffw_norm"});
+    read_.insert({"use_post_attn_norm", "use_post_ffw_norm"});
+    must_be("logits_via_embedding", true, false);
     out_.table_scale = std::sqrt(static_cast<double>(width_));
     out_.norm_offset = block == "gemma4" ? 0 : 1;
     out_.query_scaled = block == "gemma" || block == "gemma2";
     const std::string theta = real(number("rope_max_timescale", 10000));
-    const std::string local_theta = real(number("local_rope_max_timescale", 10000));
+    const double local = number("local_rope_max_timescale", -1);
+    const std::string local_theta = local > 0 ? real(local) : theta;
     const std::string cap = real(number("final_logits_soft_cap", 0));
     if (block != "gemma4") add("rope_theta", theta);
     if (block == "gemma") return;
     add("sliding_window", integer("sliding_window_size", 0));
     add("final_logit_softcapping", cap);
     if (block == "gemma4") return gemma4(local_theta);
-    add("query_pre_attn_scalar", real(static_cast<double>(head_dim_)));
+    const bool by_width = text("model_name", "") == "gemma3-27b";
+    add("query_pre_attn_scalar",
+        real(static_cast<double>(
+            by_width ? width_ / std::max<std::int64_t>(integer("base_num_query_heads", 16), 1)
+                     : head_dim_)));
     if (block == "gemma2") {
       out_.stacking = Stacking::pairs;
       add("attn_logit_softcapping", real(number("attn_logits_soft_cap", 0)));
@@ -296,10 +334,16 @@ class Describer : MaxTextKeys {
     out_.stacking = Stacking::two_level;
     out_.cycle = 6;
     add("hidden_size_per_layer_input", 0);
+    add("train_layer_scalar", true);
     add("full_last_layer", false);  // layers left over are all local
     add("global_head_dim", integer("global_head_dim", 0));
-    add("num_global_key_value_heads", integer("global_num_kv_heads", 0));
-    add("attention_k_eq_v", flag("share_kv_projections", false));
+    // Theirs counts without shared projections, too.
+    const std::int64_t heads = integer("global_num_kv_heads", 0);
+    const bool shared = flag("share_kv_projections", false);
+    if (!shared && heads > 0 && heads != integer("base_num_kv_heads", 16))
+      refusal_ = "has another number of key/value heads in global layers, with projections of each";
+    add("num_global_key_value_heads", heads);
+    add("attention_k_eq_v", shared);
     add("rope_parameters.sliding_attention.rope_theta", local_theta);
     add("rope_parameters.full_attention.rope_theta", real(number("global_rope_max_timescale", -1)));
     add("rope_parameters.full_attention.partial_rotary_factor",
@@ -313,7 +357,7 @@ class Describer : MaxTextKeys {
   }
 
   MaxTextConfig out_;
-  std::string text_;
+  std::string text_, refusal_;
   std::int64_t width_ = 0, head_dim_ = 0;
 };
 
@@ -328,7 +372,7 @@ MaxTextConfig maxtext_config(const fs::path& directory) {
   const JsonValue resolved = golden.root().find("resolved_differences_from_maxtext_defaults");
   const JsonValue block = resolved ? resolved.find("decoder_block") : JsonValue{};
   if (block && block.as_string() == "deepseek") return deepseek_config(config.root(), resolved);
-  return Describer(config.root()).describe();
+  return Describer(config.root(), resolved).describe();
 }
 
 }  // namespace lamina::testing
