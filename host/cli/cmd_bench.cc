@@ -95,6 +95,8 @@ std::string as_json(const Arguments& a, std::string_view workload, const BenchRe
   return json.end_array().end_object().text() + "\n";
 }
 
+constexpr std::string_view kLazyEmbeddings = "lazy-embeddings";  // of bench train
+
 using Workload = BenchResult (*)(const decoder::Model&, const BenchOptions&, const Backend&);
 
 int run_workload(const Arguments& a, std::string_view name, Workload workload) {
@@ -107,6 +109,7 @@ int run_workload(const Arguments& a, std::string_view name, Workload workload) {
                        .batch = a.integer("batch"),
                        .tokens = a.integer("tokens"),
                        .repeats = static_cast<int>(a.integer("repeats"))};
+  options.lazy_embeddings = workload == bench_train && a.flag(std::string(kLazyEmbeddings));
   if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
   BenchResult result = workload(*opened.model, options, cpu::cpu_backend());
   print(a.flag("json") ? as_json(a, name, result) : as_text(result));
@@ -243,13 +246,18 @@ Command bench_prefill_command() {
 }
 
 Command bench_train_command() {
-  return workload_command(
+  Command out = workload_command(
       "train", "measures an optimizer step against the machine's peak",
       "The limit is the peak of the type, measured in the same run, over three times the "
       "operations of a forward pass: products (2 M N K each, the head with them) and attention "
       "(causal: half), and twice as much backwards. What is computed again does not count. The "
       "step is timed from tokens to updated weights, after one that is not.",
       256, "lamina bench train --model configs/models/gpt2-124m.toml --tokens 256", bench_train);
+  out.options.push_back({.key = {.name = std::string(kLazyEmbeddings),
+                                 .type = Type::boolean,
+                                 .doc = "Update the rows of tables that were looked up, as "
+                                        "optimizer.lazy_embeddings does."}});
+  return out;
 }
 
 }  // namespace lamina::cli

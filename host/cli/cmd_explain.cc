@@ -13,6 +13,7 @@
 #include "decoder/bound_program.h"
 #include "passes/pipeline.h"
 #include "train/gradients.h"
+#include "train/row_gradients.h"
 
 namespace lamina::cli {
 namespace {
@@ -107,6 +108,8 @@ decoder::BoundProgram compile(const Subject& s, const passes::Observer& observer
     if (observer) graph.graph = passes::simplify(std::move(graph.graph), observer);
     graph = train::add_gradients(std::move(graph), s.model->parameters(), s.remat.save_policy());
     if (observer) observer("add gradients", graph.graph);
+    graph = train::list_table_gradients(std::move(graph));
+    if (observer) observer("list gradients of tables", graph.graph);
   }
   return decoder::BoundProgram(std::move(graph), backend, observer);
 }

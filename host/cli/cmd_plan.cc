@@ -42,7 +42,8 @@ Subject find_subject(const Arguments& a) {
       {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
   const autodiff::RematPolicy remat = train::remat_policy(c, *model);
   return {std::move(model),
-          {.batch = c.train.microbatch_size,
+          {.microbatches = c.train.batch_size / c.train.microbatch_size,
+           .batch = c.train.microbatch_size,
            .tokens = c.data.sequence_length,
            .dtype = c.train.dtype,
            .segments = c.data.pack,

@@ -62,6 +62,26 @@ TEST(Plan, CountsWeightsAndDecodeState) {
   EXPECT_EQ(first_of(state.find("kinds")).find("fixed_bytes_per_layer").as_double(), 0);
 }
 
+TEST(Plan, CountsTheStateOfATrainingRun) {
+  const JsonDocument json = small_plan({"--context", "3"});
+  const JsonValue state = json.root().find("train_state");
+  EXPECT_GE(state.find("weight_bytes").as_int64(), 4 * 1352);
+  EXPECT_EQ(state.find("moment_bytes").as_int64(), 2 * state.find("weight_bytes").as_int64());
+  EXPECT_EQ(state.find("whole_gradient_bytes").as_int64(), state.find("weight_bytes").as_int64());
+  // 3 of 10 rows of the token table and their ids, each padded to 64 bytes.
+  EXPECT_EQ(state.find("whole_gradient_bytes").as_int64() - state.find("gradient_bytes").as_int64(),
+            320 - (128 + 64));
+
+  const TempDir folder;
+  const std::string file = folder.write("small.toml", kSmall);
+  const std::string text = plan({file, "--context", "3"});
+  EXPECT_THAT(text, HasSubstr("state of a training run, a microbatch of 1 x 3 tokens a step\n"));
+  EXPECT_THAT(text,
+              HasSubstr("  tables that are only looked up have rows of a step's tokens: 128"));
+  EXPECT_THAT(plan({file, "--context", "3", "--set", "model.tie_word_embeddings=true"}),
+              Not(HasSubstr("only looked up")));
+}
+
 TEST(Plan, CountsWork) {
   const JsonDocument json = small_plan({"--context", "100"});
   const JsonValue work = json.root().find("per_token");

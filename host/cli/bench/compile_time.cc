@@ -6,7 +6,7 @@
 
 #include "autodiff/remat.h"
 #include "decoder/bound_program.h"
-#include "train/gradients.h"
+#include "train/train_step.h"
 
 namespace lamina::cli {
 namespace {
@@ -37,13 +37,9 @@ CompileTimes bench_compile(const std::function<std::unique_ptr<decoder::Model>()
   };
   CompileTimes out;
   out.train = median([&](const decoder::Model& model, std::int64_t tokens) {
-    return train::add_gradients(model.loss_graph({.tokens = tokens,
-                                                  .dtype = options.dtype,
-                                                  .segments = true,
-                                                  .training = true,
-                                                  .aux = true}),
-                                model.parameters(),
-                                autodiff::find_remat_policy("minimal").save_policy());
+    return train::step_graph(
+        model,
+        {.rows = 1, .tokens = tokens, .dtype = options.dtype, .remat = "minimal", .mtp = false});
   });
   out.prefill = median([&](const decoder::Model& model, std::int64_t tokens) {
     return model.decode_graph(decoding(tokens, tokens));

@@ -165,18 +165,23 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   result.tokens = static_cast<double>(options.batch * options.tokens);
   result.flops_per_token = kTrainingFactor * required_flops(graph) / result.tokens;
 
-  train::TrainState state(model.parameters(), options.dtype, false, backend);
+  const train::TrainStepOptions step_options{.rows = options.batch,
+                                             .tokens = options.tokens,
+                                             .dtype = options.dtype,
+                                             .segments = false,
+                                             .clip_norm = 1};
+  decoder::ModelGraph step_graph = train::step_graph(model, step_options);
+  train::GradientLists lists = train::gradient_lists(step_graph, model.parameters(), 1);
+  if (options.lazy_embeddings && !lists.any())
+    throw UserError(ExitCode::usage,
+                    {"--lazy-embeddings", "this model has no table that is only looked up", {}});
+  train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
     fill_random(model.parameters().all()[i], DType::f32, state.masters()[i]);
   state.refresh_copies();
   config::OptimizerSection optimizer;
-  train::TrainStep step(model, state,
-                        {.rows = options.batch,
-                         .tokens = options.tokens,
-                         .dtype = options.dtype,
-                         .segments = false,
-                         .clip_norm = 1},
-                        optimizer, backend);
+  optimizer.lazy_embeddings = options.lazy_embeddings;
+  train::TrainStep step(model, std::move(step_graph), state, step_options, optimizer, backend);
   std::int64_t count = options.batch * options.tokens;
   std::vector<std::int32_t> tokens = some_tokens(count, model.vocab_size());
   std::vector<std::int32_t> labels(tokens.begin() + 1, tokens.end());

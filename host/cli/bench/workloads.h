@@ -17,6 +17,7 @@ struct BenchOptions {
   std::int64_t batch = 1;     // sequences
   std::int64_t tokens = 512;  // of a sequence: read, trained on, or written
   int repeats = 3;
+  bool lazy_embeddings = false;  // as in [optimizer]
   std::function<void(const std::string&)> profile =
       {};  // given the time of every kernel, at the end
 };

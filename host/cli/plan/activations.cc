@@ -7,6 +7,7 @@
 #include "decoder/bound_program.h"
 #include "passes/pipeline.h"
 #include "train/gradients.h"
+#include "train/row_gradients.h"
 
 namespace lamina::cli {
 namespace {
@@ -51,7 +52,9 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
     for (const std::string& tag : tags) kept.push_back(saves(tag));
     auto known = std::ranges::find(all, kept, &Measured::kept);
     if (known == all.end()) {
-      decoder::BoundProgram bound(train::add_gradients(loss, model.parameters(), saves), backend);
+      decoder::BoundProgram bound(
+          train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves)),
+          backend);
       const Program& program = bound.program();
       Measured fresh{std::move(kept), {}, required_flops(program.graph())};
       fresh.cost.arena_bytes = static_cast<std::int64_t>(program.arena_bytes());

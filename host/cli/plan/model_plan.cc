@@ -247,6 +247,7 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
        model.states(decode_options(options.batch, options.tokens, options.dtype)))
     out.state_bytes += state.bytes();
   out.work = work_of(model, options);
+  out.train = plan_train_memory(model, options);
   out.remat = plan_activations(model, options, backend);
   return out;
 }

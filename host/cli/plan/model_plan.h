@@ -15,10 +15,12 @@
 #include "autodiff/remat.h"
 #include "decoder/model.h"
 #include "runtime/backend.h"
+#include "train/train_state.h"
 
 namespace lamina::cli {
 
 struct PlanOptions {
+  std::int64_t microbatches = 1;               // of a training step
   std::int64_t batch = 1;                      // rows of a microbatch, sequences that are decoded
   std::int64_t tokens = 4096;                  // of a row; what decode state holds
   DType dtype = DType::bf16;                   // to compute in
@@ -68,6 +70,12 @@ struct WorkPerToken {
   double decode_read_bytes = 0;  // weights and state that this token must read, of one sequence
 };
 
+// What a training run keeps from step to step.
+struct TrainMemory {
+  train::TrainBytes bytes;
+  std::size_t whole_gradients = 0;  // what bytes.gradients would be without lists of rows
+};
+
 // Temporaries of a training step under one rematerialisation policy; no parameters, gradients or
 // optimizer state.
 struct RematCost {
@@ -88,6 +96,7 @@ struct ModelPlan {
   std::vector<StateUse> states;
   std::int64_t state_bytes = 0;  // of `batch` sequences of `tokens`
   WorkPerToken work;
+  TrainMemory train;
   std::vector<RematCost> remat;
 };
 
@@ -97,6 +106,8 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
 
 // The part of it that is quickest to have.
 ParameterCounts count_parameters(const decoder::Model& model);
+
+TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options);
 
 // The costs of every policy, each distinct one once, dearest in memory first.
 std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanOptions& options,

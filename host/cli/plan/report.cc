@@ -140,6 +140,27 @@ std::string work_text(const ModelPlan& plan) {
   return "work for one token: products and attention\n" + table.text();
 }
 
+std::string train_text(const ModelPlan& plan) {
+  const PlanOptions& o = plan.options;
+  const train::TrainBytes& b = plan.train.bytes;
+  TextTable table(1);
+  auto row = [&](std::string name, std::size_t n) {
+    if (n > 0) table.row({std::move(name), bytes(static_cast<double>(n))});
+  };
+  row("weights in float32", b.weights);
+  row(fmt::format("copies in {}", long_name(o.dtype)), b.copies);
+  row("moments", b.moments);
+  row("gradients", b.gradients);
+  std::string saved;
+  if (plan.train.whole_gradients > b.gradients)
+    saved = fmt::format("  tables that are only looked up have rows of a step's tokens: {} less\n",
+                        bytes(static_cast<double>(plan.train.whole_gradients - b.gradients)));
+  return fmt::format(
+      "state of a training run, {} of {} x {} tokens a step\n{}{}",
+      o.microbatches == 1 ? "a microbatch" : fmt::format("{} microbatches", o.microbatches),
+      o.batch, o.tokens, table.text(), saved);
+}
+
 std::string remat_text(const ModelPlan& plan) {
   const PlanOptions& o = plan.options;
   TextTable table(1);
@@ -184,10 +205,10 @@ void write_parameters(JsonWriter& json, const ParameterCounts& p) {
 }  // namespace
 
 std::string plan_text(const std::string& model, const ModelPlan& plan) {
-  return fmt::format("{}: family {}, {} layers, width {}, vocabulary {}\n\n{}\n{}\n{}\n{}\n{}",
+  return fmt::format("{}: family {}, {} layers, width {}, vocabulary {}\n\n{}\n{}\n{}\n{}\n{}\n{}",
                      model, plan.family, plan.num_layers, plan.hidden_size, plan.vocab_size,
                      parameters_text(plan), stack_text(plan), memory_text(plan), work_text(plan),
-                     remat_text(plan));
+                     train_text(plan), remat_text(plan));
 }
 
 std::string plan_json(const std::string& model, const ModelPlan& plan) {
@@ -219,6 +240,16 @@ std::string plan_json(const std::string& model, const ModelPlan& plan) {
   json.key("train_flops").value(plan.work.train_flops);
   json.key("decode_flops").value(plan.work.decode_flops);
   json.key("decode_read_bytes").value(plan.work.decode_read_bytes).end_object();
+
+  const train::TrainBytes& b = plan.train.bytes;
+  json.key("train_state").begin_object().key("microbatches").value(o.microbatches);
+  auto number = [&](const char* name, std::size_t n) {
+    json.key(name).value(static_cast<std::int64_t>(n));
+  };
+  number("weight_bytes", b.weights), number("copy_bytes", b.copies);
+  number("moment_bytes", b.moments), number("gradient_bytes", b.gradients);
+  number("whole_gradient_bytes", plan.train.whole_gradients);
+  json.end_object();
 
   json.key("remat").begin_array();
   for (const RematCost& r : plan.remat) {
