@@ -109,8 +109,11 @@ Tensor block(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const Ste
     h_BTD = per_layer_branch(s / "per_layer", c, x_BTD, step.per_layer(0));
     x_BTD = x_BTD + rms_norm(s / "post_per_layer_norm", h_BTD, norm);
   }
-  Tensor scale_1 =
-      s.param("scale", {1}, {.axes = {axis::none}, .role = Role::scalar, .init = init::ones});
+  Tensor scale_1 = s.param("scale", {1},
+                           {.axes = {axis::none},
+                            .role = Role::scalar,
+                            .init = init::ones,
+                            .flags = c.train_layer_scalar ? 0u : LAMINA_PARAM_BUFFER});
   return x_BTD * cast_like(scale_1, x_BTD);
 }
 

@@ -25,6 +25,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t
       num_kv_shared_layers;  // the last ones, which read an earlier layer's keys and values
   bool use_double_wide_mlp;  // they have a feed-forward of 2 F
+  bool train_layer_scalar;
   std::int64_t hidden_size_per_layer_input;  // P; 0 = layers have no inputs of their own
   std::int64_t vocab_size_per_layer_input;   // rows of their table
 

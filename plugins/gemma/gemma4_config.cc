@@ -64,6 +64,9 @@ void sharing_keys(Schema<Config>& key) {
            "last layers that read the keys and values of the last one before them of their type"});
   key("use_double_wide_mlp", &Config::use_double_wide_mlp,
       {.fallback = false, .doc = "those layers have a feed-forward of twice intermediate_size"});
+  key("train_layer_scalar", &Config::train_layer_scalar,
+      {.fallback = false,
+       .doc = "train the factor of each layer's result, as MaxText does; Transformers keeps it"});
   key("hidden_size_per_layer_input", &Config::hidden_size_per_layer_input,
       {.fallback = 256,
        .min = 0,
