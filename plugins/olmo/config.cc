@@ -21,7 +21,7 @@ void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
 void olmo2_keys(Schema<Config>& key) { shared_keys(key, {}); }
 
 void olmo3_keys(Schema<Config>& key) {
-  shared_keys(key, {.group = kFullAttention});
+  shared_keys(key, {.theta = 500000, .group = kFullAttention});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 4096,
        .min = 1,
@@ -31,7 +31,7 @@ void olmo3_keys(Schema<Config>& key) {
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what each layer sees; default: every fourth sees everything"});
   key("sliding_rope_theta", &Config::sliding_rope_theta,
-      {.same_as = "rope_theta",
+      {.fallback = 500000.0,  // whatever rope_theta says, as in Transformers
        .above = 0,
        .aliases = {"rope_parameters.sliding_attention.rope_theta"},
        .doc = "base of the rotary frequencies in sliding layers"});

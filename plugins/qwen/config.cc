@@ -43,7 +43,7 @@ void qwen3_vl_keys(Schema<Config>& key) {
                 {.max_position_embeddings = 128000,
                  .num_key_value_heads = 32,
                  .head_dim = 128,
-                 .rope = {.theta = 5e6, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}});
+                 .rope = {.theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}});
   // The vision tower and the tokens that stand for its output; text needs neither.
   key.ignore({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
               "vision_end_token_id"});

@@ -49,7 +49,7 @@ void qwen3_vl_moe_keys(Schema<SparseConfig>& key) {
                .intermediate_size = 6144,
                .num_key_value_heads = 4,
                .head_dim = 128,
-               .rope = {.theta = 5e6, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}},
+               .rope = {.theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}},
               true);
   // Towers for other kinds of input and output, and the tokens that stand for them.
   key.ignore({"vision_config", "audio_config", "image_token_id", "video_token_id", "audio_token_id",

@@ -58,5 +58,24 @@ TEST_F(Defaults, PositionsOfGptOssAreStretchedUnlessTheFileSaysHow) {
   EXPECT_EQ(plain.string("rope_scaling.rope_type"), "default");
 }
 
+TEST_F(Defaults, BasesOfRotaryPositions) {
+  const std::string sizes = R"("vocab_size": 8, "hidden_size": 8, "intermediate_size": 8,
+      "num_hidden_layers": 4, "num_attention_heads": 1)";
+  auto theta = [&](const std::string& type, const char* key, const std::string& more) {
+    return read(R"({"model_type": ")" + type + R"(", )" + sizes + more + "}").number(key);
+  };
+  EXPECT_EQ(theta("olmo2", "rope_theta", ""), 10000);
+  EXPECT_EQ(theta("olmo3", "rope_theta", ""), 500000);
+  EXPECT_EQ(theta("olmo3", "sliding_rope_theta", R"(, "rope_theta": 1000)"), 500000);
+  EXPECT_EQ(theta("olmo3", "sliding_rope_theta",
+                  R"(, "rope_parameters": {"sliding_attention": {"rope_theta": 70}})"),
+            70);
+  EXPECT_EQ(theta("mixtral", "rope_theta", R"(, "num_key_value_heads": 1)"), 1000000);
+  EXPECT_EQ(theta("qwen3_vl_text", "rope_theta",
+                  R"(, "head_dim": 8, "num_key_value_heads": 1,
+                      "rope_scaling": {"mrope_section": [2, 1, 1]})"),
+            500000);
+}
+
 }  // namespace
 }  // namespace lamina::registry
