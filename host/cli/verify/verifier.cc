@@ -224,9 +224,10 @@ void Verifier::compare_gradients(const std::string& prefix, const train::TrainSt
 
 // Relative to the tensor's largest element, or to that of all tensors: see gradient_scale().
 void Verifier::compare_gradient(const std::string& name, const std::vector<float>& got,
-                                const std::vector<float>& want, double largest) {
+                                const std::vector<float>& want, double largest,
+                                double preset_tolerance) {
   add(name, max_abs_difference(got, want) / gradient_scale(max_abs(want), largest),
-      case_.tolerance("grad_max_abs_over_max", 1e-4));
+      case_.tolerance("grad_max_abs_over_max", preset_tolerance));
 }
 
 // alone.<row>.<document>: each document of the packed rows by itself.

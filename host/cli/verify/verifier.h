@@ -39,7 +39,8 @@ class Verifier {
   void compare_logits(const std::string& name, std::span<const float> got);
   void compare_gradients(const std::string& prefix, const train::TrainState& state);
   void compare_gradient(const std::string& name, const std::vector<float>& got,
-                        const std::vector<float>& want, double largest = 0);
+                        const std::vector<float>& want, double largest = 0,
+                        double preset_tolerance = 1e-4);
   void compare_parameters(const std::string& prefix, const train::TrainState& state,
                           const char* tolerance);
 
