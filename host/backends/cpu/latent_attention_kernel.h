@@ -2,24 +2,22 @@
 // Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention_decode_sums.h"
 #include "backends/cpu/attention_forward_kernel.h"
 #include "backends/cpu/latent_attention.h"
+#include "backends/cpu/latent_rows.h"
 
 namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kLatentTokens = 64;  // of all batch rows, at a time
 constexpr std::int64_t kDotRows = 4;        // up to so many rows, w_kv is not copied
-constexpr std::int64_t kAbsorbRows = 8;     // of w_kv that are read together
-constexpr std::int64_t kDotAhead = 4096;    // bytes
 
 template <class V, class T, bool kPairs>
 struct Latent {
   using F = typename V::F;
   using Ops = Operands<V, T, kPairs>;
   using Attention = Forward<V, T, kPairs>;
-  using Sums = DecodeSums<V, T, kPairs>;
+  using Rows = LatentRows<V, T, kPairs>;
   static constexpr int L = V::kLanes;
 
   // New tokens of a batch row that are taken at a time.
@@ -128,74 +126,9 @@ struct Latent {
     }
   };
 
-  static LAMINA_ALWAYS_INLINE F load(const T* p) {
-    if constexpr (sizeof(T) == 4)
-      return V::load(p);
-    else
-      return V::load_bf16(p);
-  }
-  static float widen(T x) {
-    Word word;
-    Operands<V, T, false>::copy_row(&x, 1, &word);
-    return __builtin_bit_cast(float, static_cast<std::uint32_t>(word));
-  }
-
-  // sums[0, width) = the sum of num_rows (4 or fewer) rows of w, `width` apart, each times its
-  // number, added to what is there unless `first`.
-  template <int kRows>
-  static void add_rows(const T* w, const T* numbers, std::int64_t width, bool first, float* sums) {
-    F number[kRows];
-    for (int r = 0; r < kRows; ++r) number[r] = V::set(widen(numbers[r]));
-    std::int64_t i = 0;
-    for (; i + L <= width; i += L) {
-      F sum = first ? F{} : V::load(sums + i);
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        __builtin_prefetch(w + (kRows + r) * width + i, 0, 3);
-        sum = V::multiply_add(load(w + r * width + i), number[r], sum);
-      }
-      V::store(sums + i, sum);
-    }
-    for (; i < width; ++i) {
-      float sum = first ? 0 : sums[i];
-      for (int r = 0; r < kRows; ++r) sum += widen(w[r * width + i]) * widen(numbers[r]);
-      sums[i] = sum;
-    }
-  }
-
   // Whether rows of W_K can be added in pairs, as bf16 products take them.
   static bool by_pairs(const LatentSpec& s) {
-    return kPairs && s.rank % Sums::kElements == 0 && s.nope_dim % kAbsorbRows == 0;
-  }
-
-  // As add_rows, for kAbsorbRows rows, two of them in each product. The sums stay in the order of
-  // unpack() until order_sums().
-  static void add_row_pairs(const T* w, const T* numbers, std::int64_t width, bool first,
-                            float* sums) {
-    constexpr int kNumbers = kAbsorbRows / 2;
-    F number[kNumbers];
-    for (int r = 0; r < kNumbers; ++r) {
-      Word word = {};
-      std::memcpy(&word, numbers + 2 * r, 2 * sizeof(T));
-      number[r] = V::broadcast(&word);
-    }
-    // The next rows, from front to back: along the columns the memory system would lose track.
-    auto ahead = reinterpret_cast<const char*>(w + kAbsorbRows * width);
-    for (std::int64_t i = 0; i < width; i += Sums::kElements) {
-      F low_sum = first ? F{} : V::load(sums + i), high_sum = first ? F{} : V::load(sums + i + L);
-#pragma GCC unroll 4
-      for (int r = 0; r < kNumbers; ++r, ahead += 128) {
-        __builtin_prefetch(ahead, 0, 2);
-        __builtin_prefetch(ahead + 64, 0, 2);
-        const T* row = w + 2 * r * width + i;
-        F low = Sums::template load<true>(row), high = Sums::template load<true>(row + width);
-        Sums::unpack(low, high);
-        low_sum = Sums::multiply_add(number[r], low, low_sum);
-        high_sum = Sums::multiply_add(number[r], high, high_sum);
-      }
-      V::store(sums + i, low_sum);
-      V::store(sums + i + L, high_sum);
-    }
+    return kPairs && s.rank % Rows::kElements == 0 && s.nope_dim % kRowsTogether == 0;
   }
 
   // q' of one head, for few tokens: W_K is read where it lies, some rows at a time.
@@ -213,11 +146,11 @@ struct Latent {
     };
     const bool pairs = by_pairs(spec);
     if constexpr (kPairs)
-      for (; pairs && h < spec.nope_dim; h += kAbsorbRows) each_row(add_row_pairs);
-    for (; h + 4 <= spec.nope_dim; h += 4) each_row(add_rows<4>);
-    for (; h < spec.nope_dim; ++h) each_row(add_rows<1>);
+      for (; pairs && h < spec.nope_dim; h += kRowsTogether) each_row(Rows::add_pairs);
+    for (; h + 4 <= spec.nope_dim; h += 4) each_row(Rows::template add<4>);
+    for (; h < spec.nope_dim; ++h) each_row(Rows::template add<1>);
     for (std::int64_t r = 0; r < c.rows(); ++r) {
-      if (pairs) Sums::order_sums(s.sums + r * width, spec.rank / Sums::kElements);
+      if (pairs) Rows::order_sums(s.sums + r * width, spec.rank);
       T* to = c.shared.q + c.in_chunk(r, head, to_width);
       Ops::store_row(reinterpret_cast<const Word*>(s.sums + r * width), spec.rank, to);
       std::memcpy(to + spec.rank, q + c.in_call(r, head, q_width) + spec.nope_dim,
@@ -280,28 +213,6 @@ struct Latent {
     Attention::run(inner(spec, c.tokens), attention, &cache, workspace);
   }
 
-  // Of a row of w_kv, which the next ones follow, and one in cache.
-  static float dot(const T* w, const T* x, std::int64_t dim) {
-    constexpr std::int64_t kVector = Sums::kElements, kStep = 4 * kVector;
-    F sums[4] = {};
-    std::int64_t i = 0;
-    const auto add = [&](F& sum, std::int64_t at) {
-      sum = Sums::multiply_add(Sums::template load<true>(w + at), Sums::template load<true>(x + at),
-                               sum);
-    };
-    for (; i + kStep <= dim; i += kStep) {
-      const char* ahead = reinterpret_cast<const char*>(w + i) + kDotAhead;
-      for (std::size_t line = 0; line < kStep * sizeof(T); line += 64)
-        __builtin_prefetch(ahead + line, 0, 2);
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) add(sums[j], i + j * kVector);
-    }
-    for (; i + kVector <= dim; i += kVector) add(sums[0], i);
-    float total = V::sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]))[0];
-    for (; i < dim; ++i) total += widen(w[i]) * widen(x[i]);
-    return total;
-  }
-
   // y of one head.
   static void give_values(const Chunk& c, Scratch& s, std::int64_t head) {
     const LatentSpec& spec = c.spec;
@@ -335,7 +246,8 @@ struct Latent {
         for (std::int64_t i = 0; i < count; ++i) {
           float row[kTile];
           for (std::int64_t v = 0; v < values; ++v)
-            row[v] = by_dots ? dot(s.tokens.row[v], o.row[i], spec.rank) : s.sums[v * kTile + i];
+            row[v] =
+                by_dots ? Rows::dot(s.tokens.row[v], o.row[i], spec.rank) : s.sums[v * kTile + i];
           Ops::store_row(reinterpret_cast<const Word*>(row), values,
                          y + c.in_call(r + i, head, spec.v_dim) + j);
         }
