@@ -146,12 +146,47 @@ class Matcher {
   }
 
   [[noreturn]] void missing(int parameter, const std::string& name) const {
-    const std::vector<std::string> names(files_.names().begin(), files_.names().end());
+    const std::string wanted = likely_spelling(name);
     std::vector<std::string> notes{
         fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
-    if (const std::string nearest = nearest_name(name, names); !nearest.empty())
+    if (const std::string nearest = nearest_name(wanted, names_without_use()); !nearest.empty())
       notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
-    refuse(files_.path(), fmt::format("tensor '{}' is missing", name), notes);
+    refuse(files_.path(), fmt::format("tensor '{}' is missing", wanted), notes);
+  }
+
+  // What the files would call a tensor that they lack: with what they put before the layers.
+  std::string likely_spelling(const std::string& name) const {
+    for (const registry::TensorRow& row : model_.family().tensor_rows()) {
+      const std::size_t number = row.published.find("{L}");
+      if (row.ignore || number == row.published.npos || number == 0) continue;
+      const std::size_t own = row.published.rfind('.', number - 2) + 1;  // before "layers."
+      for (std::string_view other : files_.names()) {
+        const std::string theirs = folder_of_layers(other, row.published);
+        std::int64_t layer = 0;
+        if (!fits(theirs + row.published.substr(own), other, layer)) continue;
+        const std::string ours = row.published.substr(0, own);
+        if (name.starts_with(ours)) return theirs + name.substr(own);
+        // "language_model." of "language_model.model.layers.0" is before the head, too.
+        const std::string outer =
+            theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - own) : "";
+        return outer.ends_with('.') ? outer + name : name;
+      }
+    }
+    return name;
+  }
+
+  // Those that no parameter comes from under its first name; all where there are none.
+  std::vector<std::string> names_without_use() const {
+    std::unordered_set<std::string> expected;
+    for (std::size_t i = 0; i < model_.parameters().all().size(); ++i)
+      for (const registry::TensorRow* row : builder_.rows_of(static_cast<int>(i)))
+        for (const Expansion::Tensor& tensor : builder_.expand(static_cast<int>(i), *row).tensors)
+          expected.insert(spelling(tensor.name));
+    std::vector<std::string> out;
+    for (std::string_view name : files_.names())
+      if (!expected.contains(std::string(name))) out.emplace_back(name);
+    if (out.empty()) out.assign(files_.names().begin(), files_.names().end());
+    return out;
   }
 
   void check(const TensorMap& map, const PublishedTensor& tensor,
@@ -160,11 +195,6 @@ class Matcher {
     const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
     const Parameter& parameter = model_.parameters()[piece.parameter];
     const std::string whose = fmt::format("for parameter '{}'", parameter.name);
-    if (stored.shape() != tensor.shape)
-      refuse(files_.path_of(stored.data().name),
-             fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
-                         to_string(stored.shape()), to_string(tensor.shape)),
-             {whose, "use the config.json that belongs to these weights"});
     const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
     if (is_integer(stored.data().dtype) != integers)
       refuse(
@@ -172,6 +202,11 @@ class Matcher {
           fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
                       name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
           {whose});
+    if (stored.shape() != tensor.shape)
+      refuse(files_.path_of(stored.data().name),
+             fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
+                         to_string(stored.shape()), to_string(tensor.shape)),
+             {whose, "use the config.json that belongs to these weights"});
     for (std::string_view name : stored.names()) used.insert(name);
   }
 

@@ -15,21 +15,27 @@ namespace {
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 45;
 constexpr std::size_t kMaxScopes = 64;
 
+// A config asks for it: no plugin knows how large a tensor may be.
+void check_size(std::span<const std::int64_t> dims, const std::string& what) {
+  std::int64_t elements = 1;
+  for (std::int64_t dim : dims) {
+    if (dim > kMaxElements / elements)
+      throw abi::Breach(LAMINA_ERROR_CONFIG,
+                        fmt::format("{} has dims [{}]; more than 2^45 elements are not possible",
+                                    what, fmt::join(dims, ", ")));
+    elements *= std::max<std::int64_t>(dim, 1);
+  }
+}
+
 std::vector<std::int64_t> sizes(const lamina_span_t& from, const std::string& what) {
   std::vector<std::int64_t> out = abi::plain<std::int64_t>(from, what);
   if (out.size() > LAMINA_MAX_DIMS)
     abi::breach("{} has {} dims; at most {} are possible", what, out.size(), LAMINA_MAX_DIMS);
-  std::int64_t elements = 1;
-  for (std::size_t i = 0; i < out.size(); ++i) {
+  for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i] < 1)
       throw abi::Breach(LAMINA_ERROR_SHAPE,
                         fmt::format("dim {} of {} is {}; it must be at least 1", i, what, out[i]));
-    if (out[i] > kMaxElements / elements)
-      throw abi::Breach(LAMINA_ERROR_SHAPE,
-                        fmt::format("{} has dims [{}]; more than 2^45 elements are not possible",
-                                    what, fmt::join(out, ", ")));
-    elements *= out[i];
-  }
+  check_size(out, what);
   return out;
 }
 
@@ -107,7 +113,10 @@ void BlockBuild::emit(const lamina_emit_t* from) {
   const NamedAttrs attrs = abi::attrs(op, use.attrs);
   const std::vector<Tensor> outputs = trace_.add_op(op, inputs, attrs, state);
   LAMINA_ASSERT(outputs.size() >= use.n_outputs);
-  for (std::uint32_t i = 0; i < use.n_outputs; ++i) use.outputs[i] = hand_out(outputs[i]);
+  for (std::uint32_t i = 0; i < use.n_outputs; ++i) {
+    check_size(outputs[i].shape().dims(), fmt::format("the result of op '{}'", op.name));
+    use.outputs[i] = hand_out(outputs[i]);
+  }
 }
 
 lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {

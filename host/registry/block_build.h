@@ -75,7 +75,7 @@ class BlockBuild : public lamina_build {
   void fail(BuildFailure failure);
   // Throws the error for the user.
   [[noreturn]] void raise(const BuildFailure& failure) const;
-  std::vector<std::string> config_notes(const std::string& message) const;
+  std::vector<std::string> config_notes(const std::string& message, bool about_config) const;
 
   const Family& family_;
   const Block& block_;

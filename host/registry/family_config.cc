@@ -1,5 +1,6 @@
 // A family's functions on the config of one model: final values, plan, options.
 #include <algorithm>
+#include <limits>
 
 #include "config/model_keys.h"
 #include "config/schema.h"
@@ -89,23 +90,50 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
   }
 }
 
+// Sizes are multiplied with each other and kept in 64 bits.
+constexpr std::int64_t kMostOfAnything = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostLayers = 1 << 16;
+
+// The first number of the value that is too large, or too far below 0.
+const std::int64_t* beyond_limits(const config::Value& value) {
+  if (const auto* number = value.get_if<std::int64_t>())
+    return *number > kMostOfAnything || *number < -kMostOfAnything ? number : nullptr;
+  if (const auto* list = value.get_if<config::List>())
+    for (const config::Value& element : *list)
+      if (const std::int64_t* number = beyond_limits(element)) return number;
+  return nullptr;
+}
+
+// Before the plugin sees the values.
+void check_sizes(const Family& family, const config::Table& values, config::Problems& problems) {
+  for (const config::Entry& entry : values.entries()) {
+    const std::int64_t* number = beyond_limits(entry.value);
+    if (number && !family.find_key(entry.key)->host)
+      problems.add({entry.origin.text,
+                    fmt::format("'model.{}' must be between -{} and {}, got {}", entry.key,
+                                kMostOfAnything, kMostOfAnything, *number),
+                    doc_notes(*family.find_key(entry.key))});
+  }
+}
+
 void check_host_keys(const Family& family, const config::Table& values, const std::string& where,
                      config::Problems& problems) {
-  struct Least {
+  struct Limits {
     std::string_view key;
-    std::int64_t value;
+    std::int64_t least, most;
   };
-  static constexpr Least kLeast[] = {
-      {LAMINA_CONFIG_VOCAB_SIZE, 1}, {LAMINA_CONFIG_HIDDEN_SIZE, 1}, {LAMINA_CONFIG_NUM_LAYERS, 0}};
-  for (const auto& [name, least] : kLeast) {
+  static constexpr Limits kLimits[] = {{LAMINA_CONFIG_VOCAB_SIZE, 1, kMostOfAnything},
+                                       {LAMINA_CONFIG_HIDDEN_SIZE, 1, kMostOfAnything},
+                                       {LAMINA_CONFIG_NUM_LAYERS, 0, kMostLayers}};
+  for (const auto& [name, least, most] : kLimits) {
     const config::Entry* entry = values.find(name);
-    if (entry == nullptr)
+    const std::int64_t* value = entry ? entry->value.get_if<std::int64_t>() : nullptr;
+    if (value == nullptr)
       problems.add(
           {where, fmt::format("missing key '{}'", name), doc_notes(*family.find_key(name))});
-    else if (*entry->value.get_if<std::int64_t>() < least)
+    else if (*value < least || *value > most)
       problems.add({entry->origin.text,
-                    fmt::format("'{}' must be at least {}, got {}", name, least,
-                                config::to_toml(entry->value)),
+                    fmt::format("'{}' must be {} to {}, got {}", name, least, most, *value),
                     {}});
   }
 }
@@ -161,6 +189,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   config::Resolved resolved = config::resolve_model(declared, with_zeros(keys, raw), where);
   config::Table& values = resolved.values;
   check_sources(*this, values, problems);
+  check_sizes(*this, values, problems);
   problems.raise();
 
   fill_same(keys, values);

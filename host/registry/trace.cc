@@ -159,27 +159,40 @@ void BlockBuild::raise(const BuildFailure& failure) const {
   if (!request_.place.empty()) block += ", " + request_.place;
   notes.push_back(
       fmt::format("{}; plugin '{}' {}", block, family_.plugin().id, family_.plugin().version));
-  for (std::string& note : config_notes(text.what)) notes.push_back(std::move(note));
+  const bool by_config = failure.status == LAMINA_ERROR_CONFIG;
+  for (std::string& note : config_notes(text.what, by_config)) notes.push_back(std::move(note));
   for (std::string& note : text.notes)  // an op's own note on its origin is the first of ours
     if (!note.ends_with(place) || place.empty()) notes.push_back(std::move(note));
   text.notes = std::move(notes);
-  if (failure.status == LAMINA_ERROR_CONFIG) {
+  if (by_config) {
     text.where = config_.where();
     throw UserError(ExitCode::usage, std::move(text));
   }
   throw PluginError(std::move(text));
 }
 
-// The config values that the block asked for and that the message speaks of.
-std::vector<std::string> BlockBuild::config_notes(const std::string& message) const {
+// The config values that the block asked for and that the message speaks of; where it is about the
+// config also the largest.
+std::vector<std::string> BlockBuild::config_notes(const std::string& message,
+                                                  bool about_config) const {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> out;
+  std::string largest;
+  std::int64_t most = 0;
   for (const std::string& key : view_.keys_read()) {
     const config::Entry* entry = config_.values().find(key);
     const auto* number = entry ? entry->value.get_if<std::int64_t>() : nullptr;
     const bool spoken_of = message.find("'" + key + "'") != message.npos ||
                            (number && *number > 1 && mentions(message, std::to_string(*number)));
     if (spoken_of && out.size() < kMost) out.push_back("config: " + view_.describe(key));
+    if (number && *number > most) {
+      most = *number;
+      largest = key;
+    }
+  }
+  if (about_config && most > 0) {
+    const std::string note = "config: " + view_.describe(largest);
+    if (std::ranges::find(out, note) == out.end()) out.insert(out.begin(), note);
   }
   return out;
 }

@@ -23,7 +23,7 @@ TEST(EngramErrors, Layers) {
   Workplace w;
   w.expect({with({"engram_layers=[0, 2]"}),
             2,
-            {"'engram_layers'", "layer 2 is outside the stack, which has layers 0 to 1"}});
+            {"'engram_layers'", "layer 2 is outside the stack; there are 2 layers, from 0"}});
   w.expect({with({"engram_layers=[1, 0, 1]"}), 2, {"'engram_layers'", "layer 1 is named twice"}});
   w.expect({with({"engram_layers=[-1]"}), 2, {"model.engram_layers[0]", "at least 0", "got -1"}});
   w.expect({with({"engram_layer=[1]"}),

@@ -60,7 +60,9 @@ TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
        {"num_key_value_heads", "got 3; it must divide num_attention_heads = 2"}},
       {{"train", "run.toml", "--set", "model.head_dim=7"},
        2,
-       {"head_dim", "got 7; rotary positions need an even head_dim"}},
+       {"head_dim",
+        "got 7 with hidden_size = 16 and num_attention_heads = 2; rotary positions need an even "
+        "head_dim"}},
       {{"train", "run.toml", "--set", "model.vocab_size=200"},
        2,
        {"model.vocab_size: is 200; the tokenizer has 258 ids", "raise it to at least that"}},

@@ -24,6 +24,7 @@ vocab_size = 258
 hidden_size = 32
 num_hidden_layers = 2
 num_attention_heads = 2
+intermediate_size = 48
 [data]
 train = [\"${TEXT}\"]
 sequence_length = 32

@@ -181,7 +181,9 @@ TEST(Llama, HeadsThatDoNotDivideAreExplained) {
   EXPECT_EQ(problems[0].first, "num_key_value_heads");
   EXPECT_EQ(problems[0].second, "got 3; it must divide num_attention_heads = 4");
   EXPECT_EQ(problems[1].first, "head_dim");
-  EXPECT_EQ(problems[1].second, "got 15; rotary positions need an even head_dim");
+  EXPECT_EQ(problems[1].second,
+            "got 15 with hidden_size = 48 and num_attention_heads = 4; rotary positions need an "
+            "even head_dim");
 }
 
 TEST(Llama, MistralSeesAWindowUnlessTold) {

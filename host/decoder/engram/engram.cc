@@ -35,8 +35,8 @@ void check_layers(const registry::ModelConfig& config, std::vector<std::int64_t>
   std::ranges::sort(layers);
   if (layers.back() >= config.num_layers())
     refuse(config, config::kEngramLayers, {},
-           "layer {} is outside the stack, which has layers 0 to {}", layers.back(),
-           config.num_layers() - 1);
+           "layer {} is outside the stack; there are {} layers, from 0", layers.back(),
+           config.num_layers());
   if (auto twice = std::ranges::adjacent_find(layers); twice != layers.end())
     refuse(config, config::kEngramLayers, {}, "layer {} is named twice", *twice);
 }

@@ -95,7 +95,8 @@ class FamilyTables {
     head.exit = h.exit;
     check(reply->api->head(reply, &head));
     if (model_.mtp) send_mtp(model_.mtp(c), reply);
-    if (predicts_) send_mtp(mtp_of(values.mtp, prediction_id(), plan_of(model_, c)), reply);
+    if (values.mtp.num_nextn_predict_layers > 0)
+      send_mtp(mtp_of(values.mtp, prediction_id(), plan_of(model_, c)), reply);
   }
 
   static void send_mtp(const Mtp& m, lamina_reply_t* reply) {

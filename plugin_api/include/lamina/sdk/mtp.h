@@ -77,7 +77,6 @@ Tensors predict_next(const Scope& s, const MtpConfig& c, double norm_eps, const 
 }
 
 inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan) {
-  if (c.num_nextn_predict_layers == 0) return {};
   return {.block = block,
           .depth = c.num_nextn_predict_layers,
           .overrides = plan.back().unit.back().overrides,

@@ -164,7 +164,8 @@ inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problem
   for (std::int64_t n : section) sum += n;
   if (!section.empty() && (section.size() != 3 || sum != rotary / 2))
     problem("rope_scaling.mrope_section", "got ", section.size(), " numbers with the sum ", sum,
-            "; it must be three with the sum ", rotary / 2, ", half of the dims that are turned");
+            "; it must be three with the sum ", rotary / 2,
+            ", half of the dims that are turned (head_dim = ", head_dim, ")");
   if (c.type == "llama3" && c.options.low_freq_factor > c.options.high_freq_factor)
     problem("rope_scaling.low_freq_factor", "got ", c.options.low_freq_factor,
             "; it must be at most rope_scaling.high_freq_factor = ", c.options.high_freq_factor);

@@ -162,7 +162,12 @@ inline void check_heads(const StandardConfig& c, const Problems& problem) {
 // For validate(): all that standard_keys() declares.
 inline void check_standard(const StandardConfig& c, const Problems& problem) {
   check_heads(c, problem);
-  if (c.head_dim != 0) check_rope(c.rope, c.head_dim, problem);
+  if (c.head_dim % 2 != 0)
+    problem("head_dim", "got ", c.head_dim, " with hidden_size = ", c.hidden_size,
+            " and num_attention_heads = ", c.num_attention_heads,
+            "; rotary positions need an even head_dim");
+  else if (c.head_dim != 0)
+    check_rope(c.rope, c.head_dim, problem);
 }
 
 // For validate(): a list of layers, from 0.
@@ -170,8 +175,7 @@ inline void check_listed_layers(const StandardConfig& c, std::string_view key,
                                 const std::vector<std::int64_t>& layers, const Problems& problem) {
   for (std::int64_t layer : layers)
     if (layer >= c.num_hidden_layers)
-      problem(key, "names layer ", layer, "; the last of the ", c.num_hidden_layers, " layers is ",
-              c.num_hidden_layers - 1);
+      problem(key, "names layer ", layer, "; there are ", c.num_hidden_layers, " layers, from 0");
 }
 
 }  // namespace lamina::sdk

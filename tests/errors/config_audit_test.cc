@@ -1,0 +1,206 @@
+// Every key of every family, set to what it should not be: each model either can be made and
+// traced in every phase, or is refused with exit 2 by a message that names the key.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "support/expect_error.h"
+#include "support/goldens.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+using config::List;
+using config::Value;
+
+class Audit : public ::testing::TestWithParam<TestModel> {
+ protected:
+  Audit() : source(config::load_model(GetParam().path, {.sets = {}, .environment = {}})) {}
+
+  // The description with another value of a key.
+  config::ModelSource with(const std::string& key, Value value) const {
+    config::ModelSource out = source;
+    config::RawEntry& entry = out.raw.entries.emplace_back();
+    entry.key = "model." + key;
+    entry.value = std::move(value);
+    entry.origin.kind = config::Origin::Kind::command_line;
+    entry.origin.text = "--set model." + key;
+    return out;
+  }
+  // And without one.
+  config::ModelSource without(const registry::ModelKey& key) const {
+    config::ModelSource out = source;
+    std::erase_if(out.raw.entries, [&](const config::RawEntry& entry) {
+      return config::is_called(key.key, std::string_view(entry.key).substr(6));
+    });
+    return out;
+  }
+
+  static void make(const config::ModelSource& from) {
+    decoder::Model model = open_source(from);
+    const registry::EmbedSpec& embed = model.options().embed;
+    std::int64_t tokens = std::min<std::int64_t>(test_tokens(model), 6);
+    if (embed.positions == registry::Positions::learned)
+      tokens = std::min(tokens, embed.max_positions);
+    model.loss_graph({.batch = 2, .tokens = tokens, .training = true, .aux = true, .mtp = true});
+    model.decode_graph({.batch = 2, .tokens = 1, .capacity = tokens, .max_call_tokens = tokens});
+  }
+
+  // The error, empty if there was none.
+  static std::string error_of(const config::ModelSource& from, const std::string& what) {
+    try {
+      make(from);
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage) << what << "\n" << error.what();
+      return error.what();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << what << ": no word of the key but " << error.what();
+      return error.what();
+    }
+    return {};
+  }
+
+  // Refused or not: the message names the key, or that which it no longer goes with.
+  void expect_sane(const std::string& key, const Value& value) const {
+    const std::string what = fmt::format("{} = {}", key, config::to_toml(value));
+    const std::string error = error_of(with(key, value), what);
+    if (error.empty() || error.find(key) != error.npos) return;
+    EXPECT_TRUE(std::ranges::any_of(family().keys(),
+                                    [&](const registry::ModelKey& other) {
+                                      return error.find("'" + other.key.name + "'") != error.npos;
+                                    }))
+        << what << "\n"
+        << error;
+  }
+  void expect_refused(const config::ModelSource& from, const std::string& key,
+                      const std::string& what) const {
+    const std::string error = error_of(from, what);
+    EXPECT_NE(error.find("'" + key + "'"), error.npos) << what << "\n" << error;
+  }
+
+  const registry::Family& family() const { return family_of(source); }
+  static const registry::Family& family_of(const config::ModelSource& from) {
+    static std::map<std::string, decoder::Model> keep;
+    auto at = keep.find(from.where);
+    if (at == keep.end()) at = keep.emplace(from.where, open_source(from)).first;
+    return at->second.family();
+  }
+
+  config::ModelSource source;
+};
+
+// The values to try for a key of that type; `now` is its value, if it has one.
+std::vector<Value> odd_values(const config::Key& key, const Value* now) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  switch (key.type) {
+    case config::Type::integer:
+      return {0, -1, 3, std::int64_t{1} << 30, std::int64_t{1} << 40, std::int64_t{1} << 62};
+    case config::Type::number:
+      return {0.0, -1.0, 1e300, infinite, -infinite, std::nan("")};
+    case config::Type::boolean:
+      return {true, false};
+    case config::Type::string:
+      return {"", "nonsense"};
+    case config::Type::list:
+      break;
+  }
+  List list = now && now->get_if<List>() ? *now->get_if<List>() : List{};
+  Value element = key.element == config::Type::string   ? Value("nonsense")
+                  : key.element == config::Type::number ? Value(-1.0)
+                                                        : Value(-1);
+  std::vector<Value> out{List{}, List{element}};
+  if (list.empty()) return out;
+  List longer = list, shorter = list, other = list;
+  longer.push_back(list.back());
+  shorter.pop_back();
+  other.back() = element;
+  out.insert(out.end(), {longer, shorter, other});
+  if (key.element == config::Type::integer) {
+    other.back() = std::int64_t{1} << 40;
+    out.push_back(other);
+  }
+  return out;
+}
+
+Value of_another_type(const config::Key& key) {
+  if (key.type == config::Type::string) return 3;
+  return key.type == config::Type::list ? Value(true) : Value("text");
+}
+
+TEST_P(Audit, OddValuesAreRefusedByNameOrWork) {
+  const registry::ModelConfig usual = family().configure(source.raw, source.where);
+  for (const registry::ModelKey& key : family().keys()) {
+    if (key.ignored) continue;
+    // The tests make a table of tokens as long as that.
+    if (key.key.name == "vocab_size" && usual.values().has("engram_layers")) continue;
+    const config::Entry* entry = usual.values().find(key.key.name);
+    for (const Value& value : odd_values(key.key, entry ? &entry->value : nullptr))
+      expect_sane(key.key.name, value);
+  }
+}
+
+TEST_P(Audit, KeysOfAnotherTypeAreRefused) {
+  for (const registry::ModelKey& key : family().keys())
+    if (!key.ignored)
+      expect_refused(with(key.key.name, of_another_type(key.key)), "model." + key.key.name,
+                     key.key.name + " of another type");
+}
+
+TEST_P(Audit, RequiredKeysAreMissed) {
+  for (const registry::ModelKey& key : family().keys()) {
+    if (!key.key.required) continue;
+    config::ModelSource missing = without(key);
+    EXPECT_NE(
+        error_of(missing, key.key.name).find(fmt::format("missing key 'model.{}'", key.key.name)),
+        std::string::npos);
+  }
+}
+
+TEST_P(Audit, MisspeltKeysAreGuessed) {
+  for (const registry::ModelKey& key : family().keys()) {
+    if (key.ignored) continue;
+    std::string wrong = key.key.name;
+    wrong.insert(wrong.size() / 2, "x");
+    const std::string error = error_of(with(wrong, 1), wrong);
+    EXPECT_NE(error.find(fmt::format("unknown key 'model.{}'", wrong)), error.npos) << error;
+    EXPECT_NE(error.find(fmt::format("did you mean 'model.{}'?", key.key.name)), error.npos)
+        << error;
+  }
+}
+
+// The models that are described by a file; there are some of every family.
+std::vector<TestModel> audited() {
+  std::vector<TestModel> out;
+  for (const TestModel& model : test_models())
+    if (!std::filesystem::is_directory(model.path) && !model.name.starts_with("features"))
+      out.push_back(model);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Audit, ::testing::ValuesIn(audited()),
+                         [](const auto& test) { return test_name(test.param.name); });
+
+// What predicts is a layer like the last: it must need nothing that only the stack has.
+TEST(Prediction, IsRefusedWhereTheLastLayerCannotStandAlone) {
+  auto refused = [](const char* model, const std::vector<std::string>& sets,
+                    const std::string& says) {
+    const std::string path =
+        fmt::format("{}/tests/support/models/{}.toml", LAMINA_SOURCE_DIR, model);
+    std::vector<std::string> all{"model.num_nextn_predict_layers=1"};
+    all.insert(all.end(), sets.begin(), sets.end());
+    EXPECT_ERROR_SAYS(open_source(config::load_model(path, {.sets = all, .environment = {}})),
+                      ExitCode::usage, "'num_nextn_predict_layers': got 1; " + says);
+  };
+  refused("gemma4_small", {}, "layers of this model need more than one state of the model's width");
+  refused("gemma4_small", {"model.hidden_size_per_layer_input=0"},
+          "the last layer reads keys and values of another");
+  refused("deepseek_streams", {}, "layers of this model need more than one state");
+  refused("qwen3", {"model.num_hidden_layers=0"}, "a prediction is made by a layer like the last");
+}
+
+}  // namespace
+}  // namespace lamina::testing
