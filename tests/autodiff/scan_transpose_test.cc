@@ -198,5 +198,58 @@ TEST(ScanTranspose, UnwantedOperandsCostNothing) {
   EXPECT_EQ(back.outputs.size(), 2u);
 }
 
+TEST(ScanTranspose, EqualScansShareTheirTranspose) {
+  Operands t(DType::f64);
+  auto shared = body(t);
+  auto scan = [&](const std::vector<Tensor>& in, Tensor c, std::shared_ptr<const Graph> layer) {
+    return ops::call_all("scan", {in[0], c, in[2], in[3]},
+                         {{"body", std::move(layer)},
+                          {"times", kLayers},
+                          {"num_consts", std::int64_t{1}},
+                          {"num_carries", std::int64_t{1}}});
+  };
+  auto made = [&](bool share) {
+    Graph g;
+    auto in = inputs_of(g, t);
+    auto first = scan(in, in[1], share ? shared : body(t));
+    auto second = scan(in, first[0], share ? shared : body(t));
+    return differentiated(std::move(g), in, {second[0], first[1], second[1]},
+                          autodiff::find_remat_policy("minimal").save_policy());
+  };
+  Graph g = made(true);
+  std::vector<const Graph*> forward, backward;
+  for (const Node& node : g.nodes())
+    if (node.op->name == "scan")
+      (node.int_attr("reverse") ? backward : forward).push_back(node.body().get());
+  ASSERT_EQ(forward.size(), 2u);
+  ASSERT_EQ(backward.size(), 2u);
+  EXPECT_EQ(forward[0], forward[1]);
+  EXPECT_EQ(backward[0], backward[1]);
+  auto got = run(g, numbers(t)), want = run(made(false), numbers(t));
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes);
+}
+
+// y of the first scan is not differentiated: its transpose takes no cotangent of it.
+TEST(ScanTranspose, ScansOfOneBodyWithOtherCotangentsDiffer) {
+  Operands t(DType::f32);
+  auto shared = body(t);
+  Graph g;
+  auto in = inputs_of(g, t);
+  auto scan = [&](Tensor c) {
+    return ops::call_all("scan", {in[0], c, in[2], in[3]},
+                         {{"body", shared},
+                          {"times", kLayers},
+                          {"num_consts", std::int64_t{1}},
+                          {"num_carries", std::int64_t{1}}});
+  };
+  auto first = scan(in[1]), second = scan(first[0]);
+  g = differentiated(std::move(g), in, {second[0], second[1]}, autodiff::save_everything());
+  std::vector<std::size_t> operands;
+  for (const Node& node : g.nodes())
+    if (node.op->name == "scan" && node.int_attr("reverse")) operands.push_back(node.inputs.size());
+  ASSERT_EQ(operands.size(), 2u);
+  EXPECT_EQ(operands[0], operands[1] + 1);
+}
+
 }  // namespace
 }  // namespace lamina::testing

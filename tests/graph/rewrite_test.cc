@@ -59,6 +59,31 @@ TEST(Copier, StandInInheritsTheTag) {
   EXPECT_EQ(to.value(other.id).tag, "context");
 }
 
+TEST(Copier, CopyKeepsNamesOfDims) {
+  Graph g;
+  Tensor y = ops::exp(g.add_input("x", kRow));
+  const AxisId axis = intern_axis("embed");
+  g.set_axes(y.id, std::span(&axis, 1));
+  g.add_output("y", y);
+  Graph other = copied(g);
+  EXPECT_EQ(other.type(other.outputs()[0].value).axes[0], axis);
+}
+
+TEST(Copier, StandInOfAnotherTypeChangesTypesBehindIt) {
+  Graph g, to;
+  Tensor x = g.add_input("x", kRow), w = g.add_input("w", kRow);
+  g.add_output("y", ops::exp(ops::neg(x)));
+  g.add_output("z", ops::exp(w));
+  Copier copy(g, to);
+  copy.set(x.id, to.add_input("x", {DType::bf16, {5, 3}, {}}));
+  copy.set(w.id, to.add_input("w", kRow));
+  for (const Node& node : g.nodes()) copy.node(node);
+  copy.outputs();
+  EXPECT_EQ(to_string(to.type(to.outputs()[0].value)), "bf16[5, 3]");
+  EXPECT_EQ(to_string(to.type(to.outputs()[1].value)), "f32[3]");
+  verify(to, "copying");
+}
+
 TEST(InlineGraph, TakesTensorsForTheInputs) {
   Graph to;
   Tensor a = to.add_input("a", kRow);
