@@ -67,9 +67,11 @@ dnnl::matmul::primitive_desc create(const OnednnShape& s, const Descriptions& d)
 // oneDNN takes mutable pointers for everything; it does not write its inputs.
 void* mutable_pointer(const void* pointer) { return const_cast<void*>(pointer); }
 
-// The memory objects are wrappers around a pointer, so every thread needs its own.
+// The memory objects are wrappers around a pointer, so every thread needs its own. They are made
+// when a thread first runs the product: few products keep all threads of a large machine busy, and
+// making them for all would take longer than the rest of compiling.
 struct ThreadState {
-  dnnl::stream stream{engine()};
+  dnnl::stream stream;
   memory a, b, bias, c, scratch;
 };
 
@@ -77,9 +79,22 @@ struct ThreadState {
 
 struct OnednnProduct::State {
   OnednnShape shape;
+  memory::desc bias;
   dnnl::matmul::primitive_desc description;
   dnnl::matmul primitive;
   mutable std::vector<ThreadState> threads;
+
+  ThreadState& of_thread(int thread) const {
+    ThreadState& t = threads[static_cast<std::size_t>(thread)];
+    if (t.stream) return t;
+    t.a = memory(description.src_desc(), engine(), nullptr);
+    t.b = memory(description.weights_desc(), engine(), nullptr);
+    if (shape.bias) t.bias = memory(bias, engine(), nullptr);
+    t.c = memory(description.dst_desc(), engine(), nullptr);
+    t.scratch = memory(description.scratchpad_desc(), engine(), nullptr);
+    t.stream = dnnl::stream(engine());
+    return t;
+  }
 };
 
 OnednnProduct::OnednnProduct(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -100,15 +115,8 @@ std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int
       return nullptr;
     }
     state->primitive = dnnl::matmul(state->description);
-    for (int i = 0; i < num_threads; ++i) {
-      ThreadState t;
-      t.a = memory(state->description.src_desc(), engine(), nullptr);
-      t.b = memory(state->description.weights_desc(), engine(), nullptr);
-      if (shape.bias) t.bias = memory(d.bias, engine(), nullptr);
-      t.c = memory(state->description.dst_desc(), engine(), nullptr);
-      t.scratch = memory(state->description.scratchpad_desc(), engine(), nullptr);
-      state->threads.push_back(std::move(t));
-    }
+    state->bias = d.bias;
+    state->threads.resize(static_cast<std::size_t>(num_threads));
     return std::unique_ptr<OnednnProduct>(new OnednnProduct(std::move(state)));
   } catch (const dnnl::error& e) {
     *why = fmt::format("oneDNN {} cannot do this product: {}", onednn_version(), e.message);
@@ -122,7 +130,7 @@ std::size_t OnednnProduct::scratch_bytes() const {
 
 void OnednnProduct::run(int thread, const OnednnPointers& p) const {
   const OneThread one_thread;
-  ThreadState& t = state_->threads[static_cast<std::size_t>(thread)];
+  ThreadState& t = state_->of_thread(thread);
   t.a.set_data_handle(mutable_pointer(p.a));
   t.b.set_data_handle(mutable_pointer(p.b));
   t.c.set_data_handle(p.c);
