@@ -170,6 +170,8 @@ class Describer : MaxTextKeys {
     read_.insert("norm_topk_prob");  // weights are the softmax of the chosen logits in any case
     if (block.starts_with("qwen3")) add("norm_topk_prob", true);
     out_.balance_weight = number("load_balance_loss_weight", 0);
+    if (const double factor = number("capacity_factor", -1); factor > 0)
+      add("capacity_factor", real(factor));
   }
 
   void prediction() {
@@ -350,7 +352,10 @@ class Describer : MaxTextKeys {
         number("global_rope_proportion", 0.25));
   }
 
-  static std::string real(double value) { return fmt::format("{:.1f}", value); }
+  static std::string real(double value) {
+    const std::string text = fmt::format("{}", value);
+    return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+  }
   template <typename T>
   void add(const char* key, const T& value) {
     text_ += fmt::format("{} = {}\n", key, value);
