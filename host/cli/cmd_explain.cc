@@ -69,7 +69,9 @@ decoder::ModelGraph trace(const Subject& s) {
                                 .tokens = s.tokens,
                                 .dtype = s.dtype,
                                 .segments = s.segments,
-                                .training = true});
+                                .training = true,
+                                .aux = true,
+                                .mtp = true});
   return s.model->decode_graph({.batch = s.batch,
                                 .tokens = s.tokens,
                                 .capacity = s.capacity,
