@@ -1,4 +1,5 @@
 // lamina bench: what it prints, and what it counts as required. Speeds are never tested.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include "core/json.h"
 #include "ops/op.h"
 #include "support/process.h"
+#include "support/temp_dir.h"
 
 namespace lamina::cli {
 namespace {
@@ -48,6 +50,23 @@ TEST(Bench, PrefillAndTrainPrintSpeedAndLimitAndWhatTheyComeFrom) {
     expect_numbers(result.out, {"tokens_per_second", "limit_tokens_per_second", "ratio",
                                 "flops_per_token", "peak_flops_per_second", "seconds"});
   }
+}
+
+TEST(Bench, LazyUpdatesWantATableThatIsOnlyLookedUp) {
+  const lamina::testing::TempDir folder;
+  const std::string model = folder.write(
+      "m.toml",
+      "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 8\nintermediate_size = 16\n"
+      "num_hidden_layers = 2\nnum_attention_heads = 2\n");
+  auto train = [&](const std::string& tied) {
+    return bench({"train", "--model", model, "--tokens", "4", "--repeats", "1", "--lazy-embeddings",
+                  "--set", fmt::format("model.tie_word_embeddings={}", tied)});
+  };
+  EXPECT_EQ(train("false").code, 0);
+  const Finished refused = train("true");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--lazy-embeddings: this model has no table that is only "
+                                     "looked up"));
 }
 
 TEST(Bench, ProfileNamesKernelsOnStderr) {

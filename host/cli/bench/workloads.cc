@@ -174,7 +174,9 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   train::GradientLists lists = train::gradient_lists(step_graph, model.parameters(), 1);
   if (options.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
-                    {"--lazy-embeddings", "this model has no table that is only looked up", {}});
+                    {"--lazy-embeddings",
+                     "this model has no table that is only looked up",
+                     {"leave it out; a token table that is also the head is read whole"}});
   train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
     fill_random(model.parameters().all()[i], DType::f32, state.masters()[i]);
