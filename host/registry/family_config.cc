@@ -110,7 +110,7 @@ void check_sizes(const Family& family, const config::Table& values, config::Prob
     const std::int64_t* number = beyond_limits(entry.value);
     if (number && !family.find_key(entry.key)->host)
       problems.add({entry.origin.text,
-                    fmt::format("'model.{}' must be between -{} and {}, got {}", entry.key,
+                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key,
                                 kMostOfAnything, kMostOfAnything, *number),
                     doc_notes(*family.find_key(entry.key))});
   }
