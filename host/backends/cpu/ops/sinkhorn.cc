@@ -1,26 +1,13 @@
 // sinkhorn: each matrix by itself, in f32 (f64 for f64).
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
-#include "backends/cpu/ops/kernel_support.h"
 #include "backends/cpu/ops/kernels.h"
+#include "backends/cpu/ops/sinkhorn_matrix.h"
 #include "backends/cpu/threads.h"
 
 namespace lamina::cpu {
 namespace {
-
-constexpr std::int64_t kMostStreams = 16;
-
-template <typename Wide>
-void softmax_rows(Wide* m, std::int64_t k, Wide eps) {
-  for (Wide* row = m; row < m + k * k; row += k) {
-    const Wide top = *std::max_element(row, row + k);
-    Wide sum = 0;
-    for (std::int64_t j = 0; j < k; ++j) sum += row[j] = std::exp(row[j] - top);
-    for (std::int64_t j = 0; j < k; ++j) row[j] = row[j] / sum + eps;
-  }
-}
 
 template <typename Wide>
 void normalize_rows(Wide* m, std::int64_t k, Wide eps) {
@@ -39,12 +26,6 @@ void normalize_columns(Wide* m, std::int64_t k, Wide eps) {
     for (std::int64_t j = 0; j < k; ++j) sum[j] += m[i * k + j];
   for (std::int64_t i = 0; i < k; ++i)
     for (std::int64_t j = 0; j < k; ++j) m[i * k + j] /= sum[j];
-}
-
-Verdict is_small(const NodeView& n) {
-  const std::int64_t k = n.type(0).dim(n.type(0).ndim() - 1);
-  if (k <= kMostStreams) return Verdict::yes();
-  return Verdict::no("matrices are larger than 16 x 16");
 }
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
@@ -76,7 +57,7 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"loop", is_small, make}};
+constexpr KernelChoice kChoices[] = {{"loop", has_small_matrices, make}};
 
 }  // namespace
 

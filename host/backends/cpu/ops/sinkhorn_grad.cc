@@ -1,15 +1,12 @@
 // sinkhorn_grad: each matrix by itself, in f32 (f64 for f64), after its forward pass once more.
 #include <algorithm>
-#include <cmath>
 
-#include "backends/cpu/ops/kernel_support.h"
 #include "backends/cpu/ops/kernels.h"
+#include "backends/cpu/ops/sinkhorn_matrix.h"
 #include "backends/cpu/threads.h"
 
 namespace lamina::cpu {
 namespace {
-
-constexpr std::int64_t kMostStreams = 16;
 
 // One division of a matrix m[k, k] by sums of its rows or columns; `y` and `sum` lie in memory of
 // the caller.
@@ -40,16 +37,6 @@ struct Division {
   }
 };
 
-template <typename Wide>
-void softmax_rows(Wide* m, std::int64_t k) {
-  for (Wide* row = m; row < m + k * k; row += k) {
-    const Wide top = *std::max_element(row, row + k);
-    Wide sum = 0;
-    for (std::int64_t j = 0; j < k; ++j) sum += row[j] = std::exp(row[j] - top);
-    for (std::int64_t j = 0; j < k; ++j) row[j] /= sum;
-  }
-}
-
 // d becomes weights (d - sum over the row of d weights).
 template <typename Wide>
 void softmax_back(const Wide* weights, Wide* d, std::int64_t k) {
@@ -58,12 +45,6 @@ void softmax_back(const Wide* weights, Wide* d, std::int64_t k) {
     for (std::int64_t j = i; j < i + k; ++j) dot += d[j] * weights[j];
     for (std::int64_t j = i; j < i + k; ++j) d[j] = weights[j] * (d[j] - dot);
   }
-}
-
-Verdict is_small(const NodeView& n) {
-  const std::int64_t k = n.type(0).dim(n.type(0).ndim() - 1);
-  if (k <= kMostStreams) return Verdict::yes();
-  return Verdict::no("matrices are larger than 16 x 16");
 }
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
@@ -90,7 +71,7 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
           const T* dy = static_cast<const T*>(args.inputs[1]) + at;
           T* to = static_cast<T*>(args.outputs[0]) + at;
           for (std::int64_t j = 0; j < k * k; ++j) weights[j] = Number<T>::load(from[j]);
-          softmax_rows(weights, k);
+          softmax_rows(weights, k, Wide{0});
           for (std::int64_t j = 0; j < k * k; ++j) d[j] = weights[j] + eps;
           for (std::int64_t i = 0; i < divisions; ++i)
             division(i).run(i == 0 ? d : division(i - 1).y, eps);
@@ -105,7 +86,7 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"loop", is_small, make}};
+constexpr KernelChoice kChoices[] = {{"loop", has_small_matrices, make}};
 
 }  // namespace
 

@@ -111,34 +111,14 @@ class Step {
          .window = o.window,
          .chunk = o.chunk},
         at);
-    Tensor y = attention(q, k, v, kv,
-                         {.scale = o.scale,
-                          .soft_cap = o.soft_cap,
-                          .causal = o.causal,
-                          .window = o.window,
-                          .chunk = o.chunk,
-                          .moba_chunk = o.moba_chunk,
-                          .moba_top_k = o.moba_top_k,
-                          .see_images = o.see_images},
-                         o.sinks, at);
-    return tag(y, tags::attention_out, at);
+    return attend_over(q, k, v, kv, o, at);
   }
 
   // Attention over the keys and values of the layer that the plan names as kv_donor, as that
   // layer's attention has them. The window must not reach further back than the donor's.
   Tensor attend(Tensor q, const AttendOptions& o = {}, At at = At::current()) const {
     q = tag(q, tags::query_proj, at);
-    Tensor y = attention(q, {}, {}, State{},
-                         {.scale = o.scale,
-                          .soft_cap = o.soft_cap,
-                          .causal = o.causal,
-                          .window = o.window,
-                          .chunk = o.chunk,
-                          .moba_chunk = o.moba_chunk,
-                          .moba_top_k = o.moba_top_k,
-                          .see_images = o.see_images},
-                         o.sinks, at);
-    return tag(y, tags::attention_out, at);
+    return attend_over(q, {}, {}, {}, o, at);
   }
 
   // Depthwise convolution over time: x[B,T,C], w[C,K], bias[C] or empty. Declares the decode state
@@ -269,6 +249,20 @@ class Step {
   }
 
  private:
+  static Tensor attend_over(Tensor q, Tensor k, Tensor v, State kv, const AttendOptions& o, At at) {
+    Tensor y = attention(q, k, v, kv,
+                         {.scale = o.scale,
+                          .soft_cap = o.soft_cap,
+                          .causal = o.causal,
+                          .window = o.window,
+                          .chunk = o.chunk,
+                          .moba_chunk = o.moba_chunk,
+                          .moba_top_k = o.moba_top_k,
+                          .see_images = o.see_images},
+                         o.sinks, at);
+    return tag(y, tags::attention_out, at);
+  }
+
   static Tensor input(const Scope& s, std::uint32_t kind, At at) {
     const lamina_where_t where = to_where(at);
     Tensor out{s.build()};
