@@ -8,6 +8,7 @@
 #include "cli/bench/required_work.h"
 #include "core/json.h"
 #include "ops/op.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 

@@ -12,6 +12,7 @@
 #include "decoder/weights.h"
 #include "io/weight_files.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace lamina::cli {
 namespace {

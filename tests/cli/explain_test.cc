@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/trained_run.h"
+#include "support/paths.h"
 
 namespace lamina::cli {
 namespace {

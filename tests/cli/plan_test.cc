@@ -4,6 +4,7 @@
 
 #include "cli/trained_run.h"
 #include "core/json.h"
+#include "support/paths.h"
 
 namespace lamina::cli {
 namespace {

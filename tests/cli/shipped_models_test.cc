@@ -16,6 +16,7 @@
 #include "decoder/bound_program.h"
 #include "support/goldens.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "train/gradients.h"
 
 namespace lamina::cli {

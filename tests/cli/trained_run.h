@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "config/model_keys.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace lamina::config {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "config/run_config.h"
+#include "support/paths.h"
 
 namespace lamina::config {
 namespace {

@@ -9,6 +9,7 @@
 #include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace lamina::testing {
 namespace {

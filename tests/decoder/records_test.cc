@@ -6,6 +6,7 @@
 #include "backends/cpu/backend.h"
 #include "cli/verify/records.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace lamina::testing {
 namespace {

@@ -9,6 +9,7 @@
 #include "registry/discovery.h"
 #include "registry/library.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace lamina::testing {
 namespace {

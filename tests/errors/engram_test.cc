@@ -1,5 +1,6 @@
 // Engram asked for in ways that cannot be: what is wrong, and what would be right.
 #include "errors/workplace.h"
+#include "support/paths.h"
 
 namespace lamina::testing {
 namespace {

@@ -1,5 +1,6 @@
 // Mistakes in front of a training run, and what goes wrong during one.
 #include "errors/workplace.h"
+#include "support/paths.h"
 
 #include <algorithm>
 

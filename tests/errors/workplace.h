@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/goldens.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 

@@ -12,6 +12,7 @@
 #include "io/weight_files.h"
 #include "support/goldens.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace lamina::testing {

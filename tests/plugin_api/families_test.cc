@@ -7,6 +7,7 @@
 #include <set>
 
 #include "plugin_api/recorder.h"
+#include "support/paths.h"
 
 namespace lamina::testing {
 namespace {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "registry/library.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace lamina::registry {

@@ -9,6 +9,7 @@
 #include "io/weight_files.h"
 #include "registry/library.h"
 #include "registry/trace.h"
+#include "support/paths.h"
 
 namespace lamina::registry {
 namespace {

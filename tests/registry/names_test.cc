@@ -1,5 +1,6 @@
 // The lists of axes and tags hold every name that names.h has.
 #include "registry/names.h"
+#include "support/paths.h"
 
 #include <gtest/gtest.h>
 

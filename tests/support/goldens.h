@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
+
 namespace lamina::testing {
 
 inline std::filesystem::path golden_dir() {

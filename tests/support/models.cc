@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "registry/library.h"
 #include "support/goldens.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace lamina::testing {

@@ -8,6 +8,7 @@
 #include "backends/cpu/threads.h"
 #include "support/goldens.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace lamina::testing {
 namespace {

@@ -12,6 +12,7 @@
 #include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 #include "train/loop.h"

@@ -10,6 +10,7 @@
 #include "backends/cpu/backend.h"
 #include "decoder/mtp.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace lamina::testing {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/backend.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 #include "train/eval_step.h"
 
