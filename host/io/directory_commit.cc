@@ -1,17 +1,15 @@
 #include "io/directory_commit.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <random>
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "core/read_file.h"
@@ -36,38 +34,24 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// True if `name` is a partial directory whose process no longer runs.
-// Gone, or killed and only waiting for its parent to notice (in a container perhaps forever).
-bool is_dead(pid_t pid) {
-  if (::kill(pid, 0) != 0) return errno == ESRCH;
-  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(stat, line);
-  const auto name_end = line.rfind(") ");
-  return name_end != line.npos && line.substr(name_end + 2, 1) == "Z";
-}
-
-bool is_abandoned(const std::string& name) {
-  const auto at = name.rfind(kPartial);
-  if (at == name.npos) return false;
-  pid_t pid = 0;
-  const char* digits = name.data() + at + kPartial.size();
-  std::from_chars(digits, name.data() + name.size(), pid);
-  return pid > 0 && is_dead(pid);
+// Hosts and containers share directories but neither process ids nor clocks.
+std::string random_name() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
 }
 
 }  // namespace
 
 DirectoryCommit::DirectoryCommit(std::string final_path) : final_path_(std::move(final_path)) {
   while (final_path_.size() > 1 && final_path_.ends_with('/')) final_path_.pop_back();
-  static std::atomic<unsigned> next_number{0};
-  const std::string name =
-      fmt::format("{}{}{}-{}", final_path_, kPartial, ::getpid(), next_number++);
   std::error_code ec;
-  fs::create_directories(parent_of(name), ec);
-  if (ec) fail(parent_of(name), "cannot be created", ec.value());
-  if (::mkdir(name.c_str(), 0777) != 0 && errno != EEXIST) fail(name, "cannot be created", errno);
-  partial_path_ = name;
+  fs::create_directories(parent_of(final_path_), ec);
+  if (ec) fail(parent_of(final_path_), "cannot be created", ec.value());
+  do {
+    partial_path_ = fmt::format("{}{}{}", final_path_, kPartial, random_name());
+    if (::mkdir(partial_path_.c_str(), 0777) == 0) return;
+  } while (errno == EEXIST);
+  fail(partial_path_, "cannot be created", errno);
 }
 
 DirectoryCommit::~DirectoryCommit() {
@@ -87,8 +71,18 @@ void DirectoryCommit::commit() {
     renamed = ::rename(partial_path_.c_str(), final_path_.c_str());
   }
   if (renamed != 0) fail(final_path_, "cannot be renamed to its final name", errno);
-  partial_path_.clear();
-  sync_directory(parent_of(final_path_));
+  const std::string partial_path = std::exchange(partial_path_, "");
+  try {
+    sync_directory(parent_of(final_path_));
+  } catch (const DeviceError&) {
+    // What may be gone after a power failure does not keep the name from another attempt.
+    if (::rename(final_path_.c_str(), partial_path.c_str()) == 0) partial_path_ = partial_path;
+    throw;
+  }
+}
+
+bool is_leftover(std::string_view name) {
+  return name.find(kPartial) != name.npos || name.ends_with(kDeleting);
 }
 
 void remove_leftovers(const std::string& directory) {
@@ -96,7 +90,7 @@ void remove_leftovers(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ec)) {
     const std::string name = entry.path().filename().string();
     std::error_code ignored;  // a leftover that cannot be removed harms nobody
-    if (is_abandoned(name) || name.ends_with(kDeleting)) fs::remove_all(entry.path(), ignored);
+    if (is_leftover(name)) fs::remove_all(entry.path(), ignored);
   }
 }
 

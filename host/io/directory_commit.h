@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace lamina::io {
 
@@ -10,7 +11,7 @@ namespace lamina::io {
 //   step.commit();
 class DirectoryCommit {
  public:
-  // Makes "<final_path>.partial-<pid>-<n>", and the directories above it.
+  // Makes "<final_path>.partial-<random>", and the directories above it.
   explicit DirectoryCommit(std::string final_path);
   DirectoryCommit(const DirectoryCommit&) = delete;
   DirectoryCommit& operator=(const DirectoryCommit&) = delete;
@@ -19,7 +20,8 @@ class DirectoryCommit {
   // Where to write. Files in it must be synced by their writer (DurableFile does).
   const std::string& path() const { return partial_path_; }
 
-  // Renames it to its final name, which must not exist (a DeviceError of class checkpoint).
+  // Renames it to its final name, which must not exist (a DeviceError of class checkpoint). After
+  // an error nothing of it is left there.
   void commit();
 
  private:
@@ -27,8 +29,12 @@ class DirectoryCommit {
   std::string partial_path_;
 };
 
-// Removes what interrupted commits left in `directory`: partial directories of processes that are
-// gone, and directories whose removal was begun.
+// True for the name of a directory that remove_leftovers() removes.
+bool is_leftover(std::string_view name);
+
+// Removes what interrupted commits left in `directory`: partial directories, and directories whose
+// removal was begun. REQUIRES: nobody else writes there (io/directory_lock.h), as nothing tells a
+// leftover from work that is under way on another host.
 void remove_leftovers(const std::string& directory);
 
 // Removes a committed directory so that a crash in the middle never leaves half of it under its

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "io/directory_commit.h"
@@ -105,20 +106,23 @@ TEST(DirectoryCommit, NeverReplacesADirectory) {
                     "name: file exists");
 }
 
-TEST(DirectoryCommit, RemovesOnlyLeftoversOfDeadProcesses) {
+TEST(DirectoryCommit, TwoOfOneNameDoNotShareADirectory) {
   TempDir dir;
-  const pid_t dead = ::fork();
-  if (dead == 0) ::_exit(0);
-  ::waitpid(dead, nullptr, 0);
-  dir.write(fmt::format("step-1.partial-{}-0/a", dead), "x");
-  dir.write(fmt::format("step-2.partial-{}-0/a", ::getpid()), "x");
+  DirectoryCommit a(dir / "step-1"), b(dir / "step-1");
+  EXPECT_NE(a.path(), b.path());
+}
+
+TEST(DirectoryCommit, LeftoversAreRemovedWhoeverLeftThem) {
+  TempDir dir;
+  dir.write("step-1.partial-1-0/a", "x");
+  dir.write("step-2.partial-0123456789abcdef/a", "x");
   dir.write("step-3.deleting/a", "x");
   dir.write("step-4/a", "x");
   remove_leftovers(dir.path());
-  EXPECT_EQ(num_entries(dir.path()), 2);
+  EXPECT_EQ(num_entries(dir.path()), 1);
   EXPECT_TRUE(fs::exists(dir / "step-4"));
   remove_directory(dir / "step-4");
-  EXPECT_EQ(num_entries(dir.path()), 1);
+  EXPECT_EQ(num_entries(dir.path()), 0);
 }
 
 // A directory with two tensors, a text file and a manifest.

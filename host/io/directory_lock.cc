@@ -1,0 +1,119 @@
+#include "io/directory_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace lamina::io {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kMostHolderBytes = 400;
+
+[[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
+  throw DeviceError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("{}: {}", doing, system_error_text(error_number)),
+                     {"check the disk and the permissions of the directory"}});
+}
+
+// "process 4711 on host.example since 2026-03-01 12:00:00 UTC"
+std::string this_process() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char time[32] = "";
+  std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return fmt::format("process {} on {} since {}", ::getpid(), host, time);
+}
+
+// What the holder wrote; empty in the moment before it does.
+std::string holder_of(int fd) {
+  std::string text(kMostHolderBytes, '\0');
+  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return printable(text.substr(0, text.find('\n')), kMostHolderBytes);
+}
+
+}  // namespace
+
+DirectoryLock::DirectoryLock(std::string directory) : directory_(std::move(directory)) {
+  while (directory_.size() > 1 && directory_.ends_with('/')) directory_.pop_back();
+  // Another process may remove the file or the directory between our steps: then once more.
+  do {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+    open_and_lock();
+  } while (problem_.empty() && !is_current());
+  if (!problem_.empty()) return;
+  // Only for the words of a refusal elsewhere: the lock holds without.
+  const std::string holder = this_process() + "\n";
+  if (::ftruncate(fd_, 0) == 0) [[maybe_unused]]
+    const ssize_t written = ::pwrite(fd_, holder.data(), holder.size(), 0);
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (!first_made_.empty()) remove_what_was_made();
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void DirectoryLock::open_and_lock() {
+  std::error_code ec;
+  for (fs::path path = directory_; !path.empty() && !fs::exists(path, ec);
+       path = path.parent_path())
+    first_made_ = path.string();
+  fs::create_directories(directory_, ec);
+  if (ec) fail(directory_, "cannot be created", ec.value());
+  const std::string path = directory_ + "/" + kLockName;
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (fd_ < 0) fail(path, "cannot be opened", errno);
+  int locked;
+  do locked = ::flock(fd_, LOCK_EX | LOCK_NB);
+  while (locked != 0 && errno == EINTR);
+  if (locked == 0) return;
+  if (errno != EWOULDBLOCK) {
+    problem_ =
+        fmt::format("{} cannot be locked: {}; start no second training in this directory meanwhile",
+                    directory_, system_error_text(errno));
+    return;
+  }
+  const std::string holder = holder_of(fd_);
+  ::close(fd_);
+  fd_ = -1;
+  first_made_.clear();
+  throw UserError(ExitCode::checkpoint,
+                  {directory_,
+                   fmt::format("is in use by {}", holder.empty() ? "another process" : holder),
+                   {"wait until it ends or stop it, or choose another --out"}});
+}
+
+// True if the locked file is the one under the name.
+bool DirectoryLock::is_current() const {
+  struct stat ours {
+  }, named{};
+  return ::fstat(fd_, &ours) == 0 && ::stat((directory_ + "/" + kLockName).c_str(), &named) == 0 &&
+         ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
+void DirectoryLock::remove_what_was_made() {
+  std::error_code ec;
+  if (std::distance(fs::directory_iterator(directory_, ec), {}) != 1) return;
+  fs::remove(directory_ + "/" + kLockName, ec);
+  // A directory that is not empty stays.
+  for (fs::path path = directory_;; path = path.parent_path()) {
+    if (::rmdir(path.c_str()) != 0 || path == fs::path(first_made_)) return;
+  }
+}
+
+}  // namespace lamina::io
