@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 
 #include "core/error.h"
 #include "core/read_file.h"
@@ -55,7 +56,7 @@ std::string_view advice(int error_number) {
 struct DurableFile::Hash {
   XXH3_state_t* state = XXH3_createState();
   Hash() {
-    LAMINA_ASSERT(state != nullptr);
+    if (!state) throw std::bad_alloc();
     XXH3_128bits_reset(state);
   }
   ~Hash() { XXH3_freeState(state); }
@@ -128,6 +129,15 @@ FileDigest write_durably(const std::string& path, std::string_view text) {
   return file.commit();
 }
 
+void sync_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail_system(path, "cannot be opened", errno);
+  const int synced = ::fsync(fd);
+  const int error_number = errno;
+  ::close(fd);
+  if (synced != 0) fail_system(path, "cannot be synced to disk", error_number);
+}
+
 void sync_directory(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail_system(path, "cannot be opened", errno);
@@ -144,6 +154,26 @@ std::string xxh3_128_hex(std::span<const std::byte> bytes) {
 
 std::string xxh3_64_hex(std::span<const std::byte> bytes) {
   return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+struct PartHash::State {
+  XXH3_state_t* state = XXH3_createState();
+  State() {
+    if (!state) throw std::bad_alloc();
+    XXH3_64bits_reset(state);
+  }
+  ~State() { XXH3_freeState(state); }
+};
+
+PartHash::PartHash() : state_(std::make_unique<State>()) {}
+PartHash::~PartHash() = default;
+
+void PartHash::update(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(state_->state, bytes.data(), bytes.size());
+}
+
+std::string PartHash::hex() const {
+  return fmt::format("{:016x}", XXH3_64bits_digest(state_->state));
 }
 
 }  // namespace lamina::io

@@ -66,11 +66,30 @@ class DurableFile {
 // write + commit of a small file.
 FileDigest write_durably(const std::string& path, std::string_view text);
 
+// Makes the bytes of a file that something else has written survive a power failure.
+void sync_file(const std::string& path);
+
 // Makes renames and new names inside `path` survive a power failure.
 void sync_directory(const std::string& path);
 
 // The checksums of `bytes`, in the form of FileDigest and PartDigest.
 std::string xxh3_128_hex(std::span<const std::byte> bytes);
 std::string xxh3_64_hex(std::span<const std::byte> bytes);
+
+// The checksum of a part, from one piece after the other.
+class PartHash {
+ public:
+  PartHash();
+  ~PartHash();
+  PartHash(const PartHash&) = delete;
+  PartHash& operator=(const PartHash&) = delete;
+
+  void update(std::span<const std::byte> bytes);
+  std::string hex() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace lamina::io

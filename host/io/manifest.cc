@@ -2,9 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <ranges>
 
 #include "core/error.h"
 #include "core/read_file.h"
@@ -13,16 +15,28 @@
 namespace lamina::io {
 namespace {
 
+// Small enough to stay in a cache between hashing and copying.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::string_view kFormat = "lamina-manifest";
 // The text before the value of this key is what its checksum covers.
 constexpr std::string_view kSelfKey = "\"manifest_xxh3_128\": \"";
 
 std::string checksum(std::string_view text) { return xxh3_128_hex(std::as_bytes(std::span(text))); }
 
-[[noreturn]] void fail(const std::string& path, std::string what) {
-  throw UserError(
-      ExitCode::checkpoint,
-      {path, std::move(what), {"use another checkpoint of this run (`lamina ckpt ls`)"}});
+ErrorText text_of(const std::string& path, std::string what) {
+  return {path, std::move(what), {"use another checkpoint of this run (`lamina ckpt ls`)"}};
+}
+
+[[noreturn]] void fail_version(const std::string& path, std::int64_t version) {
+  throw UserError(ExitCode::checkpoint,
+                  text_of(path, fmt::format("was written by a later lamina (manifest version {}, "
+                                            "this one reads {})",
+                                            version, kManifestVersion)));
+}
+
+std::string not_as_written(const PartDigest& part) {
+  return fmt::format("tensor '{}' (bytes {} to {}) is not as it was written", printable(part.name),
+                     part.first_byte, part.first_byte + part.num_bytes);
 }
 
 void write_files(JsonWriter& json, const std::vector<FileDigest>& files) {
@@ -85,17 +99,18 @@ Manifest read_manifest(const std::string& directory) {
     const auto version = text.find("\"version\": ");
     const bool ours = text.find(kFormat) != text.npos;
     if (ours && version != text.npos && std::atoi(text.c_str() + version + 11) > kManifestVersion)
-      fail(path,
-           fmt::format("was written by a later lamina (manifest version {}, this one reads {})",
-                       std::atoi(text.c_str() + version + 11), kManifestVersion));
-    fail(path, "does not match its own checksum: it is damaged or was edited");
+      fail_version(path, std::atoi(text.c_str() + version + 11));
+    throw Damaged(text_of(path, text.empty()
+                                    ? "is empty"
+                                    : "does not match its own checksum: it is damaged or was "
+                                      "edited"));
   }
   Manifest manifest{{}, JsonDocument::parse(std::move(text), path, {.code = ExitCode::checkpoint})};
   const JsonValue root = manifest.document.root();
-  if (root.at("format").as_string() != kFormat) fail(path, "is not a lamina manifest");
+  if (root.at("format").as_string() != kFormat)
+    throw Damaged(text_of(path, "is not a lamina manifest"));
   if (const std::int64_t version = root.at("version").as_int64(); version != kManifestVersion)
-    fail(path, fmt::format("was written by a later lamina (manifest version {}, this one reads {})",
-                           version, kManifestVersion));
+    fail_version(path, version);
   for (JsonValue file : root.at("files").elements()) {
     FileDigest digest{std::string(file.at("name").as_string()),
                       file.at("bytes").as_uint64(),
@@ -114,6 +129,7 @@ std::optional<std::string> first_difference(const std::string& directory, const 
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0)
       return fmt::format("{}: cannot be read: {}", path, system_error_text(errno));
+    if (!S_ISREG(status.st_mode)) return path + ": is not a regular file";
     if (static_cast<std::uint64_t>(status.st_size) != file.num_bytes)
       return fmt::format("{}: is {} bytes long; {} were written", path, status.st_size,
                          file.num_bytes);
@@ -122,19 +138,51 @@ std::optional<std::string> first_difference(const std::string& directory, const 
   for (const FileDigest& file : manifest.files) {
     const MappedFile mapped(directory + "/" + file.name);
     const auto bytes = mapped.bytes();
+    if (check == Check::structure && !file.parts.empty()) {
+      // The first part is the header; the others are tensors.
+      const PartDigest& header = file.parts.front();
+      if (header.first_byte != 0 || header.num_bytes > bytes.size() ||
+          xxh3_64_hex(bytes.first(header.num_bytes)) != header.xxh3_64)
+        return fmt::format("{}: its header is not as it was written", mapped.path());
+      continue;
+    }
     MappedFile::sequential(bytes);
     if (xxh3_128_hex(bytes) == file.xxh3_128) continue;
     for (const PartDigest& part : file.parts) {
       const bool inside =
           part.num_bytes <= bytes.size() && part.first_byte <= bytes.size() - part.num_bytes;
       if (!inside || xxh3_64_hex(bytes.subspan(part.first_byte, part.num_bytes)) != part.xxh3_64)
-        return fmt::format("{}: tensor '{}' (bytes {} to {}) is not as it was written",
-                           mapped.path(), printable(part.name), part.first_byte,
-                           part.first_byte + part.num_bytes);
+        return mapped.path() + ": " + not_as_written(part);
     }
     return fmt::format("{}: its bytes are not as they were written", mapped.path());
   }
   return std::nullopt;
+}
+
+PartReader::PartReader(const Manifest& manifest) {
+  for (const FileDigest& file : manifest.files)
+    // The first part is the header, whatever tensors are called.
+    for (const PartDigest& part : file.parts | std::views::drop(1))
+      parts_.emplace(std::pair<std::string_view, std::string_view>(file.name, part.name), &part);
+}
+
+void PartReader::read(const std::string& path, std::string_view part,
+                      std::span<const std::byte> bytes, std::byte* copy) const {
+  const auto damaged = [&](std::string what) { throw Damaged(text_of(path, std::move(what))); };
+  const std::string file = std::filesystem::path(path).filename().string();
+  const auto found = parts_.find(std::pair<std::string_view, std::string_view>(file, part));
+  if (found == parts_.end())
+    return damaged(fmt::format("the manifest has no tensor '{}' of it", printable(part)));
+  PartHash hash;
+  for (auto rest = bytes; !rest.empty();) {
+    const auto piece = rest.first(std::min(rest.size(), kPieceBytes));
+    hash.update(piece);
+    if (copy) copy = std::ranges::copy(piece, copy).out;
+    rest = rest.subspan(piece.size());
+  }
+  const PartDigest& written = *found->second;
+  if (bytes.size() != written.num_bytes || hash.hex() != written.xxh3_64)
+    damaged(not_as_written(written));
 }
 
 FileDigest digest_file(const std::string& path) {

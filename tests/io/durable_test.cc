@@ -64,6 +64,13 @@ TEST(DurableFile, SaysWhatTheSystemRefused) {
                     "needs 1152921504606846976 bytes, but the disk has room for");
 }
 
+TEST(DurableFile, SyncsFilesThatOthersHaveWritten) {
+  TempDir dir;
+  EXPECT_NO_THROW(sync_file(dir.write("a", "x")));
+  EXPECT_ERROR_SAYS(sync_file(dir / "b"), ExitCode::checkpoint,
+                    "b: cannot be opened: no such file or directory");
+}
+
 TEST(DurableFile, AWriteThatFailsInTheMiddleLeavesTheFormerFile) {
   TempDir dir;
   dir.write("a", "before");
@@ -187,6 +194,41 @@ TEST(Manifest, NamesTheDamagedTensor) {
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::checksums),
             fmt::format("{}: tensor 'b' (bytes {} to {}) is not as it was written", path,
                         bytes.size() - 8, bytes.size()));
+}
+
+TEST(Manifest, StructureIsEverythingButTheValuesOfTensors) {
+  TempDir dir;
+  write_checkpoint(dir.path());
+  const Manifest manifest = read_manifest(dir.path());
+  std::string bytes = dir.read("model.safetensors");
+  bytes.back() ^= 1;
+  dir.write("model.safetensors", bytes);
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure), std::nullopt);
+  bytes[20] ^= 1;
+  dir.write("model.safetensors", bytes);
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure),
+            dir / "model.safetensors" + ": its header is not as it was written");
+  write_checkpoint(dir.path());
+  dir.write("state.json", "[]");
+  EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure),
+            dir / "state.json" + ": its bytes are not as they were written");
+}
+
+TEST(Manifest, PartsAreCheckedWhileTheyAreCopied) {
+  TempDir dir;
+  write_checkpoint(dir.path());
+  const Manifest manifest = read_manifest(dir.path());
+  const PartReader reader(manifest);
+  const SafetensorsFile file(dir / "model.safetensors");
+  const TensorView a = file.tensor("a");
+  std::vector<std::byte> copy(a.bytes.size());
+  reader.read(file.path(), "a", a.bytes, copy.data());
+  EXPECT_TRUE(std::ranges::equal(copy, a.bytes));
+  copy[3] ^= std::byte{1};
+  EXPECT_ERROR_SAYS(reader.read(file.path(), "a", copy), ExitCode::checkpoint,
+                    "model.safetensors: tensor 'a' (bytes ");
+  EXPECT_ERROR_SAYS(reader.read(file.path(), "c", a.bytes), ExitCode::checkpoint,
+                    "the manifest has no tensor 'c' of it");
 }
 
 TEST(Manifest, EveryFlippedBitOfEveryFileIsFound) {
