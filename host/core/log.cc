@@ -4,8 +4,15 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <utility>
+
+#include "core/error.h"
+#include "core/read_file.h"
 
 namespace lamina::log {
 namespace {
@@ -27,6 +34,10 @@ struct State {
     logger = std::make_shared<spdlog::logger>("lamina", sinks.begin(), sinks.end());
     logger->set_level(level);
     logger->flush_on(spdlog::level::info);
+    logger->set_error_handler([said = false](const std::string& what) mutable {
+      if (!std::exchange(said, true))
+        fmt::print(stderr, "warning: the log file has gaps: {}; free space on its disk\n", what);
+    });
   }
 };
 
@@ -60,7 +71,20 @@ void set_level(Level level) {
 void set_file(const std::string& path) {
   std::shared_ptr<spdlog::sinks::sink> file;
   if (!path.empty()) {
-    file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+    // A FIFO would wait for its reader.
+    if (std::error_code ec;
+        std::filesystem::exists(path, ec) && !std::filesystem::is_regular_file(path, ec))
+      throw DeviceError(
+          ExitCode::checkpoint,
+          {path, "is not a regular file, so no log can be written", {"remove it, or rename it"}});
+    try {
+      file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+    } catch (const spdlog::spdlog_ex&) {
+      throw DeviceError(ExitCode::checkpoint,
+                        {path,
+                         fmt::format("cannot be written: {}", system_error_text(errno)),
+                         {"check the disk and the permissions of the directory"}});
+    }
     file->set_pattern("%Y-%m-%dT%H:%M:%S%z %l %v");
   }
   std::lock_guard lock(state().mutex);
