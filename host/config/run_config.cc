@@ -156,11 +156,7 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   problems.raise();
 }
 
-}  // namespace
-
-RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides) {
-  Raw raw = read_toml(path, Origin::Kind::run_file);
-  append_overrides(raw, overrides);
+RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
   expand_short_model(raw);
   std::string where = path.string();
   Resolved resolved = resolve(run_schema(), raw, where);
@@ -181,6 +177,18 @@ RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides
   c.values = std::move(resolved.values);
   check_across_keys(c, where);
   return c;
+}
+
+}  // namespace
+
+RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides) {
+  Raw raw = read_toml(path, Origin::Kind::run_file);
+  append_overrides(raw, overrides);
+  return resolve_run(std::move(raw), path);
+}
+
+RunConfig parse_run(std::string_view text, const std::string& name) {
+  return resolve_run(parse_toml(text, name, Origin::Kind::run_file), name);
 }
 
 ModelSource load_model(const std::filesystem::path& path, const Overrides& overrides) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/fields.h"
@@ -113,6 +114,9 @@ struct Overrides {
 // Reads, resolves and cross-checks a run file. Relative paths in the file start at its folder,
 // those of overrides at the current directory. Errors: exit 2, every mistake at once.
 RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides = {});
+
+// A run file from memory; `name` stands for its path in messages.
+RunConfig parse_run(std::string_view text, const std::string& name);
 
 // Reads a model alone: a .toml with `family` and [model], a config.json, or a directory that holds
 // one. Only overrides of "model.*" and "family" are allowed. Errors: exit 2; for JSON exit 4.

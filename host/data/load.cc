@@ -10,12 +10,13 @@ std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& secti
 }
 
 RunData load_data(const config::DataSection& section, std::uint64_t seed,
-                  const text::Tokenizer& tokenizer, std::int64_t vocab_size) {
+                  const text::Tokenizer& tokenizer, std::int64_t vocab_size,
+                  const std::function<void()>& between) {
   const auto separator = parse_separator(section.document_separator);
   LAMINA_ASSERT(separator.has_value());  // the config's choices are these
   const auto read = [&](const std::vector<std::string>& files) {
     return std::make_shared<const TokenStore>(
-        tokenize_files(files, *separator, tokenizer, vocab_size));
+        tokenize_files(files, *separator, tokenizer, vocab_size, between));
   };
   DatasetOptions options;
   options.tokens_per_row = section.sequence_length;

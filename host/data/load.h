@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,8 +25,10 @@ struct RunData {
   std::string fingerprint;  // of everything above: equal data give equal batches
 };
 
-// Reads, tokenizes and packs. `vocab_size` is the model's number of rows. Errors: class data.
+// Reads, tokenizes and packs. `vocab_size` is the model's number of rows. `between` is called after
+// each document and may throw to stop. Errors: class data.
 RunData load_data(const config::DataSection& section, std::uint64_t seed,
-                  const text::Tokenizer& tokenizer, std::int64_t vocab_size);
+                  const text::Tokenizer& tokenizer, std::int64_t vocab_size,
+                  const std::function<void()>& between = {});
 
 }  // namespace lamina::data

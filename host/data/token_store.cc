@@ -8,7 +8,8 @@
 namespace lamina::data {
 
 TokenStore tokenize_files(const std::vector<std::string>& patterns, Separator separator,
-                          const text::Tokenizer& tokenizer, std::int64_t vocab_size) {
+                          const text::Tokenizer& tokenizer, std::int64_t vocab_size,
+                          const std::function<void()>& between) {
   TokenStore store;
   store.files = find_files(patterns);
   const auto eos = tokenizer.eos_id();
@@ -29,6 +30,7 @@ TokenStore tokenize_files(const std::vector<std::string>& patterns, Separator se
                          *largest, printable(tokenizer.token_bytes(*largest), 40), vocab_size - 1),
              {fmt::format("use the model's own tokenizer, or set model.vocab_size to at least {}",
                           tokenizer.vocab_size())}});
+      if (between) between();
     });
     store.counts.num_documents += counts.num_documents;
     store.counts.num_empty_documents += counts.num_empty_documents;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct TokenStore {
 // Every document with the ids that the tokenizer's template adds (BOS), and its EOS at the end
 // where it has one that the template did not add. Text is text: "<|eot|>" in it is no token.
 // Errors (class data): see find_files() and read_documents(); no text in any file; an id that is
-// not below `vocab_size`, the model's number of rows.
+// not below `vocab_size`, the model's number of rows. `between` is called after each document.
 TokenStore tokenize_files(const std::vector<std::string>& patterns, Separator separator,
-                          const text::Tokenizer& tokenizer, std::int64_t vocab_size);
+                          const text::Tokenizer& tokenizer, std::int64_t vocab_size,
+                          const std::function<void()>& between = {});
 
 }  // namespace lamina::data
