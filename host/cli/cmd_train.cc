@@ -9,6 +9,7 @@
 #include "cli/loss_curve.h"
 #include "cli/open_model.h"
 #include "cli/progress.h"
+#include "cli/resumption.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/units.h"
@@ -18,6 +19,7 @@
 #include "core/log.h"
 #include "data/load.h"
 #include "io/directory_commit.h"
+#include "io/directory_lock.h"
 #include "io/durable_file.h"
 #include "train/baseline.h"
 #include "train/gradients.h"
@@ -51,44 +53,49 @@ std::string model_file(const decoder::Model& model) {
   return config::to_toml(entries);
 }
 
-// The checkpoint that --resume leads to; "" to start afresh.
-std::string checkpoint_to_resume(const std::string& resume, const std::string& out) {
-  if (resume == "auto") return train::newest_checkpoint(out);
-  if (resume == "none") {
-    if (!train::list_checkpoints(out).empty())
-      throw UserError(
-          ExitCode::usage,
-          {out,
-           "has checkpoints of an earlier run, which --resume none would mix with new ones",
-           {"choose another --out, or --resume auto"}});
-    return "";
-  }
-  std::string path = resolve_model_directory(resume);
-  if (!fs::exists(fs::path(path) / "optimizer.safetensors") &&
-      !fs::exists(fs::path(path) / "optimizer.safetensors.index.json"))
-    throw UserError(ExitCode::checkpoint,
-                    {path, "holds no optimizer state, so it is no checkpoint to resume from", {}});
-  return path;
+// Thrown between the parts of getting ready.
+struct StopAsked {};
+
+void end_if_asked() {
+  if (stop_signal() != 0) throw StopAsked{};
 }
 
-// Keys that shape a run must be as they were; hot ones may change and are named.
-void check_same_run(const std::string& checkpoint, const std::string& now_path) {
-  config::RunConfig before = config::load_run(fs::path(checkpoint) / "run.toml");
-  config::RunConfig now = config::load_run(now_path);
-  std::vector<std::string> notes;
-  for (const config::Difference& d : config::differences(before, now)) {
-    if (d.hot) {
-      log::info("{} is {} now, it was {}", d.key, d.now, d.before);
-      continue;
-    }
-    notes.push_back(fmt::format("{} was {} and is {} now", d.key,
-                                d.before.empty() ? "absent" : d.before,
-                                d.now.empty() ? "absent" : d.now));
+// `word` as a shell reads it back.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string out = "'";
+  for (char c : word) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
+// The command line that goes on with this run.
+std::string command_to_go_on(const Arguments& a) {
+  std::string out = "lamina train " + shell_word(a.positionals[0]);
+  auto add = [&](const std::string& option, const std::string& value) {
+    out += " --" + option + " " + shell_word(value);
+  };
+  if (a.given("out")) add("out", a.text("out"));
+  for (const std::string& set : a.texts("set")) add("set", set);
+  for (const std::string& plugin : a.globals.plugins) add("plugin", plugin);
+  for (const std::string& folders : a.globals.plugin_folders) add("plugin-path", folders);
+  if (a.globals.threads) add("threads", std::to_string(*a.globals.threads));
+  if (a.globals.quiet) out += " --quiet";
+  if (a.flag("json")) out += " --json";
+  return out + " --resume auto";
+}
+
+// What there is to say, and the exit code, when the stop came before the loop.
+int stopped_early(const Arguments& arguments, const std::string& run) {
+  const std::string newest = train::newest_checkpoint(run);
+  if (newest.empty()) {
+    log::info("stopped before the first step; nothing was done yet");
+    return 128 + stop_signal();
   }
-  if (notes.empty()) return;
-  notes.push_back("go on with the old values, or start a new run with another --out");
-  throw UserError(ExitCode::usage,
-                  {checkpoint, "belongs to a run with other settings", std::move(notes)});
+  log::info("stopped before the first step; `{}` goes on from {}", command_to_go_on(arguments),
+            newest);
+  return static_cast<int>(ExitCode::resumable);
 }
 
 void print_banner(const decoder::Model& model, const config::RunConfig& c,
@@ -136,62 +143,9 @@ void print_json_step(const train::LoopEvents::Step& event) {
   print(json.text() + "\n");
 }
 
-int run(const Arguments& arguments) {
-  std::vector<std::string> sets = arguments.texts("set");
-  if (arguments.given("out"))
-    sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
-  config::RunConfig c =
-      config::load_run(arguments.positionals[0], {sets, config::process_environment()});
-  Globals globals = arguments.globals;
-  if (!globals.threads) globals.threads = c.run.threads;
-  apply_threads(globals);
-  decoder::Model model = make_model(
-      c.model, globals, {.scan_layers = c.train.scan_layers, .compress_tokens = [&](std::int64_t) {
-                           return compressed_tokens(*data::load_tokenizer(c.data));
-                         }});
-  model.check_length(c.data.sequence_length, "data.sequence_length");
-  const autodiff::RematPolicy remat = train::remat_policy(c, model);
-  std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
-  if (tokenizer->vocab_size() > model.vocab_size())
-    throw UserError(ExitCode::usage, {"model.vocab_size",
-                                      fmt::format("is {}; the tokenizer has {} ids",
-                                                  model.vocab_size(), tokenizer->vocab_size()),
-                                      {"raise it to at least that"}});
-  data::RunData data = data::load_data(c.data, c.run.seed, *tokenizer, model.vocab_size());
-
-  std::string resume = checkpoint_to_resume(arguments.text("resume"), c.run.out);
-  std::string run_file = config::resolved_run_file(c, model.family().name(), model_values(model));
-  fs::create_directories(train::checkpoints_directory(c.run.out));
-  io::remove_leftovers(train::checkpoints_directory(c.run.out));
-  for (const std::string& path : train::set_aside_damaged(c.run.out))
-    log::warning(
-        "{} has no manifest.json, so it is no whole checkpoint; look into it and remove it", path);
-  std::string config_path = c.run.out + "/config.toml";
-  if (!resume.empty()) {
-    std::string candidate = config_path + ".resumed";
-    io::write_durably(candidate, run_file);
-    check_same_run(resume, candidate);
-    fs::remove(candidate);
-  }
-  io::write_durably(config_path, run_file);
-  log::set_file(c.run.out + "/log.txt");
-  log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
-            model.family().plugin().version);
-
-  train::Loop loop({c, model, *tokenizer, data.train,
-                    data.validation.empty() ? nullptr : &data.validation.front(), data.fingerprint,
-                    run_file, model_file(model)},
-                   cpu::cpu_backend());
-  print_banner(model, c, data, loop);
-  if (!remat.offloaded.empty())
-    log::info("remat   {} stay in memory: the CPU backend has no other memory to offload to",
-              fmt::join(remat.offloaded, ", "));
-  if (!resume.empty()) {
-    loop.resume(resume);
-    log::info("resume  {} (step {})", resume, loop.progress().step);
-  }
-
-  catch_stop_signals();
+// Runs the loop and shows it; the exit code.
+int run_loop(const Arguments& arguments, const config::RunConfig& c, const data::RunData& data,
+             std::int64_t vocab_size, train::Loop& loop) {
   bool json = arguments.flag("json");
   Progress progress(arguments.globals.quiet ? Progress::Style::none : Progress::Style::automatic,
                     c.train.log_every_steps, arguments.globals.color);
@@ -217,21 +171,87 @@ int run(const Arguments& arguments) {
   progress.finish();
 
   if (result.stopped) {
-    log::info("stopped after step {}; `lamina train {} --resume auto` goes on from there",
-              result.progress.step, arguments.positionals[0]);
+    log::info("stopped after step {}; `{}` goes on from there", result.progress.step,
+              command_to_go_on(arguments));
     return static_cast<int>(ExitCode::resumable);
   }
   if (std::string curve = loss_curve(training, validation);
       !curve.empty() && !arguments.globals.quiet)
     log::info("{}", curve);
   if (result.validation_loss) {
-    auto baseline = train::bigram_loss(data.train, data.validation.front(), model.vocab_size());
+    auto baseline = train::bigram_loss(data.train, data.validation.front(), vocab_size);
     log::info(
         "validation loss {:.4f}{}", *result.validation_loss,
         baseline ? fmt::format("; a bigram model of the same tokens has {:.4f}", *baseline) : "");
   }
-  log::info("done; `lamina decode -m {} -p \"...\"` continues a text", c.run.out);
+  log::info("done; `lamina decode -m {} -p \"...\"` continues a text", shell_word(c.run.out));
   return 0;
+}
+
+// Gets everything ready, and runs it.
+int train_run(const Arguments& arguments, const config::RunConfig& c) {
+  Globals globals = arguments.globals;
+  if (!globals.threads) globals.threads = c.run.threads;
+  apply_threads(globals);
+  decoder::Model model = make_model(
+      c.model, globals, {.scan_layers = c.train.scan_layers, .compress_tokens = [&](std::int64_t) {
+                           return compressed_tokens(*data::load_tokenizer(c.data));
+                         }});
+  model.check_length(c.data.sequence_length, "data.sequence_length");
+  const autodiff::RematPolicy remat = train::remat_policy(c, model);
+  std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
+  if (tokenizer->vocab_size() > model.vocab_size())
+    throw UserError(ExitCode::usage, {"model.vocab_size",
+                                      fmt::format("is {}; the tokenizer has {} ids",
+                                                  model.vocab_size(), tokenizer->vocab_size()),
+                                      {"raise it to at least that"}});
+  end_if_asked();
+
+  const io::DirectoryLock lock(c.run.out);
+  const std::string run_file =
+      config::resolved_run_file(c, model.family().name(), model_values(model));
+  Resumption from(arguments.text("resume"), c.run.out, run_file);
+  data::RunData data =
+      data::load_data(c.data, c.run.seed, *tokenizer, model.vocab_size(), end_if_asked);
+  train::Loop loop({c, model, *tokenizer, data.train,
+                    data.validation.empty() ? nullptr : &data.validation.front(), data.fingerprint,
+                    run_file, model_file(model)},
+                   cpu::cpu_backend());
+  end_if_asked();
+  from.load(loop);
+  end_if_asked();
+
+  // Whatever could refuse this run has had its chance: only now is something changed.
+  log::set_file(c.run.out + "/log.txt");
+  log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
+            model.family().plugin().version);
+  if (!lock.problem().empty()) log::warning("{}", lock.problem());
+  for (const std::string& change : from.changes()) log::info("{}", change);
+  for (const std::string& warning : from.set_aside()) log::warning("{}", warning);
+  fs::create_directories(train::checkpoints_directory(c.run.out));
+  io::remove_leftovers(train::checkpoints_directory(c.run.out));
+  io::write_durably(c.run.out + "/config.toml", run_file);
+  print_banner(model, c, data, loop);
+  if (!remat.offloaded.empty())
+    log::info("remat   {} stay in memory: the CPU backend has no other memory to offload to",
+              fmt::join(remat.offloaded, ", "));
+  if (!from.checkpoint().empty())
+    log::info("resume  {} (step {})", from.checkpoint(), loop.progress().step);
+  return run_loop(arguments, c, data, model.vocab_size(), loop);
+}
+
+int run(const Arguments& arguments) {
+  catch_stop_signals();  // before anything that takes time
+  std::vector<std::string> sets = arguments.texts("set");
+  if (arguments.given("out"))
+    sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
+  const config::RunConfig c =
+      config::load_run(arguments.positionals[0], {sets, config::process_environment()});
+  try {
+    return train_run(arguments, c);
+  } catch (const StopAsked&) {
+    return stopped_early(arguments, c.run.out);
+  }
 }
 
 }  // namespace
@@ -253,8 +273,9 @@ Command train_command() {
                   {.key = {.name = "resume",
                            .type = Type::string,
                            .preset = Value("auto"),
-                           .doc = "auto: from the newest checkpoint of the run directory, if any; "
-                                  "none; or a checkpoint."},
+                           .doc = "auto: from the newest checkpoint of the run directory that is "
+                                  "not damaged, if it has any; none; or a checkpoint: newer ones "
+                                  "are then set aside."},
                    .value = "auto|none|PATH"},
                   json_option()},
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},

@@ -29,7 +29,7 @@ DType stored_dtype(const decoder::Parameter& p) { return is_table(p) ? *p.desc.d
 
 std::vector<io::FileDigest> write_tensors(const std::string& directory, const std::string& stem,
                                           const decoder::ParameterTable& parameters,
-                                          const std::vector<Kind>& kinds) {
+                                          const std::vector<Kind>& kinds, std::int64_t step) {
   std::vector<io::TensorSpec> specs;
   for (const Kind& kind : kinds)
     for (std::size_t i = 0; i < parameters.all().size(); ++i) {
@@ -52,12 +52,14 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
     LAMINA_ASSERT(!"every spec has a parameter");
     return std::span<const std::byte>();
   };
-  return io::write_weight_files(directory, specs, source, {.stem = stem});
+  // With the step, files of two checkpoints never have the same header.
+  return io::write_weight_files(
+      directory, specs, source,
+      {.stem = stem, .metadata = {{"format", "pt"}, {"step", std::to_string(step)}}});
 }
 
-void read_tensors(const std::string& directory, const std::string& stem,
+void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,
                   const decoder::ParameterTable& parameters, const Kind& kind) {
-  io::WeightFiles files(directory, stem);
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     if (!kind.values[i]) continue;
     const decoder::Parameter& p = parameters.all()[i];
@@ -66,12 +68,23 @@ void read_tensors(const std::string& directory, const std::string& stem,
       user_error(ExitCode::checkpoint, files.path(), "tensor '{}' is {}{}; this model needs {}{}",
                  view.name, name(view.dtype), to_string(view.shape), name(stored_dtype(p)),
                  to_string(p.desc.shape));
+    std::byte* out = reinterpret_cast<std::byte*>(kind.values[i]);
+    reader.read(files.path_of(view.name), view.name, view.bytes, is_table(p) ? nullptr : out);
     if (is_table(p))
       io::StoredWeight(files, view.name)
           .decode(0, 1, {kind.values[i], static_cast<std::size_t>(p.num_elements())});
-    else
-      std::ranges::copy(view.bytes, reinterpret_cast<std::byte*>(kind.values[i]));
   }
+}
+
+Progress read_progress(const JsonValue& info) {
+  Progress out;
+  const JsonValue step = info.at("step");
+  out.step = step.as_int64();
+  if (out.step < 0) step.fail(fmt::format("must be 0 or more, got {}", out.step));
+  out.num_tokens = info.at("tokens").as_uint64();
+  out.cursor = {info.at("epoch").as_uint64(), info.at("row").as_uint64()};
+  out.data_fingerprint = info.at("data").as_string();
+  return out;
 }
 
 }  // namespace
@@ -81,17 +94,19 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   io::DirectoryCommit commit(path);
   const std::string& directory = commit.path();
   const decoder::ParameterTable& parameters = contents.model.parameters();
-  std::vector<io::FileDigest> files =
-      write_tensors(directory, "model", parameters, {{"", contents.state.masters()}});
+  std::vector<io::FileDigest> files = write_tensors(
+      directory, "model", parameters, {{"", contents.state.masters()}}, progress.step);
   auto moments = write_tensors(
       directory, "optimizer", parameters,
-      {{"m.", contents.state.first_moments()}, {"v.", contents.state.second_moments()}});
+      {{"m.", contents.state.first_moments()}, {"v.", contents.state.second_moments()}},
+      progress.step);
   files.insert(files.end(), moments.begin(), moments.end());
   files.push_back(io::write_durably(directory + "/model.toml", contents.model_file));
   files.push_back(io::write_durably(directory + "/run.toml", contents.run_file));
   files.back().name = "run.toml";
   files[files.size() - 2].name = "model.toml";
   for (const std::string& name : contents.tokenizer.save(directory)) {
+    io::sync_file(directory + "/" + name);
     files.push_back(io::digest_file(directory + "/" + name));
     files.back().name = name;
   }
@@ -107,33 +122,40 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   commit.commit();
 }
 
-Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state) {
-  io::Manifest manifest = io::read_manifest(path);
-  if (auto difference = io::first_difference(path, manifest, io::Check::sizes))
-    throw UserError(ExitCode::checkpoint,
-                    {path,
-                     *difference,
-                     {"the checkpoint is damaged; resume from an older one with --resume PATH"}});
-  JsonValue info = manifest.info();
-  read_tensors(path, "model", model.parameters(), {"", state.masters()});
-  read_tensors(path, "optimizer", model.parameters(), {"m.", state.first_moments()});
-  read_tensors(path, "optimizer", model.parameters(), {"v.", state.second_moments()});
-  state.refresh_copies();
-  Progress out;
-  out.step = info.at("step").as_int64();
-  out.num_tokens = info.at("tokens").as_uint64();
-  out.cursor = {info.at("epoch").as_uint64(), info.at("row").as_uint64()};
-  out.data_fingerprint = info.at("data").as_string();
-  return out;
+void check_structure(const std::string& path) {
+  if (auto difference = io::first_difference(path, io::read_manifest(path), io::Check::structure))
+    throw io::Damaged({"", *difference, {"use another checkpoint of this run (`lamina ckpt ls`)"}});
 }
 
-void remove_old_checkpoints(const std::string& run, std::int64_t keep) {
+Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state) {
+  check_structure(path);
+  const io::Manifest manifest = io::read_manifest(path);
+  const Progress progress = read_progress(manifest.info());
+  const io::PartReader reader(manifest);
+  const io::WeightFiles weights(path, "model"), moments(path, "optimizer");
+  read_tensors(weights, reader, model.parameters(), {"", state.masters()});
+  read_tensors(moments, reader, model.parameters(), {"m.", state.first_moments()});
+  read_tensors(moments, reader, model.parameters(), {"v.", state.second_moments()});
+  state.refresh_copies();
+  return progress;
+}
+
+std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep) {
+  std::vector<std::string> problems;
+  if (keep <= 0) return problems;
+  // Also those whose removal ended half-way the last time.
+  io::remove_leftovers(checkpoints_directory(run));
   std::vector<CheckpointEntry> entries = list_checkpoints(run);
-  if (keep <= 0) return;
-  while (static_cast<std::int64_t>(entries.size()) > keep) {
-    io::remove_directory(entries.front().path);
-    entries.erase(entries.begin());
+  const std::size_t kept = std::min(entries.size(), static_cast<std::size_t>(keep));
+  entries.resize(entries.size() - kept);
+  for (const CheckpointEntry& entry : entries) {
+    try {
+      io::remove_directory(entry.path);
+    } catch (const DeviceError& e) {
+      problems.push_back(e.what());
+    }
   }
+  return problems;
 }
 
 }  // namespace lamina::train

@@ -40,11 +40,18 @@ struct CheckpointContents {
 void save_checkpoint(const std::string& path, const CheckpointContents& contents,
                      const Progress& progress);
 
-// Reads parameters and moments into `state` (copies refreshed). Sizes are checked against the
-// manifest, tensors against the model: UserError, exit 4, naming file and tensor.
+// Compares everything but the values of tensors with the manifest, so it takes no time. Throws
+// io::Damaged, naming the file; UserError, exit 4, for a manifest of a later version.
+void check_structure(const std::string& path);
+
+// Reads parameters and moments into `state` (copies refreshed) and compares every byte with the
+// manifest while it is read. Throws io::Damaged, naming file and tensor: the state then holds
+// something in between. UserError, exit 4, where the tensors are not those of the model.
 Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state);
 
-// Removes all but the newest `keep` checkpoints of a run; 0 keeps all.
-void remove_old_checkpoints(const std::string& run, std::int64_t keep);
+// Removes all but the newest `keep` checkpoints of a run; 0 keeps all. Goes on after one that
+// cannot be removed, and returns what was wrong with each. REQUIRES: no checkpoint is being
+// written.
+std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep);
 
 }  // namespace lamina::train

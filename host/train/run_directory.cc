@@ -6,6 +6,10 @@
 #include <charconv>
 #include <filesystem>
 
+#include "core/error.h"
+#include "core/read_file.h"
+#include "io/directory_commit.h"
+#include "io/durable_file.h"
 #include "io/manifest.h"
 
 namespace lamina::train {
@@ -14,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 
-// Directories "step-<number>" that have a manifest, resp. that lack one.
+// Directories "step-<number>" that have a manifest, or that lack one.
 std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) {
   std::vector<CheckpointEntry> out;
   if (!fs::is_directory(directory)) return out;
@@ -26,7 +30,7 @@ std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) 
     const char* end = name.data() + name.size();
     auto [stop, error] = std::from_chars(begin, end, step);
     if (error != std::errc() || stop != end) continue;
-    if (fs::exists(entry.path() / io::kManifestName) == whole)
+    if (std::error_code ec; fs::is_regular_file(entry.path() / io::kManifestName, ec) == whole)
       out.push_back({step, entry.path().string()});
   }
   std::ranges::sort(out, {}, &CheckpointEntry::step);
@@ -43,19 +47,43 @@ std::string checkpoint_path(const std::string& run, std::int64_t step) {
 
 std::string metrics_path(const std::string& run) { return run + "/metrics.jsonl"; }
 
+std::string superseded_metrics_path(const std::string& run) {
+  return run + "/metrics.superseded.jsonl";
+}
+
 std::vector<CheckpointEntry> list_checkpoints(const std::string& run) {
   return list(checkpoints_directory(run));
 }
 
-std::vector<std::string> set_aside_damaged(const std::string& run) {
+std::vector<CheckpointEntry> list_incomplete(const std::string& run) {
+  return list(checkpoints_directory(run), false);
+}
+
+std::vector<std::string> list_all(const std::string& run) {
   std::vector<std::string> out;
-  for (const CheckpointEntry& entry : list(checkpoints_directory(run), false)) {
-    std::string path = entry.path + ".damaged";
-    for (int n = 2; fs::exists(path); ++n) path = fmt::format("{}.damaged-{}", entry.path, n);
-    fs::rename(entry.path, path);
-    out.push_back(path);
+  const fs::path directory = checkpoints_directory(run);
+  if (!fs::is_directory(directory)) return out;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && !io::is_leftover(name)) out.push_back(entry.path().string());
   }
+  std::ranges::sort(out);
   return out;
+}
+
+std::string set_aside(const std::string& path, std::string_view why) {
+  std::string to = fmt::format("{}.{}", path, why);
+  for (int n = 2; fs::exists(fs::symlink_status(to)); ++n)
+    to = fmt::format("{}.{}-{}", path, why, n);
+  std::error_code ec;
+  fs::rename(path, to, ec);
+  if (ec)
+    throw DeviceError(ExitCode::checkpoint, {path,
+                                             fmt::format("cannot be renamed to {}: {}", to,
+                                                         system_error_text(ec.value())),
+                                             {"check the permissions of the run directory"}});
+  io::sync_directory(fs::path(path).parent_path().string());
+  return to;
 }
 
 std::string newest_checkpoint(const std::string& path) {

@@ -60,18 +60,17 @@ TEST(ResumeErrors, WhatIsNoCheckpointIsNotResumedFrom) {
   EXPECT_FALSE(w.exists("out/checkpoints"));
 }
 
-TEST(ResumeErrors, ADamagedCheckpointIsNeitherUsedNorStartedOver) {
+TEST(ResumeErrors, ADamagedCheckpointThatIsAskedForIsNotUsed) {
   Workplace w;
   w.train();
   fs::path file = w.path("out/checkpoints/step-00000004/optimizer.safetensors");
   fs::resize_file(file, fs::file_size(file) - 5);
-  w.expect({{"train", "run.toml", "--set", "train.steps=6"},
-            4,
-            {"optimizer.safetensors: is ", " bytes long; ",
-             "the checkpoint is damaged; resume "
-             "from an older one with --resume PATH"}});
-  EXPECT_EQ(w.lamina({"train", "run.toml", "--resume", "out/checkpoints/step-00000002"}).code, 4)
-      << "its last step would overwrite the damaged one";
+  w.expect(
+      {{"train", "run.toml", "--set", "train.steps=6", "--resume", "out/checkpoints/step-00000004"},
+       4,
+       {"optimizer.safetensors: is ", " bytes long; ",
+        "the checkpoint is damaged; resume "
+        "from an older one with --resume PATH"}});
 }
 
 TEST(ResumeErrors, ADirectoryWithoutManifestIsSetAsideWithAWarning) {
