@@ -2,7 +2,8 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
+#include <thread>
 
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -34,24 +35,6 @@ Microbatch rows_of(const data::Batch& batch, std::int64_t first_row) {
           batch.segment_ids.data() + at};
 }
 
-// One line of metrics.jsonl a record; a record is whole or absent, also after a crash.
-class Metrics {
- public:
-  explicit Metrics(const std::string& run) : path_(metrics_path(run)), file_(path_, std::ios::app) {
-    if (!file_) throw DeviceError(ExitCode::checkpoint, {path_, "cannot be written", {}});
-  }
-  void write(const JsonWriter& json) {
-    file_ << json.text() + "\n";
-    file_.flush();
-    if (!file_)
-      throw DeviceError(ExitCode::checkpoint, {path_, "cannot be written; is the disk full?", {}});
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
-
 // Of the gradients that a run keeps as lists. Throws UserError (exit 2) where lazy updates are
 // asked for and there are none.
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
@@ -64,6 +47,20 @@ GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& grap
                      "this model has no table that is only looked up, so it would change nothing",
                      {"leave it out; a token table that is also the head is read whole"}});
   return lists;
+}
+
+// Runs what writes to the disk, and returns what the disk had against it; "" for nothing.
+template <typename Action>
+std::string disk_problem(const Action& action) {
+  try {
+    action();
+    return "";
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::checkpoint) throw;
+    return e.what();
+  } catch (const std::filesystem::filesystem_error& e) {
+    return e.what();
+  }
 }
 
 }  // namespace
@@ -134,18 +131,49 @@ EvalSums Loop::validate() {
 
 void Loop::save(const LoopEvents& events) {
   if (last_saved_ == progress_.step) return;
+  if (metrics_) metrics_->sync();
   std::string path = checkpoint_path(config_.run.out, progress_.step);
   save_checkpoint(path,
                   {inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file},
                   progress_);
   last_saved_ = progress_.step;
-  remove_old_checkpoints(config_.run.out, config_.checkpoint.keep);
+  retry_at_ = -1;
+  retry_steps_ = 1;
   if (events.checkpoint) events.checkpoint(path);
+  for (const std::string& problem :
+       remove_old_checkpoints(config_.run.out, config_.checkpoint.keep))
+    log::warning("an old checkpoint stays, its removal is tried again after the next one: {}",
+                 problem);
+}
+
+void Loop::try_to_save(const LoopEvents& events) {
+  constexpr std::int64_t kMostRetrySteps = 64;
+  const std::string problem = disk_problem([&] { save(events); });
+  if (problem.empty()) return;
+  retry_at_ = std::min(progress_.step + retry_steps_, config_.train.steps);
+  if (const std::int64_t every = config_.checkpoint.every_steps; every > 0)
+    retry_at_ = std::min(retry_at_, (progress_.step / every + 1) * every);
+  retry_steps_ = std::min(2 * retry_steps_, kMostRetrySteps);
+  log::warning("no checkpoint of step {}, training goes on and tries again after step {}: {}",
+               progress_.step, retry_at_, problem);
+}
+
+void Loop::save_at_end(const LoopEvents& events) {
+  // Network file systems have bad moments; the work of a whole run is worth two seconds.
+  constexpr int kMoreAttempts = 2;
+  constexpr std::chrono::seconds kPause{1};
+  for (int attempt = 0; attempt < kMoreAttempts; ++attempt) {
+    const std::string problem = disk_problem([&] { save(events); });
+    if (problem.empty()) return;
+    log::warning("no checkpoint of step {}, trying again in a second: {}", progress_.step, problem);
+    std::this_thread::sleep_for(kPause);
+  }
+  save(events);
 }
 
 LoopResult Loop::run(const LoopEvents& events) {
   using Clock = std::chrono::steady_clock;
-  Metrics metrics(config_.run.out);
+  metrics_.emplace(config_.run.out, progress_.step);
   LoopResult out;
   while (progress_.step < config_.train.steps) {
     if (events.should_stop && events.should_stop()) {
@@ -170,7 +198,7 @@ LoopResult Loop::run(const LoopEvents& events) {
     json.key("train/tokens").value(progress_.num_tokens);
     json.key("perf/step_seconds").value(seconds);
     json.key("perf/tokens_per_second").value(static_cast<double>(result.num_labels) / seconds);
-    metrics.write(json.end_object());
+    metrics_->write(json.end_object());
     if (events.step) events.step({result, progress_.step, config_.train.steps, seconds});
 
     bool last = progress_.step == config_.train.steps;
@@ -185,14 +213,16 @@ LoopResult Loop::run(const LoopEvents& events) {
       eval_json.key("eval/ppl").value(std::exp(*out.validation_loss));
       for (std::size_t j = 0; j < acceptance.size(); ++j)
         eval_json.key(fmt::format("eval/mtp_acceptance_{}", j + 1)).value(acceptance[j]);
-      metrics.write(eval_json.end_object());
+      metrics_->write(eval_json.end_object());
       if (events.validation) events.validation({progress_.step, *out.validation_loss, acceptance});
     }
     std::int64_t save_every = config_.checkpoint.every_steps;
     bool asked = events.should_save && events.should_save();
-    if (last || asked || (save_every > 0 && progress_.step % save_every == 0)) save(events);
+    bool due = asked || (save_every > 0 && progress_.step % save_every == 0);
+    if (!last && (due || progress_.step == retry_at_)) try_to_save(events);
   }
-  if (out.stopped) save(events);
+  metrics_->finish();
+  save_at_end(events);
   out.progress = progress_;
   return out;
 }

@@ -14,6 +14,7 @@
 #include "text/tokenizer.h"
 #include "train/checkpoint.h"
 #include "train/eval_step.h"
+#include "train/metrics_file.h"
 #include "train/train_step.h"
 
 namespace lamina::train {
@@ -63,10 +64,12 @@ class Loop {
   Loop(const LoopInputs& inputs, const Backend& backend);
 
   // Goes on from a checkpoint of the same run. Throws UserError (exit 5) when it was made with
-  // other data.
+  // other data; as load_checkpoint(): after io::Damaged another one may be tried.
   void resume(const std::string& checkpoint);
 
-  // Runs to the last step. Throws NumericalError before anything is updated.
+  // Runs to the last step. Throws NumericalError before anything is updated. A checkpoint or a line
+  // of metrics that cannot be written is a warning and is tried again; only when the state at the
+  // end (or at the stop) cannot be saved is that a DeviceError, exit 4.
   LoopResult run(const LoopEvents& events);
 
   // Bytes of parameters, moments and gradients; of temporaries of a step.
@@ -80,6 +83,8 @@ class Loop {
   StepResult train_one_step();
   EvalSums validate();
   void save(const LoopEvents& events);
+  void try_to_save(const LoopEvents& events);
+  void save_at_end(const LoopEvents& events);
 
   LoopInputs inputs_;
   const config::RunConfig& config_;
@@ -88,7 +93,10 @@ class Loop {
   std::optional<EvalStep> eval_;
   Progress progress_;
   data::Batch batch_;
+  std::optional<MetricsFile> metrics_;  // while it runs
   std::int64_t last_saved_ = -1;
+  std::int64_t retry_at_ = -1;  // the step after which a checkpoint is tried again
+  std::int64_t retry_steps_ = 1;
 };
 
 }  // namespace lamina::train

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "backends/cpu/backend.h"
@@ -91,7 +92,8 @@ class TrainingRun {
 
   // Trains until the last step, or until `stop_after` steps are done, from a checkpoint if there is
   // one and `resume` is set.
-  train::LoopResult train(bool resume, int stop_after = kSteps) {
+  train::LoopResult train(bool resume, int stop_after = kSteps,
+                          const std::function<void(std::int64_t)>& after_step = {}) {
     config::RunConfig c = config::load_run(file_);
     decoder::Model model = open_source(c.model);
     std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
@@ -104,6 +106,9 @@ class TrainingRun {
       loop.resume(newest);
     train::LoopEvents events;
     events.should_stop = [&] { return loop.progress().step >= stop_after; };
+    events.step = [&](const train::LoopEvents::Step& event) {
+      if (after_step) after_step(event.step);
+    };
     return loop.run(events);
   }
 
@@ -199,6 +204,32 @@ TEST(Training, AFinishedRunHasNothingLeftToDo) {
   train::LoopResult again = run.train(true);
   EXPECT_EQ(again.progress.step, kSteps);
   EXPECT_EQ(bytes_of(train::metrics_path(run.out())), before);
+}
+
+// Something stands where the checkpoint of the step should go.
+std::function<void(std::int64_t)> block(const TrainingRun& run, std::int64_t blocked) {
+  return [&run, blocked](std::int64_t step) {
+    if (step == blocked) fs::create_directories(train::checkpoint_path(run.out(), step));
+  };
+}
+
+TEST(Training, F11ACheckpointThatCannotBeWrittenIsTriedAfterTheNextStep) {
+  TrainingRun whole(kSettings[0]), run(kSettings[0]);
+  whole.train(false);
+  run.train(false, kSteps, block(run, 2));
+  std::vector<std::int64_t> steps;
+  for (const train::CheckpointEntry& entry : train::list_checkpoints(run.out()))
+    steps.push_back(entry.step);
+  ASSERT_GE(steps.size(), 2u);
+  EXPECT_EQ(steps[0], 3);
+  EXPECT_EQ(steps[1], 4);
+  expect_same_state(run.out(), whole.out(), kSteps);
+}
+
+TEST(Training, F11OnlyTheLastCheckpointMustBeWritten) {
+  TrainingRun run(kSettings[0]);
+  EXPECT_ERROR_SAYS(run.train(false, kSteps, block(run, kSteps)), ExitCode::checkpoint,
+                    "cannot be renamed to its final name: file exists");
 }
 
 TEST(Training, LazyUpdatesWantATableThatIsOnlyLookedUp) {

@@ -1,0 +1,75 @@
+// metrics.jsonl: lines are whole, in order, and each step is there once.
+#include "train/metrics_file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::train {
+namespace {
+
+using testing::TempDir;
+
+void write_step(MetricsFile& file, std::int64_t step) {
+  JsonWriter json;
+  json.begin_object().key("step").value(step).end_object();
+  file.write(json);
+}
+
+TEST(MetricsFile, Example) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  write_step(file, 1);
+  write_step(file, 2);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST(MetricsFile, MovesLaterStepsAwayWhenARunGoesOn) {
+  TempDir run;
+  run.write("metrics.jsonl", "{\"step\":1}\n{\"note\":0}\n{\"step\":2}\n{\"step\":3}\n");
+  MetricsFile file(run.path(), 1);
+  write_step(file, 2);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"note\":0}\n{\"step\":2}\n");
+  EXPECT_EQ(run.read("metrics.superseded.jsonl"), "{\"step\":2}\n{\"step\":3}\n");
+}
+
+TEST(MetricsFile, CutsHalfALineAndCompletesAWholeOne) {
+  TempDir run;
+  run.write("metrics.jsonl", "{\"step\":1}\n{\"step\":2");
+  { MetricsFile file(run.path(), 9); }
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n");
+  run.write("metrics.jsonl", "{\"step\":1}\n{\"step\":2}");
+  { MetricsFile file(run.path(), 9); }
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+// F11: the limit cuts the second line in its middle, as a full disk does.
+TEST(MetricsFile, F11LinesThatCannotBeWrittenComeLater) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{17, limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  for (std::int64_t step : {1, 2, 3}) write_step(file, step);
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, before);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n");
+  write_step(file, 4);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
+}
+
+TEST(MetricsFile, WhatIsNoFileIsRefused) {
+  TempDir run;
+  std::filesystem::create_directory(run / "metrics.jsonl");
+  EXPECT_ERROR_SAYS(MetricsFile(run.path(), 0), ExitCode::checkpoint, "metrics.jsonl: ");
+}
+
+}  // namespace
+}  // namespace lamina::train
