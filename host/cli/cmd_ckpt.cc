@@ -2,8 +2,10 @@
 // Face lays it out.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 
 #include "cli/commands.h"
 #include "cli/export/fold.h"
@@ -21,15 +23,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The checkpoints of a run directory (or of its folder of checkpoints), else the directory itself.
+// The checkpoints of a run directory, whole or not, oldest first; else the directory itself.
 std::vector<std::string> checkpoints_of(const std::string& path) {
   if (fs::is_directory(path)) {
+    std::vector<train::CheckpointEntry> entries = train::list_checkpoints(path);
+    std::ranges::copy(train::list_incomplete(path), std::back_inserter(entries));
+    std::ranges::stable_sort(entries, {}, &train::CheckpointEntry::step);
     std::vector<std::string> out;
-    for (const train::CheckpointEntry& entry : train::list_checkpoints(path))
-      out.push_back(entry.path);
+    for (const train::CheckpointEntry& entry : entries) out.push_back(entry.path);
     if (!out.empty()) return out;
   }
   return {resolve_model_directory(path)};
+}
+
+// Training removes old checkpoints while we read: what is gone is not damaged.
+bool is_gone(const std::string& path) {
+  std::error_code ec;
+  return !fs::exists(path, ec) && !ec;
+}
+constexpr int kMostAttempts = 10;
+
+// A checkpoint of ours that has lost its manifest, or never had one.
+bool lacks_manifest(const std::string& path) {
+  return !fs::exists(fs::path(path) / io::kManifestName) &&
+         fs::exists(fs::path(path) / "optimizer.safetensors");
 }
 
 struct Listed {
@@ -37,6 +54,7 @@ struct Listed {
   std::optional<std::int64_t> step;  // of one that training wrote
   std::optional<std::uint64_t> tokens;
   std::string family;
+  bool whole = true;            // as far as the manifest's being there tells
   std::uint64_t num_bytes = 0;  // of all files
   double age_seconds = 0;
 };
@@ -52,6 +70,7 @@ Listed describe(const std::string& path) {
   if (newest != fs::file_time_type::min())
     out.age_seconds = std::max(
         0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - newest).count());
+  out.whole = !lacks_manifest(path);
   if (!fs::exists(fs::path(path) / io::kManifestName)) return out;
   io::Manifest manifest = io::read_manifest(path);
   JsonValue info = manifest.info();
@@ -79,9 +98,10 @@ std::string list_as_text(const std::vector<Listed>& listed, bool tensors) {
   std::string out;
   for (const Listed& c : listed) {
     std::string progress =
-        c.step ? fmt::format("step {:>8}  {:>7} tokens", *c.step,
+        c.step    ? fmt::format("step {:>8}  {:>7} tokens", *c.step,
                              c.tokens ? count_text(static_cast<double>(*c.tokens)) : "?")
-               : "published weights";
+        : c.whole ? "published weights"
+                  : "not whole: no manifest";
     out += fmt::format("{}  {:>9}  {:>7} old  {}\n", progress,
                        bytes_text(static_cast<double>(c.num_bytes)), duration_text(c.age_seconds),
                        c.path);
@@ -102,6 +122,7 @@ std::string list_as_json(const std::vector<Listed>& listed, bool tensors) {
     c.step ? json.value(*c.step) : json.null();
     json.key("tokens");
     c.tokens ? json.value(*c.tokens) : json.null();
+    json.key("whole").value(c.whole);
     json.key("family").value(c.family).key("bytes").value(c.num_bytes);
     json.key("age_seconds").value(c.age_seconds);
     if (tensors) {
@@ -120,15 +141,27 @@ std::string list_as_json(const std::vector<Listed>& listed, bool tensors) {
 }
 
 int run_ls(const Arguments& a) {
-  std::vector<Listed> listed;
-  for (const std::string& path : checkpoints_of(a.positionals[0])) listed.push_back(describe(path));
-  bool tensors = a.globals.verbosity > 0;
-  print(a.flag("json") ? list_as_json(listed, tensors) : list_as_text(listed, tensors));
-  return 0;
+  for (int attempt = 1;; ++attempt) {
+    const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
+    try {
+      std::vector<Listed> listed;
+      for (const std::string& path : paths) listed.push_back(describe(path));
+      bool tensors = a.globals.verbosity > 0;
+      print(a.flag("json") ? list_as_json(listed, tensors) : list_as_text(listed, tensors));
+      return 0;
+    } catch (const std::exception&) {
+      if (attempt == kMostAttempts || std::ranges::none_of(paths, is_gone)) throw;
+    }
+  }
 }
 
 // Throws at the first difference; says what was checked.
 std::string verify_one(const std::string& path) {
+  if (lacks_manifest(path))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("has no {}, so it is no whole checkpoint", io::kManifestName),
+                     {"use an older checkpoint or another copy"}});
   if (!fs::exists(fs::path(path) / io::kManifestName)) {
     std::int64_t count = 0;
     for_each_tensor(path, [&](const std::string&, const io::StoredTensor&) { ++count; });
@@ -147,12 +180,33 @@ std::string verify_one(const std::string& path) {
                      bytes_text(static_cast<double>(bytes)));
 }
 
+// Verifies all that are still there when their turn comes; returns those.
+std::vector<std::string> verify_all(const std::vector<std::string>& paths, bool json) {
+  std::vector<std::string> done;
+  for (const std::string& path : paths) {
+    std::string line;
+    try {
+      line = verify_one(path);
+    } catch (const std::exception&) {
+      if (!is_gone(path)) throw;
+      continue;
+    }
+    done.push_back(path);
+    if (!json) print(line + "\n");
+  }
+  return done;
+}
+
 int run_verify(const Arguments& a) {
   std::vector<std::string> done;
-  for (const std::string& path : checkpoints_of(a.positionals[0])) {
-    done.push_back(path);
-    std::string line = verify_one(path);
-    if (!a.flag("json")) print(line + "\n");
+  for (int attempt = 1; done.empty(); ++attempt) {
+    const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
+    done = verify_all(paths, a.flag("json"));
+    if (done.empty() && attempt == kMostAttempts)
+      throw UserError(ExitCode::checkpoint,
+                      {a.positionals[0],
+                       "its checkpoints are removed faster than they can be read",
+                       {"keep more of them (checkpoint.keep), or wait until the training ends"}});
   }
   if (!a.flag("json")) return 0;
   JsonWriter json(2);
@@ -162,7 +216,12 @@ int run_verify(const Arguments& a) {
   return 0;
 }
 
-int run_export(const Arguments& a) {
+struct ExportedFrom {
+  std::string directory;
+  Exported written;
+};
+
+ExportedFrom export_once(const Arguments& a) {
   OpenedModel opened = open_model(a.positionals[0], a.globals);
   if (opened.directory.empty())
     throw UserError(ExitCode::checkpoint, {a.positionals[0],
@@ -175,15 +234,20 @@ int run_export(const Arguments& a) {
   std::optional<FoldedModel> folded;
   if (!opened.model->family().exports_as().empty() && !std::filesystem::exists(to))
     folded.emplace(*opened.model, opened.directory, to, a.globals);
-  Exported out = export_to_hf(folded ? folded->model() : *opened.model,
-                              folded ? folded->directory() : opened.directory, to, dtype);
+  return {opened.directory,
+          export_to_hf(folded ? folded->model() : *opened.model,
+                       folded ? folded->directory() : opened.directory, to, dtype)};
+}
+
+int run_export(const Arguments& a) {
+  const auto [from, out] = while_training(a.positionals[0], [&] { return export_once(a); });
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,
-                      bytes_text(static_cast<double>(out.num_bytes)), opened.directory));
+                      bytes_text(static_cast<double>(out.num_bytes)), from));
     return 0;
   }
   JsonWriter json(2);
-  json.begin_object().key("from").value(opened.directory).key("to").value(a.text("to"));
+  json.begin_object().key("from").value(from).key("to").value(a.text("to"));
   json.key("tensors").value(out.num_tensors).key("bytes").value(out.num_bytes).end_object();
   print(json.text() + "\n");
   return 0;

@@ -135,23 +135,38 @@ void print_json(const decode::Generated& g, const Timings& t,
   print(json.text() + "\n");
 }
 
-int run(const Arguments& a) {
-  Clock::time_point start = Clock::now();
-  apply_threads(a.globals);
-  DType dtype = *parse_dtype(a.text("dtype"));
+// All that is read of the model's directory.
+struct Loaded {
+  OpenedModel opened;
+  decoder::Weights weights;
+  std::unique_ptr<text::Tokenizer> tokenizer;  // null where it has none
+};
+
+Loaded load(const Arguments& a, DType dtype, const Backend& backend) {
   OpenedModel opened = open_model(a.text("model"), a.globals);
-  const decoder::Model& model = *opened.model;
   if (opened.directory.empty())
     throw UserError(ExitCode::checkpoint, {a.text("model"),
                                            "describes a model but has no weights; "
                                            "give a directory with a checkpoint",
                                            {}});
-  const Backend& backend = cpu::cpu_backend();
   decoder::Weights weights = decoder::Weights::load(
-      model, std::make_shared<io::WeightFiles>(opened.directory), dtype, backend);
-
+      *opened.model, std::make_shared<io::WeightFiles>(opened.directory), dtype, backend);
   std::unique_ptr<text::Tokenizer> tokenizer;
   if (text::has_tokenizer(opened.directory)) tokenizer = text::load_tokenizer(opened.directory);
+  return {std::move(opened), std::move(weights), std::move(tokenizer)};
+}
+
+int run(const Arguments& a) {
+  Clock::time_point start = Clock::now();
+  apply_threads(a.globals);
+  DType dtype = *parse_dtype(a.text("dtype"));
+  const Backend& backend = cpu::cpu_backend();
+  const Loaded loaded = while_training(a.text("model"), [&] { return load(a, dtype, backend); });
+  const OpenedModel& opened = loaded.opened;
+  const decoder::Model& model = *opened.model;
+  const decoder::Weights& weights = loaded.weights;
+  const text::Tokenizer* tokenizer = loaded.tokenizer.get();
+
   std::vector<std::int32_t> prompt;
   if (a.given("ids")) {
     prompt = parse_ids(a.text("ids"));
@@ -190,7 +205,7 @@ int run(const Arguments& a) {
                      .top_p = a.number("top-p"),
                      .min_p = a.number("min-p"),
                      .seed = static_cast<std::uint64_t>(a.integer("seed"))};
-  if (!a.flag("ignore-eos")) options.end_tokens = end_tokens(opened, tokenizer.get());
+  if (!a.flag("ignore-eos")) options.end_tokens = end_tokens(opened, tokenizer);
   options.stop = a.texts("stop");
   if (rows) options.given = rows->given();
   // Rotations that depend on the length need a prompt in one piece, and so may images.
@@ -204,7 +219,7 @@ int run(const Arguments& a) {
   bool json = a.flag("json");
   if (!json && a.flag("echo") && tokenizer) print(tokenizer->decode(prompt, true));
   decode::Generated out = decode::generate(
-      session, prompt, tokenizer.get(), options,
+      session, prompt, tokenizer, options,
       [&](std::string_view text) {
         if (!json) print(text);
       },

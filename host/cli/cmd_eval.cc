@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 struct Subject {
   OpenedModel opened;
+  std::shared_ptr<const io::WeightFiles> files;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::vector<data::Dataset> rows;  // one
   DType dtype = DType::bf16;
@@ -73,6 +74,19 @@ data::Dataset rows_of_run(const config::RunConfig& c, const text::Tokenizer& tok
   return data.validation.front();
 }
 
+Subject open_subject(const std::string& path, const Globals& globals) {
+  Subject s{open_model(path, globals), nullptr, nullptr, {}, DType::bf16};
+  if (s.opened.directory.empty())
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     "describes a model but has no weights; give a directory with a "
+                     "checkpoint",
+                     {}});
+  s.files = std::make_shared<const io::WeightFiles>(s.opened.directory);
+  s.tokenizer = text::load_tokenizer(s.opened.directory);
+  return s;
+}
+
 Subject find_subject(const Arguments& a) {
   if (a.positionals.empty() == !a.given("model"))
     throw UserError(ExitCode::usage,
@@ -81,14 +95,7 @@ Subject find_subject(const Arguments& a) {
                                       : "no model is given; use -m DIR --data FILE, or RUN_DIR",
                      {}});
   const std::string& path = a.given("model") ? a.text("model") : a.positionals[0];
-  Subject s{open_model(path, a.globals), {}, {}, DType::bf16};
-  if (s.opened.directory.empty())
-    throw UserError(ExitCode::checkpoint,
-                    {path,
-                     "describes a model but has no weights; give a directory with a "
-                     "checkpoint",
-                     {}});
-  s.tokenizer = text::load_tokenizer(s.opened.directory);
+  Subject s = while_training(path, [&] { return open_subject(path, a.globals); });
   std::string run_file = run_file_of(path);
   if (a.given("data")) {
     s.rows.push_back(rows_of_files(a, *s.tokenizer, *s.opened.model));
@@ -122,8 +129,7 @@ Evaluation evaluate(const Subject& s, std::int64_t batch_rows) {
   const Backend& backend = cpu::cpu_backend();
   const data::Dataset& rows = s.rows.front();
   batch_rows = std::min<std::int64_t>(batch_rows, static_cast<std::int64_t>(rows.num_rows()));
-  decoder::Weights weights = decoder::Weights::load(
-      *s.opened.model, std::make_shared<io::WeightFiles>(s.opened.directory), s.dtype, backend);
+  decoder::Weights weights = decoder::Weights::load(*s.opened.model, s.files, s.dtype, backend);
   train::EvalStep step(*s.opened.model, batch_rows, rows.tokens_per_row(), s.dtype, true, backend);
   Evaluation out{.num_rows = rows.num_rows()};
   data::DataCursor cursor;

@@ -5,8 +5,11 @@
 
 #include "cli/plugins.h"
 #include "core/error.h"
+#include "core/log.h"
+#include "io/manifest.h"
 #include "registry/library.h"
 #include "text/token_compression.h"
+#include "train/checkpoint.h"
 #include "train/run_directory.h"
 
 namespace lamina::cli {
@@ -22,6 +25,16 @@ std::string contents_of(const fs::path& directory) {
   std::ranges::sort(names);
   if (names.size() > 8) names.resize(8), names.push_back("...");
   return fmt::format("it has {}", fmt::join(names, ", "));
+}
+
+// Published models have no manifest; nor has what somebody put together by hand, which is used as
+// it is.
+void check_if_checkpoint(const std::string& directory) {
+  if (fs::exists(fs::path(directory) / io::kManifestName))
+    train::check_structure(directory);
+  else if (fs::exists(fs::path(directory) / "optimizer.safetensors"))
+    log::warning("{} has no {}, so nothing tells whether it is whole; use another checkpoint of it",
+                 directory, io::kManifestName);
 }
 
 }  // namespace
@@ -61,6 +74,10 @@ std::string resolve_model_directory(const std::string& path) {
   fs::path directory = path;
   if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
   if (std::string newest = train::newest_checkpoint(path); !newest.empty()) return newest;
+  if (!train::list_all(path).empty())
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "has checkpoints, but none that is whole",
+                                           {"`lamina ckpt verify` says what each lacks"}});
   throw UserError(ExitCode::checkpoint,
                   {path,
                    "holds no model: neither config.json, model.toml nor checkpoints",
@@ -87,6 +104,7 @@ OpenedModel open_model(const std::string& path, const Globals& globals,
   fs::path description = path;
   if (!fs::is_regular_file(path)) {
     out.directory = resolve_model_directory(path);
+    check_if_checkpoint(out.directory);
     description = fs::path(out.directory) / "model.toml";
     if (!fs::exists(description)) description = out.directory;
     if (fs::exists(fs::path(out.directory) / "config.json")) out.published.emplace(out.directory);

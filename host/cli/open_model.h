@@ -2,6 +2,8 @@
 // newest checkpoint), or a file of configs/models (then without weights).
 #pragma once
 
+#include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include "io/hf_directory.h"
 #include "registry/discovery.h"
 #include "text/tokenizer.h"
+#include "train/run_directory.h"
 
 namespace lamina::cli {
 
@@ -22,7 +25,8 @@ struct OpenedModel {
 };
 
 // Errors: exit 4 for a directory that holds no model, with what is there; exit 2 for a config that
-// is wrong; exit 8 for plugins. `overrides`: "model.key=value". Where the options do not say how
+// is wrong; exit 8 for plugins; io::Damaged for a checkpoint whose files, values of tensors aside,
+// are not as its manifest says. `overrides`: "model.key=value". Where the options do not say how
 // tokens are compressed, the directory's tokenizer does.
 OpenedModel open_model(const std::string& path, const Globals& globals,
                        const decoder::ModelOptions& options = {},
@@ -44,6 +48,23 @@ void require_description(const std::string& path);
 
 // The directory with weights that `path` stands for: itself, or the newest checkpoint in it.
 std::string resolve_model_directory(const std::string& path);
+
+// Calls `use`, which opens what `path` leads to, until it ends well. Training removes old
+// checkpoints while others read them: where that took away the one that a run directory led to, the
+// newest is looked for again.
+template <typename Use>
+auto while_training(const std::string& path, const Use& use) {
+  constexpr int kMostAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    const std::string directory = train::newest_checkpoint(path);
+    try {
+      return use();
+    } catch (const std::exception&) {
+      if (attempt == kMostAttempts || directory.empty() || std::filesystem::exists(directory))
+        throw;
+    }
+  }
+}
 
 // The plugins that the options and the environment lead to, looked for once.
 const registry::Catalog& plugin_catalog(const Globals& globals);

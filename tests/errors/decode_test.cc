@@ -151,8 +151,10 @@ TEST(DecodeErrors, DamagedTokenizerFilesAreNamed) {
   w.train();
   std::string checkpoint = "out/checkpoints/step-00000004/";
   ASSERT_TRUE(w.exists(checkpoint + "lamina_tokenizer.json"));
+  const std::string whole = w.read(checkpoint + "lamina_tokenizer.json");
   w.write(checkpoint + "lamina_tokenizer.json", "{");
   w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"lamina_tokenizer.json"}});
+  w.write(checkpoint + "lamina_tokenizer.json", whole);
   w.write(checkpoint + "tokenizer.json", "{\"model\": {\"type\": \"BPE\"}}");
   w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"tokenizer.json: has no pre_tokenizer"}});
 }
