@@ -1,28 +1,77 @@
 #include "core/read_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
+#include "core/open_file.h"
 #include "core/utf8.h"
 
 namespace lamina {
 namespace {
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
+// Everything that `descriptor` gives. `expected_bytes`: how much that is, as far as is known.
+std::string read_all(int descriptor, const std::string& path, ExitCode code, std::size_t max_bytes,
+                     std::size_t expected_bytes) {
+  const auto too_large = [&](std::size_t bytes) {
+    throw UserError(code, {path,
+                           fmt::format("holds {} bytes or more; at most {} are accepted here",
+                                       bytes, max_bytes),
+                           {"is this the right file?"}});
+  };
+  if (expected_bytes > max_bytes) too_large(expected_bytes);
+  // One byte more than expected, so that the read that finds the end needs no second allocation.
+  std::string text(expected_bytes + 1, '\0');
+  std::size_t got = 0;
+  for (;;) {
+    const ssize_t n = ::read(descriptor, text.data() + got, text.size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {  // a pipe that somebody made non-blocking
+      pollfd waiting{descriptor, POLLIN, 0};
+      ::poll(&waiting, 1, -1);
+      continue;
+    }
+    if (n < 0)
+      throw UserError(code,
+                      {path,
+                       fmt::format("cannot be read at byte {}: {}", got, system_error_text(errno)),
+                       {"check the file system"}});
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+    if (got > max_bytes) too_large(got);
+    if (got == text.size()) text.resize(std::min(text.size() * 2, max_bytes + 1));
   }
-};
+  text.resize(got);
+  return text;
+}
 
-[[noreturn]] void fail(ExitCode code, const std::string& path, std::string what,
-                       std::string what_to_do) {
-  throw UserError(code, {path, std::move(what), {std::move(what_to_do)}});
+// C0, DEL and C1: the second half of those begins with 0xc2 in UTF-8.
+bool is_control(std::string_view character) {
+  const auto byte = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return byte < 0x20 || byte == 0x7f;
+  return byte == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+}
+
+std::string escaped(std::string_view text, std::size_t max_bytes, bool keep_layout) {
+  std::string out;
+  out.reserve(std::min(text.size(), max_bytes));
+  for (std::size_t at = 0; at < text.size();) {
+    if (at >= max_bytes) return out + "...";
+    const std::size_t length = utf8_length(text.substr(at));
+    const std::string_view character = text.substr(at, std::max<std::size_t>(length, 1));
+    const bool layout = keep_layout && (character == "\n" || character == "\t");
+    if (length > 0 && (layout || !is_control(character)))
+      out += character;
+    else
+      for (char byte : character) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    at += character.size();
+  }
+  return out;
 }
 
 }  // namespace
@@ -35,57 +84,23 @@ std::string system_error_text(int error_number) {
 }
 
 std::string printable(std::string_view text, std::size_t max_bytes) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    if (at >= max_bytes) return out + "...";
-    const std::size_t length = utf8_length(text.substr(at));
-    const auto byte = static_cast<unsigned char>(text[at]);
-    if (length == 0 || (length == 1 && (byte < 0x20 || byte == 0x7f))) {
-      out += fmt::format("\\x{:02x}", byte);
-      ++at;
-    } else {
-      out += text.substr(at, length);
-      at += length;
-    }
-  }
-  return out;
+  return escaped(text, max_bytes, false);
 }
 
-std::string read_file(const std::string& path, ExitCode code, std::size_t max_bytes) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0)
-    fail(code, path, fmt::format("cannot be read: {}", system_error_text(errno)),
-         "check the path and its permissions");
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0)
-    fail(code, path, fmt::format("cannot be read: {}", system_error_text(errno)),
-         "check the file system");
-  if (S_ISDIR(status.st_mode))
-    fail(code, path, "is a directory; expected a file", "name a file inside it");
-  const auto too_large = [&](std::size_t bytes) {
-    fail(code, path,
-         fmt::format("holds {} bytes or more; at most {} are accepted here", bytes, max_bytes),
-         "is this the right file?");
-  };
-  const auto expected_bytes = static_cast<std::size_t>(status.st_size);
-  if (expected_bytes > max_bytes) too_large(expected_bytes);
+std::string printable_lines(std::string_view text) { return escaped(text, text.size(), true); }
 
-  // One byte more than expected, so that the read that finds the end needs no second allocation.
-  std::string text(expected_bytes + 1, '\0');
-  std::size_t got = 0;
-  for (;;) {
-    const ssize_t n = ::read(file.fd, text.data() + got, text.size() - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0)
-      fail(code, path, fmt::format("cannot be read at byte {}: {}", got, system_error_text(errno)),
-           "check the file system");
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-    if (got > max_bytes) too_large(got);
-    if (got == text.size()) text.resize(text.size() * 2);
-  }
-  text.resize(got);
-  return text;
+std::string read_file(const std::string& path, ExitCode code, std::size_t max_bytes) {
+  const InputFile file(path, code);
+  return read_all(file.descriptor(), path, code, max_bytes, file.num_bytes());
+}
+
+std::string read_stdin(ExitCode code, std::size_t max_bytes) {
+  struct stat status {};
+  const int flags = ::fcntl(STDIN_FILENO, F_GETFL);
+  if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || ::fstat(STDIN_FILENO, &status) != 0)
+    user_error(code, "stdin", "is closed; expected text to read");
+  if (S_ISDIR(status.st_mode)) user_error(code, "stdin", "is a directory; expected text to read");
+  return read_all(STDIN_FILENO, "stdin", code, max_bytes, 0);
 }
 
 }  // namespace lamina

@@ -1,0 +1,56 @@
+#include "core/open_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/read_file.h"
+
+namespace lamina {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, ExitCode code, mode_t mode) {
+  std::string note = "name a regular file";
+  if (S_ISDIR(mode)) note = "name a file inside it";
+  if (S_ISFIFO(mode)) note = "write what comes out of it to a file first";
+  throw UserError(code, {path, fmt::format("is {}; expected a file", file_kind(mode)), {note}});
+}
+
+}  // namespace
+
+std::string_view file_kind(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "no regular file";
+}
+
+InputFile::InputFile(const std::string& path, ExitCode code) {
+  struct stat status {};
+  const auto fail = [&](int error) {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    throw UserError(code, {path,
+                           fmt::format("cannot be read: {}", system_error_text(error)),
+                           {"check the path and its permissions"}});
+  };
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor_ < 0) {
+    const int error = errno;
+    // Sockets, and devices without a driver.
+    if (error == ENXIO && ::stat(path.c_str(), &status) == 0) refuse(path, code, status.st_mode);
+    fail(error);
+  }
+  if (::fstat(descriptor_, &status) != 0) fail(errno);
+  if (!S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    refuse(path, code, status.st_mode);
+  }
+  num_bytes_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+}  // namespace lamina

@@ -1,0 +1,36 @@
+// Opens files for reading, and nothing that only looks like one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace lamina {
+
+// A regular file, open for reading. Whatever else has the path is refused instead of waited for:
+// a FIFO keeps open() until somebody writes to it, a terminal keeps read().
+class InputFile {
+ public:
+  // Fails with a UserError of class `code` that names the path, and why it cannot be opened or what
+  // it is. Never blocks.
+  InputFile(const std::string& path, ExitCode code);
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  ~InputFile();
+
+  int descriptor() const { return descriptor_; }
+  std::uint64_t num_bytes() const { return num_bytes_; }  // when it was opened
+
+ private:
+  int descriptor_ = -1;
+  std::uint64_t num_bytes_ = 0;
+};
+
+// What a file that is not regular is, for messages: "a directory", "a FIFO". `mode` is st_mode.
+std::string_view file_kind(mode_t mode);
+
+}  // namespace lamina

@@ -1,0 +1,61 @@
+// What is refused where a file is meant, at once.
+#include "core/open_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "core/read_file.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina {
+namespace {
+
+using testing::TempDir;
+
+TEST(InputFile, Example) {
+  TempDir dir;
+  const InputFile file(dir.write("a.txt", "abc"), ExitCode::data);
+  EXPECT_EQ(file.num_bytes(), 3u);
+  char first = 0;
+  EXPECT_EQ(::read(file.descriptor(), &first, 1), 1);
+  EXPECT_EQ(first, 'a');
+}
+
+TEST(InputFile, SaysWhyAFileCannotBeRead) {
+  TempDir dir;
+  EXPECT_USER_ERROR(InputFile(dir / "none", ExitCode::data), ExitCode::data,
+                    dir / "none" +
+                        ": cannot be read: no such file or directory\n"
+                        "  check the path and its permissions");
+}
+
+TEST(Faults, F14WhatIsNoFileIsRefusedAtOnce) {
+  TempDir dir;
+  const std::string fifo = dir / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_USER_ERROR(read_file(fifo, ExitCode::checkpoint), ExitCode::checkpoint,
+                    fifo +
+                        ": is a FIFO; expected a file\n"
+                        "  write what comes out of it to a file first");
+  EXPECT_USER_ERROR(read_file(dir.path(), ExitCode::data), ExitCode::data,
+                    dir.path() + ": is a directory; expected a file\n  name a file inside it");
+  EXPECT_ERROR_SAYS(read_file("/dev/zero", ExitCode::data), ExitCode::data,
+                    "/dev/zero: is a device; expected a file");
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string path = dir / "socket";
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_ERROR_SAYS(read_file(path, ExitCode::data), ExitCode::data,
+                    "socket: is a socket; expected a file");
+  ::close(socket);
+}
+
+}  // namespace
+}  // namespace lamina
