@@ -1,14 +1,14 @@
 #include "io/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "core/open_file.h"
 #include "core/read_file.h"
+#include "io/mapping_faults.h"
 
 namespace lamina::io {
 namespace {
@@ -25,33 +25,17 @@ void advise(std::span<const std::byte> part, int advice) {
 }  // namespace
 
 MappedFile::MappedFile(std::string path, ExitCode code) : path_(std::move(path)) {
-  const auto fail = [&](std::string what, std::string what_to_do) {
-    throw UserError(code, {path_, std::move(what), {std::move(what_to_do)}});
-  };
-  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    fail(fmt::format("cannot be opened: {}", system_error_text(errno)),
-         "check the path and its permissions");
-  struct stat status {};
-  const bool known = ::fstat(fd, &status) == 0;
-  const int stat_error = errno;
-  if (!known || !S_ISREG(status.st_mode)) {
-    ::close(fd);
-    fail(known ? "is not a regular file" : "cannot be read: " + system_error_text(stat_error),
-         "name the file itself");
-  }
-  num_bytes_ = static_cast<std::size_t>(status.st_size);
-  if (num_bytes_ > 0) {
-    void* data = ::mmap(nullptr, num_bytes_, PROT_READ, MAP_SHARED, fd, 0);
-    const int map_error = errno;
-    if (data == MAP_FAILED) {
-      ::close(fd);
-      fail(fmt::format("cannot be mapped ({} bytes): {}", num_bytes_, system_error_text(map_error)),
-           "check the limit on address space (ulimit -v) and the file system");
-    }
-    data_ = static_cast<const std::byte*>(data);
-  }
-  ::close(fd);
+  const InputFile file(path_, code);
+  num_bytes_ = file.num_bytes();
+  if (num_bytes_ == 0) return;
+  void* data = ::mmap(nullptr, num_bytes_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (data == MAP_FAILED)
+    throw UserError(
+        code, {path_,
+               fmt::format("cannot be mapped ({} bytes): {}", num_bytes_, system_error_text(errno)),
+               {"check the limit on address space (ulimit -v) and the file system"}});
+  data_ = static_cast<const std::byte*>(data);
+  list_mapping(bytes(), path_, code);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -67,7 +51,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), num_bytes_);
+  if (!data_) return;
+  unlist_mapping(bytes());
+  ::munmap(const_cast<std::byte*>(data_), num_bytes_);
 }
 
 void MappedFile::will_need(std::span<const std::byte> part) { advise(part, MADV_WILLNEED); }

@@ -11,8 +11,8 @@
 namespace lamina::io {
 
 // The mapping is shared with every process that maps the same file; it stays valid, with the old
-// bytes, when the file is replaced by rename. Truncating the file in place under a mapping makes
-// reads fail with SIGBUS: lamina itself never writes over an existing file.
+// bytes, when the file is replaced by rename. Of a file that is cut in place the lost part can no
+// longer be read: see mapping_faults.h. lamina itself never writes over an existing file.
 class MappedFile {
  public:
   MappedFile() = default;

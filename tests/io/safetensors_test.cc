@@ -126,8 +126,9 @@ TEST(Safetensors, FlippedHeaderBitsAreRefusedOrLeaveAValidFile) {
 TEST(Safetensors, NamesAMissingFileAndADirectory) {
   TempDir dir;
   EXPECT_ERROR_SAYS(SafetensorsFile(dir / "none"), ExitCode::checkpoint,
-                    "none: cannot be opened: no such file or directory");
-  EXPECT_ERROR_SAYS(SafetensorsFile(dir.path()), ExitCode::checkpoint, "is not a regular file");
+                    "none: cannot be read: no such file or directory");
+  EXPECT_ERROR_SAYS(SafetensorsFile(dir.path()), ExitCode::checkpoint,
+                    "is a directory; expected a file");
 }
 
 TEST(Safetensors, EveryDTypeHasAName) {
