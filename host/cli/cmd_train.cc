@@ -6,6 +6,7 @@
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "cli/data_lines.h"
 #include "cli/loss_curve.h"
 #include "cli/open_model.h"
 #include "cli/progress.h"
@@ -111,13 +112,11 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c,
   log::info("model   {}: {} parameters, {} of them in embeddings; {}", model.family().name(),
             thousands_text(model.parameters().num_elements()), thousands_text(embedding),
             decoder::to_string(model.stack(), blocks));
-  log::info("data    {} tokens in {} rows of {}; {} rows to validate on",
-            thousands_text(static_cast<std::int64_t>(data.counts.num_tokens)),
-            thousands_text(static_cast<std::int64_t>(data.train.num_rows())),
-            c.data.sequence_length,
-            data.validation.empty()
-                ? "no"
-                : thousands_text(static_cast<std::int64_t>(data.validation.front().num_rows())));
+  std::string_view label = "data";
+  for (const std::string& line : data_lines(data)) {
+    log::info("{:<7} {}", label, line);
+    label = "";
+  }
   log::info("run     {} steps of {} tokens, {}, seed {}; {} of state, {} of temporaries",
             thousands_text(c.train.steps),
             thousands_text(c.train.batch_size * c.data.sequence_length), long_name(c.train.dtype),

@@ -76,10 +76,14 @@ const Fields<RunSection>& run_fields() {
 
 const Fields<DataSection>& data_fields() {
   static const Fields<DataSection> fields = {
-      field("train", &DataSection::train,
-            {.doc = "Text to train on: files, folders or globs, eg: train = [\"corpus.txt\"].",
-             .required = true,
-             .path = true}),
+      field(
+          "train", &DataSection::train,
+          {.doc =
+               "Text to train on: files, folders or globs, eg: train = [\"corpus.txt\"]. A folder "
+               "stands for every file in it and below; names that begin with a dot are left "
+               "out.",
+           .required = true,
+           .path = true}),
       field("validation", &DataSection::validation,
             {.doc = "Text for the validation loss: files, folders or globs.", .path = true}),
       field("validation_fraction", &DataSection::validation_fraction,

@@ -82,7 +82,7 @@ DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fr
                    const DatasetOptions& options) {
   LAMINA_ASSERT(validation_fraction >= 0 && validation_fraction < 1);
   const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
-  const std::string where = store->files.empty() ? "data" : store->files.front();
+  const std::string where = store->sources.empty() ? "data" : store->sources.front().name;
   if (store->tokens.size() < row_tokens)
     throw UserError(ExitCode::data,
                     {where,

@@ -5,8 +5,12 @@
 namespace lamina::data {
 
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section) {
-  return section.tokenizer == "byte" ? text::make_byte_tokenizer()
-                                     : text::load_tokenizer(section.tokenizer);
+  if (section.tokenizer == "byte") return text::make_byte_tokenizer();
+  try {
+    return text::load_tokenizer(section.tokenizer);
+  } catch (const UserError& error) {  // which speaks of a model
+    throw UserError(ExitCode::data, error.text());
+  }
 }
 
 RunData load_data(const config::DataSection& section, std::uint64_t seed,
@@ -27,10 +31,12 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
   const auto store = read(section.train);
   const bool own_validation = !section.validation.empty();
   DatasetSplit parts = split(store, own_validation ? 0 : section.validation_fraction, options);
-  RunData data{parts.train, parts.validation, parts.counts, store->counts, parts.fingerprint};
+  RunData data{parts.train, parts.validation, parts.counts, store->sources, {}, parts.fingerprint};
   if (own_validation) {
     options.shuffle = false;
-    DatasetSplit validation = split(read(section.validation), 0, options);
+    const auto validation_store = read(section.validation);
+    data.validation_sources = validation_store->sources;
+    DatasetSplit validation = split(validation_store, 0, options);
     data.validation.push_back(validation.train);
     data.fingerprint += validation.fingerprint;
   }

@@ -12,7 +12,8 @@
 
 namespace lamina::data {
 
-// The tokenizer that data.tokenizer names: "byte", or a model directory.
+// The tokenizer that data.tokenizer names: "byte", or a model directory. Errors: class data,
+// whatever is wrong with it.
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section);
 
 struct RunData {
@@ -20,9 +21,10 @@ struct RunData {
   // data.validation if it is given, else the share that data.validation_fraction keeps back, else
   // none. Never shuffled.
   std::vector<Dataset> validation;
-  DatasetCounts counts;     // of data.train
-  TextFileCounts text;      // of data.train
-  std::string fingerprint;  // of everything above: equal data give equal batches
+  DatasetCounts counts;  // of data.train
+  std::vector<TokenSource> train_sources;
+  std::vector<TokenSource> validation_sources;  // of data.validation
+  std::string fingerprint;                      // of the rows above: equal data give equal batches
 };
 
 // Reads, tokenizes and packs. `vocab_size` is the model's number of rows. `between` is called after

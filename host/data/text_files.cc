@@ -1,77 +1,19 @@
 #include "data/text_files.h"
 
-#include <glob.h>
-
 #include <algorithm>
-#include <filesystem>
 
 #include "core/error.h"
 #include "core/utf8.h"
 #include "io/mapped_file.h"
 
 namespace lamina::data {
-namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void fail(const std::string& where, std::string what, std::string what_to_do) {
   throw UserError(ExitCode::data, {where, std::move(what), {std::move(what_to_do)}});
 }
 
-std::vector<std::string> files_below(const std::string& directory) {
-  std::vector<std::string> files;
-  std::error_code ec;
-  const auto end = fs::recursive_directory_iterator();
-  for (fs::recursive_directory_iterator at(directory, ec); at != end; at.increment(ec)) {
-    if (ec) fail(directory, "cannot be read: " + ec.message(), "check its permissions");
-    const bool hidden = at->path().filename().string().starts_with('.');
-    if (hidden && at->is_directory(ec)) at.disable_recursion_pending();
-    if (!hidden && at->is_regular_file(ec)) files.push_back(at->path().string());
-  }
-  if (files.empty())
-    fail(directory, "is a directory without files; expected text files", "check the path");
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::vector<std::string> files_matching(const std::string& pattern) {
-  glob_t found{};
-  std::vector<std::string> files;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    for (std::size_t i = 0; i < found.gl_pathc; ++i)
-      if (std::error_code ec; fs::is_regular_file(found.gl_pathv[i], ec))
-        files.emplace_back(found.gl_pathv[i]);
-  ::globfree(&found);
-  if (files.empty())
-    fail(pattern, "matches no file",
-         "check the pattern; it is relative to the current directory, " +
-             fs::current_path().string());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 }  // namespace
-
-std::vector<std::string> find_files(const std::vector<std::string>& patterns) {
-  std::vector<std::string> files;
-  for (const std::string& pattern : patterns) {
-    std::error_code ec;
-    std::vector<std::string> found;
-    if (fs::is_directory(pattern, ec))
-      found = files_below(pattern);
-    else if (fs::exists(pattern, ec))
-      found = {pattern};
-    else if (pattern.find_first_of("*?[") != pattern.npos)
-      found = files_matching(pattern);
-    else
-      fail(pattern, "no such file or directory",
-           "check the path; it is relative to the current "
-           "directory, " +
-               fs::current_path().string());
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  if (files.empty()) fail("data", "no files are given", "list at least one text file");
-  return files;
-}
 
 std::optional<Separator> parse_separator(std::string_view text) {
   if (text == "file") return Separator::file;

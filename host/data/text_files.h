@@ -6,14 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace lamina::data {
-
-// The files that `patterns` name: a path, a glob ("books/*.txt"), or a directory (every regular
-// file in it and below, except hidden ones). In the order given, within a pattern sorted by name.
-// Errors (class data): a path that does not exist, a glob or directory without files, no patterns.
-std::vector<std::string> find_files(const std::vector<std::string>& patterns);
 
 // What ends a document.
 enum class Separator {

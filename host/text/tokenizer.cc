@@ -30,6 +30,11 @@ bool has_tokenizer(const std::string& directory) {
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
   std::error_code ec;
+  if (!fs::exists(directory, ec))
+    throw UserError(ExitCode::checkpoint,
+                    {directory,
+                     "there is no such directory; expected a model directory with its tokenizer",
+                     {"check the path"}});
   const std::string json = directory + "/tokenizer.json";
   if (fs::exists(json, ec)) return load_tokenizer_json(directory);
   if (fs::exists(directory + "/" + kByteTokenizerFile, ec)) return load_byte_tokenizer(directory);

@@ -20,7 +20,10 @@ TEST(LoadData, Example) {
   EXPECT_EQ(data.train.num_rows(), 91u);
   EXPECT_EQ(data.validation.at(0).num_rows(), 10u);
   EXPECT_EQ(data.counts.num_tokens, 1002u);
-  EXPECT_EQ(data.text.num_bytes, 1000u);
+  ASSERT_EQ(data.train_sources.size(), 1u);
+  EXPECT_EQ(data.train_sources[0].num_files, 1u);
+  EXPECT_EQ(data.train_sources[0].counts.num_bytes, 1000u);
+  EXPECT_EQ(data.train_sources[0].num_tokens, 1002u);
 }
 
 TEST(LoadData, ValidationFilesTakeThePlaceOfTheFraction) {
@@ -51,6 +54,41 @@ TEST(LoadData, WithoutPackingARowHoldsOneDocument) {
   EXPECT_EQ(load_data(section, 1, *tokenizer, 258).train.num_rows(), 2u);
   section.sequence_length = 9;
   EXPECT_EQ(load_data(section, 1, *tokenizer, 258).train.num_rows(), 1u);
+}
+
+TEST(Faults, F1EverySourceIsCounted) {
+  testing::TempDir dir;
+  config::DataSection section;
+  section.train = {dir.write("a.txt", "one\n\ntwo\n"), dir / "more"};
+  dir.write("more/b.txt", "three\n");
+  dir.write("more/deep/c.txt", "four\n");
+  section.validation = {dir.write("v.txt", "five six\n")};
+  section.document_separator = "line";
+  section.sequence_length = 4;
+  const RunData data = load_data(section, 1, *load_tokenizer(section), 258);
+  ASSERT_EQ(data.train_sources.size(), 2u);
+  EXPECT_EQ(data.train_sources[0].counts.num_documents, 2u);
+  EXPECT_EQ(data.train_sources[0].counts.num_empty_documents, 1u);
+  EXPECT_EQ(data.train_sources[0].num_tokens, 10u);
+  EXPECT_EQ(data.train_sources[1].name, dir / "more");
+  EXPECT_EQ(data.train_sources[1].num_files, 2u);
+  EXPECT_EQ(data.train_sources[1].counts.num_bytes, 11u);
+  EXPECT_EQ(data.train_sources[1].num_tokens, 13u);
+  ASSERT_EQ(data.validation_sources.size(), 1u);
+  EXPECT_EQ(data.validation_sources[0].num_tokens, 10u);
+}
+
+TEST(Faults, F25ABadTokenizerOfTheDataIsBadData) {
+  testing::TempDir dir;
+  config::DataSection section;
+  section.tokenizer = dir / "none";
+  EXPECT_USER_ERROR(load_tokenizer(section), ExitCode::data,
+                    dir / "none" +
+                        ": there is no such directory; expected a model directory with its "
+                        "tokenizer\n  check the path");
+  dir.write("damaged/tokenizer.json", "{\"model\": ");
+  section.tokenizer = dir / "damaged";
+  EXPECT_ERROR_SAYS(load_tokenizer(section), ExitCode::data, "damaged/tokenizer.json");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which files, which documents; the words when they are not there or not text.
+// Which documents a file holds; the words when it is not text.
 #include "data/text_files.h"
 
 #include <gtest/gtest.h>
@@ -53,27 +53,6 @@ TEST(TextFiles, NamesLineAndByteThatIsNotUtf8) {
                     path +
                         ":2: is not UTF-8: byte 7 of the file is 0xff; text must be UTF-8\n"
                         "  convert the file, eg with `iconv -t utf-8`");
-}
-
-TEST(TextFiles, ListsPathsGlobsAndDirectoriesInOrder) {
-  TempDir dir;
-  dir.write("b/2.txt", "");
-  dir.write("b/1.txt", "");
-  dir.write("b/.hidden", "");
-  dir.write("b/deep/0.txt", "");
-  dir.write("a.txt", "");
-  EXPECT_EQ(find_files({dir / "b", dir / "a.txt"}),
-            (Strings{dir / "b/1.txt", dir / "b/2.txt", dir / "b/deep/0.txt", dir / "a.txt"}));
-  EXPECT_EQ(find_files({dir / "b/*.txt"}), (Strings{dir / "b/1.txt", dir / "b/2.txt"}));
-}
-
-TEST(TextFiles, SaysWhichPathIsMissing) {
-  TempDir dir;
-  EXPECT_ERROR_SAYS(find_files({dir / "none.txt"}), ExitCode::data,
-                    "none.txt: no such file or directory\n  check the path; it is relative to");
-  EXPECT_ERROR_SAYS(find_files({dir / "*.txt"}), ExitCode::data, "*.txt: matches no file");
-  EXPECT_ERROR_SAYS(find_files({dir.path()}), ExitCode::data, "is a directory without files");
-  EXPECT_ERROR_SAYS(find_files({}), ExitCode::data, "no files are given");
 }
 
 }  // namespace

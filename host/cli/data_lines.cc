@@ -1,0 +1,68 @@
+#include "cli/data_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "cli/units.h"
+#include "core/read_file.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::size_t kMostSources = 6;  // with a line of their own, for each of the two keys
+
+std::string number_of(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", thousands_text(static_cast<std::int64_t>(count)), what,
+                     count == 1 ? "" : "s");
+}
+
+std::string source_line(const std::string& name, const data::TokenSource& s) {
+  const std::string empty =
+      s.counts.num_empty_documents == 0
+          ? ""
+          : fmt::format(" ({} empty left out)",
+                        thousands_text(static_cast<std::int64_t>(s.counts.num_empty_documents)));
+  return fmt::format("{}: {}, {}, {}{}, {}", name, number_of(s.num_files, "file"),
+                     bytes_text(static_cast<double>(s.counts.num_bytes)),
+                     number_of(s.counts.num_documents, "document"), empty,
+                     number_of(s.num_tokens, "token"));
+}
+
+void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
+                 std::vector<std::string>& lines) {
+  // A single one too many takes no more lines than the sum would.
+  const std::size_t shown = sources.size() <= kMostSources + 1 ? sources.size() : kMostSources;
+  for (const data::TokenSource& source : sources.first(shown))
+    lines.push_back(source_line(std::string(before) + printable(source.name), source));
+  if (shown == sources.size()) return;
+  data::TokenSource rest;
+  for (const data::TokenSource& source : sources.subspan(shown)) {
+    rest.num_files += source.num_files;
+    rest.num_tokens += source.num_tokens;
+    rest.counts.num_documents += source.counts.num_documents;
+    rest.counts.num_empty_documents += source.counts.num_empty_documents;
+    rest.counts.num_bytes += source.counts.num_bytes;
+  }
+  lines.push_back(source_line(fmt::format("{}{} more", before, sources.size() - shown), rest));
+}
+
+}  // namespace
+
+std::vector<std::string> data_lines(const data::RunData& data) {
+  const std::string dropped =
+      data.counts.dropped == 0
+          ? ""
+          : fmt::format(", {} of them in no row",
+                        thousands_text(static_cast<std::int64_t>(data.counts.dropped)));
+  std::vector<std::string> lines{fmt::format(
+      "{} in {} of {}{}; {} to validate on", number_of(data.counts.num_tokens, "token"),
+      number_of(data.train.num_rows(), "row"), data.train.tokens_per_row(), dropped,
+      data.validation.empty() ? "no rows" : number_of(data.validation.front().num_rows(), "row"))};
+  add_sources(data.train_sources, "", lines);
+  add_sources(data.validation_sources, "validation, ", lines);
+  return lines;
+}
+
+}  // namespace lamina::cli
