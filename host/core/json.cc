@@ -84,6 +84,16 @@ JsonValue JsonValue::at(std::string_view key) const {
   fail(fmt::format("lacks the key '{}'", key), std::move(notes));
 }
 
+JsonValue JsonValue::element(std::size_t n) const {
+  if (kind() != JsonKind::array) wrong_kind("an array");
+  if (n >= size())
+    fail(fmt::format("must have at least {} element{}, got {}", n + 1, n == 0 ? "" : "s",
+                     describe()));
+  auto at = elements().begin();
+  for (std::size_t i = 0; i < n; ++i) ++at;
+  return *at;
+}
+
 std::string JsonValue::path() const {
   // Down from the root, into whichever child holds this node.
   std::string path;

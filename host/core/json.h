@@ -86,6 +86,8 @@ class JsonValue {
   JsonValue find(std::string_view key) const;
   // The member; an error if absent.
   JsonValue at(std::string_view key) const;
+  // The n-th element of an array, from 0; an error if there are fewer. Linear in n.
+  JsonValue element(std::size_t n) const;
 
   class Elements;
   class Members;

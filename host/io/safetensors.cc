@@ -180,9 +180,8 @@ class HeaderReader {
     if (!offsets.is_array() || offsets.size() != 2)
       fail_tensor(name,
                   fmt::format("data_offsets must be two integers, got {}", offsets.describe()));
-    auto offset = offsets.elements().begin();
-    entry.begin = (*offset).as_uint64();
-    entry.end = (*++offset).as_uint64();
+    entry.begin = offsets.element(0).as_uint64();
+    entry.end = offsets.element(1).as_uint64();
     if (entry.end < entry.begin)
       fail_tensor(name, fmt::format("data_offsets end at {}, before their begin {}", entry.end,
                                     entry.begin));

@@ -14,8 +14,6 @@
 namespace lamina::text {
 namespace {
 
-// Far above any vocabulary in use; bounds what a damaged file can make us allocate.
-constexpr std::int64_t kMostIds = std::int64_t{1} << 24;
 // Above this a word is merged with a heap instead of by scanning.
 constexpr std::size_t kShortWordBytes = 48;
 
@@ -129,7 +127,7 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
 
   text_.resize(text_bytes);
   offsets_.resize(tokens.size() + 1);
-  slots_.resize(std::bit_ceil(tokens.size() * 2 + 2));
+  slots_.resize(std::bit_ceil(vocabulary.size() * 2 + 2));  // ids may be far apart
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = 0;
   for (std::size_t id = 0; id < tokens.size(); ++id) {
@@ -176,9 +174,7 @@ void Bpe::read_merges(const JsonValue& merges) {
     if (merge.is_array()) {
       if (merge.size() != 2)
         merge.fail(fmt::format("must be a pair of tokens, got {}", merge.describe()));
-      auto part = merge.elements().begin();
-      const std::string_view left = (*part).as_string();
-      add_merge(merge, left, (*++part).as_string(), rank++, guess);
+      add_merge(merge, merge.element(0).as_string(), merge.element(1).as_string(), rank++, guess);
       continue;
     }
     const std::string_view both = merge.as_string();

@@ -20,6 +20,10 @@ std::optional<std::string> byte_level_bytes(std::string_view token);
 // And back: the characters that stand for `bytes`.
 std::string byte_level_spelling(std::string_view bytes);
 
+// Ids of a vocabulary are below this, which is far above any in use: it bounds what a damaged file
+// can make us allocate.
+inline constexpr std::int64_t kMostIds = std::int64_t{1} << 24;
+
 class Bpe {
  public:
   // The value of the key "model". Errors (class checkpoint): another type of model, a feature that

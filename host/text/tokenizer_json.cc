@@ -27,22 +27,22 @@ struct Template {
   std::vector<TokenId> before, after;
 };
 
-TokenId read_id(const JsonValue& value) {
+TokenId read_id(const JsonValue& value, std::int64_t num_ids) {
   const std::int64_t id = value.as_int64();
-  if (id < 0 || id >= (std::int64_t{1} << 24))
-    value.fail(fmt::format("must be an id from 0 to {}, got {}", (1 << 24) - 1, id));
+  if (id < 0 || id >= num_ids)
+    value.fail(fmt::format("must be an id from 0 to {}, got {}", num_ids - 1, id));
   return static_cast<TokenId>(id);
 }
 
 // The part of a TemplateProcessing that concerns one text alone.
-void add_template(const JsonValue& json, Template& out) {
+void add_template(const JsonValue& json, std::int64_t num_ids, Template& out) {
   std::vector<TokenId> before, after;
   bool seen_text = false;
   for (JsonValue part : json.at("single").elements()) {
     if (const JsonValue special = part.find("SpecialToken")) {
       const JsonValue token = json.at("special_tokens").at(special.at("id").as_string());
       for (JsonValue id : token.at("ids").elements())
-        (seen_text ? after : before).push_back(read_id(id));
+        (seen_text ? after : before).push_back(read_id(id, num_ids));
     } else {
       const JsonValue text = part.at("Sequence").at("id");
       if (text.as_string() != "A" || seen_text)
@@ -56,17 +56,23 @@ void add_template(const JsonValue& json, Template& out) {
   out.after.insert(out.after.end(), after.begin(), after.end());
 }
 
-void add_post_processor(const JsonValue& json, Template& out) {
+// ["</s>", 2]
+TokenId read_token_and_id(const JsonValue& json, std::int64_t num_ids) {
+  if (!json.is_array() || json.size() != 2 || !json.element(0).is_string())
+    json.fail(fmt::format("must be a token and its id, eg [\"</s>\", 2], got {}", json.describe()));
+  return read_id(json.element(1), num_ids);
+}
+
+void add_post_processor(const JsonValue& json, std::int64_t num_ids, Template& out) {
   if (!json || json.is_null()) return;
   const JsonValue type = json.at("type");
   if (type.as_string() == "Sequence") {
-    for (JsonValue step : json.at("processors").elements()) add_post_processor(step, out);
+    for (JsonValue step : json.at("processors").elements()) add_post_processor(step, num_ids, out);
   } else if (type.as_string() == "TemplateProcessing") {
-    add_template(json, out);
+    add_template(json, num_ids, out);
   } else if (type.as_string() == "RobertaProcessing" || type.as_string() == "BertProcessing") {
-    // ["<s>", 0] and ["</s>", 2]
-    out.before.insert(out.before.begin(), read_id(*++json.at("cls").elements().begin()));
-    out.after.push_back(read_id(*++json.at("sep").elements().begin()));
+    out.before.insert(out.before.begin(), read_token_and_id(json.at("cls"), num_ids));
+    out.after.push_back(read_token_and_id(json.at("sep"), num_ids));
   } else if (type.as_string() != "ByteLevel") {  // ByteLevel changes offsets only
     type.fail(
         fmt::format("is {}, a post_processor that lamina does not have", type.describe()),
@@ -138,15 +144,10 @@ class JsonTokenizer final : public Tokenizer {
         normalizer_(root.find("normalizer")),
         bpe_(root.at("model")) {
     check_decoder(root.find("decoder"), file);
-    add_post_processor(root.find("post_processor"), template_);
     vocab_size_ = static_cast<std::int64_t>(bpe_.num_ids());
     if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
       for (JsonValue token : added.elements()) add_token(token);
-    for (const auto* ids : {&template_.before, &template_.after})
-      for (TokenId id : *ids)
-        if (id >= vocab_size_)
-          root.at("post_processor")
-              .fail(fmt::format("adds the id {}, but ids end at {}", id, vocab_size_ - 1));
+    add_post_processor(root.find("post_processor"), vocab_size_, template_);
     read_names();
   }
 
@@ -238,13 +239,16 @@ class JsonTokenizer final : public Tokenizer {
       const JsonValue value = json.find(key);
       return value ? value.as_bool() : absent;
     };
-    AddedToken token{read_id(json.at("id")),     std::string(json.at("content").as_string()),
-                     flag("single_word", false), flag("lstrip", false),
-                     flag("rstrip", false),      false,
+    AddedToken token{read_id(json.at("id"), kMostIds),
+                     std::string(json.at("content").as_string()),
+                     flag("single_word", false),
+                     flag("lstrip", false),
+                     flag("rstrip", false),
+                     false,
                      flag("special", false)};
     token.normalized = flag("normalized", !token.special);
     vocab_size_ = std::max(vocab_size_, static_cast<std::int64_t>(token.id) + 1);
-    by_content_.emplace(token.content, token.id);
+    check_own_id(json, token);
     // The reference shows a token in the form in which it is looked for; if that differs from its
     // content it no longer counts as special. It decodes through the byte alphabet where it can.
     const std::string form =
@@ -252,6 +256,24 @@ class JsonTokenizer final : public Tokenizer {
     added_[token.id] = {byte_level_bytes(form).value_or(form),
                         token.special && form == token.content};
     (token.normalized ? normalized_ : raw_).add(form, token);
+  }
+
+  // A token may be listed twice, and be in the vocabulary, too; but with one id, and that its own.
+  void check_own_id(const JsonValue& json, const AddedToken& token) {
+    const auto [known, is_new] = by_content_.emplace(token.content, token.id);
+    if (known->second != token.id)
+      json.at("id").fail(fmt::format("is {}, but the token \"{}\" has the id {} already", token.id,
+                                     printable(token.content, 40), known->second));
+    if (!is_new) return;
+    const auto added = added_.find(token.id);
+    std::string_view other = added != added_.end() ? std::string_view(added->second.bytes) : "";
+    if (added == added_.end() && static_cast<std::size_t>(token.id) < bpe_.num_ids() &&
+        bpe_.bytes(token.id) != token.content &&
+        bpe_.bytes(token.id) != byte_level_bytes(token.content))
+      other = bpe_.bytes(token.id);
+    if (!other.empty())
+      json.at("id").fail(fmt::format("is {}, which is the token \"{}\"; each token has its own id",
+                                     token.id, printable(other, 40)));
   }
 
   // BOS, EOS and padding have names in tokenizer_config.json, in older models in

@@ -253,6 +253,57 @@ TEST(Tokenizer, RefusesMergesThatCannotBe) {
   EXPECT_THAT(with_merges(R"(["a",1])"), ::testing::HasSubstr("must be a string, got 1"));
 }
 
+TEST(Faults, F4ListsOfTheWrongLengthAreRefused) {
+  const auto with_cls = [](const std::string& cls) {
+    SmallTokenizer small;
+    small.post_processor = R"({"type":"RobertaProcessing","sep":["<end>",259],"cls":)" + cls + "}";
+    return error_of(small.json());
+  };
+  EXPECT_EQ(with_cls(R"(["<end>",259])"), "accepted");
+  EXPECT_EQ(with_cls(R"(["<end>"])"),
+            "tokenizer.json:3: 'post_processor.cls' must be a token and its id, eg [\"</s>\", 2], "
+            "got an array of 1");
+  for (const char* cls : {"[]", "7", "{}", "null", R"(["<end>",259,1])", "[259,259]"})
+    EXPECT_THAT(with_cls(cls), ::testing::HasSubstr("'post_processor.cls' must be a token and its"))
+        << cls;
+  EXPECT_EQ(with_cls(R"(["<end>",260])"),
+            "tokenizer.json:3: 'post_processor.cls[1]' must be an id from 0 to 259, got 260");
+  EXPECT_THAT(with_cls(R"(["<end>","259"])"), ::testing::HasSubstr("must be an integer"));
+}
+
+TEST(Faults, F4IdsOfATemplateAreInTheVocabulary) {
+  SmallTokenizer small;
+  small.post_processor =
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<end>","type_id":0}},
+    {"Sequence":{"id":"A","type_id":0}}],"special_tokens":{"<end>":{"ids":[259,4294967555]}}})";
+  EXPECT_EQ(
+      error_of(small.json()),
+      "tokenizer.json:4: 'post_processor.special_tokens.<end>.ids[1]' must be an id from 0 to "
+      "259, got 4294967555");
+}
+
+TEST(Faults, F4AnAddedTokenHasAnIdOfItsOwn) {
+  const auto with_added = [](const std::string& more) {
+    SmallTokenizer small;
+    small.added_tokens += "," + more;
+    return error_of(small.json());
+  };
+  EXPECT_EQ(with_added(R"({"id":259,"content":"<end>","special":true})"), "accepted");
+  EXPECT_EQ(with_added(R"({"id":256,"content":"ab"})"), "accepted");
+  EXPECT_EQ(with_added(R"({"id":260,"content":"<end>"})"),
+            "tokenizer.json:5: 'added_tokens[1].id' is 260, but the token \"<end>\" has the id 259 "
+            "already");
+  EXPECT_EQ(with_added(R"({"id":259,"content":"<other>"})"),
+            "tokenizer.json:5: 'added_tokens[1].id' is 259, which is the token \"<end>\"; each "
+            "token has its own id");
+  EXPECT_EQ(with_added(R"({"id":257,"content":"<other>"})"),
+            "tokenizer.json:5: 'added_tokens[1].id' is 257, which is the token \"abc\"; each token "
+            "has its own id");
+  EXPECT_EQ(
+      with_added(R"({"id":16777216,"content":"<other>"})"),
+      "tokenizer.json:5: 'added_tokens[1].id' must be an id from 0 to 16777215, got 16777216");
+}
+
 TEST(Tokenizer, RefusesPatternsItCannotMatchLikeTheReference) {
   const auto with_pattern = [](std::string pattern) {
     SmallTokenizer small;
