@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 
 #include "core/error.h"
 #include "io/mapped_file.h"
@@ -44,11 +45,19 @@ JsonDocument read_config(const std::string& path) {
   return config;
 }
 
-std::vector<std::int64_t> ids(const JsonValue& value) {
+// One id or a list of them, each 0 to 2^31-1 where they are of tokens that a text may hold.
+std::vector<std::int64_t> ids(const JsonValue& value, bool of_text) {
   if (!value || value.is_null()) return {};
-  if (!value.is_array()) return {value.as_int64()};
+  const auto id_of = [&](const JsonValue& one) {
+    const std::int64_t id = one.as_int64();
+    if (of_text && (id < 0 || id > std::numeric_limits<std::int32_t>::max()))
+      one.fail(fmt::format("must be a token id from 0 to {}, got {}",
+                           std::numeric_limits<std::int32_t>::max(), id));
+    return id;
+  };
+  if (!value.is_array()) return {id_of(value)};
   std::vector<std::int64_t> out;
-  for (JsonValue id : value.elements()) out.push_back(id.as_int64());
+  for (JsonValue id : value.elements()) out.push_back(id_of(id));
   return out;
 }
 
@@ -73,9 +82,9 @@ std::vector<JsonValue> HfDirectory::configs() const {
 
 std::vector<std::int64_t> HfDirectory::token_ids(std::string_view key) const {
   if (generation_config_)
-    if (auto found = ids(generation_config().find(key)); !found.empty()) return found;
+    if (auto found = ids(generation_config().find(key), true); !found.empty()) return found;
   for (JsonValue holder : configs())
-    if (auto found = ids(holder.find(key)); !found.empty()) return found;
+    if (auto found = ids(holder.find(key), true); !found.empty()) return found;
   return {};
 }
 
@@ -91,7 +100,7 @@ std::vector<std::int64_t> HfDirectory::placeholder_token_ids() const {
   for (JsonValue holder : configs())
     for (const char* what : {"image", "video", "audio"})
       for (const char* kind : {"id", "index"})
-        for (std::int64_t id : ids(holder.find(fmt::format("{}_token_{}", what, kind))))
+        for (std::int64_t id : ids(holder.find(fmt::format("{}_token_{}", what, kind)), false))
           if (std::ranges::find(out, id) == out.end()) out.push_back(id);
   return out;
 }

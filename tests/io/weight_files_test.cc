@@ -182,5 +182,18 @@ TEST(HfDirectory, NamesWhatIsMissing) {
   EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint, "must be an object");
 }
 
+TEST(Faults, F21TokenIdsThatCannotBeAreNamed) {
+  TempDir dir;
+  dir.write("config.json", "{\"model_type\":\"x\",\n\"eos_token_id\":4294967465}");
+  EXPECT_USER_ERROR(HfDirectory(dir.path()).eos_token_ids(), ExitCode::checkpoint,
+                    dir.path() +
+                        "/config.json:2: 'eos_token_id' must be a token id from 0 to 2147483647, "
+                        "got 4294967465");
+  dir.write("generation_config.json", R"({"eos_token_id":[2,-3]})");
+  EXPECT_ERROR_SAYS(HfDirectory(dir.path()).eos_token_ids(), ExitCode::checkpoint,
+                    "'eos_token_id[1]' must be a token id from 0 to 2147483647, got -3");
+  EXPECT_EQ(HfDirectory(dir.path()).placeholder_token_ids().size(), 0u);
+}
+
 }  // namespace
 }  // namespace lamina::io
