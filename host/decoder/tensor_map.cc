@@ -10,6 +10,7 @@
 #include "core/suggest.h"
 #include "decoder/map_builder.h"
 #include "io/stored_weight.h"
+#include "lamina/names.h"
 
 namespace lamina::decoder {
 namespace {
@@ -47,6 +48,22 @@ bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer) 
   return !text.empty() && pattern[0] == text[0] && fits(pattern.substr(1), text.substr(1), layer);
 }
 
+bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {
+  if (a.shape() != b.shape()) return false;
+  if (a.is_plain() && b.is_plain() && a.data().dtype == b.data().dtype)
+    return std::ranges::equal(a.data().bytes, b.data().bytes);
+  constexpr std::int64_t kChunk = 1 << 16;
+  std::vector<float> of_a(kChunk), of_b(kChunk);
+  for (std::int64_t at = 0, total = a.shape().num_elements(); at < total; at += kChunk) {
+    const std::size_t count = static_cast<std::size_t>(std::min(kChunk, total - at));
+    a.decode(at, 1, std::span(of_a).first(count));
+    b.decode(at, 1, std::span(of_b).first(count));
+    if (!std::ranges::equal(std::span(of_a).first(count), std::span(of_b).first(count)))
+      return false;
+  }
+  return true;
+}
+
 // Says of names which no parameter comes from whether the family knows them.
 class Ignored {
  public:
@@ -55,15 +72,17 @@ class Ignored {
       if (p.block != 0) block_of_[p.layer] = p.block;
   }
 
-  bool operator()(const std::string& name) const {
+  // The row that says so; null: none does.
+  const registry::TensorRow* by(const std::string& name) const {
     const std::vector<std::string> spelled = spellings(name, model_.family().tensor_prefixes());
-    return std::ranges::any_of(model_.family().tensor_rows(), [&](const auto& row) {
-      return std::ranges::any_of(spelled, [&](const std::string& s) { return by(row, s); });
-    });
+    for (const registry::TensorRow& row : model_.family().tensor_rows())
+      if (std::ranges::any_of(spelled, [&](const std::string& s) { return fits_row(row, s); }))
+        return &row;
+    return nullptr;
   }
 
  private:
-  bool by(const registry::TensorRow& row, std::string_view name) const {
+  bool fits_row(const registry::TensorRow& row, std::string_view name) const {
     if (!row.ignore && !row.surplus && !(row.tied && model_.options().head.tied)) return false;
     std::int64_t layer = -1;
     if (!fits(row.published, name, layer)) return false;
@@ -113,7 +132,7 @@ class Matcher {
     TensorMap map = builder_.finish(own);
     std::unordered_set<std::string_view> used;
     for (const PublishedTensor& tensor : map.tensors()) check(map, tensor, used);
-    check_nothing_left(used);
+    check_nothing_left(map, used);
     return map;
   }
 
@@ -210,11 +229,31 @@ class Matcher {
     for (std::string_view name : stored.names()) used.insert(name);
   }
 
-  void check_nothing_left(const std::unordered_set<std::string_view>& used) const {
+  // Files may hold a copy of the table under the name of a tied head. Another matrix there would be
+  // left out silently.
+  void check_tied(const TensorMap& map, std::string_view head) const {
+    const int embed = model_.parameters().find(LAMINA_NAME_EMBED);
+    const std::string& table = map.tensor_of(map.pieces_of(embed).front()).name;
+    if (same_values(io::StoredWeight(files_, head), io::StoredWeight(files_, table))) return;
+    refuse(files_.path_of(head),
+           fmt::format("tensor '{}' differs from '{}', but the config says that the head is the "
+                       "token table",
+                       head, table),
+           {fmt::format("tie_word_embeddings = false uses both; if the head is not meant, remove "
+                        "'{}'",
+                        head)});
+  }
+
+  void check_nothing_left(const TensorMap& map,
+                          const std::unordered_set<std::string_view>& used) const {
     const Ignored ignored(model_);
     std::vector<std::string> left, others;
     for (std::string_view name : files_.names()) {
-      if (used.contains(name) || ignored(std::string(name))) continue;
+      if (used.contains(name)) continue;
+      if (const registry::TensorRow* row = ignored.by(std::string(name))) {
+        if (row->tied) check_tied(map, name);
+        continue;
+      }
       // Beside the language model a checkpoint may hold towers for images and sound.
       const bool other =
           model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);

@@ -105,7 +105,8 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     open_mxfp4();
   else if (data_.dtype == DType::i8 || (data_.dtype == DType::u8 && files.contains(scales_name())))
     open_fp4_pairs();
-  else if (float none[1]; !gather(data_, 0, 0, std::span(none, 0)))
+  // f8_e8m0 is for scales: powers of two without a sign.
+  else if (float none[1]; data_.dtype == DType::f8_e8m0 || !gather(data_, 0, 0, std::span(none, 0)))
     fail(fmt::format("has element type {}; weights are f32, bf16, f16 or f64",
                      lamina::name(data_.dtype)),
          "compressed ones are f8 with block scales, MXFP4, or FP4 in pairs with scales");

@@ -285,5 +285,48 @@ TEST(TensorMap, PiecesOfOneTensorAreReadWhereTheyLie) {
   EXPECT_EQ(weights.owned_bytes(), 0u);
 }
 
+// A tied head's tensor in the files, as values of the table plus `more`.
+std::string with_head(const io::TensorSpec& head, float more) {
+  Made made(joined(joined(kApart, kMatrix),
+                   {{0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED}}));
+  Tensors tensors = others_and({{"layers.0.experts.0.gate", {3, 4}},
+                                {"layers.0.experts.1.gate", {3, 4}},
+                                {"layers.0.experts.0.up", {3, 4}},
+                                {"layers.0.experts.1.up", {3, 4}}});
+  std::vector<io::TensorSpec> specs{head};
+  for (const auto& [name, shape] : tensors) specs.push_back({name, DType::f32, shape});
+  std::vector<float> values(20);
+  std::iota(values.begin(), values.end(), 0.f);
+  std::vector<double> doubles(values.begin(), values.end());
+  std::vector<float> head_values = values;
+  head_values.back() += more;
+  TempDir dir;
+  io::write_weight_files(dir.path(), specs, [&](const io::TensorSpec& spec) {
+    const auto all = spec.dtype == DType::f64        ? std::as_bytes(std::span(doubles))
+                     : spec.name == "lm_head.weight" ? std::as_bytes(std::span(head_values))
+                                                     : std::as_bytes(std::span(values));
+    return all.first(static_cast<std::size_t>(io::num_bytes(spec)));
+  });
+  try {
+    match_weights(made.model, io::WeightFiles(dir.path()));
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), ExitCode::checkpoint);
+    return std::string(e.what()).substr(dir.path().size());
+  }
+  return "";
+}
+
+TEST(Faults, F31ATiedHeadIsTheTableOrAnError) {
+  EXPECT_EQ(with_head({"lm_head.weight", DType::f32, {5, 4}}, 0), "");
+  EXPECT_EQ(with_head({"model.lm_head.weight", DType::f64, {5, 4}}, 0), "");
+  EXPECT_EQ(
+      with_head({"lm_head.weight", DType::f32, {5, 4}}, 1),
+      "/model.safetensors: tensor 'lm_head.weight' differs from 'model.embed.weight', but the "
+      "config says that the head is the token table\n"
+      "  tie_word_embeddings = false uses both; if the head is not meant, remove "
+      "'lm_head.weight'");
+  EXPECT_NE(with_head({"lm_head.weight", DType::f32, {4, 5}}, 0), "");
+}
+
 }  // namespace
 }  // namespace lamina::decoder

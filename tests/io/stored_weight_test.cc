@@ -176,5 +176,12 @@ TEST(StoredWeight, OtherCompressionsAreNamed) {
                     "compressed weights that lamina reads; got \"gptq\"");
 }
 
+TEST(Faults, F31ScalesAloneAreNoWeight) {
+  TempDir dir;
+  const WeightFiles files = written(dir, {stored<std::uint8_t>("w", DType::f8_e8m0, {2}, {1, 2})});
+  EXPECT_ERROR_SAYS(StoredWeight(files, "w"), ExitCode::checkpoint,
+                    "tensor 'w' has element type f8_e8m0; weights are f32, bf16, f16 or f64");
+}
+
 }  // namespace
 }  // namespace lamina::io
