@@ -31,6 +31,14 @@ std::vector<std::int32_t> GoldenCase::ints(std::string_view name) const {
   return out;
 }
 
+double GoldenCase::number(std::string_view name) const {
+  const std::vector<float> values = floats(name);
+  if (values.size() != 1)
+    user_error(ExitCode::checkpoint, golden.path(), "tensor '{}' is {}; expected one number", name,
+               to_string(shape(name)));
+  return static_cast<double>(values[0]);
+}
+
 double GoldenCase::tolerance(std::string_view key, double fallback) const {
   JsonValue all = info.root().find("tolerance");
   JsonValue value = all ? all.find(key) : JsonValue();

@@ -19,8 +19,10 @@ struct GoldenCase {
 
   explicit GoldenCase(std::string dir);
   bool has(std::string_view name) const { return golden.contains(name); }
-  std::vector<float> floats(std::string_view name) const;       // any floating type
-  std::vector<std::int32_t> ints(std::string_view name) const;  // i32 or i64
+  // Errors (exit 4): no such tensor, another element type.
+  std::vector<float> floats(std::string_view name) const;       // f32
+  std::vector<std::int32_t> ints(std::string_view name) const;  // i32
+  double number(std::string_view name) const;                   // f32, one element
   Shape shape(std::string_view name) const { return golden.tensor(name).shape; }
   // golden.json: tolerance.<key>, or `fallback`.
   double tolerance(std::string_view key, double fallback) const;

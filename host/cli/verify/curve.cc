@@ -1,5 +1,6 @@
 // A training run of some steps from a case's weights.
 #include <cmath>
+#include <limits>
 
 #include "cli/verify/verifier.h"
 #include "train/schedule.h"
@@ -8,6 +9,21 @@ namespace lamina::cli {
 
 // Cases of runs say nothing of the first gradient. Recurrent layers differ most.
 constexpr double kGradientTolerance = 5e-4;
+
+namespace {
+
+// The number `key` of a recipe, at least `min` and below `max`.
+double number_in(const JsonValue& recipe, std::string_view key, double min, double max) {
+  const JsonValue value = recipe.at(key);
+  const double number = value.as_double();
+  if (number < min || number >= max)
+    value.fail(fmt::format("must be at least {} and below {}, got {}", min, max, value.describe()));
+  return number;
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
 
 // A training run of some steps from the case's weights: loss, gradient norm and learning rate of
 // each, parameters after the first and the last.
@@ -22,15 +38,17 @@ void Verifier::curve() {
                                   .dtype = dtype_,
                                   .mtp = false,
                                   .segments = false,
-                                  .clip_norm = recipe.at("clip").as_double()};
+                                  .clip_norm = number_in(recipe, "clip", 0, kInfinity)};
   config::OptimizerSection optimizer;
-  optimizer.lr = recipe.at("peak_lr").as_double();
-  optimizer.beta1 = recipe.at("beta1").as_double();
-  optimizer.beta2 = recipe.at("beta2").as_double();
-  optimizer.eps = recipe.at("eps").as_double();
-  optimizer.weight_decay = recipe.at("weight_decay").as_double();
-  config::ScheduleSection schedule{"cosine", recipe.at("warmup").as_int64(),
-                                   recipe.at("floor").as_double()};
+  optimizer.lr = number_in(recipe, "peak_lr", 0, kInfinity);
+  optimizer.beta1 = number_in(recipe, "beta1", 0, 1);
+  optimizer.beta2 = number_in(recipe, "beta2", 0, 1);
+  optimizer.eps = number_in(recipe, "eps", 0, kInfinity);
+  optimizer.weight_decay = number_in(recipe, "weight_decay", 0, kInfinity);
+  const JsonValue warmup = recipe.at("warmup");
+  if (warmup.as_int64() < 0) warmup.fail("must be at least 0, got " + warmup.describe());
+  config::ScheduleSection schedule{"cosine", warmup.as_int64(),
+                                   number_in(recipe, "floor", 0, kInfinity)};
   auto state = training_state(shape[1] > 1);
   train::TrainStep step(*model_, *state, options, optimizer, backend_);
   std::vector<float> loss = case_.floats("loss"), norm = case_.floats("grad_norm"),

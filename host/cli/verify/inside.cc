@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/error.h"
 #include "lamina/names.h"
 
 namespace lamina::cli {
@@ -159,6 +160,9 @@ double relative_error(const std::vector<float>& got, const std::vector<float>& w
 Comparison compare(const GoldenCase& c, const std::string& name, const Quantity& q,
                    const LayerRecords& records, std::int64_t layer, const Record& record) {
   Comparison out{name, 0, c.tolerance("hidden_max_abs_over_max", 1e-4), {}, false};
+  if (c.shape(name).ndim() < 2 || c.shape(name)[-1] == 0)
+    user_error(ExitCode::checkpoint, c.golden.path_of(name),
+               "tensor '{}' is {}; expected rows of values", name, to_string(c.shape(name)));
   const std::size_t k = static_cast<std::size_t>(c.shape(name)[-1]);
   switch (q.kind) {
     case Kind::values:

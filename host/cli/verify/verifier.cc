@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/open_model.h"
+#include "cli/verify/inputs.h"
 #include "cli/verify/inside.h"
 #include "cli/verify/prediction.h"
 #include "cli/verify/records.h"
@@ -63,6 +64,7 @@ Verifier::Verifier(const std::string& directory, DType dtype, const Globals& glo
 }
 
 VerifyReport Verifier::run() {
+  check_inputs(case_, *model_);
   for (std::string prefix : {"", "packed."}) {
     if (!case_.has(prefix + "input_ids")) continue;
     const Rows rows = read_rows(case_, prefix);
@@ -78,6 +80,12 @@ VerifyReport Verifier::run() {
   if (case_.has("greedy_ids")) greedy("", {});
   if (case_.has("batches.input_ids")) curve();
   list_skipped();
+  if (report_.rows.empty())
+    throw UserError(ExitCode::checkpoint,
+                    {case_.golden.path(),
+                     "holds nothing to compare with; expected token ids (input_ids) and what comes "
+                     "of them, such as logits, loss or grad.*",
+                     {"docs/verify.md says what a case may hold"}});
   return std::move(report_);
 }
 
@@ -178,7 +186,7 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
   // Where layers keep losses of their own, loss is the sum and ce_loss the cross-entropy.
   auto compare_loss = [&](const std::string& name, double got) {
     if (case_.has(prefix + name))
-      add(prefix + name, std::abs(got - static_cast<double>(case_.floats(prefix + name)[0])),
+      add(prefix + name, std::abs(got - case_.number(prefix + name)),
           case_.tolerance("loss_abs", 1e-5));
   };
   compare_loss("loss", result.loss + result.aux_loss);
@@ -213,7 +221,7 @@ void Verifier::compare_gradients(const std::string& prefix, const train::TrainSt
     std::vector<float> want = case_.floats(sample), picked(want.size());
     for (std::size_t k = 0; k < picked.size(); ++k) picked[k] = got[k * 2654435761u % got.size()];
     compare_gradient(sample, picked, want, largest);
-    double sum = 0, wanted_norm = static_cast<double>(case_.floats(norm)[0]);
+    double sum = 0, wanted_norm = case_.number(norm);
     for (float g : got) sum += static_cast<double>(g) * static_cast<double>(g);
     const double elements = std::sqrt(static_cast<double>(got.size()));
     add(norm,
@@ -276,8 +284,7 @@ void Verifier::prediction() {
   if (!case_.has("mtp.loss")) return;
   const train::TrainState& state = fresh_state();
   double loss = prediction_gradients(*model_, state, rows, dtype_, backend_);
-  add("mtp.loss", std::abs(loss - static_cast<double>(case_.floats("mtp.loss")[0])),
-      case_.tolerance("loss_abs", 1e-5));
+  add("mtp.loss", std::abs(loss - case_.number("mtp.loss")), case_.tolerance("loss_abs", 1e-5));
   compare_gradients("mtp.", state);
 }
 
