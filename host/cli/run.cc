@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "core/read_file.h"
 
 namespace lamina::cli {
 namespace {
@@ -30,9 +31,13 @@ std::string json_error(ExitCode code, const ErrorText& text) {
   return json.end_array().end_object().end_object().text() + "\n";
 }
 
-// Reports an error and returns its exit code.
-int report(ExitCode code, const ErrorText& text, std::string_view formatted, ColorMode color,
-           bool json, bool internal = false) {
+// Reports an error and returns its exit code. Line feeds in the error's parts come from outside.
+int report(ExitCode code, const ErrorText& text, ColorMode color, bool json,
+           bool internal = false) {
+  const auto whole = [](const std::string& part) { return printable(part, part.size()); };
+  std::string formatted =
+      text.where.empty() ? whole(text.what) : whole(text.where) + ": " + whole(text.what);
+  for (const std::string& note : text.notes) formatted += "\n  " + whole(note);
   const char* label = internal ? "internal error:" : "error:";
   if (describe_terminal(STDERR_FILENO, color).color)
     fmt::print(stderr, "\033[1;31m{}\033[0m {}\n", label, formatted);
@@ -47,8 +52,8 @@ int report(ExitCode code, const ErrorText& text, std::string_view formatted, Col
 }
 
 int report_plain(ExitCode code, std::string what, ColorMode color, bool json) {
-  ErrorText text{"", what, {}};
-  return report(code, text, what, color, json);
+  ErrorText text{"", std::move(what), {}};
+  return report(code, text, color, json);
 }
 
 // Runs `action`; every way out is an exit code.
@@ -59,9 +64,9 @@ int guarded(ColorMode color, bool json, Action action) {
   } catch (const BrokenPipe&) {
     return kBrokenPipe;
   } catch (const InternalError& e) {
-    return report(e.code(), e.text(), e.what(), color, json, true);
+    return report(e.code(), e.text(), color, json, true);
   } catch (const Error& e) {
-    return report(e.code(), e.text(), e.what(), color, json);
+    return report(e.code(), e.text(), color, json);
   } catch (const std::bad_alloc&) {
     return report_plain(ExitCode::memory, "out of memory", color, json);
   } catch (const std::filesystem::filesystem_error& e) {

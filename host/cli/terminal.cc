@@ -45,7 +45,9 @@ Terminal describe_terminal(int descriptor, ColorMode mode) {
   return out;
 }
 
-void print(std::string_view text) {
+void print(std::string_view text) { print_bytes(printable_lines(text)); }
+
+void print_bytes(std::string_view text) {
   while (!text.empty()) {
     ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
     if (written >= 0) {
@@ -62,8 +64,9 @@ void print(std::string_view text) {
 void repair_standard_descriptors() {
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
-      // Reading direction for stdout: a write must fail, or a result would be lost silently.
-      int opened = open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+      // The wrong direction for stdin and stdout: a prompt that cannot be read, or a result that
+      // would be lost, must be an error.
+      int opened = open("/dev/null", descriptor == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
       if (opened >= 0 && opened != descriptor) dup2(opened, descriptor), close(opened);
     }
 }

@@ -25,12 +25,15 @@ class BrokenPipe : public std::exception {
   const char* what() const noexcept override { return "the reader of stdout went away"; }
 };
 
-// Writes everything to stdout and flushes. Throws BrokenPipe; UserError (exit 4) where stdout is
-// closed or its disk is full. [any thread]
+// Writes everything to stdout and flushes, control characters and invalid UTF-8 as \xNN: JSON of
+// JsonWriter has neither. Throws BrokenPipe; UserError (exit 4) where stdout is closed or its disk
+// is full. [any thread]
 void print(std::string_view text);
+// Likewise, byte for byte: for text that a model wrote.
+void print_bytes(std::string_view bytes);
 
 // Opens /dev/null in place of standard descriptors that the parent closed, so that no file of ours
-// gets their numbers; writing to a closed stdout still fails. [main thread, at the start]
+// gets their numbers; using a closed stdin or stdout still fails. [main thread, at the start]
 void repair_standard_descriptors();
 
 }  // namespace lamina::cli

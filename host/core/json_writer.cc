@@ -27,7 +27,8 @@ std::string json_quote(std::string_view text) {
     text = valid;
   }
   std::string out = "\"";
-  for (char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     switch (c) {
       case '"':
         out += "\\\"";
@@ -47,6 +48,8 @@ std::string json_quote(std::string_view text) {
       default:
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
           out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+        else if (c == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0)  // C1 controls
+          out += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
         else
           out += c;
     }

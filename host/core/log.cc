@@ -14,6 +14,8 @@
 #include "core/error.h"
 #include "core/read_file.h"
 
+#include "core/read_file.h"
+
 namespace lamina::log {
 namespace {
 
@@ -103,10 +105,11 @@ void write(Level level, std::string_view message) {
     logger = state().logger;
     if (state().before_terminal && logger->should_log(to_spdlog(level))) state().before_terminal();
   }
+  const std::string text = printable_lines(message);
   if (level == Level::warning)
-    logger->warn("warning: {}", message);
+    logger->warn("warning: {}", text);
   else
-    logger->log(to_spdlog(level), message);
+    logger->log(to_spdlog(level), text);
 }
 
 }  // namespace lamina::log

@@ -23,7 +23,7 @@ void set_file(const std::string& path);
 // [any thread]
 void set_before_terminal(std::function<void()> callback);
 
-// Writes one message; a trailing line feed is added. [any thread]
+// Writes one message, fit to print (printable_lines); a trailing line feed is added. [any thread]
 void write(Level level, std::string_view message);
 
 template <typename... Args>
