@@ -3,8 +3,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <iostream>
-#include <iterator>
 
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
@@ -27,28 +25,41 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string read_stream(std::istream& in) {
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+// One prompt, and nothing given that would be left unused.
+void check_options(const Arguments& a) {
+  std::vector<std::string> given;
+  for (const auto& [name, shown] : {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}})
+    if (a.given(name)) given.emplace_back(shown);
+  if (given.size() > 1)
+    throw UserError(
+        ExitCode::usage,
+        {"decode",
+         fmt::format("{} are given; each is a prompt, and there is one", fmt::join(given, " and ")),
+         {"keep one of them"}});
+  for (const std::string& stop : a.texts("stop"))
+    if (stop.empty())
+      throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
 }
+
+// Far more than any context holds; what is read by mistake should not fill the memory.
+constexpr std::size_t kMostPromptBytes = std::size_t{64} << 20;
 
 // The text of -p, of the file of -f, or of stdin (-f -, or a pipe).
 std::string prompt_text(const Arguments& a) {
   if (a.given("prompt")) return a.text("prompt");
-  std::string path = a.given("file") ? a.text("file") : "-";
-  if (path == "-") {
-    if (!a.given("file") && describe_terminal(0).is_terminal)
-      throw UserError(ExitCode::usage,
-                      {"decode", "there is no prompt; use -p TEXT, -f FILE or --ids 1,2,3", {}});
-    return read_stream(std::cin);
-  }
-  return read_file(path, ExitCode::data);
+  const std::string path = a.given("file") ? a.text("file") : "-";
+  if (path != "-") return read_file(path, ExitCode::data, kMostPromptBytes);
+  if (!a.given("file") && describe_terminal(0).is_terminal)
+    throw UserError(ExitCode::usage,
+                    {"decode", "there is no prompt; use -p TEXT, -f FILE or --ids 1,2,3", {}});
+  return read_stdin(ExitCode::data, kMostPromptBytes);
 }
 
 std::vector<std::int32_t> parse_ids(const std::string& text) {
   std::vector<std::int32_t> out;
   const char* at = text.data();
   const char* end = at + text.size();
-  while (at != end) {
+  for (;; ++at) {
     std::int32_t id = 0;
     auto [stop, error] = std::from_chars(at, end, id);
     if (error != std::errc() || id < 0 || (stop != end && *stop != ','))
@@ -58,9 +69,9 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
                                                     text),
                                         {}});
     out.push_back(id);
-    at = stop == end ? end : stop + 1;
+    if (stop == end) return out;
+    at = stop;
   }
-  return out;
 }
 
 void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
@@ -143,12 +154,7 @@ struct Loaded {
 };
 
 Loaded load(const Arguments& a, DType dtype, const Backend& backend) {
-  OpenedModel opened = open_model(a.text("model"), a.globals);
-  if (opened.directory.empty())
-    throw UserError(ExitCode::checkpoint, {a.text("model"),
-                                           "describes a model but has no weights; "
-                                           "give a directory with a checkpoint",
-                                           {}});
+  OpenedModel opened = open_weights(a.text("model"), a.globals);
   decoder::Weights weights = decoder::Weights::load(
       *opened.model, std::make_shared<io::WeightFiles>(opened.directory), dtype, backend);
   std::unique_ptr<text::Tokenizer> tokenizer;
@@ -158,6 +164,7 @@ Loaded load(const Arguments& a, DType dtype, const Backend& backend) {
 
 int run(const Arguments& a) {
   Clock::time_point start = Clock::now();
+  check_options(a);
   apply_threads(a.globals);
   DType dtype = *parse_dtype(a.text("dtype"));
   const Backend& backend = cpu::cpu_backend();
@@ -217,11 +224,11 @@ int run(const Arguments& a) {
 
   catch_stop_signals();
   bool json = a.flag("json");
-  if (!json && a.flag("echo") && tokenizer) print(tokenizer->decode(prompt, true));
+  if (!json && a.flag("echo") && tokenizer) print_bytes(tokenizer->decode(prompt, true));
   decode::Generated out = decode::generate(
       session, prompt, tokenizer, options,
       [&](std::string_view text) {
-        if (!json) print(text);
+        if (!json) print_bytes(text);
       },
       [] { return stop_signal() != 0; });
   if (json) {

@@ -75,13 +75,7 @@ data::Dataset rows_of_run(const config::RunConfig& c, const text::Tokenizer& tok
 }
 
 Subject open_subject(const std::string& path, const Globals& globals) {
-  Subject s{open_model(path, globals), nullptr, nullptr, {}, DType::bf16};
-  if (s.opened.directory.empty())
-    throw UserError(ExitCode::checkpoint,
-                    {path,
-                     "describes a model but has no weights; give a directory with a "
-                     "checkpoint",
-                     {}});
+  Subject s{open_weights(path, globals), nullptr, nullptr, {}, DType::bf16};
   s.files = std::make_shared<const io::WeightFiles>(s.opened.directory);
   s.tokenizer = text::load_tokenizer(s.opened.directory);
   return s;
@@ -100,7 +94,7 @@ Subject find_subject(const Arguments& a) {
   if (a.given("data")) {
     s.rows.push_back(rows_of_files(a, *s.tokenizer, *s.opened.model));
   } else if (!run_file.empty()) {
-    config::RunConfig c = config::load_run(run_file);
+    config::RunConfig c = load_written_run(run_file);
     s.dtype = c.train.dtype;
     s.rows.push_back(rows_of_run(c, *s.tokenizer, *s.opened.model));
   } else {

@@ -37,7 +37,25 @@ void check_if_checkpoint(const std::string& directory) {
                  directory, io::kManifestName);
 }
 
+// What `read` returns. A mistake in what it reads is damage: nobody wrote it by hand.
+template <typename Read>
+auto as_damage(Read read) {
+  try {
+    return read();
+  } catch (const UserError& error) {
+    if (error.code() != ExitCode::usage) throw;
+    ErrorText text = error.text();
+    text.notes.emplace_back(
+        "training wrote this file, so it is damaged or was changed: `lamina ckpt verify` checks");
+    throw UserError(ExitCode::checkpoint, std::move(text));
+  }
+}
+
 }  // namespace
+
+config::RunConfig load_written_run(const std::string& path) {
+  return as_damage([&] { return config::load_run(path); });
+}
 
 bool is_run_file(const std::string& path) {
   if (fs::path(path).extension() != ".toml" || !fs::is_regular_file(path)) return false;
@@ -71,6 +89,11 @@ std::string resolve_model_directory(const std::string& path) {
                      "there is no such file or directory; a Hugging Face directory, a "
                      "checkpoint or a run directory would be right",
                      {}});
+  if (!fs::is_directory(path))
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "is no directory; a Hugging Face directory, a "
+                                           "checkpoint or a run directory would be right",
+                                           {}});
   fs::path directory = path;
   if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
   if (std::string newest = train::newest_checkpoint(path); !newest.empty()) return newest;
@@ -78,6 +101,12 @@ std::string resolve_model_directory(const std::string& path) {
     throw UserError(ExitCode::checkpoint, {path,
                                            "has checkpoints, but none that is whole",
                                            {"`lamina ckpt verify` says what each lacks"}});
+  const fs::path checkpoints = train::checkpoints_directory(path);
+  if (fs::is_directory(checkpoints))
+    throw UserError(ExitCode::checkpoint, {checkpoints.string(),
+                                           "holds no whole checkpoint, and beside it is neither "
+                                           "config.json nor model.toml",
+                                           {contents_of(checkpoints)}});
   throw UserError(ExitCode::checkpoint,
                   {path,
                    "holds no model: neither config.json, model.toml nor checkpoints",
@@ -109,14 +138,34 @@ OpenedModel open_model(const std::string& path, const Globals& globals,
     if (!fs::exists(description)) description = out.directory;
     if (fs::exists(fs::path(out.directory) / "config.json")) out.published.emplace(out.directory);
   }
-  config::ModelSource source =
-      config::load_model(description, {.sets = overrides, .environment = {}});
   decoder::ModelOptions with_tokens = options;
   if (!options.compress_tokens && !out.directory.empty() && text::has_tokenizer(out.directory))
     with_tokens.compress_tokens = [&](std::int64_t) {
       return compressed_tokens(*text::load_tokenizer(out.directory));
     };
-  out.model = std::make_unique<decoder::Model>(make_model(source, globals, with_tokens));
+  const auto read = [&] {
+    return std::make_unique<decoder::Model>(
+        make_model(config::load_model(description, {.sets = overrides, .environment = {}}), globals,
+                   with_tokens));
+  };
+  const bool written = !out.directory.empty() && !out.published && overrides.empty();
+  out.model = written ? as_damage(read) : read();
+  return out;
+}
+
+OpenedModel open_weights(const std::string& path, const Globals& globals) {
+  const bool describes = fs::path(path).extension() == ".toml";
+  if (fs::is_regular_file(path) && !describes)
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "is a file; a Hugging Face directory, a checkpoint or a "
+                                           "run directory would be right",
+                                           {}});
+  OpenedModel out = open_model(path, globals);
+  if (out.directory.empty())
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "describes a model but has no weights; give a directory "
+                                           "with a checkpoint",
+                                           {}});
   return out;
 }
 

@@ -24,13 +24,21 @@ struct OpenedModel {
   std::unique_ptr<decoder::Model> model;
 };
 
-// Errors: exit 4 for a directory that holds no model, with what is there; exit 2 for a config that
-// is wrong; exit 8 for plugins; io::Damaged for a checkpoint whose files, values of tensors aside,
-// are not as its manifest says. `overrides`: "model.key=value". Where the options do not say how
-// tokens are compressed, the directory's tokenizer does.
+// Errors: exit 4 for a directory that holds no model, with what is there, and for a checkpoint of
+// training with a damaged model.toml; exit 2 for a config that is wrong; exit 8 for plugins;
+// io::Damaged for a checkpoint whose files, values of tensors aside, are not as its manifest says.
+// `overrides`: "model.key=value". Where the options do not say how tokens are compressed, the
+// directory's tokenizer does.
 OpenedModel open_model(const std::string& path, const Globals& globals,
                        const decoder::ModelOptions& options = {},
                        const std::vector<std::string>& overrides = {});
+
+// Likewise for commands that compute. Errors: exit 4 also where there are no weights, or `path` is
+// a file that describes no model.
+OpenedModel open_weights(const std::string& path, const Globals& globals);
+
+// A run file that training wrote: whatever is wrong with it is exit 4, not a mistake of the user's.
+config::RunConfig load_written_run(const std::string& path);
 
 // What ModelOptions asks of a tokenizer.
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);

@@ -1,6 +1,7 @@
 #include "cli/prompt_rows.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "io/stored_weight.h"
@@ -39,6 +40,14 @@ class RowsFile {
   std::vector<std::int32_t> read_ints(std::string_view name, const std::vector<std::int64_t>& shape,
                                       std::string_view shown) const {
     const std::vector<float> values = read(name, shape, shown);
+    // Beyond 2^24 f32 leaves integers out; places in a prompt are far below.
+    const auto outside = std::ranges::find_if(
+        values, [](float v) { return !(std::abs(v) <= 0x1p24f) || v != std::trunc(v); });
+    if (outside != values.end())
+      refuse(ExitCode::checkpoint,
+             fmt::format("tensor '{}' holds {} at element {}", name, *outside,
+                         outside - values.begin()),
+             "integers from -2^24 to 2^24 would be right");
     return {values.begin(), values.end()};
   }
 
@@ -71,13 +80,15 @@ std::vector<std::int32_t> positions_of(const RowsFile& file, std::span<const std
       file.refuse(ExitCode::data, fmt::format("'grid' has {} images", grid.size() / 3),
                   fmt::format("the prompt has more: the one at token {}", t));
     const std::int32_t* box = grid.data() + 3 * image++;
-    const std::int64_t count = std::int64_t{box[0]} * box[1] * box[2];
-    if (std::min({box[0], box[1], box[2]}) < 1 || count > static_cast<std::int64_t>(end - t))
+    // Sides are at most 2^24: the product of two fits, that of three may not.
+    const auto places = static_cast<std::int64_t>(end - t);
+    const std::int64_t frames = box[0], in_frame = std::int64_t{box[1]} * box[2];
+    if (std::min({box[0], box[1], box[2]}) < 1 || in_frame > places || frames > places / in_frame)
       file.refuse(
           ExitCode::data,
           fmt::format("image {} of 'grid' is {} x {} x {}", image - 1, box[0], box[1], box[2]),
           fmt::format("the prompt has {} placeholder tokens from token {} on", end - t, t));
-    for (std::int64_t i = 0; i < count; ++i, ++t) {
+    for (std::int64_t i = 0; i < frames * in_frame; ++i, ++t) {
       const auto row = static_cast<std::int32_t>(i);
       out[t] = next + row / (box[1] * box[2]);
       out[tokens + t] = next + row / box[2] % box[1];

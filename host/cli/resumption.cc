@@ -24,14 +24,6 @@ std::string checkpoint_at(const std::string& path) {
   return out;
 }
 
-config::RunConfig run_of(const std::string& checkpoint) {
-  try {
-    return config::load_run(fs::path(checkpoint) / "run.toml");
-  } catch (const UserError& e) {
-    throw UserError(ExitCode::checkpoint, e.text());  // no mistake of the command line
-  }
-}
-
 std::string text_of(const io::Damaged& damage) {
   const ErrorText& text = damage.text();
   return text.where.empty() ? text.what : text.where + ": " + text.what;
@@ -108,7 +100,7 @@ void Resumption::fail_none_usable() const {
 // Keys that shape a run must be as they were; hot ones may change and are named.
 void Resumption::check_same_run(const std::string& checkpoint) {
   changes_.clear();
-  const config::RunConfig before = run_of(checkpoint);
+  const config::RunConfig before = load_written_run(checkpoint + "/run.toml");
   std::vector<std::string> notes;
   for (const config::Difference& d : config::differences(before, now_)) {
     if (d.hot)
