@@ -35,6 +35,13 @@ TEST(InputFile, SaysWhyAFileCannotBeRead) {
                         "  check the path and its permissions");
 }
 
+TEST(InputFile, APathDoesNotEndAtANulByte) {
+  TempDir dir;
+  const std::string path = dir.write("a.txt", "abc");
+  EXPECT_ERROR_SAYS(InputFile(path + std::string("\0b", 2), ExitCode::data), ExitCode::data,
+                    "is no path; names of files hold no NUL byte");
+}
+
 TEST(Faults, F14WhatIsNoFileIsRefusedAtOnce) {
   TempDir dir;
   const std::string fifo = dir / "fifo";

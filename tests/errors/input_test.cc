@@ -1,0 +1,228 @@
+// What the program is given to read and cannot: nothing hangs, nothing is left out without a word.
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "errors/workplace.h"
+#include "io/safetensors_writer.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kLamina = LAMINA_BUILD_DIR "/bin/lamina";
+
+constexpr const char* kSmallTokenizer =
+    R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
+"post_processor":null,
+"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})";
+
+// A copy of a published model that a test may change.
+void copy_model(const Workplace& w, const std::string& golden, const std::string& name) {
+  fs::copy(golden_model(golden), w.path(name));
+  for (const auto& file : fs::directory_iterator(w.path(name)))
+    fs::permissions(file.path(), fs::perms::owner_all);
+}
+
+void replace(const Workplace& w, const std::string& file, const std::string& from,
+             const std::string& to) {
+  std::string text = w.read(file);
+  ASSERT_NE(text.find(from), text.npos) << from;
+  w.write(file, text.replace(text.find(from), from.size(), to));
+}
+
+TEST(Faults, F1TheBannerCountsEverySource) {
+  Workplace w;
+  w.write("books/a.txt", "one\n");
+  w.write("books/deep/b.txt", std::string(496, 'x'));
+  fs::create_directory_symlink("../books/deep", w.path("books/link"));
+  Finished f =
+      w.lamina({"train", "run.toml", "--set", "data.train=[\"books\", \"text.txt\"]", "--set",
+                "data.validation=[\"books/a.txt\"]", "--set", "data.sequence_length=4"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("books: 2 files, 500 B, 2 documents, 504 tokens\n"));
+  EXPECT_THAT(f.err, HasSubstr("text.txt: 1 file, "));
+  EXPECT_THAT(f.err,
+              ContainsRegex("validation, .*books/a.txt: 1 file, 4 B, 1 document, 6 tokens\n"));
+  EXPECT_THAT(w.read("out/log.txt"), HasSubstr("books: 2 files, 500 B, 2 documents"));
+}
+
+TEST(Faults, F1ALinkThatLeadsNowhereEndsTheRunBeforeItBegins) {
+  Workplace w;
+  w.write("books/a.txt", "one\n");
+  fs::create_symlink("gone", w.path("books/b.txt"));
+  w.expect({{"train", "run.toml", "--set", "data.train=books"},
+            5,
+            {"books/b.txt: is a link that leads nowhere"}});
+  EXPECT_FALSE(w.exists("out"));
+}
+
+TEST(Faults, F4AShortListInATokenizerIsNamed) {
+  Workplace w;
+  copy_model(w, "gpt2_prefixed", "m");
+  w.write("m/tokenizer.json", kSmallTokenizer);
+  replace(w, "m/tokenizer.json", "\"post_processor\":null",
+          R"("post_processor":{"type":"BertProcessing","sep":[],"cls":["<s>",0]})");
+  const std::string says = "m/tokenizer.json:2: 'post_processor.sep' must be a token and its id";
+  w.expect({{"decode", "-m", "m", "-p", "a"}, 4, {says}});
+  w.expect({{"train", "run.toml", "--set", "data.tokenizer=m"}, 5, {says}});
+}
+
+TEST(Faults, F10ACaseThatHoldsNothingDoesNotAgree) {
+  Workplace w;
+  copy_model(w, "gpt2_prefixed", "m");
+  w.write("m/golden.json", "{}");
+  const std::vector<std::int32_t> good = {1, 2, 3}, bad = {1, 163, -1};
+  const auto write = [&](const std::string& name, const std::vector<std::int32_t>& ids,
+                         const Shape& shape) {
+    io::write_safetensors(w.path("m/golden.safetensors").string(), {{name, DType::i32, shape}}, {},
+                          [&](const io::TensorSpec&) { return std::as_bytes(std::span(ids)); });
+  };
+  write("input_ids", good, {1, 3});
+  w.expect({{"verify", "m"}, 4, {"m/golden.safetensors: holds nothing to compare with"}});
+  write("input_ids", bad, {1, 3});
+  w.expect({{"verify", "m"},
+            4,
+            {"tensor 'input_ids' holds the id 163 at element 1; ids of this vocabulary are 0 to "
+             "162"}});
+  write("input_ids", good, {3});
+  w.expect(
+      {{"verify", "m"}, 4, {"tensor 'input_ids' is [3]; expected 2 dims with something in each"}});
+}
+
+TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {
+  Workplace w;
+  ASSERT_EQ(::mkfifo(w.path("fifo").c_str(), 0600), 0);
+  copy_model(w, "gpt2_prefixed", "m");
+  w.write("m/tokenizer.json", kSmallTokenizer);
+  w.train();
+  w.write("by_file.toml", "model = \"fifo\"\n[data]\ntrain = [\"text.txt\"]\n");
+  const std::string says = "fifo: is a FIFO; expected a file";
+  const Mistake mistakes[] = {
+      {{"config", "show", "fifo"}, 2, {says}},
+      {{"train", "fifo"}, 2, {says}},
+      {{"train", "run.toml", "--set", "data.train=fifo"}, 5, {"fifo: is a FIFO; expected text"}},
+      {{"train", "by_file.toml"}, 2, {says}},
+      {{"decode", "-m", "fifo", "-p", "x"}, 4, {"fifo: is no directory"}},
+      {{"decode", "-m", "out", "-f", "fifo"}, 5, {says}},
+      {{"eval", "-m", "out", "-d", "fifo"}, 5, {"fifo: is a FIFO; expected text"}},
+      {{"decode", "-m", "m", "--ids", "1", "--placeholder", "1", "--embeddings", "fifo"},
+       4,
+       {says}},
+  };
+  for (const Mistake& m : mistakes) w.expect(m);
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    const std::string path = std::string("m/") + name;
+    fs::rename(w.path(path), w.path("kept"));
+    fs::rename(w.path("fifo"), w.path(path));
+    w.expect({{"decode", "-m", "m", "-p", "x"}, 4, {path + ": is a FIFO; expected a file"}});
+    fs::rename(w.path(path), w.path("fifo"));
+    fs::rename(w.path("kept"), w.path(path));
+  }
+}
+
+TEST(Faults, F20ARecipeThatCannotBeIsNamed) {
+  Workplace w;
+  copy_model(w, "train_llama3", "m");
+  replace(w, "m/golden.json", "\"beta1\": 0.", "\"beta1\": 1.");
+  w.expect(
+      {{"verify", "m"}, 4, {"m/golden.json:", "'recipe.beta1' must be at least 0 and below 1"}});
+}
+
+TEST(Faults, F21AnEndTokenThatNoIdCanBeIsNamed) {
+  Workplace w;
+  copy_model(w, "gpt2_prefixed", "m");
+  w.write("m/generation_config.json", R"({"eos_token_id": 4294967465})");
+  w.expect(
+      {{"decode", "-m", "m", "--ids", "1", "-n", "2"},
+       4,
+       {"m/generation_config.json:1: 'eos_token_id' must be a token id from 0 to 2147483647"}});
+}
+
+TEST(Faults, F22APromptIsGivenOnce) {
+  Workplace w;
+  const std::string model = golden_model("gpt2_prefixed");
+  const Mistake mistakes[] = {
+      {{"decode", "-m", model, "-p", "a", "-f", "nosuch", "--ids", "1"},
+       2,
+       {"decode: -p and -f and --ids are given; each is a prompt", "keep one of them"}},
+      {{"decode", "-m", model, "-f", "run.toml", "--ids", "1"}, 2, {"-f and --ids are given"}},
+      {{"decode", "-m", model, "--ids", ""}, 2, {"--ids: got ''"}},
+      {{"decode", "-m", model, "--ids", "1,"}, 2, {"--ids: got '1,'"}},
+      {{"decode", "-m", model, "-p", "a", "--stop", ""}, 2, {"--stop: got ''"}},
+  };
+  for (const Mistake& m : mistakes) w.expect(m);
+}
+
+TEST(Faults, F22StdinIsReadToTheSameLimitAsAFile) {
+  Workplace w;
+  w.train();
+  const std::string decode =
+      std::string(kLamina) + " decode -m " + w.path("out").string() + " -n 1 -f - ";
+  Finished f = run_shell(decode + "< /dev/zero");
+  EXPECT_EQ(f.code, 5);
+  EXPECT_THAT(f.err, HasSubstr("error: stdin: holds 67108865 bytes or more; at most 67108864 are"));
+  f = run_shell(decode + "< /");
+  EXPECT_EQ(f.code, 5);
+  EXPECT_THAT(f.err, HasSubstr("error: stdin: is a directory; expected text to read"));
+  f = run_shell(decode + "<&-");
+  EXPECT_EQ(f.code, 5);
+  EXPECT_THAT(f.err, HasSubstr("error: stdin: is closed; expected text to read"));
+  f = run_shell("printf a | " + decode);
+  EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
+  Workplace w;
+  const std::string evil = "a\x1b[31m\x9b\xc2\x9b\n.txt";
+  const std::string shown = "a\\x1b[31m\\x9b\\xc2\\x9b\\x0a.txt";
+  w.expect({{"decode", "-m", evil, "-p", "x"}, 4, {shown + ": there is no such file"}});
+  w.expect({{"config", "show", evil}, 2, {shown + ": cannot be read"}});
+  w.write("books/" + evil, "text\xff");
+  w.expect(
+      {{"train", "run.toml", "--set", "data.train=books"}, 5, {"books/" + shown + ":1: is not"}});
+  w.write("books/" + evil, std::string(2000, 'x'));
+  Finished f = w.lamina({"train", "run.toml", "--set", "data.train=books/*", "--out", "o\x1b[31m"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  f.err += w.lamina({"ckpt", "ls", "o\x1b[31m"}).out;
+  EXPECT_THAT(f.err, HasSubstr("o\\x1b[31m/checkpoints"));
+  EXPECT_THAT(f.err, Not(HasSubstr("\x1b")));
+  const Finished json = w.lamina({"ckpt", "ls", "o\x1b[31m", "--json"});
+  EXPECT_THAT(json.out, HasSubstr("o\\u001b[31m/checkpoints"));
+}
+
+TEST(Faults, F25DamageHasTheCodeOfWhatIsDamaged) {
+  Workplace w;
+  w.train();
+  w.write("file.txt", "text");
+  const Mistake mistakes[] = {
+      {{"decode", "-m", "file.txt", "-p", "x"}, 4, {"file.txt: is a file; a Hugging Face"}},
+      {{"eval", "-m", "file.txt", "-d", "text.txt"}, 4, {"file.txt: is a file; a Hugging Face"}},
+      {{"train", "run.toml", "--set", "data.tokenizer=nowhere"},
+       5,
+       {"nowhere: there is no such directory; expected a model directory with its tokenizer"}},
+  };
+  for (const Mistake& m : mistakes) w.expect(m);
+  w.write("out/config.toml", "");
+  w.expect({{"eval", "out"}, 4, {"out/config.toml", "training wrote this file"}});
+  for (const auto& checkpoint : fs::directory_iterator(w.path("out/checkpoints")))
+    fs::resize_file(checkpoint.path() / "model.toml", 30);
+  w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"model.toml", "training wrote this file"}});
+}
+
+TEST(Faults, F26CheckpointsThatAreNotWholeAreNotDenied) {
+  Workplace w;
+  w.write("run/checkpoints/step-5/model.safetensors", "");
+  w.expect({{"decode", "-m", "run", "-p", "x"},
+            4,
+            {"run/checkpoints: holds no whole checkpoint, and beside it is neither config.json nor "
+             "model.toml",
+             "it has step-5"}});
+}
+
+}  // namespace
+}  // namespace lamina::testing
