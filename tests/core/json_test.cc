@@ -84,5 +84,19 @@ TEST(JsonWriter, IndentsAndReplacesBrokenText) {
   EXPECT_EQ(json.text(), "{\n  \"a\": \"\xef\xbf\xbd\",\n  \"nan\": null\n}");
 }
 
+TEST(Faults, F24JsonEscapesWhatATerminalObeys) {
+  EXPECT_EQ(json_quote("a\x1b\x7f\xc2\x9b\xc2\xa9"), "\"a\\u001b\\u007f\\u009b\xc2\xa9\"");
+}
+
+TEST(Faults, F4AnElementThatIsNotThereIsAnError) {
+  const JsonDocument document = parse("{\"a\":\n [1, [2]]}");
+  const JsonValue a = document.root().at("a");
+  EXPECT_EQ(a.element(1).element(0).as_int64(), 2);
+  EXPECT_EQ(a.element(1).path(), "a[1]");
+  EXPECT_USER_ERROR(a.element(2), ExitCode::usage,
+                    "c.json:2: 'a' must have at least 3 elements, got an array of 2");
+  EXPECT_ERROR_SAYS(document.root().element(0), ExitCode::usage, "must be an array");
+}
+
 }  // namespace
 }  // namespace lamina

@@ -45,6 +45,8 @@ TEST(Utf8, KnowsACutCharacterFromABrokenOne) {
 TEST(Printable, EscapesControlBytesAndCutsLongText) {
   EXPECT_EQ(printable("a\x1b[0m\xff\xc3\xa9"), "a\\x1b[0m\\xff\xc3\xa9");
   EXPECT_EQ(printable("abcdef", 3), "abc...");
+  EXPECT_EQ(printable("a\nb\xc2\x9b"), "a\\x0ab\\xc2\\x9b");
+  EXPECT_EQ(printable_lines("a\n\tb\r\xc2\x9b\xc2\xa9"), "a\n\tb\\x0d\\xc2\\x9b\xc2\xa9");
 }
 
 }  // namespace
