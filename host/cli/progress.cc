@@ -12,6 +12,7 @@
 #include "cli/text.h"
 #include "cli/units.h"
 #include "core/log.h"
+#include "core/write_all.h"
 
 namespace lamina::cli {
 namespace {
@@ -46,13 +47,8 @@ std::string bar(double fraction, int width, bool unicode) {
   return out;
 }
 
-void write_stderr(std::string_view text) {
-  while (!text.empty()) {
-    ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-    if (written <= 0) return;  // a lost progress line is no reason to stop a run
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
+// A lost progress line is no reason to stop a run.
+void write_stderr(std::string_view text) { (void)write_all(STDERR_FILENO, text); }
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "core/write_all.h"
 
 namespace lamina::cli {
 namespace {
@@ -48,17 +49,11 @@ Terminal describe_terminal(int descriptor, ColorMode mode) {
 void print(std::string_view text) { print_bytes(printable_lines(text)); }
 
 void print_bytes(std::string_view text) {
-  while (!text.empty()) {
-    ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno == EPIPE) throw BrokenPipe();
+  const int failure = write_all(STDOUT_FILENO, text);
+  if (failure == EPIPE) throw BrokenPipe();
+  if (failure != 0)
     throw UserError(ExitCode::checkpoint,
-                    {"stdout", "cannot write output: " + system_error_text(errno), {}});
-  }
+                    {"stdout", "cannot write output: " + system_error_text(failure), {}});
 }
 
 void repair_standard_descriptors() {

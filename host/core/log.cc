@@ -1,8 +1,9 @@
 #include "core/log.h"
 
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -16,13 +17,25 @@
 
 #include "core/read_file.h"
 
+#include "core/write_all.h"
+
 namespace lamina::log {
 namespace {
 
+// Unlike spdlog's own, loses nothing where stderr is non-blocking and full.
+class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    (void)write_all(STDERR_FILENO, {line.data(), line.size()});
+  }
+  void flush_() override {}
+};
+
 struct State {
   std::mutex mutex;
-  std::shared_ptr<spdlog::sinks::stderr_sink_mt> terminal =
-      std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  std::shared_ptr<StderrSink> terminal = std::make_shared<StderrSink>();
   std::shared_ptr<spdlog::logger> logger;
   std::function<void()> before_terminal;
 
