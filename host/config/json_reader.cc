@@ -40,14 +40,16 @@ void flatten(const std::string& prefix, const JsonValue& object,
     RawEntry entry;
     entry.key = prefix + std::string(name);
     entry.folder = folder;
+    entry.origin = {Origin::Kind::json, json.where()};
     if (json.is_object()) {
+      out.sections.push_back({entry.key, entry.origin});
       flatten(entry.key + ".", json, folder, out);
     } else if (json.is_null()) {
-      out.nulls.push_back({entry.key, {Origin::Kind::json, json.where()}});
+      out.nulls.push_back({entry.key, entry.origin});
     } else if (to_value(json, entry.value)) {
-      entry.origin.kind = Origin::Kind::json;
-      entry.origin.text = json.where();
       out.entries.push_back(std::move(entry));
+    } else {
+      out.mixed_lists.push_back({entry.key, entry.origin});
     }
   }
 }

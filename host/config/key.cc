@@ -147,6 +147,12 @@ std::string limits_text(const Key& key) {
   return "";
 }
 
+std::string expected_text(const Key& key) {
+  if (key.type != Type::list) return expectation(key, key.type);
+  const std::string limits = limits_in_words(key);
+  return fmt::format("a {}{}", type_text(key), limits.empty() ? "" : ", each " + limits);
+}
+
 std::variant<Value, ErrorText> check_value(const Key& key, std::string_view name,
                                            const Value& value, std::string_view source) {
   if (key.type != Type::list) {

@@ -46,6 +46,10 @@ std::string type_text(const Key& key);
 // ">= 1", "0 <= value < 1", "\"float32\" or \"bfloat16\"", or "" where everything goes: for help.
 std::string limits_text(const Key& key);
 
+// "an integer, at least 1", "\"float32\" or \"bfloat16\"", "a list of strings": what an error about
+// a value of another kind says would be right.
+std::string expected_text(const Key& key);
+
 // The value as the key's type (integers become numbers, a single value a list of one; -0 is 0),
 // or what is wrong with it: "'train.steps' must be an integer of at least 1, got 0". `name` is the
 // key as the user knows it. `source` is what was typed on a command line, "" for files: keys of

@@ -19,7 +19,7 @@ struct RawEntry {
   std::string source;            // the text typed on a command line or in the environment
 };
 
-// A table header or inline table that somebody wrote: [train], or rope_scaling = {}.
+// A key whose place says more than its value: [train], or rope_scaling = {}.
 struct RawSection {
   std::string key;
   Origin origin;
@@ -28,8 +28,9 @@ struct RawSection {
 // Layers in order, lowest first: later entries override earlier ones of the same key.
 struct Raw {
   std::vector<RawEntry> entries;
-  std::vector<RawSection> sections;
-  std::vector<RawSection> nulls;  // keys that a JSON file gives as null
+  std::vector<RawSection> sections;     // tables: TOML headers and inline tables, JSON objects
+  std::vector<RawSection> nulls;        // keys that a JSON file gives as null
+  std::vector<RawSection> mixed_lists;  // and as an array that holds nulls or objects
 
   void append(Raw other);
 };
@@ -54,8 +55,8 @@ Raw parse_environment(const std::vector<std::string>& environment);
 // The process's environment in the form that parse_environment() takes.
 std::vector<std::string> process_environment();
 
-// Reads a JSON object such as a published config.json. Objects are flattened with dots,
-// arrays that hold objects are left out. `prefix` is put before every key: "model.".
+// Reads a JSON object such as a published config.json. Objects are flattened with dots. `prefix` is
+// put before every key: "model.".
 // Errors (exit 4): the file is missing, no regular file, unreadable or above 16 MiB, not JSON, no
 // object, or has integers above 64 bits.
 Raw read_json(const std::filesystem::path& path, const std::string& prefix);

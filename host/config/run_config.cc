@@ -21,14 +21,6 @@ void append_overrides(Raw& raw, const Overrides& overrides) {
   for (const std::string& assignment : overrides.sets) raw.append(parse_override(assignment));
 }
 
-// The last string (or list of strings) that a layer gives for the key.
-const Value* last_value(const Raw& raw, std::string_view key) {
-  const Value* out = nullptr;
-  for (const RawEntry& entry : raw.entries)
-    if (entry.key == key) out = &entry.value;
-  return out;
-}
-
 // The keys of a model alone: those of a run file that concern it.
 const Schema& model_schema() {
   static const Schema schema = [] {
@@ -66,17 +58,25 @@ Raw read_model_file(const std::filesystem::path& path, const std::string& from) 
   return raw;
 }
 
+// By which keys of config.json a family knows its models.
+const Schema& identity_schema() {
+  static const Schema schema = {{{"model",
+                                  "",
+                                  {{.name = "model_type", .type = Type::string},
+                                   {.name = "text_config.model_type", .type = Type::string},
+                                   {.name = "architectures", .type = Type::list}},
+                                  true}}};
+  return schema;
+}
+
 void read_identity(ModelSource& model) {
-  auto read_text = [&](std::string_view key, std::string& out) {
-    if (const Value* value = last_value(model.raw, key))
-      if (auto* text = value->get_if<std::string>()) out = *text;
-  };
-  read_text("model.model_type", model.model_type);
-  read_text("model.text_config.model_type", model.text_model_type);
-  if (const Value* names = last_value(model.raw, "model.architectures"))
-    if (auto* list = names->get_if<List>())
-      for (const Value& name : *list)
-        if (auto* text = name.get_if<std::string>()) model.architectures.push_back(*text);
+  const Table values = resolve(identity_schema(), model.raw, model.where).values;
+  if (values.has("model.model_type")) model.model_type = values.string("model.model_type");
+  if (values.has("model.text_config.model_type"))
+    model.text_model_type = values.string("model.text_config.model_type");
+  if (values.has("model.architectures"))
+    for (const Value& name : values.list("model.architectures"))
+      model.architectures.push_back(*name.get_if<std::string>());
 }
 
 // Puts the referenced model's values below those of `own`, the [model] entries of a run file.

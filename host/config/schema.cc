@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/read_file.h"
 #include "core/suggest.h"
 
 namespace lamina::config {
@@ -33,6 +34,17 @@ bool fits_alias(std::string_view alias, std::string_view name) {
     alias.remove_prefix(a + 1);
     name.remove_prefix(n + 1);
   }
+}
+
+// Whether some declared name of the key lies below `name`: it is that of a table.
+bool is_table_of(const Key& key, std::string_view name) {
+  const auto parts = std::ranges::count(name, '.');
+  auto leads_to = [&](std::string_view longer) {
+    std::size_t end = 0;
+    for (auto i = 0; i <= parts && end != longer.npos; ++i) end = longer.find('.', end + (i > 0));
+    return end != longer.npos && fits_alias(longer.substr(0, end), name);
+  };
+  return leads_to(key.name) || std::ranges::any_of(key.aliases, leads_to);
 }
 
 // The alias with a * that two names fit; nullptr if there is none.
@@ -65,9 +77,10 @@ const Section* open_section(const Schema& schema, std::string_view dotted) {
 }
 
 // How messages call a key: config.json files know no [model].
-std::string_view shown(const RawEntry& entry) {
-  std::string_view key = entry.key;
-  if (entry.origin.kind == Origin::Kind::json && is_below(key, kModel))
+template <typename Given>
+std::string_view shown(const Given& given) {
+  std::string_view key = given.key;
+  if (given.origin.kind == Origin::Kind::json && is_below(key, kModel))
     key.remove_prefix(kModel.size() + 1);
   return key;
 }
@@ -83,10 +96,53 @@ std::vector<std::string> note_nearest(std::string_view typed,
 bool leads_somewhere(const Schema& schema, const std::string& prefix) {
   for (const Section& section : schema.sections) {
     if (section.name == prefix || is_below(section.name, prefix)) return true;
+    if (!is_below(prefix, section.name)) continue;
+    const std::string_view name =
+        std::string_view(prefix).substr(section.name.empty() ? 0 : section.name.size() + 1);
     for (const Key& key : section.keys)
-      if (is_below(join(section.name, key.name), prefix)) return true;
+      if (is_table_of(key, name)) return true;
   }
   return false;
+}
+
+// The key with its name below `table`, as a person would write it: the first, for an example.
+std::string first_key_below(const Schema& schema, std::string_view table) {
+  for (const Section& section : schema.sections)
+    for (const Key& key : section.keys) {
+      std::vector<std::string> names = key.aliases;
+      names.insert(names.begin(), key.name);
+      for (const std::string& name : names)
+        if (is_below(name, table)) return name;
+    }
+  return "";
+}
+
+// What is where a table would be right, eg: "rope_scaling": "yarn".
+ErrorText not_a_table(const Schema& schema, const RawEntry& entry) {
+  ErrorText out{entry.origin.text, "", {}};
+  if (entry.origin.kind != Origin::Kind::json) {
+    out.what = fmt::format("'{}' is a section; write its keys below [{}]", entry.key, entry.key);
+    return out;
+  }
+  out.what = fmt::format("'{}' must be an object, got {} ({})", shown(entry),
+                         printable(to_toml(entry.value)), kind_of(entry.value));
+  if (const std::string eg = first_key_below(schema, shown(entry)); !eg.empty())
+    out.notes.push_back(fmt::format("with keys such as '{}'", eg));
+  return out;
+}
+
+// Lists that no key can take: they hold nulls or objects.
+void check_mixed_lists(const Schema& schema, const Raw& raw, Problems& problems) {
+  constexpr std::string_view kGot = "a list with nulls or objects in it";
+  for (const RawSection& list : raw.mixed_lists) {
+    if (const Key* key = match(schema, list.key).key)
+      problems.add({list.origin.text,
+                    fmt::format("'{}' must be {}, got {}", shown(list), expected_text(*key), kGot),
+                    {}});
+    else if (leads_somewhere(schema, list.key))
+      problems.add(
+          {list.origin.text, fmt::format("'{}' must be an object, got {}", shown(list), kGot), {}});
+  }
 }
 
 std::vector<std::string> section_names(const Schema& schema) {
@@ -96,21 +152,31 @@ std::vector<std::string> section_names(const Schema& schema) {
   return names;
 }
 
-// The sections that no key can be in; each is reported once and its keys not at all.
+// The sections that no key can be in; each is reported once and its keys not at all. Those of JSON
+// files are no errors, like their keys.
 std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Problems& problems) {
   std::vector<std::string> unknown;
   for (const RawSection& section : raw.sections) {
-    if (leads_somewhere(schema, section.key) || open_section(schema, section.key)) continue;
+    if (leads_somewhere(schema, section.key)) continue;
+    if (section.origin.kind == Origin::Kind::json) {
+      if (const Key* key = match(schema, section.key).key)
+        problems.add(
+            {section.origin.text,
+             fmt::format("'{}' must be {}, got an object", shown(section), expected_text(*key)),
+             {}});
+      continue;
+    }
+    if (open_section(schema, section.key) && !match(schema, section.key).key) continue;
     bool reported = std::any_of(unknown.begin(), unknown.end(), [&](const std::string& parent) {
       return section.key == parent || is_below(section.key, parent);
     });
     if (reported) continue;
     unknown.push_back(section.key);
-    if (match(schema, section.key).key) {
+    if (const Key* key = match(schema, section.key).key) {
       problems.add(
           {section.origin.text,
            fmt::format("'{}' is a key, not a section; write {} = ...", section.key, section.key),
-           {}});
+           {fmt::format("it must be {}", expected_text(*key))}});
       continue;
     }
     std::vector<std::string> names = section_names(schema);
@@ -247,24 +313,22 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
   Winners winners;
   std::map<std::string, Key> named;  // by dotted name: what stands for any, once for each name
   std::vector<std::string> unknown_sections = check_sections(schema, raw, problems);
+  check_mixed_lists(schema, raw, problems);
   for (const RawEntry& entry : raw.entries) {
     if (Match found = match(schema, entry.key); found.key) {
       bool any = found.key->any_name;
       winners.offer(any ? &named.try_emplace(entry.key, *found.key).first->second : found.key,
                     entry, problems);
+    } else if (leads_somewhere(schema, entry.key)) {
+      problems.add(not_a_table(schema, entry));
     } else if (open_section(schema, entry.key)) {
       out.rest.entries.push_back(entry);
     } else if (entry.origin.kind == Origin::Kind::json) {
       out.unread.push_back(entry);
-    } else if (leads_somewhere(schema, entry.key)) {
-      problems.add(
-          {entry.origin.text,
-           fmt::format("'{}' is a section; write its keys below [{}]", entry.key, entry.key),
-           {}});
     } else if (std::none_of(
                    unknown_sections.begin(), unknown_sections.end(),
                    [&](const std::string& section) { return is_below(entry.key, section); })) {
-      problems.add({entry.origin.text, fmt::format("unknown key '{}'", entry.key),
+      problems.add({entry.origin.text, fmt::format("unknown key '{}'", printable(entry.key)),
                     note_nearest(entry.key, schema.key_names())});
     }
   }
@@ -272,6 +336,8 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
     if (open_section(schema, section.key)) out.rest.sections.push_back(section);
   for (const RawSection& null : raw.nulls)
     if (open_section(schema, null.key)) out.rest.nulls.push_back(null);
+  for (const RawSection& list : raw.mixed_lists)
+    if (open_section(schema, list.key)) out.rest.mixed_lists.push_back(list);
   for (const Section& section : schema.sections)
     for (const Key& key : section.keys)
       if (!key.any_name)

@@ -148,6 +148,8 @@ void Raw::append(Raw other) {
                   std::make_move_iterator(other.sections.end()));
   nulls.insert(nulls.end(), std::make_move_iterator(other.nulls.begin()),
                std::make_move_iterator(other.nulls.end()));
+  mixed_lists.insert(mixed_lists.end(), std::make_move_iterator(other.mixed_lists.begin()),
+                     std::make_move_iterator(other.mixed_lists.end()));
 }
 
 Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,

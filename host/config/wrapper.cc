@@ -35,8 +35,12 @@ void lift_text_config(Raw& raw) {
       return;
     item.key.replace(kModel.size(), kThinkersTextConfig.size(), kTextConfig);
   };
-  std::ranges::for_each(raw.entries, unwrap);
-  std::ranges::for_each(raw.nulls, unwrap);
+  auto for_each = [&raw](const auto& function) {
+    std::ranges::for_each(raw.entries, function);
+    for (std::vector<RawSection>* keys : {&raw.sections, &raw.nulls, &raw.mixed_lists})
+      std::ranges::for_each(*keys, function);
+  };
+  for_each(unwrap);
   const std::string tied = fmt::format("{}{}", kModel, kTied);
   if (std::ranges::find(raw.entries, tied, &RawEntry::key) != raw.entries.end())
     std::erase_if(raw.entries, [](const RawEntry& entry) {
@@ -46,19 +50,18 @@ void lift_text_config(Raw& raw) {
   auto note = [&](const auto& item) {
     if (is_lifted(item.key)) inside.insert(top_name(item.key, kModel.size() + kTextConfig.size()));
   };
-  std::ranges::for_each(raw.entries, note);
-  std::ranges::for_each(raw.nulls, note);
+  for_each(note);
   auto is_replaced = [&](const auto& item) {
     return item.key.starts_with(kModel) && !is_in_text_config(item.key) &&
            inside.contains(top_name(item.key, kModel.size()));
   };
   std::erase_if(raw.entries, is_replaced);
-  std::erase_if(raw.nulls, is_replaced);
+  for (std::vector<RawSection>* keys : {&raw.sections, &raw.nulls, &raw.mixed_lists})
+    std::erase_if(*keys, is_replaced);
   auto lift = [](auto& item) {
     if (is_lifted(item.key)) item.key.erase(kModel.size(), kTextConfig.size());
   };
-  std::ranges::for_each(raw.entries, lift);
-  std::ranges::for_each(raw.nulls, lift);
+  for_each(lift);
 }
 
 }  // namespace lamina::config

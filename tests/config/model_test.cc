@@ -23,6 +23,11 @@ std::vector<Key> declared() {
   return {hidden_size, theta, factor, layers};
 }
 
+struct Refusal {
+  std::string members;  // of config.json
+  std::string says;
+};
+
 class ModelFiles : public ::testing::Test {
  protected:
   testing::TempDir folder_;
@@ -156,6 +161,46 @@ TEST_F(ModelFiles, EveryElementOfAListIsChecked) {
   ModelSource model = load_model(path);
   EXPECT_USER_ERROR(resolve_model(declared(), model.raw, model.where), 2,
                     path + ":3: 'model.engram_layers[1]' must be an integer, at least 0, got -2");
+}
+
+TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
+  auto configure = [&](const std::string& members) {
+    std::string file = folder_.write("config.json", "{\"hidden_size\": 8, " + members + "}");
+    return resolve_model(declared(), load_model(file).raw, file).values;
+  };
+  const Refusal cases[] = {
+      {R"("rope_scaling": "yarn")",
+       "config.json:1: 'rope_scaling' must be an object, got \"yarn\" (a string)\n"
+       "  with keys such as 'rope_scaling.factor'"},
+      {R"("rope_scaling": true)", "'rope_scaling' must be an object, got true (a boolean)"},
+      {R"("rope_scaling": -1)", "'rope_scaling' must be an object, got -1 (an integer)"},
+      {R"("rope_scaling": [])", "'rope_scaling' must be an object, got [] (a list)"},
+      {R"("rope_scaling": [{}])",
+       "'rope_scaling' must be an object, got a list with nulls or objects in it"},
+      {R"("rope_scaling": {"factor": {}})",
+       "'rope_scaling.factor' must be a number, got an object"},
+      {R"("rope_theta": {})", "'rope_theta' must be a number, greater than 0, got an object"},
+      {R"("rope_theta": [null])",
+       "'rope_theta' must be a number, greater than 0, got a list with nulls or objects in it"},
+      {R"("engram_layers": {"0": 1})",
+       "'engram_layers' must be a list of integers, each at least 0, got an object"},
+      {R"("engram_layers": [1, null])", "'engram_layers' must be a list of integers"},
+      {R"("model_type": {})", "'model_type' must be a string, got an object"},
+      {R"("model_type": 3)", "'model_type' must be a string, got 3 (an integer)"},
+      {R"("architectures": [{}])", "'architectures' must be a list of strings"},
+      {R"("text_config": "x")", "'text_config' must be an object, got \"x\" (a string)"},
+      {R"("text_config": {"rope_scaling": 3})", "'rope_scaling' must be an object, got 3"},
+      {R"("text_config": {"rope_theta": {}})", "'rope_theta' must be a number"},
+  };
+  for (const Refusal& c : cases) {
+    SCOPED_TRACE(c.members);
+    EXPECT_ERROR_SAYS(configure(c.members), 2, c.says);
+  }
+  // What nobody reads may be anything, and null is absent.
+  EXPECT_EQ(configure(R"("rope_scaling": null, "rope_theta": null, "quantization_config": {},
+      "task_specific_params": {"a": [{}, null]}, "id2label": [[]])")
+                .number("rope_theta"),
+            10000.0);
 }
 
 TEST_F(ModelFiles, AliasIsTheSameKey) {

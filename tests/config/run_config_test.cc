@@ -156,7 +156,7 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
        "table\n  [data.train]\n  ^"},
       {"[train.steps]\nx = 1",
        "run.toml:6: 'train.steps' is a key, not a section; write "
-       "train.steps = ..."},
+       "train.steps = ...\n  it must be an integer, at least 1 and at most 1000000000000"},
       {"[train]\nbatch_size = 6\nmicrobatch_size = 4",
        "run.toml:8: 'train.microbatch_size' is 4, which does not divide 'train.batch_size' = 6\n"
        "  use 1, 2, 3 or 6"},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "support/expect_error.h"
 #include "support/goldens.h"
@@ -151,6 +152,64 @@ TEST_P(Audit, KeysOfAnotherTypeAreRefused) {
                      key.key.name + " of another type");
 }
 
+// The members of an object that hold `value` under the dotted name, as {"a": {"b": value}} is one.
+std::string nested(const std::string& name, const std::string& value) {
+  const auto dot = name.find('.');
+  if (dot == name.npos) return fmt::format("{{\"{}\": {}}}", name, value);
+  return fmt::format("{{\"{}\": {}}}", name.substr(0, dot), nested(name.substr(dot + 1), value));
+}
+
+// Tables that keys of the family are in: "rope_scaling", "rope_parameters.full_attention".
+std::set<std::string> tables_of(const registry::Family& family) {
+  std::set<std::string> out;
+  for (const registry::ModelKey& key : family.keys()) {
+    if (key.ignored) continue;
+    std::vector<std::string> names = key.key.aliases;
+    names.push_back(key.key.name);
+    for (const std::string& name : names)
+      for (auto dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1))
+        if (name.find('*') > dot) out.insert(name.substr(0, dot));
+  }
+  for (const registry::ModelKey& key : family.keys()) {
+    out.erase(key.key.name);
+    for (const std::string& alias : key.key.aliases) out.erase(alias);
+  }
+  return out;
+}
+
+TEST_P(Audit, F6TablesInPlaceOfValuesAreRefused) {
+  for (const registry::ModelKey& key : family().keys()) {
+    if (key.ignored) continue;
+    for (const char* value : {"{}", "{\"x\": 1}", "[{}]", "[null]", "[[1], {}]"}) {
+      config::ModelSource json = source;
+      json.raw.append(config::parse_json(nested(key.key.name, value), "config.json", "model."));
+      EXPECT_ERROR_SAYS(family().configure(json.raw, json.where), ExitCode::usage,
+                        fmt::format("config.json:1: '{}' must be {}, got ", key.key.name,
+                                    config::expected_text(key.key)));
+    }
+    config::ModelSource toml = source;
+    toml.raw.append(config::parse_toml(fmt::format("model.{} = {{}}", key.key.name), "run.toml",
+                                       config::Origin::Kind::run_file));
+    EXPECT_ERROR_SAYS(family().configure(toml.raw, toml.where), ExitCode::usage,
+                      fmt::format("'model.{}' is a key, not a section", key.key.name));
+  }
+}
+
+TEST_P(Audit, F6ValuesInPlaceOfTablesAreRefused) {
+  for (const std::string& table : tables_of(family()))
+    for (const char* value : {"\"yarn\"", "true", "[]", "-1", "0.5", "[1, 2]"}) {
+      config::ModelSource json = source;
+      json.raw.append(config::parse_json(nested(table, value), "config.json", "model."));
+      EXPECT_ERROR_SAYS(family().configure(json.raw, json.where), ExitCode::usage,
+                        fmt::format("config.json:1: '{}' must be an object, got {}", table, value));
+      config::ModelSource toml = source;
+      toml.raw.append(config::parse_toml(fmt::format("model.{} = {}", table, value), "run.toml",
+                                         config::Origin::Kind::run_file));
+      EXPECT_ERROR_SAYS(family().configure(toml.raw, toml.where), ExitCode::usage,
+                        fmt::format("'model.{}' is a section", table));
+    }
+}
+
 TEST_P(Audit, RequiredKeysAreMissed) {
   for (const registry::ModelKey& key : family().keys()) {
     if (!key.key.required) continue;
@@ -200,7 +259,6 @@ TEST(Prediction, IsRefusedWhereTheLastLayerCannotStandAlone) {
   refused("gemma4_small", {"model.hidden_size_per_layer_input=0"},
           "the last layer reads keys and values of another");
   refused("deepseek_streams", {}, "layers of this model need more than one state");
-  refused("qwen3", {"model.num_hidden_layers=0"}, "a prediction is made by a layer like the last");
 }
 
 }  // namespace
