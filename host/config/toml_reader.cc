@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "config/raw.h"
+#include "config/toml_depth.h"
 #include "core/error.h"
 #include "core/read_file.h"
 
@@ -119,8 +120,15 @@ bool is_dotted_key(std::string_view key) {
   });
 }
 
+std::string too_deep_text() {
+  return fmt::format("is nested deeper than {} levels", kMaxTomlDepth);
+}
+
 // One value that is not in a file. What is not TOML is a string, unless it clearly meant to be.
 Raw assign(std::string_view key, const Source& source) {
+  if (find_too_deep(source.typed))
+    throw UserError(ExitCode::usage,
+                    {printable(source.name), "the value " + too_deep_text(), {}});
   toml::parse_result result = toml::parse("value = " + source.typed);
   Raw out;
   if (result && result.table().size() == 1) {
@@ -154,6 +162,13 @@ void Raw::append(Raw other) {
 
 Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
                const std::filesystem::path& folder) {
+  if (std::optional<std::size_t> deep = find_too_deep(text)) {
+    const std::string_view before = text.substr(0, *deep);
+    const auto line = static_cast<std::size_t>(1 + std::ranges::count(before, '\n'));
+    const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
+    throw UserError(ExitCode::usage, {fmt::format("{}:{}:{}", name, line, column), too_deep_text(),
+                                      show_line(text, line, column)});
+  }
   toml::parse_result result = toml::parse(text);
   if (!result) {
     const toml::parse_error& error = result.error();

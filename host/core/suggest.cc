@@ -24,6 +24,8 @@ int edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view typed, std::span<const std::string> candidates) {
+  constexpr std::size_t kLongestName = 256;  // the distance takes the product of both lengths
+  if (typed.size() > kLongestName) return "";
   std::string best;
   int best_distance = 1 << 30;
   for (const std::string& candidate : candidates) {

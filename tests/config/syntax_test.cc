@@ -72,13 +72,48 @@ TEST(Syntax, HostileTextIsAnErrorAndNoAbort) {
                                "a = 1e400",
                                "a = 1\rb = 2",
                                "a = \"\\ud800\"",
-                               std::string("a = \0", 5),
-                               std::string(100000, '['),
-                               "a = " + std::string(300, '[')};
+                               std::string("a = \0", 5)};
   for (const std::string& text : cases) {
     SCOPED_TRACE(text.substr(0, 40));
     EXPECT_ERROR_SAYS(parse(text), 2, "not TOML 1.0");
   }
+}
+
+std::string repeated(std::string_view text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+TEST(Faults, F9DeepTextIsRefusedBeforeAnythingRecurses) {
+  const std::string cases[] = {
+      "a" + repeated(".b", 30000) + " = 1",
+      "[a" + repeated(".b", 30000) + "]",
+      "[[a" + repeated(".b", 30000) + "]]",
+      "a = " + repeated("{b = ", 30000),
+      "a" + repeated(".b", 20) + " = {c" + repeated(".d", 20) + " = 1}",
+      "[a" + repeated(".b", 20) + "]\nc" + repeated(".d", 20) + " = 1",
+      repeated("[", 100000),
+      "a = " + repeated("[", 300),
+      "a = [\n" + repeated("{b = [", 30) + "1",
+  };
+  for (const std::string& text : cases) {
+    SCOPED_TRACE(text.substr(0, 40));
+    EXPECT_ERROR_SAYS(parse(text), 2, "is nested deeper than 32 levels");
+  }
+  EXPECT_ERROR_SAYS(parse("x = 1\n  a" + repeated(".b", 40) + " = 1"), 2, "run.toml:2:");
+  EXPECT_ERROR_SAYS(parse_override("a.b=" + repeated("[", 300)), 2,
+                    "the value is nested deeper than 32 levels");
+}
+
+TEST(Faults, F9DepthIsCountedOutsideOfStringsAndComments) {
+  const std::string dots = repeated(".", 100) + repeated("[", 100);
+  Raw raw = parse("# " + dots + "\na = \"\\\"" + dots + "\"\nb = '" + dots + "'\nc = \"\"\"\n" +
+                  dots + "\"\"\"\nd = [" + repeated("1.5, ", 100) + "]\n");
+  EXPECT_EQ(raw.entries.size(), 4u);
+  raw =
+      parse(repeated("[a.b]\nc.d = {e = [1, [2]]}\n[f]\n", 1) + "a" + repeated(".b", 30) + " = 1");
+  EXPECT_EQ(raw.entries.size(), 2u);
 }
 
 TEST(Syntax, FileAboveOneMebibyteIsRefused) {
