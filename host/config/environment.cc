@@ -1,9 +1,95 @@
-// The process's environment as a list.
+// Environment variables: which are overrides of keys, and which were meant to be.
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "config/raw.h"
+#include "config/run_config.h"
+#include "core/log.h"
+#include "core/read_file.h"
+#include "core/suggest.h"
+#include "core/utf8.h"
 
 namespace lamina::config {
+namespace {
+
+constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
+
+// Those that say something else, here or in the tests: docs/environment.md.
+constexpr std::string_view kOthers[] = {"LAMINA_CHECK",       "LAMINA_CPU_ISA",
+                                        "LAMINA_GOLDENS",     "LAMINA_PIN",
+                                        "LAMINA_PLUGIN_PATH", "LAMINA_TRUST_PLUGINS"};
+
+// LAMINA_TRAIN__STEPS of "train.steps".
+std::string variable_of(std::string_view key) {
+  std::string out(kPrefix);
+  for (char c : key)
+    out += c == '.'
+               ? std::string(kSeparator)
+               : std::string(1, static_cast<char>(std::toupper(static_cast<unsigned char>(c))));
+  return out;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+[[noreturn]] void refuse(std::string_view name, std::string what, std::vector<std::string> notes) {
+  throw UserError(ExitCode::usage, {printable(name), std::move(what), std::move(notes)});
+}
+
+// `name` has no double underscore: an error where it is nearly a variable of ours, a warning where
+// it begins like a key.
+void check_other(std::string_view name) {
+  if (std::ranges::find(kOthers, name) != std::end(kOthers)) return;
+  // Without the prefix, which all share and which would make all of them alike.
+  const std::string typed(name.substr(kPrefix.size()));
+  constexpr std::size_t kShortest = 5;  // LAMINA_DIR is somebody else's, not a slip of LAMINA_PIN
+  if (typed.size() < kShortest) return;
+  std::vector<std::string> known;
+  for (const std::string& key : run_schema().key_names())
+    if (key.find('.') != key.npos) known.push_back(variable_of(key).substr(kPrefix.size()));
+  for (std::string_view other : kOthers) known.emplace_back(other.substr(kPrefix.size()));
+  if (const std::string nearest = nearest_name(typed, known); !nearest.empty())
+    refuse(name, "is no variable of lamina",
+           {fmt::format("did you mean {}{}?", kPrefix, nearest), "otherwise unset it"});
+  for (const Section& section : run_schema().sections) {
+    const std::string begin = variable_of(section.name);
+    if (section.name.empty() || !name.starts_with(begin + "_")) continue;
+    log::warning("{} has no effect; two underscores stand between section and key: {}_{}",
+                 printable(name), begin, printable(name.substr(begin.size())));
+    return;
+  }
+}
+
+}  // namespace
+
+Raw parse_environment(const std::vector<std::string>& environment) {
+  Raw out;
+  for (std::string_view variable : environment) {
+    const auto equals = variable.find('=');
+    if (!variable.starts_with(kPrefix) || equals == variable.npos) continue;
+    const std::string name(variable.substr(0, equals));
+    const std::string value(variable.substr(equals + 1));
+    if (name.find(kSeparator, kPrefix.size() - 1) == name.npos) {
+      check_other(name);
+      continue;
+    }
+    std::string key = lower_case(name.substr(kPrefix.size()));
+    for (auto at = key.find(kSeparator); at != key.npos; at = key.find(kSeparator, at))
+      key.replace(at, kSeparator.size(), 1, '.');
+    if (key.starts_with('_') || !is_dotted_key(key))
+      refuse(name, "is not LAMINA_SECTION__KEY", {"eg: LAMINA_TRAIN__STEPS=100"});
+    if (find_invalid_utf8(value) != value.npos)
+      refuse(name, fmt::format("'{}' is not UTF-8", printable(value)), {});
+    out.append(parse_assignment(key, value, {Origin::Kind::environment, name}));
+  }
+  return out;
+}
 
 std::vector<std::string> process_environment() {
   std::vector<std::string> out;

@@ -48,8 +48,16 @@ Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind
 // Reads "section.key=value" of --set. The value is TOML; what is not TOML is taken as a string.
 Raw parse_override(std::string_view assignment);
 
-// Overrides in environment variables LAMINA_SECTION__KEY, eg: LAMINA_TRAIN__STEPS=10. Names
-// without a double underscore are not overrides. `environment` holds "NAME=value".
+// "train.steps": parts of letters, digits, _ and - between dots.
+bool is_dotted_key(std::string_view key);
+
+// One value that stands in no file, as TOML; what is not TOML is taken as a string.
+Raw parse_assignment(std::string_view key, const std::string& typed, const Origin& origin);
+
+// Overrides in environment variables LAMINA_SECTION__KEY, eg: LAMINA_TRAIN__STEPS=10; docs/
+// environment.md lists the variables that are none. `environment` holds "NAME=value". Errors (exit
+// 2): a name that is nearly that of a key or of a variable of ours (LAMINA_TRAIN_STEPS), a value
+// that is not UTF-8.
 Raw parse_environment(const std::vector<std::string>& environment);
 
 // The process's environment in the form that parse_environment() takes.

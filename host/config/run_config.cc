@@ -156,6 +156,25 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   problems.raise();
 }
 
+// Takes from `raw` the variables that concern runs, not models: they are no errors here, unless
+// they would be for a run.
+void leave_out_run_variables(Raw& raw) {
+  static const Schema nothing_required = [] {
+    Schema out = run_schema();
+    for (Section& section : out.sections)
+      for (Key& key : section.keys) key.required = false;
+    return out;
+  }();
+  auto of_a_run = [](const RawEntry& entry) {
+    return entry.origin.kind == Origin::Kind::environment && !entry.key.starts_with("model.") &&
+           entry.key != "family";
+  };
+  Raw of_runs;
+  std::ranges::copy_if(raw.entries, std::back_inserter(of_runs.entries), of_a_run);
+  resolve(nothing_required, of_runs, "");
+  std::erase_if(raw.entries, of_a_run);
+}
+
 RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
   expand_short_model(raw);
   std::string where = path.string();
@@ -195,10 +214,7 @@ ModelSource load_model(const std::filesystem::path& path, const Overrides& overr
   Raw raw;
   append_overrides(raw, overrides);
   expand_short_model(raw);
-  std::erase_if(raw.entries, [](const RawEntry& entry) {
-    return entry.origin.kind == Origin::Kind::environment && !entry.key.starts_with("model.") &&
-           entry.key != "family";
-  });
+  leave_out_run_variables(raw);
   Resolved resolved = resolve(model_schema(), raw, path.string());
   return make_model(path.string(), "", path.string(), resolved.values, std::move(resolved.rest));
 }

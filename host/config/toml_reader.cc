@@ -112,39 +112,8 @@ std::string plain_description(std::string_view description) {
   return out;
 }
 
-bool is_dotted_key(std::string_view key) {
-  if (key.empty() || key.front() == '.' || key.back() == '.') return false;
-  if (key.find("..") != key.npos) return false;
-  return std::all_of(key.begin(), key.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '-' || c == '.';
-  });
-}
-
 std::string too_deep_text() {
   return fmt::format("is nested deeper than {} levels", kMaxTomlDepth);
-}
-
-// One value that is not in a file. What is not TOML is a string, unless it clearly meant to be.
-Raw assign(std::string_view key, const Source& source) {
-  if (find_too_deep(source.typed))
-    throw UserError(ExitCode::usage,
-                    {printable(source.name), "the value " + too_deep_text(), {}});
-  toml::parse_result result = toml::parse("value = " + source.typed);
-  Raw out;
-  if (result && result.table().size() == 1) {
-    flatten(source, std::string(key), *result.table().get("value"), out);
-  } else if (source.typed.find_first_of("\"'[{") == 0) {
-    throw UserError(
-        ExitCode::usage,
-        {source.name,
-         "the value is not TOML 1.0: " +
-             (result ? "it has several lines" : plain_description(result.error().description())),
-         {}});
-  } else {
-    out.entries.push_back(
-        {std::string(key), Value(source.typed), {source.kind, source.name}, {}, source.typed});
-  }
-  return out;
 }
 
 }  // namespace
@@ -187,38 +156,44 @@ Raw read_toml(const std::filesystem::path& path, Origin::Kind kind) {
                     path.parent_path());
 }
 
+bool is_dotted_key(std::string_view key) {
+  if (key.empty() || key.front() == '.' || key.back() == '.') return false;
+  if (key.find("..") != key.npos) return false;
+  return std::all_of(key.begin(), key.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.';
+  });
+}
+
+// What is not TOML is a string, unless it clearly meant to be.
+Raw parse_assignment(std::string_view key, const std::string& typed, const Origin& origin) {
+  const Source source{origin.text, origin.kind, {}, typed};
+  if (find_too_deep(typed))
+    throw UserError(ExitCode::usage, {printable(origin.text), "the value " + too_deep_text(), {}});
+  toml::parse_result result = toml::parse("value = " + typed);
+  Raw out;
+  if (result && result.table().size() == 1) {
+    flatten(source, std::string(key), *result.table().get("value"), out);
+  } else if (typed.find_first_of("\"'[{") == 0) {
+    throw UserError(
+        ExitCode::usage,
+        {origin.text,
+         "the value is not TOML 1.0: " +
+             (result ? "it has several lines" : plain_description(result.error().description())),
+         {}});
+  } else {
+    out.entries.push_back({std::string(key), Value(typed), origin, {}, typed});
+  }
+  return out;
+}
+
 Raw parse_override(std::string_view assignment) {
   auto equals = assignment.find('=');
   std::string name = fmt::format("--set {}", assignment);
   if (equals == assignment.npos || !is_dotted_key(assignment.substr(0, equals)))
     throw UserError(ExitCode::usage,
                     {name, "is not section.key=value", {"eg: --set train.steps=100"}});
-  return assign(assignment.substr(0, equals),
-                {name, Origin::Kind::command_line, {}, std::string(assignment.substr(equals + 1))});
-}
-
-Raw parse_environment(const std::vector<std::string>& environment) {
-  constexpr std::string_view kPrefix = "LAMINA_";
-  Raw out;
-  for (std::string_view variable : environment) {
-    auto equals = variable.find('=');
-    if (!variable.starts_with(kPrefix) || equals == variable.npos) continue;
-    std::string_view name = variable.substr(0, equals);
-    std::string key;
-    for (char c : name.substr(kPrefix.size()))
-      key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    auto separator = key.find("__");
-    if (separator == key.npos) continue;
-    for (; separator != key.npos; separator = key.find("__", separator))
-      key.replace(separator, 2, 1, '.');
-    if (!is_dotted_key(key))
-      throw UserError(ExitCode::usage, {std::string(name), "is not LAMINA_SECTION__KEY", {}});
-    out.append(assign(key, {std::string(name),
-                            Origin::Kind::environment,
-                            {},
-                            std::string(variable.substr(equals + 1))}));
-  }
-  return out;
+  return parse_assignment(assignment.substr(0, equals), std::string(assignment.substr(equals + 1)),
+                          {Origin::Kind::command_line, name});
 }
 
 }  // namespace lamina::config

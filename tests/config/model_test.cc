@@ -203,6 +203,18 @@ TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
             10000.0);
 }
 
+TEST_F(ModelFiles, F33VariablesOfRunsAreCheckedForModelsToo) {
+  const std::string file =
+      folder_.write("m.toml", "family = \"simple\"\n[model]\nhidden_size = 8\n");
+  auto load = [&](const char* variable) { return load_model(file, {{}, {variable}}); };
+  EXPECT_EQ(load("LAMINA_TRAIN__STEPS=10").raw.entries.size(), 1u);
+  EXPECT_ERROR_SAYS(
+      load("LAMINA_TRAIN__STPES=10"), 2,
+      "LAMINA_TRAIN__STPES: unknown key 'train.stpes'\n  did you mean 'train.steps'?");
+  EXPECT_ERROR_SAYS(load("LAMINA_TRAIN__STEPS=x"), 2, "'train.steps' must be an integer");
+  EXPECT_ERROR_SAYS(load("LAMINA_NOWHERE__STEPS=1"), 2, "unknown key 'nowhere.steps'");
+}
+
 TEST_F(ModelFiles, AliasIsTheSameKey) {
   std::string path = folder_.write("config.json", R"({"n_embd": 32})");
   ModelSource model = load_model(path, {{"model.hidden_size=48"}, {}});

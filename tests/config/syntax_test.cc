@@ -163,5 +163,39 @@ TEST(Environment, DoubleUnderscoreSeparatesSectionAndKey) {
   EXPECT_EQ(raw.entries[0].key, "model.rope_scaling.factor");
 }
 
+TEST(Faults, F33NamesThatAreNearlyThoseOfKeysAreRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"LAMINA_TRAIN_STEPS=10",
+       "LAMINA_TRAIN_STEPS: is no variable of lamina\n  did you mean LAMINA_TRAIN__STEPS?"},
+      {"LAMINA_CHECKPOINT_KEEP=3", "did you mean LAMINA_CHECKPOINT__KEEP?"},
+      {"LAMINA_PLUGINPATH=/x", "did you mean LAMINA_PLUGIN_PATH?"},
+      {"LAMINA__=1", "LAMINA__: is not LAMINA_SECTION__KEY"},
+      {"LAMINA__TRAIN__STEPS=1", "LAMINA__TRAIN__STEPS: is not LAMINA_SECTION__KEY"},
+      {"LAMINA_TRAIN__=1", "LAMINA_TRAIN__: is not LAMINA_SECTION__KEY"},
+      {"LAMINA_RUN__NAME=\xff", "LAMINA_RUN__NAME: '\\xff' is not UTF-8"},
+  };
+  for (const auto& [variable, says] : cases) {
+    SCOPED_TRACE(variable);
+    EXPECT_ERROR_SAYS(parse_environment({variable}), 2, says);
+  }
+}
+
+TEST(Faults, F33VariablesOfSomethingElseAreLeftAlone) {
+  EXPECT_TRUE(
+      parse_environment({"LAMINA_CHECK=max", "LAMINA_GOLDENS=/x", "LAMINA_PIN=0",
+                         "LAMINA_TRUST_PLUGINS=1", "LAMINA_CPU_ISA=avx2", "LAMINA=x",
+                         "LAMINA_DIR=/x", "LAMINA_ACCEPT_GOLDENS=/x", "XLAMINA_TRAIN_STEPS=1"})
+          .entries.empty());
+}
+
+TEST(Faults, F33WhatBeginsLikeAKeyIsWarnedOf) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(parse_environment({"LAMINA_MODEL_HIDDEN_SIZE=8"}).entries.empty());
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "warning: LAMINA_MODEL_HIDDEN_SIZE has no effect; two underscores stand between section "
+      "and key: LAMINA_MODEL__HIDDEN_SIZE\n");
+}
+
 }  // namespace
 }  // namespace lamina::config
