@@ -5,10 +5,12 @@
 
 #include "cli/commands.h"
 #include "cli/run.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "io/mapping_faults.h"
 
 int main(int argc, char** argv) {
+  lamina::cli::catch_save_signals();
   lamina::cli::repair_standard_descriptors();
   // A failed write is an error that the writer handles; a limit on file sizes likewise.
   std::signal(SIGPIPE, SIG_IGN);

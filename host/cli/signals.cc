@@ -17,18 +17,25 @@ extern "C" void on_stop(int signal) {
   int none = 0;
   if (!stop.compare_exchange_strong(none, signal)) _exit(128 + signal);
   static constexpr char kText[] = "\nstopping after this step; once more to quit at once\n";
-  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);  // never waits
 }
 
 extern "C" void on_save(int) { save = true; }
 
-void install(int signal, void (*handler)(int)) {
+// Of a signal that the parent ignored: not for the terminal's Ctrl-C, but for who asks by name.
+extern "C" void on_stop_sent(int signal, siginfo_t* from, void*) {
+  const bool by_process = from->si_code <= 0;  // SI_USER, SI_TKILL, SI_QUEUE
+  if (by_process) on_stop(signal);
+}
+
+bool is_ignored(int signal) {
   struct sigaction before {};
   sigaction(signal, nullptr, &before);
-  if (signal == SIGHUP && before.sa_handler == SIG_IGN) return;
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
+  return before.sa_handler == SIG_IGN;
+}
+
+void install(int signal, struct sigaction action) {
+  action.sa_flags |= SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(signal, &action, nullptr);
   // A parent may have blocked it.
@@ -38,11 +45,29 @@ void install(int signal, void (*handler)(int)) {
   pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
 }
 
+void install(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  install(signal, action);
+}
+
 }  // namespace
 
+void catch_save_signals() {
+  for (int signal : {SIGUSR1, SIGUSR2}) install(signal, on_save);
+}
+
 void catch_stop_signals() {
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) install(signal, on_stop);
-  install(SIGUSR1, on_save);
+  if (is_ignored(SIGINT)) {
+    struct sigaction action {};
+    action.sa_sigaction = on_stop_sent;
+    action.sa_flags = SA_SIGINFO;
+    install(SIGINT, action);
+  } else {
+    install(SIGINT, on_stop);
+  }
+  for (int signal : {SIGTERM, SIGHUP})
+    if (!is_ignored(signal)) install(signal, on_stop);
 }
 
 int stop_signal() { return stop; }

@@ -1,10 +1,13 @@
 // What people look at while a run goes: numbers, progress lines, curves, signals.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <sstream>
 
 #include "cli/loss_curve.h"
@@ -159,11 +162,47 @@ TEST(StopSignals, FirstAsksAndSecondEndsTheProcess) {
 TEST(StopSignals, UserSignalAsksForOneCheckpoint) {
   EXPECT_EXIT(
       {
-        catch_stop_signals();
+        catch_save_signals();
         raise(SIGUSR1);
+        if (!take_save_request()) _exit(2);
+        raise(SIGUSR2);
         _exit(take_save_request() && !take_save_request() && stop_signal() == 0 ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Faults, F29SignalsThatTheParentIgnoresStayIgnored) {
+  auto ignore_and_raise = [] {
+    for (int signal : {SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
+    catch_stop_signals();
+    for (int signal : {SIGTERM, SIGHUP}) raise(signal), raise(signal);
+    _exit(stop_signal() == 0 ? 0 : 1);
+  };
+  EXPECT_EXIT(ignore_and_raise(), ::testing::ExitedWithCode(0), "");
+}
+
+// Ends with the signal that a Ctrl-C on this process's own terminal asks to stop with.
+[[noreturn]] void press_ctrl_c(void (*before)(int)) {
+  std::signal(SIGINT, before);
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (grantpt(terminal) != 0 || unlockpt(terminal) != 0 || setsid() < 0) _exit(99);
+  if (open(ptsname(terminal), O_RDWR) < 0) _exit(99);  // the first becomes the controlling one
+  catch_stop_signals();
+  if (write(terminal, "\x03", 1) != 1) _exit(99);
+  usleep(50'000);
+  _exit(stop_signal());
+}
+
+TEST(Faults, F29CtrlCIsNotForJobsInTheBackground) {
+  EXPECT_EXIT(press_ctrl_c(SIG_DFL), ::testing::ExitedWithCode(SIGINT), "stopping after this step");
+  EXPECT_EXIT(press_ctrl_c(SIG_IGN), ::testing::ExitedWithCode(0), "");
+  auto killed = [] {
+    std::signal(SIGINT, SIG_IGN);
+    catch_stop_signals();
+    kill(getpid(), SIGINT);
+    _exit(stop_signal());
+  };
+  EXPECT_EXIT(killed(), ::testing::ExitedWithCode(SIGINT), "stopping after this step");
 }
 
 }  // namespace
