@@ -2,10 +2,13 @@
 #include "backends/cpu/threads.h"
 
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <new>
 #include <set>
 #include <thread>
 
@@ -21,6 +24,42 @@ TEST(Threads, Example) {
     squares[static_cast<std::size_t>(task)] = static_cast<int>(task * task);
   });
   EXPECT_EQ(squares, (std::vector<int>{0, 1, 4, 9, 16, 25, 36}));
+}
+
+TEST(Faults, F13ExceptionsOfTasksGoToTheCaller) {
+  for (int threads : {1, 4}) {
+    set_threads(threads, false);
+    for (std::int64_t bad : {0, 37, 99}) {
+      auto work = [&] {
+        parallel_tasks(100, [&](std::int64_t task) {
+          if (task == bad) throw std::bad_alloc();
+        });
+      };
+      EXPECT_THROW(work(), std::bad_alloc);
+      // From inside another region as well.
+      EXPECT_THROW(parallel_tasks(4, [&](std::int64_t) { work(); }), std::bad_alloc);
+    }
+    std::atomic<int> calls{0};
+    parallel_tasks(100, [&](std::int64_t) { ++calls; });
+    EXPECT_EQ(calls.load(), 100);  // the pool works on
+  }
+}
+
+TEST(Faults, F13FewerThreadsThanAskedAreAWarning) {
+  // A process without the threads that other tests have started.
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const rlimit none{};
+        if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(1);
+        if (geteuid() == 0 && setuid(65534) != 0) _exit(1);  // root has no limit
+        set_threads(3, false);
+        std::atomic<int> calls{0};
+        parallel_tasks(10, [&](std::int64_t) { ++calls; });
+        _exit(num_threads() == 1 && calls.load() == 10 ? 0 : 2);
+      },
+      ::testing::ExitedWithCode(0),
+      "warning: threads: the system starts 1 of 3; going on with them. Ask for fewer with -t");
 }
 
 TEST(Threads, EveryTaskRunsOnceForAnyPoolSize) {

@@ -2,6 +2,8 @@
 #include "backends/cpu/thread_pool.h"
 
 #include <chrono>
+#include <system_error>
+#include <utility>
 
 namespace lamina::cpu {
 namespace {
@@ -52,12 +54,6 @@ void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t state, std::uint
 
 thread_local bool inside_part = false;
 
-void call(ThreadPool::Part part, const void* context, int number) {
-  inside_part = true;
-  part(context, number);
-  inside_part = false;
-}
-
 }  // namespace
 
 ThreadPool& ThreadPool::instance() {
@@ -66,6 +62,17 @@ ThreadPool& ThreadPool::instance() {
 }
 
 bool ThreadPool::inside() { return inside_part; }
+
+void ThreadPool::call(int part) noexcept {
+  inside_part = true;
+  try {
+    part_(context_, part);
+  } catch (...) {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = std::current_exception();
+  }
+  inside_part = false;
+}
 
 void ThreadPool::end_threads() {
   for (std::size_t i = 1; i <= threads_.size(); ++i) {
@@ -76,14 +83,21 @@ void ThreadPool::end_threads() {
   threads_.clear();
 }
 
-void ThreadPool::resize(int threads, bool spin) {
-  if (threads == size() && spin == spin_) return;
+int ThreadPool::resize(int threads, bool spin) {
+  if (threads == size() && spin == spin_) return threads;
   end_threads();
-  size_.store(threads);
+  size_.store(1);
   spin_ = spin;
   const auto count = static_cast<std::size_t>(threads);
   mailboxes_ = std::make_unique<Mailbox[]>(count);
-  for (std::size_t i = 1; i < count; ++i) threads_.emplace_back([this, i] { serve(i); });
+  threads_.reserve(count);
+  try {
+    for (std::size_t i = 1; i < count; ++i) threads_.emplace_back([this, i] { serve(i); });
+  } catch (const std::system_error&) {
+    // A limit on processes or memory; those that there are do the work.
+  }
+  size_.store(1 + static_cast<int>(threads_.size()));
+  return size();
 }
 
 void ThreadPool::serve(std::size_t thread) {
@@ -95,7 +109,7 @@ void ThreadPool::serve(std::size_t thread) {
       if (seen == kEnd) return;
       continue;
     }
-    call(part_, context_, static_cast<int>(thread));
+    call(static_cast<int>(thread));
     if (state.exchange(kIdle, std::memory_order_release) == kAwaited) state.notify_one();
   }
 }
@@ -110,7 +124,7 @@ void ThreadPool::finish(std::size_t thread, bool take_back) {
   std::uint32_t seen = kPosted;
   if (take_back) {
     if (state.compare_exchange_strong(seen, kIdle, std::memory_order_relaxed))
-      return call(part_, context_, static_cast<int>(thread));
+      return call(static_cast<int>(thread));
   } else {
     while (state.load(std::memory_order_relaxed) == kPosted) std::this_thread::yield();
   }
@@ -127,17 +141,20 @@ void ThreadPool::run(int parts, Part part, const void* context) {
   context_ = context;
   const auto count = static_cast<std::size_t>(parts);
   for (std::size_t i = 1; i < count; ++i) post(i);
-  call(part, context, 0);
+  call(0);
   for (std::size_t i = 1; i < count; ++i) finish(i, true);
+  const std::exception_ptr failure = std::exchange(failure_, nullptr);
   taken_.store(false, std::memory_order_release);
+  if (failure) std::rethrow_exception(failure);
 }
 
 void ThreadPool::on_each_thread(Part function, const void* context) {
   part_ = function;
   context_ = context;
   for (std::size_t i = 1; i <= threads_.size(); ++i) post(i);
-  call(function, context, 0);
+  call(0);
   for (std::size_t i = 1; i <= threads_.size(); ++i) finish(i, false);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 }  // namespace lamina::cpu

@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -22,8 +24,9 @@ class ThreadPool {
   static ThreadPool& instance();
 
   // Threads of a region at most, the caller among them. Without `spin` waiting threads sleep at
-  // once: there are more of them than CPUs. [no region running]
-  void resize(int threads, bool spin);
+  // once: there are more of them than CPUs. Returns how many there are: fewer where the system
+  // starts no more. [no region running]
+  int resize(int threads, bool spin);
   int size() const { return size_.load(std::memory_order_relaxed); }
 
   // Whether the calling thread is inside a part of a region.
@@ -31,7 +34,7 @@ class ThreadPool {
 
   // Calls part(context, i) once for every i of [0, parts), parts at most size(); returns when all
   // are done. Inside a region, or while another thread's region runs, all on the caller in order.
-  // A part must not throw. [any thread]
+  // Throws what a part has thrown, the first of several. [any thread]
   void run(int parts, Part part, const void* context);
 
   // Calls function(context, thread) on every thread, the caller with 0. Unlike run() it waits for
@@ -44,6 +47,7 @@ class ThreadPool {
     std::atomic<std::uint32_t> state{0};
   };
 
+  void call(int part) noexcept;
   void serve(std::size_t thread);
   void post(std::size_t thread);
   void finish(std::size_t thread, bool take_back);
@@ -54,6 +58,8 @@ class ThreadPool {
   std::atomic<bool> taken_{false};
   Part part_ = nullptr;
   const void* context_ = nullptr;
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;            // of the region that runs
   std::unique_ptr<Mailbox[]> mailboxes_;  // [0] is not used
   std::vector<std::thread> threads_;
 };

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 #include "backends/cpu/thread_pool.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace lamina::cpu {
 namespace {
@@ -25,19 +27,16 @@ constexpr int kMaskCpus = 8192;  // the kernel's largest NR_CPUS
 // A CPU mask of any size; glibc's fixed one ends at 1024 CPUs.
 class CpuMask {
  public:
-  CpuMask() : set_(CPU_ALLOC(kMaskCpus)) { CPU_ZERO_S(bytes(), set_); }
-  ~CpuMask() { CPU_FREE(set_); }
-  CpuMask(const CpuMask&) = delete;
-  CpuMask& operator=(const CpuMask&) = delete;
-
-  void add(int cpu) { CPU_SET_S(static_cast<std::size_t>(cpu), bytes(), set_); }
-  bool has(int cpu) const { return CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes(), set_); }
-  bool read() { return sched_getaffinity(0, bytes(), set_) == 0; }
-  void apply() const { (void)sched_setaffinity(0, bytes(), set_); }  // refused: merely slower
+  void add(int cpu) { CPU_SET_S(static_cast<std::size_t>(cpu), sizeof sets_, sets_.data()); }
+  bool has(int cpu) const {
+    return CPU_ISSET_S(static_cast<std::size_t>(cpu), sizeof sets_, sets_.data());
+  }
+  bool read() { return sched_getaffinity(0, sizeof sets_, sets_.data()) == 0; }
+  // Refused: merely slower.
+  void apply() const { (void)sched_setaffinity(0, sizeof sets_, sets_.data()); }
 
  private:
-  static std::size_t bytes() { return CPU_ALLOC_SIZE(kMaskCpus); }
-  cpu_set_t* set_;
+  std::array<cpu_set_t, kMaskCpus / CPU_SETSIZE> sets_{};
 };
 
 std::string first_line(const std::string& path) {
@@ -169,8 +168,13 @@ void set_threads(int num_threads, bool pin) {
   const std::lock_guard lock(mutex);
   static bool pool_is_pinned = false;
   if (pool_is_pinned) unpin_pool();  // a thread that is started gets the CPUs of its starter
-  ThreadPool::instance().resize(threads, fits);
-  pool_threads.store(threads);
+  const int started = ThreadPool::instance().resize(threads, fits);
+  pool_threads.store(started);
+  if (started < threads)
+    log::warning(
+        "threads: the system starts {} of {}; going on with them. Ask for fewer with -t, "
+        "or raise the limit (`ulimit -u`, `ulimit -v`, the cgroup's pids.max)",
+        started, threads);
   pool_is_pinned = pinned && fits;
   if (pool_is_pinned) pin_pool();
 }

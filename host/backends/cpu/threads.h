@@ -14,11 +14,11 @@
 namespace lamina::cpu {
 
 // Sets the size of the pool. num_threads = 0 means one per physical core among the CPUs that the
-// affinity mask allows, at most what the cgroup's CPU quota (v1 or v2) pays for. With `pin`, thread
-// i stays on the i-th of those CPUs (the caller is thread 0), unless there are more threads than
-// CPUs or LAMINA_PIN=0. Plans made earlier must not run with more threads than they were made for.
-// UserError (usage) for a negative number, more than kMaxThreads, or another value of LAMINA_PIN.
-// Without a call the first use does set_threads(0, false). [main thread, no parallel work running]
+// affinity mask allows, at most what the cgroup's CPU quota pays for; fewer, with a warning, where
+// the system starts no more. With `pin`, thread i stays on the i-th of those CPUs (the caller is
+// thread 0), unless there are more threads than CPUs or LAMINA_PIN=0. Plans made earlier must not
+// run with more threads than they were made for. UserError (usage) below 0, above kMaxThreads, for
+// another LAMINA_PIN. The first use does set_threads(0, false). [main thread, no work running]
 inline constexpr int kMaxThreads = 1024;
 void set_threads(int num_threads, bool pin = true);
 
@@ -54,7 +54,7 @@ void call_range(const void* context, std::int64_t begin, std::int64_t end, int t
 // Calls function(begin, end) or function(begin, end, thread) once per thread with contiguous,
 // disjoint ranges that cover [0, count); at most one thread per min_per_thread items. Only for work
 // whose results do not depend on where the cuts are (rows, elements). With one range, or inside
-// another parallel call, it runs on the calling thread. The function must not throw.
+// another parallel call, it runs on the calling thread. What it throws goes to the caller.
 template <typename Function>
 void parallel_ranges(std::int64_t count, std::int64_t min_per_thread, const Function& function) {
   detail::run_ranges(count, min_per_thread, detail::call_range<Function>, std::addressof(function));
