@@ -2,9 +2,13 @@
 #include "backends/cpu/onednn.h"
 
 #include <omp.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <dnnl.hpp>
+#include <limits>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +37,24 @@ class OneThread {
  private:
   int before_;
 };
+
+[[noreturn]] void fail(dnnl_status_t status, std::string_view what) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+  throw DeviceError(
+      ExitCode::unclassified,
+      {"cpu",
+       fmt::format("oneDNN {} {} (status {})", onednn_version(), what, static_cast<int>(status)),
+       {}});
+}
+
+// oneDNN does not survive all failures to allocate while it makes things. Throws where less is left
+// than they may take.
+void require_headroom() {
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  void* map = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) throw std::bad_alloc();
+  munmap(map, kBytes);
+}
 
 struct Descriptions {
   memory::desc a, b, bias, c;
@@ -86,14 +108,21 @@ struct OnednnProduct::State {
 
   ThreadState& of_thread(int thread) const {
     ThreadState& t = threads[static_cast<std::size_t>(thread)];
-    if (t.stream) return t;
+    if (!t.stream) prepare(t);
+    return t;
+  }
+
+ private:
+  void prepare(ThreadState& t) const try {
+    require_headroom();
     t.a = memory(description.src_desc(), engine(), nullptr);
     t.b = memory(description.weights_desc(), engine(), nullptr);
     if (shape.bias) t.bias = memory(bias, engine(), nullptr);
     t.c = memory(description.dst_desc(), engine(), nullptr);
     t.scratch = memory(description.scratchpad_desc(), engine(), nullptr);
     t.stream = dnnl::stream(engine());
-    return t;
+  } catch (const dnnl::error& e) {
+    fail(e.status, "cannot prepare a product");
   }
 };
 
@@ -102,6 +131,12 @@ OnednnProduct::~OnednnProduct() = default;
 
 std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int num_threads,
                                                    std::string* why) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (std::max({shape.m, shape.n, shape.k}) > kMost) {  // it counts blocks with 32 bits
+    *why = fmt::format("oneDNN {} takes no dims above {}", onednn_version(), kMost);
+    return nullptr;
+  }
+  require_headroom();
   try {
     const OneThread one_thread;
     auto state = std::make_unique<State>();
@@ -119,6 +154,7 @@ std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int
     state->threads.resize(static_cast<std::size_t>(num_threads));
     return std::unique_ptr<OnednnProduct>(new OnednnProduct(std::move(state)));
   } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
     *why = fmt::format("oneDNN {} cannot do this product: {}", onednn_version(), e.message);
     return nullptr;
   }
@@ -147,7 +183,7 @@ void OnednnProduct::run(int thread, const OnednnPointers& p) const {
   }
   const dnnl_status_t status =
       dnnl_primitive_execute(state_->primitive.get(), t.stream.get(), count, arguments.data());
-  LAMINA_ASSERT(status == dnnl_success);
+  if (status != dnnl_success) fail(status, "cannot run a product");
 }
 
 std::string onednn_version() {
