@@ -1,5 +1,7 @@
 // The function table of a lamina_build_t: each call is run by BlockBuild, and what it throws
 // becomes the failure of the build.
+#include <new>
+
 #include "registry/block_build.h"
 
 namespace lamina::registry {
@@ -10,12 +12,14 @@ lamina_status_t BlockBuild::call(lamina_build_t* build, const lamina_where_t* at
   auto& self = *static_cast<BlockBuild*>(build);
   if (self.failure_) return LAMINA_ERROR_TRACE;
   BuildFailure failure;
-  failure.scope = self.scope_path();
   try {
+    failure.scope = self.scope_path();
     failure.at = abi::where(at);
     self.set_origin(failure.at);
     body(self);
     return LAMINA_OK;
+  } catch (const std::bad_alloc&) {
+    failure.status = LAMINA_ERROR_MEMORY;
   } catch (const abi::Breach& breach) {
     failure.status = breach.status();
     failure.text = {fmt::format("block '{}'", self.block_.name), breach.what(), {}};

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "core/log.h"
 #include "ops/registry.h"
@@ -73,8 +74,13 @@ boost::dll::shared_library open_library(const PluginFile& file) {
   try {
     return boost::dll::shared_library(
         file.path, type(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     const std::string why = loader_text(error.what());
+    if (why.find("failed to map segment") != why.npos ||
+        why.find("annot allocate memory") != why.npos)
+      throw DeviceError(ExitCode::memory, {file.path.string(), "out of memory: " + why, {}});
     std::string action = "build it with lamina_add_plugin(), on this system";
     if (why.find("GLIBC") != std::string::npos)
       action = "it was built on a newer system; build it on this one";
@@ -142,6 +148,7 @@ const Loaded* load(const PluginFile& file) {
     const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);
     const lamina_plugin_t entry = read_entry(file, source);
     const lamina_status_t status = entry.init(&host());
+    if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
     if (status != LAMINA_OK)
       fail(file,
            fmt::format("does not start: init returned {} ({})", status, abi::status_name(status)));
@@ -149,6 +156,8 @@ const Loaded* load(const PluginFile& file) {
     return out;
   } catch (const Error&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw;  // no fault of the plugin
   } catch (const abi::Breach& breach) {
     fail(file, breach.what());
   } catch (const std::exception& thrown) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 
 #include "registry/abi_read.h"
 
@@ -79,6 +80,8 @@ lamina_status_t config_get(const lamina_config_t* config, lamina_str_t key, lami
         ->get(abi::text(key, "a config key"), out);
   } catch (const abi::Breach& breach) {
     return breach.status();
+  } catch (const std::bad_alloc&) {
+    return LAMINA_ERROR_MEMORY;
   } catch (...) {
     return LAMINA_ERROR_INTERNAL;
   }

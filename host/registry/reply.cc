@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "registry/abi_ops.h"
 
@@ -98,6 +99,8 @@ class Reply : public lamina_reply {
     if (self.failure) return;
     try {
       self.failure = {status, abi::text(message, "a message"), abi::where(at)};
+    } catch (const std::bad_alloc&) {
+      self.failure = {LAMINA_ERROR_MEMORY, "", {}};
     } catch (const std::exception& unreadable) {
       self.failure = {status, unreadable.what(), {}};
     }
@@ -117,6 +120,8 @@ class Reply : public lamina_reply {
                     kFunctionNames[static_cast<int>(belongs_to)]);
       body(self);
       return LAMINA_OK;
+    } catch (const std::bad_alloc&) {
+      self.failure = {LAMINA_ERROR_MEMORY, "", {}};
     } catch (const abi::Breach& breach) {
       self.failure = {breach.status(), breach.what(), {}};
     } catch (const std::exception& error) {
@@ -279,12 +284,17 @@ ReplyResult call_config_function(const Family& family, ConfigFunction function,
   lamina_status_t status = LAMINA_OK;
   try {
     status = pointer(user, view.handle(), &reply);
+  } catch (const std::bad_alloc&) {
+    throw;  // no fault of the plugin
   } catch (const std::exception& thrown) {
     fail(fmt::format("its '{}' threw an exception ({}); none may leave a plugin", name,
                      thrown.what()));
   } catch (...) {
     fail(fmt::format("its '{}' threw an exception; none may leave a plugin", name));
   }
+  if (status == LAMINA_ERROR_MEMORY ||
+      (reply.failure && reply.failure->status == LAMINA_ERROR_MEMORY))
+    throw std::bad_alloc();
   if (!view.unknown_key().empty())
     fail(fmt::format("its '{}' asks for the key '{}', which the family does not declare", name,
                      view.unknown_key()));

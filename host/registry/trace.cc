@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 
 #include "core/error.h"
 #include "registry/block_build.h"
@@ -91,12 +92,15 @@ BlockResult BlockBuild::run() {
   };
   try {
     status = block.build(block.user, this, view_.handle(), &io);
+  } catch (const std::bad_alloc&) {
+    throw;  // no fault of the plugin
   } catch (const std::exception& thrown) {
     threw(fmt::format(" ({})", thrown.what()));
   } catch (...) {
     threw("");
   }
 
+  if ((failure_ ? failure_->status : status) == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
   const std::string where = fmt::format("block '{}'", block_.name);
   if (!failure_ && !view_.unknown_key().empty())
     fail({.text = {where,

@@ -88,6 +88,10 @@ TEST(Family, PlanThatRefusesTheConfigIsTheUsersFault) {
                     "run.toml: 5 layers are too odd\n  plugins/tiny/model.c:");
 }
 
+TEST(Faults, F13PluginWithoutMemoryIsNoBrokenPlugin) {
+  EXPECT_THROW(tiny().plan(configured(tiny(), "fault = 104\n")), std::bad_alloc);
+}
+
 TEST(Family, ExceptionThatLeavesThePluginIsNamed) {
   const Family& family = load_family(Catalog::scan({.files = {zoo("throwing")}}), "throwing");
   EXPECT_ERROR_SAYS(family.plan(configured(family)), ExitCode::plugin,

@@ -188,6 +188,15 @@ TEST(Trace, ExceptionThatLeavesThePluginIsNamed) {
       "block 'layer': its build threw an exception (oops); none may leave a plugin");
 }
 
+TEST(Faults, F13BlockWithoutMemoryIsNoBrokenPlugin) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("throwing")}}), "throwing");
+  Graph graph;
+  RecordingTrace trace(graph);
+  EXPECT_THROW(
+      build_block(family, family.block(2), configured(family), trace, {.carries = {carry(graph)}}),
+      std::bad_alloc);
+}
+
 // An error of the host's own code while it serves a call goes through as it is.
 class FailingTrace : public RecordingTrace {
  public:

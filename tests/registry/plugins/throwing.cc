@@ -1,4 +1,5 @@
 // A plugin in C++ whose block lets an exception out.
+#include <new>
 #include <stdexcept>
 
 #include "lamina/abi.h"
@@ -22,6 +23,9 @@ constexpr lamina_span_t span(const T (&items)[n]) {
 lamina_status_t build(void*, lamina_build_t*, const lamina_config_t*, const lamina_io_t*) {
   throw std::runtime_error("oops");
 }
+lamina_status_t build_greedily(void*, lamina_build_t*, const lamina_config_t*, const lamina_io_t*) {
+  throw std::bad_alloc();
+}
 lamina_status_t plan(void*, const lamina_config_t*, lamina_reply_t*) { throw 1; }
 lamina_status_t options(void*, const lamina_config_t*, lamina_reply_t*) { return LAMINA_OK; }
 
@@ -34,7 +38,9 @@ constexpr lamina_key_t key(lamina_str_t name) {
 }
 constexpr lamina_key_t kKeys[] = {key(str("vocab_size")), key(str("hidden_size")),
                                   key(str("num_hidden_layers"))};
-const lamina_block_t kBlocks[] = {{sizeof(lamina_block_t), 1, 0, 0, str("layer"), nullptr, build}};
+const lamina_block_t kBlocks[] = {
+    {sizeof(lamina_block_t), 1, 0, 0, str("layer"), nullptr, build},
+    {sizeof(lamina_block_t), 2, 0, 0, str("greedy"), nullptr, build_greedily}};
 
 lamina_family_t family() {
   lamina_family_t out{};

@@ -104,6 +104,7 @@ static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_re
   (void)user;
   const int64_t fault = integer(config, "fault");
   if (fault == 100) return LAMINA_ERROR_INTERNAL;
+  if (fault == 104) return LAMINA_ERROR_MEMORY;
   if (fault == 101)
     reply->api->fail(reply, LAMINA_ERROR_CONFIG, (lamina_str_t)STR("5 layers are too odd"), AT);
   const lamina_setting_t overrides[] = {
