@@ -1,21 +1,45 @@
 // The program: everything interesting is in the subcommands (commands.cc).
 #include <csignal>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/last_words.h"
 #include "cli/run.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "io/mapping_faults.h"
 
+namespace cli = lamina::cli;
+
+namespace {
+
+// What may end the process without words from its first moment on.
+void prepare_signals() {
+  cli::catch_save_signals();
+  cli::install_last_words();
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Before the constructors of the libraries, which a SIGUSR1 or a lack of memory may strike.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = prepare_signals;
+#endif
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  lamina::cli::catch_save_signals();
-  lamina::cli::repair_standard_descriptors();
+  prepare_signals();
+  cli::repair_standard_descriptors();
+  cli::require_stack();
   // A failed write is an error that the writer handles; a limit on file sizes likewise.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   lamina::io::report_mapping_faults();
-  std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
-  return lamina::cli::run_program(lamina::cli::all_commands(), words);
+  try {
+    const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+    return cli::run_program(cli::all_commands(), words);
+  } catch (const std::bad_alloc&) {
+    return cli::report_out_of_memory(false);
+  }
 }

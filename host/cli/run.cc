@@ -10,12 +10,14 @@
 
 #include "cli/exit_codes.h"
 #include "cli/help.h"
+#include "cli/last_words.h"
 #include "cli/parse.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
 #include "core/read_file.h"
+#include "core/write_all.h"
 
 namespace lamina::cli {
 namespace {
@@ -39,10 +41,9 @@ int report(ExitCode code, const ErrorText& text, ColorMode color, bool json,
       text.where.empty() ? whole(text.what) : whole(text.where) + ": " + whole(text.what);
   for (const std::string& note : text.notes) formatted += "\n  " + whole(note);
   const char* label = internal ? "internal error:" : "error:";
-  if (describe_terminal(STDERR_FILENO, color).color)
-    fmt::print(stderr, "\033[1;31m{}\033[0m {}\n", label, formatted);
-  else
-    fmt::print(stderr, "{} {}\n", label, formatted);
+  (void)write_all(STDERR_FILENO, describe_terminal(STDERR_FILENO, color).color
+                                     ? fmt::format("\033[1;31m{}\033[0m {}\n", label, formatted)
+                                     : fmt::format("{} {}\n", label, formatted));
   try {
     if (json) print(json_error(code, text));
   } catch (const std::exception&) {
@@ -56,9 +57,9 @@ int report_plain(ExitCode code, std::string what, ColorMode color, bool json) {
   return report(code, text, color, json);
 }
 
-// Runs `action`; every way out is an exit code.
+// Runs `action`; every way out is an exit code, or std::bad_alloc.
 template <typename Action>
-int guarded(ColorMode color, bool json, Action action) {
+int reported(ColorMode color, bool json, Action action) {
   try {
     return action();
   } catch (const BrokenPipe&) {
@@ -68,13 +69,23 @@ int guarded(ColorMode color, bool json, Action action) {
   } catch (const Error& e) {
     return report(e.code(), e.text(), color, json);
   } catch (const std::bad_alloc&) {
-    return report_plain(ExitCode::memory, "out of memory", color, json);
+    throw;
   } catch (const std::filesystem::filesystem_error& e) {
     std::string path = e.path1().empty() ? "file system" : e.path1().string();
     return report_plain(ExitCode::checkpoint, fmt::format("{}: {}", path, e.code().message()),
                         color, json);
   } catch (const std::exception& e) {
     return report_plain(ExitCode::unclassified, e.what(), color, json);
+  }
+}
+
+// Likewise, also where the words of an error take more memory than is left.
+template <typename Action>
+int guarded(ColorMode color, bool json, Action action) {
+  try {
+    return reported(color, json, action);
+  } catch (const std::bad_alloc&) {
+    return report_out_of_memory(json);
   }
 }
 
@@ -101,9 +112,8 @@ int perform(const std::vector<Command>& commands, const Request& request) {
       print(version_text(request.json));
       return 0;
     case Request::Kind::nothing:
-      fmt::print(
-          stderr, "{}",
-          request.group.empty() ? program_help(commands) : group_help(commands, request.group));
+      (void)write_all(STDERR_FILENO, request.group.empty() ? program_help(commands)
+                                                           : group_help(commands, request.group));
       return static_cast<int>(ExitCode::usage);
     case Request::Kind::run:
       set_log_level(request.arguments.globals);

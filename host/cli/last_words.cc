@@ -1,0 +1,128 @@
+// Everything here works without memory: constant text, write(2), _exit().
+#include "cli/last_words.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/write_all.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::string_view kOutOfMemory = "error: out of memory\n";
+constexpr std::string_view kOutOfMemoryJson =
+    "{\"error\":{\"code\":7,\"class\":\"memory\",\"where\":\"\",\"what\":\"out of memory\","
+    "\"notes\":[]}}\n";
+
+void say(std::initializer_list<std::string_view> parts) noexcept {
+  for (std::string_view part : parts) (void)write_all(STDERR_FILENO, part);
+}
+
+[[noreturn]] void quit(ExitCode code) noexcept { _exit(static_cast<int>(code)); }
+
+[[noreturn]] void on_terminate() noexcept {
+  if (!std::current_exception()) {
+    say({"internal error: terminated; please report\n"});
+    quit(ExitCode::unclassified);
+  }
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    quit(static_cast<ExitCode>(report_out_of_memory(false)));
+  } catch (const Error& e) {
+    say({"error: ", e.what(), "\n"});
+    quit(e.code());
+  } catch (const std::exception& e) {
+    say({"internal error: ", e.what(), "; please report\n"});
+  } catch (...) {
+    say({"internal error: an exception of no known type; please report\n"});
+  }
+  quit(ExitCode::unclassified);
+}
+
+constexpr std::array<std::pair<int, std::string_view>, 4> kCrashes = {
+    {{SIGSEGV, "segmentation fault"},
+     {SIGFPE, "arithmetic exception"},
+     {SIGILL, "illegal instruction"},
+     {SIGABRT, "aborted"}}};
+
+extern "C" void on_crash(int signal) {
+  for (const auto& [number, name] : kCrashes)
+    if (number == signal)
+      say({"\ninternal error: ", name,
+           ": where memory or stack is limited (`ulimit -a`), give more; otherwise please "
+           "report\n"});
+  raise(signal);  // blocked until this returns; then SA_RESETHAND has given it back its effect
+}
+
+// A crash of the main thread may be that its stack is used up.
+alignas(64) std::array<char, 32 * 1024> crash_stack;
+
+void catch_crash(int signal) {
+  struct sigaction before {};
+  sigaction(signal, nullptr, &before);
+  if (before.sa_handler != SIG_DFL) return;  // a sanitizer's
+  struct sigaction action {};
+  action.sa_handler = on_crash;
+  action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+// What the deepest calls take, with room for those of libraries.
+constexpr rlim_t kStackBytes = rlim_t{1} << 20, kLeastStackBytes = rlim_t{256} << 10;
+
+}  // namespace
+
+int report_out_of_memory(bool json) noexcept {
+  say({kOutOfMemory});
+  if (json) (void)write_all(STDOUT_FILENO, kOutOfMemoryJson);
+  return static_cast<int>(ExitCode::memory);
+}
+
+void install_last_words() {
+  std::set_terminate(on_terminate);
+  stack_t stack{};
+  stack.ss_sp = crash_stack.data();
+  stack.ss_size = crash_stack.size();
+  sigaltstack(&stack, nullptr);
+  for (const auto& [number, name] : kCrashes) catch_crash(number);
+}
+
+void require_stack() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0) return;
+  if (limit.rlim_cur < kStackBytes) {
+    // The main thread's stack grows up to the limit as it is then, not as it was at the start.
+    limit.rlim_cur = std::min(limit.rlim_max, kStackBytes);
+    setrlimit(RLIMIT_STACK, &limit);
+    getrlimit(RLIMIT_STACK, &limit);
+  }
+  if (limit.rlim_cur < kLeastStackBytes) {
+    std::array<char, 24> number;
+    char* end = std::to_chars(number.begin(), number.end(), limit.rlim_cur >> 10).ptr;
+    say({"error: stack: at most ",
+         {number.data(), end},
+         " KiB are allowed; at least 256 KiB are needed\n  raise the limit: `ulimit -s 8192`\n"});
+    quit(ExitCode::memory);
+  }
+  pthread_attr_t attributes;
+  std::size_t thread_bytes = 0;
+  if (pthread_getattr_default_np(&attributes) != 0) return;
+  if (pthread_attr_getstacksize(&attributes, &thread_bytes) == 0 && thread_bytes < kStackBytes &&
+      pthread_attr_setstacksize(&attributes, kStackBytes) == 0)
+    pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace lamina::cli

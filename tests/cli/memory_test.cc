@@ -1,0 +1,68 @@
+// With too little memory the program says so and ends with 7, wherever it notices; never a signal.
+#include <gtest/gtest.h>
+
+#include "support/paths.h"
+#include "trained_run.h"
+
+namespace lamina::cli {
+namespace {
+
+using testing::Finished;
+
+// Runs `line` ($L is the program) with less and less address space, from what is plenty down to
+// where not even the loader starts the program.
+void sweep(const std::string& line, int from_mb, int to_mb) {
+  testing::TempDir folder;
+  folder.write("run.toml", tiny_run_file("out"));
+  int done = 0, refused = 0;
+  for (int mb = from_mb; mb >= to_mb; --mb) {
+    const std::string limited = "L=" LAMINA_BUILD_DIR "/bin/lamina; R=" + trained_run() +
+                                "; rm -rf out; ulimit -v " + std::to_string(mb * 1000) + "; " +
+                                line;
+    const Finished f =
+        testing::run_shell(limited, {.environment = {"LAMINA_PIN=0"}, .folder = folder.path()});
+    if (f.code == 127) break;  // the loader: libraries do not fit
+    EXPECT_TRUE(f.code == 0 || f.code == 7) << line << " with " << mb << " MB: " << f.code << "\n"
+                                            << f.err;
+    if (f.code == 7) {
+      EXPECT_NE(f.err.find("out of memory"), f.err.npos) << mb << " MB: " << f.err;
+    }
+    ++(f.code == 0 ? done : refused);
+  }
+  EXPECT_GT(done, 0) << line;
+  EXPECT_GT(refused, 5) << line;
+}
+
+TEST(Faults, F13TrainingSaysThatMemoryIsOut) { sweep("$L train run.toml -q -t 2", 130, 40); }
+
+TEST(Faults, F13DecodingSaysThatMemoryIsOut) {
+  sweep("$L decode -m $R --ids 1,2,3 -n 2 -t 2", 100, 40);
+}
+
+TEST(Faults, F34ASmallStackIsNamed) {
+  testing::TempDir folder;
+  folder.write("run.toml", tiny_run_file("out"));
+  for (const char* kib : {"8192", "1024", "256"}) {
+    const Finished f =
+        testing::run_shell("ulimit -s " + std::string(kib) +
+                               "; " LAMINA_BUILD_DIR "/bin/lamina train run.toml -q -t 2",
+                           {.environment = {"LAMINA_PIN=0"}, .folder = folder.path()});
+    EXPECT_EQ(f.code, 0) << kib << " KiB\n" << f.err;
+  }
+  for (const char* kib : {"192", "128", "100", "64"}) {
+    // Root may raise the limit again; nobody else.
+    const Finished f = testing::run_shell(
+        "ulimit -s " + std::string(kib) +
+            "; [[ $UID == 0 ]] && as=(setpriv --inh-caps=-all --bounding-set=-all "
+            "--reuid 65534 --regid 65534 --clear-groups); \"${as[@]}\" " LAMINA_BUILD_DIR
+            "/bin/lamina --version",
+        {});
+    EXPECT_EQ(f.code, 7) << kib << " KiB\n" << f.err;
+    EXPECT_EQ(f.err, "error: stack: at most " + std::string(kib) +
+                         " KiB are allowed; at least 256 KiB are needed\n"
+                         "  raise the limit: `ulimit -s 8192`\n");
+  }
+}
+
+}  // namespace
+}  // namespace lamina::cli
