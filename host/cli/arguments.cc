@@ -229,13 +229,15 @@ class CommandLine {
                                        : ColorMode::automatic;
     if (out_.given("threads")) globals.threads = static_cast<int>(out_.integer("threads"));
     globals.plugins = out_.texts("plugin");
-    for (std::string paths : out_.texts("plugin-path"))
+    for (std::string paths : out_.texts("plugin-path")) {
+      if (paths.empty()) refuse_usage("option '--plugin-path' must name folders, got \"\"", {});
       for (std::size_t colon = 0; colon != paths.npos; paths.erase(0, colon + 1)) {
         colon = paths.find(':');
         if (std::string path = paths.substr(0, colon); !path.empty())
           globals.plugin_folders.push_back(path);
         if (colon == paths.npos) break;
       }
+    }
   }
 
   const Command& command_;

@@ -1,4 +1,5 @@
 // lamina plugin new: a copy of the template under a name of the user's.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <system_error>
 
 #include "cli/commands.h"
+#include "core/program_path.h"
 #include "core/read_file.h"
 
 namespace lamina::cli {
@@ -17,17 +19,29 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTemplateName = "my_family";
 constexpr std::string_view kTemplateClass = "MyFamily";
 
+// Keywords of C++20, alternative tokens and names with a meaning in some place; then names that
+// headers, compilers or lamina have for something else.
+constexpr std::string_view kTaken =
+    " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
+    "char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
+    "consteval constexpr constinit continue decltype default delete do double dynamic_cast "
+    "else enum explicit export extern false final float for friend goto if import inline int "
+    "long module mutable namespace new noexcept not not_eq nullptr operator or or_eq "
+    "override private protected public register reinterpret_cast requires return short "
+    "signed sizeof static static_assert static_cast struct switch template this thread_local "
+    "throw true try typedef typeid typename union unsigned using virtual void volatile "
+    "wchar_t while xor xor_eq "
+    "assert errno lamina linux main nullptr_t sdk std stderr stdin stdout unix ";
+
+// Whether a namespace of that name may clash: with a word of C++, with a type of the C library
+// (they end in _t), or with one of its functions, such as exp or index.
+bool is_taken(const std::string& name) {
+  return kTaken.find(" " + name + " ") != kTaken.npos || name.ends_with("_t") ||
+         dlsym(RTLD_DEFAULT, name.c_str()) != nullptr;
+}
+
 // The name becomes a namespace, a target and a folder.
 void check_name(const std::string& name) {
-  static constexpr std::string_view kTaken[] = {
-      "asm",      "auto",      "bool",     "break",    "case",     "catch",  "char",   "class",
-      "const",    "do",        "else",     "enum",     "export",   "extern", "false",  "float",
-      "for",      "goto",      "if",       "int",      "long",     "new",    "not",    "or",
-      "private",  "public",    "register", "short",    "std",      "static", "struct", "switch",
-      "this",     "throw",     "true",     "try",      "union",    "using",  "void",   "while",
-      "xor",      "lamina",    "default",  "template", "double",   "and",    "sdk",    "return",
-      "typedef",  "virtual",   "delete",   "signed",   "unsigned", "inline", "friend", "namespace",
-      "operator", "protected", "sizeof",   "volatile", "typename"};
   const auto fail = [&](std::string what) {
     throw UserError(
         ExitCode::usage,
@@ -40,8 +54,9 @@ void check_name(const std::string& name) {
     fail(
         "is no name for a plugin; it must be lower-case letters, digits and '_', at most 64, "
         "beginning with a letter");
-  if (std::find(std::begin(kTaken), std::end(kTaken), name) != std::end(kTaken))
-    fail("is a word of C++ or of lamina; it becomes a namespace");
+  if (name.find("__") != name.npos)
+    fail("has two underscores in a row; C++ keeps such names for itself");
+  if (is_taken(name)) fail("is a name of C++, its library or lamina; it becomes a namespace");
 }
 
 // "my_family" as "MyFamily".
@@ -62,8 +77,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 fs::path template_folder() {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path folder = program.parent_path().parent_path() / "share/lamina/plugin/template";
+  const fs::path folder =
+      program_path().parent_path().parent_path() / "share/lamina/plugin/template";
   if (!fs::is_directory(folder, error))
     throw UserError(ExitCode::usage, {folder.string(),
                                       "the plugin template is missing",

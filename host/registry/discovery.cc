@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "core/program_path.h"
 #include "core/suggest.h"
 
 namespace lamina::registry {
@@ -78,8 +79,7 @@ SearchEnvironment SearchEnvironment::of_process() {
   if (const char* path = std::getenv("LAMINA_PLUGIN_PATH")) out.plugin_path = path;
   out.data_home = variable("XDG_DATA_HOME");
   out.home = variable("HOME");
-  std::error_code error;
-  out.executable = fs::read_symlink("/proc/self/exe", error);
+  out.executable = program_path();
   out.privileged = ::getauxval(AT_SECURE) != 0;
   out.trusts_writable = variable("LAMINA_TRUST_PLUGINS") == "1";
   return out;
@@ -118,7 +118,12 @@ SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& env
 Catalog Catalog::scan(SearchPath search) {
   Catalog out;
   out.search_ = std::move(search);
-  for (const fs::path& file : out.search_.files) out.add_file(file, true, true);
+  for (const fs::path& file : out.search_.files) {
+    if (file.empty())
+      throw PluginError(
+          {"--plugin", "got \"\"; a file would be right", {"eg: --plugin x.lamina.so"}});
+    out.add_file(file, true, true);
+  }
   for (const fs::path& folder : out.search_.named_folders) out.add_folder(folder, true);
   for (const fs::path& folder : out.search_.folders) out.add_folder(folder, false);
   return out;

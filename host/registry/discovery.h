@@ -21,7 +21,7 @@ struct SearchEnvironment {
   std::optional<std::string> plugin_path;  // LAMINA_PLUGIN_PATH
   std::string data_home;                   // XDG_DATA_HOME, or ""
   std::string home;                        // HOME, or ""
-  std::filesystem::path executable;        // absolute
+  std::filesystem::path executable;        // absolute; empty where it is not known
   bool privileged = false;       // runs with more rights than its user: variables are ignored
   bool trusts_writable = false;  // LAMINA_TRUST_PLUGINS=1
 

@@ -16,6 +16,7 @@ namespace {
 
 using lamina::testing::Finished;
 using lamina::testing::run_process;
+using lamina::testing::run_shell;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -112,6 +113,26 @@ TEST(PluginNew, NeverOverwrites) {
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("there: exists already; nothing is overwritten"));
   EXPECT_TRUE(std::filesystem::is_empty(folder / "there"));
+}
+
+TEST(Faults, F34NamesThatCppHasAUseForAreRefused) {
+  const TempDir folder;
+  for (const char* name : {"concept", "nullptr", "constexpr", "co_await", "wchar_t", "int8_t",
+                           "size_t", "and_eq", "exp", "printf", "index", "errno", "a__b"}) {
+    const Finished result = plugin(folder, {"new", name, "--dir", folder.path()});
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_THAT(result.err, HasSubstr(fmt::format("plugin new: '{}' ", name)));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Faults, F34PluginsAreFoundWithoutProc) {
+  const std::string without_proc =
+      "unshare -rm bash -c 'mount -t tmpfs none /proc && exec \"$@\"' bash ";
+  if (run_shell(without_proc + "true").code != 0) GTEST_SKIP() << "no mounts may be changed here";
+  const Finished result = run_shell(without_proc + LAMINA_BUILD_DIR "/bin/lamina plugin list");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("llama2"));
 }
 
 TEST(PluginNew, RefusesNamesThatAreNoNamespace) {

@@ -1,0 +1,21 @@
+#include "core/program_path.h"
+
+#include <sys/auxv.h>
+
+#include <bit>
+#include <system_error>
+
+namespace lamina {
+
+std::filesystem::path program_path() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::path found = fs::read_symlink("/proc/self/exe", error); !error) return found;
+  // As given to execve(); a relative one starts at the current folder, which nobody changes.
+  const auto* given = std::bit_cast<const char*>(getauxval(AT_EXECFN));
+  if (given == nullptr || *given == '\0') return {};
+  fs::path found = fs::canonical(given, error);
+  return error ? fs::path() : found;
+}
+
+}  // namespace lamina
