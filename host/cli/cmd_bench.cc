@@ -15,6 +15,7 @@
 #include "cli/units.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "decoder/call_limits.h"
 
 namespace lamina::cli {
 namespace {
@@ -186,8 +187,8 @@ Command workload_command(std::string name, std::string summary, std::string deta
           .details = std::move(details),
           .options = {model,
                       dtype_option(),
-                      integer("batch", 'b', 1, "Sequences side by side."),
-                      integer("tokens", 'n', tokens, "Tokens of a sequence."),
+                      integer("batch", 'b', 1, "Sequences side by side.", decoder::kMostTokens),
+                      integer("tokens", 'n', tokens, "Tokens of a sequence.", decoder::kMostTokens),
                       integer("repeats", 0, 3, "How often; the median counts.", 1000),
                       {.key = {.name = "profile",
                                .type = Type::boolean,
@@ -217,7 +218,8 @@ Command bench_compile_command() {
           "Prints for each model how long tracing, the passes, the choice of kernels and "
           "the memory plan take for a training step, for reading a prompt and for "
           "writing a token. The limit is 100 ms each. Needs no weights.",
-      .options = {dtype_option(), integer("tokens", 'n', 512, "Tokens of a row or a prompt."),
+      .options = {dtype_option(),
+                  integer("tokens", 'n', 512, "Tokens of a row or a prompt.", decoder::kMostTokens),
                   integer("repeats", 0, 3, "How often; the median counts.", 1000), json_option()},
       .positionals = {{.name = "MODEL",
                        .doc = "Model files or directories with a model.",

@@ -17,11 +17,14 @@
 #include "core/read_file.h"
 #include "core/utf8.h"
 #include "decode/generate.h"
+#include "decoder/call_limits.h"
 #include "decoder/weights.h"
 #include "text/tokenizer.h"
 
 namespace lamina::cli {
 namespace {
+
+using decoder::kMostTokens;
 
 using Clock = std::chrono::steady_clock;
 
@@ -253,12 +256,13 @@ Option number(std::string name, char short_name, double preset, std::string doc,
           .value = "X"};
 }
 
-Option integer(std::string name, char short_name, std::int64_t preset, std::string doc,
-               double min) {
+Option integer(std::string name, char short_name, std::int64_t preset, std::string doc, double min,
+               std::optional<double> max = {}) {
   return {.key = {.name = std::move(name),
                   .type = Type::integer,
                   .preset = Value(preset),
                   .min = min,
+                  .max = max,
                   .doc = std::move(doc)},
           .short_name = short_name,
           .value = "N"};
@@ -279,6 +283,7 @@ Command decode_command() {
   Option placeholder{.key = {.name = "placeholder",
                              .type = Type::integer,
                              .min = 0,
+                             .max = kMostTokens,
                              .doc = "The token that rows of --embeddings stand for; those of "
                                     "config.json unless given."},
                      .value = "ID"};
@@ -297,7 +302,7 @@ Command decode_command() {
                     "Rows that a tower made of images or sounds, for the placeholder tokens of the "
                     "prompt: a safetensors file, see docs/images.md."),
                placeholder,
-               integer("max-new-tokens", 'n', 128, "Most tokens to write.", 1),
+               integer("max-new-tokens", 'n', 128, "Most tokens to write.", 1, kMostTokens),
                number("temp", 0, 0.8, "Temperature; 0 always takes the likeliest token.", 0),
                integer("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),
                number("top-p", 0, 1.0, "Draw from the fewest tokens whose probabilities reach P.",
@@ -310,7 +315,7 @@ Command decode_command() {
                         .type = Type::boolean,
                         .doc = "Do not stop at the end token."}},
                integer("ctx-size", 0, 0,
-                       "Tokens of context; enough for prompt and -n unless given.", 1),
+                       "Tokens of context; enough for prompt and -n unless given.", 1, kMostTokens),
                {.key = {.name = "dtype",
                         .type = Type::string,
                         .preset = Value("bfloat16"),

@@ -14,6 +14,7 @@
 #include "data/load.h"
 #include "data/text_files.h"
 #include "data/token_store.h"
+#include "decoder/call_limits.h"
 #include "decoder/weights.h"
 #include "train/eval_step.h"
 
@@ -218,6 +219,7 @@ Command eval_command() {
                                .type = Type::integer,
                                .preset = Value(512),
                                .min = 1,
+                               .max = decoder::kMostTokens,
                                .doc = "Longest row: documents are cut into rows of that many."},
                        .short_name = 'n',
                        .value = "N"},
@@ -225,6 +227,7 @@ Command eval_command() {
                                .type = Type::integer,
                                .preset = Value(8),
                                .min = 1,
+                               .max = decoder::kMostTokens,
                                .doc = "Rows computed together."},
                        .short_name = 'b',
                        .value = "N"},

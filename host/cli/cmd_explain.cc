@@ -11,6 +11,7 @@
 #include "cli/units.h"
 #include "core/log.h"
 #include "decoder/bound_program.h"
+#include "decoder/call_limits.h"
 #include "passes/pipeline.h"
 #include "train/gradients.h"
 #include "train/row_gradients.h"
@@ -159,7 +160,11 @@ Option choice(std::string name, std::string value, std::vector<std::string> choi
 }
 
 Option count(std::string name, char short_name, std::string doc) {
-  return {.key = {.name = std::move(name), .type = Type::integer, .min = 1, .doc = std::move(doc)},
+  return {.key = {.name = std::move(name),
+                  .type = Type::integer,
+                  .min = 1,
+                  .max = decoder::kMostTokens,
+                  .doc = std::move(doc)},
           .short_name = short_name,
           .value = "N"};
 }

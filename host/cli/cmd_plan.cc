@@ -8,6 +8,7 @@
 #include "cli/compute.h"
 #include "cli/open_model.h"
 #include "cli/plan/report.h"
+#include "decoder/call_limits.h"
 #include "train/gradients.h"
 
 namespace lamina::cli {
@@ -64,7 +65,11 @@ int run(const Arguments& a) {
 }
 
 Option count(std::string name, char short_name, std::string doc) {
-  return {.key = {.name = std::move(name), .type = Type::integer, .min = 1, .doc = std::move(doc)},
+  return {.key = {.name = std::move(name),
+                  .type = Type::integer,
+                  .min = 1,
+                  .max = decoder::kMostTokens,
+                  .doc = std::move(doc)},
           .short_name = short_name,
           .value = "N"};
 }

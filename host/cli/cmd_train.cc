@@ -19,6 +19,7 @@
 #include "core/json_writer.h"
 #include "core/log.h"
 #include "data/load.h"
+#include "decoder/call_limits.h"
 #include "io/directory_commit.h"
 #include "io/directory_lock.h"
 #include "io/durable_file.h"
@@ -196,7 +197,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c) {
       c.model, globals, {.scan_layers = c.train.scan_layers, .compress_tokens = [&](std::int64_t) {
                            return compressed_tokens(*data::load_tokenizer(c.data));
                          }});
-  model.check_length(c.data.sequence_length, "data.sequence_length");
+  decoder::check_training_length(model, c.data.sequence_length, "data.sequence_length");
   const autodiff::RematPolicy remat = train::remat_policy(c, model);
   std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
   if (tokenizer->vocab_size() > model.vocab_size())

@@ -1,4 +1,5 @@
 // Options that every command has, and those that several share.
+#include "backends/cpu/threads.h"
 #include "cli/parse.h"
 
 namespace lamina::cli {
@@ -22,7 +23,7 @@ const std::vector<Option>& global_options() {
                .type = Type::integer,
                .preset_text = "all that the machine allows",
                .min = 1,
-               .max = 4096,
+               .max = cpu::kMaxThreads,
                .doc = "Threads of the CPU backend."},
        .short_name = 't',
        .value = "N"},

@@ -67,7 +67,7 @@ const Fields<RunSection>& run_fields() {
             {.preset_text = "all the machine allows",
              .unit = "threads",
              .min = 1,
-             .max = 4096,
+             .max = 1024,  // as many as the CPU backend has room for
              .doc = "Threads of the CPU backend; -t overrides it. Results do not depend on it.",
              .hot = true}),
   };

@@ -7,6 +7,13 @@
 #include "core/error.h"
 
 namespace lamina {
+namespace {
+
+// Beyond what addresses of this machine can name; bytes of many such tensors still add up in 64
+// bits.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+
+}  // namespace
 
 Shape::Shape(std::span<const std::int64_t> dims) : ndim_(static_cast<int>(dims.size())) {
   LAMINA_ASSERT(dims.size() <= static_cast<std::size_t>(kMaxDims));
@@ -15,7 +22,14 @@ Shape::Shape(std::span<const std::int64_t> dims) : ndim_(static_cast<int>(dims.s
 
 std::int64_t Shape::num_elements() const {
   std::int64_t n = 1;
-  for (std::int64_t d : dims()) n *= d;
+  bool fits = true;
+  for (std::int64_t d : dims()) fits = !__builtin_mul_overflow(n, d, &n) && fits;
+  if (!fits || n > kMostElements)
+    throw DeviceError(
+        ExitCode::memory,
+        {"tensor",
+         fmt::format("{} has more than 2^50 elements; no memory holds so many", to_string(*this)),
+         {"use a smaller batch, fewer tokens or a smaller model"}});
   return n;
 }
 

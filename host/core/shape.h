@@ -28,7 +28,7 @@ class Shape {
     return {dims_.data(), static_cast<std::size_t>(ndim_)};
   }
 
-  // Product of all dims; 1 for a scalar.
+  // Product of all dims; 1 for a scalar. DeviceError (exit 7) where it is above 2^50.
   std::int64_t num_elements() const;
 
   // The shape with `size` put in front, resp. the first dim dropped.

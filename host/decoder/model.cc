@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "decoder/assembler.h"
+#include "decoder/call_limits.h"
 #include "lamina/names.h"
 #include "ops/tensor.h"
 
@@ -63,6 +64,7 @@ void Model::check_length(std::int64_t tokens, std::string_view what) const {
 
 ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
   check_length(options.tokens, "the length of a row");
+  check_call(options.batch, options.tokens);
   Assembler a(*parts_, {.training = options.training,
                         .aux = options.aux,
                         .layer_metrics = options.aux && options.layer_metrics,
@@ -97,6 +99,7 @@ ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
 
 ModelGraph Model::forward_graph(const ForwardGraphOptions& options) const {
   check_length(options.tokens, "the length of a row");
+  check_call(options.batch, options.tokens);
   Assembler a(*parts_, {.segments = options.segments,
                         .positions_3d = options.positions_3d,
                         .records = options.records,
@@ -114,6 +117,7 @@ ModelGraph Model::forward_graph(const ForwardGraphOptions& options) const {
 
 ModelGraph Model::decode_graph(const DecodeGraphOptions& options) const {
   check_length(options.capacity, "the length of the context");
+  check_call(options.batch, options.capacity);
   Assembler a(*parts_, decode_phase(options));
   Tensor x = a.stack(a.embedding(), false);
   // Only the wanted rows go through the norm and the head.

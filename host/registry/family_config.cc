@@ -124,7 +124,7 @@ void check_host_keys(const Family& family, const config::Table& values, const st
   };
   static constexpr Limits kLimits[] = {{LAMINA_CONFIG_VOCAB_SIZE, 1, kMostOfAnything},
                                        {LAMINA_CONFIG_HIDDEN_SIZE, 1, kMostOfAnything},
-                                       {LAMINA_CONFIG_NUM_LAYERS, 0, kMostLayers}};
+                                       {LAMINA_CONFIG_NUM_LAYERS, 1, kMostLayers}};
   for (const auto& [name, least, most] : kLimits) {
     const config::Entry* entry = values.find(name);
     const std::int64_t* value = entry ? entry->value.get_if<std::int64_t>() : nullptr;

@@ -18,7 +18,7 @@ void keys(Schema<Config>& key) {
        .doc = "model width D"});
   key("num_hidden_layers", &Config::num_hidden_layers,
       {.required = true,
-       .min = 0,
+       .min = 1,
        .aliases = {"n_layer"},
        .hf_name = "n_layer",
        .doc = "decoder layers"});

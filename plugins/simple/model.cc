@@ -31,7 +31,7 @@ void keys(Schema<Config>& key) {
       {.required = true, .min = 1, .doc = "rows of the token table"});
   key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
   key("num_hidden_layers", &Config::num_hidden_layers,
-      {.required = true, .min = 0, .doc = "decoder layers"});
+      {.required = true, .min = 1, .doc = "decoder layers"});
   key("tie_word_embeddings", &Config::tie_word_embeddings,
       {.fallback = false, .doc = "the head is the token table"});
   key("rms_norm_eps", &Config::rms_norm_eps,

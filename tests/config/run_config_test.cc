@@ -148,7 +148,7 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
        "run.toml:7: 'optimizer.name' is a date or time; values are "
        "numbers, strings, booleans and lists of them"},
       {"[[train]]\nsteps = 1", "run.toml:6: 'train' is a list of tables"},
-      {"[run]\nthreads = 0", "must be an integer, at least 1 and at most 4096, got 0"},
+      {"[run]\nthreads = 0", "must be an integer, at least 1 and at most 1024, got 0"},
       {"[run]\nseed = -1", "'run.seed' must be an integer, at least 0, got -1"},
       {"[run]\nout = \"\"", "run.toml:7: 'run.out' must be a path, got \"\""},
       {"[data.train]\nx = 1",

@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::int32_t kEnd = 257;
 
-// A model that always goes on with the next byte of a text, then with kEnd: no layers, tokens are
-// unit vectors, and the head's row of each token is the unit vector of the one before. No byte may
-// come twice.
+// A model that always goes on with the next byte of a text, then with kEnd: tokens are unit
+// vectors, its layer gives back what it gets, and the head's row of each token is the unit vector
+// of the one before. No byte may come twice.
 class Parrot {
  public:
   explicit Parrot(const std::string& text)
       : model_(testing::open_description("family = \"simple\"\n[model]\nvocab_size = 258\n"
-                                         "hidden_size = 258\nnum_hidden_layers = 0\n")),
+                                         "hidden_size = 258\nnum_hidden_layers = 1\n")),
         embed_(258 * 258),
         norm_(258, 1),
         head_(258 * 258) {
@@ -37,7 +37,8 @@ class Parrot {
   // Greedy, from the first byte of the text on.
   Generated generate(GenerateOptions options, const text::Tokenizer* tokenizer,
                      const std::function<bool()>& should_stop = {}) {
-    std::vector<void*> parameters = {embed_.data(), norm_.data(), head_.data()};
+    // The table of tokens is the layer's matrix, too: both are the identity.
+    std::vector<void*> parameters = {embed_.data(), embed_.data(), norm_.data(), head_.data()};
     Session session(model_, parameters, {.capacity = 64}, cpu::cpu_backend());
     options.sampler.temperature = 0;
     shown.clear();

@@ -113,7 +113,8 @@ TEST(SparseFamilyErrors, Experts) {
                "be at most that"});
   expect_each({"qwen3_moe", "qwen3_custom_moe", "qwen3_next", "qwen3_5_moe", "envy"},
               {"num_experts_per_tok=5"}, {"got 5; a layer has num_experts = 4 experts"});
-  expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_local_experts=0"}, {"at least 1, got 0"});
+  expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_local_experts=0"},
+              {"at least 1 and at most 65536, got 0"});
   expect_each({"deepseek", "deepseek_v2"}, {"num_experts_per_tok=9"},
               {"got 9; a layer has n_routed_experts = 8 experts"});
   expect_each(

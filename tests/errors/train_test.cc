@@ -52,7 +52,7 @@ TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
        {"--set model.hidden_size=wide", "must be an integer", "\"wide\""}},
       {{"train", "run.toml", "--set", "model.num_hidden_layers=-1"},
        2,
-       {"'model.num_hidden_layers' must be an integer, at least 0", "got -1"}},
+       {"'model.num_hidden_layers' must be an integer, at least 1", "got -1"}},
       {{"train", "run.toml", "--set", "model.num_attention_heads=3"},
        2,
        {"num_attention_heads = 3 does not divide hidden_size = 16", "give head_dim"}},

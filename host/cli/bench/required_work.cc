@@ -35,18 +35,43 @@ struct Sight {
   std::int64_t most = 0;               // keys a query may use; 0 = all it sees
 };
 
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+
+// The sum of min(i, most) over i from 1 to n.
+double ramp(std::int64_t n, std::int64_t most) {
+  const auto rising = static_cast<double>(std::min(n, most));
+  return rising * (rising + 1) / 2 +
+         static_cast<double>(std::max<std::int64_t>(n - most, 0)) * static_cast<double>(most);
+}
+
+// The sum of min(i / ratio, most), without remainders, over i from 1 to n.
+double stairs(std::int64_t n, std::int64_t ratio, std::int64_t most) {
+  const std::int64_t steps = std::min(n / ratio, most);
+  return static_cast<double>(ratio) * ramp(steps - 1, kAny) +
+         static_cast<double>(n + 1 - steps * ratio) * static_cast<double>(steps);
+}
+
 // Pairs (query, key) of one row when queries are at start, start + 1, ...
 double pairs_of(const Sight& sight, std::int64_t start, std::int64_t queries) {
+  const std::int64_t most = sight.most ? sight.most : kAny;
+  if (!sight.causal && !sight.window && !sight.chunk)
+    return static_cast<double>(queries) * static_cast<double>(std::min(sight.keys, most));
+  const std::int64_t chunk = sight.chunk ? sight.chunk : kAny;
   double pairs = 0;
-  for (std::int64_t t = start; t < start + queries; ++t) {
-    std::int64_t first = 0, last = sight.causal || sight.window ? t : sight.keys - 1;
-    if (sight.window) first = std::max(first, t - sight.window + 1);
-    if (sight.chunk) {
-      first = std::max(first, t / sight.chunk * sight.chunk);
-      last = std::min(last, (t / sight.chunk + 1) * sight.chunk - 1);
-    }
-    std::int64_t seen = last - first + 1;
-    pairs += static_cast<double>(sight.most ? std::min(seen, sight.most) : seen);
+  if (sight.causal || sight.window) {
+    // The i-th query of a chunk sees its i first keys, or the last of them.
+    const std::int64_t cap = std::min(most, sight.window ? sight.window : kAny);
+    auto before = [&](std::int64_t n) {
+      const std::int64_t whole = n / chunk;
+      return (whole ? static_cast<double>(whole) * ramp(chunk, cap) : 0) + ramp(n % chunk, cap);
+    };
+    return before(start + queries) - before(start);
+  }
+  for (std::int64_t t = start; t < start + queries;) {
+    const std::int64_t first = t / chunk * chunk, end = std::min(first + chunk, start + queries);
+    const std::int64_t seen = std::min(sight.keys, first + chunk) - first;
+    pairs += static_cast<double>(end - t) * static_cast<double>(std::min(seen, most));
+    t = end;
   }
   return pairs;
 }
@@ -74,9 +99,8 @@ double latent_attention_flops(const NodeView& node, std::int64_t start, std::int
 double compressed_attention_flops(const NodeView& node, std::int64_t start, bool scores) {
   const Type& q = node.type(0);
   double pairs = pairs_of({.window = node.i("window")}, start, q.dim(1));
-  const std::int64_t most = scores ? node.i("k") : std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t t = start; t < start + q.dim(1); ++t)
-    pairs += static_cast<double>(std::min((t + 1) / node.i("ratio"), most));
+  const std::int64_t most = scores ? node.i("k") : kAny, ratio = node.i("ratio");
+  pairs += stairs(start + q.dim(1), ratio, most) - stairs(start, ratio, most);
   return 4 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) * pairs;
 }
 

@@ -46,11 +46,15 @@ struct MoeDefaults {
   double router_aux_loss_coef = 0.001;
 };
 
+// More than any model has by far; every expert is a tensor in files.
+inline constexpr int kMostExperts = 1 << 16;
+
 template <class Config>
 void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
   key(defaults.experts_key, &Config::num_experts,
       {.fallback = defaults.experts,
        .min = 1,
+       .max = kMostExperts,
        .aliases = defaults.experts_aliases,
        .doc = "experts E of a layer"});
   key(defaults.per_token_key, &Config::num_experts_per_tok,

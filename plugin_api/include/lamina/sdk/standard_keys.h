@@ -84,7 +84,7 @@ void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
        .doc = "rows of the token table"});
   key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
   key("num_hidden_layers", &Config::num_hidden_layers,
-      {.required = true, .min = 0, .doc = "decoder layers"});
+      {.required = true, .min = 1, .doc = "decoder layers"});
   if (defaults.intermediate_size != 0)
     key("intermediate_size", &Config::intermediate_size,
         {.required = !defaults.intermediate_size,

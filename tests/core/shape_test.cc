@@ -1,0 +1,27 @@
+// Sizes that no memory holds are an error, not a small number.
+#include "core/shape.h"
+
+#include <limits>
+
+#include "support/expect_error.h"
+
+namespace lamina {
+namespace {
+
+TEST(Shape, Example) {
+  EXPECT_EQ((Shape{2, 3, 4}).num_elements(), 24);
+  EXPECT_EQ(Shape{}.num_elements(), 1);
+  EXPECT_EQ((Shape{5, 0}).num_elements(), 0);
+}
+
+TEST(Faults, F7ProductsOfDimsDoNotOverflow) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ((Shape{1 << 25, 1 << 25}).num_elements(), std::int64_t{1} << 50);
+  for (const Shape& shape : {Shape{kMost, 2}, Shape{1 << 30, 1 << 30, 1 << 30}, Shape{kMost, kMost},
+                             Shape{(1 << 25) + 1, 1 << 25}})
+    EXPECT_ERROR_SAYS(shape.num_elements(), ExitCode::memory,
+                      to_string(shape) + " has more than 2^50 elements; no memory holds so many");
+}
+
+}  // namespace
+}  // namespace lamina
