@@ -6,6 +6,9 @@
 namespace lamina::cli {
 namespace {
 
+// Nobody throws these: the process ends with 128 + the number of a signal.
+constexpr ExitCode kHangup{128 + 1}, kBrokenPipe{128 + 13};
+
 constexpr std::array kCodes = {
     ExitCodeMeaning{ExitCode::ok, "ok", "done"},
     ExitCodeMeaning{ExitCode::unclassified, "unclassified", "any other error, a bug of ours too"},
@@ -20,7 +23,9 @@ constexpr std::array kCodes = {
     ExitCodeMeaning{ExitCode::plugin, "plugin", "a plugin is missing, broken or too old"},
     ExitCodeMeaning{ExitCode::resumable, "resumable",
                     "saved after a signal; run it again to go on"},
+    ExitCodeMeaning{kHangup, "hangup", "SIGHUP, nothing saved"},
     ExitCodeMeaning{ExitCode::interrupted, "interrupted", "SIGINT, nothing saved"},
+    ExitCodeMeaning{kBrokenPipe, "broken pipe", "the reader of the output went away"},
     ExitCodeMeaning{ExitCode::terminated, "terminated", "SIGTERM, nothing saved"},
 };
 
