@@ -31,7 +31,7 @@ std::string_view file_kind(mode_t mode) {
 InputFile::InputFile(const std::string& path, ExitCode code) {
   // The system would take the path to end there, and open another file.
   if (path.find('\0') != path.npos)
-    user_error(code, path, "is no path; names of files hold no NUL byte");
+    user_error(code, printable(path), "is no path; names of files hold no NUL byte");
   struct stat status {};
   const auto fail = [&](int error) {
     if (descriptor_ >= 0) ::close(descriptor_);

@@ -143,8 +143,8 @@ std::vector<std::string> matches_of(const std::string& pattern) {
 
 std::vector<std::string> find_files(const std::string& pattern) {
   if (pattern.empty() || pattern.find('\0') != pattern.npos)
-    fail(pattern.empty() ? "''" : pattern, "is no path; expected a file, a folder or a glob",
-         "check data.train and data.validation");
+    fail(pattern.empty() ? "''" : printable(pattern),
+         "is no path; expected a file, a folder or a glob", "check data.train and data.validation");
   Walk walk;
   std::string_view empty = "is a directory without files";
   if (const auto status = look_at(pattern)) {

@@ -89,7 +89,7 @@ TEST(Faults, F24JsonEscapesWhatATerminalObeys) {
 }
 
 TEST(Faults, F4AnElementThatIsNotThereIsAnError) {
-  const JsonDocument document = parse("{\"a\":\n [1, [2]]}");
+  const JsonDocument document = parse("{\n\"a\": [1, [2]]}");
   const JsonValue a = document.root().at("a");
   EXPECT_EQ(a.element(1).element(0).as_int64(), 2);
   EXPECT_EQ(a.element(1).path(), "a[1]");

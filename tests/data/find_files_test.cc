@@ -109,12 +109,12 @@ TEST(Faults, F1AFolderThatMayNotBeReadIsNamed) {
       ::_exit(static_cast<int>(e.code()));
     }
   };
-  for (const char* pattern : {"b", "*", "b/*", "b/deep/*"})
+  for (const char* pattern : {"b", "*", "b/*"})
     EXPECT_EXIT(as_nobody(pattern), ::testing::ExitedWithCode(5),
                 "b/deep: cannot be listed: permission denied");
-  for (const char* pattern : {"b/*/0.txt", "b/deep/0.txt"})
+  for (const char* pattern : {"b/*/0.txt", "b/deep/0.txt", "b/deep/*"})
     EXPECT_EXIT(as_nobody(pattern), ::testing::ExitedWithCode(5),
-                "b/deep/0.txt: cannot be read: permission denied");
+                "b/deep/.*: cannot be read: permission denied");
   fs::permissions(dir / "b/deep", fs::perms::all);
 }
 

@@ -21,7 +21,7 @@ TEST(TokenizerGrammar, EveryDocumentLoadsOrIsRefusedWithWords) {
   };
   testing::TempDir dir;
   int loaded = 0, refused = 0;
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 600; ++i) {
     const testing::TokenizerDocument document = testing::make_tokenizer_document(choose);
     dir.write("tokenizer.json", document.json);
     SCOPED_TRACE(document.json);
@@ -41,8 +41,8 @@ TEST(TokenizerGrammar, EveryDocumentLoadsOrIsRefusedWithWords) {
       ASSERT_FALSE(e.text().where.empty());
     }
   }
-  EXPECT_GT(loaded, 300);
-  EXPECT_GT(refused, 300);
+  EXPECT_GT(loaded, 100);
+  EXPECT_GT(refused, 100);
 }
 
 }  // namespace
