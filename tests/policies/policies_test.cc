@@ -99,6 +99,18 @@ TEST(ExitCodes, PageHasTheTableOfTheProgram) {
                                             row.name, row.meaning)));
 }
 
+// GCC leaves unwind entries for cold parts that turned out empty. A linker that keeps one beside
+// the entry of the function at the same address (mold 1.10 does) hides that function from the
+// unwinder: what it throws ends the process, whoever would have caught it.
+TEST(Build, NoUnwindEntryIsHiddenByAnEmptyOne) {
+  Finished result = lamina::testing::run_shell(
+      "readelf --debug-dump=frames " LAMINA_BUILD_DIR
+      "/bin/lamina | sed -nE 's/.* pc=([0-9a-f]+)\\.\\.([0-9a-f]+)$/\\1 \\2/p' |"
+      "awk '{ ++all; if ($1 == $2) empty[$1] = 1; else full[$1] = 1 }"
+      "     END { for (at in empty) hidden += at in full; print (all > 1000), hidden + 0 }'");
+  EXPECT_EQ(result.out, "1 0\n") << result.err;
+}
+
 TEST(Scripts, AreExecutableAndParse) {
   for (const char* script : {"scripts/setup", "scripts/test", "scripts/quickstart", ".ci/run",
                              "scripts/check_layers", "scripts/check_format"}) {
