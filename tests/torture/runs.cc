@@ -1,0 +1,123 @@
+// Runs that are killed, signalled, and started twice.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "torture/judge.h"
+#include "torture/tiny_run.h"
+
+namespace lamina::torture {
+namespace {
+
+// Slow calls of a save widen the moments in which it is half done.
+Fault slow_saves(Random& random) {
+  static const std::vector<std::string> calls = {
+      "write", "fsync", "rename", "unlink", "write,fsync,rename", "open", "mkdir"};
+  return {.calls = random.pick(calls),
+          .path = "/out/",
+          .first = 1 + random.below(60),
+          .times = 1 + random.below(40),
+          .action = fmt::format("delay:{}", 1 + random.below(20))};
+}
+
+void kill_at_random(Case& c) {
+  std::string after = "kill -9";
+  for (std::size_t kills = 1 + c.random.below(4); kills > 0; --kills) {
+    Launch launch = train(c);
+    if (c.random.chance(0.6)) launch.fault = slow_saves(c.random);
+    Child child(launch);
+    const double moment = c.random.between(0, 1.3 * c.place.run_seconds);
+    after += fmt::format(" after {:.3f} s", moment);
+    if (!child.ends_within(moment)) child.send(SIGKILL);
+    const Ended ended = child.wait();
+    if (ended.signal != SIGKILL) expect_end(ended, {0}, after);
+  }
+  expect_unharmed(c, "kill -9 at random moments");
+}
+
+// main() ignores SIGPIPE first of all: from then on a signal is the program's business.
+bool wait_for_main(Child& child) {
+  while (!child.handles(SIGPIPE))
+    if (child.ends_within(0.0005)) return false;
+  // The few lines until its handlers are there; reading data comes after them.
+  for (int i = 0; i < 20 && !child.handles(SIGTERM); ++i) child.ends_within(0.001);
+  return true;
+}
+
+bool documented(const Case& c, int code) {
+  return read_bytes(c.place.source + "/docs/exit_codes.md").find(fmt::format("\n| {} |", code)) !=
+         std::string::npos;
+}
+
+void signals_at_random(Case& c) {
+  static const std::vector<int> all = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+  for (std::size_t round = 1 + c.random.below(2); round > 0; --round) {
+    Launch launch = train(c);
+    if (c.random.chance(0.3)) launch.fault = slow_saves(c.random);
+    const bool blocked = c.random.chance(0.25);
+    if (blocked) launch.blocked_signals = all;
+    const int signal = c.random.pick(all);
+    const bool storm = c.random.chance(0.3);
+    const double moment =
+        c.random.chance(0.4) ? c.random.between(0, 0.03) : c.random.between(0, c.place.run_seconds);
+    const std::string doing =
+        fmt::format("{} {}{}", storm ? "a storm of" : "one", ::sigabbrev_np(signal),
+                    blocked ? " from a blocking parent" : "");
+    const std::string metrics = out_of(c) + "/metrics.jsonl", before = read_bytes(metrics);
+    Child child(launch);
+    int num_stops = 0;
+    if (blocked || (wait_for_main(child) && !child.ends_within(moment))) {
+      const std::size_t count = storm ? 2 + c.random.below(200) : 1;
+      for (std::size_t i = 0; i < count && !child.ends_within(0); ++i) {
+        const int one = storm && c.random.chance(0.3) ? c.random.pick(all) : signal;
+        num_stops += one != SIGUSR1;
+        child.send(one);
+        if (c.random.chance(0.2)) child.ends_within(c.random.between(0, 0.003));
+      }
+    }
+    const Ended ended = child.wait();
+    if (num_stops == 0)
+      expect_end(ended, {0}, doing);
+    else if (documented(c, 129))  // hung up
+      expect_end(ended, {0, 75, 129, 130, 143}, doing);
+    else
+      expect_end(ended, {0, 75, 130, 143}, doing);
+    // A second stop signal ends at once; one alone saves, unless there is nothing to save.
+    if (num_stops == 1 && ended.code > 75 && read_bytes(metrics) != before)
+      throw Failure(doing + ": steps were trained and not saved", ended.text());
+  }
+  expect_unharmed(c, "signals at random moments");
+}
+
+void two_on_one_run(Case& c) {
+  // Slow steps, so that the second comes while the first is at it.
+  Launch launch = train(c);
+  launch.fault = {.calls = "fsync", .path = "/out/", .times = 0, .action = "delay:2"};
+  const double moment = c.random.between(0, 1.2 * c.place.run_seconds);
+  const std::string doing = "two trainers on one run directory";
+  Child first(launch);
+  first.ends_within(moment);
+  Child second(launch);
+  const Ended a = first.wait(), b = second.wait();
+  expect_end(a, {0, 2, 4, 6}, doing + ", the first");
+  expect_end(b, {0, 2, 4, 6}, doing + ", the second");
+  if (a.code != 0 && b.code != 0)
+    throw Failure(doing + ": both failed", last_words(a) + last_words(b));
+  expect_metrics(c, doing, true);
+  expect_unharmed(c, doing);
+}
+
+}  // namespace
+
+std::vector<Kind> run_kinds() {
+  return {
+      {"kill", "kill -9 at random moments, also in slow saves; trained on, all is bitwise equal", 2,
+       kill_at_random},
+      {"signals", "TERM, INT, HUP, USR1, alone and in storms; a documented exit code, resumable",
+       1.5, signals_at_random},
+      {"two-runs", "two trainers on one run directory; one is refused, the other unharmed", 1,
+       two_on_one_run}};
+}
+
+}  // namespace lamina::torture
