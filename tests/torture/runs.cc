@@ -104,7 +104,7 @@ void two_on_one_run(Case& c) {
   expect_end(b, {0, 2, 4, 6}, doing + ", the second");
   if (a.code != 0 && b.code != 0)
     throw Failure(doing + ": both failed", last_words(a) + last_words(b));
-  expect_metrics(c, doing, true);
+  expect_metrics(c, doing);
   expect_unharmed(c, doing);
 }
 

@@ -137,7 +137,7 @@ void expect_result(const Case& c, const std::string& after) {
   expect_same_file(c, "optimizer.safetensors", after);
 }
 
-void expect_metrics(const Case& c, const std::string& after, bool once) {
+void expect_metrics(const Case& c, const std::string& after) {
   const Records expected = read_metrics(whole_run(c.place) + "/metrics.jsonl", "the unbroken run");
   const Records found = read_metrics(out_of(c) + "/metrics.jsonl", after);
   for (const auto& [step, line] : expected.text) {
@@ -148,7 +148,7 @@ void expect_metrics(const Case& c, const std::string& after, bool once) {
       throw Failure(after + ": a record of metrics.jsonl differs from the unbroken run's",
                     at->second + "\n" + line);
   }
-  if (once && found.steps != expected.steps)
+  if (found.steps != expected.steps)
     throw Failure(after + ": metrics.jsonl has steps twice or out of order",
                   fmt::format("{}", fmt::join(found.steps, " ")));
 }

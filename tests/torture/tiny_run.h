@@ -35,9 +35,9 @@ void expect_unharmed(Case& c, const std::string& after);
 // Of these: weights and moments of the last step as in the unbroken run.
 void expect_result(const Case& c, const std::string& after);
 
-// That every line of metrics.jsonl is a whole record with the numbers of the unbroken run, and that
-// no step is missing. `once`: no step is there twice, and all are in order.
-void expect_metrics(const Case& c, const std::string& after, bool once = false);
+// That every line of metrics.jsonl is a whole record with the numbers of the unbroken run, that no
+// step is missing or there twice, and that all are in order.
+void expect_metrics(const Case& c, const std::string& after);
 
 std::string read_bytes(const std::string& path);  // "" if there is no such file
 void write_bytes(const std::string& path, const std::string& bytes);
