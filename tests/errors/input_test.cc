@@ -178,14 +178,16 @@ TEST(Faults, F22StdinIsReadToTheSameLimitAsAFile) {
 
 TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
   Workplace w;
-  const std::string evil = "a\x1b[31m\x9b\xc2\x9b\n.txt";
-  const std::string shown = "a\\x1b[31m\\x9b\\xc2\\x9b\\x0a.txt";
+  const std::string evil = "a\x1b[31m\xc2\x9b\n.txt", worse = "\x9b" + evil;
+  const std::string shown = "a\\x1b[31m\\xc2\\x9b\\x0a.txt";
   w.expect({{"decode", "-m", evil, "-p", "x"}, 4, {shown + ": there is no such file"}});
   w.expect({{"config", "show", evil}, 2, {shown + ": cannot be read"}});
-  w.write("books/" + evil, "text\xff");
-  w.expect(
-      {{"train", "run.toml", "--set", "data.train=books"}, 5, {"books/" + shown + ":1: is not"}});
-  w.write("books/" + evil, std::string(2000, 'x'));
+  w.expect({{"config", "show", worse}, 2, {"\\x9b" + shown}});
+  w.write("books/" + worse, "text\xff");
+  w.expect({{"train", "run.toml", "--set", "data.train=books"},
+            5,
+            {"books/\\x9b" + shown + ":1: is not"}});
+  w.write("books/" + worse, std::string(2000, 'x'));
   Finished f = w.lamina({"train", "run.toml", "--set", "data.train=books/*", "--out", "o\x1b[31m"});
   EXPECT_EQ(f.code, 0) << f.err;
   f.err += w.lamina({"ckpt", "ls", "o\x1b[31m"}).out;

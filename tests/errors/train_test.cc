@@ -103,8 +103,8 @@ TEST(TrainErrors, DataThatCannotBeTrainedOnIsNamedBeforeAnythingIsWritten) {
        5,
        {"latin1.txt:1: is not UTF-8: byte 3 of the file is 0xe9", "iconv -t utf-8"}},
       {{"train", "run.toml", "--set", "data.tokenizer=nowhere"},
-       4,
-       {"nowhere: has no tokenizer.json"}},
+       5,
+       {"nowhere: there is no such directory"}},
       {{"train", "run.toml", "--set", "data.validation_fraction=0.999"}, 5, {"validation"}},
   };
   for (const Mistake& m : mistakes) w.expect(m);
