@@ -5,7 +5,7 @@ namespace lamina::ops {
 namespace {
 
 std::vector<Type> infer(const Call& c) {
-  Shape shape{std::span(c.list("shape"))};
+  Shape shape = checked_shape(c, "shape");
   c.require(broadcast_shape(c, c.type(0).shape, shape) == shape, "{} does not broadcast to {}",
             to_string(c.type(0)), to_string(shape));
   return {c.type(0).with(shape)};

@@ -14,7 +14,7 @@ std::vector<Type> infer(const Call& c) {
     for (int d = 0; fits && d < out.ndim(); ++d) fits = d == dim || x.dim(d) == out.dim(d);
     c.require(fits, "{} is {}, which does not continue {} along dim {}", c.input_name(i),
               to_string(x), to_string(c.type(0)), dim);
-    out.shape[dim] += x.dim(dim);
+    out.shape[dim] = checked_sum(c, out.dim(dim), x.dim(dim));
   }
   return {out};
 }

@@ -20,6 +20,8 @@ void check_conv(const Call& c) {
             to_string(x), to_string(w));
   c.require_shape(kBias, {x.dim(2)});
   c.require(c.i("dilation") >= 1, "dilation must be at least 1, got {}", c.i("dilation"));
+  // The taps' reach is added to the tokens when the op is lowered and where its window is kept.
+  checked_sum(c, x.dim(1), checked_product(c, w.dim(1) - 1, c.i("dilation")));
   c.require(c.s("activation") == "none" || c.s("activation") == "silu",
             "activation must be none or silu, got '{}'", c.s("activation"));
 }

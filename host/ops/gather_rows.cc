@@ -14,10 +14,11 @@ std::vector<Type> infer(const Call& c) {
   c.require(c.i("divide") >= 1, "divide is {}; it must be at least 1", c.i("divide"));
   std::int64_t rows = 1;
   for (int i = 0; i + 1 < x.ndim(); ++i) rows *= x.dim(i);
-  c.require(c.type(1).shape == Shape{rows * c.i("divide")},
-            "order must be [{}]: {} assignments for each of the {} rows of x {}, got {}",
-            rows * c.i("divide"), c.i("divide"), rows, to_string(x), to_string(c.type(1)));
-  Type out{x.dtype, {rows * c.i("divide"), x.dim(-1)}, {}};
+  const std::int64_t taken = checked_product(c, rows, c.i("divide"));
+  c.require(c.type(1).shape == Shape{taken},
+            "order must be [{}]: {} assignments for each of the {} rows of x {}, got {}", taken,
+            c.i("divide"), rows, to_string(x), to_string(c.type(1)));
+  Type out{x.dtype, {taken, x.dim(-1)}, {}};
   out.axes[1] = x.axes[static_cast<std::size_t>(x.ndim() - 1)];
   return {out};
 }

@@ -45,4 +45,24 @@ int checked_dim(const Call& c, std::int64_t dim, int ndim) {
   return static_cast<int>(dim < 0 ? dim + ndim : dim);
 }
 
+Shape checked_shape(const Call& c, std::string_view attr) {
+  const std::vector<std::int64_t>& dims = c.list(attr);
+  c.require(dims.size() <= std::size_t{kMaxDims}, "at most {} dims, got {}", kMaxDims, dims.size());
+  for (std::int64_t dim : dims)
+    c.require(dim >= 0, "{} has a dim of {}; it must not be negative", attr, dim);
+  return Shape{std::span(dims)};
+}
+
+std::int64_t checked_sum(const Call& c, std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  c.require(!__builtin_add_overflow(a, b, &out), "{} + {} is no size that a tensor can have", a, b);
+  return out;
+}
+
+std::int64_t checked_product(const Call& c, std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  c.require(!__builtin_mul_overflow(a, b, &out), "{} * {} is no size that a tensor can have", a, b);
+  return out;
+}
+
 }  // namespace lamina::ops

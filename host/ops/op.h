@@ -27,5 +27,10 @@ std::vector<Type> infer_broadcast(const Call& c);
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b);
 // `dim` counted from the end when negative; refuses the call when outside [-ndim, ndim).
 int checked_dim(const Call& c, std::int64_t dim, int ndim);
+// The attribute as a shape; refuses the call when it has too many dims or a negative one.
+Shape checked_shape(const Call& c, std::string_view attr);
+// a + b and a * b of sizes that are not negative; refuses the call when they pass 2^63 - 1.
+std::int64_t checked_sum(const Call& c, std::int64_t a, std::int64_t b);
+std::int64_t checked_product(const Call& c, std::int64_t a, std::int64_t b);
 
 }  // namespace lamina::ops

@@ -9,7 +9,7 @@ std::vector<Type> infer(const Call& c) {
   int dim = checked_dim(c, c.i("dim"), out.ndim());
   c.require(c.i("before") >= 0 && c.i("after") >= 0, "cannot pad by {} and {}", c.i("before"),
             c.i("after"));
-  out.shape[dim] += c.i("before") + c.i("after");
+  out.shape[dim] = checked_sum(c, out.dim(dim), checked_sum(c, c.i("before"), c.i("after")));
   return {out};
 }
 

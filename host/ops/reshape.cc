@@ -5,9 +5,7 @@ namespace lamina::ops {
 namespace {
 
 std::vector<Type> infer(const Call& c) {
-  c.require(c.list("shape").size() <= std::size_t{kMaxDims}, "at most {} dims, got {}", kMaxDims,
-            c.list("shape").size());
-  Shape shape{std::span(c.list("shape"))};
+  Shape shape = checked_shape(c, "shape");
   c.require(shape.num_elements() == c.type(0).num_elements(),
             "{} has {} elements, the shape {} wants {}", to_string(c.type(0)),
             c.type(0).num_elements(), to_string(shape), shape.num_elements());

@@ -8,8 +8,8 @@ std::vector<Type> infer(const Call& c) {
   Type out = c.type(0);
   int dim = checked_dim(c, c.i("dim"), out.ndim());
   std::int64_t start = c.i("start"), size = c.i("size");
-  c.require(start >= 0 && size >= 0 && start + size <= out.dim(dim),
-            "[{}, {}) is outside dim {} of {}", start, start + size, dim, to_string(out));
+  c.require(start >= 0 && size >= 0 && size <= out.dim(dim) && start <= out.dim(dim) - size,
+            "{} elements from {} on are outside dim {} of {}", size, start, dim, to_string(out));
   out.shape[dim] = size;
   return {out};
 }

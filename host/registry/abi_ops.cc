@@ -7,6 +7,15 @@
 namespace lamina::registry::abi {
 namespace {
 
+// Shape rules add and multiply sizes, counts and places: beyond any tensor there is none.
+constexpr std::int64_t kMaxInteger = std::int64_t{1} << 45;
+
+std::int64_t checked_integer(std::int64_t value, std::string_view what) {
+  if (value < -kMaxInteger || value > kMaxInteger)
+    breach("{} is {}; it must be between -2^45 and 2^45", what, value);
+  return value;
+}
+
 // By AttrValue::index().
 constexpr std::string_view kAttrKinds[] = {"an integer",         "a number",          "a string",
                                            "a list of integers", "a list of numbers", "a graph"};
@@ -24,16 +33,19 @@ AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& giv
     case LAMINA_KIND_INT:
     case LAMINA_KIND_BOOL:
       if (attr.fallback.index() != 0) wrong_kind();
-      return std::int64_t{given.v.i};
+      return checked_integer(given.v.i, what);
     case LAMINA_KIND_FLOAT:
       if (attr.fallback.index() != 1) wrong_kind();
       return number(given.v.f);
     case LAMINA_KIND_STRING:
       if (attr.fallback.index() != 2) wrong_kind();
       return text(given.v.s, what);
-    case LAMINA_KIND_INT_LIST:
+    case LAMINA_KIND_INT_LIST: {
       if (attr.fallback.index() != 3) wrong_kind();
-      return plain<std::int64_t>(given.v.list, what);
+      std::vector<std::int64_t> out = plain<std::int64_t>(given.v.list, what);
+      for (std::int64_t value : out) checked_integer(value, what);
+      return out;
+    }
     case LAMINA_KIND_FLOAT_LIST: {
       if (attr.fallback.index() != 4) wrong_kind();
       std::vector<double> out = plain<double>(given.v.list, what);
