@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/write_all.h"
+#include "registry/plugin_call.h"
 
 namespace lamina::cli {
 namespace {
@@ -50,15 +51,20 @@ void say(std::initializer_list<std::string_view> parts) noexcept {
   quit(ExitCode::unclassified);
 }
 
-constexpr std::array<std::pair<int, std::string_view>, 4> kCrashes = {
+constexpr std::array<std::pair<int, std::string_view>, 5> kCrashes = {
     {{SIGSEGV, "segmentation fault"},
+     {SIGBUS, "bus error"},
      {SIGFPE, "arithmetic exception"},
      {SIGILL, "illegal instruction"},
      {SIGABRT, "aborted"}}};
 
 extern "C" void on_crash(int signal) {
+  const std::string_view call = registry::running_plugin_call();
   for (const auto& [number, name] : kCrashes)
-    if (number == signal)
+    if (number == signal && !call.empty()) {
+      say({"\nerror: ", call, " died: ", name, "\n"});
+      quit(ExitCode::plugin);
+    } else if (number == signal)
       say({"\ninternal error: ", name,
            ": where memory or stack is limited (`ulimit -a`), give more; otherwise please "
            "report\n"});

@@ -10,6 +10,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "io/mapping_faults.h"
+#include "registry/plugin_call.h"
 
 namespace cli = lamina::cli;
 
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   lamina::io::report_mapping_faults();
+  lamina::registry::watch_plugin_calls();
   try {
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
     return cli::run_program(cli::all_commands(), words);

@@ -82,6 +82,17 @@ std::size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+std::size_t find_control(std::string_view text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if ((byte < 0x20 && byte != '\t' && byte != '\n') || byte == 0x7f) return at;
+    // U+0080 to U+009F are C2 80 to C2 9F.
+    if (byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0)
+      return at;
+  }
+  return text.npos;
+}
+
 std::string replace_invalid_utf8(std::string_view text) {
   std::string out;
   while (!text.empty()) {

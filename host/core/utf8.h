@@ -31,6 +31,10 @@ void utf8_append(std::string& out, char32_t code_point);
 // Offset of the first byte that is not well-formed, or npos.
 std::size_t find_invalid_utf8(std::string_view text);
 
+// Offset of the first control character (C0 but for tab and line feed, DEL, C1), or npos: what
+// makes a terminal do something else than show text. REQUIRES: well-formed.
+std::size_t find_control(std::string_view text);
+
 // `text` with every maximal broken part as U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
 

@@ -154,9 +154,8 @@ void Assembler::collect_sown(const BlockGraph& block, const Place& place, const 
   for (const BlockGraph::Update& update : block.updates) {
     int input = bound.params[static_cast<std::size_t>(update.param)];
     for (int member : out_.inputs[static_cast<std::size_t>(input)].members) {
-      double rate =
-          update.desc.rate_key.empty() ? 1.0 : parts_.config.values().number(update.desc.rate_key);
-      out_.updates.push_back({member, update.desc.rule, rate});
+      out_.updates.push_back(
+          {member, update.desc.rule, parts_.config.factor(update.desc.rate_key)});
     }
     bool stacked = out_.inputs[static_cast<std::size_t>(input)].stacked;
     collect(place, "update of " + update.desc.param,

@@ -97,8 +97,7 @@ void Assembler::add_sown_outputs() {
     if (desc.kind == registry::SowDesc::Kind::loss) {
       Tensor loss = pooled(parts);
       add_output(desc.name, loss, {.role = Role::sown_loss, .name = desc.name});
-      double weight =
-          desc.weight_key.empty() ? 1.0 : parts_.config.values().number(desc.weight_key);
+      const double weight = parts_.config.factor(desc.weight_key);
       if (weight != 0) weighted = sum_of(weighted, ops::scale(loss, weight));
     }
     const bool of_layers = !begin->other && begin->value.ndim() == 1;  // not of all together

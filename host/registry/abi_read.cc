@@ -74,6 +74,9 @@ std::string text(const lamina_str_t& from, std::string_view what) {
   std::string out(from.ptr, from.len);
   if (find_invalid_utf8(out) != std::string_view::npos)
     breach("{} is a text that is not UTF-8", what);
+  if (const std::size_t at = find_control(out); at != out.npos)
+    breach("{} is a text with a control character, byte 0x{:02x}", what,
+           static_cast<unsigned char>(out[at]));
   return out;
 }
 

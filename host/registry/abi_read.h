@@ -72,7 +72,7 @@ std::vector<T> plain(const lamina_span_t& span, std::string_view what) {
   return out;
 }
 
-// UTF-8 of at most 64 KiB.
+// UTF-8 of at most 64 KiB, without control characters.
 std::string text(const lamina_str_t& from, std::string_view what);
 std::vector<std::string> texts(const lamina_span_t& from, std::string_view what);
 // A name as is_plain_name() takes it; `path`: also several of them, joined with dots.

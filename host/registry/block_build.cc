@@ -14,11 +14,16 @@ namespace {
 
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 45;
 constexpr std::size_t kMaxScopes = 64;
+// A block of this many ops is a loop that does not end.
+constexpr std::size_t kMaxOps = std::size_t{1} << 18;
 
 // A config asks for it: no plugin knows how large a tensor may be.
 void check_size(std::span<const std::int64_t> dims, const std::string& what) {
   std::int64_t elements = 1;
   for (std::int64_t dim : dims) {
+    if (dim < 0)
+      throw abi::Breach(LAMINA_ERROR_SHAPE, fmt::format("{} has dims [{}]; none may be negative",
+                                                        what, fmt::join(dims, ", ")));
     if (dim > kMaxElements / elements)
       throw abi::Breach(LAMINA_ERROR_CONFIG,
                         fmt::format("{} has dims [{}]; more than 2^45 elements are not possible",
@@ -87,6 +92,7 @@ void check_state_dims(StateKind kind, std::size_t count, const std::string& what
 
 void BlockBuild::emit(const lamina_emit_t* from) {
   const lamina_emit_t use = abi::copy(from, "lamina_emit_t");
+  if (++num_ops_ > kMaxOps) abi::breach("it uses more than {} ops", kMaxOps);
   const Op& op = abi::op(use.op, use.revision);
   const auto handles =
       abi::plain<lamina_tensor_t>(use.inputs, fmt::format("the inputs of op '{}'", op.name));
@@ -264,7 +270,7 @@ void BlockBuild::sow(const lamina_sow_t* from) {
     throw abi::Breach(LAMINA_ERROR_DTYPE, fmt::format("'{}' must be floating, got {}", out.name,
                                                       to_string(out.value.type())));
   out.weight_key = abi::text(given.weight_key, "its weight key");
-  require_key(out.weight_key, fmt::format("the weight of '{}'", out.name));
+  require_number_key(out.weight_key, fmt::format("the weight of '{}'", out.name));
   trace_.sow(out);
 }
 
@@ -284,7 +290,7 @@ void BlockBuild::update(const lamina_update_t* from) {
                       fmt::format("the update of '{}' must be {}, got {}", out.param,
                                   to_string(shape), to_string(out.value.type())));
   out.rate_key = abi::text(given.rate_key, "its rate key");
-  require_key(out.rate_key, fmt::format("the rate of '{}'", out.param));
+  require_number_key(out.rate_key, fmt::format("the rate of '{}'", out.param));
   trace_.update(out);
 }
 
@@ -328,9 +334,14 @@ std::vector<AxisId> BlockBuild::axis_list(const lamina_span_t& names, std::size_
   return out;
 }
 
-void BlockBuild::require_key(const std::string& key, std::string_view what) const {
-  if (!key.empty() && family_.find_key(key) == nullptr)
+void BlockBuild::require_number_key(const std::string& key, std::string_view what) const {
+  if (key.empty()) return;
+  const ModelKey* declared = family_.find_key(key);
+  if (declared == nullptr)
     abi::breach("{} is the key '{}', which the family does not declare", what, key);
+  if (declared->kind != LAMINA_KIND_FLOAT)
+    abi::breach("{} is the key '{}', which is {}; it must be a number", what, key,
+                abi::kind_name(declared->kind));
 }
 
 void BlockBuild::set_origin(const abi::Where& at) {

@@ -22,7 +22,13 @@ struct BuildFailure {
   std::exception_ptr ours;  // an error that is not the plugin's: thrown on as it is
 };
 
-class BlockBuild : public lamina_build {
+// What a plugin's lamina_build_t points to. Never freed, so that a pointer that a plugin kept from
+// an earlier build is refused, not followed.
+struct BuildHandle : lamina_build {
+  class BlockBuild* build;  // null once the build is over
+};
+
+class BlockBuild {
  public:
   BlockBuild(const Family& family, const Block& block, const ModelConfig& config, Trace& trace,
              const BlockRequest& request);
@@ -67,7 +73,8 @@ class BlockBuild : public lamina_build {
   AxisId axis(const std::string& name) const;
   std::vector<AxisId> axis_list(const lamina_span_t& names, std::size_t num_dims,
                                 std::string_view what) const;
-  void require_key(const std::string& key, std::string_view what) const;
+  // Refuses a key that is neither "" nor a declared number.
+  void require_number_key(const std::string& key, std::string_view what) const;
   void set_origin(const abi::Where& at);
   std::vector<Tensor> take_results(const std::vector<lamina_tensor_t>& handles,
                                    const std::vector<std::optional<Type>>& wanted) const;
@@ -77,6 +84,7 @@ class BlockBuild : public lamina_build {
   [[noreturn]] void raise(const BuildFailure& failure) const;
   std::vector<std::string> config_notes(const std::string& message, bool about_config) const;
 
+  BuildHandle& handle_;
   const Family& family_;
   const Block& block_;
   const ModelConfig& config_;
@@ -91,6 +99,7 @@ class BlockBuild : public lamina_build {
   std::map<std::string, std::pair<std::size_t, lamina_tensor_t>> params_by_name_;
   std::vector<StateDesc> states_;
   std::map<std::uint32_t, lamina_tensor_t> inputs_;
+  std::size_t num_ops_ = 0;
   std::optional<BuildFailure> failure_;
 };
 

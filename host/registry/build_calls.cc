@@ -1,5 +1,7 @@
 // The function table of a lamina_build_t: each call is run by BlockBuild, and what it throws
 // becomes the failure of the build.
+#include <deque>
+#include <mutex>
 #include <new>
 
 #include "registry/block_build.h"
@@ -9,7 +11,9 @@ namespace lamina::registry {
 template <typename Body>
 lamina_status_t BlockBuild::call(lamina_build_t* build, const lamina_where_t* at, Body&& body) {
   if (build == nullptr) return LAMINA_ERROR_ARGUMENT;
-  auto& self = *static_cast<BlockBuild*>(build);
+  BlockBuild* const running = static_cast<BuildHandle*>(build)->build;
+  if (running == nullptr) return LAMINA_ERROR_TRACE;
+  BlockBuild& self = *running;
   if (self.failure_) return LAMINA_ERROR_TRACE;
   BuildFailure failure;
   try {
@@ -124,11 +128,18 @@ constexpr lamina_build_api_t kBuildApi = {.size = sizeof(lamina_build_api_t),
                                           .update = BuildCalls::update,
                                           .fail = BuildCalls::fail};
 
+BuildHandle& new_handle(BlockBuild* build) {
+  static auto& mutex = *new std::mutex;
+  static auto& handles = *new std::deque<BuildHandle>;
+  const std::lock_guard lock(mutex);
+  return handles.emplace_back(BuildHandle{{&kBuildApi}, build});
+}
+
 }  // namespace
 
 BlockBuild::BlockBuild(const Family& family, const Block& block, const ModelConfig& config,
                        Trace& trace, const BlockRequest& request)
-    : lamina_build{&kBuildApi},
+    : handle_(new_handle(this)),
       family_(family),
       block_(block),
       config_(config),

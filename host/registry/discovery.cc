@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "core/log.h"
 #include "core/program_path.h"
 #include "core/suggest.h"
 
@@ -99,10 +100,8 @@ SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& env
   }
   const bool use_variables = !environment.privileged;
   out.refuse_writable = ::geteuid() == 0 && !(use_variables && environment.trusts_writable);
-  if (use_variables && environment.plugin_path) {
-    if (!environment.plugin_path->empty()) add_variable_folders(*environment.plugin_path, out);
-    return out;
-  }
+  if (use_variables && environment.plugin_path && !environment.plugin_path->empty())
+    add_variable_folders(*environment.plugin_path, out);
   if (use_variables) {
     if (fs::path(environment.data_home).is_absolute())
       out.folders.push_back(fs::path(environment.data_home) / "lamina" / "plugins");
@@ -146,6 +145,7 @@ void Catalog::add_file(const fs::path& path, bool named, bool must_be_good) {
     return;
   try {
     PluginFile plugin{.path = real, .elf = read_elf(real), .named = named};
+    check_file_rules(plugin.elf);
     plugin.manifest = parse_manifest(plugin.elf.manifest, real.string());
     if (search_.refuse_writable)
       if (std::string why = writable_by_anyone(real); !why.empty())
@@ -202,6 +202,9 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
                        fmt::format("two plugins have family '{}'; exactly one may", name),
                        {found[0].file->path.string(), found[1].file->path.string(),
                         "remove one, or choose with --plugin FILE"}});
+  if (found.size() > 1)
+    log::info("family '{}' is that of {}, which was named; the one of {} is not used", name,
+              found[0].file->path.string(), found[1].file->path.string());
   return found.front();
 }
 

@@ -37,8 +37,8 @@ struct SearchPath {
 };
 
 // Adds the folders of the process to what the command line names: those of LAMINA_PLUGIN_PATH
-// (separated by colons), or else $XDG_DATA_HOME/lamina/plugins (~/.local/share) and
-// lib/lamina/plugins beside the executable's folder. Never the current folder.
+// (separated by colons), $XDG_DATA_HOME/lamina/plugins (~/.local/share) and lib/lamina/plugins
+// beside the executable's folder. Never the current folder.
 SearchPath search_path(std::vector<std::filesystem::path> files,
                        const SearchEnvironment& environment,
                        std::vector<std::filesystem::path> named_folders = {});

@@ -242,6 +242,8 @@ class Reader {
          at += sizeof(Elf64_Dyn)) {
       const auto item = record<Elf64_Dyn>(dynamic->sh_offset + at);
       if (item.d_tag == DT_NULL) break;
+      if (item.d_tag == DT_TEXTREL || (item.d_tag == DT_FLAGS && (item.d_un.d_val & DF_TEXTREL)))
+        out.text_relocations = true;
       if (item.d_tag == DT_NEEDED)
         out.needed.push_back(text(names, item.d_un.d_val, "dynamic section"));
       if (item.d_tag == DT_RPATH || item.d_tag == DT_RUNPATH)
@@ -298,6 +300,42 @@ ElfFile read_elf(const std::filesystem::path& path) {
   } catch (const UserError& unreadable) {
     throw PluginError(unreadable.text());
   }
+}
+
+namespace {
+
+// Runtime libraries of C and C++, and those of the sanitizers.
+constexpr std::string_view kRuntimeLibraries[] = {
+    "libc.so.",      "libm.so.",      "libstdc++.so.", "libgcc_s.so.",   "libc++.so.",
+    "libc++abi.so.", "libunwind.so.", "ld-linux",      "libpthread.so.", "libdl.so.",
+    "libasan.so.",   "libubsan.so.",  "libtsan.so.",   "libclang_rt."};
+
+}  // namespace
+
+void check_file_rules(const ElfFile& file) {
+  std::vector<std::string> problems;
+  for (const std::string& symbol : file.exports)
+    if (symbol != kEntrySymbol)
+      problems.push_back(fmt::format("exports '{}'; only '{}' may be", symbol, kEntrySymbol));
+  if (file.num_unique_symbols > 0)
+    problems.push_back(fmt::format("has {} unique symbols; compile with -fno-gnu-unique",
+                                   file.num_unique_symbols));
+  for (const std::string& library : file.needed)
+    if (std::none_of(std::begin(kRuntimeLibraries), std::end(kRuntimeLibraries),
+                     [&](std::string_view known) { return library.starts_with(known); }))
+      problems.push_back(
+          fmt::format("needs '{}'; only the runtime libraries of C and C++ may be", library));
+  if (!file.run_path.empty())
+    problems.push_back(fmt::format("has the run path '{}'; it must have none", file.run_path));
+  if (file.text_relocations) problems.push_back("has text relocations; compile with -fPIC");
+  if (file.executable_stack) problems.push_back("asks for an executable stack");
+  if (problems.empty()) return;
+  constexpr std::size_t kMaxShown = 4;
+  std::string what = problems[0];
+  problems.erase(problems.begin());
+  if (problems.size() > kMaxShown) problems.resize(kMaxShown);
+  problems.push_back("build it with lamina_add_plugin()");
+  throw PluginError({file.path, std::move(what), std::move(problems)});
 }
 
 }  // namespace lamina::registry

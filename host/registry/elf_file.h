@@ -18,6 +18,7 @@ struct ElfFile {
   std::vector<std::string> needed;   // libraries it asks the loader for
   std::string run_path;              // where it asks the loader to search; usually ""
   bool executable_stack = false;
+  bool text_relocations = false;
   int num_unique_symbols = 0;  // STB_GNU_UNIQUE: such a library is never unmapped
   std::string manifest;        // the text of its manifest section
 };
@@ -26,6 +27,10 @@ struct ElfFile {
 // regular file, not ELF, cut or otherwise damaged, for another machine, no shared library, or lacks
 // the manifest or the entry symbol.
 ElfFile read_elf(const std::filesystem::path& path);
+
+// Holds F-2 to F-4 of docs/plugin_requirements.md: one export, no unique symbols, RPATH, text
+// relocations or executable stack, no libraries but those of C and C++. Throws PluginError.
+void check_file_rules(const ElfFile& file);
 
 // The machine this program was compiled for, as in ElfFile::machine.
 std::string_view host_machine();

@@ -59,7 +59,8 @@ ModelKey read_key(const lamina_key_t& from) {
   ModelKey out;
   out.key.name = abi::text(from.name, "a config key");
   const std::string what = "key '" + out.key.name + "'";
-  if (out.key.name.empty()) abi::breach("a config key has no name");
+  if (!is_plain_name(out.key.name))
+    abi::breach("{}: a name is letters, digits, '_', '-' and '.', beginning with a letter", what);
   abi::check_flags(from.flags, kKnown, what);
   if (from.since > LAMINA_ABI_MINOR)
     throw abi::Breach(LAMINA_ERROR_ABI, fmt::format("{} needs a host with plugin ABI {}.{}", what,
@@ -86,6 +87,13 @@ ModelKey read_key(const lamina_key_t& from) {
   out.ignored = from.flags & LAMINA_KEY_IGNORED;
   out.null_is_zero = from.flags & LAMINA_KEY_NULL_IS_ZERO;
   out.per_layer = from.flags & LAMINA_KEY_PER_LAYER;
+  if (out.key.doc.empty() && !out.ignored)
+    abi::breach("{} has no doc line; every key that has an effect needs one", what);
+  if (out.key.preset) {
+    const auto accepted = config::check_value(out.key, out.key.name, *out.key.preset, "");
+    if (const auto* refused = std::get_if<ErrorText>(&accepted))
+      abi::breach("the default of {} is outside its own limits: {}", what, refused->what);
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <atomic>
 #include <boost/dll/shared_library.hpp>
 #include <map>
 #include <memory>
@@ -11,15 +12,28 @@
 #include "core/log.h"
 #include "ops/registry.h"
 #include "registry/abi_read.h"
+#include "registry/plugin_call.h"
 
 namespace lamina::registry {
 namespace {
 
 const void* host_interface(const lamina_host_t*, lamina_str_t) { return nullptr; }
 
+// Log lines that plugins may write in all: a loop must not fill the disk.
+constexpr int kMaxLogLines = 1000;
+
 void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
               const lamina_where_t* at) {
+  static std::atomic<int> num_lines{0};
+  const int before = num_lines.fetch_add(1);
+  if (before > kMaxLogLines) {
+    num_lines = kMaxLogLines + 1;
+    return;
+  }
   try {
+    if (before == kMaxLogLines)
+      return log::warning("plugins wrote {} lines to the log; further ones are left out",
+                          kMaxLogLines);
     std::string line = abi::text(text, "a log line");
     const abi::Where where = abi::where(at);
     if (!where.file.empty()) line += fmt::format(" ({}:{})", where.file, where.line);
@@ -29,7 +43,9 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
                : severity == LAMINA_LOG_WARNING ? Level::warning
                                                 : Level::error,
                line);
-  } catch (...) {  // a line that cannot be read is not worth more than this
+  } catch (const abi::Breach& unreadable) {
+    log::warning("a plugin's log line is left out: {}", unreadable.what());
+  } catch (...) {  // no memory for a line: nothing else is lost
   }
 }
 
@@ -143,6 +159,8 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
 // Never unmapped, whatever happens: at exit nothing of a plugin is called, and its threads or
 // destructors may be there even after a failure.
 const Loaded* load(const PluginFile& file) {
+  const PluginCall call({file.manifest.id, file.manifest.version, file.path.string(), "", ""}, "",
+                        "code that runs when it is loaded");
   auto* out = new Loaded{open_library(file), {}};
   try {
     const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "lamina/abi.h"
 
 namespace lamina::registry {
@@ -19,16 +20,16 @@ class Parser {
   Manifest parse() const {
     Manifest out;
     out.id = plain_name(root_.at("id"), "id");
-    out.version = root_.at("version").as_string();
+    out.version = plain_text(root_.at("version"));
     out.abi_major = number(root_.at("abi_major"));
     out.abi_built = number(root_.at("abi_built"));
     out.abi_min_host = number(root_.at("abi_min_host"));
-    if (JsonValue arch = root_.find("arch")) out.arch = arch.as_string();
+    if (JsonValue arch = root_.find("arch")) out.arch = plain_text(arch);
     check_abi(out.abi_major, out.abi_built, out.abi_min_host, path_);
     for (JsonValue family : root_.at("families").elements()) {
       const JsonValue doc = family.find("doc");
       out.families.push_back({.name = plain_name(family.at("name"), "families.name"),
-                              .doc = doc ? std::string(doc.as_string()) : "",
+                              .doc = doc ? plain_text(doc) : "",
                               .aliases = strings(family, "aliases"),
                               .hf_model_types = strings(family, "hf_model_types"),
                               .hf_architectures = strings(family, "hf_architectures")});
@@ -50,6 +51,13 @@ class Parser {
                       key, value.describe()));
     return std::string(text);
   }
+  // `plugin list` shows these of files that it must not trust.
+  static std::string plain_text(JsonValue value) {
+    const std::string_view text = value.as_string();
+    if (find_control(text) != text.npos || text.find('\n') != text.npos)
+      value.fail(fmt::format("is {}; control characters must not be in it", value.describe()));
+    return std::string(text);
+  }
   std::uint32_t number(JsonValue value) const {
     const std::uint64_t n = value.as_uint64();
     if (n > UINT32_MAX) value.fail(fmt::format("must be at most {}, got {}", UINT32_MAX, n));
@@ -58,7 +66,7 @@ class Parser {
   static std::vector<std::string> strings(JsonValue object, std::string_view key) {
     std::vector<std::string> out;
     if (JsonValue list = object.find(key))
-      for (JsonValue item : list.elements()) out.emplace_back(item.as_string());
+      for (JsonValue item : list.elements()) out.push_back(plain_text(item));
     return out;
   }
 
@@ -85,6 +93,12 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
 
 void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
                const std::string& path) {
+  if (min_host > built)
+    throw PluginError({path,
+                       fmt::format("asks for a host of {}.{} at least and is built for {}.{}; "
+                                   "abi_min_host must be at most abi_built",
+                                   major, min_host, major, built),
+                       {"build it with lamina_add_plugin()"}});
   const bool fits = major == LAMINA_ABI_MAJOR &&
                     (major == 0 ? built == LAMINA_ABI_MINOR : min_host <= LAMINA_ABI_MINOR);
   if (fits) return;

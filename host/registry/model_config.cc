@@ -28,6 +28,10 @@ std::optional<std::int64_t> ModelConfig::max_positions() const {
   return value ? std::optional(*value) : std::nullopt;
 }
 
+double ModelConfig::factor(std::string_view key) const {
+  return values().find(key) ? values().number(key) : 1.0;
+}
+
 std::string ModelConfig::describe(std::string_view key) const {
   const config::Entry* entry = values().find(key);
   return entry ? fmt::format("{} = {} ({})", key, config::to_toml(entry->value), entry->origin.text)

@@ -51,6 +51,9 @@ class ModelConfig {
   std::int64_t vocab_size() const { return values().integer("vocab_size"); }
   std::int64_t hidden_size() const { return values().integer("hidden_size"); }
   std::int64_t num_layers() const { return values().integer("num_hidden_layers"); }
+  // The value of a key that multiplies something; 1 where `key` is "" or has no value.
+  // REQUIRES: the key is a number.
+  double factor(std::string_view key) const;
   // The longest sequence that the model was made for, in tokens; nothing if it does not say.
   std::optional<std::int64_t> max_positions() const;
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "registry/abi_ops.h"
+#include "registry/plugin_call.h"
 
 namespace lamina::registry {
 namespace {
@@ -13,6 +14,13 @@ constexpr std::string_view kFunctionNames[] = {"derive", "validate", "plan", "op
 constexpr std::uint32_t kMaxLayers = 1u << 20;
 constexpr std::size_t kMaxCarries = 64;
 constexpr std::int64_t kMaxDepth = 64;
+constexpr std::size_t kMaxItems = 4096;  // of one reply: settings, problems or segments
+
+template <typename List, typename Item>
+void add(List& list, Item item, std::string_view what) {
+  if (list.size() == kMaxItems) abi::breach("it gives more than {} {}", kMaxItems, what);
+  list.push_back(std::move(item));
+}
 
 double not_negative(double value, std::string_view what) {
   if (!std::isfinite(value) || value < 0)
@@ -53,21 +61,22 @@ class Reply : public lamina_reply {
   static lamina_status_t set(lamina_reply_t* reply, const lamina_setting_t* setting) {
     return guarded(reply, ConfigFunction::derive, "set", [&](Reply& self) {
       if (setting == nullptr) abi::breach("set: the setting is missing");
-      self.result.settings.push_back(self.read_setting(*setting));
+      add(self.result.settings, self.read_setting(*setting), "settings");
     });
   }
 
   static lamina_status_t problem(lamina_reply_t* reply, lamina_str_t key, lamina_str_t message,
                                  const lamina_where_t*) {
     return guarded(reply, ConfigFunction::validate, "problem", [&](Reply& self) {
-      self.result.problems.push_back(
-          {abi::text(key, "a config key"), abi::text(message, "a message"), {}});
+      add(self.result.problems,
+          ErrorText{abi::text(key, "a config key"), abi::text(message, "a message"), {}},
+          "problems");
     });
   }
 
   static lamina_status_t segment(lamina_reply_t* reply, const lamina_segment_t* segment) {
     return guarded(reply, ConfigFunction::plan, "segment", [&](Reply& self) {
-      self.result.plan.segments.push_back(self.read_segment(segment));
+      add(self.result.plan.segments, self.read_segment(segment), "segments");
     });
   }
 
@@ -139,7 +148,10 @@ class Reply : public lamina_reply {
     if (!value || !abi::has_kind(*value, key->kind))
       abi::breach("sets '{}' to {}; it must be {}", out.key, abi::kind_name(from.value.type),
                   abi::kind_name(key->kind));
-    out.value = std::move(*value);
+    auto accepted = config::check_value(key->key, out.key, *value, "");
+    if (const auto* refused = std::get_if<ErrorText>(&accepted))
+      abi::breach("sets a value outside the key's limits: {}", refused->what);
+    out.value = std::get<config::Value>(std::move(accepted));
     return out;
   }
 
@@ -283,6 +295,7 @@ ReplyResult call_config_function(const Family& family, ConfigFunction function,
   };
   lamina_status_t status = LAMINA_OK;
   try {
+    const PluginCall call(plugin, family.name(), fmt::format("function '{}'", name));
     status = pointer(user, view.handle(), &reply);
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the plugin

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "registry/block_build.h"
+#include "registry/plugin_call.h"
 
 namespace lamina::registry {
 namespace {
@@ -65,7 +66,10 @@ BlockResult build_block(const Family& family, const Block& block, const ModelCon
   return BlockBuild(family, block, config, trace, request).run();
 }
 
-BlockBuild::~BlockBuild() { trace_.graph().set_origin(outer_origin_); }
+BlockBuild::~BlockBuild() {
+  handle_.build = nullptr;
+  trace_.graph().set_origin(outer_origin_);
+}
 
 BlockResult BlockBuild::run() {
   const auto block = abi::copy(block_.source, "lamina_block_t");
@@ -91,7 +95,9 @@ BlockResult BlockBuild::run() {
                    {}}});
   };
   try {
-    status = block.build(block.user, this, view_.handle(), &io);
+    const PluginCall call(family_.plugin(), family_.name(),
+                          fmt::format("build of block '{}'", block_.name));
+    status = block.build(block.user, &handle_, view_.handle(), &io);
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the plugin
   } catch (const std::exception& thrown) {

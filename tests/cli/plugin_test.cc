@@ -1,4 +1,5 @@
 // lamina plugin: what it prints, what it refuses, with which exit code.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,12 +19,13 @@ using lamina::testing::Finished;
 using lamina::testing::run_process;
 using lamina::testing::run_shell;
 using lamina::testing::TempDir;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 const std::string kTiny = LAMINA_BUILD_DIR "/tests/registry/zoo/tiny.lamina.so";
 
-// With no plugins but those of `folder`.
+// With the plugins of `folder` before the program's own.
 Finished plugin(const TempDir& folder, std::vector<std::string> words) {
   words.insert(words.begin(), {LAMINA_BUILD_DIR "/bin/lamina", "plugin"});
   return run_process(words, {.environment = {"LAMINA_PLUGIN_PATH=" + folder.path()}});
@@ -40,7 +42,7 @@ TEST(PluginList, ShowsFamiliesAndUnusableFiles) {
   folder.write("cut.lamina.so", bytes_of(kTiny).substr(0, 5000));
   const Finished result = plugin(folder, {"list"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, HasSubstr("tiny    org.example.tiny  1.0      0."));
+  EXPECT_THAT(result.out, ContainsRegex("tiny +org.example.tiny +1.0 +0[.]"));
   EXPECT_THAT(result.out, HasSubstr("unusable:\n  "));
   EXPECT_THAT(result.out, HasSubstr("cut.lamina.so: file is 5,000 bytes, its "));
 }
@@ -57,9 +59,47 @@ TEST(PluginList, JsonHasTheSameFacts) {
 
 TEST(PluginList, SaysWhereItLookedInVain) {
   const TempDir folder;
-  const Finished result = plugin(folder, {"list"});
+  std::filesystem::create_directories(folder.path() + "/bin");
+  const std::string program = folder.path() + "/bin/lamina";
+  std::filesystem::copy_file(LAMINA_BUILD_DIR "/bin/lamina", program);
+  const Finished result = run_process(
+      {program, "plugin", "list"},
+      {.environment = {"LAMINA_PLUGIN_PATH=" + folder.path(), "XDG_DATA_HOME=" + folder.path()}});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, "no plugins in: " + folder.path() + "\n");
+  const std::string real = std::filesystem::canonical(folder.path()).string();
+  EXPECT_EQ(result.out, "no plugins in: " + folder.path() + ", " + folder.path() +
+                            "/lamina/plugins, " + real + "/lib/lamina/plugins\n");
+}
+
+// `lamina plan` of a model of the tiny family whose block has that fault.
+Finished plan_with_fault(int fault) {
+  const TempDir folder;
+  const std::string model = folder.write(
+      "tiny.toml", fmt::format("family = \"tiny\"\n[model]\nvocab_size = 11\nhidden_size = 8\n"
+                               "num_hidden_layers = 3\nfault = {}\n",
+                               fault));
+  return run_process({LAMINA_BUILD_DIR "/bin/lamina", "plan", model, "--plugin", kTiny}, {});
+}
+
+TEST(PluginDeath, NamesPluginFamilyAndFunctionAndExitsWith8) {
+  static constexpr std::pair<int, const char*> kDeaths[] = {{50, " died: aborted\n"},
+                                                            {51, " called exit()\n"},
+                                                            {52, " died: segmentation fault\n"},
+                                                            {53, " died: segmentation fault\n"},
+                                                            {54, " died: arithmetic exception\n"}};
+  for (const auto& [fault, how] : kDeaths) {
+    SCOPED_TRACE(fault);
+    const Finished result = plan_with_fault(fault);
+    EXPECT_EQ(result.code, 8);
+    EXPECT_THAT(result.err, HasSubstr("error: plugin 'org.example.tiny' 1.0, family 'tiny' ("));
+    EXPECT_THAT(result.err, HasSubstr("): its build of block 'layer'" + std::string(how)));
+  }
+}
+
+TEST(PluginDeath, ACallThatDoesNotReturnIsNamed) {
+  EXPECT_THAT(plan_with_fault(55).err,
+              HasSubstr("its build of block 'layer' has not returned for 5 "
+                        "seconds; Ctrl-C ends it"));
 }
 
 TEST(PluginInspect, ShowsFileBlocksAndKeys) {

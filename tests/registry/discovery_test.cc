@@ -25,10 +25,10 @@ TEST(SearchPath, TakesDataFolderThenInstallationByDefault) {
             std::vector<fs::path>{"/home/a/.local/share/lamina/plugins"});
 }
 
-TEST(SearchPath, VariableReplacesTheDefaultsAndNeverMeansTheCurrentFolder) {
+TEST(SearchPath, VariableComesBeforeTheDefaultsAndNeverMeansTheCurrentFolder) {
   const SearchPath path =
       search_path({}, {.plugin_path = ":/usr:plugins:/no/such/folder", .executable = "/opt/bin/l"});
-  EXPECT_EQ(path.folders, std::vector<fs::path>{"/usr"});
+  EXPECT_EQ(path.folders, (std::vector<fs::path>{"/usr", "/opt/lib/lamina/plugins"}));
   EXPECT_EQ(path.warnings,
             (std::vector<std::string>{
                 "LAMINA_PLUGIN_PATH has an empty element, which is not taken as the current "
@@ -74,6 +74,18 @@ TEST(Catalog, ReadsOneFolderInOrderAndOnlyFilesWithTheSuffix) {
   ASSERT_EQ(catalog.plugins().size(), 2u);
   EXPECT_EQ(catalog.plugins()[0].path, folder / "a.lamina.so");
   EXPECT_EQ(catalog.plugins()[1].path, folder / "b.lamina.so");
+}
+
+TEST(Catalog, RefusesManifestsThatAreNotPlainTextOrContradictThemselves) {
+  const auto scan = [](const char* name) { return Catalog::scan({.files = {zoo(name)}}); };
+  EXPECT_ERROR_SAYS(scan("version_text"), ExitCode::plugin, "control characters must not be in it");
+  EXPECT_ERROR_SAYS(scan("min_host"), ExitCode::plugin,
+                    "asks for a host of 0.9 at least and is built for 0.");
+}
+
+TEST(Catalog, RefusesAFileThatExportsMoreThanItsEntry) {
+  EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("two_exports")}}), ExitCode::plugin,
+                    "two_exports.lamina.so: exports 'one_more'; only 'lamina_plugin_v0' may be");
 }
 
 TEST(Catalog, ListsAnUnusableFileAndGoesOn) {

@@ -101,5 +101,23 @@ TEST(ElfFile, RefusesALibraryWithoutManifestOrEntry) {
                     "exports 'lamina_plugin_v0' as something else than data");
 }
 
+TEST(FileRules, EachIsSaidInWords) {
+  const auto fine = ElfFile{.path = "p", .exports = {"lamina_plugin_v0"}, .needed = {"libm.so.6"}};
+  check_file_rules(fine);
+  const auto refused = [&](void (*change)(ElfFile&), const char* says) {
+    ElfFile file = fine;
+    change(file);
+    EXPECT_ERROR_SAYS(check_file_rules(file), ExitCode::plugin, says);
+  };
+  refused([](ElfFile& f) { f.exports.push_back("x"); },
+          "p: exports 'x'; only 'lamina_plugin_v0' may be");
+  refused([](ElfFile& f) { f.num_unique_symbols = 2; }, "p: has 2 unique symbols");
+  refused([](ElfFile& f) { f.needed.push_back("libcurl.so.4"); },
+          "p: needs 'libcurl.so.4'; only the runtime libraries of C and C++ may be");
+  refused([](ElfFile& f) { f.run_path = "/tmp"; }, "p: has the run path '/tmp'");
+  refused([](ElfFile& f) { f.text_relocations = true; }, "p: has text relocations");
+  refused([](ElfFile& f) { f.executable_stack = true; }, "p: asks for an executable stack");
+}
+
 }  // namespace
 }  // namespace lamina::registry

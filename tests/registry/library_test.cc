@@ -60,6 +60,9 @@ TEST(Library, RefusesWhatBreaksTheContractInWords) {
       {"no_plan", "plugin 'org.example.tiny' 1.0, family 'tiny': it has no plan function"},
       {"block_twice", "family 'tiny': blocks 'layer' and 'other' have one id, 1"},
       {"key_twice", "family 'tiny': the key 'fault' is declared twice"},
+      {"key_name", "key 'extra key': a name is letters, digits, '_', '-' and '.', beginning with"},
+      {"key_doc", "key 'bare' has no doc line; every key that has an effect needs one"},
+      {"key_default", "the default of key 'extra' is outside its own limits: 'extra' must be an"},
       {"no_layers_key", "the key 'num_hidden_layers', which every family declares as an integer"},
   };
   for (const Fault& fault : kFaults) {

@@ -137,6 +137,16 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {28, "the init of parameter 'inner.hostile' counts modulo 0; it must be 1 or more"},
       {29, "state 'inner.sparse' has stride -2; it must not be negative"},
       {27, "block 'layer': the inputs of op 'add': 4000000000 elements at no address"},
+      {30, "attribute 'start' of op 'slice' is 9223372036854775804; it must be between -2^45 and"},
+      {31, "slice: 8 elements from 17592186044416 on are outside dim 2 of f32[2, 3, 8]"},
+      {32, "constant: shape has a dim of -2; it must not be negative"},
+      {33, "reshape: shape has a dim of -2; it must not be negative"},
+      {34, "constant: at most 8 dims, got 9"},
+      {35, "block 'layer': it uses more than 262144 ops"},
+      {37, "the weight of 'loss' is the key 'act', which is a string; it must be a number"},
+      {38, "the rate of 'inner.weight' is the key 'act', which is a string; it must be a number"},
+      {39, "a tag is a text with a control character, byte 0x1b"},
+      {40, "the message of block 'layer' is a text with a control character, byte 0x1b"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };
   for (const Fault& fault : kFaults) {
@@ -151,6 +161,8 @@ TEST(Trace, RefusalOfAConfigValueIsTheUsersFault) {
   EXPECT_ERROR_SAYS(build("fault = 24\n"), ExitCode::usage,
                     "run.toml: parameter 'inner.hostile' has dims [4611686018427387903, "
                     "4611686018427387903]; more than 2^45 elements are not possible");
+  EXPECT_ERROR_SAYS(build("fault = 36\n"), ExitCode::usage,
+                    "run.toml: the result of op 'pad' has dims [2, 3, 35184372088840]; more than");
 }
 
 TEST(Trace, RefusesAHandleOfAnotherTraceOrAnEarlierBlock) {
@@ -164,6 +176,12 @@ TEST(Trace, RefusesAHandleOfAnotherTraceOrAnEarlierBlock) {
                                 {.carries = {carry(graph)}}),
                     ExitCode::plugin,
                     "input 'b' of op 'add' is a handle of a block that was built before");
+}
+
+TEST(Trace, RefusesABuildThatIsOver) {
+  build("");  // the plugin keeps its lamina_build_t
+  EXPECT_ERROR_SAYS(build("fault = 41\n"), ExitCode::plugin,
+                    "block 'layer': its build fails with status 12 (trace) and no message");
 }
 
 TEST(Trace, OneTraceBuildsSeveralBlocks) {

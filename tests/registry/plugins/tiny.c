@@ -3,6 +3,8 @@
 #include "lamina/abi.h"
 #include "lamina/names.h"
 
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef PLUGIN_ID
@@ -17,6 +19,17 @@
 #define MANIFEST_ABI ABI_MINOR_TEXT
 #endif
 
+#ifdef FAULT_MIN_HOST
+#define MIN_HOST_TEXT "9"
+#else
+#define MIN_HOST_TEXT "0"
+#endif
+#ifdef FAULT_VERSION_TEXT
+#define VERSION_TEXT "1.0\\u001b[2J"
+#else
+#define VERSION_TEXT "1.0"
+#endif
+
 #define STR(text) {"" text, sizeof(text) - 1}
 #define SPAN(array) {array, sizeof(array) / sizeof((array)[0]), sizeof((array)[0])}
 #define AT \
@@ -26,8 +39,8 @@
 #define MANIFEST "{\"id\": "
 #elif !defined(FAULT_NO_MANIFEST)
 #define MANIFEST                                                                            \
-  "{\"id\": \"" PLUGIN_ID "\", \"version\": \"1.0\", \"abi_major\": 0, \"abi_built\": "     \
-  MANIFEST_ABI ", \"abi_min_host\": 0, \"arch\": \"x86_64\", \"families\": [{\"name\": \""  \
+  "{\"id\": \"" PLUGIN_ID "\", \"version\": \"" VERSION_TEXT "\", \"abi_major\": 0, \"abi_built\": "     \
+  MANIFEST_ABI ", \"abi_min_host\": " MIN_HOST_TEXT ", \"arch\": \"x86_64\", \"families\": [{\"name\": \""  \
   FAMILY "\", \"doc\": \"A tiny family.\", \"aliases\": [\"" FAMILY "_alias\"], "           \
   "\"hf_model_types\": [\"" FAMILY "_type\"], \"hf_architectures\": [\"TinyForCausalLM\"]}]}"
 #endif
@@ -42,7 +55,7 @@ static const lamina_str_t kChoices[] = {STR("relu"), STR("silu")};
 
 #define INT_KEY(text, bits) \
   {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .flags = bits, .name = STR(text), \
-   .min = {.type = LAMINA_KIND_INT}}
+   .doc = STR("A number."), .min = {.type = LAMINA_KIND_INT}}
 
 static const lamina_key_t kKeys[] = {
     INT_KEY("vocab_size", LAMINA_KEY_REQUIRED),
@@ -55,17 +68,28 @@ static const lamina_key_t kKeys[] = {
     INT_KEY("head_dim", 0),
     INT_KEY("file_only", LAMINA_KEY_HF_ONLY),
     {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .name = STR("kv_heads"),
-     .same_as = STR("heads")},
+     .doc = STR("A number."), .same_as = STR("heads")},
     {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_FLOAT, .name = STR("norm_eps"),
-     .aliases = SPAN(kNormAliases), .fallback = {.type = LAMINA_KIND_FLOAT, .v = {.f = 1e-5}}},
+     .doc = STR("A small number."), .aliases = SPAN(kNormAliases), .fallback = {.type = LAMINA_KIND_FLOAT, .v = {.f = 1e-5}}},
     {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_STRING, .name = STR("act"),
-     .fallback = {.type = LAMINA_KIND_STRING, .v = {.s = STR("silu")}}, .choices = SPAN(kChoices)},
+     .doc = STR("A function."), .fallback = {.type = LAMINA_KIND_STRING, .v = {.s = STR("silu")}}, .choices = SPAN(kChoices)},
     {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT_LIST, .flags = LAMINA_KEY_PER_LAYER,
-     .name = STR("kinds")},
+     .name = STR("kinds"), .doc = STR("A number for each layer.")},
     {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_STRING, .flags = LAMINA_KEY_IGNORED,
      .name = STR("cache")},
 #ifdef FAULT_KEY_TWICE
     INT_KEY("fault", 0),
+#endif
+#ifdef FAULT_KEY_NAME
+    INT_KEY("extra key", 0),
+#endif
+#ifdef FAULT_KEY_DOC
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .name = STR("bare")},
+#endif
+#ifdef FAULT_KEY_DEFAULT
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .name = STR("extra"),
+     .doc = STR("A number."), .fallback = {.type = LAMINA_KIND_INT, .v = {.i = 0}},
+     .min = {.type = LAMINA_KIND_INT, .v = {.i = 1}}},
 #endif
 };
 
@@ -135,7 +159,9 @@ static lamina_status_t options(void *user, const lamina_config_t *config, lamina
 
 /* ---- Block ----------------------------------------------------------------------------------- */
 
-static lamina_tensor_t kept; /* across builds: what a plugin must not do */
+/* Across builds: what a plugin must not do. */
+static lamina_tensor_t kept;
+static lamina_build_t *kept_build;
 
 static lamina_status_t emit(lamina_build_t *b, uint32_t op, const lamina_tensor_t *in, uint32_t n,
                             const lamina_attr_t *attrs, uint32_t n_attrs, lamina_tensor_t *out) {
@@ -155,6 +181,58 @@ static lamina_status_t param(lamina_build_t *b, const char *name, int64_t size,
                                .axes = SPAN(axes), .init = LAMINA_INIT_NORMAL, .init_a = 0.5,
                                .flags = LAMINA_PARAM_NO_DECAY};
   return b->api->param(b, &desc, AT, out);
+}
+
+#define INT_ATTR(key, value) {key, 0, {.type = LAMINA_KIND_INT, .v = {.i = value}}}
+#define LIST_ATTR(key, array) {key, 0, {.type = LAMINA_KIND_INT_LIST, .v = {.list = SPAN(array)}}}
+
+/* Ops with sizes that no tensor has. */
+static void hostile_sizes(lamina_build_t *b, int64_t fault, lamina_tensor_t x) {
+  static const int64_t negative[] = {-2, -4}, many[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+  const int64_t huge = (int64_t)1 << 44;
+  lamina_tensor_t out = 0;
+  switch (fault) {
+    case 30: emit(b, 42, &x, 1, (lamina_attr_t[]){INT_ATTR(1, 2), INT_ATTR(2, INT64_MAX - 3), INT_ATTR(3, 8)}, 3, &out); break;
+    case 31: emit(b, 42, &x, 1, (lamina_attr_t[]){INT_ATTR(1, 2), INT_ATTR(2, huge), INT_ATTR(3, 8)}, 3, &out); break;
+    case 32: emit(b, 45, 0, 0, (lamina_attr_t[]){LIST_ATTR(1, negative)}, 1, &out); break;
+    case 33: emit(b, 40, &x, 1, (lamina_attr_t[]){LIST_ATTR(1, negative)}, 1, &out); break;
+    case 34: emit(b, 45, 0, 0, (lamina_attr_t[]){LIST_ATTR(1, many)}, 1, &out); break;
+    case 35: for (int i = 0; i < 1 << 19; ++i) emit(b, 1, (lamina_tensor_t[]){x, x}, 2, 0, 0, &out); break;
+    case 36: emit(b, 47, &x, 1, (lamina_attr_t[]){INT_ATTR(1, 2), INT_ATTR(2, huge), INT_ATTR(3, huge)}, 3, &out); break;
+    default: break;
+  }
+}
+
+static int endless(volatile int *depth) {
+  volatile char frame[4096];
+  frame[0] = (char)++*depth;
+  return endless(depth) + frame[0];
+}
+
+/* Ways to end the process, and one to look as if it hung. */
+static void die(int64_t fault) {
+  volatile int zero = 0;
+  switch (fault) {
+    case 50: abort();
+    case 51: exit(3);
+    case 52: *(volatile int *)(uintptr_t)zero = 1; break;
+    case 53: endless(&zero); break;
+    case 54: zero = 1 / zero; break;
+    case 55: raise(SIGALRM); break;
+    default: break;
+  }
+}
+
+/* Losses and updates that are multiplied by a key that is no number. */
+static void bad_factor(lamina_build_t *b, int64_t fault, lamina_tensor_t weight) {
+  const lamina_sow_t loss = {.size = sizeof loss, .kind = LAMINA_SOW_METRIC, .name = STR("loss"),
+                             .value = weight, .weight_key = STR("act"),
+                             .reduce = LAMINA_REDUCE_SUM};
+  const lamina_update_t update = {.size = sizeof update, .rule = LAMINA_UPDATE_ADD,
+                                  .param = STR("inner.weight"), .value = weight,
+                                  .rate_key = STR("act")};
+  if (fault == 37) b->api->sow(b, &loss, AT);
+  if (fault == 38) b->api->update(b, &update, AT);
 }
 
 static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_t *config,
@@ -228,8 +306,12 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       b->api->state(b, &sparse, AT, &state);
       break;
     }
-    default: break;
+    case 39: b->api->tag(b, in[0], (lamina_str_t)STR("a\x1b[2Jb"), AT, &out); break;
+    case 40: b->api->fail(b, LAMINA_ERROR_INTERNAL, (lamina_str_t)STR("a\x1b[2Jb"), AT); break;
+    case 41: if (kept_build) return kept_build->api->scope(kept_build, (lamina_str_t)STR("x"), 1); break;
+    default: hostile_sizes(b, fault, in[0]), bad_factor(b, fault, in[1]), die(fault); break;
   }
+  kept_build = b;
   emit(b, 1, in, 2, &attr, 0, &out);
   if (fault == 22) emit(b, 50, &out, 1, (lamina_attr_t[]){{1, 0, {.type = LAMINA_KIND_INT_LIST,
       .v = {.list = {(const int64_t[]){2}, 1, 8}}}}}, 1, &out); /* another shape */
@@ -310,6 +392,10 @@ static const void *tiny_interface(lamina_str_t id) {
 extern int a_function_that_nobody_has(void);
 int call_it(void) { return a_function_that_nobody_has(); }
 __attribute__((used)) static int (*const kCall)(void) = a_function_that_nobody_has;
+#endif
+
+#ifdef FAULT_TWO_EXPORTS
+__attribute__((visibility("default"))) int one_more(void) { return 1; }
 #endif
 
 #ifdef FAULT_NO_ENTRY

@@ -1,0 +1,87 @@
+#include "registry/plugin_call.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/read_file.h"
+#include "core/write_all.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr int kPatienceSeconds = 5;
+
+thread_local const PluginCall* running = nullptr;
+std::atomic<const PluginCall*> latest{nullptr};  // for the alarm, which comes on any thread
+std::atomic<bool> watching{false};
+
+void say(std::string_view start, std::string_view call, std::string_view what) {
+  for (std::string_view part : {start, call, what}) (void)write_all(STDERR_FILENO, part);
+}
+
+void on_exit() {
+  if (!running) return;
+  say("error: ", running->text(), " called exit()\n");
+  ::_exit(static_cast<int>(ExitCode::plugin));
+}
+
+void on_alarm(int) {
+  const int saved = errno;
+  if (const PluginCall* call = latest)
+    say("", call->text(), " has not returned for 5 seconds; Ctrl-C ends it\n");
+  errno = saved;
+}
+
+void set_alarm(int seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = seconds;
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+}  // namespace
+
+std::string_view running_plugin_call() noexcept {
+  return running ? running->text() : std::string_view();
+}
+
+void watch_plugin_calls() {
+  struct sigaction alarm {};
+  alarm.sa_handler = on_alarm;
+  alarm.sa_flags = SA_RESTART;
+  sigemptyset(&alarm.sa_mask);
+  ::sigaction(SIGALRM, &alarm, nullptr);
+  std::atexit(on_exit);
+  watching = true;
+}
+
+PluginCall::PluginCall(const PluginIdentity& plugin, std::string_view family,
+                       std::string_view function)
+    : outer_(running) {
+  std::string text = fmt::format("plugin '{}' {}", plugin.id, plugin.version);
+  if (!family.empty()) text += fmt::format(", family '{}'", family);
+  text = printable(fmt::format("{} ({}): its {}", text, plugin.path, function), kMaxTextBytes - 8);
+  text_bytes_ = std::min(text.size(), kMaxTextBytes);
+  std::memcpy(text_, text.data(), text_bytes_);
+  running = this;
+  if (!watching) return;
+  latest = this;
+  set_alarm(kPatienceSeconds);
+}
+
+PluginCall::~PluginCall() {
+  running = outer_;
+  if (!watching) return;
+  latest = outer_;
+  set_alarm(outer_ ? kPatienceSeconds : 0);
+}
+
+}  // namespace lamina::registry
