@@ -1,5 +1,7 @@
 #include "decoder/block_cache.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "decoder/engram/engram_block.h"
 
@@ -85,8 +87,27 @@ const BlockGraph& BlockCache::get(const BlockUse& use) {
   }
   auto graph =
       std::make_unique<BlockGraph>(trace_block(*parts_.family, parts_.config, use, donor, phase_));
+  const auto declared = std::ranges::find(parts_.declared, use, &BlockDeclaration::use);
+  if (declared != parts_.declared.end()) check_declaration(*declared, *graph, *parts_.family);
   traced_.emplace_back(use, std::move(graph));
   return *traced_.back().second;
+}
+
+std::vector<BlockDeclaration> BlockCache::declarations() const {
+  std::vector<BlockDeclaration> out;
+  for (const auto& [use, graph] : traced_)
+    if (use.kind != BlockUse::Kind::engram) out.push_back(declaration_of(use, *graph));
+  return out;
+}
+
+void BlockCache::trace_all(const std::vector<BlockDeclaration>& blocks) {
+  for (const BlockDeclaration& block : blocks) get(block.use);
+}
+
+void BlockCache::check_repeated(const BlockCache& first) {
+  for (const auto& [use, graph] : first.traced_)
+    if (use.kind != BlockUse::Kind::engram)
+      check_repeated_trace(use, *graph, get(use), *parts_.family);
 }
 
 }  // namespace lamina::decoder

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "decoder/block_graph.h"
+#include "decoder/block_declaration.h"
 #include "decoder/model_parts.h"
 
 namespace lamina::decoder {
@@ -27,6 +27,13 @@ class BlockCache {
   const BlockGraph& entry();
   const BlockGraph& exit();
   const BlockGraph& mtp();
+
+  // What the plugin's blocks that were traced so far declare.
+  std::vector<BlockDeclaration> declarations() const;
+  // Traces these blocks, too. Throws PluginError where one declares something else now.
+  void trace_all(const std::vector<BlockDeclaration>& blocks);
+  // Likewise those of `first`, of the same phase; also where a graph is another.
+  void check_repeated(const BlockCache& first);
 
  private:
   const BlockGraph& get(const BlockUse& use);

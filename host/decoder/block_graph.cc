@@ -312,6 +312,7 @@ BlockGraph trace_block(const registry::Family& family, const registry::ModelConf
                              .per_layer = trace.per_layer(),
                              .results = trace.wanted()});
   trace.finish(result.carries);
+  out.declared_states = std::move(result.states);
   return out;
 }
 

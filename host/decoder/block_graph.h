@@ -61,6 +61,7 @@ struct BlockGraph {
   std::size_t num_results = 1;
   std::vector<Param> params;
   std::vector<State> states;
+  std::vector<registry::StateDesc> declared_states;  // as the plugin wrote them
   std::vector<HostInput> host_inputs;
   std::optional<Kv> given_kv, taken_kv;
   std::vector<Sown> sown;

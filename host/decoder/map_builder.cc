@@ -11,6 +11,9 @@ namespace {
 
 using Kind = registry::Transform::Kind;
 
+// The most tensors that one row with {E} may stand for.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
+
 std::string replaced(std::string text, std::string_view what, std::int64_t by) {
   for (std::size_t at; (at = text.find(what)) != std::string::npos;)
     text.replace(at, what.size(), std::to_string(by));
@@ -51,7 +54,9 @@ std::vector<Shape> stages_before(const Parameter& parameter, const registry::Ten
         (t.kind == Kind::transpose && ndim < 2))
       misfit(parameter, row);
     if (t.kind == Kind::transpose) std::swap(shape[-1], shape[-2]);
-    if (t.kind == Kind::strided) shape[dim] *= t.count;
+    if (t.kind == Kind::strided &&
+        __builtin_mul_overflow(shape[dim], std::int64_t{t.count}, &shape[dim]))
+      misfit(parameter, row);
     if (t.kind == Kind::squeeze) shape = inserted(shape, dim, 1);
     if (t.kind == Kind::split) {
       const std::int64_t merged = shape[dim] * shape[dim + 1];
@@ -216,6 +221,11 @@ Expansion MapBuilder::expand(int parameter, const registry::TensorRow& row) cons
   }
   const std::string name = replaced(row.published, "{L}", p.layer);
   const std::int64_t count = is_stacked(row) ? p.desc.shape[0] : 1;
+  if (count > kMaxElements)
+    throw PluginError({fmt::format("tensor row '{}'", row.published),
+                       fmt::format("stands for {} tensors of parameter '{}', {}; at most {}", count,
+                                   p.name, to_string(p.desc.shape), kMaxElements),
+                       {}});
   for (std::int64_t e = 0; e < count; ++e)
     out.tensors.push_back({replaced(name, "{E}", e), stages[0], view});
   return out;
@@ -252,7 +262,27 @@ void MapBuilder::add_own(int parameter) {
   add(parameter, {.tensors = {{p.name, p.desc.shape, whole(p.desc.shape)}}}, {p.name});
 }
 
+// Throws where parameters take more elements of a tensor than it has.
+void MapBuilder::check_shares() const {
+  for (const PublishedTensor& tensor : map_.tensors_) {
+    std::int64_t taken = 0;
+    for (int index : tensor.pieces)
+      taken += map_.pieces_[static_cast<std::size_t>(index)].view.shape.num_elements();
+    if (taken <= tensor.shape.num_elements()) continue;
+    const auto name_of = [&](int index) {
+      return model_.parameters()[map_.pieces_[static_cast<std::size_t>(index)].parameter].name;
+    };
+    throw PluginError(
+        {fmt::format("published tensor '{}'", tensor.name),
+         fmt::format("is given to parameter '{}' and again to '{}' by rows of family '{}'",
+                     name_of(tensor.pieces[0]), name_of(tensor.pieces[1]), model_.family().name()),
+         {"each element of a tensor belongs to one parameter (M-9 of "
+          "docs/plugin_requirements.md)"}});
+  }
+}
+
 TensorMap MapBuilder::finish(bool own_names) {
+  check_shares();
   map_.begins_.resize(rows_.size() + 1, map_.pieces_.size());
   map_.own_names_ = own_names;
   return std::move(map_);

@@ -41,6 +41,7 @@ class MapBuilder {
   TensorMap finish(bool own_names);
 
  private:
+  void check_shares() const;
   int tensor_index(const std::string& name, const Shape& shape);
   const registry::TensorRow& host_row(const Parameter& parameter);
   std::pair<std::int64_t, std::int64_t> extent_of_parts(int parameter,

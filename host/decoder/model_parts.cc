@@ -49,6 +49,15 @@ class Declaration {
 
   BlockCache& blocks() { return blocks_; }
 
+  // What every block declares is fixed from here on; now is the time to see that it is.
+  void finish() {
+    parts_.declared = blocks_.declarations();
+    BlockCache(parts_, blocks_.phase()).check_repeated(blocks_);
+    TracePhase other = blocks_.phase();
+    other.batch = 2, other.tokens = 3, other.dtype = DType::bf16;
+    BlockCache(parts_, other).trace_all(parts_.declared);
+  }
+
  private:
   void layer(const StackSegment& segment, std::size_t p, std::int64_t index) {
     const registry::PositionSpec& position = segment.unit[p];
@@ -102,6 +111,7 @@ void declare_parameters(ModelParts& parts) {
                                         registry::Role::head, {Init::normal, head.init_std, 0}));
   for (std::int64_t j = 0; j < mtp.depth; ++j)
     declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
+  declare.finish();
 }
 
 }  // namespace lamina::decoder

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "decoder/block_declaration.h"
 #include "decoder/engram/engram.h"
 #include "decoder/parameter.h"
 #include "decoder/stack_plan.h"
@@ -17,6 +18,7 @@ struct ModelParts {
   registry::OptionsSpec options;
   StackPlan stack;
   ParameterTable parameters;
+  std::vector<BlockDeclaration> declared;  // by the blocks, which every later trace must repeat
   std::optional<std::int64_t> length_dependent_from;
   // The host's own parameters; -1 where the model has no such one.
   int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1;

@@ -270,16 +270,40 @@ std::vector<Tensor> decode_ngrams(MixerCall& call) {
   return add_step(call, "ngram_hash_step", "history", history);
 }
 
+std::vector<std::int64_t> kv_dims(MixerCall& call) {
+  const Tensor k = input(call, "k"), v = input(call, "v");
+  if (call.state->dims.size() == 2 && k.dim(3) == v.dim(3)) return {k.dim(2), k.dim(3)};
+  return {k.dim(2), k.dim(3), v.dim(3)};
+}
+std::vector<std::int64_t> shared_kv_dims(MixerCall& call) { return {1, input(call, "kv").dim(2)}; }
+std::vector<std::int64_t> convolution_dims(MixerCall& call) {
+  const Tensor w = input(call, "w");
+  const std::int64_t dilation = int_attr(call.attrs, "dilation");
+  return {w.dim(0), (w.dim(1) - 1) * std::max<std::int64_t>(dilation, 1)};
+}
+std::vector<std::int64_t> delta_rule_dims(MixerCall& call) {
+  const Tensor k = input(call, "k"), v = input(call, "v");
+  return {v.dim(2), k.dim(3), v.dim(3)};
+}
+std::vector<std::int64_t> latent_dims(MixerCall& call) {
+  return {input(call, "latent").dim(2), input(call, "k_rope").dim(2)};
+}
+std::vector<std::int64_t> index_key_dims(MixerCall& call) { return {input(call, "k").dim(2)}; }
+std::vector<std::int64_t> window_pool_dims(MixerCall& call) {
+  const std::int64_t windows = int_attr(call.attrs, "overlap") != 0 ? 2 : 1;
+  return {2 * input(call, "values").dim(2), windows * int_attr(call.attrs, "ratio") - 1};
+}
+
 constexpr MixerOp kMixers[] = {
-    {"attention", StateKind::kv, decode_attention},
-    {"causal_conv1d", StateKind::conv_window, decode_convolution},
+    {"attention", StateKind::kv, decode_attention, kv_dims},
+    {"causal_conv1d", StateKind::conv_window, decode_convolution, convolution_dims},
     {"ngram_hash", StateKind::token_history, decode_ngrams},
-    {"gated_delta_rule", StateKind::recurrent, decode_delta_rule},
-    {"latent_attention", StateKind::latent, decode_latent_attention},
-    {"index_scores", StateKind::index_keys, decode_index_scores},
+    {"gated_delta_rule", StateKind::recurrent, decode_delta_rule, delta_rule_dims},
+    {"latent_attention", StateKind::latent, decode_latent_attention, latent_dims},
+    {"index_scores", StateKind::index_keys, decode_index_scores, index_key_dims},
     {"top_k_mask", std::nullopt, decode_top_k_mask},
-    {"window_pool", StateKind::conv_window, decode_window_pool},
-    {"compressed_attention", StateKind::kv, decode_compressed_attention},
+    {"window_pool", StateKind::conv_window, decode_window_pool, window_pool_dims},
+    {"compressed_attention", StateKind::kv, decode_compressed_attention, shared_kv_dims},
 };
 
 // A convolution of one tap needs no state, nor do windows of one token.
@@ -295,10 +319,30 @@ void check(const MixerOp& mixer, const MixerCall& call) {
     if (call.inputs[i] && call.op.inputs[i].optional && is_host_input(call.op.inputs[i].name))
       refuse(call, fmt::format("input '{}' is the host's; leave it out", call.op.inputs[i].name));
   if (call.state && !mixer.state) refuse(call, "takes no decode state");
-  if (call.state && call.state->kind != *mixer.state)
+  if (!call.state) return;
+  if (call.state->kind != *mixer.state)
     refuse(call, fmt::format("has a state of kind {}; it needs one of kind {}",
                              kStateKinds[static_cast<int>(call.state->kind)],
                              kStateKinds[static_cast<int>(*mixer.state)]));
+}
+
+// The forms for decoding are made of the inputs' sizes, so the op's own shape rule comes first.
+void check_types(const MixerCall& call) {
+  Graph scratch;
+  std::vector<Tensor> inputs;
+  for (Tensor given : call.inputs)
+    inputs.push_back(given ? scratch.add_input("", given.type()) : Tensor{});
+  scratch.set_origin(call.context.graph().origin());
+  scratch.add_node(call.op, inputs, call.attrs);
+}
+
+void check_state_dims(const MixerOp& mixer, MixerCall& call) {
+  if (!mixer.state_dims) return;
+  const std::vector<std::int64_t> wanted = mixer.state_dims(call);
+  if (call.state->dims != wanted)
+    refuse(call,
+           fmt::format("has the state '{}' with dims [{}]; its inputs need [{}]", call.state->name,
+                       fmt::join(call.state->dims, ", "), fmt::join(wanted, ", ")));
 }
 
 // Documents are told apart, and positions given where they are asked for.
@@ -331,6 +375,10 @@ std::vector<Tensor> add_mixer(const MixerOp& mixer, MixerCall call) {
   const bool shares = mixer.name == "attention";
   if (donor && shares && (input(call, "k") || input(call, "v")))
     refuse(call, "has k and v in a layer that reads another's; leave them out");
+  if (!donor || !shares) {
+    check_types(call);
+    if (call.state) check_state_dims(mixer, call);
+  }
   if (call.context.phase().stateful && remembers(call)) {
     bool reads_another = donor && shares;
     if (mixer.state && !call.state && !reads_another)

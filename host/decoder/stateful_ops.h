@@ -50,13 +50,15 @@ struct MixerOp {
   std::string_view name;
   std::optional<registry::StateKind> state;  // the kind that it needs to decode
   std::vector<Tensor> (*decode)(MixerCall& call);
+  // The dims that the state must have, from the op's inputs and attributes.
+  std::vector<std::int64_t> (*state_dims)(MixerCall& call) = nullptr;
 };
 
 // Null for ops that treat each token by itself.
 const MixerOp* find_mixer(std::string_view op);
 
 // Adds the op, or what stands for it while decoding. Throws PluginError when the plugin gives an
-// input that is the host's, or no state or one of another kind.
+// input that is the host's, or no state, or one of another kind or other dims than the op's.
 std::vector<Tensor> add_mixer(const MixerOp& mixer, MixerCall call);
 
 }  // namespace lamina::decoder

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -28,24 +29,40 @@ std::vector<std::string> spellings(const std::string& name,
 }
 
 // "h.{L}.attn.*": {L} and {E} stand for numbers, * for anything. `layer` becomes what {L} stood
-// for.
+// for. Only the last * can need another try, so no pattern takes longer than its length times the
+// text's.
 bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer) {
-  if (pattern.empty()) return text.empty();
-  if (pattern[0] == '*') {
-    for (std::size_t skip = 0; skip <= text.size(); ++skip)
-      if (fits(pattern.substr(1), text.substr(skip), layer)) return true;
-    return false;
-  }
-  if (pattern.starts_with("{L}") || pattern.starts_with("{E}")) {
+  struct Retry {
+    std::size_t pattern, text;  // after the *, and where what follows it is tried next
+    std::int64_t layer;
+  };
+  std::optional<Retry> star;
+  std::int64_t found = layer;
+  std::size_t p = 0, t = 0;
+  while (p < pattern.size() || t < text.size()) {
+    const std::string_view left = pattern.substr(p);
+    if (left.starts_with('*')) {
+      star = {++p, t, found};
+      continue;
+    }
     std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || text[0] == '-') return false;
-    if (!fits(pattern.substr(3), text.substr(static_cast<std::size_t>(end - text.data())), layer))
-      return false;
-    if (pattern[1] == 'L') layer = number;
-    return true;
+    if (left.starts_with("{L}") || left.starts_with("{E}")) {
+      const char* begin = text.data() + t;
+      const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
+      if (error == std::errc() && *begin != '-') {
+        if (left[1] == 'L') found = number;
+        p += 3, t += static_cast<std::size_t>(end - begin);
+        continue;
+      }
+    } else if (!left.empty() && t < text.size() && left[0] == text[t]) {
+      ++p, ++t;
+      continue;
+    }
+    if (!star || star->text == text.size()) return false;
+    p = star->pattern, t = ++star->text, found = star->layer;
   }
-  return !text.empty() && pattern[0] == text[0] && fits(pattern.substr(1), text.substr(1), layer);
+  layer = found;
+  return true;
 }
 
 bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {

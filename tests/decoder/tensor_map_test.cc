@@ -44,9 +44,9 @@ constexpr sdk::Model<Config> kFamily = {
     .family = {.name = "cuts", .hf_prefixes = {"model."}},
     .keys =
         [](sdk::Schema<Config>& key) {
-          key("vocab_size", &Config::vocab_size, {.fallback = 5});
-          key("hidden_size", &Config::hidden_size, {.fallback = kWidth});
-          key("num_hidden_layers", &Config::num_hidden_layers, {.fallback = 2});
+          key("vocab_size", &Config::vocab_size, {.fallback = 5, .doc = "A number."});
+          key("hidden_size", &Config::hidden_size, {.fallback = kWidth, .doc = "A number."});
+          key("num_hidden_layers", &Config::num_hidden_layers, {.fallback = 2, .doc = "A number."});
         },
     .blocks =
         [] {
@@ -250,6 +250,33 @@ std::string left_over(std::vector<sdk::Weight> more, const std::string& name) {
     return e.what();
   }
   return "";
+}
+
+TEST(TensorMap, OneTensorForTwoParametersIsThePluginsFault) {
+  Made made(joined({{1, "gate", "layers.{L}.gate"},
+                    {1, "up", "layers.{L}.gate"},
+                    {1, "bias", "layers.{L}.bias"}},
+                   kMatrix));
+  EXPECT_ERROR_SAYS(published_tensors(made.model), ExitCode::plugin,
+                    "published tensor 'layers.0.gate': is given to parameter 'layers.0.gate' and "
+                    "again to 'layers.0.up' by rows of family 'cuts'");
+}
+
+TEST(TensorMap, PatternsWithManyStarsTakeNoLongerThanTheirLengths) {
+  std::string pattern;
+  for (int i = 0; i < 40; ++i) pattern += "*a";
+  Made made(joined(kApart, kMatrix));
+  std::vector<sdk::Weight> map = rows;
+  map.push_back({.hf = pattern + "b", .flags = LAMINA_HF_IGNORE});
+  Made with_stars(map);
+  TempDir dir;
+  Tensors tensors = others_and({{"layers.0.experts.0.gate", {3, 4}},
+                                {"layers.0.experts.1.gate", {3, 4}},
+                                {"layers.0.experts.0.up", {3, 4}},
+                                {"layers.0.experts.1.up", {3, 4}}});
+  tensors[std::string(2000, 'a')] = {1};
+  EXPECT_ERROR_SAYS(match_weights(with_stars.model, written(dir, tensors)), ExitCode::checkpoint,
+                    "1 tensor that family 'cuts' has no use for");
 }
 
 TEST(TensorMap, TensorsAreIgnoredByNameLayerAndBlock) {
