@@ -62,7 +62,17 @@ class FamilyTables {
     if (predicts_ && problem.empty() && c.mtp.num_nextn_predict_layers > 0)
       check_mtp(c.mtp, plan_of(model_, c.own), embed(c.own), problem);
   }
-  void plan(const Values& c, lamina_reply_t* reply) const { send(plan_of(model_, c.own), reply); }
+  void plan(const Values& c, lamina_reply_t* reply) const {
+    const Plan plan = plan_of(model_, c.own);
+    for (const Segment& segment : plan)
+      for (const Position& position : segment.unit)
+        if (predicts_ && position.block == prediction_id())
+          throw Error(LAMINA_ERROR_INTERNAL,
+                      "the plan names block " + std::to_string(position.block) +
+                          ", which the model does not have",
+                      At::current());
+    send(plan, reply);
+  }
   void options(const Values& values, lamina_reply_t* reply) const {
     const Config& c = values.own;
     const double init_std = init_std_of(model_, c);
@@ -197,9 +207,14 @@ class FamilyTables {
   void add_blocks() {
     std::uint32_t last = 0;
     for (const Block<Config>& block : model_.blocks()) {
+      if (!block.build && !block.build_all)
+        throw Error(LAMINA_ERROR_INTERNAL, "block '" + std::string(block.name) + "' has no build");
       contexts_.push_back({this, block});
       last = std::max(last, block.id);
     }
+    if (contexts_.empty())
+      throw Error(LAMINA_ERROR_INTERNAL,
+                  "family '" + std::string(model_.family.name) + "' has no block");
     if (predicts_) contexts_.push_back({this, {.id = last + 1, .name = "prediction"}});
     for (BuildContext& context : contexts_) {
       lamina_block_t out{};

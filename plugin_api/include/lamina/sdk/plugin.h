@@ -15,15 +15,21 @@ namespace lamina::sdk {
 template <const auto&... models>
 class Plugin {
  public:
-  static lamina_status_t init(const lamina_host_t*) noexcept {
+  static lamina_status_t init(const lamina_host_t* host) noexcept {
+    const auto refuse = [&](lamina_status_t status, std::string_view why) {
+      host->log(host, LAMINA_LOG_ERROR, to_str(why), nullptr);
+      return status;
+    };
     try {
       if (uses_ == 0) tables_ = new Tables;
       ++uses_;
       return LAMINA_OK;
     } catch (const std::bad_alloc&) {
       return LAMINA_ERROR_MEMORY;
+    } catch (const std::exception& error) {
+      return refuse(LAMINA_ERROR_INTERNAL, error.what());
     } catch (...) {
-      return LAMINA_ERROR_INTERNAL;
+      return refuse(LAMINA_ERROR_INTERNAL, "an exception of unknown type");
     }
   }
   static void deinit() noexcept {
