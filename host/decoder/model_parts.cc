@@ -52,10 +52,8 @@ class Declaration {
   // What every block declares is fixed from here on; now is the time to see that it is.
   void finish() {
     parts_.declared = blocks_.declarations();
-    BlockCache(parts_, blocks_.phase()).check_repeated(blocks_);
-    TracePhase other = blocks_.phase();
-    other.batch = 2, other.tokens = 3, other.dtype = DType::bf16;
-    BlockCache(parts_, other).trace_all(parts_.declared);
+    BlockCache(parts_, {}).check_repeated(blocks_);
+    BlockCache(parts_, {.batch = 2, .tokens = 3}).trace_all(parts_.declared);
   }
 
  private:

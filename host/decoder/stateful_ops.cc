@@ -294,16 +294,36 @@ std::vector<std::int64_t> window_pool_dims(MixerCall& call) {
   return {2 * input(call, "values").dim(2), windows * int_attr(call.attrs, "ratio") - 1};
 }
 
-constexpr MixerOp kMixers[] = {
-    {"attention", StateKind::kv, decode_attention, kv_dims},
-    {"causal_conv1d", StateKind::conv_window, decode_convolution, convolution_dims},
+const MixerOp kMixers[] = {
+    {"attention", StateKind::kv, decode_attention, kv_dims, {{"q", 4}, {"k", 4}, {"v", 4}}},
+    {"causal_conv1d",
+     StateKind::conv_window,
+     decode_convolution,
+     convolution_dims,
+     {{"x", 3}, {"w", 2}}},
     {"ngram_hash", StateKind::token_history, decode_ngrams},
-    {"gated_delta_rule", StateKind::recurrent, decode_delta_rule, delta_rule_dims},
-    {"latent_attention", StateKind::latent, decode_latent_attention, latent_dims},
-    {"index_scores", StateKind::index_keys, decode_index_scores, index_key_dims},
+    {"gated_delta_rule",
+     StateKind::recurrent,
+     decode_delta_rule,
+     delta_rule_dims,
+     {{"k", 4}, {"v", 4}}},
+    {"latent_attention",
+     StateKind::latent,
+     decode_latent_attention,
+     latent_dims,
+     {{"latent", 3}, {"k_rope", 3}}},
+    {"index_scores", StateKind::index_keys, decode_index_scores, index_key_dims, {{"k", 3}}},
     {"top_k_mask", std::nullopt, decode_top_k_mask},
-    {"window_pool", StateKind::conv_window, decode_window_pool, window_pool_dims},
-    {"compressed_attention", StateKind::kv, decode_compressed_attention, shared_kv_dims},
+    {"window_pool",
+     StateKind::conv_window,
+     decode_window_pool,
+     window_pool_dims,
+     {{"values", 3}, {"gates", 3}, {"ends", 2}}},
+    {"compressed_attention",
+     StateKind::kv,
+     decode_compressed_attention,
+     shared_kv_dims,
+     {{"q", 4}, {"kv", 3}, {"entries", 3}}},
 };
 
 // A convolution of one tap needs no state, nor do windows of one token.
@@ -326,14 +346,14 @@ void check(const MixerOp& mixer, const MixerCall& call) {
                              kStateKinds[static_cast<int>(*mixer.state)]));
 }
 
-// The forms for decoding are made of the inputs' sizes, so the op's own shape rule comes first.
-void check_types(const MixerCall& call) {
-  Graph scratch;
-  std::vector<Tensor> inputs;
-  for (Tensor given : call.inputs)
-    inputs.push_back(given ? scratch.add_input("", given.type()) : Tensor{});
-  scratch.set_origin(call.context.graph().origin());
-  scratch.add_node(call.op, inputs, call.attrs);
+void check_num_dims(const MixerOp& mixer, MixerCall& call) {
+  for (const auto& [name, count] : mixer.num_dims) {
+    const Tensor given = input(call, name);
+    if (!given) refuse(call, fmt::format("input '{}' is missing", name));
+    if (given.ndim() != count)
+      refuse(call,
+             fmt::format("{} must have {} dims, got {}", name, count, to_string(given.type())));
+  }
 }
 
 void check_state_dims(const MixerOp& mixer, MixerCall& call) {
@@ -376,7 +396,7 @@ std::vector<Tensor> add_mixer(const MixerOp& mixer, MixerCall call) {
   if (donor && shares && (input(call, "k") || input(call, "v")))
     refuse(call, "has k and v in a layer that reads another's; leave them out");
   if (!donor || !shares) {
-    check_types(call);
+    check_num_dims(mixer, call);
     if (call.state) check_state_dims(mixer, call);
   }
   if (call.context.phase().stateful && remembers(call)) {

@@ -52,6 +52,8 @@ struct MixerOp {
   std::vector<Tensor> (*decode)(MixerCall& call);
   // The dims that the state must have, from the op's inputs and attributes.
   std::vector<std::int64_t> (*state_dims)(MixerCall& call) = nullptr;
+  // How many dims its inputs have, by name: what the forms for decoding are made of.
+  std::vector<std::pair<std::string_view, int>> num_dims = {};
 };
 
 // Null for ops that treat each token by itself.

@@ -29,11 +29,16 @@ MappedFile::MappedFile(std::string path, ExitCode code) : path_(std::move(path))
   num_bytes_ = file.num_bytes();
   if (num_bytes_ == 0) return;
   void* data = ::mmap(nullptr, num_bytes_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (data == MAP_FAILED && errno == ENOMEM)
+    throw DeviceError(ExitCode::memory,
+                      {path_,
+                       fmt::format("cannot be mapped ({} bytes): out of memory", num_bytes_),
+                       {"raise the limit on address space (ulimit -v)"}});
   if (data == MAP_FAILED)
     throw UserError(
         code, {path_,
                fmt::format("cannot be mapped ({} bytes): {}", num_bytes_, system_error_text(errno)),
-               {"check the limit on address space (ulimit -v) and the file system"}});
+               {"check the file system"}});
   data_ = static_cast<const std::byte*>(data);
   list_mapping(bytes(), path_, code);
 }

@@ -59,7 +59,9 @@ ModelKey read_key(const lamina_key_t& from) {
   ModelKey out;
   out.key.name = abi::text(from.name, "a config key");
   const std::string what = "key '" + out.key.name + "'";
-  if (!is_plain_name(out.key.name))
+  // Names that only config.json has are those of others, eg "_sliding_window_pattern".
+  if (out.key.name.empty() ||
+      (!(from.flags & (LAMINA_KEY_HF_ONLY | LAMINA_KEY_IGNORED)) && !is_plain_name(out.key.name)))
     abi::breach("{}: a name is letters, digits, '_', '-' and '.', beginning with a letter", what);
   abi::check_flags(from.flags, kKnown, what);
   if (from.since > LAMINA_ABI_MINOR)

@@ -131,7 +131,7 @@ TEST(PluginInspect, RefusesATruncatedFileAndAnUnknownNameWithEight) {
   EXPECT_THAT(result.err, HasSubstr("error: " + cut + ": file is 5,000 bytes, its "));
   result = plugin(folder, {"inspect", "lama"});
   EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("no plugin has family 'lama'; found: none"));
+  EXPECT_THAT(result.err, HasSubstr("no plugin has family 'lama'; found: "));
   EXPECT_THAT(result.err, HasSubstr("could not read " + cut));
 }
 

@@ -122,7 +122,7 @@ TEST(Program, NumbersAreStrictAndShowTheirLimits) {
     EXPECT_EQ(result.code, 2);
     EXPECT_EQ(
         result.err,
-        "error: '--threads' must be an integer, at least 1 and at most 4096, got " + shown + "\n");
+        "error: '--threads' must be an integer, at least 1 and at most 1024, got " + shown + "\n");
   }
 }
 

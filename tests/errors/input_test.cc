@@ -105,7 +105,9 @@ TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {
   const Mistake mistakes[] = {
       {{"config", "show", "fifo"}, 2, {says}},
       {{"train", "fifo"}, 2, {says}},
-      {{"train", "run.toml", "--set", "data.train=fifo"}, 5, {"fifo: is a FIFO; expected text"}},
+      {{"train", "run.toml", "--out", "other", "--set", "data.train=fifo"},
+       5,
+       {"fifo: is a FIFO; expected text"}},
       {{"train", "by_file.toml"}, 2, {says}},
       {{"decode", "-m", "fifo", "-p", "x"}, 4, {"fifo: is no directory"}},
       {{"decode", "-m", "out", "-f", "fifo"}, 5, {says}},
@@ -213,7 +215,7 @@ TEST(Faults, F25DamageHasTheCodeOfWhatIsDamaged) {
   w.expect({{"eval", "out"}, 4, {"out/config.toml", "training wrote this file"}});
   for (const auto& checkpoint : fs::directory_iterator(w.path("out/checkpoints")))
     fs::resize_file(checkpoint.path() / "model.toml", 30);
-  w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"model.toml", "training wrote this file"}});
+  w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"model.toml: is 30 bytes long"}});
 }
 
 TEST(Faults, F26CheckpointsThatAreNotWholeAreNotDenied) {
@@ -221,9 +223,13 @@ TEST(Faults, F26CheckpointsThatAreNotWholeAreNotDenied) {
   w.write("run/checkpoints/step-5/model.safetensors", "");
   w.expect({{"decode", "-m", "run", "-p", "x"},
             4,
-            {"run/checkpoints: holds no whole checkpoint, and beside it is neither config.json nor "
-             "model.toml",
-             "it has step-5"}});
+            {"run: has checkpoints, but none that is whole", "`lamina ckpt verify` says what"}});
+  fs::create_directories(w.path("empty/checkpoints"));
+  w.expect({{"decode", "-m", "empty", "-p", "x"},
+            4,
+            {"empty/checkpoints: holds no whole checkpoint, and beside it is neither config.json "
+             "nor model.toml",
+             "it is empty"}});
 }
 
 }  // namespace

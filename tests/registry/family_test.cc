@@ -63,7 +63,7 @@ TEST(Family, RefusesValuesWithTheirPlace) {
   EXPECT_USER_ERROR(configured(tiny(), "heads = 3\n"), ExitCode::usage,
                     "run.toml:5: 'heads': got a number that does not divide hidden_size");
   EXPECT_USER_ERROR(configured(tiny(), "file_only = 3\n"), ExitCode::usage,
-                    "run.toml:5: 'model.file_only' is a key of config.json only");
+                    "run.toml:5: 'model.file_only' is a key of config.json only\n  A number.");
   EXPECT_ERROR_SAYS(configured(tiny(), "hedas = 3\n"), ExitCode::usage,
                     "did you mean 'model.heads'");
   EXPECT_ERROR_SAYS(configured(tiny(), "act = \"tanh\"\n"), ExitCode::usage, "run.toml:5: ");

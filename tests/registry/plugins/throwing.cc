@@ -34,6 +34,7 @@ constexpr lamina_key_t key(lamina_str_t name) {
   out.size = sizeof out;
   out.type = LAMINA_KIND_INT;
   out.name = name;
+  out.doc = str("A number.");
   return out;
 }
 constexpr lamina_key_t kKeys[] = {key(str("vocab_size")), key(str("hidden_size")),

@@ -217,7 +217,7 @@ static void die(int64_t fault) {
     case 51: exit(3);
     case 52: *(volatile int *)(uintptr_t)zero = 1; break;
     case 53: endless(&zero); break;
-    case 54: zero = 1 / zero; break;
+    case 54: zero = 7 / zero; break;
     case 55: raise(SIGALRM); break;
     default: break;
   }
