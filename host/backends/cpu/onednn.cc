@@ -1,7 +1,6 @@
 // oneDNN matmul primitives, created and run as single-threaded products.
 #include "backends/cpu/onednn.h"
 
-#include <omp.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/onednn_library.h"
 #include "core/error.h"
 
 namespace lamina::cpu {
@@ -31,12 +31,18 @@ memory::data_type type_of(DType dtype) {
 // oneDNN plans for, and starts, as many threads as OpenMP would give it; here that is one.
 class OneThread {
  public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread() : before_(onednn_threads()) { set_onednn_threads(1); }
+  ~OneThread() { set_onednn_threads(before_); }
 
  private:
   int before_;
 };
+
+// eg: "2.6.3"
+std::string onednn_version() {
+  const dnnl_version_t* v = dnnl_version();
+  return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
+}
 
 [[noreturn]] void fail(dnnl_status_t status, std::string_view what) {
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
@@ -131,6 +137,10 @@ OnednnProduct::~OnednnProduct() = default;
 
 std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int num_threads,
                                                    std::string* why) {
+  if (const std::string& problem = open_onednn(); !problem.empty()) {
+    *why = problem;
+    return nullptr;
+  }
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (std::max({shape.m, shape.n, shape.k}) > kMost) {  // it counts blocks with 32 bits
     *why = fmt::format("oneDNN {} takes no dims above {}", onednn_version(), kMost);
@@ -184,11 +194,6 @@ void OnednnProduct::run(int thread, const OnednnPointers& p) const {
   const dnnl_status_t status =
       dnnl_primitive_execute(state_->primitive.get(), t.stream.get(), count, arguments.data());
   if (status != dnnl_success) fail(status, "cannot run a product");
-}
-
-std::string onednn_version() {
-  const dnnl_version_t* v = dnnl_version();
-  return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
 }
 
 }  // namespace lamina::cpu

@@ -49,7 +49,4 @@ class OnednnProduct {
   std::unique_ptr<State> state_;
 };
 
-// The library's version, for `lamina bench` and logs, eg: "2.6.3".
-std::string onednn_version();
-
 }  // namespace lamina::cpu
