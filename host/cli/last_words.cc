@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <exception>
 #include <new>
@@ -31,7 +32,18 @@ void say(std::initializer_list<std::string_view> parts) noexcept {
 
 [[noreturn]] void quit(ExitCode code) noexcept { _exit(static_cast<int>(code)); }
 
+// Set once operator new has failed: where the language or a library ends the process for an
+// exception that nobody sees, it was that one.
+std::atomic<bool> ran_out{false};
+
+void on_no_memory() {
+  ran_out = true;
+  throw std::bad_alloc();
+}
+
 [[noreturn]] void on_terminate() noexcept {
+  if (!std::current_exception() && ran_out)
+    quit(static_cast<ExitCode>(report_out_of_memory(false)));
   if (!std::current_exception()) {
     say({"internal error: terminated; please report\n"});
     quit(ExitCode::unclassified);
@@ -59,6 +71,9 @@ constexpr std::array<std::pair<int, std::string_view>, 5> kCrashes = {
      {SIGABRT, "aborted"}}};
 
 extern "C" void on_crash(int signal) {
+  // libstdc++ 12 destroys what was never made where copying a std::variant throws: the crash that
+  // follows is not what went wrong.
+  if (memory_ran_out()) quit(static_cast<ExitCode>(report_out_of_memory(false)));
   const std::string_view call = registry::running_plugin_call();
   for (const auto& [number, name] : kCrashes)
     if (number == signal && !call.empty()) {
@@ -96,8 +111,11 @@ int report_out_of_memory(bool json) noexcept {
   return static_cast<int>(ExitCode::memory);
 }
 
+bool memory_ran_out() noexcept { return ran_out; }
+
 void install_last_words() {
   std::set_terminate(on_terminate);
+  std::set_new_handler(on_no_memory);
   stack_t stack{};
   stack.ss_sp = crash_stack.data();
   stack.ss_size = crash_stack.size();

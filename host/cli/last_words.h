@@ -8,6 +8,10 @@ namespace lamina::cli {
 // exit code. Allocates nothing.
 int report_out_of_memory(bool json) noexcept;
 
+// True once an allocation of ours or a library's was refused (after install_last_words()): what
+// went wrong since may have had no other cause. Streams, for one, only say that they failed.
+bool memory_ran_out() noexcept;
+
 // From now on what would abort the process (an exception in a thread or in a function that may not
 // throw) is said and ends it with the exit code of the exception; a crash is said, with what may
 // help, before the signal does its work. [main thread, at the start]

@@ -64,16 +64,17 @@ int reported(ColorMode color, bool json, Action action) {
     return action();
   } catch (const BrokenPipe&) {
     return kBrokenPipe;
-  } catch (const InternalError& e) {
-    return report(e.code(), e.text(), color, json, true);
   } catch (const Error& e) {
-    return report(e.code(), e.text(), color, json);
+    if (memory_ran_out() && e.code() != ExitCode::memory) throw std::bad_alloc();
+    return report(e.code(), e.text(), color, json,
+                  dynamic_cast<const InternalError*>(&e) != nullptr);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::filesystem::filesystem_error& e) {
     std::string path = e.path1().empty() ? "file system" : e.path1().string();
-    return report_plain(ExitCode::checkpoint, fmt::format("{}: {}", path, e.code().message()),
-                        color, json);
+    const bool memory = e.code() == std::errc::not_enough_memory;
+    return report_plain(memory ? ExitCode::memory : ExitCode::checkpoint,
+                        fmt::format("{}: {}", path, e.code().message()), color, json);
   } catch (const std::exception& e) {
     return report_plain(ExitCode::unclassified, e.what(), color, json);
   }

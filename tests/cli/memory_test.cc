@@ -33,10 +33,10 @@ void sweep(const std::string& line, int from_mb, int to_mb) {
   EXPECT_GT(refused, 0) << line;
 }
 
-TEST(Faults, F13TrainingSaysThatMemoryIsOut) { sweep("$L train run.toml -q -t 2", 130, 40); }
+TEST(Faults, F13TrainingSaysThatMemoryIsOut) { sweep("$L train run.toml -q -t 2", 120, 8); }
 
 TEST(Faults, F13DecodingSaysThatMemoryIsOut) {
-  sweep("$L decode -m $R --ids 1,2,3 -n 2 -t 2", 100, 40);
+  sweep("$L decode -m $R --ids 1,2,3 -n 2 -t 2", 60, 8);
 }
 
 TEST(Faults, F34ASmallStackIsNamed) {
