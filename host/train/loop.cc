@@ -56,7 +56,8 @@ std::string disk_problem(const Action& action) {
     action();
     return "";
   } catch (const Error& e) {
-    if (e.code() != ExitCode::checkpoint) throw;
+    // No room to map a file that was just written passes, like a full disk.
+    if (e.code() != ExitCode::checkpoint && e.code() != ExitCode::memory) throw;
     return e.what();
   } catch (const std::filesystem::filesystem_error& e) {
     return e.what();

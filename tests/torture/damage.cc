@@ -62,7 +62,7 @@ std::string damage(Random& random, const std::string& path, const std::string& o
       write_bytes(path, bytes + std::string(1 + random.below(100), '\0'));
       return "grown";
     case 4:
-      if (read_bytes(older) != bytes) {
+      if (fs::exists(older) && read_bytes(older) != bytes) {
         fs::copy_file(older, path, fs::copy_options::overwrite_existing);
         return "replaced by an older one";
       }
