@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <boost/dll/shared_library.hpp>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -157,11 +158,12 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
 }
 
 // Never unmapped, whatever happens: at exit nothing of a plugin is called, and its threads or
-// destructors may be there even after a failure.
+// destructors may be there even after a failure. REQUIRES: one call at a time.
 const Loaded* load(const PluginFile& file) {
+  static auto& all = *new std::deque<Loaded>;
   const PluginCall call({file.manifest.id, file.manifest.version, file.path.string(), "", ""}, "",
                         "code that runs when it is loaded");
-  auto* out = new Loaded{open_library(file), {}};
+  Loaded* const out = &all.emplace_back(Loaded{open_library(file), {}});
   try {
     const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);
     const lamina_plugin_t entry = read_entry(file, source);
