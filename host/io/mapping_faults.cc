@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "core/read_file.h"
+#include "core/write_all.h"
 
 namespace lamina::io {
 namespace {
@@ -44,12 +45,7 @@ const Mapping* mapping_at(const void* address) {
 void handle(int signal, siginfo_t* info, void*) {
   // A positive code: a fault, whose address is known; others were sent by somebody.
   if (const Mapping* m = info->si_code > 0 ? mapping_at(info->si_addr) : nullptr) {
-    for (std::size_t done = 0; done < m->message.size();) {
-      const ssize_t written =
-          ::write(STDERR_FILENO, m->message.data() + done, m->message.size() - done);
-      if (written <= 0) break;
-      done += static_cast<std::size_t>(written);
-    }
+    (void)write_all(STDERR_FILENO, m->message);
     ::_exit(m->code);
   }
   // A fault happens again as soon as this returns; what was sent must be sent again.

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/read_file.h"
+#include "core/write_all.h"
 #include "train/run_directory.h"
 
 namespace lamina::train {
@@ -36,17 +37,6 @@ int open_to_append(const std::string& path) {
   ::close(fd);
   throw DeviceError(ExitCode::checkpoint,
                     {path, "is not a regular file", {"remove it, or choose another --out"}});
-}
-
-// 0, or the error. What was written of a part that failed stays.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return 0;
 }
 
 std::optional<std::int64_t> step_of(std::string_view line) {
