@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/attention.h"
+#include "backends/cpu/attention/attention.h"
 #include "core/float16.h"
 
 namespace lamina::cpu {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_problem.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/threads.h"
 
 namespace lamina::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // Conversions against the scalar ones, transposes and strided copies against loops.
-#include "backends/cpu/convert.h"
+#include "backends/cpu/layout/convert.h"
 
 #include <bit>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Cross-entropy over tiles against doubles and finite differences.
-#include "backends/cpu/cross_entropy.h"
+#include "backends/cpu/cross_entropy/cross_entropy.h"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // Rows by id: copies are exact, gradients are sums in token order.
-#include "backends/cpu/embedding.h"
+#include "backends/cpu/embedding/embedding.h"
 
 #include <cstring>
 

@@ -1,12 +1,12 @@
 // Groups of small products: the same bits as one by one, and the epilogues.
-#include "backends/cpu/gemv.h"
+#include "backends/cpu/gemm/gemv.h"
 
 #include <array>
 #include <cmath>
 #include <random>
 
-#include "backends/cpu/isa.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/threads.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
 

@@ -1,10 +1,10 @@
 // The measured limits are of the right order and move the right way.
-#include "backends/cpu/limits.h"
+#include "backends/cpu/device/limits.h"
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/isa.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/threads.h"
 
 namespace lamina::cpu {
 namespace {

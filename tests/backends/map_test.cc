@@ -1,5 +1,5 @@
 // Maps: every instruction against plain double arithmetic, fusion, addressing, threads.
-#include "backends/cpu/map.h"
+#include "backends/cpu/elementwise/map.h"
 
 #include <bit>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Norms against double references, finite differences, and the unfused computation.
-#include "backends/cpu/norm.h"
+#include "backends/cpu/norm/norm.h"
 
 #include <cstring>
 #include <functional>

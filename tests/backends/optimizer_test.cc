@@ -1,5 +1,5 @@
 // Optimizer steps against the recipes in double, sums and checks against loops.
-#include "backends/cpu/optimizer.h"
+#include "backends/cpu/optimizer/optimizer.h"
 
 #include "vector_support.h"
 

@@ -1,6 +1,6 @@
 // Random numbers: the published generator, its distributions, and independence of how they are
 // drawn.
-#include "backends/cpu/random.h"
+#include "backends/cpu/random/random.h"
 
 #include <Random123/philox.h>
 

@@ -1,5 +1,5 @@
 // Reductions over any dims against loops in double.
-#include "backends/cpu/reduce.h"
+#include "backends/cpu/reduce/reduce.h"
 
 #include <cstring>
 

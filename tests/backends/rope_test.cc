@@ -1,7 +1,7 @@
 // Rope: the table, the rotation, and the frequencies of every scaling.
-#include "backends/cpu/rope.h"
+#include "backends/cpu/rope/rope.h"
 
-#include "backends/cpu/rope_frequencies.h"
+#include "backends/cpu/rope/frequencies.h"
 #include "support/expect_error.h"
 #include "vector_support.h"
 

@@ -1,5 +1,5 @@
 // Softmax and log-softmax against doubles.
-#include "backends/cpu/softmax.h"
+#include "backends/cpu/softmax/softmax.h"
 
 #include "vector_support.h"
 

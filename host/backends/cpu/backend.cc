@@ -3,8 +3,8 @@
 
 #include <unordered_map>
 
-#include "backends/cpu/memory.h"
-#include "backends/cpu/ops/kernels.h"
+#include "backends/cpu/device/memory.h"
+#include "backends/cpu/kernels.h"
 #include "ops/registry.h"
 
 namespace lamina::cpu {

@@ -1,0 +1,95 @@
+// attention: tiles with an online softmax for f32 and bf16, plain loops in double for f64; over
+// decode state when there is a start.
+#include "backends/cpu/attention/attention.h"
+
+#include "backends/cpu/attention/inputs.h"
+#include "backends/cpu/kernels.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr int kStart = 8;
+constexpr AttentionPositions kWhere = {.positions = 3,
+                                       .key_positions = 4,
+                                       .segments = 5,
+                                       .key_segments = 6,
+                                       .sinks = 7,
+                                       .blocks = 9,
+                                       .mask = 10};
+
+// One run of the op; `tiles` chooses between the kernels and their reference.
+class AttentionKernel final : public Kernel {
+ public:
+  AttentionKernel(const NodeView& n, bool tiles)
+      : spec_(attention_spec(n)),
+        inputs_(n, kWhere),
+        tiles_(tiles),
+        ring_(n.i("ring") != 0),
+        has_start_(n.has(kStart)),
+        types_{n.type(0), n.type(1), n.type(2), n.out_type()},
+        masks_bytes_(aligned(inputs_.workspace_bytes())) {}
+
+  std::size_t workspace_bytes() const override {
+    if (!tiles_) return masks_bytes_ + reference::attention_forward_workspace_bytes(spec_);
+    return masks_bytes_ + (has_start_ ? attention_cached_workspace_bytes(spec_)
+                                      : attention_forward_workspace_bytes(spec_));
+  }
+
+  void run(const KernelArgs& args) override {
+    const AttentionInputs::Ready ready = inputs_.prepare(args, args.workspace);
+    const AttentionForwardArgs forward{
+        .q = attention_input(args.inputs[0], types_[0]),
+        .k = attention_input(args.inputs[1], types_[1]),
+        .v = attention_input(args.inputs[2], types_[2]),
+        .sinks = ready.sinks,
+        .masks = ready.masks,
+        .o = attention_output(args.outputs[0], types_[3]),
+        .lse = args.outputs[1],
+    };
+    std::byte* workspace = args.workspace + masks_bytes_;
+    const AttentionCache cache{static_cast<const std::int32_t*>(optional_input(args, kStart)),
+                               ring_};
+    if (!tiles_)
+      reference::attention_forward(spec_, forward, has_start_ ? &cache : nullptr, workspace);
+    else if (has_start_)
+      attention_cached(spec_, forward, cache, workspace);
+    else
+      attention_forward(spec_, forward, workspace);
+  }
+
+ private:
+  AttentionSpec spec_;
+  AttentionInputs inputs_;
+  bool tiles_, ring_, has_start_;
+  Type types_[4];
+  std::size_t masks_bytes_;
+};
+
+Verdict supports_reference(const NodeView& n) {
+  if (n.i("moba_chunk") > 0) return Verdict::no("keys are chosen by an op of their own");
+  if (n.type(0).dtype == DType::f16) return Verdict::no("takes f32, bf16 and f64, got f16");
+  if (n.has(kStart) && (n.has(kWhere.segments) || n.has(kWhere.blocks) || n.has(kWhere.positions)))
+    return Verdict::no("decode state goes without segments, blocks and positions");
+  return Verdict::yes();
+}
+
+Verdict supports_tiles(const NodeView& n) {
+  if (n.type(0).dtype == DType::f64) return Verdict::no("takes f32 and bf16, got f64");
+  return supports_reference(n);
+}
+
+template <bool tiles>
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  return std::make_unique<AttentionKernel>(n, tiles);
+}
+
+constexpr KernelChoice kChoices[] = {
+    {"tiles", supports_tiles, make<true>},
+    {"reference", supports_reference, make<false>},
+};
+
+}  // namespace
+
+std::span<const KernelChoice> attention_kernels() { return kChoices; }
+
+}  // namespace lamina::cpu

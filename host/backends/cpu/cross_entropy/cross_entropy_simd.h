@@ -1,0 +1,17 @@
+// The table of cross-entropy functions of one instruction set. Private to cross_entropy*.cc.
+#pragma once
+
+#include "backends/cpu/cross_entropy/cross_entropy.h"
+
+namespace lamina::cpu {
+
+// Each works on rows [begin, end).
+struct CrossEntropyKernels {
+  void (*add_tile)(const CrossEntropyRows& rows, const CrossEntropyTile& tile, std::int64_t begin,
+                   std::int64_t end);
+  void (*gradient)(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
+                   const CrossEntropyGradient& gradient, std::int64_t begin, std::int64_t end);
+};
+extern const CrossEntropyKernels kCrossEntropyAvx512, kCrossEntropyAvx2, kCrossEntropyPortable;
+
+}  // namespace lamina::cpu

@@ -1,0 +1,6 @@
+// Rows combined for any machine.
+#include "backends/cpu/experts/rows_simd.cc"
+
+namespace lamina::cpu {
+const RowsKernels kRowsPortable = kKernels;
+}

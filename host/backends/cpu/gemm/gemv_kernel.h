@@ -1,0 +1,308 @@
+// Streams rows of W past a few rows of x. Included once by each gemv_<isa>.cc after it defined one
+// or more types with this shape:
+//
+//   struct X { using Element; using Sum;        // Sum: a register of f32 lanes
+//              kStep;                           // elements of one dot()
+//              kSums;                           // partial sums of a row
+//              kFarRows1, kFarRows2, kRows4;    // rows of W read together, see stream_block()
+//              zero(); add(a, b); dot(sum, w, x); dot_tail(sum, w, x, count);  // count < kStep
+//              float reduce(sum); void reduce4(a, b, c, d, float* out); }
+//
+// How a row is summed (so that the bits never depend on m or on neighbours): step j of kStep
+// elements goes to partial sum j mod kSums, the tail like one more step; then the partial sums are
+// added in order, then the lanes by a fixed tree.
+//
+// How memory is walked decides the speed: each thread reads its rows once, front to back. Measured
+// on Zen 4, GB/s of one thread that can read 34: one row at a time while x and a row fit in L1 (33
+// to 34; three rows together 15 to 23); else many rows per pass over x (29 against 21; two threads
+// that share 33 get all of it either way); and from three rows of x on, three rows of W with x
+// packed into one stream (28 against 22). Everything here has internal linkage: each includer
+// compiles it for another instruction set.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/gemm/gemv_simd.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr std::int64_t kBlockRows = 64;  // outputs kept as f32 until the epilogue
+// Of one row of x and of two, that stay in L1 beside a row of W.
+constexpr std::int64_t kNearBytes1 = 15 * 1024, kNearBytes2 = 12 * 1024;
+
+inline float bf16_to_float(std::uint16_t bits) {
+  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+// Round to nearest even, as core/float16.h does.
+inline std::uint16_t float_to_bf16(float value) {
+  std::uint32_t u;
+  std::memcpy(&u, &value, sizeof u);
+  const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const std::uint32_t quiet = (u >> 16) | 0x40u;
+  return static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+inline float widen(float value) { return value; }
+inline float widen(std::uint16_t value) { return bf16_to_float(value); }
+
+// exp(x) to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2] (Cephes expf).
+inline float exp_f32(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  const float shifted = x * 1.44269504f + 12582912.0f;  // the integer lands in the low bits
+  const float n = shifted - 12582912.0f;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  std::uint32_t power, bits;
+  std::memcpy(&power, &shifted, sizeof power);
+  std::memcpy(&bits, &p, sizeof bits);
+  bits += power << 23;
+  std::memcpy(&p, &bits, sizeof p);
+  return p;
+}
+
+// sums[i * kBlockRows + r] = row r of W (of R) times row i of x (of M).
+template <typename X, int M, int R, bool kPrefetch>
+inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w, std::int64_t ldw,
+                                                    const typename X::Element* x, std::int64_t ldx,
+                                                    std::int64_t k, float* sums) {
+  using Element = typename X::Element;
+  constexpr int kElementsPerLine = 64 / static_cast<int>(sizeof(Element));
+  constexpr int kUnroll = X::kSums * X::kStep;
+  // Ahead in the row itself and the next one, or the same place in the next R rows. What is asked
+  // for too early leaves L1 again where x fills much of it.
+  const auto row_bytes = ldw * static_cast<std::int64_t>(sizeof(Element));
+  const std::int64_t ahead = R > 1 ? R * row_bytes : (M == 1 && row_bytes <= 8192 ? 4096 : 2048);
+  typename X::Sum sum[R][M][X::kSums];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i)
+#pragma GCC unroll 8
+      for (int s = 0; s < X::kSums; ++s) sum[r][i][s] = X::zero();
+  std::int64_t at = 0;
+  for (; at + kUnroll <= k; at += kUnroll) {
+    if constexpr (kPrefetch) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+        for (int line = 0; line < kUnroll; line += kElementsPerLine)
+          __builtin_prefetch(reinterpret_cast<const char*>(w + r * ldw + at + line) + ahead, 0, 2);
+    }
+#pragma GCC unroll 8
+    for (int s = 0; s < X::kSums; ++s)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+        for (int i = 0; i < M; ++i)
+          sum[r][i][s] = X::dot(sum[r][i][s], w + r * ldw + at + s * X::kStep,
+                                x + i * ldx + at + s * X::kStep);
+  }
+#pragma GCC unroll 8
+  for (int s = 0; s < X::kSums; ++s) {
+    if (at >= k) break;
+    const int count = static_cast<int>(std::min<std::int64_t>(X::kStep, k - at));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int i = 0; i < M; ++i)
+        sum[r][i][s] = count == X::kStep
+                           ? X::dot(sum[r][i][s], w + r * ldw + at, x + i * ldx + at)
+                           : X::dot_tail(sum[r][i][s], w + r * ldw + at, x + i * ldx + at, count);
+    at += count;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i)
+#pragma GCC unroll 8
+      for (int s = 1; s < X::kSums; ++s) sum[r][i][0] = X::add(sum[r][i][0], sum[r][i][s]);
+    if constexpr (M == 4) {
+      float four[4];
+      X::reduce4(sum[r][0][0], sum[r][1][0], sum[r][2][0], sum[r][3][0], four);
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i) sums[i * kBlockRows + r] = four[i];
+    } else {
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i) sums[i * kBlockRows + r] = X::reduce(sum[r][i][0]);
+    }
+  }
+}
+
+// `num_rows` rows of W, R at a time and the last ones one at a time, with M rows of x.
+template <typename X, int M, int R>
+void stream_rows_of(const RowsArguments& a, const typename X::Element* w, std::int64_t ldw,
+                    std::int64_t num_rows, float* sums) {
+  const auto* x = static_cast<const typename X::Element*>(a.x);
+  std::int64_t row = 0;
+  for (; row + R <= num_rows; row += R)
+    dot_rows<X, M, R, true>(w + row * ldw, ldw, x, a.ldx, a.k, sums + row);
+  for (; row < num_rows; ++row)
+    dot_rows<X, M, 1, true>(w + row * ldw, ldw, x, a.ldx, a.k, sums + row);
+}
+
+// Inlined into the loop over groups: as a call it costs 20 % at k = 1024.
+template <typename X, int R, bool kPrefetch>
+inline __attribute__((always_inline)) void dot_group(std::int64_t m, const typename X::Element* w,
+                                                     std::int64_t ldw, const typename X::Element* x,
+                                                     std::int64_t ldx, std::int64_t k,
+                                                     float* sums) {
+  switch (m) {
+    case 1:
+      return dot_rows<X, 1, R, kPrefetch>(w, ldw, x, ldx, k, sums);
+    case 2:
+      return dot_rows<X, 2, R, kPrefetch>(w, ldw, x, ldx, k, sums);
+    case 3:
+      return dot_rows<X, 3, R, kPrefetch>(w, ldw, x, ldx, k, sums);
+    default:
+      return dot_rows<X, 4, R, kPrefetch>(w, ldw, x, ldx, k, sums);
+  }
+}
+
+// R rows of W times all rows of x, four of x at a time; all but the first pass find W in L1.
+template <typename X, int R>
+void dot_all(const RowsArguments& a, const typename X::Element* w, std::int64_t ldw, float* sums) {
+  const auto* x = static_cast<const typename X::Element*>(a.x);
+  dot_group<X, R, true>(std::min<std::int64_t>(a.m, 4), w, ldw, x, a.ldx, a.k, sums);
+  for (std::int64_t i = 4; i < a.m; i += 4)
+    dot_group<X, R, false>(std::min<std::int64_t>(a.m - i, 4), w, ldw, x + i * a.ldx, a.ldx, a.k,
+                           sums + i * kBlockRows);
+}
+
+// sums[m][kBlockRows] = rows [begin, end) of W times x; end - begin is at most kBlockRows.
+template <typename X>
+void stream_block(const RowsArguments& a, const void* weights, std::int64_t ldw, std::int64_t begin,
+                  std::int64_t end, float* sums) {
+  using Element = typename X::Element;
+  const auto* w = static_cast<const Element*>(weights) + begin * ldw;
+  const std::int64_t num_rows = end - begin;
+  const bool near = a.m * a.k * static_cast<std::int64_t>(sizeof(Element)) <=
+                    (a.m == 1 ? kNearBytes1 : kNearBytes2);
+  if (a.m == 1) {
+    near ? stream_rows_of<X, 1, 1>(a, w, ldw, num_rows, sums)
+         : stream_rows_of<X, 1, X::kFarRows1>(a, w, ldw, num_rows, sums);
+  } else if (a.m == 2) {
+    near ? stream_rows_of<X, 2, 1>(a, w, ldw, num_rows, sums)
+         : stream_rows_of<X, 2, X::kFarRows2>(a, w, ldw, num_rows, sums);
+  } else {
+    std::int64_t row = 0;
+    for (; row + X::kRows4 <= num_rows; row += X::kRows4)
+      dot_all<X, X::kRows4>(a, w + row * ldw, ldw, sums + row);
+    for (; row < num_rows; ++row) dot_all<X, 1>(a, w + row * ldw, ldw, sums + row);
+  }
+}
+
+inline void add_values(const void* values, std::int64_t at, bool bf16, std::int64_t count,
+                       float* sums) {
+  if (bf16) {
+    const auto* p = static_cast<const std::uint16_t*>(values) + at;
+    for (std::int64_t j = 0; j < count; ++j) sums[j] += bf16_to_float(p[j]);
+  } else {
+    const auto* p = static_cast<const float*>(values) + at;
+    for (std::int64_t j = 0; j < count; ++j) sums[j] += p[j];
+  }
+}
+
+// out[i, begin ..] from the f32 sums of row i (and of the up matrix).
+void finish_row(const RowsArguments& a, std::int64_t i, std::int64_t begin, std::int64_t count,
+                float* sums, float* up_sums) {
+  if (a.bias != nullptr) add_values(a.bias, begin, a.bf16_bias, count, sums);
+  if (a.up != nullptr) {
+    if (a.up_bias != nullptr) add_values(a.up_bias, begin, a.bf16_up_bias, count, up_sums);
+    for (std::int64_t j = 0; j < count; ++j)
+      sums[j] = sums[j] / (1.0f + exp_f32(-sums[j])) * up_sums[j];
+  }
+  if (a.addend != nullptr) add_values(a.addend, i * a.ldo + begin, a.bf16_out, count, sums);
+  if (a.bf16_out) {
+    auto* out = static_cast<std::uint16_t*>(a.out) + i * a.ldo + begin;
+    for (std::int64_t j = 0; j < count; ++j) out[j] = float_to_bf16(sums[j]);
+  } else {
+    std::memcpy(static_cast<float*>(a.out) + i * a.ldo + begin, sums,
+                static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+
+template <typename X>
+void stream_rows(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
+  alignas(64) float sums[kMaxStreamedRows * kBlockRows];
+  alignas(64) float up_sums[kMaxStreamedRows * kBlockRows];
+  for (std::int64_t row = begin; row < end; row += kBlockRows) {
+    const std::int64_t last = std::min(row + kBlockRows, end);
+    stream_block<X>(a, a.w, a.ldw, row, last, sums);
+    if (a.up != nullptr) stream_block<X>(a, a.up, a.ld_up, row, last, up_sums);
+    for (std::int64_t i = 0; i < a.m; ++i)
+      finish_row(a, i, row, last - row, sums + i * kBlockRows, up_sums + i * kBlockRows);
+  }
+}
+
+// W stored [k, n]. Each output is one chain of multiply-adds over k in order. Four rows of W are
+// read together while the next four are on their way; the sums of a chunk of columns stay in cache.
+constexpr std::int64_t kMaxChunkColumns = 1024;
+constexpr std::int64_t kChunkSums = 16 * kMaxChunkColumns;
+
+template <typename Element, typename MultiplyAdd>
+void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, std::int64_t begin,
+                 std::int64_t count, std::int64_t chunk, float* sums, MultiplyAdd fma) {
+  const auto* w = static_cast<const Element*>(weights) + begin;
+  const auto* x = static_cast<const Element*>(a.x);
+  std::fill(sums, sums + a.m * chunk, 0.0f);
+  std::int64_t k = 0;
+  for (; k + 4 <= a.k; k += 4) {
+    const Element* w0 = w + k * ldw;
+    const Element* w1 = w0 + ldw;
+    const Element* w2 = w1 + ldw;
+    const Element* w3 = w2 + ldw;
+    const std::int64_t ahead = k + 8 <= a.k ? 4 * ldw : 0;
+    for (std::int64_t j = 0; j < count; j += 64 / static_cast<std::int64_t>(sizeof(Element))) {
+      __builtin_prefetch(w0 + ahead + j, 0, 2);
+      __builtin_prefetch(w1 + ahead + j, 0, 2);
+      __builtin_prefetch(w2 + ahead + j, 0, 2);
+      __builtin_prefetch(w3 + ahead + j, 0, 2);
+    }
+    for (std::int64_t i = 0; i < a.m; ++i) {
+      const Element* x_row = x + i * a.ldx + k;
+      const float x0 = widen(x_row[0]), x1 = widen(x_row[1]);
+      const float x2 = widen(x_row[2]), x3 = widen(x_row[3]);
+      float* __restrict sum = sums + i * chunk;
+      for (std::int64_t j = 0; j < count; ++j) {
+        float s = fma(x0, widen(w0[j]), sum[j]);
+        s = fma(x1, widen(w1[j]), s);
+        s = fma(x2, widen(w2[j]), s);
+        sum[j] = fma(x3, widen(w3[j]), s);
+      }
+    }
+  }
+  for (; k < a.k; ++k)
+    for (std::int64_t i = 0; i < a.m; ++i) {
+      const float x0 = widen(x[i * a.ldx + k]);
+      float* __restrict sum = sums + i * chunk;
+      for (std::int64_t j = 0; j < count; ++j) sum[j] = fma(x0, widen(w[k * ldw + j]), sum[j]);
+    }
+}
+
+template <typename Element, typename MultiplyAdd>
+void stream_columns(const RowsArguments& a, std::int64_t begin, std::int64_t end, MultiplyAdd fma) {
+  alignas(64) float sums[kChunkSums];
+  alignas(64) float up_sums[kChunkSums];
+  const std::int64_t chunk = std::min(kMaxChunkColumns, kChunkSums / a.m);
+  for (std::int64_t column = begin; column < end; column += chunk) {
+    const std::int64_t count = std::min(chunk, end - column);
+    add_columns<Element>(a, a.w, a.ldw, column, count, chunk, sums, fma);
+    if (a.up != nullptr) add_columns<Element>(a, a.up, a.ld_up, column, count, chunk, up_sums, fma);
+    for (std::int64_t i = 0; i < a.m; ++i)
+      finish_row(a, i, column, count, sums + i * chunk, up_sums + i * chunk);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::cpu

@@ -1,0 +1,128 @@
+// The body of our own tile product, included once by each gemm_tile_<isa>.cc, which defines before:
+//
+//   struct Vector { static constexpr int kLanes; static constexpr int kRows; static constexpr int
+//                   kVectors; using Type; load, store, zero, fma(a_scalar_ptr, b, sum) };
+//
+// Every output is one chain of multiply-adds over k in order, so its bits do not depend on how
+// [m, n] was cut into tiles.
+// Everything here has internal linkage: each includer compiles it for another instruction set.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/gemm/tile_simd.h"
+
+namespace lamina::cpu {
+namespace {
+
+inline float load_element(const void* base, std::int64_t index, bool bf16) {
+  if (!bf16) return static_cast<const float*>(base)[index];
+  const std::uint32_t bits = static_cast<const std::uint16_t*>(base)[index];
+  const std::uint32_t wide = bits << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+// Round to nearest even, as core/float16.h does.
+inline std::uint16_t round_to_bf16(float value) {
+  std::uint32_t u;
+  std::memcpy(&u, &value, sizeof u);
+  const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const std::uint32_t quiet = (u >> 16) | 0x40u;
+  return static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+// packed[k][width] = source(k, j), zero for j >= count: the panel layout of both operands.
+template <bool kBf16>
+void pack_panel(const void* source, std::int64_t k_stride, std::int64_t j_stride,
+                std::int64_t depth, std::int64_t count, std::int64_t width, float* packed) {
+  if (j_stride == 1) {
+    for (std::int64_t k = 0; k < depth; ++k)
+      for (std::int64_t j = 0; j < count; ++j)
+        packed[k * width + j] = load_element(source, k * k_stride + j, kBf16);
+  } else {
+    for (std::int64_t j = 0; j < count; ++j)
+      for (std::int64_t k = 0; k < depth; ++k)
+        packed[k * width + j] = load_element(source, k * k_stride + j * j_stride, kBf16);
+  }
+  for (std::int64_t k = 0; k < depth; ++k)
+    for (std::int64_t j = count; j < width; ++j) packed[k * width + j] = 0.0f;
+}
+
+void pack(const void* source, std::int64_t k_stride, std::int64_t j_stride, std::int64_t depth,
+          std::int64_t count, std::int64_t width, bool bf16, float* packed) {
+  (bf16 ? pack_panel<true> : pack_panel<false>)(source, k_stride, j_stride, depth, count, width,
+                                                packed);
+}
+
+const void* offset(const void* base, std::int64_t elements, bool bf16) {
+  return static_cast<const char*>(base) + elements * (bf16 ? 2 : 4);
+}
+
+constexpr std::int64_t kWidth = Vector::kVectors * Vector::kLanes;
+
+// sums[kRows][ld] += A panel * B panel; the sums live in registers over the whole depth.
+void multiply_panels(const float* a, const float* b, std::int64_t depth, float* sums,
+                     std::int64_t ld) {
+  typename Vector::Type sum[Vector::kRows][Vector::kVectors];
+  for (int r = 0; r < Vector::kRows; ++r)
+    for (int v = 0; v < Vector::kVectors; ++v)
+      sum[r][v] = Vector::load(sums + r * ld + v * Vector::kLanes);
+  for (std::int64_t k = 0; k < depth; ++k) {
+    typename Vector::Type column[Vector::kVectors];
+    for (int v = 0; v < Vector::kVectors; ++v)
+      column[v] = Vector::load(b + k * kWidth + v * Vector::kLanes);
+    for (int r = 0; r < Vector::kRows; ++r) {
+      const typename Vector::Type row = Vector::broadcast(a[k * Vector::kRows + r]);
+      for (int v = 0; v < Vector::kVectors; ++v) sum[r][v] = Vector::fma(row, column[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < Vector::kRows; ++r)
+    for (int v = 0; v < Vector::kVectors; ++v)
+      Vector::store(sums + r * ld + v * Vector::kLanes, sum[r][v]);
+}
+
+void finish_row(const TileArguments& t, const float* sums, std::int64_t row) {
+  for (std::int64_t j = 0; j < t.n; ++j) {
+    const std::int64_t at = row * t.ldc + j;
+    float value = sums[j];
+    if (t.bias != nullptr) value += load_element(t.bias, j, t.bf16_bias);
+    if (t.accumulate) value += load_element(t.c, at, t.bf16_out);
+    if (t.bf16_out)
+      static_cast<std::uint16_t*>(t.c)[at] = round_to_bf16(value);
+    else
+      static_cast<float*>(t.c)[at] = value;
+  }
+}
+
+void multiply_tile(const TileArguments& t) {
+  const std::int64_t num_panels = (t.n + kWidth - 1) / kWidth;
+  const std::int64_t ld = num_panels * kWidth;
+  const std::int64_t num_slabs = (t.m + Vector::kRows - 1) / Vector::kRows;
+  float* sums = t.scratch;
+  float* b_block = sums + num_slabs * Vector::kRows * ld;
+  float* a_slab = b_block + kTileDepth * ld;
+  std::fill(sums, b_block, 0.0f);
+  for (std::int64_t k = 0; k < t.k; k += kTileDepth) {
+    const std::int64_t depth = std::min(kTileDepth, t.k - k);
+    for (std::int64_t p = 0; p < num_panels; ++p)
+      pack(offset(t.b, k * t.b_row_stride + p * kWidth * t.b_col_stride, t.bf16_in), t.b_row_stride,
+           t.b_col_stride, depth, std::min(kWidth, t.n - p * kWidth), kWidth, t.bf16_in,
+           b_block + p * kWidth * kTileDepth);
+    for (std::int64_t slab = 0; slab < num_slabs; ++slab) {
+      const std::int64_t row = slab * Vector::kRows;
+      pack(offset(t.a, k * t.a_col_stride + row * t.a_row_stride, t.bf16_in), t.a_col_stride,
+           t.a_row_stride, depth, std::min<std::int64_t>(Vector::kRows, t.m - row), Vector::kRows,
+           t.bf16_in, a_slab);
+      for (std::int64_t p = 0; p < num_panels; ++p)
+        multiply_panels(a_slab, b_block + p * kWidth * kTileDepth, depth,
+                        sums + row * ld + p * kWidth, ld);
+    }
+  }
+  for (std::int64_t row = 0; row < t.m; ++row) finish_row(t, sums + row * ld, row);
+}
+
+static_assert(kTilePanelColumns % kWidth == 0 && kTilePanelRows % Vector::kRows == 0);
+
+}  // namespace
+}  // namespace lamina::cpu

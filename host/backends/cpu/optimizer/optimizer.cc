@@ -1,0 +1,171 @@
+// Shares flat ranges out to threads.
+#include "backends/cpu/optimizer/optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/threads.h"
+#include "backends/cpu/optimizer/optimizer_simd.h"
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+const OptimizerKernels& kernels() {
+  switch (best_isa()) {
+    case Isa::avx512_bf16:
+    case Isa::avx512:
+      return kOptimizerAvx512;
+    case Isa::avx2:
+      return kOptimizerAvx2;
+    case Isa::portable:
+      break;
+  }
+  return kOptimizerPortable;
+}
+
+// Calls body(first element, count) once per thread, cut at whole cache lines.
+template <typename Body>
+void parallel_elements(std::int64_t n, const Body& body) {
+  constexpr std::int64_t kUnit = 64;
+  parallel_ranges((n + kUnit - 1) / kUnit, 128, [&](std::int64_t begin, std::int64_t end) {
+    body(begin * kUnit, std::min(n, end * kUnit) - begin * kUnit);
+  });
+}
+
+// Sums and searches are cut into chunks by n alone: at most 256, of at least 16384 elements.
+constexpr std::int64_t kMaxChunks = 256;
+std::int64_t chunk_elements(std::int64_t n) {
+  return std::max<std::int64_t>(16384, (n + kMaxChunks - 1) / kMaxChunks);
+}
+std::int64_t num_chunks(std::int64_t n) { return (n + chunk_elements(n) - 1) / chunk_elements(n); }
+
+AdamWNumbers numbers_of(const AdamW& a) {
+  LAMINA_ASSERT(a.step >= 1 || (a.step == 0 && a.correction1 > 0 && a.correction2 > 0));
+  const double t = static_cast<double>(a.step);
+  const double correction1 = a.step ? 1 - std::pow(a.beta1, t) : a.correction1;
+  const double correction2 = a.step ? 1 - std::pow(a.beta2, t) : a.correction2;
+  return {
+      .grad_scale = a.grad_scale,
+      .decay = static_cast<float>(1 - a.lr * a.weight_decay),
+      .beta1 = static_cast<float>(a.beta1),
+      .rest1 = static_cast<float>(1 - a.beta1),
+      .beta2 = static_cast<float>(a.beta2),
+      .rest2 = static_cast<float>(1 - a.beta2),
+      .step_size = static_cast<float>(a.lr / correction1),
+      .root_scale = static_cast<float>(1 / std::sqrt(correction2)),
+      .eps = static_cast<float>(a.eps),
+  };
+}
+
+}  // namespace
+
+void adamw_step(const AdamW& a) {
+  const AdamWNumbers numbers = numbers_of(a);
+  parallel_elements(a.n, [&](std::int64_t first, std::int64_t count) {
+    kernels().adamw(a.p + first, a.g + first, a.m + first, a.v + first,
+                    a.p_bf16 ? a.p_bf16 + first : nullptr, count, numbers);
+  });
+}
+
+void adamw_rows_step(const AdamWRows& a) {
+  if (a.width == 0) return;
+  const AdamW& t = a.table;
+  const AdamWNumbers numbers = numbers_of(t);
+  const std::int64_t rows = t.n / a.width;
+  const std::int32_t* ids_end = std::lower_bound(a.ids, a.ids + a.slots, rows);
+  // Without a gradient: zeros.
+  auto update = [&](std::int64_t row, std::int64_t count, const float* g) {
+    const std::int64_t first = row * a.width;
+    kernels().adamw(t.p + first, g, t.m + first, t.v + first, t.p_bf16 ? t.p_bf16 + first : nullptr,
+                    count * a.width, numbers);
+  };
+  const std::int64_t min_rows = std::max<std::int64_t>(1, 8192 / a.width);
+  if (a.lazy) {
+    parallel_ranges(ids_end - a.ids, min_rows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot)
+        update(a.ids[slot], 1, t.g + slot * a.width);
+    });
+    return;
+  }
+  parallel_ranges(rows, min_rows, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t row = begin;
+    for (const std::int32_t* id = std::lower_bound(a.ids, ids_end, begin);
+         id < ids_end && *id < end; ++id) {
+      if (*id > row) update(row, *id - row, nullptr);
+      update(*id, 1, t.g + (id - a.ids) * a.width);
+      row = *id + 1;
+    }
+    if (row < end) update(row, end - row, nullptr);
+  });
+}
+
+void sgd_step(const Sgd& s) {
+  LAMINA_ASSERT(s.momentum == 0 || s.m != nullptr);
+  const SgdNumbers numbers = {
+      .grad_scale = s.grad_scale,
+      .weight_decay = static_cast<float>(s.weight_decay),
+      .momentum = static_cast<float>(s.momentum),
+      .lr = static_cast<float>(s.lr),
+      .nesterov = s.nesterov,
+  };
+  parallel_elements(s.n, [&](std::int64_t first, std::int64_t count) {
+    kernels().sgd(s.p + first, s.g + first, s.momentum != 0 ? s.m + first : nullptr,
+                  s.p_bf16 ? s.p_bf16 + first : nullptr, count, numbers);
+  });
+}
+
+double sum_of_squares(const float* x, std::int64_t n) {
+  std::array<double, kMaxChunks> partial;
+  const std::int64_t chunk = chunk_elements(n);
+  parallel_tasks(num_chunks(n), [&](std::int64_t task) {
+    partial[static_cast<std::size_t>(task)] =
+        kernels().sum_of_squares(x + task * chunk, std::min(chunk, n - task * chunk));
+  });
+  double sum = 0;
+  for (std::int64_t task = 0; task < num_chunks(n); ++task)
+    sum += partial[static_cast<std::size_t>(task)];
+  return sum;
+}
+
+std::int64_t first_non_finite(const void* x, DType dtype, std::int64_t n) {
+  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
+  std::array<std::int64_t, kMaxChunks> found;
+  const std::int64_t chunk = chunk_elements(n);
+  parallel_tasks(num_chunks(n), [&](std::int64_t task) {
+    const std::int64_t first = task * chunk;
+    const std::int64_t count = std::min(chunk, n - first);
+    found[static_cast<std::size_t>(task)] =
+        dtype == DType::f32
+            ? kernels().first_non_finite_f32(static_cast<const float*>(x) + first, count)
+            : kernels().first_non_finite_bf16(static_cast<const bfloat16*>(x) + first, count);
+  });
+  for (std::int64_t task = 0; task < num_chunks(n); ++task)
+    if (found[static_cast<std::size_t>(task)] >= 0)
+      return task * chunk + found[static_cast<std::size_t>(task)];
+  return -1;
+}
+
+void add_scaled(float* y, const void* x, DType x_dtype, float scale, std::int64_t n) {
+  LAMINA_ASSERT(x_dtype == DType::f32 || x_dtype == DType::bf16);
+  parallel_elements(n, [&](std::int64_t first, std::int64_t count) {
+    if (x_dtype == DType::f32)
+      kernels().add_scaled_f32(y + first, static_cast<const float*>(x) + first, scale, count);
+    else
+      kernels().add_scaled_bf16(y + first, static_cast<const bfloat16*>(x) + first, scale, count);
+  });
+}
+
+void scale_in_place(float* x, float scale, std::int64_t n) {
+  parallel_elements(
+      n, [&](std::int64_t first, std::int64_t count) { kernels().scale(x + first, scale, count); });
+}
+
+void fill(float* x, float value, std::int64_t n) {
+  parallel_elements(
+      n, [&](std::int64_t first, std::int64_t count) { std::fill_n(x + first, count, value); });
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,15 @@
+// The table of rope functions of one instruction set. Private to rope*.cc.
+#pragma once
+
+#include "backends/cpu/rope/rope.h"
+
+namespace lamina::cpu {
+
+// Each works on tokens [begin, end).
+struct RopeKernels {
+  void (*table)(const RopeTable& p, std::int64_t begin, std::int64_t end);
+  void (*apply)(const RopeApply& p, std::int64_t begin, std::int64_t end);
+};
+extern const RopeKernels kRopeAvx512, kRopeAvx2, kRopePortable;
+
+}  // namespace lamina::cpu
