@@ -1,4 +1,4 @@
-// What each instruction set offers attention.cc: one table per element type.
+// What each instruction set offers attention.cc. Private to attention*.cc.
 #pragma once
 
 #include "backends/cpu/attention/attention.h"
@@ -9,7 +9,7 @@ namespace lamina::cpu {
 
 // `forward` takes any rows, with a cache or without; `decode` is the faster way for the few rows
 // that `decodes` accepts.
-struct AttentionKernels {
+struct AttentionFunctions {
   std::int64_t (*forward_workspace_bytes)(const AttentionSpec&, bool cached);
   void (*forward)(const AttentionSpec&, const AttentionForwardArgs&, const AttentionCache*,
                   std::byte* workspace);
@@ -29,9 +29,12 @@ struct AttentionKernels {
   void (*mass)(const MassSpec&, const MassArgs&, std::byte* workspace);
 };
 
-// For f32 and bf16. pairs: bf16 products by vdpbf16ps, else widened to f32.
-const AttentionKernels& attention_kernels_avx512(DType dtype, bool pairs);
-const AttentionKernels& attention_kernels_avx2(DType dtype);
-const AttentionKernels& attention_kernels_portable(DType dtype);
+struct AttentionTable {
+  AttentionFunctions f32;
+  AttentionFunctions bf16;             // widened to f32
+  AttentionFunctions bf16_pairs = {};  // products by vdpbf16ps: for avx512_bf16 only
+
+  static const AttentionTable avx512, avx2, portable;
+};
 
 }  // namespace lamina::cpu

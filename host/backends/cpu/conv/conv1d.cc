@@ -11,18 +11,7 @@
 namespace lamina::cpu {
 namespace {
 
-const Conv1dKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kConv1dAvx512;
-    case Isa::avx2:
-      return kConv1dAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kConv1dPortable;
-}
+const Conv1dFunctions& functions() { return isa_table<Conv1dFunctions>(); }
 
 std::int64_t blocks(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
@@ -63,7 +52,7 @@ void conv1d_forward(const Conv1dForward& p) {
                           .c1 = std::min(p.channels, c0 + kConvChannels),
                           .t0 = t0,
                           .t1 = std::min(p.tokens, t0 + step)};
-    kernels().forward(p, task, p.workspace + thread * scratch);
+    functions().forward(p, task, p.workspace + thread * scratch);
   });
 }
 
@@ -74,7 +63,7 @@ void conv1d_backward(const Conv1dBackward& p) {
     const std::int64_t c0 = i * kConvGradChannels;
     const Conv1dTask task{
         .b = 0, .c0 = c0, .c1 = std::min(p.channels, c0 + kConvGradChannels), .t0 = 0, .t1 = 0};
-    kernels().backward(p, task, p.workspace + thread * scratch);
+    functions().backward(p, task, p.workspace + thread * scratch);
   });
 }
 

@@ -1,7 +1,4 @@
-// Causal depthwise convolution on sixteen channels at a time. Included by one file per instruction
-// set; everything is internal to it.
-#pragma once
-
+// Causal depthwise convolution on sixteen channels at a time.
 #include <algorithm>
 #include <cstring>
 
@@ -160,7 +157,7 @@ void backward(const Conv1dBackward& p, const Conv1dTask& task, float* scratch) {
   }
 }
 
-constexpr Conv1dKernels kKernels = {
+constexpr Conv1dFunctions kFunctions = {
     .forward =
         [](const Conv1dForward& p, const Conv1dTask& task, float* scratch) {
           p.dtype == DType::f32 ? forward<float>(p, task, scratch)
@@ -174,4 +171,7 @@ constexpr Conv1dKernels kKernels = {
 };
 
 }  // namespace
+
+constinit const Conv1dFunctions Conv1dFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -14,12 +14,13 @@ struct Conv1dTask {
   std::int64_t t0, t1;  // forward only: tokens
 };
 
-struct Conv1dKernels {
+struct Conv1dFunctions {
   // scratch: (width + reach) * kConvChannels floats.
   void (*forward)(const Conv1dForward& p, const Conv1dTask& task, float* scratch);
   // All rows and tokens. scratch: (2 * width + tokens + 1) * kConvGradChannels floats.
   void (*backward)(const Conv1dBackward& p, const Conv1dTask& task, float* scratch);
+
+  static const Conv1dFunctions avx512, avx2, portable;
 };
-extern const Conv1dKernels kConv1dAvx512, kConv1dAvx2, kConv1dPortable;
 
 }  // namespace lamina::cpu

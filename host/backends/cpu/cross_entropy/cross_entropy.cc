@@ -12,18 +12,7 @@
 namespace lamina::cpu {
 namespace {
 
-const CrossEntropyKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kCrossEntropyAvx512;
-    case Isa::avx2:
-      return kCrossEntropyAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kCrossEntropyPortable;
-}
+const CrossEntropyFunctions& functions() { return isa_table<CrossEntropyFunctions>(); }
 
 bool is_supported(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
 
@@ -43,7 +32,7 @@ void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile
   LAMINA_ASSERT(is_supported(tile.dtype));
   parallel_ranges(
       rows.num_rows, min_rows(tile.num_columns),
-      [&](std::int64_t begin, std::int64_t end) { kernels().add_tile(rows, tile, begin, end); });
+      [&](std::int64_t begin, std::int64_t end) { functions().add_tile(rows, tile, begin, end); });
 }
 
 CrossEntropyLoss cross_entropy_loss(const CrossEntropyRows& rows, float z_loss, float* row_loss) {
@@ -69,7 +58,7 @@ void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile
   LAMINA_ASSERT(is_supported(tile.dtype) && is_supported(gradient.dtype));
   parallel_ranges(rows.num_rows, min_rows(tile.num_columns),
                   [&](std::int64_t begin, std::int64_t end) {
-                    kernels().gradient(rows, tile, gradient, begin, end);
+                    functions().gradient(rows, tile, gradient, begin, end);
                   });
 }
 

@@ -1,7 +1,4 @@
-// Cross-entropy for one instruction set. Included by cross_entropy_avx512.cc, cross_entropy_avx2.cc
-// and cross_entropy_portable.cc only.
-#pragma once
-
+// Cross-entropy for one instruction set.
 #include "backends/cpu/cross_entropy/cross_entropy_simd.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
@@ -109,7 +106,10 @@ void gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
                                : gradient_rows<bfloat16, bfloat16>(rows, tile, g, begin, end);
 }
 
-constexpr CrossEntropyKernels kKernels = {.add_tile = add_tile, .gradient = gradient};
+constexpr CrossEntropyFunctions kFunctions = {.add_tile = add_tile, .gradient = gradient};
 
 }  // namespace
+
+constinit const CrossEntropyFunctions CrossEntropyFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -6,12 +6,13 @@
 namespace lamina::cpu {
 
 // Each works on rows [begin, end).
-struct CrossEntropyKernels {
+struct CrossEntropyFunctions {
   void (*add_tile)(const CrossEntropyRows& rows, const CrossEntropyTile& tile, std::int64_t begin,
                    std::int64_t end);
   void (*gradient)(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
                    const CrossEntropyGradient& gradient, std::int64_t begin, std::int64_t end);
+
+  static const CrossEntropyFunctions avx512, avx2, portable;
 };
-extern const CrossEntropyKernels kCrossEntropyAvx512, kCrossEntropyAvx2, kCrossEntropyPortable;
 
 }  // namespace lamina::cpu

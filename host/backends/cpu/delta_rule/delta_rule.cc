@@ -11,18 +11,7 @@
 namespace lamina::cpu {
 namespace {
 
-const DeltaRuleKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kDeltaRuleAvx512;
-    case Isa::avx2:
-      return kDeltaRuleAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kDeltaRulePortable;
-}
+const DeltaRuleFunctions& functions() { return isa_table<DeltaRuleFunctions>(); }
 
 // Scratch memory of one thread, in floats: whole cache lines.
 std::int64_t lines(std::int64_t floats) { return (floats + 15) / 16 * 16; }
@@ -60,13 +49,13 @@ void delta_rule_forward(const DeltaRuleForward& p) {
   if (is_recurrent(p)) {
     const std::int64_t scratch = lines(sizes.recurrent());
     parallel_tasks(p.batch * p.heads, [&](std::int64_t task, int thread) {
-      kernels().recurrent(p, task / p.heads, task % p.heads, p.workspace + thread * scratch);
+      functions().recurrent(p, task / p.heads, task % p.heads, p.workspace + thread * scratch);
     });
     return;
   }
   const std::int64_t scratch = lines(sizes.forward());
   parallel_tasks(p.batch * p.key_heads, [&](std::int64_t task, int thread) {
-    kernels().forward(p, task / p.key_heads, task % p.key_heads, p.workspace + thread * scratch);
+    functions().forward(p, task / p.key_heads, task % p.key_heads, p.workspace + thread * scratch);
   });
 }
 
@@ -74,7 +63,7 @@ void delta_rule_backward(const DeltaRuleBackward& p) {
   check(p);
   const std::int64_t scratch = lines(DeltaSizes(p).backward());
   parallel_tasks(p.batch * p.key_heads, [&](std::int64_t task, int thread) {
-    kernels().backward(p, task / p.key_heads, task % p.key_heads, p.workspace + thread * scratch);
+    functions().backward(p, task / p.key_heads, task % p.key_heads, p.workspace + thread * scratch);
   });
 }
 

@@ -1,7 +1,4 @@
 // The gated delta rule forward, in chunks and token by token, and the table of its functions.
-// Included by one file per instruction set; everything is internal to it.
-#pragma once
-
 #include "backends/cpu/delta_rule/backward.h"
 #include "backends/cpu/delta_rule/chunk.h"
 
@@ -183,7 +180,7 @@ void recurrent(const DeltaRuleForward& p, std::int64_t b, std::int64_t n, float*
   for (std::int64_t t = end; t < p.tokens; ++t) write_zeros(p, b, t, n);
 }
 
-constexpr DeltaRuleKernels kKernels = {
+constexpr DeltaRuleFunctions kFunctions = {
     .forward = [](const DeltaRuleForward& p, std::int64_t b, std::int64_t h,
                   float* scratch) { DeltaForward(p, b, h, scratch).run(); },
     .recurrent = recurrent,
@@ -192,4 +189,7 @@ constexpr DeltaRuleKernels kKernels = {
 };
 
 }  // namespace
+
+constinit const DeltaRuleFunctions DeltaRuleFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

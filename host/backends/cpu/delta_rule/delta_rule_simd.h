@@ -43,14 +43,15 @@ struct DeltaSizes {
   std::int64_t recurrent() const { return 2 * keys + 2 * values; }
 };
 
-struct DeltaRuleKernels {
+struct DeltaRuleFunctions {
   // All tokens of row b and key head h, chunk by chunk.
   void (*forward)(const DeltaRuleForward& p, std::int64_t b, std::int64_t h, float* scratch);
   // All tokens of row b and head n, one by one, the state in place.
   void (*recurrent)(const DeltaRuleForward& p, std::int64_t b, std::int64_t n, float* scratch);
   // Gradients of row b and key head h.
   void (*backward)(const DeltaRuleBackward& p, std::int64_t b, std::int64_t h, float* scratch);
+
+  static const DeltaRuleFunctions avx512, avx2, portable;
 };
-extern const DeltaRuleKernels kDeltaRuleAvx512, kDeltaRuleAvx2, kDeltaRulePortable;
 
 }  // namespace lamina::cpu

@@ -36,19 +36,6 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 // A thread takes so much at a time, one piece after the other: see parallel_shares().
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
-ReadLoop read_loop() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return read_memory_avx512;
-    case Isa::avx2:
-      return read_memory_avx2;
-    case Isa::portable:
-      break;
-  }
-  return read_memory_portable;
-}
-
 double best_read_rate(bool huge_pages, double seconds) {
   const MemoryReader reader(huge_pages);
   double best = 0;
@@ -60,17 +47,9 @@ double best_read_rate(bool huge_pages, double seconds) {
 }
 
 FlopLoop flop_loop(DType dtype) {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-      return dtype == DType::bf16 ? multiply_add_bf16_avx512 : multiply_add_avx512;
-    case Isa::avx512:
-      return multiply_add_avx512;
-    case Isa::avx2:
-      return multiply_add_avx2;
-    case Isa::portable:
-      break;
-  }
-  return multiply_add_portable;
+  const LimitLoops& loops = isa_table<LimitLoops>();
+  const bool by_pairs = dtype == DType::bf16 && best_isa() == Isa::avx512_bf16;
+  return by_pairs ? loops.multiply_add_bf16 : loops.multiply_add;
 }
 
 }  // namespace
@@ -118,7 +97,7 @@ MemoryReader::~MemoryReader() = default;
 std::size_t MemoryReader::bytes() const { return bytes_; }
 
 double MemoryReader::pass() const {
-  const ReadLoop read = read_loop();
+  const ReadLoop read = isa_table<LimitLoops>().read;
   const double start = now_seconds();
   parallel_shares(static_cast<std::int64_t>(bytes_ / kPiece), 1, 1,
                   [&](std::int64_t begin, std::int64_t end) {

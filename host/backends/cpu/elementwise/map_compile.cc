@@ -43,22 +43,10 @@ bool keeps_numbers(MapOp op) {
          op == MapOp::min || op == MapOp::select || op == MapOp::cast;
 }
 
-const MapKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kMapAvx512;
-    case Isa::avx2:
-      return kMapAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kMapPortable;
-}
-
 class Compiler {
  public:
-  explicit Compiler(const MapProgram& program) : program_(program), kernels_(kernels()) {}
+  explicit Compiler(const MapProgram& program)
+      : program_(program), functions_(isa_table<MapFunctions>()) {}
 
   MapCompiled compile() {
     add_inputs();
@@ -125,13 +113,13 @@ class Compiler {
   }
 
   MapConvert load_function(DType dtype) const {
-    if (dtype == DType::bf16) return kernels_.load_bf16;
-    if (dtype == DType::f16) return kernels_.load_f16;
+    if (dtype == DType::bf16) return functions_.load_bf16;
+    if (dtype == DType::f16) return functions_.load_f16;
     return map_load_function(dtype);
   }
   MapConvert store_function(DType dtype) const {
-    if (dtype == DType::bf16) return kernels_.store_bf16;
-    if (dtype == DType::f16) return kernels_.store_f16;
+    if (dtype == DType::bf16) return functions_.store_bf16;
+    if (dtype == DType::f16) return functions_.store_f16;
     return map_store_function(dtype);
   }
 
@@ -220,12 +208,12 @@ class Compiler {
       for (int i = in.op == MapOp::select ? 1 : 0; i < num_sources(in.op); ++i)
         exact &= value(src[static_cast<std::size_t>(i)]).dtype == in.dtype;
       const bool round = in.dtype == DType::bf16 && !exact;
-      const MapVariants variants = kernels_.function(in.op, round);
+      const MapVariants variants = functions_.function(in.op, round);
       if (variants.by_form[0] == nullptr) fail("there is no such operation on floating numbers");
       id = add_step(variants, src, in.dtype, immediate,
-                    round ? kernels_.function(in.op, false) : MapVariants{});
+                    round ? functions_.function(in.op, false) : MapVariants{});
       if (in.dtype == DType::f16 && !exact)
-        id = add_step(kernels_.round_to_f16, {id, -1, -1}, in.dtype);
+        id = add_step(functions_.round_to_f16, {id, -1, -1}, in.dtype);
     } else {
       MapFunction function = map_scalar_function(in.op, kind);
       if (function == nullptr)
@@ -251,9 +239,9 @@ class Compiler {
       id = add_step(map_cast_function(from_kind, to), {from, -1, -1},
                     kind == MapKind::f32 ? DType::f32 : to);
     if (to == DType::bf16)
-      id = add_step(kernels_.function(MapOp::cast, true), {id, -1, -1}, to, {},
-                    kernels_.function(MapOp::cast, false));
-    if (to == DType::f16) id = add_step(kernels_.round_to_f16, {id, -1, -1}, to);
+      id = add_step(functions_.function(MapOp::cast, true), {id, -1, -1}, to, {},
+                    functions_.function(MapOp::cast, false));
+    if (to == DType::f16) id = add_step(functions_.round_to_f16, {id, -1, -1}, to);
     return id;
   }
 
@@ -407,7 +395,7 @@ class Compiler {
   }
 
   const MapProgram& program_;
-  const MapKernels& kernels_;
+  const MapFunctions& functions_;
   MapCompiled map_;
   std::vector<Value> values_;
   std::vector<int> registers_;

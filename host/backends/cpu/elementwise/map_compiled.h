@@ -33,12 +33,13 @@ struct MapVariants {
 };
 
 // f32 functions by instruction set, and everything else. Null where an op has no such version.
-struct MapKernels {
+struct MapFunctions {
   MapVariants (*function)(MapOp op, bool round_to_bf16);  // comparisons give i32
   MapFunction round_to_f16;
   MapConvert load_bf16, load_f16, store_bf16, store_f16;
+
+  static const MapFunctions avx512, avx2, portable;
 };
-extern const MapKernels kMapAvx512, kMapAvx2, kMapPortable;
 
 // kind is that of the sources (comparisons) or of the result (the others).
 MapFunction map_scalar_function(MapOp op, MapKind kind);

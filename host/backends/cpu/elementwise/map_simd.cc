@@ -1,7 +1,4 @@
 // The f32 instructions of maps and the conversions around them, for one instruction set.
-// Included by map_avx512.cc, map_avx2.cc and map_portable.cc only.
-#pragma once
-
 #include "backends/cpu/elementwise/map_compiled.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
@@ -224,7 +221,7 @@ MapVariants f32_function(MapOp op, bool round) {
   }
 }
 
-constexpr MapKernels kKernels = {
+constexpr MapFunctions kFunctions = {
     .function = f32_function,
     .round_to_f16 = run_round_f16,
     .load_bf16 = load_elements<bfloat16>,
@@ -234,4 +231,7 @@ constexpr MapKernels kKernels = {
 };
 
 }  // namespace
+
+constinit const MapFunctions MapFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -31,19 +31,6 @@ bool is_bf16(DType dtype) {
 
 }  // namespace
 
-const EmbeddingKernels& best_embedding_kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kEmbeddingAvx512;
-    case Isa::avx2:
-      return kEmbeddingAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kEmbeddingPortable;
-}
-
 std::int64_t first_bad_id(const void* ids, DType id_dtype, std::int64_t num_ids,
                           std::int64_t num_rows) {
   for (std::int64_t i = 0; i < num_ids; ++i) {
@@ -56,7 +43,7 @@ std::int64_t first_bad_id(const void* ids, DType id_dtype, std::int64_t num_ids,
 void embedding_gather(const EmbeddingGather& p) {
   const bool same = p.table_dtype == p.y_dtype && p.scale == 1.0f;
   const EmbeddingCopy copy =
-      best_embedding_kernels().copy[is_bf16(p.table_dtype)][is_bf16(p.y_dtype)];
+      isa_table<EmbeddingFunctions>().copy[is_bf16(p.table_dtype)][is_bf16(p.y_dtype)];
   const std::int64_t from_bytes = p.width * size_bytes(p.table_dtype);
   const std::int64_t to_bytes = p.width * size_bytes(p.y_dtype);
   const std::byte* table = static_cast<const std::byte*>(p.table);
@@ -82,7 +69,7 @@ void embedding_scatter_add(const EmbeddingScatterAdd& p) {
   RowOfId* entries = static_cast<RowOfId*>(p.workspace);
   for (std::int64_t i = 0; i < p.num_ids; ++i) entries[i] = {id_at(p.ids, p.id_dtype, i), i};
   const RowOfId* sorted = sort_by_id(entries, entries + p.num_ids, p.num_ids);
-  const EmbeddingAdd add = best_embedding_kernels().add[is_bf16(p.dy_dtype)];
+  const EmbeddingAdd add = isa_table<EmbeddingFunctions>().add[is_bf16(p.dy_dtype)];
   const std::byte* dy = static_cast<const std::byte*>(p.dy);
   const std::int64_t row_bytes = p.width * size_bytes(p.dy_dtype);
   const auto starts_group = [&](std::int64_t i) {

@@ -1,7 +1,4 @@
-// Rows copied or added for one instruction set. Included by embedding_avx512.cc, embedding_avx2.cc
-// and embedding_portable.cc only.
-#pragma once
-
+// Rows copied or added for one instruction set.
 #include "backends/cpu/embedding/embedding_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -25,11 +22,14 @@ void add_row(float* to, const void* from, std::int64_t n, float scale) {
   });
 }
 
-constexpr EmbeddingKernels kKernels = {
+constexpr EmbeddingFunctions kFunctions = {
     .copy = {{copy_row<float, float>, copy_row<float, bfloat16>},
              {copy_row<bfloat16, float>, copy_row<bfloat16, bfloat16>}},
     .add = {add_row<float>, add_row<bfloat16>},
 };
 
 }  // namespace
+
+constinit const EmbeddingFunctions EmbeddingFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -8,13 +8,11 @@ namespace lamina::cpu {
 using EmbeddingCopy = void (*)(void* to, const void* from, std::int64_t n, float scale);
 using EmbeddingAdd = void (*)(float* to, const void* from, std::int64_t n, float scale);
 
-struct EmbeddingKernels {
+struct EmbeddingFunctions {
   EmbeddingCopy copy[2][2];  // [from is bf16][to is bf16]
   EmbeddingAdd add[2];       // [from is bf16]
-};
-extern const EmbeddingKernels kEmbeddingAvx512, kEmbeddingAvx2, kEmbeddingPortable;
 
-// The best that may run here.
-const EmbeddingKernels& best_embedding_kernels();
+  static const EmbeddingFunctions avx512, avx2, portable;
+};
 
 }  // namespace lamina::cpu

@@ -13,18 +13,7 @@ namespace {
 
 constexpr std::int64_t kMinElementsPerThread = 16384;
 
-const RowsKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kRowsAvx512;
-    case Isa::avx2:
-      return kRowsAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kRowsPortable;
-}
+const RowsFunctions& functions() { return isa_table<RowsFunctions>(); }
 
 std::int64_t min_rows(std::int64_t elements_per_row) {
   return 1 + kMinElementsPerThread / std::max<std::int64_t>(1, elements_per_row);
@@ -34,14 +23,15 @@ std::int64_t min_rows(std::int64_t elements_per_row) {
 
 void combine_rows(const CombineRows& p) {
   LAMINA_ASSERT(p.dtype == DType::f32 || p.dtype == DType::bf16);
-  parallel_ranges(p.num_tokens, min_rows(p.width * p.k),
-                  [&](std::int64_t begin, std::int64_t end) { kernels().combine(p, begin, end); });
+  parallel_ranges(p.num_tokens, min_rows(p.width * p.k), [&](std::int64_t begin, std::int64_t end) {
+    functions().combine(p, begin, end);
+  });
 }
 
 void combine_rows_grad(const CombineRowsGrad& p) {
   LAMINA_ASSERT(p.dtype == DType::f32 || p.dtype == DType::bf16);
   parallel_ranges(p.num_rows, min_rows(p.width), [&](std::int64_t begin, std::int64_t end) {
-    kernels().combine_grad(p, begin, end);
+    functions().combine_grad(p, begin, end);
   });
 }
 

@@ -1,7 +1,4 @@
-// Rows combined for one instruction set. Included by rows_avx512.cc, rows_avx2.cc and
-// rows_portable.cc only.
-#pragma once
-
+// Rows combined for one instruction set.
 #include "backends/cpu/experts/rows_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -50,7 +47,10 @@ void combine_grad_some(const CombineRowsGrad& p, std::int64_t begin, std::int64_
   (p.dtype == DType::bf16 ? combine_grad_of<bfloat16> : combine_grad_of<float>)(p, begin, end);
 }
 
-constexpr RowsKernels kKernels = {.combine = combine_some, .combine_grad = combine_grad_some};
+constexpr RowsFunctions kFunctions = {.combine = combine_some, .combine_grad = combine_grad_some};
 
 }  // namespace
+
+constinit const RowsFunctions RowsFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -6,10 +6,11 @@
 namespace lamina::cpu {
 
 // Each works on tokens, or rows, [begin, end).
-struct RowsKernels {
+struct RowsFunctions {
   void (*combine)(const CombineRows& p, std::int64_t begin, std::int64_t end);
   void (*combine_grad)(const CombineRowsGrad& p, std::int64_t begin, std::int64_t end);
+
+  static const RowsFunctions avx512, avx2, portable;
 };
-extern const RowsKernels kRowsAvx512, kRowsAvx2, kRowsPortable;
 
 }  // namespace lamina::cpu

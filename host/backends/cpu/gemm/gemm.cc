@@ -177,22 +177,10 @@ class OnednnGemm : public TiledGemm {
 // Our own tiles, also for k = 0.
 class OwnGemm : public TiledGemm {
  public:
-  explicit OwnGemm(const GemmSpec& spec) : TiledGemm(spec) {
-    switch (best_isa()) {
-      case Isa::avx512_bf16:
-      case Isa::avx512:
-        function_ = gemm_tile_avx512, kernel_ = "tiles avx512";
-        break;
-      case Isa::avx2:
-        function_ = gemm_tile_avx2, kernel_ = "tiles avx2";
-        break;
-      case Isa::portable:
-        function_ = gemm_tile_portable, kernel_ = "tiles portable";
-        break;
-    }
-  }
+  explicit OwnGemm(const GemmSpec& spec)
+      : TiledGemm(spec), functions_(isa_table<TileFunctions>()) {}
 
-  std::string_view kernel() const override { return kernel_; }
+  std::string_view kernel() const override { return functions_.name; }
 
  protected:
   std::size_t scratch_bytes() const override {
@@ -220,12 +208,11 @@ class OwnGemm : public TiledGemm {
     t.bf16_bias = spec_.bias == DType::bf16;
     t.accumulate = spec_.accumulate;
     t.scratch = reinterpret_cast<float*>(scratch);
-    function_(t);
+    functions_.multiply(t);
   }
 
  private:
-  TileFunction function_;
-  std::string_view kernel_;
+  const TileFunctions& functions_;
 };
 
 class StreamedGemm : public Gemm {

@@ -23,27 +23,8 @@ constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
-struct Choice {
-  RowsFunction function;
-  std::string_view name;
-};
-
-Choice choose(bool w_transposed) {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-      if (w_transposed) return {gemv_rows_avx512_bf16, "rows avx512_bf16"};
-      return {gemv_columns_avx512, "columns avx512"};
-    case Isa::avx512:
-      if (w_transposed) return {gemv_rows_avx512, "rows avx512"};
-      return {gemv_columns_avx512, "columns avx512"};
-    case Isa::avx2:
-      if (w_transposed) return {gemv_rows_avx2, "rows avx2"};
-      return {gemv_columns_avx2, "columns avx2"};
-    case Isa::portable:
-      break;
-  }
-  if (w_transposed) return {gemv_rows_portable, "rows portable"};
-  return {gemv_columns_portable, "columns portable"};
+const GemvFunctions::Named& choose(bool w_transposed) {
+  return w_transposed ? best_rows_function() : isa_table<GemvFunctions>().columns;
 }
 
 bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
@@ -51,7 +32,7 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 class StreamedGroup : public GemvGroup {
  public:
   explicit StreamedGroup(const GemvGroupSpec& spec)
-      : spec_(spec), choice_(choose(spec.w_transposed)) {
+      : spec_(spec), function_(choose(spec.w_transposed)) {
     if (spec_.ldx == 0) spec_.ldx = spec_.k;
     std::int64_t cuts = 0, num_outputs = 0;
     const std::size_t num_streams =
@@ -83,7 +64,7 @@ class StreamedGroup : public GemvGroup {
         [&](std::int64_t begin, std::int64_t end) { run_cuts(x, operands, begin, end); });
   }
 
-  std::string_view kernel() const override { return choice_.name; }
+  std::string_view kernel() const override { return function_.name; }
 
  private:
   void run_cuts(const void* x, std::span<const GemvOperands> operands, std::int64_t begin,
@@ -92,8 +73,8 @@ class StreamedGroup : public GemvGroup {
       const std::int64_t first = std::max(begin, first_cut_[i]) - first_cut_[i];
       const std::int64_t last = std::min(end, first_cut_[i + 1]) - first_cut_[i];
       if (first >= last) continue;
-      choice_.function(arguments(x, operands, i), first * kCutOutputs,
-                       std::min(last * kCutOutputs, spec_.matrices[i].n));
+      function_.run(arguments(x, operands, i), first * kCutOutputs,
+                    std::min(last * kCutOutputs, spec_.matrices[i].n));
     }
   }
 
@@ -124,7 +105,7 @@ class StreamedGroup : public GemvGroup {
   }
 
   GemvGroupSpec spec_;
-  Choice choice_;
+  const GemvFunctions::Named& function_;
   std::vector<std::int64_t> first_cut_;  // of each streamed matrix, and the total
   std::int64_t min_cuts_per_thread_ = 1;
   std::int64_t grain_ = 1;  // cuts

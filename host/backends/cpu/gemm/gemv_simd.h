@@ -1,8 +1,11 @@
-// The kernels behind gemv.h: one matrix (or a gate and up pair) and a range of its outputs.
-// One version per instruction set, from gemv_kernel.h.
+// What each instruction set offers gemv.cc and grouped.cc: one matrix (or a gate and up pair) and a
+// range of its outputs.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+
+#include "backends/cpu/device/isa.h"
 
 namespace lamina::cpu {
 
@@ -27,15 +30,22 @@ struct RowsArguments {
 // Computes outputs [begin, end) of every row of x.
 using RowsFunction = void (*)(const RowsArguments&, std::int64_t begin, std::int64_t end);
 
-// W stored [n, k].
-void gemv_rows_portable(const RowsArguments& arguments, std::int64_t begin, std::int64_t end);
-void gemv_rows_avx2(const RowsArguments& arguments, std::int64_t begin, std::int64_t end);
-void gemv_rows_avx512(const RowsArguments& arguments, std::int64_t begin, std::int64_t end);
-void gemv_rows_avx512_bf16(const RowsArguments& arguments, std::int64_t begin, std::int64_t end);
+struct GemvFunctions {
+  struct Named {
+    RowsFunction run;
+    std::string_view name;  // for `lamina explain`
+  };
+  Named rows;            // W stored [n, k]
+  Named rows_bf16 = {};  // likewise, bf16 products by vdpbf16ps: for avx512_bf16 only
+  Named columns;         // W stored [k, n]
 
-// W stored [k, n].
-void gemv_columns_portable(const RowsArguments& arguments, std::int64_t begin, std::int64_t end);
-void gemv_columns_avx2(const RowsArguments& arguments, std::int64_t begin, std::int64_t end);
-void gemv_columns_avx512(const RowsArguments& arguments, std::int64_t begin, std::int64_t end);
+  static const GemvFunctions avx512, avx2, portable;
+};
+
+// The function of best_isa() for W stored [n, k].
+inline const GemvFunctions::Named& best_rows_function() {
+  const GemvFunctions& functions = isa_table<GemvFunctions>();
+  return best_isa() == Isa::avx512_bf16 ? functions.rows_bf16 : functions.rows;
+}
 
 }  // namespace lamina::cpu

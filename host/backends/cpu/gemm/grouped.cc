@@ -87,43 +87,6 @@ void zero_rows_outside(const Plan& plan, const GroupedSpec& spec, std::int64_t w
               static_cast<std::size_t>(spec.rows - last) * row_bytes);
 }
 
-struct Streamer {
-  RowsFunction function;
-  std::string_view name;
-};
-
-Streamer choose_streamer() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-      return {gemv_rows_avx512_bf16, "rows avx512_bf16"};
-    case Isa::avx512:
-      return {gemv_rows_avx512, "rows avx512"};
-    case Isa::avx2:
-      return {gemv_rows_avx2, "rows avx2"};
-    case Isa::portable:
-      break;
-  }
-  return {gemv_rows_portable, "rows portable"};
-}
-
-struct Tiler {
-  TileFunction function;
-  std::string_view name;
-};
-
-Tiler choose_tiler() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return {gemm_tile_avx512, "tiles avx512"};
-    case Isa::avx2:
-      return {gemm_tile_avx2, "tiles avx2"};
-    case Isa::portable:
-      break;
-  }
-  return {gemm_tile_portable, "tiles portable"};
-}
-
 // Reading a row of a matrix takes as long as multiplying it with about so many rows.
 constexpr std::int64_t kStreamCost = 8;
 // Outputs of a piece: their matrix rows stay in cache while all rows of the group pass. With few
@@ -146,9 +109,8 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 
 GroupedLinear::GroupedLinear(const GroupedSpec& spec) : spec_(spec) {
   LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
-  const Streamer streamer = choose_streamer();
-  function_ = streamer.function;
-  kernel_ = streamer.name;
+  function_ = best_rows_function().run;
+  kernel_ = best_rows_function().name;
 }
 
 std::size_t GroupedLinear::workspace_bytes() const { return Plan::bytes(spec_.groups); }
@@ -188,9 +150,8 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
 
 GroupedLinearDx::GroupedLinearDx(const GroupedSpec& spec)
     : spec_(spec), num_threads_(num_threads()) {
-  const Tiler tiler = choose_tiler();
-  function_ = tiler.function;
-  kernel_ = tiler.name;
+  function_ = isa_table<TileFunctions>().multiply;
+  kernel_ = isa_table<TileFunctions>().name;
 }
 
 std::size_t GroupedLinearDx::workspace_bytes() const {
@@ -231,9 +192,8 @@ void GroupedLinearDx::run(const void* dy, const void* w, const std::int32_t* off
 
 GroupedLinearDw::GroupedLinearDw(const GroupedSpec& spec)
     : spec_(spec), num_threads_(num_threads()) {
-  const Tiler tiler = choose_tiler();
-  function_ = tiler.function;
-  kernel_ = tiler.name;
+  function_ = isa_table<TileFunctions>().multiply;
+  kernel_ = isa_table<TileFunctions>().name;
 }
 
 std::size_t GroupedLinearDw::workspace_bytes() const {

@@ -1,9 +1,10 @@
 // Our own product of one tile, for machines where oneDNN has no fast kernel: operands are converted
-// to f32 panels and multiplied by FMA. One version per instruction set, from gemm_tile_kernel.h.
+// to f32 panels and multiplied by FMA.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace lamina::cpu {
 
@@ -23,9 +24,12 @@ struct TileArguments {
 
 using TileFunction = void (*)(const TileArguments&);
 
-void gemm_tile_portable(const TileArguments& arguments);
-void gemm_tile_avx2(const TileArguments& arguments);
-void gemm_tile_avx512(const TileArguments& arguments);
+struct TileFunctions {
+  TileFunction multiply;
+  std::string_view name;  // for `lamina explain`
+
+  static const TileFunctions avx512, avx2, portable;
+};
 
 // Depth of a packed block, and widths that every version's panels divide.
 inline constexpr std::int64_t kTileDepth = 256;

@@ -12,18 +12,7 @@
 namespace lamina::cpu {
 namespace {
 
-const ConvertKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kConvertAvx512;
-    case Isa::avx2:
-      return kConvertAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kConvertPortable;
-}
+const ConvertFunctions& functions() { return isa_table<ConvertFunctions>(); }
 
 int type_index(DType dtype) {
   switch (dtype) {
@@ -44,7 +33,7 @@ int type_index(DType dtype) {
 
 // Null where the elements stay as they are.
 ConvertRun run_of(DType from, DType to) {
-  return from == to ? nullptr : kernels().run[type_index(from)][type_index(to)];
+  return from == to ? nullptr : functions().run[type_index(from)][type_index(to)];
 }
 
 const std::byte* at(const void* p, std::int64_t bytes) {

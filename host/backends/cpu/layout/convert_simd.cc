@@ -1,7 +1,4 @@
-// Conversions for one instruction set. Included by convert_avx512.cc, convert_avx2.cc and
-// convert_portable.cc only.
-#pragma once
-
+// Conversions for one instruction set.
 #include "backends/cpu/layout/convert_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -26,7 +23,7 @@ void run(void* y, const void* x, std::int64_t n) {
   for (std::int64_t k = i; k < n; ++k) to[k] = result[k - i];
 }
 
-constexpr ConvertKernels kKernels = {{
+constexpr ConvertFunctions kFunctions = {{
     {run<float, float>, run<float, bfloat16>, run<float, float16>, run<float, double>},
     {run<bfloat16, float>, run<bfloat16, bfloat16>, run<bfloat16, float16>, run<bfloat16, double>},
     {run<float16, float>, run<float16, bfloat16>, run<float16, float16>, run<float16, double>},
@@ -34,4 +31,7 @@ constexpr ConvertKernels kKernels = {{
 }};
 
 }  // namespace
+
+constinit const ConvertFunctions ConvertFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -10,9 +10,10 @@ using ConvertRun = void (*)(void* y, const void* x, std::int64_t n);
 // Order of types in the table.
 enum ConvertType { kConvertF32, kConvertBf16, kConvertF16, kConvertF64, kNumConvertTypes };
 
-struct ConvertKernels {
+struct ConvertFunctions {
   ConvertRun run[kNumConvertTypes][kNumConvertTypes];  // [from][to]
+
+  static const ConvertFunctions avx512, avx2, portable;
 };
-extern const ConvertKernels kConvertAvx512, kConvertAvx2, kConvertPortable;
 
 }  // namespace lamina::cpu

@@ -13,18 +13,7 @@ namespace {
 
 constexpr std::int64_t kMinElementsPerThread = 8192;
 
-const NormKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kNormAvx512;
-    case Isa::avx2:
-      return kNormAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kNormPortable;
-}
+const NormFunctions& functions() { return isa_table<NormFunctions>(); }
 
 std::int64_t num_rows(const NormSize& size) { return size.outer * size.inner; }
 std::int64_t min_rows(const NormSize& size) {
@@ -72,8 +61,8 @@ void run_with_gradients(const NormSize& size, std::initializer_list<float*> grad
     }
     parallel_ranges(size.width, kMinElementsPerThread / blocks,
                     [&](std::int64_t begin, std::int64_t end) {
-                      kernels().add_up(gradient + begin, partial + begin, wanted * size.width,
-                                       blocks, end - begin);
+                      functions().add_up(gradient + begin, partial + begin, wanted * size.width,
+                                         blocks, end - begin);
                     });
   }
 }
@@ -89,7 +78,7 @@ void rms_norm_forward(const RmsNormForward& p) {
   check(p.dtype, p.weight_dtype);
   LAMINA_ASSERT((p.residual.data == nullptr) == (p.sum.data == nullptr));
   parallel_ranges(num_rows(p.size), min_rows(p.size), [&](std::int64_t begin, std::int64_t end) {
-    kernels().rms_forward(p, begin, end);
+    functions().rms_forward(p, begin, end);
   });
 }
 
@@ -97,14 +86,14 @@ void rms_norm_backward(const RmsNormBackward& p) {
   check(p.dtype, p.weight_dtype);
   run_with_gradients(p.size, {p.dweight}, p.workspace,
                      [&](std::int64_t begin, std::int64_t end, float* partial) {
-                       kernels().rms_backward(p, begin, end, p.dweight ? partial : nullptr);
+                       functions().rms_backward(p, begin, end, p.dweight ? partial : nullptr);
                      });
 }
 
 void layer_norm_forward(const LayerNormForward& p) {
   check(p.dtype, p.weight_dtype);
   parallel_ranges(num_rows(p.size), min_rows(p.size), [&](std::int64_t begin, std::int64_t end) {
-    kernels().layer_forward(p, begin, end);
+    functions().layer_forward(p, begin, end);
   });
 }
 
@@ -114,7 +103,7 @@ void layer_norm_backward(const LayerNormBackward& p) {
                      [&](std::int64_t begin, std::int64_t end, float* partial) {
                        float* dweight = p.dweight ? partial : nullptr;
                        float* dbias = p.dbias ? partial + (p.dweight ? p.size.width : 0) : nullptr;
-                       kernels().layer_backward(p, begin, end, dweight, dbias);
+                       functions().layer_backward(p, begin, end, dweight, dbias);
                      });
 }
 

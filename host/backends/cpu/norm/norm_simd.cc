@@ -1,7 +1,4 @@
-// Norms for one instruction set. Included by norm_avx512.cc, norm_avx2.cc and norm_portable.cc
-// only.
-#pragma once
-
+// Norms for one instruction set.
 #include "backends/cpu/norm/norm_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -237,7 +234,7 @@ void add_up(float* to, const float* from, std::int64_t stride, std::int64_t num_
   return p.weight_dtype == DType::f32 ? function<bfloat16, float>(p, __VA_ARGS__)    \
                                       : function<bfloat16, bfloat16>(p, __VA_ARGS__)
 
-constexpr NormKernels kKernels = {
+constexpr NormFunctions kFunctions = {
     .rms_forward = [](const RmsNormForward& p, std::int64_t begin,
                       std::int64_t end) { LAMINA_NORM_BY_DTYPE(rms_forward, p, begin, end); },
     .rms_backward =
@@ -254,4 +251,7 @@ constexpr NormKernels kKernels = {
 #undef LAMINA_NORM_BY_DTYPE
 
 }  // namespace
+
+constinit const NormFunctions NormFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

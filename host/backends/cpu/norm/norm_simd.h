@@ -7,7 +7,7 @@ namespace lamina::cpu {
 
 // Each works on rows [begin, end), counted row-major over (outer, inner). The backward ones add to
 // dweight and dbias (null: not wanted), which the caller has cleared.
-struct NormKernels {
+struct NormFunctions {
   void (*rms_forward)(const RmsNormForward& p, std::int64_t begin, std::int64_t end);
   void (*rms_backward)(const RmsNormBackward& p, std::int64_t begin, std::int64_t end,
                        float* dweight);
@@ -17,7 +17,8 @@ struct NormKernels {
   // to[i] = the sum over k < count, in order, of from[k * stride + i], for i < n.
   void (*add_up)(float* to, const float* from, std::int64_t stride, std::int64_t count,
                  std::int64_t n);
+
+  static const NormFunctions avx512, avx2, portable;
 };
-extern const NormKernels kNormAvx512, kNormAvx2, kNormPortable;
 
 }  // namespace lamina::cpu

@@ -13,18 +13,7 @@
 namespace lamina::cpu {
 namespace {
 
-const OptimizerKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kOptimizerAvx512;
-    case Isa::avx2:
-      return kOptimizerAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kOptimizerPortable;
-}
+const OptimizerFunctions& functions() { return isa_table<OptimizerFunctions>(); }
 
 // Calls body(first element, count) once per thread, cut at whole cache lines.
 template <typename Body>
@@ -65,8 +54,8 @@ AdamWNumbers numbers_of(const AdamW& a) {
 void adamw_step(const AdamW& a) {
   const AdamWNumbers numbers = numbers_of(a);
   parallel_elements(a.n, [&](std::int64_t first, std::int64_t count) {
-    kernels().adamw(a.p + first, a.g + first, a.m + first, a.v + first,
-                    a.p_bf16 ? a.p_bf16 + first : nullptr, count, numbers);
+    functions().adamw(a.p + first, a.g + first, a.m + first, a.v + first,
+                      a.p_bf16 ? a.p_bf16 + first : nullptr, count, numbers);
   });
 }
 
@@ -79,8 +68,8 @@ void adamw_rows_step(const AdamWRows& a) {
   // Without a gradient: zeros.
   auto update = [&](std::int64_t row, std::int64_t count, const float* g) {
     const std::int64_t first = row * a.width;
-    kernels().adamw(t.p + first, g, t.m + first, t.v + first, t.p_bf16 ? t.p_bf16 + first : nullptr,
-                    count * a.width, numbers);
+    functions().adamw(t.p + first, g, t.m + first, t.v + first,
+                      t.p_bf16 ? t.p_bf16 + first : nullptr, count * a.width, numbers);
   };
   const std::int64_t min_rows = std::max<std::int64_t>(1, 8192 / a.width);
   if (a.lazy) {
@@ -112,8 +101,8 @@ void sgd_step(const Sgd& s) {
       .nesterov = s.nesterov,
   };
   parallel_elements(s.n, [&](std::int64_t first, std::int64_t count) {
-    kernels().sgd(s.p + first, s.g + first, s.momentum != 0 ? s.m + first : nullptr,
-                  s.p_bf16 ? s.p_bf16 + first : nullptr, count, numbers);
+    functions().sgd(s.p + first, s.g + first, s.momentum != 0 ? s.m + first : nullptr,
+                    s.p_bf16 ? s.p_bf16 + first : nullptr, count, numbers);
   });
 }
 
@@ -122,7 +111,7 @@ double sum_of_squares(const float* x, std::int64_t n) {
   const std::int64_t chunk = chunk_elements(n);
   parallel_tasks(num_chunks(n), [&](std::int64_t task) {
     partial[static_cast<std::size_t>(task)] =
-        kernels().sum_of_squares(x + task * chunk, std::min(chunk, n - task * chunk));
+        functions().sum_of_squares(x + task * chunk, std::min(chunk, n - task * chunk));
   });
   double sum = 0;
   for (std::int64_t task = 0; task < num_chunks(n); ++task)
@@ -139,8 +128,8 @@ std::int64_t first_non_finite(const void* x, DType dtype, std::int64_t n) {
     const std::int64_t count = std::min(chunk, n - first);
     found[static_cast<std::size_t>(task)] =
         dtype == DType::f32
-            ? kernels().first_non_finite_f32(static_cast<const float*>(x) + first, count)
-            : kernels().first_non_finite_bf16(static_cast<const bfloat16*>(x) + first, count);
+            ? functions().first_non_finite_f32(static_cast<const float*>(x) + first, count)
+            : functions().first_non_finite_bf16(static_cast<const bfloat16*>(x) + first, count);
   });
   for (std::int64_t task = 0; task < num_chunks(n); ++task)
     if (found[static_cast<std::size_t>(task)] >= 0)
@@ -152,15 +141,16 @@ void add_scaled(float* y, const void* x, DType x_dtype, float scale, std::int64_
   LAMINA_ASSERT(x_dtype == DType::f32 || x_dtype == DType::bf16);
   parallel_elements(n, [&](std::int64_t first, std::int64_t count) {
     if (x_dtype == DType::f32)
-      kernels().add_scaled_f32(y + first, static_cast<const float*>(x) + first, scale, count);
+      functions().add_scaled_f32(y + first, static_cast<const float*>(x) + first, scale, count);
     else
-      kernels().add_scaled_bf16(y + first, static_cast<const bfloat16*>(x) + first, scale, count);
+      functions().add_scaled_bf16(y + first, static_cast<const bfloat16*>(x) + first, scale, count);
   });
 }
 
 void scale_in_place(float* x, float scale, std::int64_t n) {
-  parallel_elements(
-      n, [&](std::int64_t first, std::int64_t count) { kernels().scale(x + first, scale, count); });
+  parallel_elements(n, [&](std::int64_t first, std::int64_t count) {
+    functions().scale(x + first, scale, count);
+  });
 }
 
 void fill(float* x, float value, std::int64_t n) {

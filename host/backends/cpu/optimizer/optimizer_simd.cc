@@ -1,7 +1,4 @@
-// Optimizer steps for one instruction set. Included by optimizer_avx512.cc, optimizer_avx2.cc and
-// optimizer_portable.cc only.
-#pragma once
-
+// Optimizer steps for one instruction set.
 #include "backends/cpu/optimizer/optimizer_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -86,7 +83,7 @@ void scale_range(float* x, float scale, std::int64_t n) {
   });
 }
 
-constexpr OptimizerKernels kKernels = {
+constexpr OptimizerFunctions kFunctions = {
     .adamw = adamw,
     .sgd = sgd,
     .sum_of_squares = sum_of_squares_of,
@@ -98,4 +95,7 @@ constexpr OptimizerKernels kKernels = {
 };
 
 }  // namespace
+
+constinit const OptimizerFunctions OptimizerFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -15,7 +15,7 @@ struct SgdNumbers {
 };
 
 // Each works on n elements of the given pointers. Without g, adamw's gradients are zeros.
-struct OptimizerKernels {
+struct OptimizerFunctions {
   void (*adamw)(float* p, const float* g, float* m, float* v, bfloat16* p_bf16, std::int64_t n,
                 const AdamWNumbers& a);
   void (*sgd)(float* p, const float* g, float* m, bfloat16* p_bf16, std::int64_t n,
@@ -26,7 +26,8 @@ struct OptimizerKernels {
   void (*add_scaled_f32)(float* y, const float* x, float scale, std::int64_t n);
   void (*add_scaled_bf16)(float* y, const bfloat16* x, float scale, std::int64_t n);
   void (*scale)(float* x, float scale, std::int64_t n);
+
+  static const OptimizerFunctions avx512, avx2, portable;
 };
-extern const OptimizerKernels kOptimizerAvx512, kOptimizerAvx2, kOptimizerPortable;
 
 }  // namespace lamina::cpu

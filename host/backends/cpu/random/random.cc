@@ -12,18 +12,7 @@
 namespace lamina::cpu {
 namespace {
 
-const RandomKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kRandomAvx512;
-    case Isa::avx2:
-      return kRandomAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kRandomPortable;
-}
+const RandomFunctions& functions() { return isa_table<RandomFunctions>(); }
 
 constexpr std::int64_t kMinGroupsPerThread = 64;
 
@@ -33,8 +22,8 @@ void fill(RandomFill kind, RandomStream s, float scale, float shift, void* y, DT
   const std::int64_t groups = (n + kRandomGroup - 1) / kRandomGroup;
   parallel_ranges(groups, kMinGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t first = begin * kRandomGroup;
-    kernels().fill(kind, s, scale, shift, static_cast<std::byte*>(y) + first * size_bytes(dtype),
-                   dtype, begin, std::min(n, end * kRandomGroup) - first);
+    functions().fill(kind, s, scale, shift, static_cast<std::byte*>(y) + first * size_bytes(dtype),
+                     dtype, begin, std::min(n, end * kRandomGroup) - first);
   });
 }
 
@@ -45,7 +34,7 @@ void random_bits(RandomStream s, std::int64_t first, std::int64_t n, std::uint32
   for (std::int64_t i = 0; i < n;) {
     const std::int64_t group = (first + i) / kRandomGroup, skip = (first + i) % kRandomGroup;
     const std::int64_t count = std::min(n - i, kRandomGroup - skip);
-    kernels().bits(s, group, 1, group_bits);
+    functions().bits(s, group, 1, group_bits);
     std::copy_n(group_bits + skip, count, bits + i);
     i += count;
   }
@@ -79,9 +68,9 @@ void dropout(const Dropout& d) {
         const std::int64_t from = std::max(d.first, (first_group + begin) * kRandomGroup);
         const std::int64_t to = std::min(d.first + d.n, (first_group + end) * kRandomGroup);
         const std::int64_t offset = (from - d.first) * bytes;
-        kernels().dropout(d.stream, threshold, scale, static_cast<const std::byte*>(d.x) + offset,
-                          static_cast<std::byte*>(d.y) + offset, d.dtype, from / kRandomGroup,
-                          from % kRandomGroup, to - from);
+        functions().dropout(d.stream, threshold, scale, static_cast<const std::byte*>(d.x) + offset,
+                            static_cast<std::byte*>(d.y) + offset, d.dtype, from / kRandomGroup,
+                            from % kRandomGroup, to - from);
       });
 }
 

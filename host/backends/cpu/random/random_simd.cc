@@ -1,7 +1,4 @@
-// Philox and what is made of it for one instruction set. Included by random_avx512.cc,
-// random_avx2.cc and random_portable.cc only.
-#pragma once
-
+// Philox and what is made of it for one instruction set.
 #include "backends/cpu/random/random_simd.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
@@ -166,7 +163,10 @@ void dropout_elements(RandomStream s, std::uint32_t threshold, float scale, cons
        n);
 }
 
-constexpr RandomKernels kKernels = {.bits = bits_of, .fill = fill, .dropout = dropout_elements};
+constexpr RandomFunctions kFunctions = {.bits = bits_of, .fill = fill, .dropout = dropout_elements};
 
 }  // namespace
+
+constinit const RandomFunctions RandomFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -10,7 +10,7 @@ inline constexpr std::int64_t kRandomGroup = 64;
 
 enum class RandomFill : std::uint8_t { uniform, normal, truncated_normal };
 
-struct RandomKernels {
+struct RandomFunctions {
   // Groups of 64 numbers from group `group` on.
   void (*bits)(RandomStream s, std::int64_t group, std::int64_t num_groups, std::uint32_t* bits);
   // n numbers from group `group` on: scale u + shift, or scale z + shift.
@@ -19,7 +19,8 @@ struct RandomKernels {
   // Elements [skip, skip + n) of the group's numbers onward decide about x[0 .. n).
   void (*dropout)(RandomStream s, std::uint32_t threshold, float scale, const void* x, void* y,
                   DType dtype, std::int64_t group, std::int64_t skip, std::int64_t n);
+
+  static const RandomFunctions avx512, avx2, portable;
 };
-extern const RandomKernels kRandomAvx512, kRandomAvx2, kRandomPortable;
 
 }  // namespace lamina::cpu

@@ -14,18 +14,7 @@
 namespace lamina::cpu {
 namespace {
 
-const ReduceKernels& kernels() {
-  switch (best_isa()) {
-    case Isa::avx512_bf16:
-    case Isa::avx512:
-      return kReduceAvx512;
-    case Isa::avx2:
-      return kReduceAvx2;
-    case Isa::portable:
-      break;
-  }
-  return kReducePortable;
-}
+const ReduceFunctions& functions() { return isa_table<ReduceFunctions>(); }
 
 template <typename T, ReduceOp kOp>
 void fold(ReduceTotal& total, T x) {
@@ -59,20 +48,20 @@ void fold_columns(ReduceTotal* totals, const void* x, std::int64_t num_rows,
       fold<T, kOp>(totals[i], p[row * row_stride + i * column_stride]);
 }
 template <typename T>
-ReduceFunctions scalar_functions(ReduceOp op) {
+ReduceFold scalar_functions(ReduceOp op) {
   if (op == ReduceOp::sum) return {fold_run<T, ReduceOp::sum>, fold_columns<T, ReduceOp::sum>};
   return {fold_run<T, ReduceOp::max>, fold_columns<T, ReduceOp::max>};
 }
 
 bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
-ReduceFunctions functions(const Reduce& r) {
+ReduceFold functions(const Reduce& r) {
   const bool sum = r.op == ReduceOp::sum;
   switch (r.dtype) {
     case DType::f32:
-      return sum ? kernels().sum_f32 : kernels().max_f32;
+      return sum ? functions().sum_f32 : functions().max_f32;
     case DType::bf16:
-      return sum ? kernels().sum_bf16 : kernels().max_bf16;
+      return sum ? functions().sum_bf16 : functions().max_bf16;
     case DType::f64:
       return scalar_functions<double>(r.op);
     case DType::i32:
@@ -178,7 +167,7 @@ void for_each_stretch(const Dims& reduced, std::int64_t begin, std::int64_t end,
   }
 }
 
-void run_task(const Reduce& r, const Cut& c, const ReduceFunctions& f, std::int64_t span,
+void run_task(const Reduce& r, const Cut& c, const ReduceFold& f, std::int64_t span,
               std::int64_t split, ReduceTotal* totals) {
   const std::byte* x = static_cast<const std::byte*>(r.x);
   const std::int64_t bytes = size_bytes(r.dtype);
@@ -233,7 +222,7 @@ std::size_t reduce_workspace_bytes(const Reduce& r) {
 void reduce(const Reduce& r) {
   LAMINA_ASSERT(is_integer(r.dtype) == is_integer(r.y_dtype));
   const Cut c = cut(r);
-  const ReduceFunctions f = functions(r);
+  const ReduceFold f = functions(r);
   const std::int64_t outputs = c.kept.elements;
   ReduceTotal* totals = static_cast<ReduceTotal*>(r.workspace);  // [splits, outputs]
   const std::int64_t work = std::max<std::int64_t>(
@@ -271,9 +260,9 @@ void argmax_rows(const void* x, DType dtype, std::int64_t num_rows, std::int64_t
         for (std::int64_t row = begin; row < end; ++row)
           y[row] = static_cast<std::int32_t>(
               dtype == DType::f32
-                  ? kernels().argmax_f32(static_cast<const float*>(x) + row * row_stride, width)
-                  : kernels().argmax_bf16(static_cast<const bfloat16*>(x) + row * row_stride,
-                                          width));
+                  ? functions().argmax_f32(static_cast<const float*>(x) + row * row_stride, width)
+                  : functions().argmax_bf16(static_cast<const bfloat16*>(x) + row * row_stride,
+                                            width));
       });
 }
 

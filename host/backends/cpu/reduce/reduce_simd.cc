@@ -1,7 +1,4 @@
-// Sums and maxima of f32 and bf16 for one instruction set. Included by reduce_avx512.cc,
-// reduce_avx2.cc and reduce_portable.cc only.
-#pragma once
-
+// Sums and maxima of f32 and bf16 for one instruction set.
 #include "backends/cpu/reduce/reduce_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -121,7 +118,7 @@ std::int64_t argmax(const T* x, std::int64_t n) {
   return 0;
 }
 
-constexpr ReduceKernels kKernels = {
+constexpr ReduceFunctions kFunctions = {
     .sum_f32 = {fold_run<Sum, float>, fold_columns<Sum, float>},
     .sum_bf16 = {fold_run<Sum, bfloat16>, fold_columns<Sum, bfloat16>},
     .max_f32 = {fold_run<Max, float>, fold_columns<Max, float>},
@@ -131,4 +128,7 @@ constexpr ReduceKernels kKernels = {
 };
 
 }  // namespace
+
+constinit const ReduceFunctions ReduceFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -20,15 +20,16 @@ using ReduceColumns = void (*)(ReduceTotal* totals, const void* x, std::int64_t 
                                std::int64_t row_stride, std::int64_t n, std::int64_t column_stride);
 inline constexpr std::int64_t kReduceColumns = 2048;
 
-struct ReduceFunctions {
+struct ReduceFold {
   ReduceRun run;
   ReduceColumns columns;
 };
-struct ReduceKernels {
-  ReduceFunctions sum_f32, sum_bf16, max_f32, max_bf16;
+struct ReduceFunctions {
+  ReduceFold sum_f32, sum_bf16, max_f32, max_bf16;
   std::int64_t (*argmax_f32)(const float* x, std::int64_t n);
   std::int64_t (*argmax_bf16)(const bfloat16* x, std::int64_t n);
+
+  static const ReduceFunctions avx512, avx2, portable;
 };
-extern const ReduceKernels kReduceAvx512, kReduceAvx2, kReducePortable;
 
 }  // namespace lamina::cpu

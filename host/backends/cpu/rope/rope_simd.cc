@@ -1,6 +1,4 @@
-// Rope for one instruction set. Included by rope_avx512.cc, rope_avx2.cc and rope_portable.cc only.
-#pragma once
-
+// Rope for one instruction set.
 #include "backends/cpu/rope/rope_simd.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
@@ -117,7 +115,10 @@ void apply(const RopeApply& p, std::int64_t begin, std::int64_t end) {
   apply_to_heads<double>(p, begin, end);
 }
 
-constexpr RopeKernels kKernels = {.table = fill_table, .apply = apply};
+constexpr RopeFunctions kFunctions = {.table = fill_table, .apply = apply};
 
 }  // namespace
+
+constinit const RopeFunctions RopeFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -6,10 +6,11 @@
 namespace lamina::cpu {
 
 // Each works on tokens [begin, end).
-struct RopeKernels {
+struct RopeFunctions {
   void (*table)(const RopeTable& p, std::int64_t begin, std::int64_t end);
   void (*apply)(const RopeApply& p, std::int64_t begin, std::int64_t end);
+
+  static const RopeFunctions avx512, avx2, portable;
 };
-extern const RopeKernels kRopeAvx512, kRopeAvx2, kRopePortable;
 
 }  // namespace lamina::cpu

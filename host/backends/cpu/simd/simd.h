@@ -91,16 +91,21 @@ LAMINA_SIMD V splat(typename Elements<V>::Type x) {
 }
 LAMINA_SIMD Float splat(float x) { return splat<Float>(x); }
 
+// The bits at p, whatever their type there.
 template <typename V>
-LAMINA_SIMD V load_raw(const typename Elements<V>::Type* p) {
+LAMINA_SIMD V load_bits(const void* p) {
   V v;
   if constexpr (V::split) {
-    v.lo = load_raw<decltype(V::lo)>(p);
-    v.hi = load_raw<decltype(V::hi)>(p + Elements<V>::count / 2);
+    v.lo = load_bits<decltype(V::lo)>(p);
+    v.hi = load_bits<decltype(V::hi)>(static_cast<const char*>(p) + sizeof(v.lo));
   } else {
     __builtin_memcpy(&v.raw, p, sizeof(v.raw));
   }
   return v;
+}
+template <typename V>
+LAMINA_SIMD V load_raw(const typename Elements<V>::Type* p) {
+  return load_bits<V>(p);
 }
 
 template <typename V>

@@ -1,7 +1,4 @@
-// Softmax for one instruction set. Included by softmax_avx512.cc, softmax_avx2.cc and
-// softmax_portable.cc only.
-#pragma once
-
+// Softmax for one instruction set.
 #include "backends/cpu/softmax/softmax_simd.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
@@ -78,7 +75,10 @@ void backward(const SoftmaxBackward& p, std::int64_t begin, std::int64_t end) {
   backward_rows<bfloat16>(p, begin, end);
 }
 
-constexpr SoftmaxKernels kKernels = {.forward = forward, .backward = backward};
+constexpr SoftmaxFunctions kFunctions = {.forward = forward, .backward = backward};
 
 }  // namespace
+
+constinit const SoftmaxFunctions SoftmaxFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

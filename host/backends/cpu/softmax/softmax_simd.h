@@ -6,10 +6,11 @@
 namespace lamina::cpu {
 
 // Each works on rows [begin, end).
-struct SoftmaxKernels {
+struct SoftmaxFunctions {
   void (*forward)(const SoftmaxForward& p, std::int64_t begin, std::int64_t end);
   void (*backward)(const SoftmaxBackward& p, std::int64_t begin, std::int64_t end);
+
+  static const SoftmaxFunctions avx512, avx2, portable;
 };
-extern const SoftmaxKernels kSoftmaxAvx512, kSoftmaxAvx2, kSoftmaxPortable;
 
 }  // namespace lamina::cpu

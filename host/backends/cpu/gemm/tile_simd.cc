@@ -1,18 +1,28 @@
-// The body of our own tile product, included once by each gemm_tile_<isa>.cc, which defines before:
-//
-//   struct Vector { static constexpr int kLanes; static constexpr int kRows; static constexpr int
-//                   kVectors; using Type; load, store, zero, fma(a_scalar_ptr, b, sum) };
+// Our own tile product for one instruction set.
 //
 // Every output is one chain of multiply-adds over k in order, so its bits do not depend on how
 // [m, n] was cut into tiles.
-// Everything here has internal linkage: each includer compiles it for another instruction set.
+#include "backends/cpu/gemm/tile_simd.h"
+
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace lamina::cpu {
 namespace {
+
+// Sums in registers: kRows rows of A times kVectors vectors of B.
+using Lanes = Vec<float, kNativeBytes / 4>;
+constexpr int kNumLanes = kNativeBytes / 4;
+#if defined(__AVX512F__)
+constexpr int kRows = 8, kVectors = 3;
+#elif defined(__AVX2__)
+constexpr int kRows = 4, kVectors = 3;
+#else
+constexpr int kRows = 4, kVectors = 2;
+#endif
+constexpr std::int64_t kWidth = kVectors * kNumLanes;
 
 inline float load_element(const void* base, std::int64_t index, bool bf16) {
   if (!bf16) return static_cast<const float*>(base)[index];
@@ -59,27 +69,22 @@ const void* offset(const void* base, std::int64_t elements, bool bf16) {
   return static_cast<const char*>(base) + elements * (bf16 ? 2 : 4);
 }
 
-constexpr std::int64_t kWidth = Vector::kVectors * Vector::kLanes;
-
 // sums[kRows][ld] += A panel * B panel; the sums live in registers over the whole depth.
 void multiply_panels(const float* a, const float* b, std::int64_t depth, float* sums,
                      std::int64_t ld) {
-  typename Vector::Type sum[Vector::kRows][Vector::kVectors];
-  for (int r = 0; r < Vector::kRows; ++r)
-    for (int v = 0; v < Vector::kVectors; ++v)
-      sum[r][v] = Vector::load(sums + r * ld + v * Vector::kLanes);
+  Lanes sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = load_raw<Lanes>(sums + r * ld + v * kNumLanes);
   for (std::int64_t k = 0; k < depth; ++k) {
-    typename Vector::Type column[Vector::kVectors];
-    for (int v = 0; v < Vector::kVectors; ++v)
-      column[v] = Vector::load(b + k * kWidth + v * Vector::kLanes);
-    for (int r = 0; r < Vector::kRows; ++r) {
-      const typename Vector::Type row = Vector::broadcast(a[k * Vector::kRows + r]);
-      for (int v = 0; v < Vector::kVectors; ++v) sum[r][v] = Vector::fma(row, column[v], sum[r][v]);
+    Lanes column[kVectors];
+    for (int v = 0; v < kVectors; ++v) column[v] = load_raw<Lanes>(b + k * kWidth + v * kNumLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const Lanes row = splat<Lanes>(a[k * kRows + r]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = fma(row, column[v], sum[r][v]);
     }
   }
-  for (int r = 0; r < Vector::kRows; ++r)
-    for (int v = 0; v < Vector::kVectors; ++v)
-      Vector::store(sums + r * ld + v * Vector::kLanes, sum[r][v]);
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) store_raw(sums + r * ld + v * kNumLanes, sum[r][v]);
 }
 
 void finish_row(const TileArguments& t, const float* sums, std::int64_t row) {
@@ -98,9 +103,9 @@ void finish_row(const TileArguments& t, const float* sums, std::int64_t row) {
 void multiply_tile(const TileArguments& t) {
   const std::int64_t num_panels = (t.n + kWidth - 1) / kWidth;
   const std::int64_t ld = num_panels * kWidth;
-  const std::int64_t num_slabs = (t.m + Vector::kRows - 1) / Vector::kRows;
+  const std::int64_t num_slabs = (t.m + kRows - 1) / kRows;
   float* sums = t.scratch;
-  float* b_block = sums + num_slabs * Vector::kRows * ld;
+  float* b_block = sums + num_slabs * kRows * ld;
   float* a_slab = b_block + kTileDepth * ld;
   std::fill(sums, b_block, 0.0f);
   for (std::int64_t k = 0; k < t.k; k += kTileDepth) {
@@ -110,10 +115,10 @@ void multiply_tile(const TileArguments& t) {
            t.b_col_stride, depth, std::min(kWidth, t.n - p * kWidth), kWidth, t.bf16_in,
            b_block + p * kWidth * kTileDepth);
     for (std::int64_t slab = 0; slab < num_slabs; ++slab) {
-      const std::int64_t row = slab * Vector::kRows;
+      const std::int64_t row = slab * kRows;
       pack(offset(t.a, k * t.a_col_stride + row * t.a_row_stride, t.bf16_in), t.a_col_stride,
-           t.a_row_stride, depth, std::min<std::int64_t>(Vector::kRows, t.m - row), Vector::kRows,
-           t.bf16_in, a_slab);
+           t.a_row_stride, depth, std::min<std::int64_t>(kRows, t.m - row), kRows, t.bf16_in,
+           a_slab);
       for (std::int64_t p = 0; p < num_panels; ++p)
         multiply_panels(a_slab, b_block + p * kWidth * kTileDepth, depth,
                         sums + row * ld + p * kWidth, ld);
@@ -122,7 +127,12 @@ void multiply_tile(const TileArguments& t) {
   for (std::int64_t row = 0; row < t.m; ++row) finish_row(t, sums + row * ld, row);
 }
 
-static_assert(kTilePanelColumns % kWidth == 0 && kTilePanelRows % Vector::kRows == 0);
+static_assert(kTilePanelColumns % kWidth == 0 && kTilePanelRows % kRows == 0);
+
+constexpr TileFunctions kFunctions = {.multiply = multiply_tile, .name = "tiles " LAMINA_ISA_NAME};
 
 }  // namespace
+
+constinit const TileFunctions TileFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu

@@ -1,12 +1,4 @@
-// Streams rows of W past a few rows of x. Included once by each gemv_<isa>.cc after it defined one
-// or more types with this shape:
-//
-//   struct X { using Element; using Sum;        // Sum: a register of f32 lanes
-//              kStep;                           // elements of one dot()
-//              kSums;                           // partial sums of a row
-//              kFarRows1, kFarRows2, kRows4;    // rows of W read together, see stream_block()
-//              zero(); add(a, b); dot(sum, w, x); dot_tail(sum, w, x, count);  // count < kStep
-//              float reduce(sum); void reduce4(a, b, c, d, float* out); }
+// Streams rows of W past a few rows of x, for one instruction set.
 //
 // How a row is summed (so that the bits never depend on m or on neighbours): step j of kStep
 // elements goes to partial sum j mod kSums, the tail like one more step; then the partial sums are
@@ -16,12 +8,13 @@
 // on Zen 4, GB/s of one thread that can read 34: one row at a time while x and a row fit in L1 (33
 // to 34; three rows together 15 to 23); else many rows per pass over x (29 against 21; two threads
 // that share 33 get all of it either way); and from three rows of x on, three rows of W with x
-// packed into one stream (28 against 22). Everything here has internal linkage: each includer
-// compiles it for another instruction set.
+// packed into one stream (28 against 22).
+#include "backends/cpu/gemm/gemv_simd.h"
+
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/gemm/gemv_lanes.h"
 
 namespace lamina::cpu {
 namespace {
@@ -29,25 +22,6 @@ namespace {
 constexpr std::int64_t kBlockRows = 64;  // outputs kept as f32 until the epilogue
 // Of one row of x and of two, that stay in L1 beside a row of W.
 constexpr std::int64_t kNearBytes1 = 15 * 1024, kNearBytes2 = 12 * 1024;
-
-inline float bf16_to_float(std::uint16_t bits) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-// Round to nearest even, as core/float16.h does.
-inline std::uint16_t float_to_bf16(float value) {
-  std::uint32_t u;
-  std::memcpy(&u, &value, sizeof u);
-  const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  const std::uint32_t quiet = (u >> 16) | 0x40u;
-  return static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-}
-
-inline float widen(float value) { return value; }
-inline float widen(std::uint16_t value) { return bf16_to_float(value); }
 
 // exp(x) to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2] (Cephes expf).
 inline float exp_f32(float x) {
@@ -250,9 +224,17 @@ void stream_rows(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
 constexpr std::int64_t kMaxChunkColumns = 1024;
 constexpr std::int64_t kChunkSums = 16 * kMaxChunkColumns;
 
-template <typename Element, typename MultiplyAdd>
+inline float multiply_add(float a, float b, float sum) {
+#if defined(__FMA__)
+  return __builtin_fmaf(a, b, sum);
+#else
+  return a * b + sum;
+#endif
+}
+
+template <typename Element>
 void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, std::int64_t begin,
-                 std::int64_t count, std::int64_t chunk, float* sums, MultiplyAdd fma) {
+                 std::int64_t count, std::int64_t chunk, float* sums) {
   const auto* w = static_cast<const Element*>(weights) + begin;
   const auto* x = static_cast<const Element*>(a.x);
   std::fill(sums, sums + a.m * chunk, 0.0f);
@@ -275,10 +257,10 @@ void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, 
       const float x2 = widen(x_row[2]), x3 = widen(x_row[3]);
       float* __restrict sum = sums + i * chunk;
       for (std::int64_t j = 0; j < count; ++j) {
-        float s = fma(x0, widen(w0[j]), sum[j]);
-        s = fma(x1, widen(w1[j]), s);
-        s = fma(x2, widen(w2[j]), s);
-        sum[j] = fma(x3, widen(w3[j]), s);
+        float s = multiply_add(x0, widen(w0[j]), sum[j]);
+        s = multiply_add(x1, widen(w1[j]), s);
+        s = multiply_add(x2, widen(w2[j]), s);
+        sum[j] = multiply_add(x3, widen(w3[j]), s);
       }
     }
   }
@@ -286,23 +268,44 @@ void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, 
     for (std::int64_t i = 0; i < a.m; ++i) {
       const float x0 = widen(x[i * a.ldx + k]);
       float* __restrict sum = sums + i * chunk;
-      for (std::int64_t j = 0; j < count; ++j) sum[j] = fma(x0, widen(w[k * ldw + j]), sum[j]);
+      for (std::int64_t j = 0; j < count; ++j)
+        sum[j] = multiply_add(x0, widen(w[k * ldw + j]), sum[j]);
     }
 }
 
-template <typename Element, typename MultiplyAdd>
-void stream_columns(const RowsArguments& a, std::int64_t begin, std::int64_t end, MultiplyAdd fma) {
+template <typename Element>
+void stream_columns(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
   alignas(64) float sums[kChunkSums];
   alignas(64) float up_sums[kChunkSums];
   const std::int64_t chunk = std::min(kMaxChunkColumns, kChunkSums / a.m);
   for (std::int64_t column = begin; column < end; column += chunk) {
     const std::int64_t count = std::min(chunk, end - column);
-    add_columns<Element>(a, a.w, a.ldw, column, count, chunk, sums, fma);
-    if (a.up != nullptr) add_columns<Element>(a, a.up, a.ld_up, column, count, chunk, up_sums, fma);
+    add_columns<Element>(a, a.w, a.ldw, column, count, chunk, sums);
+    if (a.up != nullptr) add_columns<Element>(a, a.up, a.ld_up, column, count, chunk, up_sums);
     for (std::int64_t i = 0; i < a.m; ++i)
       finish_row(a, i, column, count, sums + i * chunk, up_sums + i * chunk);
   }
 }
 
+template <typename Bf16>
+void rows(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
+  a.bf16_in ? stream_rows<Bf16>(a, begin, end) : stream_rows<F32>(a, begin, end);
+}
+
+void columns(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
+  a.bf16_in ? stream_columns<std::uint16_t>(a, begin, end) : stream_columns<float>(a, begin, end);
+}
+
+constexpr GemvFunctions kFunctions = {
+    .rows = {rows<Bf16Widen>, "rows " LAMINA_ISA_NAME},
+#if defined(__AVX512BF16__)
+    .rows_bf16 = {rows<Bf16Dot>, "rows avx512_bf16"},
+#endif
+    .columns = {columns, "columns " LAMINA_ISA_NAME},
+};
+
 }  // namespace
+
+constinit const GemvFunctions GemvFunctions::LAMINA_ISA = kFunctions;
+
 }  // namespace lamina::cpu
