@@ -205,8 +205,12 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
 
 constexpr KernelChoice kChoices[] = {{"seen slots", supports, make}};
 
+constexpr OpKernels kOps[] = {
+    {"compressed_attention_step", kChoices},
+};
+
 }  // namespace
 
-std::span<const KernelChoice> compressed_attention_step_kernels() { return kChoices; }
+KernelTable compressed_kernels() { return kOps; }
 
 }  // namespace lamina::cpu

@@ -59,8 +59,12 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
 
 constexpr KernelChoice kChoices[] = {{"absorbed", supports, make}};
 
+constexpr OpKernels kOps[] = {
+    {"latent_attention_step", kChoices},
+};
+
 }  // namespace
 
-std::span<const KernelChoice> latent_attention_step_kernels() { return kChoices; }
+KernelTable latent_kernels() { return kOps; }
 
 }  // namespace lamina::cpu
