@@ -139,7 +139,7 @@ struct Backward {
     take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_turn, masked, dry);
     if (splits == 1) take_sums(per_thread, spec, r.plan.sizes, 1);
     const std::int64_t thread_bytes = per_thread.used_bytes();
-    parallel_uneven_tasks(tasks, [&](std::int64_t task, int thread) {
+    parallel_tasks(tasks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
       Scratch s;
       take_scratch(arena, r.plan.sizes, r.plan.blocks_per_turn, masked, s);

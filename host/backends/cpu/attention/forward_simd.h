@@ -137,16 +137,15 @@ struct Forward {
     take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, dry);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     const std::int64_t per_head = r.plan.tasks_per_head * r.plan.splits;
-    parallel_uneven_tasks(
-        spec.batch * spec.kv_heads * per_head, [&](std::int64_t task, int thread) {
-          Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
-          Scratch s;
-          take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, s);
-          const std::int64_t head = task / per_head, part = task % per_head;
-          // The last rows see the most keys under a causal mask: the longest tasks come first.
-          run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
-                   r.plan.tasks_per_head - 1 - part / r.plan.splits, part % r.plan.splits);
-        });
+    parallel_tasks(spec.batch * spec.kv_heads * per_head, [&](std::int64_t task, int thread) {
+      Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
+      Scratch s;
+      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, s);
+      const std::int64_t head = task / per_head, part = task % per_head;
+      // The last rows see the most keys under a causal mask: the longest tasks come first.
+      run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
+               r.plan.tasks_per_head - 1 - part / r.plan.splits, part % r.plan.splits);
+    });
     if (r.plan.splits > 1)
       merge_partials<V, T>(spec, args, r.plan.sizes, r.plan.splits, r.partials,
                            [&](std::int64_t b) { return open_splits(r, b); });

@@ -53,7 +53,7 @@ struct IndexScoresGrad {
     Arena per_thread(nullptr);
     take_scratch(per_thread, spec);
     auto with_scratch = [&](std::int64_t tasks, auto part) {
-      parallel_uneven_tasks(tasks, [&](std::int64_t task, int thread) {
+      parallel_tasks(tasks, [&](std::int64_t task, int thread) {
         Arena arena(workspace + thread * per_thread.used_bytes());
         Scratch s = take_scratch(arena, spec);
         part(s, task);

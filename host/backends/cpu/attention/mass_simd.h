@@ -40,7 +40,7 @@ struct AttentionMass {
     Arena per_thread(nullptr);
     take_scratch(per_thread, spec);
     const std::int64_t blocks = ceil_div(spec.q_tokens, kTile);
-    parallel_uneven_tasks(spec.batch * blocks, [&](std::int64_t task, int thread) {
+    parallel_tasks(spec.batch * blocks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + thread * per_thread.used_bytes());
       Scratch s = take_scratch(arena, spec);
       // The last queries see the most keys.

@@ -39,22 +39,6 @@ class Arena {
   std::int64_t used_ = 0;
 };
 
-// function(task, thread) for all tasks; a free thread takes the next one. For tasks of uneven cost
-// that write only their own outputs.
-template <typename Function>
-void parallel_uneven_tasks(std::int64_t num_tasks, const Function& function) {
-  std::int64_t next = 0;
-  parallel_ranges(least(num_tasks, num_threads()), 1,
-                  [&](std::int64_t begin, std::int64_t end, int thread) {
-                    if (begin == end) return;
-                    for (;;) {
-                      const std::int64_t task = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED);
-                      if (task >= num_tasks) return;
-                      function(task, thread);
-                    }
-                  });
-}
-
 // What all tasks of one run share about sizes; kPairs: words hold two bf16.
 struct Sizes {
   std::int64_t group, rows, blocks;  // of one (batch row, key head)
