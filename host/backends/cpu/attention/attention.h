@@ -95,8 +95,7 @@ struct AttentionForwardArgs {
   const void* sinks = nullptr;  // real [heads]; null: none
   AttentionMasks masks;
   AttentionOutput o;
-  void* lse = nullptr;      // real [batch, heads, q_tokens]; null: not wanted
-  void* row_max = nullptr;  // likewise: the largest allowed x_s, -inf if none (no sink in it)
+  void* lse = nullptr;  // real [batch, heads, q_tokens]; null: not wanted
 };
 
 // Bytes for run, aligned to 64; a function of the spec and of num_threads().

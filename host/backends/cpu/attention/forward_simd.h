@@ -332,7 +332,7 @@ struct Forward {
         sum = sum * factor + __builtin_exp2f(sink - max);
       }
       s.alpha[i] = sum == 0 ? 0 : factor / sum;
-      store_stats(r.spec, r.args, b, n, row.t, own_max, max, sum);
+      store_stats(r.spec, r.args, b, n, row.t, max, sum);
     }
     if (whole) {
       for (std::int64_t i = block.side.count; i < block.side.cells * kCell; ++i) s.alpha[i] = 0;

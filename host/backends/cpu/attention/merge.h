@@ -34,13 +34,11 @@ inline float sink_log2(const AttentionForwardArgs& args, std::int64_t n) {
 }
 
 inline void store_stats(const AttentionSpec& spec, const AttentionForwardArgs& args, std::int64_t b,
-                        std::int64_t n, std::int64_t t, float own_max, float max, float sum) {
+                        std::int64_t n, std::int64_t t, float max, float sum) {
   const float none = -__builtin_inff();
   const std::int64_t at = (b * spec.heads + n) * spec.q_tokens + t;
   if (args.lse)
     static_cast<float*>(args.lse)[at] = sum == 0 ? none : max * kLn2 + __builtin_logf(sum);
-  if (args.row_max)
-    static_cast<float*>(args.row_max)[at] = own_max < kEmpty ? none : own_max * kLn2;
 }
 
 // The splits of one row: split i of it is at first + i * stride.
@@ -62,7 +60,7 @@ void merge_row(const AttentionSpec& spec, const AttentionForwardArgs& args,
   float sum = sink > kMasked ? __builtin_exp2f(sink - max) : 0;
   for (std::int64_t at = begin; at < end; at += row.stride)
     if (partials.sum[at] != 0) sum += partials.sum[at] * __builtin_exp2f(partials.max[at] - max);
-  store_stats(spec, args, row.b, row.n, row.t, own_max, max, sum);
+  store_stats(spec, args, row.b, row.n, row.t, max, sum);
   T* o = static_cast<T*>(args.o.data) + row.b * args.o.strides.batch +
          row.t * args.o.strides.token + row.n * args.o.strides.head;
   constexpr std::int64_t kPiece = 64;

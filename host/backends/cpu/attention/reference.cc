@@ -103,7 +103,6 @@ void forward_query(const Query& query, const AttentionForwardArgs& args, double*
   }
   const std::int64_t stat = (query.b * spec.heads + query.n) * spec.q_tokens + query.t;
   if (args.lse) set(real(spec), args.lse, stat, stats.lse);
-  if (args.row_max) set(real(spec), args.row_max, stat, stats.max_logit);
 }
 
 // Adds one query's share to dk and dv [kv_tokens, dim], writes its dq; returns its share of dsink.

@@ -1,4 +1,4 @@
-// Shares rows of logits out to threads, and sums the loss.
+// Shares rows of logits out to threads.
 #include "backends/cpu/cross_entropy/cross_entropy.h"
 
 #include <algorithm>
@@ -33,24 +33,6 @@ void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile
   parallel_ranges(
       rows.num_rows, min_rows(tile.num_columns),
       [&](std::int64_t begin, std::int64_t end) { functions().add_tile(rows, tile, begin, end); });
-}
-
-CrossEntropyLoss cross_entropy_loss(const CrossEntropyRows& rows, float z_loss, float* row_loss) {
-  CrossEntropyLoss total = {0, 0, 0};
-  for (std::int64_t row = 0; row < rows.num_rows; ++row) {
-    double loss = 0;
-    if (rows.labels[row] != kIgnoredLabel) {
-      const double lse =
-          static_cast<double>(rows.max[row]) + std::log(static_cast<double>(rows.sum[row]));
-      const double z = static_cast<double>(z_loss) * lse * lse;
-      loss = lse - static_cast<double>(rows.target[row]) + z;
-      total.loss += loss;
-      total.z_loss += z;
-      ++total.count;
-    }
-    if (row_loss != nullptr) row_loss[row] = static_cast<float>(loss);
-  }
-  return total;
 }
 
 void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,

@@ -5,7 +5,6 @@
 //                            .target = target};
 //   cross_entropy_begin(rows);
 //   for (each tile) cross_entropy_add_tile(rows, tile);
-//   CrossEntropyLoss loss = cross_entropy_loss(rows, z_loss);
 //   for (each tile) cross_entropy_gradient(rows, tile, {.scale = 1 / count, .z_loss = z_loss,
 //   ...});
 //
@@ -41,12 +40,6 @@ struct CrossEntropyTile {
   float soft_cap = 0;  // 0: none; else logits become cap tanh(logits / cap)
 };
 
-struct CrossEntropyLoss {
-  double loss;         // sum over rows that count, z-loss included, in order of rows
-  double z_loss;       // the part of it that is z_loss lse^2
-  std::int64_t count;  // rows that count
-};
-
 struct CrossEntropyGradient {
   float scale;  // of all gradients, eg: 1 / count
   float z_loss = 0;
@@ -58,9 +51,6 @@ struct CrossEntropyGradient {
 
 void cross_entropy_begin(const CrossEntropyRows& rows);
 void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile& tile);
-// After the last tile. row_loss [num_rows], optional: the loss of each row, 0 where it is ignored.
-CrossEntropyLoss cross_entropy_loss(const CrossEntropyRows& rows, float z_loss,
-                                    float* row_loss = nullptr);
 // Gradients of the logits as given (before the soft cap).
 void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
                             const CrossEntropyGradient& gradient);

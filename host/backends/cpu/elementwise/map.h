@@ -38,12 +38,10 @@ enum class MapOp : std::uint8_t {
   neg,
   abs,
   square,
-  sign,
   exp,
   log,
   sqrt,
   rsqrt,
-  reciprocal,
   tanh,
   sigmoid,
   erf,
@@ -55,18 +53,11 @@ enum class MapOp : std::uint8_t {
   silu,
   gelu,
   gelu_tanh,
-  // Derivatives at the source.
-  silu_grad,
-  gelu_grad,
-  gelu_tanh_grad,
   // One source and an immediate: `value`, or `integer` where the result is an integer.
   add_imm,
   mul_imm,
-  max_imm,
-  min_imm,
-  pow_imm,
-  // Two sources. max and min give NaN if either is; floordiv and mod round to -infinity, x / 0 is 0
-  // for integers; shifts (by 0 .. width - 1 bits, shr keeps the sign) and bit_* are for integers.
+  // Two sources. max and min give NaN if either is; floordiv is for integers, rounds to -infinity,
+  // and x / 0 is 0.
   add,
   sub,
   mul,
@@ -74,23 +65,9 @@ enum class MapOp : std::uint8_t {
   max,
   min,
   floordiv,
-  mod,
-  bit_and,
-  bit_or,
-  bit_xor,
-  shl,
-  shr,
   // Two sources of one kind -> bool.
   lt,
-  le,
-  gt,
-  ge,
   eq,
-  ne,
-  // Bools.
-  logical_and,
-  logical_or,
-  logical_not,
   // select(c, a, b) = c ? a : b.
   select,
 };

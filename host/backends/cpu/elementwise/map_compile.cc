@@ -35,8 +35,7 @@ struct Draft {
 
 int register_bytes(MapKind kind) { return kind == MapKind::f64 || kind == MapKind::i64 ? 8 : 4; }
 
-bool is_comparison(MapOp op) { return op >= MapOp::lt && op <= MapOp::ne; }
-bool is_logical(MapOp op) { return op >= MapOp::logical_and && op <= MapOp::logical_not; }
+bool is_comparison(MapOp op) { return op >= MapOp::lt && op <= MapOp::eq; }
 // Results are among the operands (or their negatives), so they need no rounding of their own.
 bool keeps_numbers(MapOp op) {
   return op == MapOp::neg || op == MapOp::abs || op == MapOp::relu || op == MapOp::max ||
@@ -185,17 +184,12 @@ class Compiler {
                          lamina::name(in.dtype)));
     if (in.op == MapOp::select && value(src[0]).dtype != DType::boolean)
       fail(fmt::format("the condition is {}; it must be bool", lamina::name(value(src[0]).dtype)));
-    const bool gives_bool = is_comparison(in.op) || is_logical(in.op);
+    const bool gives_bool = is_comparison(in.op);
     if (gives_bool && in.dtype != DType::boolean)
       fail(fmt::format("the result is {}; it must be bool", lamina::name(in.dtype)));
     if (!gives_bool && in.dtype == DType::boolean && in.op != MapOp::select &&
         in.op != MapOp::constant)
       fail("the result is bool; it must be a number");
-    if (is_logical(in.op))
-      for (int i = 0; i < num_sources(in.op); ++i)
-        if (value(src[static_cast<std::size_t>(i)]).dtype != DType::boolean)
-          fail(fmt::format("operand {} is {}; it must be bool", i,
-                           lamina::name(value(src[static_cast<std::size_t>(i)]).dtype)));
   }
 
   int add_computation(const MapInstruction& in, const std::array<int, 3>& src) {

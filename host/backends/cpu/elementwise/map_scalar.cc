@@ -63,12 +63,6 @@ T floor_divide(T a, T b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 template <typename T>
-T floor_modulo(T a, T b) {
-  if (b == 0 || b == -1) return 0;
-  const T r = a % b;
-  return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
-}
-template <typename T>
 T nan_or(T a, T b, T chosen) {
   return std::isnan(a) ? a : std::isnan(b) ? b : chosen;
 }
@@ -81,11 +75,6 @@ double normal_cdf(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
 constexpr double kSqrt2OverPi = 0.79788456080286535588;
 constexpr double kGeluCubic = 0.044715;
 double gelu_angle(double x) { return kSqrt2OverPi * x * (1.0 + kGeluCubic * x * x); }
-double gelu_tanh_slope(double x) {
-  const double t = std::tanh(gelu_angle(x));
-  return 0.5 * (1.0 + t) +
-         0.5 * x * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3.0 * kGeluCubic * x * x);
-}
 
 MapFunction f64_function(MapOp op) {
   using T = double;
@@ -98,8 +87,6 @@ MapFunction f64_function(MapOp op) {
       return run_unary<[](T x) { return std::abs(x); }, T>;
     case MapOp::square:
       return run_unary<[](T x) { return x * x; }, T>;
-    case MapOp::sign:
-      return run_unary<[](T x) { return (x > 0) ? 1.0 : x < 0 ? -1.0 : x; }, T>;
     case MapOp::exp:
       return run_unary<[](T x) { return std::exp(x); }, T>;
     case MapOp::log:
@@ -108,8 +95,6 @@ MapFunction f64_function(MapOp op) {
       return run_unary<[](T x) { return std::sqrt(x); }, T>;
     case MapOp::rsqrt:
       return run_unary<[](T x) { return 1.0 / std::sqrt(x); }, T>;
-    case MapOp::reciprocal:
-      return run_unary<[](T x) { return 1.0 / x; }, T>;
     case MapOp::tanh:
       return run_unary<[](T x) { return std::tanh(x); }, T>;
     case MapOp::sigmoid:
@@ -133,25 +118,10 @@ MapFunction f64_function(MapOp op) {
       return run_unary<[](T x) { return x * normal_cdf(x); }, T>;
     case MapOp::gelu_tanh:
       return run_unary<[](T x) { return 0.5 * x * (1.0 + std::tanh(gelu_angle(x))); }, T>;
-    case MapOp::silu_grad:
-      return run_unary<[](T x) { return logistic(x) * (1.0 + x * logistic(-x)); }, T>;
-    case MapOp::gelu_grad:
-      return run_unary<[](T x) {
-        return normal_cdf(x) + x * std::exp(-0.5 * x * x) * 0.39894228040143267794;
-      },
-                       T>;
-    case MapOp::gelu_tanh_grad:
-      return run_unary<[](T x) { return gelu_tanh_slope(x); }, T>;
     case MapOp::add_imm:
       return run_immediate<[](T a, T b) { return a + b; }, T>;
     case MapOp::mul_imm:
       return run_immediate<[](T a, T b) { return a * b; }, T>;
-    case MapOp::max_imm:
-      return run_immediate<[](T a, T b) { return nan_or(a, b, (a > b) ? a : b); }, T>;
-    case MapOp::min_imm:
-      return run_immediate<[](T a, T b) { return nan_or(a, b, a < b ? a : b); }, T>;
-    case MapOp::pow_imm:
-      return run_immediate<[](T a, T b) { return std::pow(a, b); }, T>;
     case MapOp::add:
       return run_binary<[](T a, T b) { return a + b; }, T>;
     case MapOp::sub:
@@ -164,10 +134,6 @@ MapFunction f64_function(MapOp op) {
       return run_binary<[](T a, T b) { return nan_or(a, b, (a > b) ? a : b); }, T>;
     case MapOp::min:
       return run_binary<[](T a, T b) { return nan_or(a, b, a < b ? a : b); }, T>;
-    case MapOp::floordiv:
-      return run_binary<[](T a, T b) { return std::floor(a / b); }, T>;
-    case MapOp::mod:
-      return run_binary<[](T a, T b) { return a - std::floor(a / b) * b; }, T>;
     default:
       return nullptr;
   }
@@ -179,16 +145,8 @@ MapFunction compare_function(MapOp op) {
   switch (op) {
     case MapOp::lt:
       return run_binary<[](T a, T b) { return a < b; }, T, B>;
-    case MapOp::le:
-      return run_binary<[](T a, T b) { return a <= b; }, T, B>;
-    case MapOp::gt:
-      return run_binary<[](T a, T b) { return (a > b); }, T, B>;
-    case MapOp::ge:
-      return run_binary<[](T a, T b) { return a >= b; }, T, B>;
     case MapOp::eq:
       return run_binary<[](T a, T b) { return a == b; }, T, B>;
-    case MapOp::ne:
-      return run_binary<[](T a, T b) { return a != b; }, T, B>;
     case MapOp::select:
       return run_select<T>;
     default:
@@ -198,7 +156,6 @@ MapFunction compare_function(MapOp op) {
 
 template <typename T>
 MapFunction integer_function(MapOp op) {
-  constexpr T kWidthMask = static_cast<T>(8 * sizeof(T) - 1);
   switch (op) {
     case MapOp::constant:
       return run_constant<T>;
@@ -208,20 +165,12 @@ MapFunction integer_function(MapOp op) {
       return run_unary<[](T x) { return x < 0 ? 0 - bits(x) : bits(x); }, T>;
     case MapOp::square:
       return run_unary<[](T x) { return bits(x) * bits(x); }, T>;
-    case MapOp::sign:
-      return run_unary<[](T x) { return (x > 0) - (x < 0); }, T>;
     case MapOp::relu:
       return run_unary<[](T x) { return x < 0 ? T(0) : x; }, T>;
-    case MapOp::logical_not:
-      return run_unary<[](T x) { return x == 0; }, T>;
     case MapOp::add_imm:
       return run_immediate<[](T a, T b) { return bits(a) + bits(b); }, T>;
     case MapOp::mul_imm:
       return run_immediate<[](T a, T b) { return bits(a) * bits(b); }, T>;
-    case MapOp::max_imm:
-      return run_immediate<[](T a, T b) { return (a > b) ? a : b; }, T>;
-    case MapOp::min_imm:
-      return run_immediate<[](T a, T b) { return a < b ? a : b; }, T>;
     case MapOp::add:
       return run_binary<[](T a, T b) { return bits(a) + bits(b); }, T>;
     case MapOp::sub:
@@ -234,22 +183,6 @@ MapFunction integer_function(MapOp op) {
       return run_binary<[](T a, T b) { return a < b ? a : b; }, T>;
     case MapOp::floordiv:
       return run_binary<[](T a, T b) { return floor_divide(a, b); }, T>;
-    case MapOp::mod:
-      return run_binary<[](T a, T b) { return floor_modulo(a, b); }, T>;
-    case MapOp::bit_and:
-      return run_binary<[](T a, T b) { return a & b; }, T>;
-    case MapOp::bit_or:
-      return run_binary<[](T a, T b) { return a | b; }, T>;
-    case MapOp::bit_xor:
-      return run_binary<[](T a, T b) { return a ^ b; }, T>;
-    case MapOp::shl:
-      return run_binary<[](T a, T b) { return bits(a) << (b & kWidthMask); }, T>;
-    case MapOp::shr:
-      return run_binary<[](T a, T b) { return (a >> (b & kWidthMask)); }, T>;
-    case MapOp::logical_and:
-      return run_binary<[](T a, T b) { return a != 0 && b != 0; }, T>;
-    case MapOp::logical_or:
-      return run_binary<[](T a, T b) { return a != 0 || b != 0; }, T>;
     default:
       return compare_function<T>(op);
   }

@@ -49,28 +49,6 @@ void run_constant(void* dst, const void* const*, std::int64_t n, const MapImmedi
   for (std::int64_t i = 0; i < n; i += kLanes)
     put<kRound>(dst, i, splat(static_cast<float>(imm.value)));
 }
-// Exponents that have an exact or cheap form; the others lane by lane.
-template <bool kRound>
-void run_pow(void* dst, const void* const* src, std::int64_t n, const MapImmediate& imm) {
-  const float e = static_cast<float>(imm.value);
-  for (std::int64_t i = 0; i < n; i += kLanes) {
-    const Float x = get(src[0], i);
-    Float y = x;
-    if (e == 2.0f) {
-      y = x * x;
-    } else if (e == 3.0f) {
-      y = x * x * x;
-    } else if (e == -1.0f) {
-      y = reciprocal(x);
-    } else if (e != 1.0f) {
-      float lanes[kLanes];
-      store(lanes, x);
-      for (float& lane : lanes) lane = __builtin_powf(lane, e);
-      y = load(lanes);
-    }
-    put<kRound>(dst, i, y);
-  }
-}
 void run_round_f16(void* dst, const void* const* src, std::int64_t n, const MapImmediate&) {
   float16 lanes[kLanes];
   for (std::int64_t i = 0; i < n; i += kLanes) {
@@ -134,10 +112,6 @@ MapVariants f32_function(MapOp op, bool round) {
       return unary<[](Float x) { return abs(x); }>(round);
     case MapOp::square:
       return unary<[](Float x) { return x * x; }>(round);
-    case MapOp::sign:
-      return unary<[](Float x) {
-        return select((abs(x) > splat(0.0f)), copy_sign(splat(1.0f), x), x);
-      }>(round);
     case MapOp::exp:
       return unary<[](Float x) { return exp(x); }>(round);
     case MapOp::log:
@@ -146,8 +120,6 @@ MapVariants f32_function(MapOp op, bool round) {
       return unary<[](Float x) { return sqrt(x); }>(round);
     case MapOp::rsqrt:
       return unary<[](Float x) { return reciprocal(sqrt(x)); }>(round);
-    case MapOp::reciprocal:
-      return unary<[](Float x) { return reciprocal(x); }>(round);
     case MapOp::tanh:
       return unary<[](Float x) { return tanh(x); }>(round);
     case MapOp::sigmoid:
@@ -170,22 +142,10 @@ MapVariants f32_function(MapOp op, bool round) {
       return unary<[](Float x) { return gelu(x); }>(round);
     case MapOp::gelu_tanh:
       return unary<[](Float x) { return gelu_tanh(x); }>(round);
-    case MapOp::silu_grad:
-      return unary<[](Float x) { return silu_grad(x); }>(round);
-    case MapOp::gelu_grad:
-      return unary<[](Float x) { return gelu_grad(x); }>(round);
-    case MapOp::gelu_tanh_grad:
-      return unary<[](Float x) { return gelu_tanh_grad(x); }>(round);
     case MapOp::add_imm:
       return immediate<[](Float a, Float b) { return a + b; }>(round);
     case MapOp::mul_imm:
       return immediate<[](Float a, Float b) { return a * b; }>(round);
-    case MapOp::max_imm:
-      return immediate<[](Float a, Float b) { return max_nan(a, b); }>(round);
-    case MapOp::min_imm:
-      return immediate<[](Float a, Float b) { return min_nan(a, b); }>(round);
-    case MapOp::pow_imm:
-      return plain(round ? run_pow<true> : run_pow<false>);
     case MapOp::add:
       return binary<[](Float a, Float b) { return a + b; }>(round);
     case MapOp::sub:
@@ -198,22 +158,10 @@ MapVariants f32_function(MapOp op, bool round) {
       return binary<[](Float a, Float b) { return max_nan(a, b); }>(round);
     case MapOp::min:
       return binary<[](Float a, Float b) { return min_nan(a, b); }>(round);
-    case MapOp::floordiv:
-      return binary<[](Float a, Float b) { return floor(a / b); }>(round);
-    case MapOp::mod:
-      return binary<[](Float a, Float b) { return a - floor(a / b) * b; }>(round);
     case MapOp::lt:
       return plain(run_compare<[](Float a, Float b) { return a < b; }>);
-    case MapOp::le:
-      return plain(run_compare<[](Float a, Float b) { return a <= b; }>);
-    case MapOp::gt:
-      return plain(run_compare<[](Float a, Float b) { return (a > b); }>);
-    case MapOp::ge:
-      return plain(run_compare<[](Float a, Float b) { return a >= b; }>);
     case MapOp::eq:
       return plain(run_compare<[](Float a, Float b) { return a == b; }>);
-    case MapOp::ne:
-      return plain(run_compare<[](Float a, Float b) { return a != b; }>);
     case MapOp::select:
       return plain(round ? run_select<true> : run_select<false>);
     default:

@@ -1,4 +1,4 @@
-// Gathers rows by id, and adds rows up by id after sorting them.
+// Adds rows up by id after sorting them.
 #include "backends/cpu/embedding/embedding.h"
 
 #include <algorithm>
@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::int64_t kMinElementsPerThread = 8192;
 
-std::int64_t id_at(const void* ids, DType dtype, std::int64_t i) {
-  return dtype == DType::i64 ? static_cast<const std::int64_t*>(ids)[i]
-                             : static_cast<const std::int32_t*>(ids)[i];
-}
-
 std::int64_t min_rows(std::int64_t width) {
   return std::max<std::int64_t>(1, kMinElementsPerThread / std::max<std::int64_t>(1, width));
 }
@@ -31,33 +26,10 @@ bool is_bf16(DType dtype) {
 
 }  // namespace
 
-std::int64_t first_bad_id(const void* ids, DType id_dtype, std::int64_t num_ids,
-                          std::int64_t num_rows) {
-  for (std::int64_t i = 0; i < num_ids; ++i) {
-    const std::int64_t id = id_at(ids, id_dtype, i);
-    if (id < 0 || id >= num_rows) return i;
-  }
+std::int64_t first_bad_id(const std::int32_t* ids, std::int64_t num_ids, std::int64_t num_rows) {
+  for (std::int64_t i = 0; i < num_ids; ++i)
+    if (ids[i] < 0 || ids[i] >= num_rows) return i;
   return -1;
-}
-
-void embedding_gather(const EmbeddingGather& p) {
-  const bool same = p.table_dtype == p.y_dtype && p.scale == 1.0f;
-  const EmbeddingCopy copy =
-      isa_table<EmbeddingFunctions>().copy[is_bf16(p.table_dtype)][is_bf16(p.y_dtype)];
-  const std::int64_t from_bytes = p.width * size_bytes(p.table_dtype);
-  const std::int64_t to_bytes = p.width * size_bytes(p.y_dtype);
-  const std::byte* table = static_cast<const std::byte*>(p.table);
-  std::byte* y = static_cast<std::byte*>(p.y);
-  parallel_ranges(p.num_ids, min_rows(p.width), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::byte* from = table + id_at(p.ids, p.id_dtype, i) * from_bytes;
-      std::byte* to = y + i * to_bytes;
-      if (same)
-        std::memcpy(to, from, static_cast<std::size_t>(to_bytes));
-      else
-        copy(to, from, p.width, p.scale);
-    }
-  });
 }
 
 std::size_t embedding_workspace_bytes(std::int64_t num_ids) {
@@ -67,7 +39,7 @@ std::size_t embedding_workspace_bytes(std::int64_t num_ids) {
 void embedding_scatter_add(const EmbeddingScatterAdd& p) {
   if (p.num_ids == 0) return;
   RowOfId* entries = static_cast<RowOfId*>(p.workspace);
-  for (std::int64_t i = 0; i < p.num_ids; ++i) entries[i] = {id_at(p.ids, p.id_dtype, i), i};
+  for (std::int64_t i = 0; i < p.num_ids; ++i) entries[i] = {p.ids[i], i};
   const RowOfId* sorted = sort_by_id(entries, entries + p.num_ids, p.num_ids);
   const EmbeddingAdd add = isa_table<EmbeddingFunctions>().add[is_bf16(p.dy_dtype)];
   const std::byte* dy = static_cast<const std::byte*>(p.dy);
@@ -81,7 +53,7 @@ void embedding_scatter_add(const EmbeddingScatterAdd& p) {
       if (!starts_group(first)) continue;
       float* to = p.dtable + sorted[first].id * p.width;
       for (std::int64_t i = first; i == first || (i < p.num_ids && !starts_group(i)); ++i)
-        add(to, dy + sorted[i].row * row_bytes, p.width, p.scale);
+        add(to, dy + sorted[i].row * row_bytes, p.width);
     }
   });
 }

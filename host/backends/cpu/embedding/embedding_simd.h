@@ -5,12 +5,10 @@
 
 namespace lamina::cpu {
 
-using EmbeddingCopy = void (*)(void* to, const void* from, std::int64_t n, float scale);
-using EmbeddingAdd = void (*)(float* to, const void* from, std::int64_t n, float scale);
+using EmbeddingAdd = void (*)(float* to, const void* from, std::int64_t n);
 
 struct EmbeddingFunctions {
-  EmbeddingCopy copy[2][2];  // [from is bf16][to is bf16]
-  EmbeddingAdd add[2];       // [from is bf16]
+  EmbeddingAdd add[2];  // [from is bf16]
 
   static const EmbeddingFunctions avx512, avx2, portable;
 };

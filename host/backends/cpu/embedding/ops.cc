@@ -91,10 +91,9 @@ std::unique_ptr<Kernel> make_rows(const NodeView& n) {
   return make_kernel(
       [=, rows = out.dim(0), bytes = out.bytes(),
        has_acc = n.has(2)](const KernelArgs& args) mutable {
-        if (first_bad_id(args.inputs[0], DType::i32, p.num_ids, rows) >= 0)
-          return columns->run(args);
+        p.ids = static_cast<const std::int32_t*>(args.inputs[0]);
+        if (first_bad_id(p.ids, p.num_ids, rows) >= 0) return columns->run(args);
         start_sums(args, has_acc, bytes);
-        p.ids = args.inputs[0];
         p.dy = args.inputs[1];
         p.dtable = static_cast<float*>(args.outputs[0]);
         p.workspace = args.workspace;

@@ -16,7 +16,7 @@ constexpr std::int64_t kMinElementsPerThread = 8192;
 
 template <int from_bf16>
 void add_fast(void* sum, const void* row, std::int64_t width) {
-  isa_table<EmbeddingFunctions>().add[from_bf16](static_cast<float*>(sum), row, width, 1.0f);
+  isa_table<EmbeddingFunctions>().add[from_bf16](static_cast<float*>(sum), row, width);
 }
 
 AddRow fastest(DType dtype) {

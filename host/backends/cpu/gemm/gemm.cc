@@ -281,7 +281,7 @@ std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
   group.w_transposed = s.b_transposed;
   group.ldx = s.lda;
   group.matrices = {{.n = s.n, .ldw = s.ldb, .ldo = s.ldc, .bias = s.bias}};
-  if (s.accumulate) group.epilogue = GemvEpilogue::add;
+  group.add = s.accumulate;
   auto streamed = make_gemv_group(group, why);
   if (streamed == nullptr) return nullptr;
   return std::make_unique<StreamedGemm>(std::move(streamed));

@@ -35,16 +35,14 @@ class StreamedGroup : public GemvGroup {
       : spec_(spec), function_(choose(spec.w_transposed)) {
     if (spec_.ldx == 0) spec_.ldx = spec_.k;
     std::int64_t cuts = 0, num_outputs = 0;
-    const std::size_t num_streams =
-        spec_.epilogue == GemvEpilogue::silu_mul ? 1 : spec_.matrices.size();
     for (GemvMatrix& matrix : spec_.matrices) {
       if (matrix.ldw == 0) matrix.ldw = spec_.w_transposed ? spec_.k : matrix.n;
       if (matrix.ldo == 0) matrix.ldo = matrix.n;
       num_outputs += matrix.n;
     }
-    for (std::size_t i = 0; i < num_streams; ++i) {
+    for (const GemvMatrix& matrix : spec_.matrices) {
       first_cut_.push_back(cuts);
-      cuts += (spec_.matrices[i].n + kCutOutputs - 1) / kCutOutputs;
+      cuts += (matrix.n + kCutOutputs - 1) / kCutOutputs;
     }
     first_cut_.push_back(cuts);
     const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
@@ -94,13 +92,7 @@ class StreamedGroup : public GemvGroup {
     a.bf16_in = spec_.in == DType::bf16;
     a.bf16_out = spec_.out == DType::bf16;
     a.bf16_bias = matrix.bias == DType::bf16;
-    if (spec_.epilogue == GemvEpilogue::add) a.addend = operands[i].addend;
-    if (spec_.epilogue == GemvEpilogue::silu_mul) {
-      a.up = operands[1].w;
-      a.ld_up = spec_.matrices[1].ldw;
-      a.up_bias = spec_.matrices[1].bias ? operands[1].bias : nullptr;
-      a.bf16_up_bias = spec_.matrices[1].bias == DType::bf16;
-    }
+    if (spec_.add) a.addend = operands[i].addend;
     return a;
   }
 
@@ -123,9 +115,6 @@ std::string refusal(const GemvGroupSpec& spec) {
     if (matrix.bias && !is_bf16_or_f32(*matrix.bias))
       return fmt::format("{} bias; it must be bf16 or f32", name(*matrix.bias));
   }
-  if (spec.epilogue == GemvEpilogue::silu_mul &&
-      (spec.matrices.size() != 2 || spec.matrices[0].n != spec.matrices[1].n))
-    return "silu_mul takes two matrices of one size, gate and up";
   return "";
 }
 

@@ -24,13 +24,6 @@ namespace lamina::cpu {
 // The most rows of x that a group takes.
 inline constexpr std::int64_t kMaxGemvRows = 64;
 
-// What happens to the f32 sums before the one rounding to `out`.
-enum class GemvEpilogue {
-  none,
-  add,       // out = sum + addend (a residual; may be `out` itself)
-  silu_mul,  // two matrices of one size, gate and up: first out = silu(gate) * up
-};
-
 struct GemvMatrix {
   std::int64_t n = 0;         // outputs
   std::int64_t ldw = 0;       // elements between stored rows of W; 0: adjacent
@@ -45,14 +38,14 @@ struct GemvGroupSpec {
   bool w_transposed = true;  // W is stored as [n, k]; false: [k, n], a slower layout for this
   std::int64_t ldx = 0;      // elements between rows of x; 0: k
   std::vector<GemvMatrix> matrices;
-  GemvEpilogue epilogue = GemvEpilogue::none;
+  bool add = false;  // out = sum + addend (a residual; may be `out` itself), rounded once
 };
 
 struct GemvOperands {
   const void* w = nullptr;
-  void* out = nullptr;           // [m, n]; the second of silu_mul is not used
+  void* out = nullptr;           // [m, n]
   const void* bias = nullptr;    // when the matrix has one
-  const void* addend = nullptr;  // [m, n], for `add`
+  const void* addend = nullptr;  // [m, n], with `add`
 };
 
 class GemvGroup {
@@ -65,8 +58,8 @@ class GemvGroup {
   virtual std::string_view kernel() const = 0;
 };
 
-// nullptr, and the reason in *why, when the group cannot be done: more than kMaxGemvRows rows,
-// other element types, silu_mul without two equal matrices. [any thread]
+// nullptr, and the reason in *why, when the group cannot be done: more than kMaxGemvRows rows or
+// other element types. [any thread]
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why);
 
 }  // namespace lamina::cpu

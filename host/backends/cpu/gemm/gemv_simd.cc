@@ -23,28 +23,6 @@ constexpr std::int64_t kBlockRows = 64;  // outputs kept as f32 until the epilog
 // Of one row of x and of two, that stay in L1 beside a row of W.
 constexpr std::int64_t kNearBytes1 = 15 * 1024, kNearBytes2 = 12 * 1024;
 
-// exp(x) to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2] (Cephes expf).
-inline float exp_f32(float x) {
-  x = x < -87.0f ? -87.0f : x;
-  x = x > 88.0f ? 88.0f : x;
-  const float shifted = x * 1.44269504f + 12582912.0f;  // the integer lands in the low bits
-  const float n = shifted - 12582912.0f;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  std::uint32_t power, bits;
-  std::memcpy(&power, &shifted, sizeof power);
-  std::memcpy(&bits, &p, sizeof bits);
-  bits += power << 23;
-  std::memcpy(&p, &bits, sizeof p);
-  return p;
-}
-
 // sums[i * kBlockRows + r] = row r of W (of R) times row i of x (of M).
 template <typename X, int M, int R, bool kPrefetch>
 inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w, std::int64_t ldw,
@@ -115,14 +93,14 @@ inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w
 
 // `num_rows` rows of W, R at a time and the last ones one at a time, with M rows of x.
 template <typename X, int M, int R>
-void stream_rows_of(const RowsArguments& a, const typename X::Element* w, std::int64_t ldw,
-                    std::int64_t num_rows, float* sums) {
+void stream_rows_of(const RowsArguments& a, const typename X::Element* w, std::int64_t num_rows,
+                    float* sums) {
   const auto* x = static_cast<const typename X::Element*>(a.x);
   std::int64_t row = 0;
   for (; row + R <= num_rows; row += R)
-    dot_rows<X, M, R, true>(w + row * ldw, ldw, x, a.ldx, a.k, sums + row);
+    dot_rows<X, M, R, true>(w + row * a.ldw, a.ldw, x, a.ldx, a.k, sums + row);
   for (; row < num_rows; ++row)
-    dot_rows<X, M, 1, true>(w + row * ldw, ldw, x, a.ldx, a.k, sums + row);
+    dot_rows<X, M, 1, true>(w + row * a.ldw, a.ldw, x, a.ldx, a.k, sums + row);
 }
 
 // Inlined into the loop over groups: as a call it costs 20 % at k = 1024.
@@ -145,34 +123,33 @@ inline __attribute__((always_inline)) void dot_group(std::int64_t m, const typen
 
 // R rows of W times all rows of x, four of x at a time; all but the first pass find W in L1.
 template <typename X, int R>
-void dot_all(const RowsArguments& a, const typename X::Element* w, std::int64_t ldw, float* sums) {
+void dot_all(const RowsArguments& a, const typename X::Element* w, float* sums) {
   const auto* x = static_cast<const typename X::Element*>(a.x);
-  dot_group<X, R, true>(std::min<std::int64_t>(a.m, 4), w, ldw, x, a.ldx, a.k, sums);
+  dot_group<X, R, true>(std::min<std::int64_t>(a.m, 4), w, a.ldw, x, a.ldx, a.k, sums);
   for (std::int64_t i = 4; i < a.m; i += 4)
-    dot_group<X, R, false>(std::min<std::int64_t>(a.m - i, 4), w, ldw, x + i * a.ldx, a.ldx, a.k,
+    dot_group<X, R, false>(std::min<std::int64_t>(a.m - i, 4), w, a.ldw, x + i * a.ldx, a.ldx, a.k,
                            sums + i * kBlockRows);
 }
 
 // sums[m][kBlockRows] = rows [begin, end) of W times x; end - begin is at most kBlockRows.
 template <typename X>
-void stream_block(const RowsArguments& a, const void* weights, std::int64_t ldw, std::int64_t begin,
-                  std::int64_t end, float* sums) {
+void stream_block(const RowsArguments& a, std::int64_t begin, std::int64_t end, float* sums) {
   using Element = typename X::Element;
-  const auto* w = static_cast<const Element*>(weights) + begin * ldw;
+  const auto* w = static_cast<const Element*>(a.w) + begin * a.ldw;
   const std::int64_t num_rows = end - begin;
   const bool near = a.m * a.k * static_cast<std::int64_t>(sizeof(Element)) <=
                     (a.m == 1 ? kNearBytes1 : kNearBytes2);
   if (a.m == 1) {
-    near ? stream_rows_of<X, 1, 1>(a, w, ldw, num_rows, sums)
-         : stream_rows_of<X, 1, X::kFarRows1>(a, w, ldw, num_rows, sums);
+    near ? stream_rows_of<X, 1, 1>(a, w, num_rows, sums)
+         : stream_rows_of<X, 1, X::kFarRows1>(a, w, num_rows, sums);
   } else if (a.m == 2) {
-    near ? stream_rows_of<X, 2, 1>(a, w, ldw, num_rows, sums)
-         : stream_rows_of<X, 2, X::kFarRows2>(a, w, ldw, num_rows, sums);
+    near ? stream_rows_of<X, 2, 1>(a, w, num_rows, sums)
+         : stream_rows_of<X, 2, X::kFarRows2>(a, w, num_rows, sums);
   } else {
     std::int64_t row = 0;
     for (; row + X::kRows4 <= num_rows; row += X::kRows4)
-      dot_all<X, X::kRows4>(a, w + row * ldw, ldw, sums + row);
-    for (; row < num_rows; ++row) dot_all<X, 1>(a, w + row * ldw, ldw, sums + row);
+      dot_all<X, X::kRows4>(a, w + row * a.ldw, sums + row);
+    for (; row < num_rows; ++row) dot_all<X, 1>(a, w + row * a.ldw, sums + row);
   }
 }
 
@@ -187,15 +164,10 @@ inline void add_values(const void* values, std::int64_t at, bool bf16, std::int6
   }
 }
 
-// out[i, begin ..] from the f32 sums of row i (and of the up matrix).
+// out[i, begin ..] from the f32 sums of row i.
 void finish_row(const RowsArguments& a, std::int64_t i, std::int64_t begin, std::int64_t count,
-                float* sums, float* up_sums) {
+                float* sums) {
   if (a.bias != nullptr) add_values(a.bias, begin, a.bf16_bias, count, sums);
-  if (a.up != nullptr) {
-    if (a.up_bias != nullptr) add_values(a.up_bias, begin, a.bf16_up_bias, count, up_sums);
-    for (std::int64_t j = 0; j < count; ++j)
-      sums[j] = sums[j] / (1.0f + exp_f32(-sums[j])) * up_sums[j];
-  }
   if (a.addend != nullptr) add_values(a.addend, i * a.ldo + begin, a.bf16_out, count, sums);
   if (a.bf16_out) {
     auto* out = static_cast<std::uint16_t*>(a.out) + i * a.ldo + begin;
@@ -209,13 +181,10 @@ void finish_row(const RowsArguments& a, std::int64_t i, std::int64_t begin, std:
 template <typename X>
 void stream_rows(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
   alignas(64) float sums[kMaxStreamedRows * kBlockRows];
-  alignas(64) float up_sums[kMaxStreamedRows * kBlockRows];
   for (std::int64_t row = begin; row < end; row += kBlockRows) {
     const std::int64_t last = std::min(row + kBlockRows, end);
-    stream_block<X>(a, a.w, a.ldw, row, last, sums);
-    if (a.up != nullptr) stream_block<X>(a, a.up, a.ld_up, row, last, up_sums);
-    for (std::int64_t i = 0; i < a.m; ++i)
-      finish_row(a, i, row, last - row, sums + i * kBlockRows, up_sums + i * kBlockRows);
+    stream_block<X>(a, row, last, sums);
+    for (std::int64_t i = 0; i < a.m; ++i) finish_row(a, i, row, last - row, sums + i * kBlockRows);
   }
 }
 
@@ -233,9 +202,10 @@ inline float multiply_add(float a, float b, float sum) {
 }
 
 template <typename Element>
-void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, std::int64_t begin,
-                 std::int64_t count, std::int64_t chunk, float* sums) {
-  const auto* w = static_cast<const Element*>(weights) + begin;
+void add_columns(const RowsArguments& a, std::int64_t begin, std::int64_t count, std::int64_t chunk,
+                 float* sums) {
+  const auto* w = static_cast<const Element*>(a.w) + begin;
+  const std::int64_t ldw = a.ldw;
   const auto* x = static_cast<const Element*>(a.x);
   std::fill(sums, sums + a.m * chunk, 0.0f);
   std::int64_t k = 0;
@@ -276,14 +246,11 @@ void add_columns(const RowsArguments& a, const void* weights, std::int64_t ldw, 
 template <typename Element>
 void stream_columns(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
   alignas(64) float sums[kChunkSums];
-  alignas(64) float up_sums[kChunkSums];
   const std::int64_t chunk = std::min(kMaxChunkColumns, kChunkSums / a.m);
   for (std::int64_t column = begin; column < end; column += chunk) {
     const std::int64_t count = std::min(chunk, end - column);
-    add_columns<Element>(a, a.w, a.ldw, column, count, chunk, sums);
-    if (a.up != nullptr) add_columns<Element>(a, a.up, a.ld_up, column, count, chunk, up_sums);
-    for (std::int64_t i = 0; i < a.m; ++i)
-      finish_row(a, i, column, count, sums + i * chunk, up_sums + i * chunk);
+    add_columns<Element>(a, column, count, chunk, sums);
+    for (std::int64_t i = 0; i < a.m; ++i) finish_row(a, i, column, count, sums + i * chunk);
   }
 }
 

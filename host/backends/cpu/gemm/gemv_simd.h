@@ -1,5 +1,5 @@
-// What each instruction set offers gemv.cc and grouped.cc: one matrix (or a gate and up pair) and a
-// range of its outputs.
+// What each instruction set offers gemv.cc and grouped.cc: one matrix and a range of its
+// outputs.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,7 @@ struct RowsArguments {
   const void* addend;  // nullptr: none
   void* out;
   std::int64_t ldo;
-  const void* up;  // nullptr, or the second matrix of silu(w x) * (up x)
-  std::int64_t ld_up;
-  const void* up_bias;
-  bool bf16_in, bf16_out, bf16_bias, bf16_up_bias;
+  bool bf16_in, bf16_out, bf16_bias;
 };
 
 // Computes outputs [begin, end) of every row of x.

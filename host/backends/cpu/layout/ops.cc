@@ -5,7 +5,7 @@
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/layout/convert.h"
+#include "backends/cpu/layout/strided_copy.h"
 
 namespace lamina::cpu {
 namespace {

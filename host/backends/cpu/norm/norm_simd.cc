@@ -5,30 +5,6 @@
 namespace lamina::cpu {
 namespace {
 
-// Row (outer, inner), counted on without divisions: rows may be as short as a head.
-struct RowIndex {
-  std::int64_t outer, inner, num_inner;
-  RowIndex(const NormSize& size, std::int64_t row)
-      : outer(row / size.inner), inner(row % size.inner), num_inner(size.inner) {}
-  void next() {
-    if (++inner == num_inner) {
-      inner = 0;
-      ++outer;
-    }
-  }
-  template <typename T>
-  const T* of(const ConstRows& rows) const {
-    if (rows.data == nullptr) return nullptr;
-    return static_cast<const T*>(rows.data) + outer * rows.strides.outer +
-           inner * rows.strides.inner;
-  }
-  template <typename T>
-  T* of(const Rows& rows) const {
-    if (rows.data == nullptr) return nullptr;
-    return static_cast<T*>(rows.data) + outer * rows.strides.outer + inner * rows.strides.inner;
-  }
-};
-
 // Four running sums, so that additions of one row do not wait for each other.
 struct Sums {
   Float part[4] = {splat(0.0f), splat(0.0f), splat(0.0f), splat(0.0f)};
@@ -59,17 +35,16 @@ LAMINA_SIMD Float factor(const W* weight, float offset, std::int64_t i, int coun
 
 template <typename T, typename W>
 void rms_forward(const RmsNormForward& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = p.size.width;
+  const std::int64_t n = p.width;
   const W* weight = static_cast<const W*>(p.weight);
-  const float share = p.sum_of_squares ? 1.0f : 1.0f / static_cast<float>(n);
-  RowIndex at(p.size, begin);
-  for (std::int64_t row = begin; row < end; ++row, at.next()) {
-    const T* x = at.of<T>(p.x);
-    T* y = at.of<T>(p.y);
+  const float share = 1.0f / static_cast<float>(n);
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* x = static_cast<const T*>(p.x) + row * n;
+    T* y = static_cast<T*>(p.y) + row * n;
     Sums squares;
-    if (p.residual.data != nullptr) {
-      const T* residual = at.of<T>(p.residual);
-      T* sum = at.of<T>(p.sum);
+    if (p.residual != nullptr) {
+      const T* residual = static_cast<const T*>(p.residual) + row * n;
+      T* sum = static_cast<T*>(p.sum) + row * n;
       for_row(n, [&](std::int64_t i, int count, int k) {
         const Float h = rounded_to<T>(load_some(x + i, count) + load_some(residual + i, count));
         store_some(sum + i, h, count);
@@ -83,41 +58,26 @@ void rms_forward(const RmsNormForward& p, std::int64_t begin, std::int64_t end) 
       });
     }
     const Float scale = splat(inverse_root(squares.total() * share + p.eps));
-    if (p.round_before_weight && weight != nullptr) {
-      for_lanes(n, [&](std::int64_t i, int count) {
-        const Float normalised = rounded_to<T>(load_some(x + i, count) * scale);
-        const Float w = rounded_to<T>(factor(weight, p.offset, i, count));
-        store_some(y + i, normalised * w, count);
-      });
-    } else {
-      for_lanes(n, [&](std::int64_t i, int count) {
-        store_some(y + i, load_some(x + i, count) * scale * factor(weight, p.offset, i, count),
-                   count);
-      });
-    }
+    for_lanes(n, [&](std::int64_t i, int count) {
+      store_some(y + i, load_some(x + i, count) * scale * factor(weight, p.offset, i, count),
+                 count);
+    });
   }
 }
 
 template <typename T, typename W>
 void rms_backward(const RmsNormBackward& p, std::int64_t begin, std::int64_t end, float* dweight) {
-  const std::int64_t n = p.size.width;
+  const std::int64_t n = p.width;
   const W* weight = static_cast<const W*>(p.weight);
-  const float share = p.sum_of_squares ? 1.0f : 1.0f / static_cast<float>(n);
-  const bool round = p.round_before_weight && weight != nullptr;
-  const auto weight_at = [&](std::int64_t i, int count) {
-    const Float w = factor(weight, p.offset, i, count);
-    return round ? rounded_to<T>(w) : w;
-  };
-  RowIndex at(p.size, begin);
-  for (std::int64_t row = begin; row < end; ++row, at.next()) {
-    const T* x = at.of<T>(p.x);
-    const T* dy = at.of<T>(p.dy);
-    const T* dresidual = at.of<T>(p.dresidual);
-    T* dx = at.of<T>(p.dx);
+  const float share = 1.0f / static_cast<float>(n);
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* x = static_cast<const T*>(p.x) + row * n;
+    const T* dy = static_cast<const T*>(p.dy) + row * n;
+    T* dx = static_cast<T*>(p.dx) + row * n;
     Sums squares, products;
     for_row(n, [&](std::int64_t i, int count, int k) {
       const Float h = load_some(x + i, count);
-      const Float g = load_some(dy + i, count) * weight_at(i, count);
+      const Float g = load_some(dy + i, count) * factor(weight, p.offset, i, count);
       squares.part[k] = fma(h, h, squares.part[k]);
       products.part[k] = fma(g, h, products.part[k]);
     });
@@ -129,12 +89,9 @@ void rms_backward(const RmsNormBackward& p, std::int64_t begin, std::int64_t end
       const Float h = load_some(x + i, count);
       const Float d = load_some(dy + i, count);
       if (dweight != nullptr) {
-        const Float normalised = round ? rounded_to<T>(h * scale) : h * scale;
-        store_some(dweight + i, fma(d, normalised, load_some(dweight + i, count)), count);
+        store_some(dweight + i, fma(d, h * scale, load_some(dweight + i, count)), count);
       }
-      Float result = fma(h, bend, d * weight_at(i, count)) * scale;
-      if (dresidual != nullptr) result = result + load_some(dresidual + i, count);
-      store_some(dx + i, result, count);
+      store_some(dx + i, fma(h, bend, d * factor(weight, p.offset, i, count)) * scale, count);
     });
   }
 }
@@ -162,13 +119,12 @@ LAMINA_SIMD Statistics statistics(const T* x, std::int64_t n, float eps) {
 
 template <typename T, typename W>
 void layer_forward(const LayerNormForward& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = p.size.width;
+  const std::int64_t n = p.width;
   const W* weight = static_cast<const W*>(p.weight);
   const W* bias = static_cast<const W*>(p.bias);
-  RowIndex at(p.size, begin);
-  for (std::int64_t row = begin; row < end; ++row, at.next()) {
-    const T* x = at.of<T>(p.x);
-    T* y = at.of<T>(p.y);
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* x = static_cast<const T*>(p.x) + row * n;
+    T* y = static_cast<T*>(p.y) + row * n;
     const Statistics s = statistics(x, n, p.eps);
     for_lanes(n, [&](std::int64_t i, int count) {
       const Float normalised = (load_some(x + i, count) - splat(s.mean)) * splat(s.scale);
@@ -182,15 +138,13 @@ void layer_forward(const LayerNormForward& p, std::int64_t begin, std::int64_t e
 template <typename T, typename W>
 void layer_backward(const LayerNormBackward& p, std::int64_t begin, std::int64_t end,
                     float* dweight, float* dbias) {
-  const std::int64_t n = p.size.width;
+  const std::int64_t n = p.width;
   const float share = 1.0f / static_cast<float>(n);
   const W* weight = static_cast<const W*>(p.weight);
-  RowIndex at(p.size, begin);
-  for (std::int64_t row = begin; row < end; ++row, at.next()) {
-    const T* x = at.of<T>(p.x);
-    const T* dy = at.of<T>(p.dy);
-    const T* dresidual = at.of<T>(p.dresidual);
-    T* dx = at.of<T>(p.dx);
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* x = static_cast<const T*>(p.x) + row * n;
+    const T* dy = static_cast<const T*>(p.dy) + row * n;
+    T* dx = static_cast<T*>(p.dx) + row * n;
     const Statistics s = statistics(x, n, p.eps);
     const Float mean = splat(s.mean), scale = splat(s.scale);
     Sums gradients, products;
@@ -209,9 +163,7 @@ void layer_backward(const LayerNormBackward& p, std::int64_t begin, std::int64_t
         store_some(dweight + i, fma(d, normalised, load_some(dweight + i, count)), count);
       if (dbias != nullptr) store_some(dbias + i, d + load_some(dbias + i, count), count);
       const Float g = d * factor(weight, p.offset, i, count);
-      Float result = fma(normalised, bend, g - shift) * scale;
-      if (dresidual != nullptr) result = result + load_some(dresidual + i, count);
-      store_some(dx + i, result, count);
+      store_some(dx + i, fma(normalised, bend, g - shift) * scale, count);
     });
   }
 }

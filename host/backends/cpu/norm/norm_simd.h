@@ -5,7 +5,7 @@
 
 namespace lamina::cpu {
 
-// Each works on rows [begin, end), counted row-major over (outer, inner). The backward ones add to
+// Each works on rows [begin, end). The backward ones add to
 // dweight and dbias (null: not wanted), which the caller has cleared.
 struct NormFunctions {
   void (*rms_forward)(const RmsNormForward& p, std::int64_t begin, std::int64_t end);

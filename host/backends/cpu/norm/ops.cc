@@ -11,19 +11,15 @@ namespace rms_norm_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
-  const std::int64_t width = x.dim(-1);
   RmsNormForward p{.dtype = x.dtype,
-                   .size = {num_rows(x), 1, width},
-                   .x = {nullptr, {width, 0}},
-                   .residual = {},
-                   .sum = {},
-                   .y = {nullptr, {width, 0}},
+                   .rows = num_rows(x),
+                   .width = x.dim(-1),
                    .eps = static_cast<float>(n.f("eps")),
                    .offset = static_cast<float>(n.f("offset"))};
   if (n.has(1)) p.weight_dtype = n.type(1).dtype;
   return make_kernel([p](const KernelArgs& args) mutable {
-    p.x.data = args.inputs[0];
-    p.y.data = args.outputs[0];
+    p.x = args.inputs[0];
+    p.y = args.outputs[0];
     p.weight = args.inputs.size() > 1 ? args.inputs[1] : nullptr;
     rms_norm_forward(p);
   });
@@ -38,27 +34,23 @@ namespace rms_norm_grad_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
-  const std::int64_t width = x.dim(-1);
   RmsNormBackward p{.dtype = x.dtype,
-                    .size = {num_rows(x), 1, width},
-                    .x = {nullptr, {width, 0}},
-                    .dy = {nullptr, {width, 0}},
-                    .dresidual = {},
-                    .dx = {nullptr, {width, 0}},
+                    .rows = num_rows(x),
+                    .width = x.dim(-1),
                     .eps = static_cast<float>(n.f("eps")),
                     .offset = static_cast<float>(n.f("offset"))};
   if (n.has(1)) p.weight_dtype = n.type(1).dtype;
   return make_kernel(
       [p](const KernelArgs& args) mutable {
-        p.x.data = args.inputs[0];
+        p.x = args.inputs[0];
         p.weight = args.inputs[1];
-        p.dy.data = args.inputs[2];
-        p.dx.data = args.outputs[0];
+        p.dy = args.inputs[2];
+        p.dx = args.outputs[0];
         p.dweight = static_cast<float*>(args.outputs[1]);
         p.workspace = reinterpret_cast<float*>(args.workspace);
         rms_norm_backward(p);
       },
-      norm_workspace_bytes(p.size, 1));
+      norm_workspace_bytes(p.rows, p.width, 1));
 }
 
 constexpr KernelChoice kChoices[] = {{"rows", only_f32_and_bf16, make, in_place_of(2)}};
@@ -70,22 +62,18 @@ namespace add_rms_norm_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
-  const std::int64_t width = x.dim(-1);
   RmsNormForward p{.dtype = x.dtype,
-                   .size = {num_rows(x), 1, width},
-                   .x = {nullptr, {width, 0}},
-                   .residual = {nullptr, {width, 0}},
-                   .sum = {nullptr, {width, 0}},
-                   .y = {nullptr, {width, 0}},
+                   .rows = num_rows(x),
+                   .width = x.dim(-1),
                    .eps = static_cast<float>(n.f("eps")),
                    .offset = static_cast<float>(n.f("offset"))};
   if (n.has(2)) p.weight_dtype = n.type(2).dtype;
   return make_kernel([p](const KernelArgs& args) mutable {
-    p.x.data = args.inputs[0];
-    p.residual.data = args.inputs[1];
+    p.x = args.inputs[0];
+    p.residual = args.inputs[1];
     p.weight = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
-    p.y.data = args.outputs[0];
-    p.sum.data = args.outputs[1];
+    p.y = args.outputs[0];
+    p.sum = args.outputs[1];
     rms_norm_forward(p);
   });
 }
@@ -109,20 +97,18 @@ Verdict supports(const NodeView& n) {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
-  const std::int64_t width = x.dim(-1);
   LayerNormForward p{.dtype = x.dtype,
-                     .size = {num_rows(x), 1, width},
-                     .x = {nullptr, {width, 0}},
-                     .y = {nullptr, {width, 0}},
+                     .rows = num_rows(x),
+                     .width = x.dim(-1),
                      .eps = static_cast<float>(n.f("eps")),
                      .offset = static_cast<float>(n.f("offset"))};
   for (int i : {1, 2})
     if (n.has(i)) p.weight_dtype = n.type(i).dtype;
   return make_kernel([p](const KernelArgs& args) mutable {
-    p.x.data = args.inputs[0];
+    p.x = args.inputs[0];
     p.weight = args.inputs.size() > 1 ? args.inputs[1] : nullptr;
     p.bias = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
-    p.y.data = args.outputs[0];
+    p.y = args.outputs[0];
     layer_norm_forward(p);
   });
 }
@@ -137,28 +123,24 @@ namespace layer_norm_grad_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
-  const std::int64_t width = x.dim(-1);
   LayerNormBackward p{.dtype = x.dtype,
-                      .size = {num_rows(x), 1, width},
-                      .x = {nullptr, {width, 0}},
-                      .dy = {nullptr, {width, 0}},
-                      .dresidual = {},
-                      .dx = {nullptr, {width, 0}},
+                      .rows = num_rows(x),
+                      .width = x.dim(-1),
                       .eps = static_cast<float>(n.f("eps")),
                       .offset = static_cast<float>(n.f("offset"))};
   if (n.has(1)) p.weight_dtype = n.type(1).dtype;
   return make_kernel(
       [p](const KernelArgs& args) mutable {
-        p.x.data = args.inputs[0];
+        p.x = args.inputs[0];
         p.weight = args.inputs[1];
-        p.dy.data = args.inputs[2];
-        p.dx.data = args.outputs[0];
+        p.dy = args.inputs[2];
+        p.dx = args.outputs[0];
         p.dweight = static_cast<float*>(args.outputs[1]);
         p.dbias = static_cast<float*>(args.outputs[2]);
         p.workspace = reinterpret_cast<float*>(args.workspace);
         layer_norm_backward(p);
       },
-      norm_workspace_bytes(p.size, 2));
+      norm_workspace_bytes(p.rows, p.width, 2));
 }
 
 constexpr KernelChoice kChoices[] = {{"rows", only_f32_and_bf16, make, in_place_of(2)}};

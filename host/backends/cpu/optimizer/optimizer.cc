@@ -24,7 +24,7 @@ void parallel_elements(std::int64_t n, const Body& body) {
   });
 }
 
-// Sums and searches are cut into chunks by n alone: at most 256, of at least 16384 elements.
+// Sums are cut into chunks by n alone: at most 256, of at least 16384 elements.
 constexpr std::int64_t kMaxChunks = 256;
 std::int64_t chunk_elements(std::int64_t n) {
   return std::max<std::int64_t>(16384, (n + kMaxChunks - 1) / kMaxChunks);
@@ -91,21 +91,6 @@ void adamw_rows_step(const AdamWRows& a) {
   });
 }
 
-void sgd_step(const Sgd& s) {
-  LAMINA_ASSERT(s.momentum == 0 || s.m != nullptr);
-  const SgdNumbers numbers = {
-      .grad_scale = s.grad_scale,
-      .weight_decay = static_cast<float>(s.weight_decay),
-      .momentum = static_cast<float>(s.momentum),
-      .lr = static_cast<float>(s.lr),
-      .nesterov = s.nesterov,
-  };
-  parallel_elements(s.n, [&](std::int64_t first, std::int64_t count) {
-    functions().sgd(s.p + first, s.g + first, s.momentum != 0 ? s.m + first : nullptr,
-                    s.p_bf16 ? s.p_bf16 + first : nullptr, count, numbers);
-  });
-}
-
 double sum_of_squares(const float* x, std::int64_t n) {
   std::array<double, kMaxChunks> partial;
   const std::int64_t chunk = chunk_elements(n);
@@ -117,45 +102,6 @@ double sum_of_squares(const float* x, std::int64_t n) {
   for (std::int64_t task = 0; task < num_chunks(n); ++task)
     sum += partial[static_cast<std::size_t>(task)];
   return sum;
-}
-
-std::int64_t first_non_finite(const void* x, DType dtype, std::int64_t n) {
-  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
-  std::array<std::int64_t, kMaxChunks> found;
-  const std::int64_t chunk = chunk_elements(n);
-  parallel_tasks(num_chunks(n), [&](std::int64_t task) {
-    const std::int64_t first = task * chunk;
-    const std::int64_t count = std::min(chunk, n - first);
-    found[static_cast<std::size_t>(task)] =
-        dtype == DType::f32
-            ? functions().first_non_finite_f32(static_cast<const float*>(x) + first, count)
-            : functions().first_non_finite_bf16(static_cast<const bfloat16*>(x) + first, count);
-  });
-  for (std::int64_t task = 0; task < num_chunks(n); ++task)
-    if (found[static_cast<std::size_t>(task)] >= 0)
-      return task * chunk + found[static_cast<std::size_t>(task)];
-  return -1;
-}
-
-void add_scaled(float* y, const void* x, DType x_dtype, float scale, std::int64_t n) {
-  LAMINA_ASSERT(x_dtype == DType::f32 || x_dtype == DType::bf16);
-  parallel_elements(n, [&](std::int64_t first, std::int64_t count) {
-    if (x_dtype == DType::f32)
-      functions().add_scaled_f32(y + first, static_cast<const float*>(x) + first, scale, count);
-    else
-      functions().add_scaled_bf16(y + first, static_cast<const bfloat16*>(x) + first, scale, count);
-  });
-}
-
-void scale_in_place(float* x, float scale, std::int64_t n) {
-  parallel_elements(n, [&](std::int64_t first, std::int64_t count) {
-    functions().scale(x + first, scale, count);
-  });
-}
-
-void fill(float* x, float value, std::int64_t n) {
-  parallel_elements(
-      n, [&](std::int64_t first, std::int64_t count) { std::fill_n(x + first, count, value); });
 }
 
 }  // namespace lamina::cpu

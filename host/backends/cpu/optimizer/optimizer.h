@@ -1,4 +1,4 @@
-// Updates of flat f32 parameter ranges, and the sums and checks around them.
+// Updates of flat f32 parameter ranges, and their sums.
 //
 //   const double squares = sum_of_squares(g, n);
 //   const float scale = static_cast<float>(std::min(1.0, clip / (std::sqrt(squares) + 1e-6)));
@@ -34,8 +34,8 @@ struct AdamW {
 };
 void adamw_step(const AdamW& a);
 
-// As adamw_step, for a table whose gradient is zero but for the rows of a list (embedding_rows.h).
-// The bits are those of the whole gradient, which is never made.
+// As adamw_step, for a table whose gradient is zero but for the rows of a list
+// (embedding/row_lists.h). The bits are those of the whole gradient, which is never made.
 struct AdamWRows {
   AdamW table;              // of all rows; its g is the list's: [slots, width]
   const std::int32_t* ids;  // [slots]
@@ -45,32 +45,7 @@ struct AdamWRows {
 };
 void adamw_rows_step(const AdamWRows& a);
 
-// g' = grad_scale g + weight_decay p;  m = momentum m + g';  p -= lr m   (nesterov: g' + momentum
-// m)
-struct Sgd {
-  float* p;
-  const float* g;
-  float* m = nullptr;  // not needed for momentum 0
-  bfloat16* p_bf16 = nullptr;
-  std::int64_t n;
-  double lr;
-  double momentum = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  float grad_scale = 1.0f;
-};
-void sgd_step(const Sgd& s);
-
 // Sum of x^2 in f64, added up in one order.
 double sum_of_squares(const float* x, std::int64_t n);
-
-// The index of the first infinity or NaN among f32 or bf16 numbers, or -1.
-std::int64_t first_non_finite(const void* x, DType dtype, std::int64_t n);
-
-// y += scale * x, x in f32 or bf16.
-void add_scaled(float* y, const void* x, DType x_dtype, float scale, std::int64_t n);
-// x *= scale.
-void scale_in_place(float* x, float scale, std::int64_t n);
-void fill(float* x, float value, std::int64_t n);
 
 }  // namespace lamina::cpu

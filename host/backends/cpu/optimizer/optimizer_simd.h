@@ -9,23 +9,12 @@ namespace lamina::cpu {
 struct AdamWNumbers {
   float grad_scale, decay, beta1, rest1, beta2, rest2, step_size, root_scale, eps;
 };
-struct SgdNumbers {
-  float grad_scale, weight_decay, momentum, lr;
-  bool nesterov;
-};
 
 // Each works on n elements of the given pointers. Without g, adamw's gradients are zeros.
 struct OptimizerFunctions {
   void (*adamw)(float* p, const float* g, float* m, float* v, bfloat16* p_bf16, std::int64_t n,
                 const AdamWNumbers& a);
-  void (*sgd)(float* p, const float* g, float* m, bfloat16* p_bf16, std::int64_t n,
-              const SgdNumbers& s);
   double (*sum_of_squares)(const float* x, std::int64_t n);
-  std::int64_t (*first_non_finite_f32)(const float* x, std::int64_t n);
-  std::int64_t (*first_non_finite_bf16)(const bfloat16* x, std::int64_t n);
-  void (*add_scaled_f32)(float* y, const float* x, float scale, std::int64_t n);
-  void (*add_scaled_bf16)(float* y, const bfloat16* x, float scale, std::int64_t n);
-  void (*scale)(float* x, float scale, std::int64_t n);
 
   static const OptimizerFunctions avx512, avx2, portable;
 };

@@ -16,17 +16,6 @@ const RandomFunctions& functions() { return isa_table<RandomFunctions>(); }
 
 constexpr std::int64_t kMinGroupsPerThread = 64;
 
-void fill(RandomFill kind, RandomStream s, float scale, float shift, void* y, DType dtype,
-          std::int64_t n) {
-  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
-  const std::int64_t groups = (n + kRandomGroup - 1) / kRandomGroup;
-  parallel_ranges(groups, kMinGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * kRandomGroup;
-    functions().fill(kind, s, scale, shift, static_cast<std::byte*>(y) + first * size_bytes(dtype),
-                     dtype, begin, std::min(n, end * kRandomGroup) - first);
-  });
-}
-
 }  // namespace
 
 void random_bits(RandomStream s, std::int64_t first, std::int64_t n, std::uint32_t* bits) {
@@ -41,16 +30,14 @@ void random_bits(RandomStream s, std::int64_t first, std::int64_t n, std::uint32
 }
 
 void fill_uniform(RandomStream s, float low, float high, void* y, DType dtype, std::int64_t n) {
-  fill(RandomFill::uniform, s, high - low, low, y, dtype, n);
-}
-
-void fill_normal(RandomStream s, float mean, float stddev, void* y, DType dtype, std::int64_t n) {
-  fill(RandomFill::normal, s, stddev, mean, y, dtype, n);
-}
-
-void fill_truncated_normal(RandomStream s, float mean, float stddev, void* y, DType dtype,
-                           std::int64_t n) {
-  fill(RandomFill::truncated_normal, s, stddev, mean, y, dtype, n);
+  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
+  const std::int64_t groups = (n + kRandomGroup - 1) / kRandomGroup;
+  parallel_ranges(groups, kMinGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * kRandomGroup;
+    functions().fill_uniform(s, high - low, low,
+                             static_cast<std::byte*>(y) + first * size_bytes(dtype), dtype, begin,
+                             std::min(n, end * kRandomGroup) - first);
+  });
 }
 
 void dropout(const Dropout& d) {

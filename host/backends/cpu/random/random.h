@@ -19,16 +19,10 @@ struct RandomStream {
 // bits[k] = number first + k.
 void random_bits(RandomStream s, std::int64_t first, std::int64_t n, std::uint32_t* bits);
 
-// In f32 or bf16 (rounded from f32); element k comes from number k.
-// uniform: low + (high - low) u, u = (bits >> 8) 2^-24 in [0, 1),
+// In f32 or bf16 (rounded from f32); element k comes from number k:
+// low + (high - low) u, u = (bits >> 8) 2^-24 in [0, 1),
 // so high is met only by rounding.
 void fill_uniform(RandomStream s, float low, float high, void* y, DType dtype, std::int64_t n);
-// normal: by Box and Muller.
-void fill_normal(RandomStream s, float mean, float stddev, void* y, DType dtype, std::int64_t n);
-// A normal number within two deviations of the mean: mean + stddev z, z redrawn until |z| <= 2.
-// The deviation of the result is 0.8796 stddev.
-void fill_truncated_normal(RandomStream s, float mean, float stddev, void* y, DType dtype,
-                           std::int64_t n);
 
 // y[k] = x[k] / (1 - rate) where number first + k keeps it, else 0; rate in [0, 1). The same call
 // on dy gives dx. y may be x. `first` lets a tensor be done in parts.

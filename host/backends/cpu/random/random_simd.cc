@@ -1,6 +1,5 @@
 // Philox and what is made of it for one instruction set.
 #include "backends/cpu/random/random_simd.h"
-#include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {
@@ -32,13 +31,13 @@ LAMINA_SIMD Product multiply(Words a, std::uint32_t m) {
 #endif
 }
 
-// Blocks 16 group .. 16 group + 15 of a stream. `attempt` numbers independent redraws.
-LAMINA_SIMD Words4 philox(RandomStream s, std::int64_t group, std::uint32_t attempt) {
+// Blocks 16 group .. 16 group + 15 of a stream.
+LAMINA_SIMD Words4 philox(RandomStream s, std::int64_t group) {
   const std::uint64_t block = static_cast<std::uint64_t>(group) * kLanes;
   Words4 c = {{bits_as<Words>(lane_numbers()) + splat<Words>(static_cast<std::uint32_t>(block)),
                splat<Words>(static_cast<std::uint32_t>(block >> 32)),
                splat<Words>(static_cast<std::uint32_t>(s.stream)),
-               splat<Words>(static_cast<std::uint32_t>(s.stream >> 32) ^ (attempt << 24))}};
+               splat<Words>(static_cast<std::uint32_t>(s.stream >> 32))}};
   std::uint32_t k0 = static_cast<std::uint32_t>(s.seed);
   std::uint32_t k1 = static_cast<std::uint32_t>(s.seed >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -53,77 +52,35 @@ LAMINA_SIMD Words4 philox(RandomStream s, std::int64_t group, std::uint32_t atte
 
 void bits_of(RandomStream s, std::int64_t group, std::int64_t num_groups, std::uint32_t* bits) {
   for (std::int64_t g = 0; g < num_groups; ++g) {
-    const Words4 words = philox(s, group + g, 0);
+    const Words4 words = philox(s, group + g);
     for (int k = 0; k < 4; ++k) store_raw(bits + g * kRandomGroup + k * kLanes, words.w[k]);
   }
 }
-
-struct Float4 {
-  Float v[4];
-};
 
 // [0, 1) with 24 bits.
 LAMINA_SIMD Float unit(Words w) {
   return convert<Float>(bits_as<Int>(shift_right(w, 8))) * splat(0x1p-24f);
 }
 
-LAMINA_SIMD Float4 uniforms(RandomStream s, std::int64_t group) {
-  const Words4 words = philox(s, group, 0);
-  return {{unit(words.w[0]), unit(words.w[1]), unit(words.w[2]), unit(words.w[3])}};
-}
-
-// Words 0 and 1 give normals 0 and 1, words 2 and 3 give 2 and 3.
-LAMINA_SIMD Float4 normals(RandomStream s, std::int64_t group, std::uint32_t attempt) {
-  const Words4 words = philox(s, group, attempt);
-  Float4 z;
-  for (int k = 0; k < 4; k += 2) {
-    // 1 - u is in (0, 1], so its logarithm is finite.
-    const Float radius = sqrt(splat(-2.0f) * log(splat(1.0f) - unit(words.w[k])));
-    const SinCos turn = sin_cos(unit(words.w[k + 1]) * splat(6.28318530718f));
-    z.v[k] = radius * turn.cos;
-    z.v[k + 1] = radius * turn.sin;
-  }
-  return z;
-}
-
-Float4 truncated_normals(RandomStream s, std::int64_t group) {
-  Float4 z = normals(s, group, 0);
-  for (std::uint32_t attempt = 1; attempt < 256; ++attempt) {
-    Int outside[4];
-    Int left = splat<Int>(0);
-    for (int k = 0; k < 4; ++k) {
-      outside[k] = abs(z.v[k]) > splat(2.0f);
-      left = left | outside[k];
-    }
-    if (!any(left)) break;
-    const Float4 again = normals(s, group, attempt);
-    for (int k = 0; k < 4; ++k) z.v[k] = select(outside[k], again.v[k], z.v[k]);
-  }
-  return z;
-}
-
 template <typename T>
-void fill_numbers(RandomFill kind, RandomStream s, float scale, float shift, T* y,
-                  std::int64_t group, std::int64_t n) {
+void fill_numbers(RandomStream s, float scale, float shift, T* y, std::int64_t group,
+                  std::int64_t n) {
   for (std::int64_t first = 0; first < n; first += kRandomGroup, ++group) {
-    const Float4 x = kind == RandomFill::uniform  ? uniforms(s, group)
-                     : kind == RandomFill::normal ? normals(s, group, 0)
-                                                  : truncated_normals(s, group);
+    const Words4 words = philox(s, group);
     for (int k = 0; k < 4; ++k) {
       const std::int64_t i = first + k * kLanes;
       if (i >= n) break;
-      // Not fma: uniform numbers are the same on every machine.
-      store_some(y + i, x.v[k] * splat(scale) + splat(shift),
+      // Not fma: the numbers are the same on every machine.
+      store_some(y + i, unit(words.w[k]) * splat(scale) + splat(shift),
                  n - i < kLanes ? static_cast<int>(n - i) : kLanes);
     }
   }
 }
 
-void fill(RandomFill kind, RandomStream s, float scale, float shift, void* y, DType dtype,
-          std::int64_t group, std::int64_t n) {
-  if (dtype == DType::f32)
-    return fill_numbers(kind, s, scale, shift, static_cast<float*>(y), group, n);
-  fill_numbers(kind, s, scale, shift, static_cast<bfloat16*>(y), group, n);
+void fill_uniform(RandomStream s, float scale, float shift, void* y, DType dtype,
+                  std::int64_t group, std::int64_t n) {
+  if (dtype == DType::f32) return fill_numbers(s, scale, shift, static_cast<float*>(y), group, n);
+  fill_numbers(s, scale, shift, static_cast<bfloat16*>(y), group, n);
 }
 
 // A dropped infinity is 0 as well, not NaN.
@@ -138,7 +95,7 @@ void drop(RandomStream s, std::uint32_t threshold, float scale, const T* x, T* y
   const Words least = splat<Words>(threshold);
   for (std::int64_t i = 0; i < n; ++group, skip = 0) {
     if (skip == 0 && n - i >= kRandomGroup) {
-      const Words4 words = philox(s, group, 0);
+      const Words4 words = philox(s, group);
       for (int k = 0; k < 4; ++k, i += kLanes)
         drop_lanes(words.w[k] >= least, splat(scale), x + i, y + i, kLanes);
       continue;
@@ -163,7 +120,8 @@ void dropout_elements(RandomStream s, std::uint32_t threshold, float scale, cons
        n);
 }
 
-constexpr RandomFunctions kFunctions = {.bits = bits_of, .fill = fill, .dropout = dropout_elements};
+constexpr RandomFunctions kFunctions = {
+    .bits = bits_of, .fill_uniform = fill_uniform, .dropout = dropout_elements};
 
 }  // namespace
 

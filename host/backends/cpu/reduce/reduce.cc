@@ -250,20 +250,4 @@ void reduce(const Reduce& r) {
   });
 }
 
-void argmax_rows(const void* x, DType dtype, std::int64_t num_rows, std::int64_t width,
-                 std::int64_t row_stride, std::int32_t* y) {
-  LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
-  LAMINA_ASSERT(width > 0 || num_rows == 0);
-  parallel_ranges(
-      num_rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, width)),
-      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row)
-          y[row] = static_cast<std::int32_t>(
-              dtype == DType::f32
-                  ? functions().argmax_f32(static_cast<const float*>(x) + row * row_stride, width)
-                  : functions().argmax_bf16(static_cast<const bfloat16*>(x) + row * row_stride,
-                                            width));
-      });
-}
-
 }  // namespace lamina::cpu

@@ -1,4 +1,4 @@
-// Sums and maxima over any dims of an N-d tensor, and argmax over the last one.
+// Sums and maxima over any dims of an N-d tensor.
 //
 //   Reduce r = {.op = ReduceOp::sum, .dtype = DType::bf16, .dims = {rows, width},
 //               .strides = {width, 1}, .reduced = {true, false}, .x = dy, .y = dbias,
@@ -38,10 +38,5 @@ struct Reduce {
 };
 void reduce(const Reduce& r);
 std::size_t reduce_workspace_bytes(const Reduce& r);
-
-// The index of the largest of each row's `width` > 0 elements (f32 or bf16), the first of equals.
-// NaN is never the largest; a row of nothing else gives 0.
-void argmax_rows(const void* x, DType dtype, std::int64_t num_rows, std::int64_t width,
-                 std::int64_t row_stride, std::int32_t* y);
 
 }  // namespace lamina::cpu

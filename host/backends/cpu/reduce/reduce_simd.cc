@@ -84,47 +84,11 @@ void fold_columns(ReduceTotal* totals, const void* x, std::int64_t num_rows,
   }
 }
 
-template <typename T>
-std::int64_t argmax(const T* x, std::int64_t n) {
-  Float best = splat(-__builtin_inff());
-  Int where = splat<Int>(INT32_MAX);  // a lane that has met nothing loses every tie
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const Float v = load(x + i);
-    const Int better = v > best;
-    best = select(better, v, best);
-    where = select(better, lane_numbers() + splat<Int>(static_cast<std::int32_t>(i)), where);
-  }
-  float values[kLanes];
-  std::int32_t indices[kLanes];
-  store(values, best);
-  store_raw(indices, where);
-  float largest = -__builtin_inff();
-  std::int64_t index = INT32_MAX;
-  for (int k = 0; k < kLanes; ++k)
-    if (values[k] > largest || (values[k] == largest && indices[k] < index)) {
-      largest = values[k];
-      index = indices[k];
-    }
-  for (; i < n; ++i)
-    if (scalar(x[i]) > largest) {
-      largest = scalar(x[i]);
-      index = i;
-    }
-  if (index != INT32_MAX) return index;
-  // Only -infinities and NaNs: the first -infinity, if any.
-  for (std::int64_t k = 0; k < n; ++k)
-    if (scalar(x[k]) == largest) return k;
-  return 0;
-}
-
 constexpr ReduceFunctions kFunctions = {
     .sum_f32 = {fold_run<Sum, float>, fold_columns<Sum, float>},
     .sum_bf16 = {fold_run<Sum, bfloat16>, fold_columns<Sum, bfloat16>},
     .max_f32 = {fold_run<Max, float>, fold_columns<Max, float>},
     .max_bf16 = {fold_run<Max, bfloat16>, fold_columns<Max, bfloat16>},
-    .argmax_f32 = argmax<float>,
-    .argmax_bf16 = argmax<bfloat16>,
 };
 
 }  // namespace

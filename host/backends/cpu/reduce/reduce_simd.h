@@ -26,8 +26,6 @@ struct ReduceFold {
 };
 struct ReduceFunctions {
   ReduceFold sum_f32, sum_bf16, max_f32, max_bf16;
-  std::int64_t (*argmax_f32)(const float* x, std::int64_t n);
-  std::int64_t (*argmax_bf16)(const bfloat16* x, std::int64_t n);
 
   static const ReduceFunctions avx512, avx2, portable;
 };

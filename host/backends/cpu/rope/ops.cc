@@ -123,9 +123,7 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
               .pairs = n.i("interleaved") ? RopePairs::interleaved : RopePairs::half_split,
               .inverse = n.i("inverse") != 0,
               .x = nullptr,
-              .x_strides = {heads * width, width},
               .y = nullptr,
-              .y_strides = {heads * width, width},
               .cos = nullptr,
               .sin = nullptr};
   return make_kernel([p, tokens, half](const KernelArgs& args) mutable {

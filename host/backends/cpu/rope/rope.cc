@@ -26,7 +26,7 @@ void rope_table(const RopeTable& p) {
 
 void rope_apply(const RopeApply& p) {
   LAMINA_ASSERT(p.dtype == DType::f32 || p.dtype == DType::bf16 || p.dtype == DType::f64);
-  LAMINA_ASSERT(p.rotary_dim % 2 == 0 && p.first_rotary + p.rotary_dim <= p.head_dim);
+  LAMINA_ASSERT(p.rotary_dim % 2 == 0 && p.rotary_dim <= p.head_dim);
   parallel_ranges(p.num_tokens, min_tokens(p.num_heads * p.head_dim, 8192),
                   [&](std::int64_t begin, std::int64_t end) { functions().apply(p, begin, end); });
 }

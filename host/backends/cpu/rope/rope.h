@@ -6,8 +6,7 @@
 //               .num_frequencies = 32, .attention_factor = f.attention_factor,
 //               .cos = cos, .sin = sin});
 //   rope_apply({.dtype = DType::bf16, .num_tokens = tokens, .num_heads = 8, .head_dim = 64,
-//               .rotary_dim = 64, .x = q, .x_strides = {512, 64}, .y = q, .y_strides = {512, 64},
-//               .cos = cos, .sin = sin});
+//               .rotary_dim = 64, .x = q, .y = q, .cos = cos, .sin = sin});
 //
 // Nothing is allocated, and no result depends on the number of threads. [any thread]
 #pragma once
@@ -33,12 +32,8 @@ struct RopeTable {
 void rope_table(const RopeTable& p);
 
 enum class RopePairs : std::uint8_t {
-  half_split,   // channels i and i + rotary_dim / 2 turn together
+  half_split,   // channels i and i + rotary_dim / 2 rotate together
   interleaved,  // channels 2i and 2i + 1
-};
-
-struct HeadStrides {
-  std::int64_t token, head;  // in elements; channels of a head are adjacent
 };
 
 struct RopeApply {
@@ -46,19 +41,13 @@ struct RopeApply {
   std::int64_t num_tokens;  // of all sequences together
   std::int64_t num_heads;
   std::int64_t head_dim;
-  std::int64_t rotary_dim;        // even, at most head_dim
-  std::int64_t first_rotary = 0;  // channels before it and behind the rotary ones are copied
+  std::int64_t rotary_dim;  // even, at most head_dim; channels after it are copied
   RopePairs pairs = RopePairs::half_split;
-  bool inverse = false;  // turns back: the gradient of a rotation
-  const void* x;
-  HeadStrides x_strides;
-  void* y;  // may be x, with the same strides
-  HeadStrides y_strides;
-  const float* cos;  // [num_tokens, rotary_dim / 2]
+  bool inverse = false;  // rotates back: the gradient of a rotation
+  const void* x;         // [num_tokens, num_heads, head_dim]
+  void* y;               // may be x
+  const float* cos;      // [num_tokens, rotary_dim / 2]
   const float* sin;
-  // Rows of the table repeat after so many tokens (sequences of a batch that share positions);
-  // 0: one row per token.
-  std::int64_t table_period = 0;
 };
 void rope_apply(const RopeApply& p);
 

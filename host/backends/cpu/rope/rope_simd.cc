@@ -83,28 +83,22 @@ void rotate_double(const RopeApply& p, const double* x, double* y, const float* 
 template <typename T>
 void apply_to_heads(const RopeApply& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t half = p.rotary_dim / 2;
-  const std::int64_t behind = p.first_rotary + p.rotary_dim;
   const float sign = p.inverse ? -1.0f : 1.0f;
   for (std::int64_t token = begin; token < end; ++token) {
-    const std::int64_t row = p.table_period > 0 ? token % p.table_period : token;
-    const float* cosines = p.cos + row * half;
-    const float* sines = p.sin + row * half;
+    const float* cosines = p.cos + token * half;
+    const float* sines = p.sin + token * half;
     for (std::int64_t head = 0; head < p.num_heads; ++head) {
-      const T* x = static_cast<const T*>(p.x) + token * p.x_strides.token + head * p.x_strides.head;
-      T* y = static_cast<T*>(p.y) + token * p.y_strides.token + head * p.y_strides.head;
-      if (x != y) {
-        for (std::int64_t i = 0; i < p.first_rotary; ++i) y[i] = x[i];
-        for (std::int64_t i = behind; i < p.head_dim; ++i) y[i] = x[i];
-      }
+      const std::int64_t first = (token * p.num_heads + head) * p.head_dim;
+      const T* x = static_cast<const T*>(p.x) + first;
+      T* y = static_cast<T*>(p.y) + first;
+      if (x != y)
+        for (std::int64_t i = p.rotary_dim; i < p.head_dim; ++i) y[i] = x[i];
       if constexpr (sizeof(T) == 8)
-        rotate_double(p, x + p.first_rotary, y + p.first_rotary, cosines, sines,
-                      static_cast<double>(sign));
+        rotate_double(p, x, y, cosines, sines, static_cast<double>(sign));
       else if (p.pairs == RopePairs::half_split)
-        rotate_half_split(x + p.first_rotary, y + p.first_rotary, cosines, sines, splat(sign),
-                          half);
+        rotate_half_split(x, y, cosines, sines, splat(sign), half);
       else
-        rotate_interleaved(x + p.first_rotary, y + p.first_rotary, cosines, sines, splat(sign),
-                           half);
+        rotate_interleaved(x, y, cosines, sines, splat(sign), half);
     }
   }
 }

@@ -189,31 +189,15 @@ LAMINA_SIMD Float silu_grad(Float x) {
 }
 
 constexpr float kSqrtHalf = 0.70710678118654752f;
-constexpr float kInvSqrt2Pi = 0.39894228040143268f;
 constexpr float kSqrt2OverPi = 0.79788456080286536f;
 constexpr float kGeluCubic = 0.044715f;
 
 LAMINA_SIMD Float gelu(Float x) {
   return splat(0.5f) * x * (splat(1.0f) + erf(x * splat(kSqrtHalf)));
 }
-LAMINA_SIMD Float gelu_grad(Float x) {
-  const Float cdf = splat(0.5f) * (splat(1.0f) + erf(x * splat(kSqrtHalf)));
-  const Float density = splat(kInvSqrt2Pi) * exp(x * x * splat(-0.5f));
-  return fma(x, density, cdf);
-}
 LAMINA_SIMD Float gelu_tanh(Float x) {
   const Float inner = splat(kSqrt2OverPi) * x * fma(x * x, splat(kGeluCubic), splat(1.0f));
   return splat(0.5f) * x * (splat(1.0f) + tanh(inner));
-}
-LAMINA_SIMD Float gelu_tanh_grad(Float x) {
-  const Float xx = x * x;
-  const Float t = tanh(splat(kSqrt2OverPi) * x * fma(xx, splat(kGeluCubic), splat(1.0f)));
-  const Float slope = splat(kSqrt2OverPi) * fma(xx, splat(3.0f * kGeluCubic), splat(1.0f));
-  const Float half_x = splat(0.5f) * x;
-  // Beyond |x| of about 5, 1 - t^2 is 0 and half_x * slope may overflow: 0 there.
-  const Float sech2 = splat(1.0f) - t * t;
-  const Float bend = select(sech2 == splat(0.0f), splat(0.0f), half_x * sech2 * slope);
-  return fma(splat(0.5f), splat(1.0f) + t, bend);
 }
 
 }  // namespace

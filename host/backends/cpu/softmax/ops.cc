@@ -8,17 +8,12 @@ namespace {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
-  SoftmaxForward p{.dtype = x.dtype,
-                   .num_rows = num_rows(x),
-                   .width = x.dim(-1),
-                   .x = nullptr,
-                   .x_stride = x.dim(-1),
-                   .y = nullptr,
-                   .y_stride = x.dim(-1)};
+  Softmax p{
+      .dtype = x.dtype, .num_rows = num_rows(x), .width = x.dim(-1), .x = nullptr, .y = nullptr};
   return make_kernel([p](const KernelArgs& args) mutable {
     p.x = args.inputs[0];
     p.y = args.outputs[0];
-    softmax_forward(p);
+    softmax(p);
   });
 }
 

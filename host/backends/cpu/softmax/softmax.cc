@@ -19,18 +19,10 @@ std::int64_t min_rows(std::int64_t width) {
 
 }  // namespace
 
-void softmax_forward(const SoftmaxForward& p) {
+void softmax(const Softmax& p) {
   LAMINA_ASSERT(p.dtype == DType::f32 || p.dtype == DType::bf16);
-  parallel_ranges(p.num_rows, min_rows(p.width), [&](std::int64_t begin, std::int64_t end) {
-    functions().forward(p, begin, end);
-  });
-}
-
-void softmax_backward(const SoftmaxBackward& p) {
-  LAMINA_ASSERT(p.dtype == DType::f32 || p.dtype == DType::bf16);
-  parallel_ranges(p.num_rows, min_rows(p.width), [&](std::int64_t begin, std::int64_t end) {
-    functions().backward(p, begin, end);
-  });
+  parallel_ranges(p.num_rows, min_rows(p.width),
+                  [&](std::int64_t begin, std::int64_t end) { functions().rows(p, begin, end); });
 }
 
 }  // namespace lamina::cpu

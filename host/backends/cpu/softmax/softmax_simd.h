@@ -5,10 +5,9 @@
 
 namespace lamina::cpu {
 
-// Each works on rows [begin, end).
+// Works on rows [begin, end).
 struct SoftmaxFunctions {
-  void (*forward)(const SoftmaxForward& p, std::int64_t begin, std::int64_t end);
-  void (*backward)(const SoftmaxBackward& p, std::int64_t begin, std::int64_t end);
+  void (*rows)(const Softmax& p, std::int64_t begin, std::int64_t end);
 
   static const SoftmaxFunctions avx512, avx2, portable;
 };

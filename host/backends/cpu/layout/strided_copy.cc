@@ -1,40 +1,13 @@
-// Conversions and strided copies, cut into blocks that stay in the cache.
-#include "backends/cpu/layout/convert.h"
+// Strided copies, cut into blocks that stay in the cache.
+#include "backends/cpu/layout/strided_copy.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/device/isa.h"
 #include "backends/cpu/device/threads.h"
-#include "backends/cpu/layout/convert_simd.h"
-#include "core/error.h"
 
 namespace lamina::cpu {
 namespace {
-
-const ConvertFunctions& functions() { return isa_table<ConvertFunctions>(); }
-
-int type_index(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return kConvertF32;
-    case DType::bf16:
-      return kConvertBf16;
-    case DType::f16:
-      return kConvertF16;
-    case DType::f64:
-      return kConvertF64;
-    default:
-      break;
-  }
-  LAMINA_ASSERT(!"convert: f32, bf16, f16 or f64");
-  return 0;
-}
-
-// Null where the elements stay as they are.
-ConvertRun run_of(DType from, DType to) {
-  return from == to ? nullptr : functions().run[type_index(from)][type_index(to)];
-}
 
 const std::byte* at(const void* p, std::int64_t bytes) {
   return static_cast<const std::byte*>(p) + bytes;
@@ -97,15 +70,15 @@ void transpose_block(void* y, std::int64_t y_stride, const void* x, std::int64_t
     return;
   }
   if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
-    alignas(64) T packed[kBlock * kBlock], turned[kBlock * kBlock];
+    alignas(64) T packed[kBlock * kBlock], transposed[kBlock * kBlock];
     for (std::int64_t r = 0; r < kBlock; ++r)
       std::memcpy(packed + r * kBlock, from + r * x_stride, kBlock * sizeof(T));
     constexpr std::int64_t kSide = Interleaved<T>::kCount;
     for (std::int64_t r = 0; r < kBlock; r += kSide)
       for (std::int64_t c = 0; c < kBlock; c += kSide)
-        transpose_square(turned + c * kBlock + r, kBlock, packed + r * kBlock + c, kBlock);
+        transpose_square(transposed + c * kBlock + r, kBlock, packed + r * kBlock + c, kBlock);
     for (std::int64_t c = 0; c < kBlock; ++c)
-      std::memcpy(to + c * y_stride, turned + c * kBlock, kBlock * sizeof(T));
+      std::memcpy(to + c * y_stride, transposed + c * kBlock, kBlock * sizeof(T));
   }
 }
 void transpose_block(int bytes, void* y, std::int64_t y_stride, const void* x,
@@ -197,46 +170,6 @@ Offsets offsets_of(const Dim* dims, int count, std::int64_t index) {
 }
 
 }  // namespace
-
-void convert(const void* x, DType x_dtype, void* y, DType y_dtype, std::int64_t n) {
-  const ConvertRun run = run_of(x_dtype, y_dtype);
-  const std::int64_t x_bytes = size_bytes(x_dtype), y_bytes = size_bytes(y_dtype);
-  constexpr std::int64_t kUnit = 64;
-  parallel_ranges((n + kUnit - 1) / kUnit, 256, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * kUnit, count = std::min(n, end * kUnit) - first;
-    if (run != nullptr)
-      run(at(y, first * y_bytes), at(x, first * x_bytes), count);
-    else if (x != y)
-      std::memcpy(at(y, first * y_bytes), at(x, first * x_bytes),
-                  static_cast<std::size_t>(count * x_bytes));
-  });
-}
-
-void convert_transposed(const void* x, DType x_dtype, std::int64_t rows, std::int64_t columns,
-                        std::int64_t x_stride, void* y, DType y_dtype, std::int64_t y_stride) {
-  const ConvertRun run = run_of(x_dtype, y_dtype);
-  const int x_bytes = size_bytes(x_dtype), y_bytes = size_bytes(y_dtype);
-  // A thread writes whole bands of rows of y.
-  const std::int64_t bands = (columns + kBlock - 1) / kBlock;
-  parallel_ranges(bands, 1, [&](std::int64_t begin, std::int64_t end) {
-    alignas(64) std::byte converted[kBlock * kBlock * 8];
-    for (std::int64_t band = begin; band < end; ++band) {
-      const std::int64_t c = band * kBlock, width = std::min(kBlock, columns - c);
-      for (std::int64_t r = 0; r < rows; r += kBlock) {
-        const std::int64_t height = std::min(kBlock, rows - r);
-        const std::byte* from = at(x, (r * x_stride + c) * x_bytes);
-        std::byte* to = at(y, (c * y_stride + r) * y_bytes);
-        if (run == nullptr) {
-          transpose_block(x_bytes, to, y_stride, from, x_stride, height, width);
-          continue;
-        }
-        for (std::int64_t i = 0; i < height; ++i)
-          run(converted + i * kBlock * y_bytes, from + i * x_stride * x_bytes, width);
-        transpose_block(y_bytes, to, y_stride, converted, kBlock, height, width);
-      }
-    }
-  });
-}
 
 void strided_copy(const StridedCopy& c) {
   const Dims d = sorted_dims(c);
