@@ -27,10 +27,10 @@ inline BackwardPlan backward_plan(const AttentionSpec& spec, bool pairs) {
   p.sizes = sizes_of(spec, pairs);
   const std::int64_t heads = spec.batch * spec.kv_heads;
   p.blocks_per_turn = kMaxBlocksPerTurn;
-  while (p.blocks_per_turn > 1 && heads * ceil_div(p.sizes.blocks, p.blocks_per_turn) < 16)
+  while (p.blocks_per_turn > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_turn) < 16)
     p.blocks_per_turn /= 2;
-  p.turns = ceil_div(p.sizes.blocks, p.blocks_per_turn);
-  p.splits = most(1, least(p.turns, ceil_div(16, most(heads, 1))));
+  p.turns = divide_up(p.sizes.blocks, p.blocks_per_turn);
+  p.splits = most(1, least(p.turns, divide_up(16, most(heads, 1))));
   return p;
 }
 
@@ -156,7 +156,7 @@ struct Backward {
       if (splits == 1) store_sums(r, sums, head, 0, spec.kv_tokens);
     });
     if (splits > 1) {
-      const std::int64_t pieces = ceil_div(spec.kv_tokens, kTile);
+      const std::int64_t pieces = divide_up(spec.kv_tokens, kTile);
       parallel_tasks(spec.batch * spec.kv_heads * pieces, [&](std::int64_t i) {
         const std::int64_t head = i / pieces, key = i % pieces * kTile;
         Sums sums = all;

@@ -70,7 +70,7 @@ inline Bounds bounds_of_run(std::int64_t first, std::int64_t count, std::int64_t
 // Call after position, segment and block of [0, count) are set. Pads to whole cells: with keys that
 // nobody may see, or with copies of the last row.
 inline void finish_side(Side& s, const MaskRule& rule, bool keys) {
-  s.cells = ceil_div(s.count, kCell);
+  s.cells = divide_up(s.count, kCell);
   for (std::int64_t i = s.count; i < s.cells * kCell; ++i) {
     s.position[i] = keys ? kNoPosition : s.position[s.count - 1];
     s.segment[i] = keys ? -1 : s.segment[s.count - 1];
@@ -225,7 +225,7 @@ inline void fill_key_side(const RowMasks& masks, const MaskRule& rule, std::int6
                           std::int64_t end_key, Side& side) {
   side.count = least(kTile, end_key - first_key);
   if (!masks.cached && !masks.k_positions && !masks.k_segments && !masks.k_blocks) {
-    side.cells = ceil_div(side.count, kCell);
+    side.cells = divide_up(side.count, kCell);
     for (std::int64_t i = 0; i < kTile; ++i) {
       side.position[i] = i < side.count ? static_cast<std::int32_t>(first_key + i) : kNoPosition;
       side.segment[i] = side.block[i] = side.chunk[i] = 0;

@@ -7,6 +7,7 @@
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/best_keys.h"
 #include "backends/cpu/attention/inputs.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernels.h"
 
@@ -29,33 +30,27 @@ class CompressedAttentionStep final : public Kernel {
         window_(n.i("window")),
         ratio_(n.i("ratio")),
         k_(n.has(kScores) ? n.i("k") : entries_),
-        scale_(n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(static_cast<double>(width_))) {
-    const std::int64_t rows = most_rows();
-    const auto size = static_cast<std::size_t>(size_bytes(dtype_));
-    last_at_ = take(static_cast<std::size_t>(batch_) * sizeof(std::int32_t));
-    sinks_at_ = take(static_cast<std::size_t>(heads_) * sizeof(float));
-    scratch_at_ = take(static_cast<std::size_t>(num_threads()) * scratch_bytes());
-    if (gathers()) {
-      slots_at_ = take(static_cast<std::size_t>(batch_ * rows) * sizeof(std::int32_t));
-      rows_at_ = take(static_cast<std::size_t>(batch_ * rows * width_) * size);
-    } else {
-      mask_at_ = take(static_cast<std::size_t>(batch_ * tokens_ * rows));
-    }
-    attention_at_ = take(attention_cached_workspace_bytes(spec(rows)));
+        scale_(n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(static_cast<double>(width_))) {}
+
+  std::size_t workspace_bytes() const override {
+    Arena dry(nullptr);
+    take_memory(dry);
+    return static_cast<std::size_t>(dry.used_bytes()) +
+           attention_cached_workspace_bytes(spec(most_rows()));
   }
 
-  std::size_t workspace_bytes() const override { return bytes_; }
-
   void run(const KernelArgs& args) override {
-    std::byte* workspace = args.workspace;
+    Arena arena(args.workspace);
+    const Memory memory = take_memory(arena);
     AttentionForwardArgs forward{
         .q = {args.inputs[kQ], contiguous_strides(tokens_, heads_, width_)},
-        .sinks = sinks(optional_input(args, kSinks), workspace + sinks_at_),
+        .sinks = sinks(optional_input(args, kSinks), memory.sinks),
         .o = {args.outputs[0], contiguous_strides(tokens_, heads_, width_)}};
-    const std::int64_t keys = gathers() ? gather(args, forward) : mask(args, forward);
+    const std::int64_t keys =
+        gathers() ? gather(args, memory, forward) : mask(args, memory, forward);
     forward.v = forward.k;
-    attention_cached(spec(keys), forward, {.starts = last_keys(workspace)},
-                     workspace + attention_at_);
+    attention_cached(spec(keys), forward, {.starts = memory.last},
+                     args.workspace + arena.used_bytes());
   }
 
  private:
@@ -64,21 +59,28 @@ class CompressedAttentionStep final : public Kernel {
   std::int64_t most_rows() const {
     return gathers() ? std::min(window_, ring_) + std::min(k_, entries_) : ring_ + entries_;
   }
-  std::size_t take(std::size_t bytes) {
-    const std::size_t at = bytes_;
-    bytes_ += aligned(bytes);
-    return at;
-  }
-  std::size_t scratch_bytes() const {
-    return aligned(static_cast<std::size_t>(entries_) * sizeof(float));
-  }
-  float* scratch(std::byte* workspace, int thread) const {
-    return reinterpret_cast<float*>(workspace + scratch_at_ +
-                                    static_cast<std::size_t>(thread) * scratch_bytes());
-  }
-  // As attention_cached wants it: the last key of a batch row is this + tokens - 1.
-  std::int32_t* last_keys(std::byte* workspace) const {
-    return reinterpret_cast<std::int32_t*>(workspace + last_at_);
+  struct Memory {
+    // As attention_cached wants it: the last key of a batch row is this + tokens - 1.
+    std::int32_t* last;   // [batch]
+    float* sinks;         // [heads]
+    float* scratch;       // [threads, entries]
+    std::int32_t* slots;  // gathers: [batch, most_rows]
+    std::byte* rows;      // gathers: [batch, most_rows, width]
+    std::uint8_t* mask;   // else: [batch, tokens, most_rows]
+  };
+  Memory take_memory(Arena& arena) const {
+    const std::int64_t rows = batch_ * most_rows();
+    Memory m = {};
+    m.last = arena.take<std::int32_t>(batch_);
+    m.sinks = arena.take<float>(heads_);
+    m.scratch = arena.take<float>(num_threads() * entries_);
+    if (gathers()) {
+      m.slots = arena.take<std::int32_t>(rows);
+      m.rows = arena.take<std::byte>(rows * width_ * size_bytes(dtype_));
+    } else {
+      m.mask = arena.take<std::uint8_t>(rows * tokens_);
+    }
+    return m;
   }
 
   AttentionSpec spec(std::int64_t keys) const {
@@ -94,9 +96,8 @@ class CompressedAttentionStep final : public Kernel {
             .causal = false};
   }
 
-  const float* sinks(const void* given, std::byte* room) const {
+  const float* sinks(const void* given, float* out) const {
     if (given == nullptr || sinks_dtype_ == DType::f32) return static_cast<const float*>(given);
-    auto* out = reinterpret_cast<float*>(room);
     with_floating(sinks_dtype_, [&](auto type) {
       using T = decltype(type);
       for (std::int64_t i = 0; i < heads_; ++i)
@@ -112,7 +113,7 @@ class CompressedAttentionStep final : public Kernel {
   // keep(entry) for those that token t of batch row b, at `position`, sees.
   template <class Keep>
   void for_entries(const KernelArgs& args, std::int64_t b, std::int64_t t, std::int64_t position,
-                   int thread, Keep keep) const {
+                   float* scratch, Keep keep) const {
     const auto* scores = static_cast<const float*>(optional_input(args, kScores));
     const std::int64_t count = ended(position);
     if (scores == nullptr || count <= k_) {
@@ -120,15 +121,15 @@ class CompressedAttentionStep final : public Kernel {
       return;
     }
     for_best_keys(
-        scores + (b * tokens_ + t) * entries_, count, k_, scratch(args.workspace, thread),
+        scores + (b * tokens_ + t) * entries_, count, k_, scratch,
         [](std::int64_t) { return true; }, keep);
   }
 
   // The rows that each batch row's token sees, one after the other; the most of a batch row.
-  std::int64_t gather(const KernelArgs& args, AttentionForwardArgs& forward) const {
+  std::int64_t gather(const KernelArgs& args, const Memory& memory,
+                      AttentionForwardArgs& forward) const {
     const auto* starts = static_cast<const std::int32_t*>(args.inputs[kStart]);
-    auto* slots = reinterpret_cast<std::int32_t*>(args.workspace + slots_at_);
-    std::int32_t* last = last_keys(args.workspace);
+    std::int32_t *slots = memory.slots, *last = memory.last;
     const std::int64_t most = most_rows();
     parallel_tasks(batch_, [&](std::int64_t b, int thread) {
       std::int32_t* to = slots + b * most;
@@ -136,13 +137,13 @@ class CompressedAttentionStep final : public Kernel {
       const std::int64_t position = starts[b];
       for (std::int64_t p = std::max<std::int64_t>(0, position - window_ + 1); p <= position; ++p)
         to[count++] = static_cast<std::int32_t>(p % ring_);
-      for_entries(args, b, 0, position, thread,
+      for_entries(args, b, 0, position, memory.scratch + thread * entries_,
                   [&](std::int64_t e) { to[count++] = static_cast<std::int32_t>(ring_ + e); });
       last[b] = count - 1;
     });
     const std::int64_t keys = *std::max_element(last, last + batch_) + 1;
     const std::int64_t row_bytes = width_ * size_bytes(dtype_), all = ring_ + entries_;
-    std::byte* rows = args.workspace + rows_at_;
+    std::byte* rows = memory.rows;
     const std::int64_t at_once = 1 + kMinCopyBytes / row_bytes;
     parallel_ranges(batch_ * keys, at_once, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -158,23 +159,25 @@ class CompressedAttentionStep final : public Kernel {
   }
 
   // Which of the slots up to the last entry each token sees; how many those are at most.
-  std::int64_t mask(const KernelArgs& args, AttentionForwardArgs& forward) const {
+  std::int64_t mask(const KernelArgs& args, const Memory& memory,
+                    AttentionForwardArgs& forward) const {
     const auto* starts = static_cast<const std::int32_t*>(args.inputs[kStart]);
-    std::int32_t* last = last_keys(args.workspace);
+    std::int32_t* last = memory.last;
     std::int64_t keys = 0;
     for (std::int64_t b = 0; b < batch_; ++b) {
       const std::int64_t count = ring_ + ended(starts[b] + tokens_ - 1);
       last[b] = static_cast<std::int32_t>(count - tokens_);
       keys = std::max(keys, count);
     }
-    auto* kept = reinterpret_cast<std::uint8_t*>(args.workspace + mask_at_);
+    std::uint8_t* kept = memory.mask;
     parallel_tasks(batch_ * tokens_, [&](std::int64_t row, int thread) {
       const std::int64_t b = row / tokens_, t = row % tokens_, position = starts[b] + t;
       std::uint8_t* to = kept + row * keys;
       std::fill_n(to, keys, std::uint8_t{0});
       for (std::int64_t p = std::max<std::int64_t>(0, position - window_ + 1); p <= position; ++p)
         to[p % ring_] = 1;
-      for_entries(args, b, t, position, thread, [&](std::int64_t e) { to[ring_ + e] = 1; });
+      for_entries(args, b, t, position, memory.scratch + thread * entries_,
+                  [&](std::int64_t e) { to[ring_ + e] = 1; });
     });
     forward.masks.keep = kept;
     forward.k = {args.inputs[kCache],
@@ -185,8 +188,6 @@ class CompressedAttentionStep final : public Kernel {
   DType dtype_, sinks_dtype_;
   std::int64_t batch_, tokens_, heads_, width_, ring_, entries_, window_, ratio_, k_;
   double scale_;
-  std::size_t bytes_ = 0, last_at_ = 0, sinks_at_ = 0, scratch_at_ = 0, slots_at_ = 0, rows_at_ = 0,
-              mask_at_ = 0, attention_at_ = 0;
 };
 
 Verdict supports(const NodeView& n) {

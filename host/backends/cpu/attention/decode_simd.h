@@ -54,9 +54,9 @@ struct Decode {
                       const AttentionCache& cache) {
     Run r{spec, args, cache, mask_rule(spec, args.masks), sizes_of(spec, kPairs), 0, 0, 0, 1,
           {},   0,    0};
-    r.splits = ceil_div(spec.kv_tokens, kDecodeSplit);
-    r.qk_vectors = ceil_div(spec.qk_dim, kElements);
-    r.v_vectors = ceil_div(spec.v_dim, kElements);
+    r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
+    r.qk_vectors = divide_up(spec.qk_dim, kElements);
+    r.v_vectors = divide_up(spec.v_dim, kElements);
     r.score_factor =
         static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
     r.cap = static_cast<float>(spec.soft_cap * kLog2E);
@@ -118,7 +118,7 @@ struct Decode {
     const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
     std::int64_t first = 0;
     if (!masks.ring && r.spec.window > 0) first = most(0, masks.q_start - r.spec.window + 1);
-    return {first / kDecodeSplit, ceil_div(masks.num_keys, kDecodeSplit)};
+    return {first / kDecodeSplit, divide_up(masks.num_keys, kDecodeSplit)};
   }
 
   static const T* at(const AttentionInput& x, std::int64_t b, std::int64_t token,
@@ -214,8 +214,8 @@ struct Decode {
     const std::int64_t bytes = dim * static_cast<std::int64_t>(sizeof(T));
     const auto* slot = reinterpret_cast<const char*>(at(x, b, key, 0));
     if (x.strides.token == r.spec.kv_heads * dim && r.head_blocks == 1)
-      return {slot + head * bytes * kDecodeKeys, 1, ceil_div(bytes * kDecodeKeys, 64), 0};
-    return {reinterpret_cast<const char*>(at(x, b, key, head)), kDecodeKeys, ceil_div(bytes, 64),
+      return {slot + head * bytes * kDecodeKeys, 1, divide_up(bytes * kDecodeKeys, 64), 0};
+    return {reinterpret_cast<const char*>(at(x, b, key, head)), kDecodeKeys, divide_up(bytes, 64),
             x.strides.token * static_cast<std::int64_t>(sizeof(T))};
   }
 

@@ -283,7 +283,7 @@ struct DecodeSums {
     const T* value = x.v + head * x.v_head + n * kElements;
     const Word* weights = x.weights + i * kDecodeKeys;
     float* o = x.o + (i * x.v_vectors + n) * kElements;
-    const std::int64_t lines = ceil_div(x.lines * N * kSlots, 2 * kDecodeKeys * x.v_vectors);
+    const std::int64_t lines = divide_up(x.lines * N * kSlots, 2 * kDecodeKeys * x.v_vectors);
     F sum[R][kSums];
 #pragma GCC unroll 8
     for (int row = 0; row < R; ++row)

@@ -27,27 +27,27 @@ inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pai
   const std::int64_t heads = spec.batch * spec.kv_heads;
   // Several blocks share the copies of a tile of keys; fewer if there would be too few tasks.
   p.blocks_per_task = kMaxBlocksPerTask;
-  while (p.blocks_per_task > 1 && heads * ceil_div(p.sizes.blocks, p.blocks_per_task) < 32)
+  while (p.blocks_per_task > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_task) < 32)
     p.blocks_per_task /= 2;
-  p.tasks_per_head = ceil_div(p.sizes.blocks, p.blocks_per_task);
+  p.tasks_per_head = divide_up(p.sizes.blocks, p.blocks_per_task);
   p.keys_per_split = most(spec.kv_tokens, 1);
   if (spec.k_tail_dim > 0) {  // one key head for very many rows: they share what is read of a key
     p.blocks_per_task = least(p.sizes.blocks, kMaxBlocksPerTask);
-    p.tasks_per_head = ceil_div(p.sizes.blocks, most(p.blocks_per_task, 1));
-    p.splits = least(ceil_div(kLatentTasks, most(heads * p.tasks_per_head, 1)),
-                     ceil_div(spec.kv_tokens, kKeysPerSplit / 2));
+    p.tasks_per_head = divide_up(p.sizes.blocks, most(p.blocks_per_task, 1));
+    p.splits = least(divide_up(kLatentTasks, most(heads * p.tasks_per_head, 1)),
+                     divide_up(spec.kv_tokens, kKeysPerSplit / 2));
     p.splits = most(1, p.splits);
     return p;
   }
   if (cached && p.sizes.blocks == 1) p.keys_per_split = kKeysPerSplit;
-  p.splits = most(1, ceil_div(spec.kv_tokens, p.keys_per_split));
+  p.splits = most(1, divide_up(spec.kv_tokens, p.keys_per_split));
   return p;
 }
 
 // The keys of one split of a batch row that has num_keys.
 inline std::int64_t keys_per_split(const AttentionSpec& spec, const ForwardPlan& plan,
                                    std::int64_t num_keys) {
-  return spec.k_tail_dim > 0 ? round_up(ceil_div(num_keys, plan.splits), kTile)
+  return spec.k_tail_dim > 0 ? round_up(divide_up(num_keys, plan.splits), kTile)
                              : plan.keys_per_split;
 }
 
@@ -155,7 +155,7 @@ struct Forward {
   static SplitRange open_splits(const Run& r, std::int64_t b) {
     const std::int64_t num_keys = row_masks(r.spec, r.args.masks, r.cache, b).num_keys;
     if (num_keys <= 0) return {0, 1};
-    return {0, ceil_div(num_keys, keys_per_split(r.spec, r.plan, num_keys))};
+    return {0, divide_up(num_keys, keys_per_split(r.spec, r.plan, num_keys))};
   }
 
   static void run_task(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,

@@ -59,14 +59,14 @@ struct IndexScoresGrad {
         part(s, task);
       });
     };
-    const std::int64_t chunks = ceil_div(spec.heads, kTile);
-    const std::int64_t blocks = ceil_div(spec.tokens, kIndexBlock);
+    const std::int64_t chunks = divide_up(spec.heads, kTile);
+    const std::int64_t blocks = divide_up(spec.tokens, kIndexBlock);
     with_scratch(spec.batch * blocks * chunks, [&](Scratch& s, std::int64_t task) {
       const std::int64_t block = task / chunks % blocks;
       of_queries(spec, args, s, task / chunks / blocks, block * kIndexBlock, task % chunks * kTile);
     });
     if (args.dk == nullptr) return;
-    const std::int64_t tiles = ceil_div(spec.keys, kTile);
+    const std::int64_t tiles = divide_up(spec.keys, kTile);
     with_scratch(spec.batch * tiles, [&](Scratch& s, std::int64_t task) {
       of_keys(spec, args, s, task / tiles, task % tiles * kTile);
     });

@@ -65,7 +65,7 @@ struct Latent {
     Scratch out;
     out.rows = arena.take<Word>(kTile * words);
     out.across = arena.take<Word>(
-        most(ceil_div(s.nope_dim, kTile) * Ops::kDepth * width, Ops::words(s.rank) * kTile));
+        most(divide_up(s.nope_dim, kTile) * Ops::kDepth * width, Ops::words(s.rank) * kTile));
     out.staging = arena.take<Word>(kTile * round_up(words, kCell));
     out.sums = arena.take<float>(kTile * most(width, kTile));
     return out;
@@ -290,7 +290,7 @@ struct IndexScores {
     std::int64_t most_keys = args.ends ? 0 : spec.keys;
     for (std::int64_t b = 0; args.ends && b < spec.batch; ++b)
       most_keys = most(most_keys, end_of(spec, args, b));
-    const std::int64_t tiles = ceil_div(most_keys, kTile);
+    const std::int64_t tiles = divide_up(most_keys, kTile);
     parallel_tasks(spec.batch * tiles, [&](std::int64_t task, int thread) {
       Arena arena(workspace + thread * per_thread.used_bytes());
       Scratch s = take_scratch(arena, spec);

@@ -39,7 +39,7 @@ struct AttentionMass {
   static void run(const MassSpec& spec, const MassArgs& args, std::byte* workspace) {
     Arena per_thread(nullptr);
     take_scratch(per_thread, spec);
-    const std::int64_t blocks = ceil_div(spec.q_tokens, kTile);
+    const std::int64_t blocks = divide_up(spec.q_tokens, kTile);
     parallel_tasks(spec.batch * blocks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + thread * per_thread.used_bytes());
       Scratch s = take_scratch(arena, spec);

@@ -1,10 +1,11 @@
-// The sizes, scratch memory and tasks that the attention kernels share.
+// The sizes and tasks that the attention kernels share.
 //
 // All query heads of a key head share its keys, so a "row" is a (token, head of the group) pair:
 // row r is token r / group, head r % group. Internal to each file that includes it.
 #pragma once
 
 #include "backends/cpu/attention/attention.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 
 namespace lamina::cpu {
@@ -17,27 +18,8 @@ constexpr float kMasked = -1e30f;  // a logit that counts as none
 constexpr float kEmpty = -1e29f;   // a maximum below this: nothing was allowed
 constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
 
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t m) { return (n + m - 1) / m * m; }
-constexpr std::int64_t ceil_div(std::int64_t n, std::int64_t m) { return (n + m - 1) / m; }
 constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 constexpr std::int64_t most(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
-
-// Hands out 64-byte aligned pieces of a workspace; with a null base it only counts.
-class Arena {
- public:
-  explicit Arena(std::byte* base) : base_(base) {}
-  template <class T>
-  T* take(std::int64_t count) {
-    T* p = base_ ? reinterpret_cast<T*>(base_ + used_) : nullptr;
-    used_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), 64);
-    return p;
-  }
-  std::int64_t used_bytes() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::int64_t used_ = 0;
-};
 
 // What all tasks of one run share about sizes; kPairs: words hold two bf16.
 struct Sizes {
@@ -50,9 +32,9 @@ inline Sizes sizes_of(const AttentionSpec& spec, bool pairs) {
   Sizes s;
   s.group = spec.heads / spec.kv_heads;
   s.rows = spec.q_tokens * s.group;
-  s.blocks = ceil_div(s.rows, kTile);
-  s.qk_words = pairs ? ceil_div(spec.qk_dim, 2) : spec.qk_dim;
-  s.v_words = pairs ? ceil_div(spec.v_dim, 2) : spec.v_dim;
+  s.blocks = divide_up(s.rows, kTile);
+  s.qk_words = pairs ? divide_up(spec.qk_dim, 2) : spec.qk_dim;
+  s.v_words = pairs ? divide_up(spec.v_dim, 2) : spec.v_dim;
   s.qk_width = round_up(spec.qk_dim, kCell);
   s.v_width = round_up(spec.v_dim, kCell);
   return s;

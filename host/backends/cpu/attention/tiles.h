@@ -63,7 +63,7 @@ void prefetch_rows(const void* data, const AttentionStrides& strides, std::int64
 template <class V, class T, bool kPairs>
 struct Operands {
   static constexpr int L = V::kLanes;
-  static std::int64_t words(std::int64_t dim) { return kPairs ? ceil_div(dim, 2) : dim; }
+  static std::int64_t words(std::int64_t dim) { return kPairs ? divide_up(dim, 2) : dim; }
   // Words along the tokens of a tile.
   static constexpr std::int64_t kDepth = kPairs ? kTile / 2 : kTile;
   static constexpr std::int64_t kCellDepth = kPairs ? kCell / 2 : kCell;

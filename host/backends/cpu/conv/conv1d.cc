@@ -5,6 +5,7 @@
 
 #include "backends/cpu/conv/conv1d_simd.h"
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "core/error.h"
 
@@ -12,8 +13,6 @@ namespace lamina::cpu {
 namespace {
 
 const Conv1dFunctions& functions() { return isa_table<Conv1dFunctions>(); }
-
-std::int64_t blocks(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
 std::int64_t forward_scratch(const Conv1d& p) { return (p.width + p.reach()) * kConvChannels; }
 std::int64_t backward_scratch(const Conv1d& p) {
@@ -39,10 +38,10 @@ std::size_t conv1d_backward_workspace_bytes(const Conv1d& p) {
 
 void conv1d_forward(const Conv1dForward& p) {
   check(p);
-  const std::int64_t channel_blocks = blocks(p.channels, kConvChannels);
+  const std::int64_t channel_blocks = divide_up(p.channels, kConvChannels);
   // A window is read by all tokens before it is rewritten, so its row is one task.
   const std::int64_t step = p.window != nullptr ? std::max<std::int64_t>(1, p.tokens) : kConvTokens;
-  const std::int64_t token_blocks = p.window != nullptr ? 1 : blocks(p.tokens, step);
+  const std::int64_t token_blocks = p.window != nullptr ? 1 : divide_up(p.tokens, step);
   const std::int64_t scratch = forward_scratch(p);
   parallel_tasks(p.batch * channel_blocks * token_blocks, [&](std::int64_t i, int thread) {
     const std::int64_t t0 = i % token_blocks * step;
@@ -59,7 +58,7 @@ void conv1d_forward(const Conv1dForward& p) {
 void conv1d_backward(const Conv1dBackward& p) {
   check(p);
   const std::int64_t scratch = backward_scratch(p);
-  parallel_tasks(blocks(p.channels, kConvGradChannels), [&](std::int64_t i, int thread) {
+  parallel_tasks(divide_up(p.channels, kConvGradChannels), [&](std::int64_t i, int thread) {
     const std::int64_t c0 = i * kConvGradChannels;
     const Conv1dTask task{
         .b = 0, .c0 = c0, .c1 = std::min(p.channels, c0 + kConvGradChannels), .t0 = 0, .t1 = 0};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/cross_entropy/cross_entropy.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/products.h"
 #include "backends/cpu/kernel_support.h"
@@ -176,8 +177,8 @@ constexpr std::int64_t kMaxBlockBytes = std::int64_t{128} << 20;
 // Blocks of equal size, multiples of 16, as tall as the bound allows.
 std::int64_t block_rows(std::int64_t rows, std::int64_t row_bytes) {
   const std::int64_t most = std::max<std::int64_t>(16, kMaxBlockBytes / (row_bytes + 1) / 16 * 16);
-  const std::int64_t blocks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  return std::min(rows, ((rows + blocks - 1) / blocks + 15) / 16 * 16);
+  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, most));
+  return std::min(rows, round_up(divide_up(rows, blocks), 16));
 }
 
 class CrossEntropyGradKernel final : public Kernel {

@@ -20,27 +20,27 @@ class DeltaGradient {
         s_(p),
         b_(b),
         key_head_(head),
-        memory_{scratch},
+        memory_(scratch),
         keys_(s_, memory_),
         head_(s_, memory_),
-        states_(memory_.take(s_.heads * s_.state)),
-        dstates_(memory_.take(s_.heads * s_.state)),
-        saved_(memory_.take(s_.num_saved * s_.heads * s_.state)),
-        state_across_(memory_.take(s_.state)),
-        dstate_across_(memory_.take(s_.state)),
-        raw_(memory_.take(s_.value_rows)),
-        dy_(memory_.take(s_.value_rows)),
-        du_(memory_.take(s_.value_rows)),
-        dz_(memory_.take(s_.value_rows)),
-        u_across_(memory_.take(s_.value_rows)),
-        row_(memory_.take(s_.key_rows)),
-        dq_(memory_.take(s_.key_rows)),
-        dk_(memory_.take(s_.key_rows)),
-        between_(memory_.take(DeltaSizes::kSquare)),
-        dm_(memory_.take(DeltaSizes::kSquare)),
-        dl_(memory_.take(DeltaSizes::kSquare)),
-        dsums_(memory_.take(kC)),
-        dbeta_(memory_.take(kC)) {}
+        states_(memory_.take<float>(s_.heads * s_.state)),
+        dstates_(memory_.take<float>(s_.heads * s_.state)),
+        saved_(memory_.take<float>(s_.num_saved * s_.heads * s_.state)),
+        state_across_(memory_.take<float>(s_.state)),
+        dstate_across_(memory_.take<float>(s_.state)),
+        raw_(memory_.take<float>(s_.value_rows)),
+        dy_(memory_.take<float>(s_.value_rows)),
+        du_(memory_.take<float>(s_.value_rows)),
+        dz_(memory_.take<float>(s_.value_rows)),
+        u_across_(memory_.take<float>(s_.value_rows)),
+        row_(memory_.take<float>(s_.key_rows)),
+        dq_(memory_.take<float>(s_.key_rows)),
+        dk_(memory_.take<float>(s_.key_rows)),
+        between_(memory_.take<float>(DeltaSizes::kSquare)),
+        dm_(memory_.take<float>(DeltaSizes::kSquare)),
+        dl_(memory_.take<float>(DeltaSizes::kSquare)),
+        dsums_(memory_.take<float>(kC)),
+        dbeta_(memory_.take<float>(kC)) {}
 
   void run() {
     std::int64_t num_saved = save_states();
@@ -239,7 +239,7 @@ class DeltaGradient {
   const DeltaRuleBackward& p_;
   const DeltaSizes s_;
   const std::int64_t b_, key_head_;
-  Bump memory_;
+  Arena memory_;
   DeltaKeys keys_;
   DeltaHead head_;
   float *states_, *dstates_, *saved_, *state_across_, *dstate_across_;

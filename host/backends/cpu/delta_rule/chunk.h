@@ -4,6 +4,7 @@
 
 #include "backends/cpu/attention/products.h"
 #include "backends/cpu/delta_rule/delta_rule_simd.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/typed_rows.h"
 
@@ -18,16 +19,6 @@ using DeltaVectors = Vectors<8>;
 #else
 using DeltaVectors = Vectors<4>;
 #endif
-
-// Hands out scratch memory piece by piece.
-struct Bump {
-  float* next;
-  float* take(std::int64_t floats) {
-    float* piece = next;
-    next += floats;
-    return piece;
-  }
-};
 
 // A matrix, or with `across` its transpose, of f32 rows.
 struct Left {
@@ -152,14 +143,14 @@ struct DeltaKeys {
   float *k_factors, *q_factors;  // [C]: what rows were multiplied by
   float *kk, *qk;                // [C, C]: k k^T, q k^T
 
-  DeltaKeys(const DeltaSizes& s, Bump& memory)
-      : k(memory.take(s.key_rows)),
-        q(memory.take(s.key_rows)),
-        k_across(memory.take(s.key_rows)),
-        k_factors(memory.take(kC)),
-        q_factors(memory.take(kC)),
-        kk(memory.take(DeltaSizes::kSquare)),
-        qk(memory.take(DeltaSizes::kSquare)) {}
+  DeltaKeys(const DeltaSizes& s, Arena& memory)
+      : k(memory.take<float>(s.key_rows)),
+        q(memory.take<float>(s.key_rows)),
+        k_across(memory.take<float>(s.key_rows)),
+        k_factors(memory.take<float>(kC)),
+        q_factors(memory.take<float>(kC)),
+        kk(memory.take<float>(DeltaSizes::kSquare)),
+        qk(memory.take<float>(DeltaSizes::kSquare)) {}
 
   void load_rows(const DeltaRule& p, const DeltaSizes& s, std::int64_t b, std::int64_t head,
                  const DeltaChunk& chunk, const ConstNumbers& from, float scale, float* to,
@@ -196,16 +187,16 @@ struct DeltaHead {
   float* k_decayed;            // [C, keys]
   float* column_factors;       // [values]: exp(G_C)
 
-  DeltaHead(const DeltaSizes& s, Bump& memory)
-      : beta(memory.take(kC)),
-        decay(memory.take(kC)),
-        rest(memory.take(kC)),
-        sums(reinterpret_cast<double*>(memory.take(2 * kC))),
-        u(memory.take(s.value_rows)),
-        l(memory.take(DeltaSizes::kSquare)),
-        m(memory.take(DeltaSizes::kSquare)),
-        k_decayed(memory.take(s.key_rows)),
-        column_factors(memory.take(s.values)) {}
+  DeltaHead(const DeltaSizes& s, Arena& memory)
+      : beta(memory.take<float>(kC)),
+        decay(memory.take<float>(kC)),
+        rest(memory.take<float>(kC)),
+        sums(memory.take<double>(kC)),
+        u(memory.take<float>(s.value_rows)),
+        l(memory.take<float>(DeltaSizes::kSquare)),
+        m(memory.take<float>(DeltaSizes::kSquare)),
+        k_decayed(memory.take<float>(s.key_rows)),
+        column_factors(memory.take<float>(s.values)) {}
 
   float total_decay(const DeltaChunk& chunk) const { return decay[chunk.size - 1]; }
 

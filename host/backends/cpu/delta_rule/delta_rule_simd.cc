@@ -25,11 +25,11 @@ class DeltaForward {
         s_(p),
         b_(b),
         key_head_(head),
-        memory_{scratch},
+        memory_(scratch),
         keys_(s_, memory_),
         head_(s_, memory_),
-        y_(memory_.take(s_.value_rows)),
-        states_(memory_.take(s_.heads * s_.state)) {}
+        y_(memory_.take<float>(s_.value_rows)),
+        states_(memory_.take<float>(s_.heads * s_.state)) {}
 
   void run() {
     const std::int64_t end = valid_tokens(p_, b_);
@@ -92,7 +92,7 @@ class DeltaForward {
   const DeltaRuleForward& p_;
   const DeltaSizes s_;
   const std::int64_t b_, key_head_;
-  Bump memory_;
+  Arena memory_;
   DeltaKeys keys_;
   DeltaHead head_;
   float *y_, *states_;
@@ -147,9 +147,9 @@ struct DeltaToken {
 
 void recurrent(const DeltaRuleForward& p, std::int64_t b, std::int64_t n, float* scratch) {
   const DeltaSizes s(p);
-  Bump memory{scratch};
-  float *q = memory.take(s.keys), *k = memory.take(s.keys);
-  float *v = memory.take(s.values), *y = memory.take(s.values);
+  Arena memory(scratch);
+  float *q = memory.take<float>(s.keys), *k = memory.take<float>(s.keys);
+  float *v = memory.take<float>(s.values), *y = memory.take<float>(s.values);
   const std::int64_t state_size = p.key_width * p.value_width, end = valid_tokens(p, b);
   float* state = p.state + (b * p.heads + n) * state_size;
   if (end > 0 && p.start[b] == 0)

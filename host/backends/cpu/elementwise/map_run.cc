@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/elementwise/map_compiled.h"
 #include "core/error.h"
@@ -122,7 +123,7 @@ class Runner {
       // Whole vectors can work on memory directly; the rest of a row is a tile of its own.
       if (tile.n > kVector) tile.n -= tile.n % kVector;
       tile.at = locate(map_, tile.begin);
-      const std::int64_t padded = (tile.n + kVector - 1) / kVector * kVector;
+      const std::int64_t padded = round_up(tile.n, kVector);
       for (const MapStep& step : map_.steps) run_step(step, tile, padded);
       for (const MapOperand& output : map_.outputs) store(output, tile);
       tile.begin += tile.n;
@@ -270,7 +271,7 @@ void run_map(const MapCompiled& map, std::span<const void* const> inputs,
              std::span<void* const> outputs) {
   LAMINA_ASSERT(static_cast<int>(inputs.size()) == map.num_inputs);
   LAMINA_ASSERT(outputs.size() == map.outputs.size());
-  const std::int64_t units = (map.num_elements + kUnit - 1) / kUnit;
+  const std::int64_t units = divide_up(map.num_elements, kUnit);
   parallel_ranges(units, kMinUnitsPerThread, [&](std::int64_t begin, std::int64_t end) {
     Runner(map, inputs, outputs).run(begin * kUnit, std::min(end * kUnit, map.num_elements));
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn.h"
@@ -16,9 +17,6 @@
 
 namespace lamina::cpu {
 namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t to) { return divide_up(a, to) * to; }
 
 // How C is cut into tiles. Only shapes decide, so that the bits are the same for any pool.
 struct Tiling {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/gemv_simd.h"
 #include "core/error.h"
@@ -42,12 +43,12 @@ class StreamedGroup : public GemvGroup {
     }
     for (const GemvMatrix& matrix : spec_.matrices) {
       first_cut_.push_back(cuts);
-      cuts += (matrix.n + kCutOutputs - 1) / kCutOutputs;
+      cuts += divide_up(matrix.n, kCutOutputs);
     }
     first_cut_.push_back(cuts);
     const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
     const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
-    min_cuts_per_thread_ = std::max<std::int64_t>(1, (cuts + max_threads - 1) / max_threads);
+    min_cuts_per_thread_ = std::max<std::int64_t>(1, divide_up(cuts, max_threads));
     const std::int64_t least_outputs =
         !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
     grain_ = std::max(least_outputs / kCutOutputs,

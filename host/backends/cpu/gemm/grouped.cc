@@ -5,14 +5,13 @@
 #include <cstring>
 
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "core/error.h"
 #include "runtime/backend.h"
 
 namespace lamina::cpu {
 namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 const char* at(const void* base, std::int64_t elements, DType dtype) {
   return base == nullptr ? nullptr : static_cast<const char*>(base) + elements * size_bytes(dtype);

@@ -101,9 +101,9 @@ void finish_row(const TileArguments& t, const float* sums, std::int64_t row) {
 }
 
 void multiply_tile(const TileArguments& t) {
-  const std::int64_t num_panels = (t.n + kWidth - 1) / kWidth;
+  const std::int64_t num_panels = divide_up(t.n, kWidth);
   const std::int64_t ld = num_panels * kWidth;
-  const std::int64_t num_slabs = (t.m + kRows - 1) / kRows;
+  const std::int64_t num_slabs = divide_up(t.m, kRows);
   float* sums = t.scratch;
   float* b_block = sums + num_slabs * kRows * ld;
   float* a_slab = b_block + kTileDepth * ld;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "backends/cpu/device/scratch.h"
+
 namespace lamina::cpu {
 
 // C[m,n] (+)= A[m,k] * B[k,n] (+ bias[n]) with arbitrary strides, in elements.
@@ -38,9 +40,8 @@ inline constexpr std::int64_t kTilePanelRows = 8;
 
 // Sums [m, n], a block of B [kTileDepth, n] and a slab of A [kTilePanelRows, kTileDepth].
 inline std::int64_t tile_scratch_floats(std::int64_t m, std::int64_t n) {
-  const auto up = [](std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; };
-  return up(m, kTilePanelRows) * up(n, kTilePanelColumns) +
-         kTileDepth * (up(n, kTilePanelColumns) + kTilePanelRows);
+  return round_up(m, kTilePanelRows) * round_up(n, kTilePanelColumns) +
+         kTileDepth * (round_up(n, kTilePanelColumns) + kTilePanelRows);
 }
 
 }  // namespace lamina::cpu

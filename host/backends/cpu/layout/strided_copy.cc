@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 
 namespace lamina::cpu {
@@ -185,7 +186,7 @@ void strided_copy(const StridedCopy& c) {
     const std::int64_t rows = d.elements / inner.size;
     // One long run is cut too.
     const std::int64_t piece = std::min<std::int64_t>(inner.size, 65536);
-    const std::int64_t pieces = (inner.size + piece - 1) / piece;
+    const std::int64_t pieces = divide_up(inner.size, piece);
     parallel_ranges(rows * pieces, std::max<std::int64_t>(1, 16384 / piece),
                     [&](std::int64_t begin, std::int64_t end) {
                       for (std::int64_t i = begin; i < end; ++i) {
@@ -205,7 +206,7 @@ void strided_copy(const StridedCopy& c) {
   for (int i = 0; i < d.count - 1; ++i)
     if (i != other)
       outer[static_cast<std::size_t>(num_outer++)] = d.dims[static_cast<std::size_t>(i)];
-  const std::int64_t bands = (across.size + kBlock - 1) / kBlock;
+  const std::int64_t bands = divide_up(across.size, kBlock);
   const std::int64_t planes = d.elements / (inner.size * across.size);
   parallel_ranges(planes * bands, std::max<std::int64_t>(1, 16384 / (inner.size * kBlock)),
                   [&](std::int64_t begin, std::int64_t end) {

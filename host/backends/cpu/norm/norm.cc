@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/norm/norm_simd.h"
 #include "core/error.h"
@@ -27,11 +28,11 @@ void check(DType dtype, DType weight_dtype) {
 // Weight gradients are summed within blocks of rows, then over blocks in order. The blocks follow
 // from the shape alone: at most 64 of them, of at least 32 rows.
 std::int64_t rows_per_block(std::int64_t rows) {
-  return std::max<std::int64_t>(32, (rows + 63) / 64);
+  return std::max<std::int64_t>(32, divide_up(rows, 64));
 }
 std::int64_t num_blocks(std::int64_t rows) {
   const std::int64_t per_block = rows_per_block(rows);
-  return (rows + per_block - 1) / per_block;
+  return divide_up(rows, per_block);
 }
 
 // Runs run_rows(begin, end, partial sums of this block) over all rows, then adds the partial sums

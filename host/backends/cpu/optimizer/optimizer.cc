@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/optimizer/optimizer_simd.h"
 #include "core/error.h"
@@ -19,7 +20,7 @@ const OptimizerFunctions& functions() { return isa_table<OptimizerFunctions>(); 
 template <typename Body>
 void parallel_elements(std::int64_t n, const Body& body) {
   constexpr std::int64_t kUnit = 64;
-  parallel_ranges((n + kUnit - 1) / kUnit, 128, [&](std::int64_t begin, std::int64_t end) {
+  parallel_ranges(divide_up(n, kUnit), 128, [&](std::int64_t begin, std::int64_t end) {
     body(begin * kUnit, std::min(n, end * kUnit) - begin * kUnit);
   });
 }
@@ -27,9 +28,9 @@ void parallel_elements(std::int64_t n, const Body& body) {
 // Sums are cut into chunks by n alone: at most 256, of at least 16384 elements.
 constexpr std::int64_t kMaxChunks = 256;
 std::int64_t chunk_elements(std::int64_t n) {
-  return std::max<std::int64_t>(16384, (n + kMaxChunks - 1) / kMaxChunks);
+  return std::max<std::int64_t>(16384, divide_up(n, kMaxChunks));
 }
-std::int64_t num_chunks(std::int64_t n) { return (n + chunk_elements(n) - 1) / chunk_elements(n); }
+std::int64_t num_chunks(std::int64_t n) { return divide_up(n, chunk_elements(n)); }
 
 AdamWNumbers numbers_of(const AdamW& a) {
   LAMINA_ASSERT(a.step >= 1 || (a.step == 0 && a.correction1 > 0 && a.correction2 > 0));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
@@ -51,7 +52,7 @@ void drop(RandomStream s, float rate, const T* x, T* y, std::int64_t count) {
   const auto threshold =
       static_cast<std::uint64_t>(std::llround(static_cast<double>(rate) * 4294967296.0));
   const Wide scale = Wide{1} / (Wide{1} - static_cast<Wide>(rate));
-  parallel_tasks((count + kChunk - 1) / kChunk, [&](std::int64_t chunk) {
+  parallel_tasks(divide_up(count, kChunk), [&](std::int64_t chunk) {
     std::array<std::uint32_t, kChunk> bits;
     const std::int64_t first = chunk * kChunk, size = std::min(kChunk, count - first);
     random_bits(s, first, size, bits.data());

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/random/random_simd.h"
 #include "core/error.h"
@@ -31,7 +32,7 @@ void random_bits(RandomStream s, std::int64_t first, std::int64_t n, std::uint32
 
 void fill_uniform(RandomStream s, float low, float high, void* y, DType dtype, std::int64_t n) {
   LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
-  const std::int64_t groups = (n + kRandomGroup - 1) / kRandomGroup;
+  const std::int64_t groups = divide_up(n, kRandomGroup);
   parallel_ranges(groups, kMinGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t first = begin * kRandomGroup;
     functions().fill_uniform(s, high - low, low,
@@ -47,7 +48,7 @@ void dropout(const Dropout& d) {
       std::lround(static_cast<double>(d.rate) * 4294967296.0) & 0xffffffff);
   const float scale = 1.0f / (1.0f - d.rate);
   const std::int64_t first_group = d.first / kRandomGroup;
-  const std::int64_t groups = (d.first + d.n + kRandomGroup - 1) / kRandomGroup - first_group;
+  const std::int64_t groups = divide_up(d.first + d.n, kRandomGroup) - first_group;
   const std::int64_t bytes = size_bytes(d.dtype);
   parallel_ranges(
       d.n > 0 ? groups : 0, kMinGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/reduce/reduce_simd.h"
 #include "core/error.h"
@@ -142,7 +143,7 @@ Cut cut(const Reduce& r) {
   c.by_columns = last >= 0 && !r.reduced[static_cast<std::size_t>(last)];
   const std::int64_t width = c.kept.inner_size();
   if (c.by_columns && width > 0) {
-    c.spans_per_row = (width + kReduceColumns - 1) / kReduceColumns;
+    c.spans_per_row = divide_up(width, kReduceColumns);
     c.spans = c.kept.elements / width * c.spans_per_row;
   } else {
     c.spans = c.kept.elements;

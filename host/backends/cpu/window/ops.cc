@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
@@ -78,7 +79,7 @@ namespace window_ends_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const std::int64_t batch = n.type(0).dim(0), tokens = n.type(0).dim(1), ratio = n.i("ratio");
-  const std::int64_t windows = (tokens + ratio - 1) / ratio;
+  const std::int64_t windows = divide_up(tokens, ratio);
   return make_kernel([=](const KernelArgs& args) {
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int32_t* position = static_cast<const std::int32_t*>(args.inputs[0]) + b * tokens;
