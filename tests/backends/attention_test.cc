@@ -31,7 +31,7 @@ std::vector<std::int32_t> documents(const AttentionSpec& s, int length, int padd
   std::vector<std::int32_t> ids;
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t t = 0; t < s.q_tokens; ++t)
-      ids.push_back(t >= s.q_tokens - padding ? -1
+      ids.push_back(t >= s.q_tokens - padding ? 0
                                               : static_cast<std::int32_t>(t / (length + b) + 1));
   return ids;
 }
@@ -271,7 +271,7 @@ TEST(Attention, RowThatMayAttendToNothingIsZeroWithZeroGradients) {
       const ScopedIsa scoped(isa);
       AttentionProblem p = random_problem(make_spec(1, 20, 20, 1, 1, 8, 8));
       p.q_segments.assign(20, 1);
-      for (std::size_t t = 10; t < 20; ++t) p.q_segments[t] = -1;
+      for (std::size_t t = 10; t < 20; ++t) p.q_segments[t] = 0;
       p.k_segments = p.q_segments;
       const AttentionResults r = run_attention(p, dtype);
       for (std::size_t i = 80; i < 160; ++i) {

@@ -12,13 +12,13 @@
 //   o[b,t,n] = sum_s p_s * v[b,s,n'];        lse[b,n,t] = log(sum_s exp(x_s) + exp(sink))
 //
 // Key s is allowed for query t if all of these hold
-//   segments: the two ids are equal and not negative
+//   segments: the two ids are equal and not 0, which is padding
 //   causal:   k_position <= q_position
 //   window:   0 <= q_position - k_position < window
 //   chunk:    q_position / chunk == k_position / chunk
-// or if the ids of their bidirectional blocks are equal and not 0; and in any case if the mask,
-// when there is one, keeps the pair. A query that may attend to nothing has o = 0, lse = -inf (the
-// sink's logit if there is one) and gradients of 0.
+// or if the ids of their bidirectional blocks are equal and not 0, and segments allow it; and in
+// any case if the mask, when there is one, keeps the pair. A query that may attend to nothing has o
+// = 0, lse = -inf (the sink's logit if there is one) and gradients of 0.
 //
 // Sums are f32 (f64 for dtype f64, which only the reference computes). The bits of a result depend
 // on the spec, the inputs and the instruction set, not on the number of threads.
@@ -91,8 +91,9 @@ struct AttentionMasks {
 // Arrays called "real" are f32, or f64 if the dtype is f64.
 struct AttentionForwardArgs {
   AttentionInput q, k, v;
-  AttentionInput k_tail;        // with k_tail_dim
-  const void* sinks = nullptr;  // real [heads]; null: none
+  AttentionInput k_tail;           // with k_tail_dim
+  const void* sinks = nullptr;     // [heads]; null: none
+  DType sinks_dtype = DType::f32;  // f32, bf16 or f64
   AttentionMasks masks;
   AttentionOutput o;
   void* lse = nullptr;  // real [batch, heads, q_tokens]; null: not wanted
@@ -109,6 +110,7 @@ struct AttentionBackwardArgs {
   AttentionInput q, k, v, o, d_o;
   const void* lse = nullptr;
   const void* sinks = nullptr;
+  DType sinks_dtype = DType::f32;
   AttentionMasks masks;
   AttentionOutput dq, dk, dv;
   void* dsinks = nullptr;  // real [heads]; required if there are sinks

@@ -265,7 +265,7 @@ struct Backward {
       block.row_term[i] = dot_row(o.row[i], s.tokens.row[i], spec.v_dim);
       if (r.args.sinks)
         sums.dsinks[row.g] -=
-            __builtin_exp2f(static_cast<const float*>(r.args.sinks)[n] * kLog2E - lse) *
+            __builtin_exp2f(sink_of<float>(r.args.sinks, r.args.sinks_dtype, n) * kLog2E - lse) *
             block.row_term[i];
     }
   }

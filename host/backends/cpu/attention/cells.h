@@ -73,7 +73,7 @@ inline void finish_side(Side& s, const MaskRule& rule, bool keys) {
   s.cells = divide_up(s.count, kCell);
   for (std::int64_t i = s.count; i < s.cells * kCell; ++i) {
     s.position[i] = keys ? kNoPosition : s.position[s.count - 1];
-    s.segment[i] = keys ? -1 : s.segment[s.count - 1];
+    s.segment[i] = keys ? 0 : s.segment[s.count - 1];
     s.block[i] = keys ? 0 : s.block[s.count - 1];
   }
   for (std::int64_t i = 0; i < s.cells * kCell; ++i)
@@ -89,9 +89,10 @@ inline Sight sight(const MaskRule& rule, const Bounds& q, const Bounds& k) {
   if (!k.any_valid) return Sight::none;
   bool none = false, all = k.all_valid;
   if (rule.segments) {
-    none |= q.segment_max < k.segment_min || q.segment_min > k.segment_max || q.segment_max < 0;
+    none |= q.segment_max < k.segment_min || q.segment_min > k.segment_max ||
+            (q.segment_min == 0 && q.segment_max == 0);
     all &= q.segment_min == q.segment_max && k.segment_min == k.segment_max &&
-           q.segment_min == k.segment_min && q.segment_min >= 0;
+           q.segment_min == k.segment_min && q.segment_min != 0;
   }
   if (rule.causal || rule.window > 0) {
     none |= q.position_max < k.position_min;
@@ -195,9 +196,6 @@ LAMINA_ALWAYS_INLINE typename V::F mask_logits(const MaskRule& rule, const Side&
   using I = typename V::I;
   if (k.position[j] == kNoPosition) return V::set(kMasked);
   I ok = V::set_int(-1);
-  if (rule.segments)
-    ok &= (V::load_int(q.segment + lane) == V::set_int(k.segment[j])) &
-          V::set_int(k.segment[j] < 0 ? 0 : -1);
   if (rule.causal || rule.window > 0) {
     const I distance = V::load_int(q.position + lane) - V::set_int(k.position[j]);
     ok &= distance >= V::set_int(0);
@@ -205,8 +203,17 @@ LAMINA_ALWAYS_INLINE typename V::F mask_logits(const MaskRule& rule, const Side&
   }
   if (rule.chunk > 0) ok &= V::load_int(q.chunk + lane) == V::set_int(k.chunk[j]);
   if (rule.blocks && k.block[j] != 0) ok |= V::load_int(q.block + lane) == V::set_int(k.block[j]);
+  if (rule.segments)
+    ok &= (V::load_int(q.segment + lane) == V::set_int(k.segment[j])) &
+          V::set_int(k.segment[j] == 0 ? 0 : -1);
   if (kept) ok &= V::load_int(kept->pair[j] + lane);
   return V::select(ok, x, V::set(kMasked));
+}
+
+// Padding is in no block.
+inline std::int32_t block_of(const std::int32_t* blocks, const std::int32_t* segments,
+                             std::int64_t t) {
+  return blocks == nullptr || (segments && segments[t] == 0) ? 0 : blocks[t];
 }
 
 inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const Sizes& sizes,
@@ -216,7 +223,7 @@ inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const S
   for (std::int64_t i = 0; i < side.count; ++i, row.next()) {
     side.position[i] = masks.q_position(row.t);
     side.segment[i] = masks.q_segments ? masks.q_segments[row.t] : 0;
-    side.block[i] = masks.q_blocks ? masks.q_blocks[row.t] : 0;
+    side.block[i] = block_of(masks.q_blocks, masks.q_segments, row.t);
   }
   finish_side(side, rule, false);
 }
@@ -241,7 +248,7 @@ inline void fill_key_side(const RowMasks& masks, const MaskRule& rule, std::int6
   for (std::int64_t i = 0; i < side.count; ++i) {
     side.position[i] = masks.k_position(first_key + i);
     side.segment[i] = masks.k_segments ? masks.k_segments[first_key + i] : 0;
-    side.block[i] = masks.k_blocks ? masks.k_blocks[first_key + i] : 0;
+    side.block[i] = block_of(masks.k_blocks, masks.k_segments, first_key + i);
   }
   finish_side(side, rule, true);
 }

@@ -20,7 +20,7 @@ class CompressedAttentionStep final : public Kernel {
  public:
   explicit CompressedAttentionStep(const NodeView& n)
       : dtype_(n.type(kQ).dtype),
-        sinks_dtype_(n.has(kSinks) ? n.type(kSinks).dtype : DType::f32),
+        sinks_dtype_(sinks_dtype(n, kSinks)),
         batch_(n.type(kQ).dim(0)),
         tokens_(n.type(kQ).dim(1)),
         heads_(n.type(kQ).dim(2)),
@@ -44,7 +44,8 @@ class CompressedAttentionStep final : public Kernel {
     const Memory memory = take_memory(arena);
     AttentionForwardArgs forward{
         .q = {args.inputs[kQ], contiguous_strides(tokens_, heads_, width_)},
-        .sinks = sinks(optional_input(args, kSinks), memory.sinks),
+        .sinks = optional_input(args, kSinks),
+        .sinks_dtype = sinks_dtype_,
         .o = {args.outputs[0], contiguous_strides(tokens_, heads_, width_)}};
     const std::int64_t keys =
         gathers() ? gather(args, memory, forward) : mask(args, memory, forward);
@@ -62,7 +63,6 @@ class CompressedAttentionStep final : public Kernel {
   struct Memory {
     // As attention_cached wants it: the last key of a batch row is this + tokens - 1.
     std::int32_t* last;   // [batch]
-    float* sinks;         // [heads]
     float* scratch;       // [threads, entries]
     std::int32_t* slots;  // gathers: [batch, most_rows]
     std::byte* rows;      // gathers: [batch, most_rows, width]
@@ -72,7 +72,6 @@ class CompressedAttentionStep final : public Kernel {
     const std::int64_t rows = batch_ * most_rows();
     Memory m = {};
     m.last = arena.take<std::int32_t>(batch_);
-    m.sinks = arena.take<float>(heads_);
     m.scratch = arena.take<float>(num_threads() * entries_);
     if (gathers()) {
       m.slots = arena.take<std::int32_t>(rows);
@@ -94,16 +93,6 @@ class CompressedAttentionStep final : public Kernel {
             .v_dim = width_,
             .scale = scale_,
             .causal = false};
-  }
-
-  const float* sinks(const void* given, float* out) const {
-    if (given == nullptr || sinks_dtype_ == DType::f32) return static_cast<const float*>(given);
-    with_floating(sinks_dtype_, [&](auto type) {
-      using T = decltype(type);
-      for (std::int64_t i = 0; i < heads_; ++i)
-        out[i] = static_cast<float>(Number<T>::load(static_cast<const T*>(given)[i]));
-    });
-    return out;
   }
 
   // Entries of windows that have ended when the token at `position` is there.

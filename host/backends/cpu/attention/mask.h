@@ -68,15 +68,26 @@ inline RowMasks row_masks(const AttentionSpec& spec, const AttentionMasks& masks
   return r;
 }
 
+// The logit of head n's sink. In f32 for what computes in f32: T is the type of the result.
+template <class T>
+T sink_of(const void* sinks, DType dtype, std::int64_t n) {
+  if (dtype == DType::f64) return static_cast<T>(static_cast<const double*>(sinks)[n]);
+  if (dtype == DType::f32) return static_cast<T>(static_cast<const float*>(sinks)[n]);
+  const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(sinks)[n]} << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return static_cast<T>(value);
+}
+
 // The definition, for query t of head n and key s of the row.
 inline bool allowed(const AttentionSpec& spec, const RowMasks& row, std::int64_t n, std::int64_t t,
                     std::int64_t s) {
   const std::int32_t q = row.q_position(t), k = row.k_position(s);
   if (k == kNoPosition) return false;
   if (row.keep && !row.keep[n * row.keep_head + t * row.capacity + s]) return false;
-  if (row.q_blocks && row.k_blocks[s] != 0 && row.q_blocks[t] == row.k_blocks[s]) return true;
-  if (row.q_segments && (row.q_segments[t] != row.k_segments[s] || row.q_segments[t] < 0))
+  if (row.q_segments && (row.q_segments[t] != row.k_segments[s] || row.q_segments[t] == 0))
     return false;
+  if (row.q_blocks && row.k_blocks[s] != 0 && row.q_blocks[t] == row.k_blocks[s]) return true;
   if (spec.causal && k > q) return false;
   if (spec.window > 0 && (k > q || q - k >= spec.window)) return false;
   if (spec.chunk > 0 && q / spec.chunk != k / spec.chunk) return false;

@@ -28,52 +28,52 @@ class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const NodeView& n, bool tiles)
       : spec_(attention_spec(n)),
-        inputs_(n, kWhere),
+        by_head_(mask_by_head(n, kWhere.mask)),
+        sinks_dtype_(sinks_dtype(n, kWhere.sinks)),
         tiles_(tiles),
         ring_(n.i("ring") != 0),
         has_start_(n.has(kStart)),
-        types_{n.type(0), n.type(1), n.type(2), n.out_type()},
-        masks_bytes_(aligned(inputs_.workspace_bytes())) {}
+        types_{n.type(0), n.type(1), n.type(2), n.out_type()} {}
 
   std::size_t workspace_bytes() const override {
-    if (!tiles_) return masks_bytes_ + reference::attention_forward_workspace_bytes(spec_);
-    return masks_bytes_ + (has_start_ ? attention_cached_workspace_bytes(spec_)
-                                      : attention_forward_workspace_bytes(spec_));
+    if (!tiles_) return reference::attention_forward_workspace_bytes(spec_);
+    return has_start_ ? attention_cached_workspace_bytes(spec_)
+                      : attention_forward_workspace_bytes(spec_);
   }
 
   void run(const KernelArgs& args) override {
-    const AttentionInputs::Ready ready = inputs_.prepare(args, args.workspace);
     const AttentionForwardArgs forward{
         .q = attention_input(args.inputs[0], types_[0]),
         .k = attention_input(args.inputs[1], types_[1]),
         .v = attention_input(args.inputs[2], types_[2]),
-        .sinks = ready.sinks,
-        .masks = ready.masks,
+        .sinks = optional_input(args, kWhere.sinks),
+        .sinks_dtype = sinks_dtype_,
+        .masks = attention_masks(args, kWhere, by_head_),
         .o = attention_output(args.outputs[0], types_[3]),
         .lse = args.outputs[1],
     };
-    std::byte* workspace = args.workspace + masks_bytes_;
     const AttentionCache cache{static_cast<const std::int32_t*>(optional_input(args, kStart)),
                                ring_};
     if (!tiles_)
-      reference::attention_forward(spec_, forward, has_start_ ? &cache : nullptr, workspace);
+      reference::attention_forward(spec_, forward, has_start_ ? &cache : nullptr, args.workspace);
     else if (has_start_)
-      attention_cached(spec_, forward, cache, workspace);
+      attention_cached(spec_, forward, cache, args.workspace);
     else
-      attention_forward(spec_, forward, workspace);
+      attention_forward(spec_, forward, args.workspace);
   }
 
  private:
   AttentionSpec spec_;
-  AttentionInputs inputs_;
+  bool by_head_;
+  DType sinks_dtype_;
   bool tiles_, ring_, has_start_;
   Type types_[4];
-  std::size_t masks_bytes_;
 };
 
 Verdict supports_reference(const NodeView& n) {
   if (n.i("moba_chunk") > 0) return Verdict::no("keys are chosen by an op of their own");
-  if (n.type(0).dtype == DType::f16) return Verdict::no("takes f32, bf16 and f64, got f16");
+  if (n.type(0).dtype == DType::f16 || sinks_dtype(n, kWhere.sinks) == DType::f16)
+    return Verdict::no("takes f32, bf16 and f64, got f16");
   if (n.has(kStart) && (n.has(kWhere.segments) || n.has(kWhere.blocks) || n.has(kWhere.positions)))
     return Verdict::no("decode state goes without segments, blocks and positions");
   return Verdict::yes();
@@ -113,18 +113,17 @@ class AttentionGradKernel final : public Kernel {
  public:
   AttentionGradKernel(const NodeView& n, bool tiles)
       : spec_(attention_spec(n)),
-        inputs_(n, kWhere),
+        by_head_(mask_by_head(n, kWhere.mask)),
+        sinks_dtype_(sinks_dtype(n, kWhere.sinks)),
         tiles_(tiles),
-        types_{n.type(0), n.type(1), n.type(2), n.type(kY)},
-        masks_bytes_(aligned(inputs_.workspace_bytes())) {}
+        types_{n.type(0), n.type(1), n.type(2), n.type(kY)} {}
 
   std::size_t workspace_bytes() const override {
-    return masks_bytes_ + (tiles_ ? attention_backward_workspace_bytes(spec_)
-                                  : reference::attention_backward_workspace_bytes(spec_));
+    return tiles_ ? attention_backward_workspace_bytes(spec_)
+                  : reference::attention_backward_workspace_bytes(spec_);
   }
 
   void run(const KernelArgs& args) override {
-    const AttentionInputs::Ready ready = inputs_.prepare(args, args.workspace);
     const AttentionBackwardArgs backward{
         .q = attention_input(args.inputs[0], types_[0]),
         .k = attention_input(args.inputs[1], types_[1]),
@@ -132,30 +131,31 @@ class AttentionGradKernel final : public Kernel {
         .o = attention_input(args.inputs[kY], types_[3]),
         .d_o = attention_input(args.inputs[kDy], types_[3]),
         .lse = args.inputs[kLse],
-        .sinks = ready.sinks,
-        .masks = ready.masks,
+        .sinks = optional_input(args, kWhere.sinks),
+        .sinks_dtype = sinks_dtype_,
+        .masks = attention_masks(args, kWhere, by_head_),
         .dq = attention_output(args.outputs[0], types_[0]),
         .dk = attention_output(args.outputs[1], types_[1]),
         .dv = attention_output(args.outputs[2], types_[2]),
-        .dsinks = ready.sinks ? args.outputs[3] : nullptr,
+        .dsinks = optional_input(args, kWhere.sinks) ? args.outputs[3] : nullptr,
     };
-    std::byte* workspace = args.workspace + masks_bytes_;
     if (tiles_)
-      attention_backward(spec_, backward, workspace);
+      attention_backward(spec_, backward, args.workspace);
     else
-      reference::attention_backward(spec_, backward, workspace);
+      reference::attention_backward(spec_, backward, args.workspace);
   }
 
  private:
   AttentionSpec spec_;
-  AttentionInputs inputs_;
+  bool by_head_;
+  DType sinks_dtype_;
   bool tiles_;
   Type types_[4];
-  std::size_t masks_bytes_;
 };
 
 Verdict supports_reference(const NodeView& n) {
-  if (n.type(0).dtype == DType::f16) return Verdict::no("takes f32, bf16 and f64, got f16");
+  if (n.type(0).dtype == DType::f16 || sinks_dtype(n, kWhere.sinks) == DType::f16)
+    return Verdict::no("takes f32, bf16 and f64, got f16");
   return Verdict::yes();
 }
 

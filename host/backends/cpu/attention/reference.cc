@@ -64,7 +64,7 @@ double dot(DType dtype, const void* a, std::int64_t ia, const void* b, std::int6
 
 // Fills p[s] for every key, 0 where it is not allowed, and x[s] (after the cap) where it is.
 Softmax softmax(const Query& query, const AttentionInput& q, const AttentionInput& k,
-                const void* sinks, double* x, double* p) {
+                const void* sinks, DType sinks_dtype, double* x, double* p) {
   const AttentionSpec& spec = query.spec;
   Softmax result;
   for (std::int64_t s = 0; s < query.row.num_keys; ++s) {
@@ -78,7 +78,7 @@ Softmax softmax(const Query& query, const AttentionInput& q, const AttentionInpu
   }
   double max = result.max_logit, sum = 0;
   if (sinks) {
-    const double sink = get(real(spec), sinks, query.n);
+    const double sink = sink_of<double>(sinks, sinks_dtype, query.n);
     max = std::max(max, sink);
     sum = std::exp(sink - max);
   }
@@ -92,7 +92,7 @@ Softmax softmax(const Query& query, const AttentionInput& q, const AttentionInpu
 
 void forward_query(const Query& query, const AttentionForwardArgs& args, double* x, double* p) {
   const AttentionSpec& spec = query.spec;
-  const Softmax stats = softmax(query, args.q, args.k, args.sinks, x, p);
+  const Softmax stats = softmax(query, args.q, args.k, args.sinks, args.sinks_dtype, x, p);
   for (std::int64_t i = 0; i < spec.v_dim; ++i) {
     double sum = 0;
     for (std::int64_t s = 0; s < query.row.num_keys; ++s)
@@ -110,7 +110,7 @@ double backward_query(const Query& query, const AttentionBackwardArgs& args, dou
                       double* dk, double* dv) {
   const AttentionSpec& spec = query.spec;
   const DType dtype = spec.dtype;
-  const Softmax stats = softmax(query, args.q, args.k, args.sinks, x, p);
+  const Softmax stats = softmax(query, args.q, args.k, args.sinks, args.sinks_dtype, x, p);
   const std::int64_t q_at = at(args.q.strides, query.b, query.t, query.n);
   const std::int64_t do_at = at(args.d_o.strides, query.b, query.t, query.n);
   const std::int64_t dq_at = at(args.dq.strides, query.b, query.t, query.n);
@@ -138,7 +138,7 @@ double backward_query(const Query& query, const AttentionBackwardArgs& args, dou
   }
   for (std::int64_t i = 0; i < spec.qk_dim; ++i) set(dtype, args.dq.data, dq_at + i, dq[i]);
   if (!args.sinks) return 0;
-  return -std::exp(get(real(spec), args.sinks, query.n) - stats.lse) * row_term;
+  return -std::exp(sink_of<double>(args.sinks, args.sinks_dtype, query.n) - stats.lse) * row_term;
 }
 
 // Doubles of scratch per thread: x and p (x has room for a dq), then dk and dv.
