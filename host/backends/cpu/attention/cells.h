@@ -190,9 +190,9 @@ inline void keep_pairs(const RowMasks& masks, const Sizes& sizes, std::int64_t k
 
 // Replaces the logits of key j that the rows [lane, lane + lanes) may not see; kept may be null.
 template <class V>
-LAMINA_ALWAYS_INLINE typename V::F mask_logits(const MaskRule& rule, const Side& q, const Side& k,
-                                               const KeptTile* kept, std::int64_t lane,
-                                               std::int64_t j, typename V::F x) {
+LAMINA_SIMD typename V::F mask_logits(const MaskRule& rule, const Side& q, const Side& k,
+                                      const KeptTile* kept, std::int64_t lane, std::int64_t j,
+                                      typename V::F x) {
   using I = typename V::I;
   if (k.position[j] == kNoPosition) return V::set(kMasked);
   I ok = V::set_int(-1);

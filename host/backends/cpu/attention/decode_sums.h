@@ -40,7 +40,7 @@ class Ahead {
   };
   Ahead(const Run& k, const Run& v) : run_(k), next_(v) { begin_row(); }
 
-  LAMINA_ALWAYS_INLINE void ask(std::int64_t lines) {
+  LAMINA_SIMD void ask(std::int64_t lines) {
     for (; lines > 0; --lines) {
       __builtin_prefetch(line_, 0, 2);
       line_ += 64;
@@ -73,7 +73,7 @@ struct DecodeSums {
 
   // The vector of words at p, of which only `left` elements exist.
   template <bool kWhole = false>
-  static LAMINA_ALWAYS_INLINE F load(const T* p, std::int64_t left = kElements) {
+  LAMINA_SIMD static F load(const T* p, std::int64_t left = kElements) {
     if (!kWhole && left < kElements) {
       Word words[L] = {};
       Operands<V, T, kPairs>::copy_row(p, left, words);
@@ -85,7 +85,7 @@ struct DecodeSums {
       return V::load_bf16(p);
   }
 
-  static LAMINA_ALWAYS_INLINE F multiply_add(F a, F b, F c) {
+  LAMINA_SIMD static F multiply_add(F a, F b, F c) {
 #if defined(__AVX512BF16__)
     if constexpr (kPairs)
       return dot_pairs(c, a, b);
@@ -199,8 +199,8 @@ struct DecodeSums {
   }
 
   template <int R>
-  static LAMINA_ALWAYS_INLINE std::int64_t sum_scores(const Step& x, const Word* q, bool first,
-                                                      const F (&words)[L], float* scores) {
+  LAMINA_SIMD static std::int64_t sum_scores(const Step& x, const Word* q, bool first,
+                                             const F (&words)[L], float* scores) {
     F sum[R];
 #pragma GCC unroll 8
     for (int row = 0; row < R; ++row) sum[row] = first ? F{} : V::load(scores + row * kDecodeKeys);
@@ -228,7 +228,7 @@ struct DecodeSums {
   }
 
   // Words of the dims of two slots become pairs of the slots: those of `low`, then those of `high`.
-  static LAMINA_ALWAYS_INLINE void unpack([[maybe_unused]] F& low, [[maybe_unused]] F& high) {
+  LAMINA_SIMD static void unpack([[maybe_unused]] F& low, [[maybe_unused]] F& high) {
 #if defined(__AVX512BF16__)
     if constexpr (kPairs) {
       const __m512i even = _mm512_castps_si512(low), odd = _mm512_castps_si512(high);

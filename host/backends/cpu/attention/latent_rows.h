@@ -17,7 +17,7 @@ struct LatentRows {
   static constexpr int L = V::kLanes;
   static constexpr std::int64_t kElements = Sums::kElements;  // of a vector of words
 
-  static LAMINA_ALWAYS_INLINE F load(const T* p) {
+  LAMINA_SIMD static F load(const T* p) {
     if constexpr (sizeof(T) == 4)
       return V::load(p);
     else

@@ -12,13 +12,7 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kC = kDeltaChunk;
-#if defined(__AVX512F__)
-using DeltaVectors = Vectors<16>;
-#elif defined(__AVX2__)
-using DeltaVectors = Vectors<8>;
-#else
-using DeltaVectors = Vectors<4>;
-#endif
+using DeltaVectors = Vectors<kNativeBytes / 4>;
 
 // A matrix, or with `across` its transpose, of f32 rows.
 struct Left {

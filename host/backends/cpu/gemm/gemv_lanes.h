@@ -17,24 +17,7 @@
 namespace lamina::cpu {
 namespace {
 
-inline float bf16_to_float(std::uint16_t bits) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-// Round to nearest even, as core/float16.h does.
-inline std::uint16_t float_to_bf16(float value) {
-  std::uint32_t u;
-  std::memcpy(&u, &value, sizeof u);
-  const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  const std::uint32_t quiet = (u >> 16) | 0x40u;
-  return static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-}
-
 inline float widen(float value) { return value; }
-inline float widen(std::uint16_t value) { return bf16_to_float(value); }
 
 // What all element forms share: a register of f32 lanes, halved until one is left.
 struct Lanes {

@@ -25,9 +25,9 @@ constexpr std::int64_t kNearBytes1 = 15 * 1024, kNearBytes2 = 12 * 1024;
 
 // sums[i * kBlockRows + r] = row r of W (of R) times row i of x (of M).
 template <typename X, int M, int R, bool kPrefetch>
-inline __attribute__((always_inline)) void dot_rows(const typename X::Element* w, std::int64_t ldw,
-                                                    const typename X::Element* x, std::int64_t ldx,
-                                                    std::int64_t k, float* sums) {
+LAMINA_SIMD void dot_rows(const typename X::Element* w, std::int64_t ldw,
+                          const typename X::Element* x, std::int64_t ldx, std::int64_t k,
+                          float* sums) {
   using Element = typename X::Element;
   constexpr int kElementsPerLine = 64 / static_cast<int>(sizeof(Element));
   constexpr int kUnroll = X::kSums * X::kStep;
@@ -105,10 +105,9 @@ void stream_rows_of(const RowsArguments& a, const typename X::Element* w, std::i
 
 // Inlined into the loop over groups: as a call it costs 20 % at k = 1024.
 template <typename X, int R, bool kPrefetch>
-inline __attribute__((always_inline)) void dot_group(std::int64_t m, const typename X::Element* w,
-                                                     std::int64_t ldw, const typename X::Element* x,
-                                                     std::int64_t ldx, std::int64_t k,
-                                                     float* sums) {
+LAMINA_SIMD void dot_group(std::int64_t m, const typename X::Element* w, std::int64_t ldw,
+                           const typename X::Element* x, std::int64_t ldx, std::int64_t k,
+                           float* sums) {
   switch (m) {
     case 1:
       return dot_rows<X, 1, R, kPrefetch>(w, ldw, x, ldx, k, sums);
@@ -157,7 +156,7 @@ inline void add_values(const void* values, std::int64_t at, bool bf16, std::int6
                        float* sums) {
   if (bf16) {
     const auto* p = static_cast<const std::uint16_t*>(values) + at;
-    for (std::int64_t j = 0; j < count; ++j) sums[j] += bf16_to_float(p[j]);
+    for (std::int64_t j = 0; j < count; ++j) sums[j] += widen(p[j]);
   } else {
     const auto* p = static_cast<const float*>(values) + at;
     for (std::int64_t j = 0; j < count; ++j) sums[j] += p[j];
@@ -171,7 +170,7 @@ void finish_row(const RowsArguments& a, std::int64_t i, std::int64_t begin, std:
   if (a.addend != nullptr) add_values(a.addend, i * a.ldo + begin, a.bf16_out, count, sums);
   if (a.bf16_out) {
     auto* out = static_cast<std::uint16_t*>(a.out) + i * a.ldo + begin;
-    for (std::int64_t j = 0; j < count; ++j) out[j] = float_to_bf16(sums[j]);
+    for (std::int64_t j = 0; j < count; ++j) out[j] = narrow(sums[j]);
   } else {
     std::memcpy(static_cast<float*>(a.out) + i * a.ldo + begin, sums,
                 static_cast<std::size_t>(count) * sizeof(float));

@@ -26,20 +26,7 @@ constexpr std::int64_t kWidth = kVectors * kNumLanes;
 
 inline float load_element(const void* base, std::int64_t index, bool bf16) {
   if (!bf16) return static_cast<const float*>(base)[index];
-  const std::uint32_t bits = static_cast<const std::uint16_t*>(base)[index];
-  const std::uint32_t wide = bits << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-// Round to nearest even, as core/float16.h does.
-inline std::uint16_t round_to_bf16(float value) {
-  std::uint32_t u;
-  std::memcpy(&u, &value, sizeof u);
-  const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  const std::uint32_t quiet = (u >> 16) | 0x40u;
-  return static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  return widen(static_cast<const std::uint16_t*>(base)[index]);
 }
 
 // packed[k][width] = source(k, j), zero for j >= count: the panel layout of both operands.
@@ -94,7 +81,7 @@ void finish_row(const TileArguments& t, const float* sums, std::int64_t row) {
     if (t.bias != nullptr) value += load_element(t.bias, j, t.bf16_bias);
     if (t.accumulate) value += load_element(t.c, at, t.bf16_out);
     if (t.bf16_out)
-      static_cast<std::uint16_t*>(t.c)[at] = round_to_bf16(value);
+      static_cast<std::uint16_t*>(t.c)[at] = narrow(value);
     else
       static_cast<float*>(t.c)[at] = value;
   }

@@ -1,5 +1,5 @@
 // Sixteen lanes to and from memory: f32, and bf16 and f16, which are storage only (f32 in
-// registers, round to nearest even on the way out). Included by kernel files only, like simd.h.
+// registers, round to nearest even on the way out). Included by *_simd.cc only, like simd.h.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"

@@ -298,6 +298,10 @@ LAMINA_SIMD Vec<T, N> max(Vec<T, N> a, Vec<T, N> b) {
   if constexpr (sizeof(T) * N == 64 && Elements<Vec<T, N>>::count == 16 && T(0.5) != T(0))
     return {_mm512_max_ps(a.raw, b.raw)};
 #endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(T) * N == 32 && sizeof(T) == 4 && T(0.5) != T(0))
+    return {_mm256_max_ps(a.raw, b.raw)};
+#endif
   return select(a > b, a, b);
 }
 template <typename T, int N>
@@ -305,6 +309,10 @@ LAMINA_SIMD Vec<T, N> min(Vec<T, N> a, Vec<T, N> b) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) * N == 64 && Elements<Vec<T, N>>::count == 16 && T(0.5) != T(0))
     return {_mm512_min_ps(a.raw, b.raw)};
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(T) * N == 32 && sizeof(T) == 4 && T(0.5) != T(0))
+    return {_mm256_min_ps(a.raw, b.raw)};
 #endif
   return select(a < b, a, b);
 }
@@ -380,6 +388,21 @@ LAMINA_SIMD Vec<T, N> swap_neighbours(Vec<T, N> a) {
     return {__builtin_shufflevector(a.raw, a.raw, 1, 0, 3, 2, 5, 4, 7, 6)};
   else
     return {__builtin_shufflevector(a.raw, a.raw, 1, 0, 3, 2)};
+}
+
+// One number: the bits of a bf16 as f32, and back, to the nearest even as core/float16.h does.
+inline float widen(std::uint16_t bits) {
+  const std::uint32_t wide = std::uint32_t{bits} << 16;
+  float value;
+  __builtin_memcpy(&value, &wide, sizeof value);
+  return value;
+}
+inline std::uint16_t narrow(float value) {
+  std::uint32_t u;
+  __builtin_memcpy(&u, &value, sizeof u);
+  const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const std::uint32_t quiet = (u >> 16) | 0x40u;
+  return static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
 // Lane numbers 0 .. 15.

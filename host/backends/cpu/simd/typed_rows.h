@@ -1,5 +1,5 @@
 // Rows of f32 or bf16 numbers whose type is known at run time, for kernels that compute in f32
-// copies of them. Included by kernel files only, like simd.h.
+// copies of them. Included by *_simd.cc only, like simd.h.
 #pragma once
 
 #include <cstring>
@@ -13,10 +13,7 @@ namespace {
 // Element i. dtype is f32 or bf16, here and below.
 inline float number_at(const void* data, DType dtype, std::int64_t i) {
   if (dtype == DType::f32) return static_cast<const float*>(data)[i];
-  const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(data)[i]} << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+  return widen(static_cast<const std::uint16_t*>(data)[i]);
 }
 
 inline void set_number(void* data, DType dtype, std::int64_t i, float value) {
