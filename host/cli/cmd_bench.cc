@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/isa.h"
-#include "backends/cpu/limits.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/limits.h"
+#include "backends/cpu/device/threads.h"
 #include "cli/bench/compile_time.h"
 #include "cli/bench/workloads.h"
 #include "cli/commands.h"

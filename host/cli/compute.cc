@@ -1,6 +1,6 @@
 #include "cli/compute.h"
 
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/threads.h"
 
 namespace lamina::cli {
 

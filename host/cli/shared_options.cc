@@ -1,5 +1,5 @@
 // Options that every command has, and those that several share.
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/threads.h"
 #include "cli/parse.h"
 
 namespace lamina::cli {

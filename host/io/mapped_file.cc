@@ -61,9 +61,7 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::byte*>(data_), num_bytes_);
 }
 
-void MappedFile::will_need(std::span<const std::byte> part) { advise(part, MADV_WILLNEED); }
 void MappedFile::sequential(std::span<const std::byte> part) { advise(part, MADV_SEQUENTIAL); }
 void MappedFile::random(std::span<const std::byte> part) { advise(part, MADV_RANDOM); }
-void MappedFile::done_with(std::span<const std::byte> part) { advise(part, MADV_DONTNEED); }
 
 }  // namespace lamina::io

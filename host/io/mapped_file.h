@@ -27,10 +27,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, num_bytes_}; }
 
   // Hints to the system about a part of bytes(); never fail.
-  static void will_need(std::span<const std::byte> part);  // read ahead now
   static void sequential(std::span<const std::byte> part);
   static void random(std::span<const std::byte> part);
-  static void done_with(std::span<const std::byte> part);  // drop from this process
 
  private:
   std::string path_;

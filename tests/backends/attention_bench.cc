@@ -10,9 +10,9 @@
 #include <functional>
 #include <vector>
 
-#include "backends/cpu/attention.h"
-#include "backends/cpu/limits.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/device/limits.h"
+#include "backends/cpu/device/threads.h"
 #include "core/float16.h"
 
 namespace lamina::cpu {

@@ -71,8 +71,11 @@ AttentionProblem problem_of(const Golden& golden) {
   p.v = golden.reals("v");
   p.d_o = golden.reals("cotangent");
   if (golden.has("sinks")) p.sinks = golden.reals("sinks");
-  if (golden.has("segment_ids"))
-    p.q_segments = p.k_segments = golden.values<std::int32_t>("segment_ids");
+  if (golden.has("segment_ids")) {
+    p.q_segments = golden.values<std::int32_t>("segment_ids");
+    for (std::int32_t& id : p.q_segments) id = id < 0 ? 0 : id + 1;  // negative: padding
+    p.k_segments = p.q_segments;
+  }
   if (golden.has("bidirectional"))
     p.q_blocks = p.k_blocks = runs(golden.values<std::uint8_t>("bidirectional"), p.spec.q_tokens);
   // Block diffusion is causal between blocks and open inside: causal in units of blocks.
@@ -88,7 +91,7 @@ AttentionProblem problem_of(const Golden& golden) {
 void leave_out_empty_rows(const AttentionProblem& p, Doubles& o, Doubles& dv) {
   const AttentionSpec& s = p.spec;
   for (std::size_t row = 0; row < p.q_segments.size(); ++row) {
-    if (p.q_segments[row] >= 0) continue;
+    if (p.q_segments[row] != 0) continue;
     const std::int64_t b = static_cast<std::int64_t>(row) / s.q_tokens;
     for (std::int64_t n = 0; n < s.heads; ++n)
       for (std::int64_t h = 0; h < s.v_dim; ++h) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/attention.h"
+#include "backends/cpu/attention/attention.h"
 #include "core/float16.h"
 
 namespace lamina::cpu {
@@ -74,7 +74,7 @@ inline AttentionProblem random_problem(const AttentionSpec& spec, unsigned seed 
 }
 
 struct AttentionResults {
-  Doubles o, lse, row_max, dq, dk, dv, dsinks;
+  Doubles o, lse, dq, dk, dv, dsinks;
 };
 
 // Runs forward (or cached) and, for problems without a cache, backward, in `dtype`. The query side
@@ -103,7 +103,7 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
   const auto k = to_bytes(p.k, dtype), v = to_bytes(p.v, dtype), sinks = to_bytes(p.sinks, real);
   auto o = with_gaps({}, spec.v_dim), dq = with_gaps({}, spec.qk_dim);
   auto dk = k, dv = v, dsinks = sinks;
-  auto lse = to_bytes(Doubles(static_cast<std::size_t>(rows)), real), row_max = lse;
+  auto lse = to_bytes(Doubles(static_cast<std::size_t>(rows)), real);
   const auto q_strides = contiguous_strides(spec.q_tokens, spec.heads, spec.qk_dim + kGap);
   const auto o_strides = contiguous_strides(spec.q_tokens, spec.heads, spec.v_dim + kGap);
   const auto k_strides = contiguous_strides(spec.kv_tokens, spec.kv_heads, spec.qk_dim);
@@ -113,10 +113,10 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
                                   .k = {k.data(), k_strides},
                                   .v = {v.data(), v_strides},
                                   .sinks = sink_data,
+                                  .sinks_dtype = real,
                                   .masks = p.masks(),
                                   .o = {o.data(), o_strides},
-                                  .lse = lse.data(),
-                                  .row_max = row_max.data()};
+                                  .lse = lse.data()};
   // Results must not depend on what a workspace holds: NaN everywhere.
   auto workspace = [](std::size_t bytes) {
     return std::vector<std::uint64_t>(bytes / 8 + 9, 0x7ff8dead7fc1beefull);
@@ -143,6 +143,7 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
                         .d_o = {d_o.data(), o_strides},
                         .lse = lse.data(),
                         .sinks = sink_data,
+                        .sinks_dtype = real,
                         .masks = args.masks,
                         .dq = {dq.data(), q_strides},
                         .dk = {dk.data(), k_strides},
@@ -156,7 +157,6 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
   }
   results.o = without_gaps(o, spec.v_dim);
   results.lse = to_doubles(lse, real);
-  results.row_max = to_doubles(row_max, real);
   return results;
 }
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/gemm.h"
-#include "backends/cpu/isa.h"
-#include "backends/cpu/limits.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/limits.h"
+#include "backends/cpu/device/threads.h"
+#include "backends/cpu/gemm/gemm.h"
 
 namespace lamina::cpu {
 namespace {

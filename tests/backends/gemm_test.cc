@@ -1,6 +1,6 @@
 // Products against a double-precision reference: every layout, type, size class and instruction
 // set; and the promise that bits depend neither on the pool nor on the other rows of a small batch.
-#include "backends/cpu/gemm.h"
+#include "backends/cpu/gemm/gemm.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,9 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/gemv.h"
-#include "backends/cpu/isa.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/threads.h"
+#include "backends/cpu/gemm/gemv.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
 

@@ -1,12 +1,12 @@
 // Groups of small products: the same bits as one by one, and the epilogues.
-#include "backends/cpu/gemv.h"
+#include "backends/cpu/gemm/gemv.h"
 
 #include <array>
 #include <cmath>
 #include <random>
 
-#include "backends/cpu/isa.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/threads.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
 
@@ -93,57 +93,10 @@ TEST(GemvGroup, AddsResidualInPlaceWithOneRounding) {
   for (std::size_t j = 0; j < out16.size(); ++j)
     expected.push_back(to_bfloat16(sums[j] + to_float(out16[j])));
   spec.out = DType::bf16;
-  spec.epilogue = GemvEpilogue::add;
+  spec.add = true;
   make(spec)->run(x16.data(),
                   std::array<GemvOperands, 1>{{{w16.data(), out16.data(), nullptr, out16.data()}}});
   for (std::size_t j = 0; j < expected.size(); ++j) EXPECT_EQ(out16[j].bits, expected[j].bits);
-}
-
-TEST(GemvGroup, SiluMulMatchesDouble) {
-  const std::int64_t m = 5, k = 64, n = 130;
-  const auto x = random_values(m * k, 1);
-  const auto bias = random_values(n, 5);
-  for (Isa isa : kIsas) {
-    const ScopedIsa scoped(isa);
-    for (bool w_transposed : {true, false}) {
-      const auto gate = random_values(n * k, 2), up = random_values(n * k, 3);
-      std::vector<float> out(static_cast<std::size_t>(m * n));
-      GemvGroupSpec spec = f32_group(m, k, {{.n = n, .bias = DType::f32}, {.n = n}});
-      spec.epilogue = GemvEpilogue::silu_mul;
-      spec.w_transposed = w_transposed;
-      make(spec)->run(x.data(), std::array<GemvOperands, 2>{
-                                    {{gate.data(), out.data(), bias.data()}, {up.data()}}});
-      for (std::int64_t i = 0; i < m; ++i)
-        for (std::int64_t j = 0; j < n; ++j) {
-          double g = bias[static_cast<std::size_t>(j)], u = 0;
-          for (std::int64_t t = 0; t < k; ++t) {
-            const auto at = static_cast<std::size_t>(w_transposed ? j * k + t : t * n + j);
-            g += static_cast<double>(x[static_cast<std::size_t>(i * k + t)]) * gate[at];
-            u += static_cast<double>(x[static_cast<std::size_t>(i * k + t)]) * up[at];
-          }
-          EXPECT_NEAR(out[static_cast<std::size_t>(i * n + j)], g / (1 + std::exp(-g)) * u, 2e-4)
-              << name(isa);
-        }
-    }
-  }
-}
-
-TEST(GemvGroup, SiluIsRightFarFromZero) {
-  const std::vector<float> gate = {-1000, -88, -20, 0, 20, 88, 1000, INFINITY, -INFINITY, NAN};
-  const std::vector<float> x = {1};
-  const std::vector<float> up(gate.size(), 1.0f);
-  std::vector<float> out(gate.size());
-  const auto n = static_cast<std::int64_t>(gate.size());
-  GemvGroupSpec spec = f32_group(1, 1, {{.n = n}, {.n = n}});
-  spec.epilogue = GemvEpilogue::silu_mul;
-  make(spec)->run(x.data(), std::array<GemvOperands, 2>{{{gate.data(), out.data()}, {up.data()}}});
-  EXPECT_NEAR(out[0], 0, 1e-30);
-  EXPECT_NEAR(out[2], -20 / (1 + std::exp(20.0)), 1e-13);
-  EXPECT_EQ(out[3], 0);
-  EXPECT_NEAR(out[4], 20, 1e-5);
-  EXPECT_EQ(out[6], 1000);
-  EXPECT_EQ(out[7], INFINITY);
-  EXPECT_TRUE(std::isnan(out[9]));
 }
 
 TEST(GemvGroup, RefusesWithTheReason) {
@@ -151,10 +104,6 @@ TEST(GemvGroup, RefusesWithTheReason) {
   GemvGroupSpec spec = f32_group(kMaxGemvRows + 1, 8, {{.n = 8}});
   EXPECT_EQ(make_gemv_group(spec, &why), nullptr);
   EXPECT_EQ(why, "65 rows; weight streaming takes 0 to 64");
-  spec = f32_group(1, 8, {{.n = 8}, {.n = 7}});
-  spec.epilogue = GemvEpilogue::silu_mul;
-  EXPECT_EQ(make_gemv_group(spec, &why), nullptr);
-  EXPECT_EQ(why, "silu_mul takes two matrices of one size, gate and up");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Maps: every instruction against plain double arithmetic, fusion, addressing, threads.
-#include "backends/cpu/map.h"
+#include "backends/cpu/elementwise/map.h"
 
 #include <bit>
 #include <cstring>
@@ -100,9 +100,6 @@ TEST(MapAccuracy, Floor) {
 TEST(MapAccuracy, Rsqrt) {
   expect_ulps(MapOp::rsqrt, 2, [](double x) { return 1 / std::sqrt(x); });
 }
-TEST(MapAccuracy, Reciprocal) {
-  expect_ulps(MapOp::reciprocal, 0.5, [](double x) { return 1 / x; });
-}
 TEST(MapAccuracy, Sigmoid) { expect_ulps(MapOp::sigmoid, 3, logistic); }
 TEST(MapAccuracy, Silu) {
   expect_ulps(
@@ -139,30 +136,6 @@ TEST(MapAccuracy, GeluTanh) {
   expect_relative_to_x(MapOp::gelu_tanh, 2e-7,
                        [](double x) { return 0.5 * x * (1 + std::tanh(inner(x))); });
 }
-TEST(MapAccuracy, GradientsOfActivations) {
-  expect_relative_to_x(MapOp::silu_grad, 4e-7,
-                       [](double x) { return logistic(x) * (1 + x * logistic(-x)); });
-  expect_relative_to_x(MapOp::gelu_grad, 4e-7, [](double x) {
-    return cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
-  });
-  expect_relative_to_x(MapOp::gelu_tanh_grad, 1e-6, [](double x) {
-    const double t = std::tanh(inner(x));
-    const double bend = 0.5 * x * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-    return 0.5 * (1 + t) + (t * t == 1 ? 0 : bend);
-  });
-}
-
-TEST(Map, PowTakesAnyExponent) {
-  const std::vector<float> x = {0.5f, 1, 2, 3.5f, 10, 0};
-  for_each_isa([&] {
-    for (double e : {0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.75, 2.5}) {
-      const std::vector<float> y = run_unary(MapOp::pow_imm, x, e);
-      for (std::size_t i = 0; i < x.size(); ++i)
-        EXPECT_LE(ulps(y[i], std::pow(static_cast<double>(x[i]), e)), 1.5) << x[i] << "^" << e;
-    }
-  });
-}
-
 TEST(Map, SimpleFloatInstructions) {
   const std::vector<float> a = {1.5f, -2, 0, 7, NAN, -7, INFINITY};
   const std::vector<float> b = {2, 3, -4, 2, 1, 2, 1};
@@ -184,19 +157,12 @@ TEST(Map, SimpleFloatInstructions) {
     EXPECT_EQ(run(MapOp::max)[2], 0.0f);
     EXPECT_EQ(run(MapOp::min)[2], -4.0f);
     EXPECT_TRUE(std::isnan(run(MapOp::max)[4]));
-    EXPECT_EQ(run(MapOp::floordiv)[5], -4.0f);
-    EXPECT_EQ(run(MapOp::mod)[5], 1.0f);
     EXPECT_EQ(run_unary(MapOp::neg, a)[0], -1.5f);
     EXPECT_EQ(run_unary(MapOp::abs, a)[1], 2.0f);
     EXPECT_EQ(run_unary(MapOp::square, a)[1], 4.0f);
-    EXPECT_EQ(run_unary(MapOp::sign, a)[0], 1.0f);
-    EXPECT_EQ(run_unary(MapOp::sign, a)[1], -1.0f);
-    EXPECT_EQ(run_unary(MapOp::sign, a)[2], 0.0f);
     EXPECT_EQ(run_unary(MapOp::relu, a)[1], 0.0f);
     EXPECT_EQ(run_unary(MapOp::add_imm, a, 0.25)[0], 1.75f);
     EXPECT_EQ(run_unary(MapOp::mul_imm, a, -2)[0], -3.0f);
-    EXPECT_EQ(run_unary(MapOp::max_imm, a, 0.5)[1], 0.5f);
-    EXPECT_EQ(run_unary(MapOp::min_imm, a, 0.5)[0], 0.5f);
   });
 }
 
@@ -399,7 +365,7 @@ TEST(Map, ComputesInDoubleWhereSaid) {
 // Every floating op exists in f64 and agrees with f32.
 TEST(Map, DoubleInstructionsAgreeWithFloatOnes) {
   const std::vector<float> x = {0.1f, 0.5f, 0.9f, 1.5f, 2.0f, 3.25f};
-  for (int o = static_cast<int>(MapOp::neg); o <= static_cast<int>(MapOp::pow_imm); ++o) {
+  for (int o = static_cast<int>(MapOp::neg); o <= static_cast<int>(MapOp::mul_imm); ++o) {
     const MapOp op = static_cast<MapOp>(o);
     const std::vector<float> y = run_unary(op, x, 1.75);
     MapProgram p;
@@ -429,63 +395,54 @@ TEST(Map, IntegerDivisionRoundsDownAndSurvivesZero) {
   using V = std::vector<std::int64_t>;
   const V a = {7, -7, 7, -7, 5, INT64_MIN}, b = {2, 2, -2, -2, 0, -1};
   EXPECT_EQ(integer_result(MapOp::floordiv, DType::i64, a, b), (V{3, -4, -4, 3, 0, INT64_MIN}));
-  EXPECT_EQ(integer_result(MapOp::mod, DType::i64, a, b), (V{1, 1, -1, -1, 0, 0}));
 }
 
-TEST(Map, IntegersWrapShiftAndXor) {
+TEST(Map, IntegersWrap) {
   using V = std::vector<std::int64_t>;
   EXPECT_EQ(integer_result(MapOp::mul, DType::i64, V{INT64_MAX, 3}, V{2, -4}), (V{-2, -12}));
-  EXPECT_EQ(integer_result(MapOp::bit_xor, DType::i64, V{12, -1}, V{10, 5}), (V{6, -6}));
-  EXPECT_EQ(integer_result(MapOp::shl, DType::i64, V{3, 1}, V{4, 40}), (V{48, 1LL << 40}));
-  EXPECT_EQ(integer_result(MapOp::shr, DType::i64, V{-16, 16}, V{2, 3}), (V{-4, 2}));
   using I = std::vector<std::int32_t>;
   EXPECT_EQ(integer_result(MapOp::add, DType::i32, I{INT32_MAX}, I{1}), I{INT32_MIN});
   using B = std::vector<std::uint8_t>;
   EXPECT_EQ(integer_result(MapOp::add, DType::u8, B{250, 1}, B{10, 1}), (B{4, 2}));
 }
 
-TEST(Map, ComparisonsSelectAndLogic) {
-  // y = (x > 0 and not x == 2) ? x : -1
+TEST(Map, ComparisonsAndSelect) {
+  // y = x < 2 ? x : -1
   MapProgram p;
   p.dims = {5};
   const int x = p.input(DType::f32, {1});
-  const int zero = p.instruction({.op = MapOp::constant, .dtype = DType::f32, .dst = 0});
   const int two = p.instruction({.op = MapOp::constant, .dtype = DType::f32, .dst = 0, .value = 2});
-  const int minus = p.unary(MapOp::add_imm, zero, DType::f32, -1);
-  const int positive = p.binary(MapOp::gt, x, zero, DType::boolean);
-  const int not_two =
-      p.unary(MapOp::logical_not, p.binary(MapOp::eq, x, two, DType::boolean), DType::boolean);
-  const int both = p.binary(MapOp::logical_and, positive, not_two, DType::boolean);
+  const int minus = p.unary(MapOp::add_imm, two, DType::f32, -3);
+  const int less = p.binary(MapOp::lt, x, two, DType::boolean);
   p.output(
-      p.instruction({.op = MapOp::select, .dtype = DType::f32, .dst = 0, .src = {both, x, minus}}),
+      p.instruction({.op = MapOp::select, .dtype = DType::f32, .dst = 0, .src = {less, x, minus}}),
       DType::f32, {1});
-  p.output(both, DType::boolean, {1});
+  p.output(less, DType::boolean, {1});
   const std::vector<float> in = {1, -3, 2, NAN, 5};
   for_each_isa([&] {
     std::vector<float> y(5);
     std::vector<std::uint8_t> mask(5);
     MapPlan(p).run({in.data()}, {y.data(), mask.data()});
-    EXPECT_EQ(y, (std::vector<float>{1, -1, -1, -1, 5}));
-    EXPECT_EQ(mask, (std::vector<std::uint8_t>{1, 0, 0, 0, 1}));
+    EXPECT_EQ(y, (std::vector<float>{1, -3, -1, -1, -1}));
+    EXPECT_EQ(mask, (std::vector<std::uint8_t>{1, 1, 0, 0, 0}));
   });
 }
 
-TEST(Map, AllComparisonsInAllKinds) {
+TEST(Map, ComparisonsInAllKinds) {
   const std::vector<double> a = {1, 2, 3}, b = {2, 2, 2};
-  const std::vector<std::vector<std::uint8_t>> want = {{1, 0, 0}, {1, 1, 0}, {0, 0, 1},
-                                                       {0, 1, 1}, {0, 1, 0}, {1, 0, 1}};
+  const std::vector<std::pair<MapOp, std::vector<std::uint8_t>>> cases = {{MapOp::lt, {1, 0, 0}},
+                                                                          {MapOp::eq, {0, 1, 0}}};
   for_each_isa([&] {
     for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64})
-      for (int o = 0; o < 6; ++o) {
+      for (const auto& [op, want] : cases) {
         MapProgram p;
         p.dims = {3};
         const int x = p.input(DType::f64, {1}), y = p.input(DType::f64, {1});
         const int u = p.unary(MapOp::cast, x, dtype), v = p.unary(MapOp::cast, y, dtype);
-        const MapOp op = static_cast<MapOp>(static_cast<int>(MapOp::lt) + o);
         p.output(p.binary(op, u, v, DType::boolean), DType::boolean, {1});
         std::vector<std::uint8_t> r(3);
         MapPlan(p).run({a.data(), b.data()}, {r.data()});
-        EXPECT_EQ(r, want[static_cast<std::size_t>(o)]) << name(op) << " " << lamina::name(dtype);
+        EXPECT_EQ(r, want) << name(op) << " " << lamina::name(dtype);
       }
   });
 }

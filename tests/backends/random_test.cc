@@ -1,6 +1,6 @@
 // Random numbers: the published generator, its distributions, and independence of how they are
 // drawn.
-#include "backends/cpu/random.h"
+#include "backends/cpu/random/random.h"
 
 #include <Random123/philox.h>
 
@@ -45,62 +45,6 @@ TEST(Random, UniformNumbersAreTheSameOnEveryInstructionSetAndThreadCount) {
   random_bits(kStream, 0, 20011, bits.data());
   for (std::size_t i = 0; i < bits.size(); ++i)
     ASSERT_EQ(results[0][i], 5.0f * (static_cast<float>(bits[i] >> 8) * 0x1p-24f) + -2.0f);
-}
-
-struct Moments {
-  double mean = 0, deviation = 0, kurtosis = 0, largest = 0;
-};
-Moments moments(const std::vector<float>& x) {
-  Moments m;
-  for (float v : x) m.mean += number(v) / static_cast<double>(x.size());
-  double second = 0, fourth = 0;
-  for (float v : x) {
-    const double d = number(v) - m.mean;
-    second += d * d / static_cast<double>(x.size());
-    fourth += d * d * d * d / static_cast<double>(x.size());
-    m.largest = std::max(m.largest, std::abs(number(v)));
-  }
-  m.deviation = std::sqrt(second);
-  m.kurtosis = fourth / (second * second);
-  return m;
-}
-
-constexpr std::int64_t kMany = 400000;
-
-TEST(Random, NormalNumbersHaveTheirMoments) {
-  for_each_isa([] {
-    std::vector<float> y(kMany);
-    fill_normal(kStream, 0, 1, y.data(), DType::f32, kMany);
-    const Moments m = moments(y);
-    EXPECT_NEAR(m.mean, 0, 0.005);
-    EXPECT_NEAR(m.deviation, 1, 0.005);
-    EXPECT_NEAR(m.kurtosis, 3, 0.05);
-    EXPECT_GT(m.largest, 4);
-    double neighbours = 0;
-    for (std::size_t i = 0; i + 1 < y.size(); ++i) neighbours += number(y[i]) * number(y[i + 1]);
-    EXPECT_NEAR(neighbours / kMany, 0, 0.005);
-  });
-}
-
-TEST(Random, TruncatedNormalNumbersStayWithinTwoDeviations) {
-  for_each_isa([] {
-    std::vector<float> y(kMany);
-    fill_truncated_normal(kStream, 0, 1, y.data(), DType::f32, kMany);
-    const Moments m = moments(y);
-    EXPECT_NEAR(m.mean, 0, 0.005);
-    EXPECT_NEAR(m.deviation, 0.87962566103423978, 0.005);
-    EXPECT_LE(m.largest, 2);
-    EXPECT_GT(m.largest, 1.999);
-  });
-}
-
-TEST(Random, MeanAndDeviationShiftAndScaleInBf16) {
-  std::vector<float> y(3000);
-  std::vector<bfloat16> half(3000);
-  fill_normal(kStream, 5, 0.25f, y.data(), DType::f32, 3000);
-  fill_normal(kStream, 5, 0.25f, half.data(), DType::bf16, 3000);
-  for (std::size_t i = 0; i < 3000; ++i) ASSERT_EQ(half[i].bits, to_bfloat16(y[i]).bits);
-  EXPECT_NEAR(moments(y).mean, 5, 0.02);
 }
 
 TEST(Random, StreamsAndSeedsDiffer) {

@@ -1,5 +1,5 @@
 // Reductions over any dims against loops in double.
-#include "backends/cpu/reduce.h"
+#include "backends/cpu/reduce/reduce.h"
 
 #include <cstring>
 
@@ -139,37 +139,6 @@ TEST(Reduce, MaxOfNanIsNan) {
       EXPECT_TRUE(std::isnan(
           run<float, float>(ReduceOp::max, x, {5, 20}, {20, 1}, {true, false})[at % 20]));
     }
-  });
-}
-
-template <typename T>
-std::vector<std::int32_t> argmax(const std::vector<T>& x, std::int64_t rows) {
-  std::vector<std::int32_t> y(static_cast<std::size_t>(rows));
-  const auto width = static_cast<std::int64_t>(x.size()) / rows;
-  argmax_rows(x.data(), dtype_of<T>(), rows, width, width, y.data());
-  return y;
-}
-
-TEST(Argmax, FindsTheFirstLargestAtEveryPosition) {
-  for_each_isa([] {
-    for (std::size_t width : {std::size_t{1}, std::size_t{16}, std::size_t{37}, std::size_t{100}})
-      for (std::size_t at = 0; at < width; ++at) {
-        std::vector<float> x(width, -3.0f);
-        x[at] = 2;
-        for (std::size_t twin = at + 1; twin < width; twin += 7) x[twin] = 2;
-        ASSERT_EQ(argmax(x, 1)[0], static_cast<std::int32_t>(at));
-        ASSERT_EQ(argmax(as<bfloat16>(x), 1)[0], static_cast<std::int32_t>(at));
-      }
-  });
-}
-
-TEST(Argmax, NeverChoosesNanOverANumber) {
-  for_each_isa([] {
-    EXPECT_EQ(argmax<float>({NAN, 1, NAN, 2, NAN, 0}, 2), (std::vector<std::int32_t>{1, 0}));
-    std::vector<float> x(40, -INFINITY);
-    x[0] = NAN;
-    EXPECT_EQ(argmax(x, 1)[0], 1);
-    EXPECT_EQ(argmax(std::vector<float>(40, NAN), 1)[0], 0);
   });
 }
 

@@ -1,7 +1,7 @@
-// Rope: the table, the rotation, and the frequencies of every scaling.
-#include "backends/cpu/rope.h"
+// Rope: how exact the table is, and the frequencies of every scaling.
+#include "backends/cpu/rope/rope.h"
 
-#include "backends/cpu/rope_frequencies.h"
+#include "backends/cpu/rope/frequencies.h"
 #include "support/expect_error.h"
 #include "vector_support.h"
 
@@ -13,16 +13,14 @@ struct Table {
 };
 
 Table make_table(const std::vector<std::int32_t>& positions, const std::vector<float>& inv_freq,
-                 float factor = 1, const std::vector<std::uint8_t>& axes = {},
-                 std::int64_t rows = 1) {
-  const std::int64_t tokens = static_cast<std::int64_t>(positions.size()) / rows;
+                 float factor = 1) {
+  const auto tokens = static_cast<std::int64_t>(positions.size());
   const auto n = static_cast<std::size_t>(tokens) * inv_freq.size();
   Table t = {std::vector<float>(n), std::vector<float>(n)};
   rope_table({.positions = positions.data(),
               .num_tokens = tokens,
               .inv_freq = inv_freq.data(),
               .num_frequencies = static_cast<std::int64_t>(inv_freq.size()),
-              .axis_of_frequency = axes.empty() ? nullptr : axes.data(),
               .attention_factor = factor,
               .cos = t.cos.data(),
               .sin = t.sin.data()});
@@ -41,144 +39,6 @@ TEST(RopeTable, HoldsCosAndSinOfTheF32Angle) {
         EXPECT_LE(ulps(t.sin[p * 35 + i], 1.25 * std::sin(static_cast<double>(angle))), 1.5);
       }
   });
-}
-
-TEST(RopeTable, TakesPositionsFromTheAxisOfEachFrequency) {
-  const std::vector<std::int32_t> positions = {1, 2, 10, 20, 100, 200};  // 3 axes, 2 tokens
-  const Table t = make_table(positions, {1, 0.5f, 0.25f}, 1, {0, 1, 2}, 3);
-  EXPECT_FLOAT_EQ(t.cos[3], std::cos(2.0f));
-  EXPECT_FLOAT_EQ(t.cos[4], std::cos(10.0f));
-  EXPECT_FLOAT_EQ(t.cos[5], std::cos(50.0f));
-}
-
-struct Case {
-  std::int64_t head_dim, rotary, first;
-  RopePairs pairs;
-};
-const std::vector<Case> kCases = {
-    {2, 2, 0, RopePairs::half_split},     {64, 64, 0, RopePairs::half_split},
-    {80, 20, 0, RopePairs::half_split},   {66, 34, 32, RopePairs::half_split},
-    {2, 2, 0, RopePairs::interleaved},    {64, 64, 0, RopePairs::interleaved},
-    {48, 16, 32, RopePairs::interleaved}, {30, 22, 3, RopePairs::interleaved},
-};
-
-template <typename T>
-DType dtype_of() {
-  return std::is_same_v<T, bfloat16> ? DType::bf16
-         : std::is_same_v<T, double> ? DType::f64
-                                     : DType::f32;
-}
-
-constexpr std::int64_t kTokens = 5, kHeads = 3;
-const std::vector<std::int32_t> kPositions = {0, 1, 5, 100, 3};
-
-template <typename T>
-std::vector<T> rotated(const Case& c, const std::vector<T>& x, const Table& t, bool inverse,
-                       bool in_place = false) {
-  std::vector<T> y = in_place ? x : std::vector<T>(x.size());
-  const HeadStrides strides = {kHeads * c.head_dim, c.head_dim};
-  rope_apply({.dtype = dtype_of<T>(),
-              .num_tokens = kTokens,
-              .num_heads = kHeads,
-              .head_dim = c.head_dim,
-              .rotary_dim = c.rotary,
-              .first_rotary = c.first,
-              .pairs = c.pairs,
-              .inverse = inverse,
-              .x = in_place ? y.data() : x.data(),
-              .x_strides = strides,
-              .y = y.data(),
-              .y_strides = strides,
-              .cos = t.cos.data(),
-              .sin = t.sin.data()});
-  return y;
-}
-
-template <typename T>
-void expect_rotation(const Case& c, double tolerance) {
-  const RopeFrequencies f = rope_frequencies({.rotary_dim = c.rotary, .theta = 100}, 0);
-  const Table t = make_table(kPositions, f.inv_freq);
-  const auto x = as<T>(normal_floats(static_cast<std::size_t>(kTokens * kHeads * c.head_dim), 1));
-  const auto y = rotated(c, x, t, false);
-  const std::int64_t half = c.rotary / 2;
-  for (std::int64_t row = 0; row < kTokens * kHeads; ++row) {
-    std::vector<double> want;
-    for (std::int64_t i = 0; i < c.head_dim; ++i)
-      want.push_back(number(x[static_cast<std::size_t>(row * c.head_dim + i)]));
-    for (std::int64_t i = 0; i < half; ++i) {
-      const bool split = c.pairs == RopePairs::half_split;
-      double& a = want[static_cast<std::size_t>(c.first + (split ? i : 2 * i))];
-      double& b = want[static_cast<std::size_t>(c.first + (split ? i + half : 2 * i + 1))];
-      const auto at = static_cast<std::size_t>(row / kHeads * half + i);
-      const double cosine = number(t.cos[at]), sine = number(t.sin[at]), old = a;
-      a = old * cosine - b * sine;
-      b = b * cosine + old * sine;
-    }
-    for (std::int64_t i = 0; i < c.head_dim; ++i)
-      ASSERT_NEAR(number(y[static_cast<std::size_t>(row * c.head_dim + i)]),
-                  want[static_cast<std::size_t>(i)], tolerance)
-          << "row " << row << " channel " << i;
-  }
-}
-
-TEST(Rope, TurnsPairsAndKeepsTheOtherChannels) {
-  for_each_isa([] {
-    for (const Case& c : kCases) {
-      expect_rotation<float>(c, 1e-6);
-      expect_rotation<bfloat16>(c, 0.02);
-      expect_rotation<double>(c, 1e-14);
-    }
-  });
-}
-
-TEST(Rope, InPlaceEqualsOutOfPlaceForAnyThreads) {
-  for_each_isa([] {
-    for (const Case& c : kCases) {
-      const RopeFrequencies f = rope_frequencies({.rotary_dim = c.rotary, .theta = 100}, 0);
-      const Table t = make_table(kPositions, f.inv_freq);
-      const auto x = normal_floats(static_cast<std::size_t>(kTokens * kHeads * c.head_dim), 2);
-      const auto want = rotated(c, x, t, false);
-      expect_same_for_any_threads([&] { return rotated(c, x, t, false, true); });
-      EXPECT_EQ(rotated(c, x, t, false, true), want);
-    }
-  });
-}
-
-TEST(Rope, InverseTurnsBack) {
-  for_each_isa([] {
-    for (const Case& c : kCases) {
-      const RopeFrequencies f = rope_frequencies({.rotary_dim = c.rotary, .theta = 100}, 0);
-      const Table t = make_table(kPositions, f.inv_freq);
-      const auto x = normal_floats(static_cast<std::size_t>(kTokens * kHeads * c.head_dim), 3);
-      const auto back = rotated(c, rotated(c, x, t, false), t, true);
-      for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(back[i], x[i], 1e-6);
-    }
-  });
-}
-
-TEST(Rope, TableMayRepeatForEverySequenceOfABatch) {
-  const RopeFrequencies f = rope_frequencies({.rotary_dim = 8, .theta = 100}, 0);
-  const Table t = make_table({0, 1, 2}, f.inv_freq);
-  const std::vector<float> x = normal_floats(6 * 8, 4);
-  std::vector<float> y(48), second(24);
-  RopeApply p = {.dtype = DType::f32,
-                 .num_tokens = 6,
-                 .num_heads = 1,
-                 .head_dim = 8,
-                 .rotary_dim = 8,
-                 .x = x.data(),
-                 .x_strides = {8, 8},
-                 .y = y.data(),
-                 .y_strides = {8, 8},
-                 .cos = t.cos.data(),
-                 .sin = t.sin.data(),
-                 .table_period = 3};
-  rope_apply(p);
-  p.num_tokens = 3;
-  p.x = x.data() + 24;
-  p.y = second.data();
-  rope_apply(p);
-  EXPECT_EQ(std::vector<float>(y.begin() + 24, y.end()), second);
 }
 
 // --- frequencies ---

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/threads.h"
 #include "decode/session.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/threads.h"
 #include "io/weight_files.h"
 #include "support/goldens.h"
 #include "support/models.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/memory.h"
+#include "backends/cpu/device/memory.h"
 #include "ops/tensor.h"
 #include "support/expect_error.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/isa.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/threads.h"
 #include "ops/op.h"
 #include "ops/registry.h"
 #include "passes/common_subexpressions.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/threads.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"

@@ -3,8 +3,8 @@
 
 #include <unordered_map>
 
-#include "backends/cpu/memory.h"
-#include "backends/cpu/ops/kernels.h"
+#include "backends/cpu/device/memory.h"
+#include "backends/cpu/kernels.h"
 #include "ops/registry.h"
 
 namespace lamina::cpu {
@@ -12,13 +12,20 @@ namespace {
 
 using Lists = std::unordered_map<const Op*, std::span<const KernelChoice>>;
 
+constexpr KernelTable (*kFamilies[])() = {
+    attention_kernels, compressed_kernels, conv_kernels,  cross_entropy_kernels, delta_rule_kernels,
+    embedding_kernels, experts_kernels,    gemm_kernels,  grouped_kernels,       index_kernels,
+    latent_kernels,    layout_kernels,     ngram_kernels, norm_kernels,          optimizer_kernels,
+    random_kernels,    reduce_kernels,     rope_kernels,  sinkhorn_kernels,      softmax_kernels,
+    window_kernels,
+};
+
 Lists find_lists() {
   Lists lists;
   for (const Op& op : ops::all())
     if (op.def->elementwise || op.name == "fused_map") lists[&op] = elementwise_kernels();
-#define LAMINA_CPU_ADD(name) lists[&ops::get(#name)] = name##_kernels();
-  LAMINA_CPU_OPS(LAMINA_CPU_ADD)
-#undef LAMINA_CPU_ADD
+  for (KernelTable (*family)() : kFamilies)
+    for (const OpKernels& kernels : family()) lists[&ops::get(kernels.op)] = kernels.choices;
   return lists;
 }
 

@@ -1,6 +1,6 @@
 #include "cli/bench/random_weights.h"
 
-#include "backends/cpu/threads.h"
+#include "backends/cpu/device/threads.h"
 #include "core/error.h"
 #include "core/float16.h"
 #include "decoder/weights.h"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "backends/cpu/limits.h"
+#include "backends/cpu/device/limits.h"
 #include "cli/bench/random_weights.h"
 #include "cli/bench/required_work.h"
 #include "core/error.h"

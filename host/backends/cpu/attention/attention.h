@@ -1,0 +1,148 @@
+// Softmax attention on the CPU: every variant of the mask and of the logits as attributes.
+//
+//   AttentionSpec spec{.dtype = DType::bf16, .batch = 4, .q_tokens = 256, .kv_tokens = 256,
+//                      .heads = 12, .kv_heads = 12, .qk_dim = 64, .v_dim = 64, .scale = 0.125};
+//   std::vector<std::byte> workspace(attention_forward_workspace_bytes(spec));
+//   attention_forward(spec, {.q = q, .k = k, .v = v, .o = o, .lse = lse}, workspace.data());
+//
+// Per batch row b, query head n (its key head is n / (heads / kv_heads)) and query token t:
+//
+//   x_s = scale * dot(q[b,t,n], k[b,s,n']);  if soft_cap: x_s = soft_cap * tanh(x_s / soft_cap)
+//   p   = softmax over the allowed s, and over the sink's logit, which has no value
+//   o[b,t,n] = sum_s p_s * v[b,s,n'];        lse[b,n,t] = log(sum_s exp(x_s) + exp(sink))
+//
+// Key s is allowed for query t if all of these hold
+//   segments: the two ids are equal and not 0, which is padding
+//   causal:   k_position <= q_position
+//   window:   0 <= q_position - k_position < window
+//   chunk:    q_position / chunk == k_position / chunk
+// or if the ids of their bidirectional blocks are equal and not 0, and segments allow it; and in
+// any case if the mask, when there is one, keeps the pair. A query that may attend to nothing has o
+// = 0, lse = -inf (the sink's logit if there is one) and gradients of 0.
+//
+// Sums are f32 (f64 for dtype f64, which only the reference computes). The bits of a result depend
+// on the spec, the inputs and the instruction set, not on the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/device/isa.h"
+#include "core/dtype.h"
+
+namespace lamina::cpu {
+
+struct AttentionSpec {
+  DType dtype = DType::f32;  // of q, k, v, o and their gradients: f32, bf16, f64
+  std::int64_t batch = 0;
+  std::int64_t q_tokens = 0;
+  std::int64_t kv_tokens = 0;  // with a cache: its capacity in slots
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  // divides heads
+  std::int64_t qk_dim = 0;    // width of a head of q and k
+  std::int64_t v_dim = 0;     // width of a head of v and o
+  double scale = 1;
+  double soft_cap = 0;  // 0: none
+  bool causal = true;
+  std::int64_t window = 0;  // 0: none; counts the query's own position
+  std::int64_t chunk = 0;   // 0: none
+  // The last k_tail_dim of qk_dim lie in a tensor of their own, k_tail. Only over a cache; an even
+  // number of dims comes before.
+  std::int64_t k_tail_dim = 0;
+};
+
+// A tensor [batch, token, head, dim] with a contiguous last dimension; strides in elements.
+struct AttentionStrides {
+  std::int64_t batch = 0, token = 0, head = 0;
+};
+struct AttentionInput {
+  const void* data = nullptr;
+  AttentionStrides strides;
+};
+struct AttentionOutput {
+  void* data = nullptr;
+  AttentionStrides strides;
+};
+
+// The strides of a contiguous [batch, tokens, heads, dim].
+constexpr AttentionStrides contiguous_strides(std::int64_t tokens, std::int64_t heads,
+                                              std::int64_t dim) {
+  return {tokens * heads * dim, heads * dim, dim};
+}
+
+// Contiguous [batch, q_tokens] and [batch, kv_tokens]; null where the feature is not used.
+// Positions lie in [0, 2^30). Without q_positions token t is at t + kv_tokens - q_tokens (the
+// queries are the last tokens), without k_positions token s is at s. Segments and blocks come in
+// pairs.
+struct AttentionMasks {
+  const std::int32_t* q_positions = nullptr;
+  const std::int32_t* k_positions = nullptr;
+  const std::int32_t* q_segments = nullptr;
+  const std::int32_t* k_segments = nullptr;
+  const std::int32_t* q_blocks = nullptr;
+  const std::int32_t* k_blocks = nullptr;
+  // [batch, q_tokens, kv_tokens], by_head [batch, heads, q_tokens, kv_tokens]: 0 forbids; not with
+  // a ring.
+  const std::uint8_t* keep = nullptr;
+  bool keep_by_head = false;
+  std::int64_t keep_batch = 0;  // elements between its batch rows; 0: they are adjacent
+};
+
+// Arrays called "real" are f32, or f64 if the dtype is f64.
+struct AttentionForwardArgs {
+  AttentionInput q, k, v;
+  AttentionInput k_tail;           // with k_tail_dim
+  const void* sinks = nullptr;     // [heads]; null: none
+  DType sinks_dtype = DType::f32;  // f32, bf16 or f64
+  AttentionMasks masks;
+  AttentionOutput o;
+  void* lse = nullptr;  // real [batch, heads, q_tokens]; null: not wanted
+};
+
+// Bytes for run, aligned to 64; a function of the spec and of num_threads().
+std::size_t attention_forward_workspace_bytes(const AttentionSpec& spec);
+// Allocates nothing. An InternalError if the spec is not what the ops' shape rules allow.
+void attention_forward(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                       std::byte* workspace);
+
+// o and lse are those of attention_forward with the same inputs.
+struct AttentionBackwardArgs {
+  AttentionInput q, k, v, o, d_o;
+  const void* lse = nullptr;
+  const void* sinks = nullptr;
+  DType sinks_dtype = DType::f32;
+  AttentionMasks masks;
+  AttentionOutput dq, dk, dv;
+  void* dsinks = nullptr;  // real [heads]; required if there are sinks
+};
+
+std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec);
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& args,
+                        std::byte* workspace);
+
+// k and v are a cache of spec.kv_tokens slots per batch row, into which the keys and values of the
+// q_tokens new tokens have been written. In row b the new tokens have the positions starts[b] + t.
+// A plain cache keeps position p in slot p; a ring keeps it in slot p % kv_tokens, so it holds the
+// last kv_tokens positions, and is exact for a window of at most kv_tokens - q_tokens + 1.
+// Segments and blocks do not apply, nor do positions: of the masks there may be `keep` only.
+struct AttentionCache {
+  const std::int32_t* starts = nullptr;  // [batch]; starts[b] + q_tokens <= kv_tokens if not ring
+  bool ring = false;
+};
+
+std::size_t attention_cached_workspace_bytes(const AttentionSpec& spec);
+void attention_cached(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                      const AttentionCache& cache, std::byte* workspace);
+
+// The same three in plain loops and double: the meaning of the op, the oracle of the tests, and
+// what runs for f64. The backward pass recomputes its own log-sum-exp.
+namespace reference {
+std::size_t attention_forward_workspace_bytes(const AttentionSpec& spec);
+std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec);
+void attention_forward(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                       const AttentionCache* cache, std::byte* workspace);
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& args,
+                        std::byte* workspace);
+}  // namespace reference
+
+}  // namespace lamina::cpu

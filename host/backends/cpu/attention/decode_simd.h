@@ -1,0 +1,276 @@
+// Attention of a few rows over a long cache, at the speed of memory: decoding.
+//
+// A split is a fixed number of slots of one batch row, all key heads together, because a cache
+// lies as [slot, head, dim]; it is walked in steps with an online softmax. The splits are merged in
+// order afterwards. Where there are fewer splits than threads, each is cut by heads, which changes
+// no bit. Internal to each file that includes it.
+#pragma once
+
+#include "backends/cpu/attention/decode_sums.h"
+#include "backends/cpu/attention/merge.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr std::int64_t kDecodeRows = 16;    // most rows of a key head
+constexpr std::int64_t kDecodeSplit = 128;  // slots of a task
+
+template <class V, class T, bool kPairs>
+struct Decode {
+  using F = typename V::F;
+  using I = typename V::I;
+  using Sums = DecodeSums<V, T, kPairs>;
+  using Step = DecodeStep<T>;
+  static constexpr int L = V::kLanes;
+  static constexpr int kDegree = sizeof(T) == 2 ? 4 : 6;
+  static constexpr std::int64_t kElements = Sums::kElements;
+
+  static bool takes(const AttentionSpec& spec) {
+    return spec.q_tokens * (spec.heads / spec.kv_heads) <= kDecodeRows;
+  }
+
+  struct Scratch {
+    Word* q;  // these five as in DecodeStep
+    float *dots, *scores;
+    Word* weights;
+    float* o;
+    float *max, *sum;                // [kv_heads, rows]
+    std::int32_t *position, *chunk;  // [kDecodeKeys]
+  };
+
+  struct Run {
+    const AttentionSpec& spec;
+    const AttentionForwardArgs& args;
+    const AttentionCache& cache;
+    MaskRule rule;
+    Sizes sizes;
+    std::int64_t splits, qk_vectors, v_vectors;
+    std::int64_t head_blocks;  // of a split
+    Partials partials;
+    float score_factor, cap;  // as in the forward pass
+  };
+
+  static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                      const AttentionCache& cache) {
+    Run r{spec, args, cache, mask_rule(spec, args.masks), sizes_of(spec, kPairs), 0, 0, 0, 1,
+          {},   0,    0};
+    r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
+    r.qk_vectors = divide_up(spec.qk_dim, kElements);
+    r.v_vectors = divide_up(spec.v_dim, kElements);
+    r.score_factor =
+        static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
+    r.cap = static_cast<float>(spec.soft_cap * kLog2E);
+    return r;
+  }
+
+  static Scratch take_scratch(Arena& arena, const Run& r) {
+    const std::int64_t all = r.spec.kv_heads * r.sizes.rows;
+    Scratch s;
+    s.q = arena.take<Word>(all * r.qk_vectors * L);
+    s.dots = arena.take<float>(L * r.sizes.rows * L);
+    s.scores = arena.take<float>(all * kDecodeKeys);
+    s.weights = arena.take<Word>(all * kDecodeKeys);
+    s.o = arena.take<float>(all * r.v_vectors * kElements);
+    s.max = arena.take<float>(all);
+    s.sum = arena.take<float>(all);
+    s.position = arena.take<std::int32_t>(kDecodeKeys);
+    s.chunk = arena.take<std::int32_t>(kDecodeKeys);
+    return s;
+  }
+
+  static std::int64_t workspace_bytes(const AttentionSpec& spec) {
+    const Run r = make_run(spec, {}, {});
+    Arena shared(nullptr), per_thread(nullptr);
+    take_partials(shared, spec, r.sizes, r.splits);
+    take_scratch(per_thread, r);
+    return shared.used_bytes() + num_threads() * per_thread.used_bytes();
+  }
+
+  static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                  const AttentionCache& cache, std::byte* workspace) {
+    Run r = make_run(spec, args, cache);
+    Arena shared(workspace), per_thread(nullptr);
+    r.partials = take_partials(shared, spec, r.sizes, r.splits);
+    take_scratch(per_thread, r);
+    std::int64_t tasks = 0;
+    for (std::int64_t b = 0; b < spec.batch; ++b) {
+      const SplitRange range = open_splits(r, b);
+      tasks += range.end - range.begin;
+    }
+    if (tasks < num_threads()) r.head_blocks = least(num_threads(), spec.kv_heads);
+    // Each thread gets neighbouring splits: one stream of memory.
+    parallel_tasks(tasks * r.head_blocks, [&](std::int64_t task, int thread) {
+      Arena arena(workspace + shared.used_bytes() + thread * per_thread.used_bytes());
+      const Scratch s = take_scratch(arena, r);
+      const std::int64_t block = task % r.head_blocks;
+      std::int64_t b = 0, split = task / r.head_blocks;
+      for (SplitRange range = open_splits(r, b);; range = open_splits(r, ++b)) {
+        if (split < range.end - range.begin) return run_split(r, s, b, range.begin + split, block);
+        split -= range.end - range.begin;
+      }
+    });
+    merge_partials<V, T>(spec, args, r.sizes, r.splits, r.partials,
+                         [&](std::int64_t b) { return open_splits(r, b); });
+  }
+
+  // The splits of row b with slots that some query may see.
+  static SplitRange open_splits(const Run& r, std::int64_t b) {
+    const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
+    std::int64_t first = 0;
+    if (!masks.ring && r.spec.window > 0) first = most(0, masks.q_start - r.spec.window + 1);
+    return {first / kDecodeSplit, divide_up(masks.num_keys, kDecodeSplit)};
+  }
+
+  static const T* at(const AttentionInput& x, std::int64_t b, std::int64_t token,
+                     std::int64_t head) {
+    return static_cast<const T*>(x.data) + b * x.strides.batch + token * x.strides.token +
+           head * x.strides.head;
+  }
+
+  struct Heads {
+    std::int64_t begin, end;
+  };
+
+  static void run_split(const Run& r, const Scratch& s, std::int64_t b, std::int64_t split,
+                        std::int64_t block) {
+    const std::int64_t rows = r.sizes.rows, all = r.spec.kv_heads;
+    const Heads heads = {all * block / r.head_blocks, all * (block + 1) / r.head_blocks};
+    const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
+    for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
+      const std::int64_t n = i / rows * r.sizes.group + i % rows % r.sizes.group;
+      const T* q = at(r.args.q, b, i % rows / r.sizes.group, n);
+      for (std::int64_t v = 0; v < r.qk_vectors; ++v)
+        V::store(s.q + (i * r.qk_vectors + v) * L,
+                 Sums::load(q + v * kElements, r.spec.qk_dim - v * kElements));
+      s.max[i] = kMasked;
+      s.sum[i] = 0;
+    }
+    const std::int64_t o_row = r.v_vectors * kElements;
+    std::memset(s.o + heads.begin * rows * o_row, 0,
+                static_cast<std::size_t>((heads.end - heads.begin) * rows * o_row) * sizeof(float));
+    const std::int64_t end = least(masks.num_keys, (split + 1) * kDecodeSplit);
+    for (std::int64_t key = split * kDecodeSplit; key < end; key += kDecodeKeys)
+      run_step(r, s, masks, b, heads, key, least(kDecodeKeys, end - key));
+    for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
+      const std::int64_t to = ((b * all + i / rows) * r.splits + split) * rows + i % rows;
+      r.partials.max[to] = s.max[i];
+      r.partials.sum[to] = s.sum[i];
+      float* o = s.o + i * o_row;
+      Sums::order_sums(o, r.v_vectors);
+      std::memcpy(r.partials.o + to * r.spec.v_dim, o,
+                  static_cast<std::size_t>(r.spec.v_dim) * sizeof(float));
+    }
+  }
+
+  static void run_step(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t b,
+                       Heads heads, std::int64_t key, std::int64_t count) {
+    std::int32_t low = INT32_MAX, high = INT32_MIN;
+    for (std::int64_t j = 0; j < kDecodeKeys; ++j) {
+      s.position[j] = j < count ? masks.k_position(key + j) : kNoPosition;
+      s.chunk[j] = r.rule.chunk > 0 ? s.position[j] / r.rule.chunk : 0;
+      low = s.position[j] < low ? s.position[j] : low;
+      high = s.position[j] > high ? s.position[j] : high;
+    }
+    const std::int32_t first = masks.q_start;
+    if (r.rule.window > 0 && high != kNoPosition && first - high >= r.rule.window) return;
+    // Every query may see every slot of the step.
+    const bool open = low != kNoPosition && (high <= first || !(r.rule.causal || r.rule.window)) &&
+                      (r.rule.window == 0 || masks.last - low < r.rule.window) &&
+                      r.rule.chunk == 0 && !masks.keep;
+    const Step step{.k = at(r.args.k, b, key, 0),
+                    .v = at(r.args.v, b, key, 0),
+                    .k_token = r.args.k.strides.token,
+                    .k_head = r.args.k.strides.head,
+                    .v_token = r.args.v.strides.token,
+                    .v_head = r.args.v.strides.head,
+                    .heads = r.spec.kv_heads,
+                    .rows = r.sizes.rows,
+                    .count = count,
+                    .qk_dim = r.spec.qk_dim,
+                    .v_dim = r.spec.v_dim,
+                    .qk_vectors = r.qk_vectors,
+                    .v_vectors = r.v_vectors,
+                    .lines = kDecodeKeys * (r.spec.qk_dim + r.spec.v_dim) *
+                             static_cast<std::int64_t>(sizeof(T)) / 64,
+                    .q = s.q,
+                    .dots = s.dots,
+                    .scores = s.scores,
+                    .weights = s.weights,
+                    .o = s.o};
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+      Ahead next(ahead(r, r.args.k, r.spec.qk_dim, b, head, key + kDecodeKeys),
+                 ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
+      Sums::score(step, head, next);
+      for (std::int64_t row = 0; row < r.sizes.rows; ++row)
+        weigh(r, s, masks, open, head * r.sizes.rows + row, key, count);
+      Sums::add_values(step, head, next);
+    }
+  }
+
+  // What head h of n asks for: the h-th of n parts of the next step's slots where these lie
+  // together and are one thread's, so that memory is asked for in order; else its own.
+  static Ahead::Run ahead(const Run& r, const AttentionInput& x, std::int64_t dim, std::int64_t b,
+                          std::int64_t head, std::int64_t key) {
+    const std::int64_t bytes = dim * static_cast<std::int64_t>(sizeof(T));
+    const auto* slot = reinterpret_cast<const char*>(at(x, b, key, 0));
+    if (x.strides.token == r.spec.kv_heads * dim && r.head_blocks == 1)
+      return {slot + head * bytes * kDecodeKeys, 1, divide_up(bytes * kDecodeKeys, 64), 0};
+    return {reinterpret_cast<const char*>(at(x, b, key, head)), kDecodeKeys, divide_up(bytes, 64),
+            x.strides.token * static_cast<std::int64_t>(sizeof(T))};
+  }
+
+  // Turns a row's logits into weights and rescales what the row has summed up so far.
+  static void weigh(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
+                    std::int64_t i, std::int64_t key, std::int64_t count) {
+    float* scores = s.scores + i * kDecodeKeys;
+    Word* weights = s.weights + i * kDecodeKeys;
+    F max = V::set(s.max[i]);
+    for (std::int64_t j = 0; j < count; j += L) {
+      F x = V::load(scores + j) * V::set(r.score_factor);
+      if (r.cap != 0) x = V::tanh(x) * V::set(r.cap);
+      if (!open) {
+        const std::int32_t q = masks.q_position(i % r.sizes.rows / r.sizes.group);
+        const I k = V::load_int(s.position + j);
+        I ok = k != V::set_int(kNoPosition);
+        if (r.rule.causal || r.rule.window > 0) ok &= k <= V::set_int(q);
+        if (r.rule.window > 0) ok &= V::set_int(q) - k < V::set_int(r.rule.window);
+        if (r.rule.chunk > 0) ok &= V::load_int(s.chunk + j) == V::set_int(q / r.rule.chunk);
+        if (masks.keep) {
+          const std::int64_t row = i % r.sizes.rows, group = r.sizes.group;
+          const std::int64_t head = i / r.sizes.rows * group + row % group;
+          const std::uint8_t* keep =
+              masks.keep + head * masks.keep_head + row / group * masks.capacity + key + j;
+          alignas(64) std::int32_t kept[L];
+          for (int lane = 0; lane < L; ++lane) kept[lane] = j + lane < count && keep[lane] ? -1 : 0;
+          ok &= V::load_int(kept);
+        }
+        x = V::select(ok, x, V::set(kMasked));
+      }
+      V::store(scores + j, x);
+      max = V::max(max, x);
+    }
+    max = V::max_lane(max);
+    const F used = V::select(max < V::set(kEmpty), F{}, max);
+    const F alpha = V::template exp2<kDegree>(V::set(s.max[i]) - used);
+    F sum = F{};
+    for (std::int64_t j = 0; j < kDecodeKeys; j += L) {
+      const F p = j < count ? V::template exp2<kDegree>(V::load(scores + j) - used) : F{};
+      sum += p;
+#if defined(__AVX512BF16__)
+      if constexpr (kPairs)
+        store_neighbours(weights + j / 2, p);
+      else
+#endif
+        V::store(weights + j, p);
+    }
+    s.max[i] = max[0];
+    s.sum[i] = s.sum[i] * alpha[0] + V::sum_lanes(sum)[0];
+    if (alpha[0] == 1) return;
+    float* o = s.o + i * r.v_vectors * kElements;
+    for (std::int64_t j = 0; j < r.v_vectors * kElements; j += L)
+      V::store(o + j, V::load(o + j) * alpha);
+  }
+};
+
+}  // namespace
+}  // namespace lamina::cpu

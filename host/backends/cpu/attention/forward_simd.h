@@ -1,0 +1,364 @@
+// The forward pass over tiles with an online softmax (Dao 2023, algorithm 1), transposed: scores
+// lie as [key, row], so that the vectors run over rows and the softmax needs no horizontal sums.
+// Internal to each file that includes it.
+#pragma once
+
+#include "backends/cpu/attention/merge.h"
+#include "backends/cpu/attention/products.h"
+#include "backends/cpu/attention/tiles.h"
+
+namespace lamina::cpu {
+namespace {
+
+// How one forward run is cut into tasks: by shape alone.
+struct ForwardPlan {
+  Sizes sizes;
+  std::int64_t blocks_per_task, tasks_per_head;  // of a (batch row, key head)
+  std::int64_t splits, keys_per_split;           // more than one: partial results, then a merge
+};
+
+constexpr std::int64_t kMaxBlocksPerTask = 4;
+constexpr std::int64_t kKeysPerSplit = 512;
+constexpr std::int64_t kLatentTasks = 32;
+
+inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pairs) {
+  ForwardPlan p{};
+  p.sizes = sizes_of(spec, pairs);
+  const std::int64_t heads = spec.batch * spec.kv_heads;
+  // Several blocks share the copies of a tile of keys; fewer if there would be too few tasks.
+  p.blocks_per_task = kMaxBlocksPerTask;
+  while (p.blocks_per_task > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_task) < 32)
+    p.blocks_per_task /= 2;
+  p.tasks_per_head = divide_up(p.sizes.blocks, p.blocks_per_task);
+  p.keys_per_split = most(spec.kv_tokens, 1);
+  if (spec.k_tail_dim > 0) {  // one key head for very many rows: they share what is read of a key
+    p.blocks_per_task = least(p.sizes.blocks, kMaxBlocksPerTask);
+    p.tasks_per_head = divide_up(p.sizes.blocks, most(p.blocks_per_task, 1));
+    p.splits = least(divide_up(kLatentTasks, most(heads * p.tasks_per_head, 1)),
+                     divide_up(spec.kv_tokens, kKeysPerSplit / 2));
+    p.splits = most(1, p.splits);
+    return p;
+  }
+  if (cached && p.sizes.blocks == 1) p.keys_per_split = kKeysPerSplit;
+  p.splits = most(1, divide_up(spec.kv_tokens, p.keys_per_split));
+  return p;
+}
+
+// The keys of one split of a batch row that has num_keys.
+inline std::int64_t keys_per_split(const AttentionSpec& spec, const ForwardPlan& plan,
+                                   std::int64_t num_keys) {
+  return spec.k_tail_dim > 0 ? round_up(divide_up(num_keys, plan.splits), kTile)
+                             : plan.keys_per_split;
+}
+
+template <class V, class T, bool kPairs>
+struct Forward {
+  using F = typename V::F;
+  using Ops = Operands<V, T, kPairs>;
+  static constexpr int L = V::kLanes;
+  static constexpr int kDegree = sizeof(T) == 2 ? 4 : 6;
+
+  struct Block {
+    Side side;
+    std::int64_t first_row;
+    Word* q_columns;   // [qk_words, 64]
+    float* o_across;   // [v_width, 64]
+    float *max, *sum;  // [64]; maximum in units of log2
+  };
+
+  struct Scratch {
+    Block block[kMaxBlocksPerTask];
+    Side keys;
+    Tokens<T> tokens;
+    Word* k_rows;         // [64, qk_words]
+    Word* v_across;       // [64 or 32 pairs, v_width]
+    float* scores;        // [64 keys, 64 rows]
+    Word* probabilities;  // the same as words along the keys
+    float* alpha;         // [64]
+    Word* staging;        // [64, widest]
+    KeptTile* kept;       // null without a mask of pairs
+  };
+
+  static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, bool masked,
+                           Scratch& s) {
+    for (std::int64_t i = 0; i < num_blocks; ++i) {
+      s.block[i].q_columns = arena.take<Word>(sizes.qk_words * kTile);
+      s.block[i].o_across = arena.take<float>(sizes.v_width * kTile);
+      s.block[i].max = arena.take<float>(kTile);
+      s.block[i].sum = arena.take<float>(kTile);
+    }
+    s.k_rows = arena.take<Word>(kTile * sizes.qk_words);
+    s.v_across = arena.take<Word>(Ops::kDepth * sizes.v_width);
+    s.scores = arena.take<float>(kTile * kTile);
+    s.probabilities =
+        kPairs ? arena.take<Word>(Ops::kDepth * kTile) : reinterpret_cast<Word*>(s.scores);
+    s.alpha = arena.take<float>(kTile);
+    s.staging = arena.take<Word>(kTile * most(round_up(sizes.qk_words, kCell), sizes.v_width));
+    s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
+  }
+
+  static std::int64_t workspace_bytes(const AttentionSpec& spec, bool cached) {
+    const ForwardPlan plan = forward_plan(spec, cached, kPairs);
+    Arena per_thread(nullptr), shared(nullptr);
+    Scratch s;
+    take_scratch(per_thread, plan.sizes, plan.blocks_per_task, true, s);
+    if (plan.splits > 1) take_partials(shared, spec, plan.sizes, plan.splits);
+    return shared.used_bytes() + num_threads() * per_thread.used_bytes();
+  }
+
+  struct Run {
+    const AttentionSpec& spec;
+    const AttentionForwardArgs& args;
+    const AttentionCache* cache;
+    ForwardPlan plan;
+    MaskRule rule;
+    Partials partials;
+    float score_factor;  // logits in units of log2, or the argument of tanh
+    float cap;           // soft cap in units of log2; 0: none
+  };
+
+  static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                  const AttentionCache* cache, std::byte* workspace) {
+    Run r{spec,
+          args,
+          cache,
+          forward_plan(spec, cache != nullptr, kPairs),
+          mask_rule(spec, args.masks),
+          {},
+          0,
+          0};
+    r.score_factor =
+        static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
+    r.cap = static_cast<float>(spec.soft_cap * kLog2E);
+    Arena shared(workspace), per_thread(nullptr);
+    if (r.plan.splits > 1) r.partials = take_partials(shared, spec, r.plan.sizes, r.plan.splits);
+    Scratch dry;
+    const bool masked = args.masks.keep != nullptr;
+    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, dry);
+    const std::int64_t thread_bytes = per_thread.used_bytes();
+    const std::int64_t per_head = r.plan.tasks_per_head * r.plan.splits;
+    parallel_tasks(spec.batch * spec.kv_heads * per_head, [&](std::int64_t task, int thread) {
+      Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
+      Scratch s;
+      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, s);
+      const std::int64_t head = task / per_head, part = task % per_head;
+      // The last rows see the most keys under a causal mask: the longest tasks come first.
+      run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
+               r.plan.tasks_per_head - 1 - part / r.plan.splits, part % r.plan.splits);
+    });
+    if (r.plan.splits > 1)
+      merge_partials<V, T>(spec, args, r.plan.sizes, r.plan.splits, r.partials,
+                           [&](std::int64_t b) { return open_splits(r, b); });
+  }
+
+  // The splits of batch row b that have keys, or the first alone.
+  static SplitRange open_splits(const Run& r, std::int64_t b) {
+    const std::int64_t num_keys = row_masks(r.spec, r.args.masks, r.cache, b).num_keys;
+    if (num_keys <= 0) return {0, 1};
+    return {0, divide_up(num_keys, keys_per_split(r.spec, r.plan, num_keys))};
+  }
+
+  static void run_task(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,
+                       std::int64_t super, std::int64_t split) {
+    const Sizes& sizes = r.plan.sizes;
+    const RowMasks masks = row_masks(r.spec, r.args.masks, r.cache, b);
+    const std::int64_t first_block = super * r.plan.blocks_per_task;
+    const std::int64_t num_blocks = least(r.plan.blocks_per_task, sizes.blocks - first_block);
+    const std::int64_t num_split = keys_per_split(r.spec, r.plan, masks.num_keys);
+    const std::int64_t begin = split * num_split;
+    const std::int64_t end = least(masks.num_keys, begin + num_split);
+    if (split > 0 && begin >= end) return;
+    const std::int64_t k_dim = r.spec.qk_dim - r.spec.k_tail_dim;
+    for (std::int64_t i = 0; i < num_blocks; ++i)
+      prefetch_rows<false>(r.args.q.data, r.args.q.strides, sizeof(T), r.spec.qk_dim, sizes, b,
+                           kv_head, (first_block + i) * kTile);
+    prefetch_tokens(r.args.k, sizeof(T), k_dim, b, kv_head, begin, end, 0, 1);
+    prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, begin, end, 0, 1);
+    for (std::int64_t i = 0; i < num_blocks; ++i)
+      start_block(r, s, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
+    for (std::int64_t key = begin; key < end; key += kTile) {
+      fill_key_side(masks, r.rule, key, end, s.keys);
+      bool copied = false;
+      for (std::int64_t i = 0; i < num_blocks; ++i) {
+        OpenCells open;
+        if (!open_cells(r.rule, s.block[i].side, s.keys, open)) continue;
+        if (masks.keep)
+          keep_pairs(masks, sizes, kv_head, s.block[i].first_row, key, s.block[i].side, s.keys,
+                     open, *s.kept);
+        if (!copied) {
+          const std::int64_t padded = s.keys.cells * kCell;
+          s.tokens.from_keys(r.args.k, s.keys, b, kv_head, key);
+          Ops::rows(s.tokens, padded, k_dim, sizes.qk_words, s.k_rows);
+          if (r.spec.k_tail_dim > 0) {
+            s.tokens.from_keys(r.args.k_tail, s.keys, b, kv_head, key);
+            Ops::rows(s.tokens, padded, r.spec.k_tail_dim, sizes.qk_words,
+                      s.k_rows + Ops::words(k_dim));
+          }
+          s.tokens.from_keys(r.args.v, s.keys, b, kv_head, key);
+          Ops::across(s.tokens, padded, r.spec.v_dim, sizes.v_width, s.v_across);
+          copied = true;
+        }
+        prefetch_tokens(r.args.k, sizeof(T), k_dim, b, kv_head, key + kTile, end, i, num_blocks);
+        prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, key + kTile, end, i,
+                        num_blocks);
+        add_tile(r, s, open, s.block[i]);
+      }
+    }
+    for (std::int64_t i = 0; i < num_blocks; ++i)
+      prefetch_rows<true>(r.args.o.data, r.args.o.strides, sizeof(T), r.spec.v_dim, sizes, b,
+                          kv_head, (first_block + i) * kTile);
+    for (std::int64_t i = 0; i < num_blocks; ++i) finish_block(r, s, b, kv_head, split, s.block[i]);
+  }
+
+  static void start_block(const Run& r, Scratch& s, const RowMasks& masks, std::int64_t b,
+                          std::int64_t kv_head, std::int64_t first_row, Block& block) {
+    block.first_row = first_row;
+    fill_query_side(masks, r.rule, r.plan.sizes, first_row, block.side);
+    s.tokens.from_queries(r.args.q, r.plan.sizes, b, kv_head, first_row);
+    Ops::columns(s.tokens, r.spec.qk_dim, s.staging, block.q_columns);
+    std::memset(block.o_across, 0,
+                static_cast<std::size_t>(r.plan.sizes.v_width * kTile) * sizeof(float));
+    for (std::int64_t i = 0; i < kTile; ++i) {
+      block.max[i] = kMasked;
+      block.sum[i] = 0;
+    }
+  }
+
+  static void add_tile(const Run& r, Scratch& s, const OpenCells& open, Block& block) {
+    const Sizes& sizes = r.plan.sizes;
+    const std::int64_t cells = s.keys.cells;
+    for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
+         run = next_run(open, cells, run.end)) {
+      run_product<V, kPairs, false>({.rows = (run.end - run.begin) * kCell,
+                                     .columns = (run.last - run.first) * kCell,
+                                     .depth = sizes.qk_words,
+                                     .a = s.k_rows + run.begin * kCell * sizes.qk_words,
+                                     .a_stride = sizes.qk_words,
+                                     .b = block.q_columns + run.first * kCell,
+                                     .b_stride = kTile,
+                                     .c = s.scores + run.begin * kCell * kTile + run.first * kCell,
+                                     .c_stride = kTile,
+                                     .store = Store::scaled,
+                                     .factor = r.score_factor});
+    }
+    for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L)
+      softmax_lanes(r, s, open, block, lane);
+    bool rescaled = false;
+    for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
+         run = next_run(open, cells, run.end)) {
+      if (!rescaled && run.last - run.first < block.side.cells) rescale(s, block, r.spec.v_dim);
+      const bool by_product = !rescaled && run.last - run.first == block.side.cells;
+      rescaled = true;
+      run_product<V, kPairs, true>(
+          {.rows = r.spec.v_dim,
+           .columns = (run.last - run.first) * kCell,
+           .depth = (run.end - run.begin) * Ops::kCellDepth,
+           .a = s.v_across + run.begin * Ops::kCellDepth * sizes.v_width,
+           .a_stride = sizes.v_width,
+           .b = s.probabilities + run.begin * Ops::kCellDepth * kTile + run.first * kCell,
+           .b_stride = kTile,
+           .c = block.o_across + run.first * kCell,
+           .c_stride = kTile,
+           .store = by_product ? Store::rescaled : Store::add,
+           .column_factors = s.alpha + run.first * kCell});
+    }
+  }
+
+  static void rescale(const Scratch& s, Block& block, std::int64_t v_dim) {
+    for (std::int64_t h = 0; h < v_dim; ++h)
+      for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L) {
+        float* o = block.o_across + h * kTile + lane;
+        V::store(o, V::load(o) * V::load(s.alpha + lane));
+      }
+  }
+
+  // One vector of rows: caps and masks its logits, then turns them into probabilities.
+  static void softmax_lanes(const Run& r, Scratch& s, const OpenCells& open, Block& block,
+                            std::int64_t lane) {
+    const std::int64_t cell = lane / kCell;
+    const F old_max = V::load(block.max + lane);
+    F max = old_max;
+    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
+      if (cell < open.first[i] || cell >= open.last[i]) continue;
+      float* x = s.scores + i * kCell * kTile + lane;
+      if (r.cap != 0)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.cap));
+      if (open.partial[i] >> cell & 1)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane,
+                                                 i * kCell + j, V::load(x + j * kTile)));
+      for (std::int64_t j = 0; j < kCell; ++j) max = V::max(max, V::load(x + j * kTile));
+    }
+    const F used_max = V::select(max < V::set(kEmpty), F{}, max);
+    const F alpha = V::template exp2<kDegree>(old_max - used_max);
+    F sum = V::load(block.sum + lane) * alpha, sum_odd = F{};
+    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
+      if (cell < open.first[i] || cell >= open.last[i]) continue;
+      const float* x = s.scores + i * kCell * kTile + lane;
+      Word* p = s.probabilities + i * Ops::kCellDepth * kTile + lane;
+      for (std::int64_t j = 0; j < kCell; j += 2) {
+        const F even = V::template exp2<kDegree>(V::load(x + j * kTile) - used_max);
+        const F odd = V::template exp2<kDegree>(V::load(x + (j + 1) * kTile) - used_max);
+        sum += even;
+        sum_odd += odd;
+        if constexpr (kPairs) {
+#if defined(__AVX512BF16__)
+          store_pairs(p + j / 2 * kTile, even, odd);
+#endif
+        } else {
+          V::store(p + j * kTile, even);
+          V::store(p + (j + 1) * kTile, odd);
+        }
+      }
+    }
+    V::store(block.max + lane, max);
+    V::store(block.sum + lane, sum + sum_odd);
+    V::store(s.alpha + lane, alpha);
+  }
+
+  static void finish_block(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,
+                           std::int64_t split, Block& block) {
+    const Sizes& sizes = r.plan.sizes;
+    const bool whole = r.plan.splits == 1;
+    RowCursor row(sizes, block.first_row);
+    for (std::int64_t i = 0; whole && i < block.side.count; ++i, row.next()) {
+      const std::int64_t n = kv_head * sizes.group + row.g;
+      const float own_max = block.max[i], sink = sink_log2(r.args, n);
+      const float max = sink > own_max ? sink : own_max;
+      float factor = 1, sum = block.sum[i];
+      if (sink > kMasked) {
+        factor = __builtin_exp2f(own_max - max);
+        sum = sum * factor + __builtin_exp2f(sink - max);
+      }
+      s.alpha[i] = sum == 0 ? 0 : factor / sum;
+      store_stats(r.spec, r.args, b, n, row.t, max, sum);
+    }
+    if (whole) {
+      for (std::int64_t i = block.side.count; i < block.side.cells * kCell; ++i) s.alpha[i] = 0;
+      rescale(s, block, r.spec.v_dim);
+    }
+    Ops::transpose(reinterpret_cast<const Word*>(block.o_across), kTile, sizes.v_width,
+                   block.side.cells * kCell, s.staging, sizes.v_width);
+    const std::int64_t first =
+        ((b * r.spec.kv_heads + kv_head) * r.plan.splits + split) * sizes.rows + block.first_row;
+    row = RowCursor(sizes, block.first_row);
+    for (std::int64_t i = 0; i < block.side.count; ++i, row.next()) {
+      const Word* from = s.staging + i * sizes.v_width;
+      if (whole) {
+        T* o = static_cast<T*>(r.args.o.data) + b * r.args.o.strides.batch +
+               row.t * r.args.o.strides.token +
+               (kv_head * sizes.group + row.g) * r.args.o.strides.head;
+        Ops::store_row(from, r.spec.v_dim, o);
+      } else {
+        std::memcpy(r.partials.o + (first + i) * r.spec.v_dim, from,
+                    static_cast<std::size_t>(r.spec.v_dim) * sizeof(float));
+        r.partials.max[first + i] = block.max[i];
+        r.partials.sum[first + i] = block.sum[i];
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace lamina::cpu

@@ -1,0 +1,113 @@
+// Sums over the rows of a matrix where it lies, for a few tokens: what latent attention does with
+// w_kv at the speed of memory. Internal to each file that includes it.
+#pragma once
+
+#include "backends/cpu/attention/decode_sums.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr std::int64_t kRowsTogether = 8;  // that add_pairs() takes
+constexpr std::int64_t kDotAhead = 4096;   // bytes
+
+template <class V, class T, bool kPairs>
+struct LatentRows {
+  using F = typename V::F;
+  using Sums = DecodeSums<V, T, kPairs>;
+  static constexpr int L = V::kLanes;
+  static constexpr std::int64_t kElements = Sums::kElements;  // of a vector of words
+
+  LAMINA_SIMD static F load(const T* p) {
+    if constexpr (sizeof(T) == 4)
+      return V::load(p);
+    else
+      return V::load_bf16(p);
+  }
+  static float widen(T x) {
+    Word word;
+    Operands<V, T, false>::copy_row(&x, 1, &word);
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(word));
+  }
+
+  // sums[0, width) = the sum of num_rows (4 or fewer) rows of w, `width` apart, each times its
+  // number, added to what is there unless `first`.
+  template <int kRows>
+  static void add(const T* w, const T* numbers, std::int64_t width, bool first, float* sums) {
+    F number[kRows];
+    for (int r = 0; r < kRows; ++r) number[r] = V::set(widen(numbers[r]));
+    std::int64_t i = 0;
+    for (; i + L <= width; i += L) {
+      F sum = first ? F{} : V::load(sums + i);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        __builtin_prefetch(w + (kRows + r) * width + i, 0, 3);
+        sum = V::multiply_add(load(w + r * width + i), number[r], sum);
+      }
+      V::store(sums + i, sum);
+    }
+    for (; i < width; ++i) {
+      float sum = first ? 0 : sums[i];
+      for (int r = 0; r < kRows; ++r) sum += widen(w[r * width + i]) * widen(numbers[r]);
+      sums[i] = sum;
+    }
+  }
+
+  // As add(), for kRowsTogether rows, two of them in each product. The sums stay in the order of
+  // unpack() until order_sums().
+  static void add_pairs(const T* w, const T* numbers, std::int64_t width, bool first, float* sums) {
+    constexpr int kNumbers = kRowsTogether / 2;
+    F number[kNumbers];
+    for (int r = 0; r < kNumbers; ++r) {
+      Word word = {};
+      std::memcpy(&word, numbers + 2 * r, 2 * sizeof(T));
+      number[r] = V::broadcast(&word);
+    }
+    // The next rows, from front to back: along the columns the memory system would lose track.
+    auto ahead = reinterpret_cast<const char*>(w + kRowsTogether * width);
+    for (std::int64_t i = 0; i < width; i += Sums::kElements) {
+      F low_sum = first ? F{} : V::load(sums + i), high_sum = first ? F{} : V::load(sums + i + L);
+#pragma GCC unroll 4
+      for (int r = 0; r < kNumbers; ++r, ahead += 128) {
+        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + 64, 0, 2);
+        const T* row = w + 2 * r * width + i;
+        F low = Sums::template load<true>(row), high = Sums::template load<true>(row + width);
+        Sums::unpack(low, high);
+        low_sum = Sums::multiply_add(number[r], low, low_sum);
+        high_sum = Sums::multiply_add(number[r], high, high_sum);
+      }
+      V::store(sums + i, low_sum);
+      V::store(sums + i + L, high_sum);
+    }
+  }
+
+  // The product of a row of the matrix, which its next rows follow, and a row in cache.
+  static float dot(const T* w, const T* x, std::int64_t dim) {
+    constexpr std::int64_t kVector = Sums::kElements, kStep = 4 * kVector;
+    F sums[4] = {};
+    std::int64_t i = 0;
+    const auto add = [&](F& sum, std::int64_t at) {
+      sum = Sums::multiply_add(Sums::template load<true>(w + at), Sums::template load<true>(x + at),
+                               sum);
+    };
+    for (; i + kStep <= dim; i += kStep) {
+      const char* ahead = reinterpret_cast<const char*>(w + i) + kDotAhead;
+      for (std::size_t line = 0; line < kStep * sizeof(T); line += 64)
+        __builtin_prefetch(ahead + line, 0, 2);
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) add(sums[j], i + j * kVector);
+    }
+    for (; i + kVector <= dim; i += kVector) add(sums[0], i);
+    float total = V::sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]))[0];
+    for (; i < dim; ++i) total += widen(w[i]) * widen(x[i]);
+    return total;
+  }
+
+  // Brings the sums of add_pairs() into the order of the columns.
+  static void order_sums(float* sums, std::int64_t width) {
+    Sums::order_sums(sums, width / kElements);
+  }
+};
+
+}  // namespace
+}  // namespace lamina::cpu

@@ -1,0 +1,47 @@
+// Shares rows of logits out to threads.
+#include "backends/cpu/cross_entropy/cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/cross_entropy/cross_entropy_simd.h"
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/threads.h"
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+const CrossEntropyFunctions& functions() { return isa_table<CrossEntropyFunctions>(); }
+
+bool is_supported(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
+std::int64_t min_rows(std::int64_t columns) {
+  return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, columns));
+}
+
+}  // namespace
+
+void cross_entropy_begin(const CrossEntropyRows& rows) {
+  std::fill_n(rows.max, rows.num_rows, -INFINITY);
+  std::fill_n(rows.sum, rows.num_rows, 0.0f);
+  std::fill_n(rows.target, rows.num_rows, 0.0f);
+}
+
+void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile& tile) {
+  LAMINA_ASSERT(is_supported(tile.dtype));
+  parallel_ranges(
+      rows.num_rows, min_rows(tile.num_columns),
+      [&](std::int64_t begin, std::int64_t end) { functions().add_tile(rows, tile, begin, end); });
+}
+
+void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
+                            const CrossEntropyGradient& gradient) {
+  LAMINA_ASSERT(is_supported(tile.dtype) && is_supported(gradient.dtype));
+  parallel_ranges(rows.num_rows, min_rows(tile.num_columns),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    functions().gradient(rows, tile, gradient, begin, end);
+                  });
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,58 @@
+// Cross-entropy of rows of logits that come in tiles of the vocabulary, so that all logits need
+// never exist at once (online softmax: Milakov & Gimelshein 2018).
+//
+//   CrossEntropyRows rows = {.labels = labels, .num_rows = n, .max = max, .sum = sum,
+//                            .target = target};
+//   cross_entropy_begin(rows);
+//   for (each tile) cross_entropy_add_tile(rows, tile);
+//   for (each tile) cross_entropy_gradient(rows, tile, {.scale = 1 / count, .z_loss = z_loss,
+//   ...});
+//
+// The loss of a row is lse - logit[label] + z_loss lse^2, lse = ln sum exp(logits), after a soft
+// cap where there is one. Rows labelled kIgnoredLabel count for nothing. Nothing is allocated;
+// results do not depend on the number of threads, but on the tiles. [any thread]
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace lamina::cpu {
+
+inline constexpr std::int32_t kIgnoredLabel = -100;
+
+// The state of rows between tiles; the arrays are the caller's.
+struct CrossEntropyRows {
+  const std::int32_t* labels;  // [num_rows]: within the vocabulary, or kIgnoredLabel
+  std::int64_t num_rows;
+  float* max;     // [num_rows] largest logit so far
+  float* sum;     // [num_rows] sum of exp(logit - max)
+  float* target;  // [num_rows] the label's logit
+};
+
+// Columns [first_column, first_column + num_columns) of the logits of all rows.
+struct CrossEntropyTile {
+  const void* logits;
+  DType dtype;              // f32 or bf16
+  std::int64_t row_stride;  // in elements
+  std::int64_t first_column;
+  std::int64_t num_columns;
+  float soft_cap = 0;  // 0: none; else logits become cap tanh(logits / cap)
+};
+
+struct CrossEntropyGradient {
+  float scale;  // of all gradients, eg: 1 / count
+  float z_loss = 0;
+  const float* row_scale = nullptr;  // [num_rows], optional: also of each row
+  void* dlogits;  // [num_rows, num_columns]; may be the tile's logits if it is f32
+  DType dtype;    // f32 or bf16
+  std::int64_t row_stride;
+};
+
+void cross_entropy_begin(const CrossEntropyRows& rows);
+void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile& tile);
+// Gradients of the logits as given (before the soft cap).
+void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
+                            const CrossEntropyGradient& gradient);
+
+}  // namespace lamina::cpu

@@ -1,0 +1,316 @@
+// The kernels of cross_entropy and cross_entropy_grad.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backends/cpu/cross_entropy/cross_entropy.h"
+#include "backends/cpu/device/scratch.h"
+#include "backends/cpu/device/threads.h"
+#include "backends/cpu/gemm/products.h"
+#include "backends/cpu/kernel_support.h"
+#include "backends/cpu/kernels.h"
+
+namespace lamina::cpu {
+namespace {
+
+// Memory for the running sums of up to `max_rows` rows, at the start of a workspace.
+class CrossEntropyState {
+ public:
+  explicit CrossEntropyState(std::int64_t max_rows)
+      : stride_(aligned(static_cast<std::size_t>(max_rows) * 4)) {}
+
+  std::size_t bytes() const { return 4 * stride_; }
+
+  // Begins a block of rows. The op does not count rows with negative labels: they are ignored, or
+  // with `all` still get their sums.
+  CrossEntropyRows start(std::byte* workspace, const std::int32_t* labels, std::int64_t num_rows,
+                         bool all) const {
+    auto floats = [&](int i) {
+      return reinterpret_cast<float*>(workspace + static_cast<std::size_t>(i) * stride_);
+    };
+    auto* own = reinterpret_cast<std::int32_t*>(workspace);
+    for (std::int64_t r = 0; r < num_rows; ++r)
+      own[r] = labels[r] >= 0 ? labels[r] : all ? 0 : kIgnoredLabel;
+    CrossEntropyRows rows{.labels = own,
+                          .num_rows = num_rows,
+                          .max = floats(1),
+                          .sum = floats(2),
+                          .target = floats(3)};
+    cross_entropy_begin(rows);
+    return rows;
+  }
+
+ private:
+  std::size_t stride_;
+};
+
+// The op's first two results, in the order of the rows.
+struct CrossEntropySums {
+  double loss = 0, z_loss = 0;
+
+  // `lse`, where wanted, gets the log-sum-exp of each row.
+  void add(const CrossEntropyRows& rows, const std::int32_t* labels, float* lse) {
+    for (std::int64_t r = 0; r < rows.num_rows; ++r) {
+      const double row_lse =
+          static_cast<double>(rows.max[r]) + std::log(static_cast<double>(rows.sum[r]));
+      if (lse) lse[r] = static_cast<float>(row_lse);
+      if (labels[r] < 0) continue;
+      loss += row_lse - static_cast<double>(rows.target[r]);
+      z_loss += row_lse * row_lse;
+    }
+  }
+
+  void store(void* loss_out, void* z_loss_out) const {
+    if (loss_out) *static_cast<float*>(loss_out) = static_cast<float>(loss);
+    if (z_loss_out) *static_cast<float*>(z_loss_out) = static_cast<float>(z_loss);
+  }
+};
+
+// Multiplies the logits of a tile by the op's logit_scale.
+void scale_tile(const CrossEntropyTile& tile, std::int64_t num_rows, float scale) {
+  if (scale == 1) return;
+  auto* logits = static_cast<float*>(const_cast<void*>(tile.logits));
+  parallel_ranges(num_rows, 1 + 8192 / (1 + tile.num_columns),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t r = begin; r < end; ++r)
+                      for (std::int64_t c = 0; c < tile.num_columns; ++c)
+                        logits[r * tile.row_stride + c] *= scale;
+                  });
+}
+
+// Blocks of rows times tiles of the vocabulary; each tile of logits is made by a
+// product and folded into running sums (online softmax, Milakov & Gimelshein 2018) at once.
+namespace cross_entropy_op {
+
+constexpr std::int64_t kTileRows = 512;
+constexpr std::int64_t kTileColumns = 8192;
+
+class CrossEntropyKernel final : public Kernel {
+ public:
+  explicit CrossEntropyKernel(const NodeView& n)
+      : dtype_(n.type(0).dtype),
+        rows_(n.type(0).dim(0)),
+        width_(n.type(0).dim(1)),
+        vocabulary_(n.type(1).dim(0)),
+        soft_cap_(static_cast<float>(n.f("soft_cap"))),
+        logit_scale_(static_cast<float>(n.f("logit_scale"))),
+        state_(std::min(rows_, kTileRows)) {
+    // Full and last tiles each way.
+    for (std::size_t r : {0, 1})
+      for (std::size_t c : {0, 1}) {
+        const std::int64_t m = size_of(rows_, kTileRows, r),
+                           v = size_of(vocabulary_, kTileColumns, c);
+        if (m == 0 || v == 0) continue;
+        logits_[r][c] = make_checked_gemm(
+            {.m = m, .n = v, .k = width_, .in = dtype_, .out = DType::f32, .ldc = tile_columns()});
+        gemm_bytes_ = std::max(gemm_bytes_, logits_[r][c]->workspace_bytes());
+      }
+  }
+
+  std::size_t workspace_bytes() const override {
+    return state_.bytes() + tile_bytes() + aligned(gemm_bytes_);
+  }
+
+  void run(const KernelArgs& args) override {
+    std::byte* tile_data = args.workspace + state_.bytes();
+    std::byte* gemm_workspace = tile_data + tile_bytes();
+    const auto* labels = static_cast<const std::int32_t*>(args.inputs[2]);
+    auto* lse = static_cast<float*>(args.outputs[2]);
+    CrossEntropySums sums;
+    for (std::int64_t row = 0; row < rows_; row += kTileRows) {
+      const std::int64_t m = std::min(kTileRows, rows_ - row);
+      const CrossEntropyRows rows = state_.start(args.workspace, labels + row, m, /*all=*/true);
+      for (std::int64_t column = 0; column < vocabulary_; column += kTileColumns) {
+        const std::int64_t v = std::min(kTileColumns, vocabulary_ - column);
+        const std::int64_t bytes = width_ * size_bytes(dtype_);
+        logits_[m < kTileRows][v < kTileColumns]->run(at_byte(args.inputs[0], row * bytes),
+                                                      at_byte(args.inputs[1], column * bytes),
+                                                      nullptr, tile_data, gemm_workspace);
+        const CrossEntropyTile tile{.logits = tile_data,
+                                    .dtype = DType::f32,
+                                    .row_stride = tile_columns(),
+                                    .first_column = column,
+                                    .num_columns = v,
+                                    .soft_cap = soft_cap_};
+        scale_tile(tile, m, logit_scale_);
+        cross_entropy_add_tile(rows, tile);
+      }
+      sums.add(rows, labels + row, lse ? lse + row : nullptr);
+    }
+    sums.store(args.outputs[0], args.outputs[1]);
+  }
+
+ private:
+  // Size of a full tile (0 when there is none), or of the last, shorter one.
+  static std::int64_t size_of(std::int64_t total, std::int64_t tile, std::size_t last) {
+    if (last) return total % tile;
+    return total >= tile ? tile : 0;
+  }
+  std::int64_t tile_columns() const { return std::min(vocabulary_, kTileColumns); }
+  std::size_t tile_bytes() const {
+    return aligned(static_cast<std::size_t>(std::min(rows_, kTileRows) * tile_columns() * 4));
+  }
+
+  DType dtype_;
+  std::int64_t rows_, width_, vocabulary_;
+  float soft_cap_, logit_scale_;
+  CrossEntropyState state_;
+  std::array<std::array<std::unique_ptr<Gemm>, 2>, 2> logits_;
+  std::size_t gemm_bytes_ = 0;
+};
+
+std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<CrossEntropyKernel>(n); }
+
+constexpr KernelChoice kChoices[] = {{"tiles", only_f32_and_bf16, make}};
+
+}  // namespace cross_entropy_op
+
+// Block by block of rows, one product for all logits of the block, their
+// softmax and gradient where they lie, one product for dx and one added to dw: three in all, and
+// never the logits of more than one block.
+namespace cross_entropy_grad_op {
+
+// Logits and their gradients of one block of rows. Half of this costs the products a fifth of their
+// speed at 50k columns: every block streams all of w and dw.
+constexpr std::int64_t kMaxBlockBytes = std::int64_t{128} << 20;
+
+// Blocks of equal size, multiples of 16, as tall as the bound allows.
+std::int64_t block_rows(std::int64_t rows, std::int64_t row_bytes) {
+  const std::int64_t most = std::max<std::int64_t>(16, kMaxBlockBytes / (row_bytes + 1) / 16 * 16);
+  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, most));
+  return std::min(rows, round_up(divide_up(rows, blocks), 16));
+}
+
+class CrossEntropyGradKernel final : public Kernel {
+ public:
+  explicit CrossEntropyGradKernel(const NodeView& n)
+      : dtype_(n.type(0).dtype),
+        rows_(n.type(0).dim(0)),
+        width_(n.type(0).dim(1)),
+        vocabulary_(n.type(1).dim(0)),
+        soft_cap_(static_cast<float>(n.f("soft_cap"))),
+        logit_scale_(static_cast<float>(n.f("logit_scale"))),
+        block_(block_rows(rows_, vocabulary_ * (dtype_ == DType::f32 ? 4 : 6))),
+        state_(block_) {
+    if (rows_ == 0 || vocabulary_ == 0) return;
+    make_products(0, block_);
+    if (rows_ % block_) make_products(1, rows_ % block_);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return state_.bytes() + logits_bytes() + gradient_bytes() + aligned(gemm_bytes_);
+  }
+
+  void run(const KernelArgs& args) override {
+    const auto* labels = static_cast<const std::int32_t*>(args.inputs[2]);
+    if (rows_ == 0 && args.outputs[3]) parallel_zero(args.outputs[3], vocabulary_ * width_ * 4);
+    CrossEntropySums sums;
+    for (std::int64_t row = 0; row < rows_ && vocabulary_ > 0; row += block_)
+      run_block(args, row, labels + row, sums);
+    sums.store(args.outputs[0], args.outputs[1]);
+  }
+
+ private:
+  // The products of a block of m rows: [m, V] logits, dx, and dw, written first and then added to.
+  struct Products {
+    std::unique_ptr<Gemm> logits, dx, dw, dw_added;
+  };
+
+  void make_products(std::size_t i, std::int64_t m) {
+    Products& p = products_[i];
+    p.logits =
+        make_checked_gemm({.m = m, .n = vocabulary_, .k = width_, .in = dtype_, .out = DType::f32});
+    p.dx = make_checked_gemm({.m = m,
+                              .n = width_,
+                              .k = vocabulary_,
+                              .in = dtype_,
+                              .out = dtype_,
+                              .b_transposed = false});
+    GemmSpec dw{.m = vocabulary_,
+                .n = width_,
+                .k = m,
+                .in = dtype_,
+                .out = DType::f32,
+                .a_transposed = true,
+                .b_transposed = false};
+    p.dw = make_checked_gemm(dw);
+    dw.accumulate = true;
+    p.dw_added = make_checked_gemm(dw);
+    for (const auto* gemm : {&p.logits, &p.dx, &p.dw, &p.dw_added})
+      gemm_bytes_ = std::max(gemm_bytes_, (*gemm)->workspace_bytes());
+  }
+
+  void run_block(const KernelArgs& args, std::int64_t row, const std::int32_t* labels,
+                 CrossEntropySums& sums) {
+    const std::int64_t m = std::min(block_, rows_ - row);
+    const Products& p = products_[m < block_];
+    const std::int64_t row_bytes = width_ * size_bytes(dtype_);
+    const void* x = at_byte(args.inputs[0], row * row_bytes);
+    const void* w = args.inputs[1];
+    std::byte* logits = args.workspace + state_.bytes();
+    std::byte* dlogits = dtype_ == DType::f32 ? logits : logits + logits_bytes();
+    std::byte* gemm_workspace = logits + logits_bytes() + gradient_bytes();
+
+    p.logits->run(x, w, nullptr, logits, gemm_workspace);
+    const CrossEntropyTile tile{.logits = logits,
+                                .dtype = DType::f32,
+                                .row_stride = vocabulary_,
+                                .first_column = 0,
+                                .num_columns = vocabulary_,
+                                .soft_cap = soft_cap_};
+    scale_tile(tile, m, logit_scale_);
+    const CrossEntropyRows rows = state_.start(args.workspace, labels, m, /*all=*/false);
+    cross_entropy_add_tile(rows, tile);
+    sums.add(rows, labels, nullptr);
+    if (!args.outputs[2] && !args.outputs[3]) return;
+
+    float scale = *static_cast<const float*>(args.inputs[3]);
+    const float dz = *static_cast<const float*>(args.inputs[4]);
+    // z_loss is relative to the loss: without a loss, to one that is lost in rounding.
+    if (scale == 0) scale = dz == 0 ? 0 : 1e-20f;
+    cross_entropy_gradient(rows, tile,
+                           {.scale = scale * logit_scale_,
+                            .z_loss = scale == 0 ? 0 : dz / scale,
+                            .dlogits = dlogits,
+                            .dtype = dtype_,
+                            .row_stride = vocabulary_});
+    if (args.outputs[2])
+      p.dx->run(dlogits, w, nullptr, at_byte(args.outputs[2], row * row_bytes), gemm_workspace);
+    if (args.outputs[3])
+      (row == 0 ? p.dw : p.dw_added)->run(dlogits, x, nullptr, args.outputs[3], gemm_workspace);
+  }
+
+  std::size_t logits_bytes() const {
+    return aligned(static_cast<std::size_t>(block_ * vocabulary_ * 4));
+  }
+  std::size_t gradient_bytes() const {
+    return dtype_ == DType::f32 ? 0 : aligned(static_cast<std::size_t>(block_ * vocabulary_ * 2));
+  }
+
+  DType dtype_;
+  std::int64_t rows_, width_, vocabulary_;
+  float soft_cap_, logit_scale_;
+  std::int64_t block_;
+  CrossEntropyState state_;
+  std::array<Products, 2> products_;  // of a full block, and of the last
+  std::size_t gemm_bytes_ = 0;
+};
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  return std::make_unique<CrossEntropyGradKernel>(n);
+}
+
+constexpr KernelChoice kChoices[] = {{"blocks", only_f32_and_bf16, make}};
+
+}  // namespace cross_entropy_grad_op
+
+constexpr OpKernels kOps[] = {
+    {"cross_entropy", cross_entropy_op::kChoices},
+    {"cross_entropy_grad", cross_entropy_grad_op::kChoices},
+};
+
+}  // namespace
+
+KernelTable cross_entropy_kernels() { return kOps; }
+
+}  // namespace lamina::cpu

@@ -1,0 +1,59 @@
+// Detects the instruction sets of this machine and applies LAMINA_CPU_ISA.
+#include "backends/cpu/device/isa.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"portable", "avx2", "avx512", "avx512_bf16"};
+constexpr int kUnforced = static_cast<int>(kNames.size());
+
+std::atomic<int> forced{kUnforced};
+
+// __builtin_cpu_supports also asks whether the operating system saves the wide registers.
+Isa detect() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("f16c"))
+    return Isa::portable;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq") ||
+      !__builtin_cpu_supports("avx512vnni"))
+    return Isa::avx2;
+  return __builtin_cpu_supports("avx512bf16") ? Isa::avx512_bf16 : Isa::avx512;
+#else
+  return Isa::portable;
+#endif
+}
+
+Isa allowed_by_environment() {
+  const char* value = std::getenv("LAMINA_CPU_ISA");
+  if (value == nullptr || *value == '\0') return Isa::avx512_bf16;
+  const auto* found = std::find(kNames.begin(), kNames.end(), std::string_view(value));
+  if (found == kNames.end())
+    throw UserError(ExitCode::usage, {"LAMINA_CPU_ISA",
+                                      fmt::format("unknown instruction set '{}'", value),
+                                      {"use portable, avx2, avx512 or avx512_bf16, or unset it"}});
+  return static_cast<Isa>(found - kNames.begin());
+}
+
+}  // namespace
+
+Isa best_isa() {
+  static const Isa best = std::min(detect(), allowed_by_environment());
+  return static_cast<Isa>(std::min(static_cast<int>(best), forced.load(std::memory_order_relaxed)));
+}
+
+std::string_view name(Isa isa) { return kNames[static_cast<std::size_t>(isa)]; }
+
+ScopedIsa::ScopedIsa(Isa isa) { forced.store(static_cast<int>(isa)); }
+ScopedIsa::~ScopedIsa() { forced.store(kUnforced); }
+
+}  // namespace lamina::cpu

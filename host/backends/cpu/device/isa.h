@@ -1,0 +1,59 @@
+// Which instruction set the CPU kernels use: detected once, capped by LAMINA_CPU_ISA.
+//
+// Code for an instruction set is a table of functions with one member per set:
+//
+//   struct NormFunctions {                                            // norm_simd.h
+//     void (*rms_forward)(const RmsNormForward& p, ...);
+//     static const NormFunctions avx512, avx2, portable;
+//   };
+//   constinit const NormFunctions NormFunctions::LAMINA_ISA = {...};  // norm_simd.cc
+//   isa_table<NormFunctions>().rms_forward(p, ...);                   // norm.cc
+//
+// The build compiles every *_simd.cc three times, with LAMINA_ISA as the name of the member and the
+// flags of the set; nothing else is compiled for more than the baseline. An inline function or
+// template of a shared header that such a file instantiates may be the copy the linker keeps for
+// the whole program, so what they include beyond intrinsics must have internal linkage (an unnamed
+// namespace) or be always inlined.
+#pragma once
+
+#include <string_view>
+
+namespace lamina::cpu {
+
+// In rising order; each includes the ones before.
+//   avx2: AVX2, FMA, F16C.  avx512: F, BW, VL, DQ, VNNI.  avx512_bf16: and vdpbf16ps.
+enum class Isa { portable, avx2, avx512, avx512_bf16 };
+
+// The best set that this machine has and LAMINA_CPU_ISA (portable, avx2, avx512, avx512_bf16) does
+// not exclude. UserError (usage) for another value of the variable. [any thread]
+Isa best_isa();
+
+// The name as LAMINA_CPU_ISA spells it.
+std::string_view name(Isa isa);
+
+// The functions of best_isa(). What only avx512_bf16 has are further functions in avx512's table.
+template <typename Table>
+const Table& isa_table() {
+  switch (best_isa()) {
+    case Isa::avx512_bf16:
+    case Isa::avx512:
+      return Table::avx512;
+    case Isa::avx2:
+      return Table::avx2;
+    case Isa::portable:
+      break;
+  }
+  return Table::portable;
+}
+
+// For tests: best_isa() answers at most `isa` while the object lives (never more than the machine
+// has). Plans made before keep their kernels. [one thread, no nesting]
+class ScopedIsa {
+ public:
+  explicit ScopedIsa(Isa isa);
+  ~ScopedIsa();
+  ScopedIsa(const ScopedIsa&) = delete;
+  ScopedIsa& operator=(const ScopedIsa&) = delete;
+};
+
+}  // namespace lamina::cpu

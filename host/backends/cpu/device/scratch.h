@@ -1,0 +1,32 @@
+// Scratch memory handed out in pieces, and sizes rounded up. Also for files that are compiled for
+// several instruction sets, hence everything is internal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lamina::cpu {
+namespace {
+
+constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return divide_up(n, to) * to; }
+
+// Hands out 64-byte aligned pieces of a workspace; with a null base it only counts.
+class Arena {
+ public:
+  explicit Arena(void* base) : base_(static_cast<std::byte*>(base)) {}
+  template <class T>
+  T* take(std::int64_t count) {
+    T* p = base_ ? reinterpret_cast<T*>(base_ + used_) : nullptr;
+    used_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), 64);
+    return p;
+  }
+  std::int64_t used_bytes() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::int64_t used_ = 0;
+};
+
+}  // namespace
+}  // namespace lamina::cpu

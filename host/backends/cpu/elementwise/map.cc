@@ -1,0 +1,120 @@
+// Names of map instructions, building of programs, and the plan's outside.
+#include "backends/cpu/elementwise/map.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "backends/cpu/elementwise/map_compiled.h"
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+struct OpRow {
+  MapOp op;
+  std::string_view name;
+  int num_sources;
+};
+
+constexpr OpRow kOps[] = {
+    {MapOp::constant, "constant", 0},
+    {MapOp::iota, "iota", 0},
+    {MapOp::cast, "cast", 1},
+    {MapOp::neg, "neg", 1},
+    {MapOp::abs, "abs", 1},
+    {MapOp::square, "square", 1},
+    {MapOp::exp, "exp", 1},
+    {MapOp::log, "log", 1},
+    {MapOp::sqrt, "sqrt", 1},
+    {MapOp::rsqrt, "rsqrt", 1},
+    {MapOp::tanh, "tanh", 1},
+    {MapOp::sigmoid, "sigmoid", 1},
+    {MapOp::erf, "erf", 1},
+    {MapOp::sin, "sin", 1},
+    {MapOp::cos, "cos", 1},
+    {MapOp::floor, "floor", 1},
+    {MapOp::softplus, "softplus", 1},
+    {MapOp::relu, "relu", 1},
+    {MapOp::silu, "silu", 1},
+    {MapOp::gelu, "gelu", 1},
+    {MapOp::gelu_tanh, "gelu_tanh", 1},
+    {MapOp::add_imm, "add_imm", 1},
+    {MapOp::mul_imm, "mul_imm", 1},
+    {MapOp::add, "add", 2},
+    {MapOp::sub, "sub", 2},
+    {MapOp::mul, "mul", 2},
+    {MapOp::div, "div", 2},
+    {MapOp::max, "max", 2},
+    {MapOp::min, "min", 2},
+    {MapOp::floordiv, "floordiv", 2},
+    {MapOp::lt, "lt", 2},
+    {MapOp::eq, "eq", 2},
+    {MapOp::select, "select", 3},
+};
+
+constexpr bool rows_are_in_order() {
+  for (std::size_t i = 0; i < std::size(kOps); ++i)
+    if (static_cast<std::size_t>(kOps[i].op) != i) return false;
+  return true;
+}
+static_assert(rows_are_in_order());
+static_assert(std::size(kOps) == static_cast<std::size_t>(MapOp::select) + 1);
+
+std::array<std::int64_t, kMaxDims> padded(std::initializer_list<std::int64_t> strides) {
+  LAMINA_ASSERT(strides.size() <= kMaxDims);
+  std::array<std::int64_t, kMaxDims> all = {};
+  std::copy(strides.begin(), strides.end(), all.begin());
+  return all;
+}
+
+}  // namespace
+
+std::string_view name(MapOp op) { return kOps[static_cast<std::size_t>(op)].name; }
+int num_sources(MapOp op) { return kOps[static_cast<std::size_t>(op)].num_sources; }
+
+int MapProgram::input(DType dtype, std::initializer_list<std::int64_t> strides) {
+  LAMINA_ASSERT(instructions.empty());
+  inputs.push_back({dtype, padded(strides)});
+  return static_cast<int>(inputs.size()) - 1;
+}
+
+int MapProgram::instruction(MapInstruction added) {
+  added.dst = static_cast<int>(inputs.size() + instructions.size());
+  instructions.push_back(added);
+  return added.dst;
+}
+
+int MapProgram::unary(MapOp op, int a, DType dtype, double value, std::int64_t integer) {
+  return instruction(
+      {.op = op, .dtype = dtype, .dst = 0, .src = {a}, .value = value, .integer = integer});
+}
+
+int MapProgram::binary(MapOp op, int a, int b, DType dtype) {
+  return instruction({.op = op, .dtype = dtype, .dst = 0, .src = {a, b}});
+}
+
+void MapProgram::output(int reg, DType dtype, std::initializer_list<std::int64_t> strides) {
+  outputs.push_back({reg, dtype, padded(strides)});
+}
+
+std::array<std::int64_t, kMaxDims> contiguous_strides(const Shape& dims) {
+  std::array<std::int64_t, kMaxDims> strides = {};
+  std::int64_t stride = 1;
+  for (int d = dims.ndim() - 1; d >= 0; --d) {
+    strides[static_cast<std::size_t>(d)] = stride;
+    stride *= dims[d];
+  }
+  return strides;
+}
+
+MapPlan::MapPlan(const MapProgram& program)
+    : compiled_(std::make_unique<MapCompiled>(compile_map(program))) {}
+MapPlan::~MapPlan() = default;
+MapPlan::MapPlan(MapPlan&&) noexcept = default;
+MapPlan& MapPlan::operator=(MapPlan&&) noexcept = default;
+
+void MapPlan::run(std::span<const void* const> inputs, std::span<void* const> outputs) const {
+  run_map(*compiled_, inputs, outputs);
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,110 @@
+// What a MapPlan runs: loads, computations and stores over tiles of registers. Private to map*.cc.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/elementwise/map.h"
+
+namespace lamina::cpu {
+
+// The four forms that registers come in.
+enum class MapKind : std::uint8_t { f32, f64, i32, i64 };
+
+struct MapImmediate {
+  double value;
+  std::int64_t integer;
+};
+
+// Computes n register elements; n is a multiple of 16, and so are all registers.
+using MapFunction = void (*)(void* dst, const void* const* src, std::int64_t n,
+                             const MapImmediate& immediate);
+// Converts n elements from memory to registers or back; n is any number.
+using MapConvert = void (*)(void* dst, const void* src, std::int64_t n);
+
+// One computation whose sources and destination are registers of f32 or, where they come right from
+// memory or go right there, bf16. Bit 0 of the index: the first source is bf16; bit 1: the second;
+// bit 2: the destination. Null where there is no such version; all null: no such computation.
+struct MapVariants {
+  std::array<MapFunction, 8> by_form = {};
+};
+
+// f32 functions by instruction set, and everything else. Null where an op has no such version.
+struct MapFunctions {
+  MapVariants (*function)(MapOp op, bool round_to_bf16);  // comparisons give i32
+  MapFunction round_to_f16;
+  MapConvert load_bf16, load_f16, store_bf16, store_f16;
+
+  static const MapFunctions avx512, avx2, portable;
+};
+
+// kind is that of the sources (comparisons) or of the result (the others).
+MapFunction map_scalar_function(MapOp op, MapKind kind);
+MapFunction map_cast_function(MapKind from, DType to);  // saturates from floating kinds
+MapFunction map_wrap_function(DType to);                // null where registers fit
+MapConvert map_load_function(DType from);               // null where registers have that form
+MapConvert map_store_function(DType to);
+
+// The form of registers that hold numbers of a dtype; none: maps do not know it.
+std::optional<MapKind> map_kind(DType dtype);
+
+enum class MapSource : std::uint8_t { memory, constant, iota };
+
+// An input or output over the collapsed dims.
+struct MapOperand {
+  MapSource source = MapSource::memory;
+  DType dtype;
+  bool contiguous = false;  // the linear index is the offset
+  bool scalar = false;      // the same element everywhere
+  bool in_place = false;    // may be used, or written, where it lies
+  int element_bytes = 0;
+  int pointer = 0;  // which of run()'s inputs or outputs
+  int slot = 0;
+  int register_bytes = 0;  // of one register element
+  std::array<std::int64_t, kMaxDims> strides = {};
+  MapImmediate immediate = {};
+  MapConvert convert = nullptr;  // null: memory has the form of registers
+};
+
+struct MapStep {
+  int load = -1;         // >= 0: loads this operand; else computes
+  MapVariants variants;  // by_form[0] is always there
+  int dst = 0;
+  int num_src = 0;
+  std::array<int, 3> src = {};
+  MapImmediate immediate = {};
+  int write_to = -1;  // >= 0: may compute straight into this output's memory
+};
+
+struct MapCompiled {
+  int num_inputs = 0;
+  int ndim = 0;
+  std::array<std::int64_t, kMaxDims> dims = {};
+  std::int64_t num_elements = 0;
+  std::int64_t tile_elements = 0;
+  std::int64_t slot_bytes = 0;
+  int num_slots = 0;
+  bool rows = false;  // tiles do not cross the end of the innermost dim
+  std::vector<MapOperand> operands;
+  std::vector<MapOperand> outputs;
+  std::vector<MapStep> once;   // what is the same everywhere; per range
+  std::vector<MapStep> steps;  // per tile; stores follow
+};
+
+// Register files and one tile of raw elements lie on the stack of the thread that runs them.
+inline constexpr std::int64_t kMapArenaBytes = 48 * 1024;
+inline constexpr std::int64_t kMapMaxTile = 1024;
+inline constexpr std::int64_t kMapMinTile = 64;
+inline constexpr int kMapMaxSlots = 90;
+
+// Sets dims, ndim, num_elements and rows, and what operands are over the merged dims.
+void collapse_map_dims(MapCompiled& map, const Shape& dims);
+
+MapCompiled compile_map(const MapProgram& program);
+void run_map(const MapCompiled& map, std::span<const void* const> inputs,
+             std::span<void* const> outputs);
+
+}  // namespace lamina::cpu

@@ -1,0 +1,130 @@
+// Chooses the weight-streaming kernel and splits the outputs of a group over the threads.
+#include "backends/cpu/gemm/gemv.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
+#include "backends/cpu/device/threads.h"
+#include "backends/cpu/gemm/gemv_simd.h"
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+static_assert(kMaxGemvRows == kMaxStreamedRows);
+
+// Work is shared out in cuts of so many outputs: as many rows of W as are ever read together.
+constexpr std::int64_t kCutOutputs = 8;
+// A thread takes so many bytes of weights at a time, two microseconds of reading, but whole blocks
+// of outputs where the kernels read several rows of W for several of x, or W by columns.
+constexpr std::int64_t kGrainBytes = 64 * 1024;
+constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024;
+// Below this many bytes of weights per thread, waking another thread costs more than it saves.
+constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
+
+const GemvFunctions::Named& choose(bool w_transposed) {
+  return w_transposed ? best_rows_function() : isa_table<GemvFunctions>().columns;
+}
+
+bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
+
+class StreamedGroup : public GemvGroup {
+ public:
+  explicit StreamedGroup(const GemvGroupSpec& spec)
+      : spec_(spec), function_(choose(spec.w_transposed)) {
+    if (spec_.ldx == 0) spec_.ldx = spec_.k;
+    std::int64_t cuts = 0, num_outputs = 0;
+    for (GemvMatrix& matrix : spec_.matrices) {
+      if (matrix.ldw == 0) matrix.ldw = spec_.w_transposed ? spec_.k : matrix.n;
+      if (matrix.ldo == 0) matrix.ldo = matrix.n;
+      num_outputs += matrix.n;
+    }
+    for (const GemvMatrix& matrix : spec_.matrices) {
+      first_cut_.push_back(cuts);
+      cuts += divide_up(matrix.n, kCutOutputs);
+    }
+    first_cut_.push_back(cuts);
+    const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
+    const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
+    min_cuts_per_thread_ = std::max<std::int64_t>(1, divide_up(cuts, max_threads));
+    const std::int64_t least_outputs =
+        !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
+    grain_ = std::max(least_outputs / kCutOutputs,
+                      kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
+  }
+
+  void run(const void* x, std::span<const GemvOperands> operands) const override {
+    LAMINA_ASSERT(operands.size() == spec_.matrices.size());
+    if (spec_.m == 0) return;
+    parallel_shares(
+        first_cut_.back(), grain_, min_cuts_per_thread_,
+        [&](std::int64_t begin, std::int64_t end) { run_cuts(x, operands, begin, end); });
+  }
+
+  std::string_view kernel() const override { return function_.name; }
+
+ private:
+  void run_cuts(const void* x, std::span<const GemvOperands> operands, std::int64_t begin,
+                std::int64_t end) const {
+    for (std::size_t i = 0; i + 1 < first_cut_.size(); ++i) {
+      const std::int64_t first = std::max(begin, first_cut_[i]) - first_cut_[i];
+      const std::int64_t last = std::min(end, first_cut_[i + 1]) - first_cut_[i];
+      if (first >= last) continue;
+      function_.run(arguments(x, operands, i), first * kCutOutputs,
+                    std::min(last * kCutOutputs, spec_.matrices[i].n));
+    }
+  }
+
+  RowsArguments arguments(const void* x, std::span<const GemvOperands> operands,
+                          std::size_t i) const {
+    const GemvMatrix& matrix = spec_.matrices[i];
+    RowsArguments a = {};
+    a.m = spec_.m;
+    a.k = spec_.k;
+    a.x = x;
+    a.ldx = spec_.ldx;
+    a.w = operands[i].w;
+    a.ldw = matrix.ldw;
+    a.out = operands[i].out;
+    a.ldo = matrix.ldo;
+    a.bias = matrix.bias ? operands[i].bias : nullptr;
+    a.bf16_in = spec_.in == DType::bf16;
+    a.bf16_out = spec_.out == DType::bf16;
+    a.bf16_bias = matrix.bias == DType::bf16;
+    if (spec_.add) a.addend = operands[i].addend;
+    return a;
+  }
+
+  GemvGroupSpec spec_;
+  const GemvFunctions::Named& function_;
+  std::vector<std::int64_t> first_cut_;  // of each streamed matrix, and the total
+  std::int64_t min_cuts_per_thread_ = 1;
+  std::int64_t grain_ = 1;  // cuts
+};
+
+std::string refusal(const GemvGroupSpec& spec) {
+  if (spec.m < 0 || spec.m > kMaxGemvRows)
+    return fmt::format("{} rows; weight streaming takes 0 to {}", spec.m, kMaxGemvRows);
+  if (spec.k < 0) return fmt::format("k = {}; a dimension cannot be negative", spec.k);
+  if (!is_bf16_or_f32(spec.in) || !is_bf16_or_f32(spec.out))
+    return fmt::format("{} to {}; products take and give bf16 or f32", name(spec.in),
+                       name(spec.out));
+  for (const GemvMatrix& matrix : spec.matrices) {
+    if (matrix.n < 0) return fmt::format("n = {}; a dimension cannot be negative", matrix.n);
+    if (matrix.bias && !is_bf16_or_f32(*matrix.bias))
+      return fmt::format("{} bias; it must be bf16 or f32", name(*matrix.bias));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why) {
+  *why = refusal(spec);
+  if (!why->empty()) return nullptr;
+  return std::make_unique<StreamedGroup>(spec);
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,232 @@
+// Cuts the products of groups into pieces of about equal cost and shares them out to threads.
+#include "backends/cpu/gemm/grouped.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/device/isa.h"
+#include "backends/cpu/device/scratch.h"
+#include "backends/cpu/device/threads.h"
+#include "core/error.h"
+#include "runtime/backend.h"
+
+namespace lamina::cpu {
+namespace {
+
+const char* at(const void* base, std::int64_t elements, DType dtype) {
+  return base == nullptr ? nullptr : static_cast<const char*>(base) + elements * size_bytes(dtype);
+}
+char* at(void* base, std::int64_t elements, DType dtype) {
+  return static_cast<char*>(base) + elements * size_bytes(dtype);
+}
+
+// The rows of each group, and what the pieces of the groups before it cost.
+struct Plan {
+  const std::int32_t* begins;  // [groups + 1], cut to what there is
+  const std::int64_t* costs;   // [groups + 1], rising
+
+  static std::size_t bytes(std::int64_t groups) {
+    return aligned(static_cast<std::size_t>(groups + 1) * sizeof(std::int64_t)) +
+           aligned(static_cast<std::size_t>(groups + 1) * sizeof(std::int32_t));
+  }
+  std::int64_t rows_of(std::int64_t group) const { return begins[group + 1] - begins[group]; }
+};
+
+// A piece of a group with m rows costs m + base; without rows `empty`.
+Plan make_plan(const GroupedSpec& spec, const std::int32_t* offsets, std::int64_t base,
+               std::int64_t empty, std::byte* memory) {
+  auto* costs = reinterpret_cast<std::int64_t*>(memory);
+  auto* begins = reinterpret_cast<std::int32_t*>(
+      memory + aligned(static_cast<std::size_t>(spec.groups + 1) * sizeof(std::int64_t)));
+  const auto rows = static_cast<std::int32_t>(spec.rows);
+  begins[0] = std::clamp(offsets[0], 0, rows);
+  costs[0] = 0;
+  for (std::int64_t g = 0; g < spec.groups; ++g) {
+    begins[g + 1] = std::clamp(offsets[g + 1], begins[g], rows);
+    const std::int64_t m = begins[g + 1] - begins[g];
+    costs[g + 1] = costs[g] + (m > 0 ? m + base : empty);
+  }
+  return {begins, costs};
+}
+
+constexpr std::int64_t kMostGrains = 256;  // that threads take, all together
+
+// Calls fn(group, piece, thread) for the pieces [0, num_pieces) of every group that costs
+// something; threads take runs of about equal cost, and a free one helps another.
+template <typename Fn>
+void for_each_piece(const Plan& plan, std::int64_t groups, std::int64_t num_pieces,
+                    std::int64_t min_cost_per_thread, const Fn& fn) {
+  const std::int64_t total = plan.costs[groups] * num_pieces;
+  const std::int64_t grain = std::max(min_cost_per_thread, total / kMostGrains);
+  parallel_shares(total, grain, min_cost_per_thread,
+                  [&](std::int64_t begin, std::int64_t end, int thread) {
+                    const std::int64_t* last =
+                        std::upper_bound(plan.costs, plan.costs + groups + 1, begin / num_pieces);
+                    std::int64_t group = std::max<std::int64_t>(0, last - plan.costs - 1);
+                    for (; group < groups && plan.costs[group] * num_pieces < end; ++group) {
+                      const std::int64_t cost = plan.costs[group + 1] - plan.costs[group];
+                      if (cost == 0) continue;
+                      const std::int64_t start = plan.costs[group] * num_pieces;
+                      // A piece belongs to the thread in whose range it starts.
+                      const std::int64_t first =
+                          std::clamp<std::int64_t>(divide_up(begin - start, cost), 0, num_pieces);
+                      const std::int64_t past =
+                          std::clamp<std::int64_t>(divide_up(end - start, cost), 0, num_pieces);
+                      for (std::int64_t piece = first; piece < past; ++piece)
+                        fn(group, piece, thread);
+                    }
+                  });
+}
+
+void zero_rows_outside(const Plan& plan, const GroupedSpec& spec, std::int64_t width, void* y) {
+  const std::size_t row_bytes = static_cast<std::size_t>(width * size_bytes(spec.dtype));
+  const std::int64_t first = plan.begins[0], last = plan.begins[spec.groups];
+  std::memset(y, 0, static_cast<std::size_t>(first) * row_bytes);
+  std::memset(at(y, last * width, spec.dtype), 0,
+              static_cast<std::size_t>(spec.rows - last) * row_bytes);
+}
+
+// Reading a row of a matrix takes as long as multiplying it with about so many rows.
+constexpr std::int64_t kStreamCost = 8;
+// Outputs of a piece: their matrix rows stay in cache while all rows of the group pass. With few
+// rows in all, as in decoding, smaller ones, so that threads end together.
+constexpr std::int64_t kPieceOutputs = 64, kFewPieceOutputs = 16;
+// Below this many bytes of weights per thread, waking another thread costs more than it saves.
+constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
+
+// Of a tile's scratch memory; multiples of what the tiles are made of.
+constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
+constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
+
+std::size_t tile_bytes(std::int64_t m, std::int64_t n) {
+  return aligned(static_cast<std::size_t>(tile_scratch_floats(m, n)) * sizeof(float));
+}
+
+bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
+
+}  // namespace
+
+GroupedLinear::GroupedLinear(const GroupedSpec& spec) : spec_(spec) {
+  LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
+  function_ = best_rows_function().run;
+  kernel_ = best_rows_function().name;
+}
+
+std::size_t GroupedLinear::workspace_bytes() const { return Plan::bytes(spec_.groups); }
+
+void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offsets, const void* bias,
+                        void* y, std::byte* workspace) const {
+  const GroupedSpec& s = spec_;
+  const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
+  zero_rows_outside(plan, s, s.outputs, y);
+  const std::int64_t outputs = s.rows <= kMaxStreamedRows ? kFewPieceOutputs : kPieceOutputs;
+  const std::int64_t piece_bytes =
+      std::max<std::int64_t>(1, std::min(outputs, s.outputs) * s.inputs * size_bytes(s.dtype));
+  const std::int64_t min_cost = divide_up(kMinBytesPerThread, piece_bytes) * (kStreamCost + 1);
+  for_each_piece(plan, s.groups, divide_up(s.outputs, outputs), min_cost,
+                 [&](std::int64_t group, std::int64_t piece, int) {
+                   const std::int64_t begin = piece * outputs;
+                   const std::int64_t end = std::min(begin + outputs, s.outputs);
+                   RowsArguments a = {};
+                   a.k = s.inputs;
+                   a.ldx = s.inputs;
+                   a.w = at(w, group * s.outputs * s.inputs, s.dtype);
+                   a.ldw = s.inputs;
+                   a.ldo = s.outputs;
+                   if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
+                   a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
+                   a.bf16_bias = s.bias == DType::bf16;
+                   const std::int64_t rows = plan.rows_of(group);
+                   const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));
+                   for (std::int64_t row = 0; row < rows; row += block) {
+                     a.m = std::min(block, rows - row);
+                     a.x = at(x, (plan.begins[group] + row) * s.inputs, s.dtype);
+                     a.out = at(y, (plan.begins[group] + row) * s.outputs, s.dtype);
+                     function_(a, begin, end);
+                   }
+                 });
+}
+
+GroupedLinearDx::GroupedLinearDx(const GroupedSpec& spec)
+    : spec_(spec), num_threads_(num_threads()) {
+  function_ = isa_table<TileFunctions>().multiply;
+  kernel_ = isa_table<TileFunctions>().name;
+}
+
+std::size_t GroupedLinearDx::workspace_bytes() const {
+  return Plan::bytes(spec_.groups) +
+         tile_bytes(kDxRows, kDxColumns) * static_cast<std::size_t>(num_threads_);
+}
+
+void GroupedLinearDx::run(const void* dy, const void* w, const std::int32_t* offsets, void* dx,
+                          std::byte* workspace) const {
+  const GroupedSpec& s = spec_;
+  const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
+  zero_rows_outside(plan, s, s.inputs, dx);
+  std::byte* scratch = workspace + Plan::bytes(s.groups);
+  for_each_piece(plan, s.groups, divide_up(s.inputs, kDxColumns), 1,
+                 [&](std::int64_t group, std::int64_t piece, int thread) {
+                   const std::int64_t begin = piece * kDxColumns, first = plan.begins[group];
+                   TileArguments t = {};
+                   t.n = std::min(kDxColumns, s.inputs - begin);
+                   t.k = s.outputs;
+                   t.a_row_stride = s.outputs;
+                   t.a_col_stride = 1;
+                   t.b = at(w, group * s.outputs * s.inputs + begin, s.dtype);
+                   t.b_row_stride = s.inputs;
+                   t.b_col_stride = 1;
+                   t.ldc = s.inputs;
+                   t.bf16_in = t.bf16_out = s.dtype == DType::bf16;
+                   t.scratch =
+                       reinterpret_cast<float*>(scratch + tile_bytes(kDxRows, kDxColumns) *
+                                                              static_cast<std::size_t>(thread));
+                   for (std::int64_t row = 0; row < plan.rows_of(group); row += kDxRows) {
+                     t.m = std::min(kDxRows, plan.rows_of(group) - row);
+                     t.a = at(dy, (first + row) * s.outputs, s.dtype);
+                     t.c = at(dx, (first + row) * s.inputs + begin, s.dtype);
+                     function_(t);
+                   }
+                 });
+}
+
+GroupedLinearDw::GroupedLinearDw(const GroupedSpec& spec)
+    : spec_(spec), num_threads_(num_threads()) {
+  function_ = isa_table<TileFunctions>().multiply;
+  kernel_ = isa_table<TileFunctions>().name;
+}
+
+std::size_t GroupedLinearDw::workspace_bytes() const {
+  return Plan::bytes(spec_.groups) +
+         tile_bytes(kDwRows, kDwColumns) * static_cast<std::size_t>(num_threads_);
+}
+
+void GroupedLinearDw::run(const void* x, const void* dy, const std::int32_t* offsets, float* dw,
+                          std::byte* workspace) const {
+  const GroupedSpec& s = spec_;
+  const Plan plan = make_plan(s, offsets, kStreamCost, kStreamCost, workspace);
+  std::byte* scratch = workspace + Plan::bytes(s.groups);
+  const std::int64_t across = divide_up(s.inputs, kDwColumns);
+  for_each_piece(
+      plan, s.groups, across * divide_up(s.outputs, kDwRows), 1,
+      [&](std::int64_t group, std::int64_t piece, int thread) {
+        const std::int64_t output = piece / across * kDwRows, input = piece % across * kDwColumns;
+        TileArguments t = {};
+        t.m = std::min(kDwRows, s.outputs - output);
+        t.n = std::min(kDwColumns, s.inputs - input);
+        t.k = plan.rows_of(group);  // 0: the tile is zeroed
+        t.a = at(dy, plan.begins[group] * s.outputs + output, s.dtype);
+        t.a_row_stride = 1;
+        t.a_col_stride = s.outputs;
+        t.b = at(x, plan.begins[group] * s.inputs + input, s.dtype);
+        t.b_row_stride = s.inputs;
+        t.b_col_stride = 1;
+        t.c = dw + (group * s.outputs + output) * s.inputs + input;
+        t.ldc = s.inputs;
+        t.bf16_in = s.dtype == DType::bf16;
+        t.scratch = reinterpret_cast<float*>(scratch + tile_bytes(kDwRows, kDwColumns) *
+                                                           static_cast<std::size_t>(thread));
+        function_(t);
+      });
+}
+
+}  // namespace lamina::cpu

@@ -1,0 +1,78 @@
+// Products of rows that lie together by group, each group with a matrix of its own: the experts of
+// a mixture. Groups without rows cost nothing, and their matrices are not read.
+//
+//   GroupedLinear product({.rows = 8, .groups = 128, .inputs = 2048, .outputs = 768});
+//   product.run(x, w, offsets, nullptr, y, workspace);
+//
+// Group e has the rows offsets[e] to offsets[e + 1]; offsets are cut to [0, rows] and to rising
+// order. Work is cut by shapes and offsets alone: a row's bits depend neither on the other rows nor
+// on the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/gemm/tile_simd.h"
+#include "core/dtype.h"
+
+namespace lamina::cpu {
+
+struct GroupedSpec {
+  std::int64_t rows = 0, groups = 0;
+  std::int64_t inputs = 0, outputs = 0;  // I and O of w[groups, O, I]
+  DType dtype = DType::bf16;             // of rows and matrices: f32 or bf16
+  std::optional<DType> bias;             // f32 or bf16, [groups, O]
+};
+
+// y[rows, O] = x[rows, I] w[e]^T (+ bias[e]), summed in f32 and rounded once; rows of no group are
+// 0. The matrices are streamed, at memory speed for few rows a group.
+class GroupedLinear {
+ public:
+  explicit GroupedLinear(const GroupedSpec& spec);
+  std::size_t workspace_bytes() const;  // 64-byte aligned
+  void run(const void* x, const void* w, const std::int32_t* offsets, const void* bias, void* y,
+           std::byte* workspace) const;
+  std::string_view kernel() const { return kernel_; }
+
+ private:
+  GroupedSpec spec_;
+  RowsFunction function_;
+  std::string_view kernel_;
+};
+
+// dx[rows, I] = dy[rows, O] w[e]; rows of no group are 0.
+class GroupedLinearDx {
+ public:
+  explicit GroupedLinearDx(const GroupedSpec& spec);
+  std::size_t workspace_bytes() const;
+  void run(const void* dy, const void* w, const std::int32_t* offsets, void* dx,
+           std::byte* workspace) const;
+  std::string_view kernel() const { return kernel_; }
+
+ private:
+  GroupedSpec spec_;
+  TileFunction function_;
+  std::string_view kernel_;
+  int num_threads_;
+};
+
+// dw[e] = dy^T x over the rows of group e, f32[groups, O, I]; 0 for groups without rows.
+class GroupedLinearDw {
+ public:
+  explicit GroupedLinearDw(const GroupedSpec& spec);
+  std::size_t workspace_bytes() const;
+  void run(const void* x, const void* dy, const std::int32_t* offsets, float* dw,
+           std::byte* workspace) const;
+  std::string_view kernel() const { return kernel_; }
+
+ private:
+  GroupedSpec spec_;
+  TileFunction function_;
+  std::string_view kernel_;
+  int num_threads_;
+};
+
+}  // namespace lamina::cpu

@@ -1,0 +1,27 @@
+#include "backends/cpu/gemm/products.h"
+
+namespace lamina::cpu {
+
+std::unique_ptr<Gemm> make_checked_gemm(const GemmSpec& spec) {
+  std::string why;
+  std::unique_ptr<Gemm> gemm = make_gemm(spec, &why);
+  if (!gemm)
+    throw InternalError(
+        {"gemm", fmt::format("refuses {} x {} x {}: {}", spec.m, spec.n, spec.k, why), {}});
+  return gemm;
+}
+
+Verdict gemm_takes(DType in, DType out, const Type* bias) {
+  for (DType dtype : {in, out, bias ? bias->dtype : in})
+    if (!is_fast_dtype(dtype))
+      return Verdict::no("takes f32 and bf16, got " + std::string(name(dtype)));
+  return Verdict::yes();
+}
+
+GemmSpec linear_spec(const Type& x, const Type& w, const Type* bias) {
+  GemmSpec spec{.m = num_rows(x), .n = w.dim(0), .k = w.dim(1), .in = x.dtype, .out = x.dtype};
+  if (bias) spec.bias = bias->dtype;
+  return spec;
+}
+
+}  // namespace lamina::cpu

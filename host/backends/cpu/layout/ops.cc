@@ -1,0 +1,306 @@
+// The kernels of copy, concat, slice, pad, transpose, gather_rows, select_rows, take_along,
+// scatter_along and cache_write.
+#include <vector>
+
+#include "backends/cpu/device/threads.h"
+#include "backends/cpu/kernel_support.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/layout/strided_copy.h"
+
+namespace lamina::cpu {
+namespace {
+
+// All threads move the bytes.
+namespace copy_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  return make_kernel([bytes = n.type(0).bytes()](const KernelArgs& args) {
+    parallel_copy(args.outputs[0], args.inputs[0], bytes);
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+
+}  // namespace copy_op
+
+// For each place before the dim one run of memory from each input.
+namespace concat_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const Type& y = n.out_type();
+  const int dim = counted_dim(n.i("dim"), y.ndim());
+  const std::int64_t inner = product(y.shape, dim + 1, y.ndim()) * size_bytes(y.dtype);
+  const std::int64_t outer = product(y.shape, 0, dim);
+  const std::int64_t to = y.dim(dim) * inner;
+  std::vector<std::int64_t> runs;
+  for (int i = 0; i < n.num_inputs(); ++i) runs.push_back(n.type(i).dim(dim) * inner);
+  return make_kernel([=](const KernelArgs& args) {
+    if (to == 0) return;
+    parallel_ranges(outer, 1 + kMinCopyBytes / to, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t o = begin; o < end; ++o) {
+        std::byte* row = at_byte(args.outputs[0], o * to);
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+          if (runs[i] == 0) continue;
+          std::memcpy(row, at_byte(args.inputs[i], o * runs[i]), static_cast<std::size_t>(runs[i]));
+          row += runs[i];
+        }
+      }
+    });
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+
+}  // namespace concat_op
+
+// For each place before the dim one run of memory is copied.
+namespace slice_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const Type& x = n.type(0);
+  const int dim = counted_dim(n.i("dim"), x.ndim());
+  const std::int64_t inner = product(x.shape, dim + 1, x.ndim()) * size_bytes(x.dtype);
+  const std::int64_t outer = product(x.shape, 0, dim);
+  const std::int64_t from = x.dim(dim) * inner, to = n.i("size") * inner, at = n.i("start") * inner;
+  return make_kernel([=](const KernelArgs& args) {
+    if (to == 0) return;
+    parallel_ranges(outer, 1 + kMinCopyBytes / to, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t o = begin; o < end; ++o)
+        std::memcpy(at_byte(args.outputs[0], o * to), at_byte(args.inputs[0], o * from + at),
+                    static_cast<std::size_t>(to));
+    });
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+
+}  // namespace slice_op
+
+// For each place before the dim zeros, one run of memory, zeros.
+namespace pad_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const Type& x = n.type(0);
+  const int dim = counted_dim(n.i("dim"), x.ndim());
+  const std::int64_t inner = product(x.shape, dim + 1, x.ndim()) * size_bytes(x.dtype);
+  const std::int64_t outer = product(x.shape, 0, dim);
+  const std::int64_t before = n.i("before") * inner, after = n.i("after") * inner;
+  const std::int64_t from = x.dim(dim) * inner, to = before + from + after;
+  return make_kernel([=](const KernelArgs& args) {
+    if (to == 0) return;
+    parallel_ranges(outer, 1 + kMinCopyBytes / to, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t o = begin; o < end; ++o) {
+        std::byte* row = at_byte(args.outputs[0], o * to);
+        std::memset(row, 0, static_cast<std::size_t>(before));
+        if (from)
+          std::memcpy(row + before, at_byte(args.inputs[0], o * from),
+                      static_cast<std::size_t>(from));
+        std::memset(row + before + from, 0, static_cast<std::size_t>(after));
+      }
+    });
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+
+}  // namespace pad_op
+
+// A strided copy, in blocks where rows become columns.
+namespace transpose_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const Type& x = n.type(0);
+  const Type& y = n.out_type();
+  StridedCopy c{.element_bytes = size_bytes(x.dtype),
+                .dims = y.shape,
+                .x = nullptr,
+                .x_strides = {},
+                .y = nullptr,
+                .y_strides = {}};
+  for (int d = 0; d < y.ndim(); ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const int from = counted_dim(n.list("perm")[i], x.ndim());
+    c.x_strides[i] = product(x.shape, from + 1, x.ndim());
+    c.y_strides[i] = product(y.shape, d + 1, y.ndim());
+  }
+  return make_kernel([c](const KernelArgs& args) mutable {
+    c.x = args.inputs[0];
+    c.y = args.outputs[0];
+    strided_copy(c);
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"blocks", always, make}};
+
+}  // namespace transpose_op
+
+// Rows copied; a place outside of x gives zeros.
+namespace gather_rows_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const Type& x = n.type(0);
+  const std::int64_t rows = num_rows(x), gathered = n.type(1).dim(0), divide = n.i("divide");
+  const std::int64_t row_bytes = x.dim(-1) * size_bytes(x.dtype);
+  return make_kernel([=](const KernelArgs& args) {
+    const auto* order = static_cast<const std::int32_t*>(args.inputs[1]);
+    if (row_bytes == 0) return;
+    parallel_ranges(gathered, 1 + kMinCopyBytes / row_bytes,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t r = begin; r < end; ++r) {
+                        std::byte* to = at_byte(args.outputs[0], r * row_bytes);
+                        const std::int64_t row = order[r] / divide;
+                        if (order[r] < 0 || row >= rows)
+                          std::memset(to, 0, static_cast<std::size_t>(row_bytes));
+                        else
+                          std::memcpy(to, at_byte(args.inputs[0], row * row_bytes),
+                                      static_cast<std::size_t>(row_bytes));
+                      }
+                    });
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+
+}  // namespace gather_rows_op
+
+// One row copied from each x[b]; a row outside of x gives zeros.
+namespace select_rows_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const Type& x = n.type(0);
+  const std::int64_t batch = x.dim(0), rows = x.dim(1);
+  const std::int64_t row_bytes = x.dim(2) * size_bytes(x.dtype);
+  return make_kernel([=](const KernelArgs& args) {
+    const auto* row_of = static_cast<const std::int32_t*>(args.inputs[1]);
+    if (row_bytes == 0) return;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      std::byte* to = at_byte(args.outputs[0], b * row_bytes);
+      const std::int64_t row = row_of[b];
+      if (row < 0 || row >= rows)
+        std::memset(to, 0, static_cast<std::size_t>(row_bytes));
+      else
+        std::memcpy(to, at_byte(args.inputs[0], (b * rows + row) * row_bytes),
+                    static_cast<std::size_t>(row_bytes));
+    }
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+
+}  // namespace select_rows_op
+
+// Elements of each row by index; an index outside of the row gives 0.
+namespace take_along_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const std::int64_t rows = num_rows(n.type(0)), from = n.type(0).dim(-1), to = n.type(1).dim(-1);
+  return make_kernel([=, dtype = n.type(0).dtype](const KernelArgs& args) {
+    const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
+    with_floating(dtype, [&](auto type) {
+      using T = decltype(type);
+      const auto* x = static_cast<const T*>(args.inputs[0]);
+      auto* y = static_cast<T*>(args.outputs[0]);
+      parallel_ranges(rows, 1 + 8192 / (to + 1), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin * to; i < end * to; ++i)
+          y[i] = ids[i] >= 0 && ids[i] < from ? x[i / to * from + ids[i]] : T{};
+      });
+    });
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"elements", always, make}};
+
+}  // namespace take_along_op
+
+// Elements of each row summed by index, in order, and rounded once; indices outside
+// are dropped.
+namespace scatter_along_op {
+
+template <typename T>
+void add_row(const T* x, const std::int32_t* ids, std::int64_t from, std::int64_t to,
+             typename Number<T>::Wide* sums, T* y) {
+  for (std::int64_t n = 0; n < to; ++n) sums[n] = 0;
+  for (std::int64_t j = 0; j < from; ++j)
+    if (ids[j] >= 0 && ids[j] < to) sums[ids[j]] += Number<T>::load(x[j]);
+  for (std::int64_t n = 0; n < to; ++n) y[n] = Number<T>::store(sums[n]);
+}
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const std::int64_t rows = num_rows(n.type(0)), from = n.type(0).dim(-1), to = n.i("size");
+  const auto sums_bytes = aligned(static_cast<std::size_t>(to) * sizeof(double));
+  return make_kernel(
+      [=, dtype = n.type(0).dtype](const KernelArgs& args) {
+        const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
+        with_floating(dtype, [&](auto type) {
+          using T = decltype(type);
+          const auto* x = static_cast<const T*>(args.inputs[0]);
+          auto* y = static_cast<T*>(args.outputs[0]);
+          parallel_ranges(rows, 1 + 8192 / (from + to + 1),
+                          [&](std::int64_t begin, std::int64_t end, int thread) {
+                            auto* sums = reinterpret_cast<typename Number<T>::Wide*>(
+                                args.workspace + sums_bytes * static_cast<std::size_t>(thread));
+                            for (std::int64_t r = begin; r < end; ++r)
+                              add_row(x + r * from, ids + r * from, from, to, sums, y + r * to);
+                          });
+        });
+      },
+      sums_bytes * static_cast<std::size_t>(num_threads()));
+}
+
+constexpr KernelChoice kChoices[] = {{"elements", always, make}};
+
+}  // namespace scatter_along_op
+
+// Token rows copied into their slots; slots outside of the cache are left alone.
+namespace cache_write_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  const Type& cache = n.type(0);
+  const std::int64_t batch = cache.dim(0), capacity = cache.dim(1), tokens = n.type(1).dim(1);
+  const std::int64_t row_bytes = product(cache.shape, 2, cache.ndim()) * size_bytes(cache.dtype);
+  const std::int64_t cache_bytes = cache.bytes();
+  const bool ring = n.i("ring") != 0;
+  const std::int64_t first = n.i("first"),
+                     slots = n.i("slots") > 0 ? n.i("slots") : capacity - first;
+  return make_kernel([=](const KernelArgs& args) {
+    parallel_copy(args.outputs[0], args.inputs[0], cache_bytes);  // nothing when in place
+    const auto* start = static_cast<const std::int32_t*>(args.inputs[2]);
+    if (row_bytes == 0) return;
+    parallel_ranges(batch * tokens, 1 + kMinCopyBytes / row_bytes,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        const std::int64_t b = i / tokens;
+                        std::int64_t slot = start[b] + i % tokens;
+                        if (ring) slot %= slots;
+                        if (slot < 0 || slot >= slots) continue;
+                        const std::int64_t to = b * capacity + first + slot;
+                        std::memcpy(at_byte(args.outputs[0], to * row_bytes),
+                                    at_byte(args.inputs[1], i * row_bytes),
+                                    static_cast<std::size_t>(row_bytes));
+                      }
+                    });
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+
+}  // namespace cache_write_op
+
+constexpr OpKernels kOps[] = {
+    {"copy", copy_op::kChoices},
+    {"concat", concat_op::kChoices},
+    {"slice", slice_op::kChoices},
+    {"pad", pad_op::kChoices},
+    {"transpose", transpose_op::kChoices},
+    {"gather_rows", gather_rows_op::kChoices},
+    {"select_rows", select_rows_op::kChoices},
+    {"take_along", take_along_op::kChoices},
+    {"scatter_along", scatter_along_op::kChoices},
+    {"cache_write", cache_write_op::kChoices},
+};
+
+}  // namespace
+
+KernelTable layout_kernels() { return kOps; }
+
+}  // namespace lamina::cpu

@@ -1,0 +1,51 @@
+// Updates of flat f32 parameter ranges, and their sums.
+//
+//   const double squares = sum_of_squares(g, n);
+//   const float scale = static_cast<float>(std::min(1.0, clip / (std::sqrt(squares) + 1e-6)));
+//   adamw_step({.p = p, .g = g, .m = m, .v = v, .p_bf16 = copy, .n = n, .lr = 3e-4, .beta1 = 0.9,
+//               .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .step = 1, .grad_scale = scale});
+//
+// Nothing is allocated; results do not depend on the number of threads. [any thread]
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/float16.h"
+
+namespace lamina::cpu {
+
+// Loshchilov & Hutter 2019, with torch's order of operations, t = step, g' = grad_scale g:
+//   p -= lr weight_decay p;  m = beta1 m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2;
+//   p -= lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+struct AdamW {
+  float* p;
+  const float* g;
+  float* m;
+  float* v;
+  bfloat16* p_bf16 = nullptr;  // optional: the new p rounded, written in the same pass
+  std::int64_t n;
+  double lr, beta1, beta2, eps;
+  double weight_decay;
+  std::int64_t step;  // from 1; 0: the two corrections below are given
+  float grad_scale = 1.0f;
+  double correction1 = 0;  // 1 - beta1^t
+  double correction2 = 0;  // 1 - beta2^t
+};
+void adamw_step(const AdamW& a);
+
+// As adamw_step, for a table whose gradient is zero but for the rows of a list
+// (embedding/row_lists.h). The bits are those of the whole gradient, which is never made.
+struct AdamWRows {
+  AdamW table;              // of all rows; its g is the list's: [slots, width]
+  const std::int32_t* ids;  // [slots]
+  std::int64_t slots;
+  std::int64_t width;
+  bool lazy = false;  // only rows of the list change, and only they are read
+};
+void adamw_rows_step(const AdamWRows& a);
+
+// Sum of x^2 in f64, added up in one order.
+double sum_of_squares(const float* x, std::int64_t n);
+
+}  // namespace lamina::cpu

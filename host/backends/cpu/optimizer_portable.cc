@@ -1,6 +1,0 @@
-// Optimizer steps for any machine.
-#include "backends/cpu/optimizer_kernel.h"
-
-namespace lamina::cpu {
-const OptimizerKernels kOptimizerPortable = kKernels;
-}

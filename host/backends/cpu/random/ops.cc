@@ -1,0 +1,91 @@
+// dropout: number i of the random stream decides on element i; the stream is the op's (stream,
+// layer), its seed the op's (seed, step). The mask does not depend on the dtype.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backends/cpu/device/scratch.h"
+#include "backends/cpu/device/threads.h"
+#include "backends/cpu/kernel_support.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/random/random.h"
+
+namespace lamina::cpu {
+namespace {
+
+// SplitMix64's finaliser (Steele et al. 2014): steps of one run, and runs, are far apart.
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+RandomStream stream_of(const KernelArgs& args, std::int64_t stream) {
+  const auto* seed = static_cast<const std::int64_t*>(args.inputs[1]);
+  const auto* layer =
+      static_cast<const std::int32_t*>(args.inputs.size() > 2 ? args.inputs[2] : nullptr);
+  const auto run = static_cast<std::uint64_t>(seed[0]), step = static_cast<std::uint64_t>(seed[1]);
+  const auto number = static_cast<std::uint64_t>(layer ? *layer : 0) & 0xffffff;
+  return {.seed = mixed(mixed(run) + step * 0x9e3779b97f4a7c15u),
+          .stream = (static_cast<std::uint64_t>(stream) & 0xffffffff) << 24 | number};
+}
+
+std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+  Dropout d{.stream = {},
+            .rate = static_cast<float>(n.f("rate")),
+            .dtype = n.type(0).dtype,
+            .n = n.type(0).num_elements(),
+            .x = nullptr,
+            .y = nullptr};
+  return make_kernel([d, stream = n.i("stream")](const KernelArgs& args) mutable {
+    d.stream = stream_of(args, stream);
+    d.x = args.inputs[0];
+    d.y = args.outputs[0];
+    dropout(d);
+  });
+}
+
+template <typename T>
+void drop(RandomStream s, float rate, const T* x, T* y, std::int64_t count) {
+  using Wide = typename Number<T>::Wide;
+  constexpr std::int64_t kChunk = 256;
+  const auto threshold =
+      static_cast<std::uint64_t>(std::llround(static_cast<double>(rate) * 4294967296.0));
+  const Wide scale = Wide{1} / (Wide{1} - static_cast<Wide>(rate));
+  parallel_tasks(divide_up(count, kChunk), [&](std::int64_t chunk) {
+    std::array<std::uint32_t, kChunk> bits;
+    const std::int64_t first = chunk * kChunk, size = std::min(kChunk, count - first);
+    random_bits(s, first, size, bits.data());
+    for (std::int64_t i = 0; i < size; ++i) {
+      const bool kept = bits[static_cast<std::size_t>(i)] >= threshold;
+      y[first + i] = Number<T>::store(kept ? Number<T>::load(x[first + i]) * scale : Wide{0});
+    }
+  });
+}
+
+std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+  return make_kernel([count = n.type(0).num_elements(), dtype = n.type(0).dtype,
+                      rate = static_cast<float>(n.f("rate")),
+                      stream = n.i("stream")](const KernelArgs& args) {
+    with_floating(dtype, [&](auto type) {
+      using T = decltype(type);
+      drop(stream_of(args, stream), rate, static_cast<const T*>(args.inputs[0]),
+           static_cast<T*>(args.outputs[0]), count);
+    });
+  });
+}
+
+constexpr KernelChoice kChoices[] = {
+    {"vector", only_f32_and_bf16, make_vector, in_place_of(0)},
+    {"reference", always, make_reference, in_place_of(0)},
+};
+
+constexpr OpKernels kOps[] = {
+    {"dropout", kChoices},
+};
+
+}  // namespace
+
+KernelTable random_kernels() { return kOps; }
+
+}  // namespace lamina::cpu

@@ -1,0 +1,199 @@
+// Frequencies of rotary position embeddings.
+#include "backends/cpu/rope/frequencies.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr double kTwoPi = 6.283185307179586477;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw UserError(ExitCode::usage, {"rope_scaling", what, {}});
+}
+
+void require_positive(const char* key, double value) {
+  if (!(value > 0) || !std::isfinite(value))
+    refuse(fmt::format("{} must be a number above 0, got {}", key, value));
+}
+
+// theta^(2i / dim) in f32, as a tensor of exponents in f32 gives it.
+std::vector<float> wave_numbers(double theta, std::int64_t dim) {
+  std::vector<float> waves;
+  for (std::int64_t i = 0; i < dim; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(dim);
+    waves.push_back(static_cast<float>(
+        std::pow(static_cast<double>(static_cast<float>(theta)), static_cast<double>(exponent))));
+  }
+  return waves;
+}
+
+std::vector<float> inverses(const std::vector<float>& waves) {
+  std::vector<float> inv_freq;
+  for (float wave : waves) inv_freq.push_back(1.0f / wave);
+  return inv_freq;
+}
+
+double dynamic_theta(const RopeSpec& s, std::int64_t num_tokens) {
+  const double longest = static_cast<double>(std::max(num_tokens, s.max_position_embeddings));
+  const double dim = static_cast<double>(s.rotary_dim);
+  if (s.rotary_dim == 2) return s.theta;  // the one frequency is 1 for every base
+  return s.theta * std::pow(s.factor * longest / static_cast<double>(s.max_position_embeddings) -
+                                (s.factor - 1),
+                            dim / (dim - 2));
+}
+
+std::vector<float> by_wavelength(const RopeSpec& s) {
+  std::vector<float> inv_freq = inverses(wave_numbers(s.theta, s.rotary_dim));
+  const double original = static_cast<double>(s.original_max_position_embeddings);
+  const float factor = static_cast<float>(s.factor);
+  const float low = static_cast<float>(s.low_freq_factor);
+  const float band = static_cast<float>(s.high_freq_factor - s.low_freq_factor);
+  for (float& f : inv_freq) {
+    const float wavelength = static_cast<float>(kTwoPi) / f;
+    if (static_cast<double>(wavelength) < original / s.high_freq_factor) continue;
+    if (static_cast<double>(wavelength) > original / s.low_freq_factor || band == 0.0f) {
+      f = static_cast<double>(wavelength) > original / s.low_freq_factor ? f / factor : f;
+      continue;
+    }
+    const float smooth = (static_cast<float>(original) / wavelength - low) / band;
+    f = (1.0f - smooth) * f / factor + smooth * f;
+  }
+  return inv_freq;
+}
+
+// The dim whose wave turns `rotations` times within the original length.
+double correction_dim(const RopeSpec& s, double rotations) {
+  const double original = static_cast<double>(s.original_max_position_embeddings);
+  return static_cast<double>(s.rotary_dim) * std::log(original / (rotations * kTwoPi)) /
+         (2 * std::log(s.theta));
+}
+
+std::vector<float> yarn(const RopeSpec& s) {
+  double low = correction_dim(s, s.beta_fast);
+  double high = correction_dim(s, s.beta_slow);
+  if (s.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(s.rotary_dim - 1));
+  if (low == high) high += 0.001;
+  const std::vector<float> waves = wave_numbers(s.theta, s.rotary_dim);
+  std::vector<float> inv_freq;
+  for (std::size_t i = 0; i < waves.size(); ++i) {
+    const float ramp = std::clamp(
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0f,
+        1.0f);
+    const float kept = 1.0f - ramp;
+    const float extrapolated = 1.0f / waves[i];
+    const float interpolated = 1.0f / (static_cast<float>(s.factor) * waves[i]);
+    inv_freq.push_back(interpolated * (1.0f - kept) + extrapolated * kept);
+  }
+  return inv_freq;
+}
+
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+double yarn_attention_factor(const RopeSpec& s) {
+  if (s.attention_factor) return *s.attention_factor;
+  if (s.mscale.value_or(0) != 0 && s.mscale_all_dim.value_or(0) != 0)
+    return yarn_mscale(s.factor, *s.mscale) / yarn_mscale(s.factor, *s.mscale_all_dim);
+  return yarn_mscale(s.factor, 1);
+}
+
+std::vector<float> longrope(const RopeSpec& s, std::int64_t num_tokens) {
+  const bool beyond = num_tokens > s.original_max_position_embeddings;
+  const std::vector<double>& divisors = beyond ? s.long_factor : s.short_factor;
+  if (static_cast<std::int64_t>(divisors.size()) != s.rotary_dim / 2)
+    refuse(fmt::format("{} must have {} numbers, one per frequency; got {}",
+                       beyond ? "long_factor" : "short_factor", s.rotary_dim / 2, divisors.size()));
+  std::vector<float> waves = wave_numbers(s.theta, s.rotary_dim);
+  for (std::size_t i = 0; i < waves.size(); ++i) waves[i] *= static_cast<float>(divisors[i]);
+  return inverses(waves);
+}
+
+double longrope_attention_factor(const RopeSpec& s) {
+  if (s.attention_factor) return *s.attention_factor;
+  const double original = static_cast<double>(s.original_max_position_embeddings);
+  const double factor = s.max_position_embeddings > 0
+                            ? static_cast<double>(s.max_position_embeddings) / original
+                            : s.factor;
+  return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
+}
+
+void check(const RopeSpec& s) {
+  if (s.rotary_dim <= 0 || s.rotary_dim % 2 != 0)
+    throw UserError(
+        ExitCode::usage,
+        {"rope", fmt::format("the rotary dim must be even and above 0, got {}", s.rotary_dim), {}});
+  if (!(s.theta > 0) || !std::isfinite(s.theta))
+    throw UserError(ExitCode::usage,
+                    {"rope_theta", fmt::format("must be a number above 0, got {}", s.theta), {}});
+  if (s.scaling != RopeScaling::none && s.scaling != RopeScaling::longrope)
+    require_positive("factor", s.factor);
+  const auto original = static_cast<double>(s.original_max_position_embeddings);
+  switch (s.scaling) {
+    case RopeScaling::none:
+    case RopeScaling::linear:
+      break;
+    case RopeScaling::dynamic:
+      require_positive("max_position_embeddings", static_cast<double>(s.max_position_embeddings));
+      break;
+    case RopeScaling::by_wavelength:
+      require_positive("original_max_position_embeddings", original);
+      require_positive("low_freq_factor", s.low_freq_factor);
+      require_positive("high_freq_factor", s.high_freq_factor);
+      break;
+    case RopeScaling::yarn:
+      require_positive("original_max_position_embeddings", original);
+      require_positive("beta_fast", s.beta_fast);
+      require_positive("beta_slow", s.beta_slow);
+      if (s.theta == 1) refuse("yarn needs a rope_theta other than 1");
+      break;
+    case RopeScaling::longrope:
+      require_positive("original_max_position_embeddings", original);
+      break;
+  }
+}
+
+}  // namespace
+
+RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens) {
+  check(s);
+  RopeFrequencies result = {{}, 1.0f};
+  switch (s.scaling) {
+    case RopeScaling::none:
+      result.inv_freq = inverses(wave_numbers(s.theta, s.rotary_dim));
+      break;
+    case RopeScaling::linear:
+      result.inv_freq = inverses(wave_numbers(s.theta, s.rotary_dim));
+      for (float& f : result.inv_freq) f /= static_cast<float>(s.factor);
+      break;
+    case RopeScaling::dynamic:
+      result.inv_freq = inverses(wave_numbers(dynamic_theta(s, num_tokens), s.rotary_dim));
+      break;
+    case RopeScaling::by_wavelength:
+      result.inv_freq = by_wavelength(s);
+      break;
+    case RopeScaling::yarn:
+      result.inv_freq = yarn(s);
+      result.attention_factor = static_cast<float>(yarn_attention_factor(s));
+      break;
+    case RopeScaling::longrope:
+      result.inv_freq = longrope(s, num_tokens);
+      result.attention_factor = static_cast<float>(longrope_attention_factor(s));
+      break;
+  }
+  if (s.num_turning)
+    for (std::size_t i = 0; i < result.inv_freq.size(); ++i)
+      if (static_cast<std::int64_t>(i) >= *s.num_turning) result.inv_freq[i] = 0.0f;
+  return result;
+}
+
+}  // namespace lamina::cpu

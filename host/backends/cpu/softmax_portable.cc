@@ -1,6 +1,0 @@
-// Softmax for any machine.
-#include "backends/cpu/softmax_kernel.h"
-
-namespace lamina::cpu {
-const SoftmaxKernels kSoftmaxPortable = kKernels;
-}
