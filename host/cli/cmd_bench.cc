@@ -7,15 +7,15 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/limits.h"
 #include "backends/cpu/threads.h"
-#include "cli/bench/compile_time.h"
-#include "cli/bench/workloads.h"
+#include "bench/compile_time.h"
+#include "bench/workloads.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
-#include "cli/open_model.h"
 #include "cli/units.h"
 #include "core/json_writer.h"
 #include "core/log.h"
 #include "decoder/call_limits.h"
+#include "model/open.h"
 
 namespace lamina::cli {
 namespace {

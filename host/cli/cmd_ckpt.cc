@@ -8,15 +8,15 @@
 #include <iterator>
 
 #include "cli/commands.h"
-#include "cli/export/fold.h"
-#include "cli/export/hf_export.h"
-#include "cli/open_model.h"
 #include "cli/text.h"
 #include "cli/units.h"
 #include "core/json_writer.h"
 #include "io/manifest.h"
 #include "io/weight_files.h"
+#include "model/fold.h"
+#include "model/open.h"
 #include "train/run_directory.h"
+#include "weights/hf_export.h"
 
 namespace lamina::cli {
 namespace {

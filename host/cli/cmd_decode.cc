@@ -7,8 +7,6 @@
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
-#include "cli/open_model.h"
-#include "cli/prompt_rows.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/units.h"
@@ -17,9 +15,11 @@
 #include "core/read_file.h"
 #include "core/utf8.h"
 #include "decode/generate.h"
+#include "decode/prompt_rows.h"
 #include "decoder/call_limits.h"
-#include "decoder/weights.h"
+#include "model/open.h"
 #include "text/tokenizer.h"
+#include "weights/weights.h"
 
 namespace lamina::cli {
 namespace {

@@ -7,7 +7,6 @@
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
-#include "cli/open_model.h"
 #include "cli/units.h"
 #include "core/json_writer.h"
 #include "core/log.h"
@@ -15,8 +14,9 @@
 #include "data/text_files.h"
 #include "data/token_store.h"
 #include "decoder/call_limits.h"
-#include "decoder/weights.h"
+#include "model/open.h"
 #include "train/eval_step.h"
+#include "weights/weights.h"
 
 namespace lamina::cli {
 namespace {

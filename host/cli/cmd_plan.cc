@@ -6,9 +6,9 @@
 #include "backends/cpu/backend.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
-#include "cli/open_model.h"
 #include "cli/plan/report.h"
 #include "decoder/call_limits.h"
+#include "model/open.h"
 #include "train/gradients.h"
 
 namespace lamina::cli {

@@ -8,9 +8,7 @@
 #include "cli/compute.h"
 #include "cli/data_lines.h"
 #include "cli/loss_curve.h"
-#include "cli/open_model.h"
 #include "cli/progress.h"
-#include "cli/resumption.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/units.h"
@@ -23,9 +21,11 @@
 #include "io/directory_commit.h"
 #include "io/directory_lock.h"
 #include "io/durable_file.h"
+#include "model/open.h"
 #include "train/baseline.h"
 #include "train/gradients.h"
 #include "train/loop.h"
+#include "train/resumption.h"
 #include "train/run_directory.h"
 
 namespace lamina::cli {

@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/text.h"
-#include "cli/verify/case.h"
 #include "core/json_writer.h"
+#include "inspect/verify/case.h"
 
 namespace lamina::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "decoder/bound_program.h"
 #include "decoder/model.h"
+#include "program/bound_program.h"
 
 namespace lamina::decode {
 

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "decode/session.h"
-#include "decoder/weights.h"
+#include "weights/weights.h"
 
 namespace lamina::decode {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "decoder/assembler.h"
 #include "decoder/call_limits.h"
+#include "decoder/graph/assembler.h"
 #include "lamina/names.h"
 #include "ops/tensor.h"
 

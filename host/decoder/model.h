@@ -16,7 +16,7 @@
 
 #include "decoder/engram/engram.h"
 #include "decoder/parameter.h"
-#include "decoder/stack_plan.h"
+#include "decoder/stack/stack_plan.h"
 #include "graph/graph.h"
 #include "registry/family.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "decoder/block_cache.h"
+#include "decoder/trace/block_cache.h"
 #include "lamina/names.h"
 
 namespace lamina::decoder {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "decoder/block_declaration.h"
 #include "decoder/engram/engram.h"
 #include "decoder/parameter.h"
-#include "decoder/stack_plan.h"
+#include "decoder/stack/stack_plan.h"
+#include "decoder/trace/block_declaration.h"
 #include "registry/family.h"
 
 namespace lamina::decoder {

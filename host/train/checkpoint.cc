@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "decoder/weights.h"
 #include "io/directory_commit.h"
 #include "io/manifest.h"
 #include "io/stored_weight.h"
 #include "io/weight_files.h"
 #include "train/run_directory.h"
+#include "weights/weights.h"
 
 namespace lamina::train {
 namespace {

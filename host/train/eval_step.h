@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "decoder/bound_program.h"
 #include "decoder/model.h"
-#include "train/microbatch.h"
+#include "program/bound_program.h"
+#include "program/microbatch.h"
 
 namespace lamina::train {
 

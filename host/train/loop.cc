@@ -8,9 +8,9 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
-#include "decoder/weights.h"
 #include "train/run_directory.h"
 #include "train/schedule.h"
+#include "weights/weights.h"
 
 namespace lamina::train {
 namespace {

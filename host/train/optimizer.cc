@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "decoder/bound_program.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 #include "passes/pipeline.h"
+#include "program/bound_program.h"
 
 namespace lamina::train {
 namespace {

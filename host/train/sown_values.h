@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "decoder/bound_program.h"
 #include "decoder/parameter.h"
+#include "program/bound_program.h"
 #include "train/train_state.h"
 
 namespace lamina::train {

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "core/error.h"
-#include "decoder/weights.h"
+#include "weights/weights.h"
 
 namespace lamina::train {
 

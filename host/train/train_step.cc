@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "decoder/mtp.h"
+#include "decoder/mtp/mtp.h"
 #include "train/gradients.h"
 
 namespace lamina::train {

@@ -7,9 +7,9 @@
 
 #include "autodiff/remat.h"
 #include "config/run_config.h"
-#include "decoder/bound_program.h"
 #include "decoder/model.h"
-#include "train/microbatch.h"
+#include "program/bound_program.h"
+#include "program/microbatch.h"
 #include "train/optimizer.h"
 #include "train/sown_values.h"
 #include "train/train_state.h"

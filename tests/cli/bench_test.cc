@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "cli/bench/required_work.h"
 #include "core/json.h"
+#include "inspect/cost/required_work.h"
 #include "ops/op.h"
 #include "support/paths.h"
 #include "support/process.h"

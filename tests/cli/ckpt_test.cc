@@ -9,10 +9,10 @@
 #include "backends/cpu/backend.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
-#include "decoder/weights.h"
 #include "io/weight_files.h"
 #include "support/models.h"
 #include "support/paths.h"
+#include "weights/weights.h"
 
 namespace lamina::cli {
 namespace {

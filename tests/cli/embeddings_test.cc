@@ -4,10 +4,10 @@
 
 #include <cstring>
 
-#include "cli/open_model.h"
-#include "cli/prompt_rows.h"
 #include "cli/trained_run.h"
+#include "decode/prompt_rows.h"
 #include "io/weight_files.h"
+#include "model/open.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/tensor_file.h"

@@ -1,5 +1,5 @@
 // The config.json of an exported model.
-#include "cli/export/hf_config.h"
+#include "weights/hf_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,9 +11,9 @@
 #include <sstream>
 
 #include "backends/cpu/backend.h"
-#include "cli/plan/model_plan.h"
 #include "cli/units.h"
-#include "decoder/bound_program.h"
+#include "inspect/plan/model_plan.h"
+#include "program/bound_program.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"

@@ -9,11 +9,11 @@
 #include <iterator>
 #include <map>
 
-#include "decoder/tensor_map.h"
 #include "io/stored_weight.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/tensor_map.h"
 
 namespace lamina::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "backends/cpu/backend.h"
-#include "cli/verify/records.h"
+#include "program/records.h"
 #include "support/models.h"
 #include "support/paths.h"
 

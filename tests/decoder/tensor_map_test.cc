@@ -1,5 +1,5 @@
 // The tensor map: parameters cut, stacked and turned out of published tensors, and put back.
-#include "decoder/tensor_map.h"
+#include "weights/tensor_map.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 
 #include "backends/cpu/backend.h"
 #include "config/run_config.h"
-#include "decoder/weights.h"
 #include "lamina/sdk.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "weights/weights.h"
 
 namespace lamina::decoder {
 namespace {

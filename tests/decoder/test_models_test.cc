@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "decoder/stack_plan.h"
+#include "decoder/stack/stack_plan.h"
 #include "registry/discovery.h"
 #include "registry/library.h"
 #include "support/models.h"

@@ -1,5 +1,5 @@
 // Published weights that do not belong to a config: one error that says which tensor and why.
-#include "decoder/weights.h"
+#include "weights/weights.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <map>
 
-#include "decoder/tensor_map.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/tensor_map.h"
 
 namespace lamina::testing {
 namespace {

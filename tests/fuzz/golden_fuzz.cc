@@ -1,6 +1,6 @@
 // A golden case as `lamina verify` reads it: golden.json, a zero byte, golden.safetensors.
-#include "cli/verify/case.h"
 #include "fuzz/fuzz.h"
+#include "inspect/verify/case.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lamina;

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <functional>
 
-#include "cli/verify/case.h"
+#include "inspect/verify/case.h"
 #include "io/safetensors_writer.h"
 #include "io/weight_files.h"
 #include "support/goldens.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/backend.h"
-#include "cli/verify/images.h"
 #include "decode/sampler.h"
+#include "inspect/verify/images.h"
 #include "io/hf_directory.h"
 #include "support/goldens.h"
 #include "support/models.h"

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "autodiff/vjp.h"
-#include "cli/verify/case.h"
 #include "core/json.h"
-#include "decoder/block_graph.h"
+#include "decoder/trace/block_graph.h"
+#include "inspect/verify/case.h"
 #include "io/weight_files.h"
 #include "ops/tensor.h"
 #include "support/goldens.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/vjp.h"
-#include "cli/verify/case.h"
 #include "core/json.h"
+#include "inspect/verify/case.h"
 #include "ops/tensor.h"
 #include "support/goldens.h"
 #include "support/run_graph.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backends/cpu/backend.h"
-#include "cli/verify/case.h"
 #include "core/json.h"
+#include "inspect/verify/case.h"
 #include "support/goldens.h"
 
 namespace lamina::testing {

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "backends/cpu/backend.h"
-#include "cli/export/fold.h"
-#include "cli/verify/prediction.h"
-#include "cli/verify/records.h"
+#include "inspect/verify/prediction.h"
+#include "model/fold.h"
+#include "program/records.h"
 #include "support/maxtext_model.h"
 #include "support/models.h"
 #include "train/eval_step.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cli/verify/case.h"
+#include "inspect/verify/case.h"
 #include "io/weight_files.h"
 #include "support/maxtext_config.h"
 #include "support/maxtext_names.h"

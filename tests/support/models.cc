@@ -9,8 +9,8 @@
 #include <random>
 
 #include "backends/cpu/backend.h"
-#include "cli/open_model.h"
 #include "core/json.h"
+#include "model/open.h"
 #include "registry/library.h"
 #include "support/goldens.h"
 #include "support/paths.h"

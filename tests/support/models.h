@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/verify/forward.h"
 #include "decoder/model.h"
-#include "decoder/weights.h"
+#include "inspect/verify/forward.h"
 #include "train/train_step.h"
+#include "weights/weights.h"
 
 namespace lamina::testing {
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "backends/cpu/backend.h"
-#include "decoder/bound_program.h"
+#include "program/bound_program.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "train/gradients.h"

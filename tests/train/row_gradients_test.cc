@@ -9,10 +9,10 @@
 #include <set>
 
 #include "backends/cpu/backend.h"
-#include "decoder/initialise.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/initialise.h"
 
 namespace lamina::testing {
 namespace {

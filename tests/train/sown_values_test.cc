@@ -8,7 +8,7 @@
 #include <set>
 
 #include "backends/cpu/backend.h"
-#include "decoder/mtp.h"
+#include "decoder/mtp/mtp.h"
 #include "support/models.h"
 #include "support/paths.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/plan/model_plan.h"
+#include "inspect/plan/model_plan.h"
 
 namespace lamina::cli {
 

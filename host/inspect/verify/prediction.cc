@@ -1,0 +1,67 @@
+#include "inspect/verify/prediction.h"
+
+#include "autodiff/remat.h"
+#include "core/error.h"
+#include "decoder/mtp/mtp.h"
+#include "inspect/verify/forward.h"
+#include "program/bound_program.h"
+#include "train/gradients.h"
+
+namespace lamina::cli {
+
+using decoder::Role;
+
+Prediction predict(const decoder::Model& model, std::span<void* const> parameters, const Rows& rows,
+                   DType dtype, const Backend& backend) {
+  decoder::BoundProgram program(model.forward_graph({.batch = rows.batch,
+                                                     .tokens = rows.tokens,
+                                                     .dtype = dtype,
+                                                     .segments = rows.packed(),
+                                                     .mtp = true}),
+                                backend);
+  std::size_t depth = static_cast<std::size_t>(model.mtp_depth());
+  std::vector<float> main(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
+  Prediction out;
+  out.hidden.resize(depth * rows.ids.size() * static_cast<std::size_t>(model.hidden_size()));
+  out.normed.resize(out.hidden.size());
+  out.logits.resize(depth * main.size());
+  program.bind_parameters(parameters);
+  rows.microbatch().bind(program);
+  program.bind(Role::logits, main.data());
+  program.bind(Role::mtp_hidden, out.hidden.data());
+  program.bind(Role::mtp_normed, out.normed.data());
+  program.bind(Role::mtp_logits, out.logits.data());
+  run(program, backend);
+  return out;
+}
+
+double prediction_gradients(const decoder::Model& model, const train::TrainState& state,
+                            const Rows& rows, DType dtype, const Backend& backend) {
+  LAMINA_ASSERT(model.mtp_depth() == 1);
+  decoder::BoundProgram program(
+      train::add_gradients(model.loss_graph({.batch = rows.batch,
+                                             .tokens = rows.tokens,
+                                             .dtype = dtype,
+                                             .segments = rows.packed(),
+                                             .mtp = true}),
+                           model.parameters(), autodiff::save_everything()),
+      backend);
+  double labels = static_cast<double>(decoder::count_mtp_labels(
+      rows.labels.data(), rows.packed() ? rows.segments.data() : nullptr, rows.batch, rows.tokens,
+      model.mtp_depth(), model.options().mtp.chained));
+  double denominator = labels * model.mtp_weight(0);
+  float zero = 0, scale = static_cast<float>(1 / denominator), loss = 0, z_loss = 0, mtp = 0;
+  program.bind_parameters(state.used());
+  program.bind_gradients(state.gradients());
+  rows.microbatch().bind(program);
+  program.bind(Role::loss_scale, &zero);
+  program.bind(Role::z_loss_scale, &zero);
+  program.bind(Role::mtp_scale, &scale);
+  program.bind(Role::loss, &loss);
+  program.bind(Role::z_loss, &z_loss);
+  program.bind(Role::mtp_loss, &mtp);
+  run(program, backend);
+  return static_cast<double>(mtp) / denominator;
+}
+
+}  // namespace lamina::cli
