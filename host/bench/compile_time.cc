@@ -4,11 +4,10 @@
 #include <chrono>
 #include <vector>
 
-#include "autodiff/remat.h"
 #include "program/bound_program.h"
 #include "train/train_step.h"
 
-namespace lamina::cli {
+namespace lamina::bench {
 namespace {
 
 using Phase = std::function<decoder::ModelGraph(const decoder::Model&, std::int64_t tokens)>;
@@ -24,30 +23,26 @@ CompileTimes bench_compile(const std::function<std::unique_ptr<decoder::Model>()
       std::int64_t tokens =
           std::min(options.tokens, model->config().max_positions().value_or(options.tokens));
       auto start = std::chrono::steady_clock::now();
-      decoder::BoundProgram program(trace(*model, tokens), backend);
+      program::BoundProgram program(trace(*model, tokens), backend);
       seconds.push_back(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     std::ranges::sort(seconds);
     return seconds[seconds.size() / 2];
   };
-  auto decoding = [&](std::int64_t call, std::int64_t capacity) {
-    return decoder::DecodeGraphOptions{
-        .tokens = call, .capacity = capacity, .max_call_tokens = capacity, .dtype = options.dtype};
-  };
   CompileTimes out;
   out.train = median([&](const decoder::Model& model, std::int64_t tokens) {
-    return train::step_graph(
-        model,
-        {.rows = 1, .tokens = tokens, .dtype = options.dtype, .remat = "minimal", .mtp = false});
+    return train::step_graph(model, {.shape = {1, tokens, options.dtype},
+                                     .features = {.segments = true, .training = true, .aux = true},
+                                     .remat = "minimal"});
   });
   out.prefill = median([&](const decoder::Model& model, std::int64_t tokens) {
-    return model.decode_graph(decoding(tokens, tokens));
+    return model.decode_graph({1, tokens, options.dtype}, {tokens, tokens});
   });
   out.decode = median([&](const decoder::Model& model, std::int64_t tokens) {
-    return model.decode_graph(decoding(1, tokens));
+    return model.decode_graph({1, 1, options.dtype}, {tokens, tokens});
   });
   return out;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::bench

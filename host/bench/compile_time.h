@@ -7,7 +7,7 @@
 #include "decoder/model.h"
 #include "runtime/backend.h"
 
-namespace lamina::cli {
+namespace lamina::bench {
 
 // Seconds, medians of the repeats: tracing, passes, choice of kernels, memory plan. Plugins are
 // loaded and the configuration is read before; of each repeat the first use of a fresh model
@@ -27,4 +27,4 @@ struct CompileOptions {
 CompileTimes bench_compile(const std::function<std::unique_ptr<decoder::Model>()>& open,
                            const CompileOptions& options, const Backend& backend);
 
-}  // namespace lamina::cli
+}  // namespace lamina::bench

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "backends/cpu/limits.h"
 #include "bench/random_weights.h"
 #include "core/error.h"
 #include "decode/sampler.h"
@@ -13,7 +12,7 @@
 #include "passes/pipeline.h"
 #include "train/train_step.h"
 
-namespace lamina::cli {
+namespace lamina::bench {
 namespace {
 
 constexpr std::int64_t kWarmTokens = 16;
@@ -61,15 +60,6 @@ void append_to_all(decode::Session& session, std::int64_t batch,
   session.append(rows);
 }
 
-decoder::DecodeGraphOptions decode_options(const BenchOptions& options, std::int64_t tokens,
-                                           std::int64_t capacity) {
-  return {.batch = options.batch,
-          .tokens = tokens,
-          .capacity = capacity,
-          .max_call_tokens = capacity,
-          .dtype = options.dtype};
-}
-
 }  // namespace
 
 const BenchResult::Repeat& BenchResult::median() const {
@@ -80,22 +70,25 @@ const BenchResult::Repeat& BenchResult::median() const {
 }
 
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
-                         const Backend& backend) {
+                         const Backend& backend, const Device& device) {
   std::int64_t capacity = kWarmTokens + options.tokens;
-  BenchWeights weights(model, options.directory, options.dtype, backend);
+  BenchWeights weights(model, options.directory, options.dtype, backend, device);
   decode::Session session = make_session(model, weights, options, capacity, backend);
-  decoder::DecodeGraphOptions graph_options = decode_options(options, 1, capacity);
-  decoder::ModelGraph graph = model.decode_graph(graph_options);
+  const decoder::GraphShape shape{options.batch, 1, options.dtype};
+  const decoder::StateSize state{capacity, capacity};
+  decoder::ModelGraph graph = model.decode_graph(shape, state);
   graph.graph = passes::simplify(std::move(graph.graph));
   double mean_length =
       static_cast<double>(kWarmTokens) + (static_cast<double>(options.tokens) + 1) / 2;
 
   BenchResult result;
   result.tokens = static_cast<double>(options.batch * options.tokens);
-  result.bytes_per_token = required_read_bytes(graph, model.states(graph_options), mean_length) /
-                           static_cast<double>(options.batch);
-  result.flops_per_token = required_flops(graph.graph, static_cast<std::int64_t>(mean_length) - 1) /
-                           static_cast<double>(options.batch);
+  result.bytes_per_token =
+      inspect::required_read_bytes(graph, model.states(shape, state), mean_length) /
+      static_cast<double>(options.batch);
+  result.flops_per_token =
+      inspect::required_flops(graph.graph, static_cast<std::int64_t>(mean_length) - 1) /
+      static_cast<double>(options.batch);
 
   std::vector<std::int32_t> next(static_cast<std::size_t>(options.batch));
   std::vector<std::span<const std::int32_t>> rows;
@@ -109,8 +102,8 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   session.program(1).program().set_profiling(options.profile != nullptr);
   // What memory gives changes within a second where others use it too, so that only reading in
   // turns with the tokens tells what they could have had.
-  const cpu::MemoryReader memory;
-  const auto pass_bytes = static_cast<double>(memory.bytes());
+  const std::unique_ptr<MemoryPasses> memory = device.memory();
+  const auto pass_bytes = static_cast<double>(memory->bytes());
   result.reads = true;
   for (int i = 0; i < options.repeats; ++i) {
     session.reset();
@@ -120,7 +113,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
     double read_seconds = 0;
     for (std::int64_t token = 0; token < options.tokens; ++token) {
       r.seconds += seconds_of(write_one);
-      const double pass = memory.pass();
+      const double pass = memory->pass();
       read_seconds += pass;
       result.best_read = std::max(result.best_read, pass_bytes / pass);
     }
@@ -132,44 +125,39 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
 }
 
 BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
-                          const Backend& backend) {
-  BenchWeights weights(model, options.directory, options.dtype, backend);
+                          const Backend& backend, const Device& device) {
+  BenchWeights weights(model, options.directory, options.dtype, backend, device);
   decode::Session session = make_session(model, weights, options, options.tokens, backend);
-  decoder::DecodeGraphOptions graph_options =
-      decode_options(options, options.tokens, options.tokens);
-  Graph graph = passes::simplify(model.decode_graph(graph_options).graph);
+  Graph graph = passes::simplify(model
+                                     .decode_graph({options.batch, options.tokens, options.dtype},
+                                                   {options.tokens, options.tokens})
+                                     .graph);
 
   BenchResult result;
   result.tokens = static_cast<double>(options.batch * options.tokens);
-  result.flops_per_token = required_flops(graph) / result.tokens;
+  result.flops_per_token = inspect::required_flops(graph) / result.tokens;
   std::vector<std::int32_t> prompt = some_tokens(options.tokens, model.vocab_size());
   append_to_all(session, options.batch, prompt);  // compiles, touches all memory
   Program& program = session.program(options.tokens).program();
   program.set_profiling(options.profile != nullptr);
   repeat(
-      result, options.repeats, [&] { return cpu::measure_peak_flops(options.dtype); },
+      result, options.repeats, [&] { return device.peak_flops(options.dtype); },
       [&] { session.reset(); }, [&] { append_to_all(session, options.batch, prompt); });
   if (options.profile) options.profile(program.profile());
   return result;
 }
 
 BenchResult bench_train(const decoder::Model& model, const BenchOptions& options,
-                        const Backend& backend) {
-  Graph graph = passes::simplify(model
-                                     .loss_graph({.batch = options.batch,
-                                                  .tokens = options.tokens,
-                                                  .dtype = options.dtype,
-                                                  .training = true})
-                                     .graph);
+                        const Backend& backend, const Device& device) {
+  const decoder::GraphShape shape{options.batch, options.tokens, options.dtype};
+  Graph graph = passes::simplify(model.loss_graph(shape, {.training = true}).graph);
   BenchResult result;
   result.tokens = static_cast<double>(options.batch * options.tokens);
-  result.flops_per_token = kTrainingFactor * required_flops(graph) / result.tokens;
+  result.flops_per_token =
+      inspect::kTrainingFactor * inspect::required_flops(graph) / result.tokens;
 
-  const train::TrainStepOptions step_options{.rows = options.batch,
-                                             .tokens = options.tokens,
-                                             .dtype = options.dtype,
-                                             .segments = false,
-                                             .clip_norm = 1};
+  const train::TrainStepOptions step_options{
+      .shape = shape, .features = train::all_losses(false), .clip_norm = 1};
   decoder::ModelGraph step_graph = train::step_graph(model, step_options);
   train::GradientLists lists = train::gradient_lists(step_graph, model.parameters(), 1);
   if (options.lazy_embeddings && !lists.any())
@@ -179,7 +167,7 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
                      {"leave it out; a token table that is also the head is read whole"}});
   train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
-    fill_random(model.parameters().all()[i], DType::f32, state.masters()[i]);
+    fill_random(model.parameters().all()[i], DType::f32, state.masters()[i], device);
   state.refresh_copies();
   config::OptimizerSection optimizer;
   optimizer.lazy_embeddings = options.lazy_embeddings;
@@ -191,16 +179,15 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   std::vector<std::int32_t> positions, segments(tokens.size(), 1);
   for (std::int64_t i = 0; i < count; ++i)
     positions.push_back(static_cast<std::int32_t>(i % options.tokens));
-  train::Microbatch batch{tokens.data(), labels.data(), positions.data(), segments.data()};
+  program::Microbatch batch{tokens.data(), labels.data(), positions.data(), segments.data()};
   std::int64_t number = 0;
   auto one_step = [&] { step.run(std::span(&batch, 1), 1e-6, number++); };
   one_step();
   step.program().program().set_profiling(options.profile != nullptr);
   repeat(
-      result, options.repeats, [&] { return cpu::measure_peak_flops(options.dtype); }, [] {},
-      one_step);
+      result, options.repeats, [&] { return device.peak_flops(options.dtype); }, [] {}, one_step);
   if (options.profile) options.profile(step.program().program().profile());
   return result;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::bench

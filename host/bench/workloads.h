@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/device.h"
 #include "decoder/model.h"
 #include "runtime/backend.h"
 
-namespace lamina::cli {
+namespace lamina::bench {
 
 struct BenchOptions {
   std::string directory;  // with weights; empty: random ones
@@ -53,12 +54,12 @@ struct BenchResult {
 // after each token a buffer much larger than the caches is read once, and the limit of a repeat is
 // the mean rate of its passes.
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
-                         const Backend& backend);
+                         const Backend& backend, const Device& device);
 // Reads `tokens` tokens into empty decode state. Limited by products and attention.
 BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
-                          const Backend& backend);
+                          const Backend& backend, const Device& device);
 // One optimizer step, forward to update, after one that is not timed; always random weights.
 BenchResult bench_train(const decoder::Model& model, const BenchOptions& options,
-                        const Backend& backend);
+                        const Backend& backend, const Device& device);
 
-}  // namespace lamina::cli
+}  // namespace lamina::bench

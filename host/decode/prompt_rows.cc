@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "io/stored_weight.h"
 
-namespace lamina::cli {
+namespace lamina::decode {
 namespace {
 
 const std::vector<std::string> kNames = {"embeddings", "deepstack", "grid", "position_ids"};
@@ -155,4 +155,4 @@ PromptRows read_prompt_rows(const std::string& path, std::span<const std::int32_
   return out;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::decode

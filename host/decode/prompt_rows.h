@@ -17,7 +17,7 @@
 
 #include "decode/session.h"
 
-namespace lamina::cli {
+namespace lamina::decode {
 
 struct PromptRows {
   std::vector<float> rows, features;
@@ -35,4 +35,4 @@ PromptRows read_prompt_rows(const std::string& path, std::span<const std::int32_
                             std::span<const std::int64_t> placeholders,
                             const decoder::Model& model);
 
-}  // namespace lamina::cli
+}  // namespace lamina::decode

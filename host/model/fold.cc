@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <set>
 
-#include "backends/cpu/backend.h"
 #include "config/listing.h"
 #include "core/error.h"
 #include "io/durable_file.h"
@@ -13,7 +12,7 @@
 #include "registry/library.h"
 #include "weights/weights.h"
 
-namespace lamina::cli {
+namespace lamina::model {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,16 +34,17 @@ std::string description(const decoder::Model& model, const registry::Family& oth
 // the layer makes.
 class Values {
  public:
-  Values(const decoder::Model& model, const decoder::Model& other, const std::string& from)
+  Values(const decoder::Model& model, const decoder::Model& other, const std::string& from,
+         const Backend& backend)
       : model_(model),
-        weights_(decoder::Weights::load(model, std::make_shared<io::WeightFiles>(from), DType::f32,
-                                        cpu::cpu_backend())) {
+        weights_(weights::Weights::load(model, std::make_shared<io::WeightFiles>(from), DType::f32,
+                                        backend)) {
     std::set<std::string> tags;
     for (const decoder::Parameter& p : other.parameters().all())
       if (model.parameters().find(p.name) < 0) tags.insert(folded_tag(model.family(), p.desc.name));
-    made_ = record_layers(model, weights_.pointers(),
-                          rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1), DType::f32,
-                          {tags.begin(), tags.end()}, cpu::cpu_backend());
+    made_ = program::record_layers(model, weights_.pointers(),
+                                   program::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1),
+                                   DType::f32, {tags.begin(), tags.end()}, backend);
   }
 
   // Borrowed.
@@ -65,8 +65,8 @@ class Values {
 
  private:
   const decoder::Model& model_;
-  decoder::Weights weights_;
-  LayerRecords made_;
+  weights::Weights weights_;
+  program::LayerRecords made_;
 };
 
 }  // namespace
@@ -76,16 +76,17 @@ std::string folded_tag(const registry::Family& family, std::string_view name) {
 }
 
 FoldedModel::FoldedModel(const decoder::Model& model, const std::string& from,
-                         const std::string& to, const Globals& globals)
+                         const std::string& to, const registry::Catalog& plugins,
+                         const Backend& backend)
     : directory_(to + ".folded") {
-  const std::string text = description(
-      model, registry::load_family(plugin_catalog(globals), model.family().exports_as()));
+  const std::string text =
+      description(model, registry::load_family(plugins, model.family().exports_as()));
   fs::remove_all(directory_);
   fs::create_directories(directory_);
   try {
     io::write_durably(directory_ + "/model.toml", text);
-    model_ = std::move(open_model(directory_ + "/model.toml", globals).model);
-    const Values values(model, *model_, from);
+    model_ = std::move(open(directory_ + "/model.toml", plugins).model);
+    const Values values(model, *model_, from, backend);
     std::vector<io::TensorSpec> specs;
     for (const decoder::Parameter& p : model_->parameters().all())
       specs.push_back({p.name, DType::f32, p.desc.shape});
@@ -104,4 +105,4 @@ FoldedModel::~FoldedModel() {
   fs::remove_all(directory_, ignored);
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::model

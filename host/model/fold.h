@@ -5,10 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "cli/command.h"
 #include "decoder/model.h"
+#include "registry/discovery.h"
+#include "runtime/backend.h"
 
-namespace lamina::cli {
+namespace lamina::model {
 
 // A model in lamina's own form, in a directory that is removed with this.
 class FoldedModel {
@@ -17,7 +18,7 @@ class FoldedModel {
   // family names one in exports_as. Errors: exit 8 where a block lacks a parameter of the other
   // family; exit 4 for damaged weights, or when the disk is full.
   FoldedModel(const decoder::Model& model, const std::string& from, const std::string& to,
-              const Globals& globals);
+              const registry::Catalog& plugins, const Backend& backend);
   FoldedModel(const FoldedModel&) = delete;
   FoldedModel& operator=(const FoldedModel&) = delete;
   ~FoldedModel();
@@ -33,4 +34,4 @@ class FoldedModel {
 // The tag that blocks of the family give to the value of that family's parameter `name`.
 std::string folded_tag(const registry::Family& family, std::string_view name);
 
-}  // namespace lamina::cli
+}  // namespace lamina::model

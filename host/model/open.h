@@ -1,4 +1,4 @@
-// From what -m names to a model: a Hugging Face directory, a checkpoint, a run directory (its
+// From a path to a model: a Hugging Face directory, a checkpoint, a run directory (its
 // newest checkpoint), or a file of configs/models (then without weights).
 #pragma once
 
@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "cli/command.h"
 #include "config/run_config.h"
 #include "decoder/model.h"
 #include "io/hf_directory.h"
@@ -16,7 +15,7 @@
 #include "text/tokenizer.h"
 #include "train/run_directory.h"
 
-namespace lamina::cli {
+namespace lamina::model {
 
 struct OpenedModel {
   std::string directory;  // of weights and tokenizer; empty when only a config was given
@@ -29,33 +28,20 @@ struct OpenedModel {
 // io::Damaged for a checkpoint whose files, values of tensors aside, are not as its manifest says.
 // `overrides`: "model.key=value". Where the options do not say how tokens are compressed, the
 // directory's tokenizer does.
-OpenedModel open_model(const std::string& path, const Globals& globals,
-                       const decoder::ModelOptions& options = {},
-                       const std::vector<std::string>& overrides = {});
+OpenedModel open(const std::string& path, const registry::Catalog& plugins,
+                 const decoder::ModelOptions& options = {},
+                 const std::vector<std::string>& overrides = {});
 
-// Likewise for commands that compute. Errors: exit 4 also where there are no weights, or `path` is
-// a file that describes no model.
-OpenedModel open_weights(const std::string& path, const Globals& globals);
-
-// A run file that training wrote: whatever is wrong with it is exit 4, not a mistake of the user's.
-config::RunConfig load_written_run(const std::string& path);
+// Likewise, to compute with. Errors: exit 4 also where there are no weights, or `path` is a file
+// that describes no model.
+OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins);
 
 // What ModelOptions asks of a tokenizer.
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);
 
 // The model of a description that has been read already (a run file's).
-decoder::Model make_model(const config::ModelSource& source, const Globals& globals,
-                          const decoder::ModelOptions& options = {});
-
-// Whether `path` is a run file: a .toml with anything but `family` and [model].
-bool is_run_file(const std::string& path);
-
-// For commands that take a run file or a model: UserError (exit 2) where there is nothing at
-// `path`.
-void require_description(const std::string& path);
-
-// The directory with weights that `path` stands for: itself, or the newest checkpoint in it.
-std::string resolve_model_directory(const std::string& path);
+decoder::Model make(const config::ModelSource& source, const registry::Catalog& plugins,
+                    const decoder::ModelOptions& options = {});
 
 // Calls `use`, which opens what `path` leads to, until it ends well. Training removes old
 // checkpoints while others read them: where that took away the one that a run directory led to, the
@@ -74,7 +60,4 @@ auto while_training(const std::string& path, const Use& use) {
   }
 }
 
-// The plugins that the options and the environment lead to, looked for once.
-const registry::Catalog& plugin_catalog(const Globals& globals);
-
-}  // namespace lamina::cli
+}  // namespace lamina::model

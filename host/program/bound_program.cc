@@ -4,8 +4,15 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "program/compile.h"
 
-namespace lamina::decoder {
+namespace lamina::program {
+
+using decoder::Input;
+using decoder::InputRole;
+using decoder::Output;
+using decoder::OutputRole;
+
 namespace {
 
 template <typename T>
@@ -37,25 +44,15 @@ std::vector<std::byte> bytes_of(const std::vector<double>& values, DType dtype) 
 
 }  // namespace
 
-bool is_supported(const Backend& backend, const Graph& graph, const Node& node) {
-  if (node.op->name == "scan") return true;
-  return with_node_view(graph, node, [&](const NodeView& view) {
-    return (node.op->def->view && node.op->def->view(view)) || choose_kernel(backend, view);
-  });
-}
-
-BoundProgram::BoundProgram(ModelGraph graph, const Backend& backend,
+BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
                            const passes::Observer& observer)
     : input_roles_(std::move(graph.inputs)),
       output_roles_(std::move(graph.outputs)),
       updates_(std::move(graph.updates)),
       metrics_(std::move(graph.metrics)) {
-  Graph simple = passes::simplify(std::move(graph.graph), observer);
-  auto supports = [&](const Graph& g, const Node& node) { return is_supported(backend, g, node); };
-  Graph best = passes::optimize(std::move(simple), supports, observer);
-  LAMINA_ASSERT(best.inputs().size() == input_roles_.size());
-  LAMINA_ASSERT(best.outputs().size() == output_roles_.size());
-  program_ = std::make_unique<Program>(best, backend);
+  program_ = compile(std::move(graph.graph), backend, observer);
+  LAMINA_ASSERT(program_->graph().inputs().size() == input_roles_.size());
+  LAMINA_ASSERT(program_->graph().outputs().size() == output_roles_.size());
 
   inputs_.resize(input_roles_.size());
   outputs_.resize(output_roles_.size());
@@ -73,25 +70,28 @@ BoundProgram::BoundProgram(ModelGraph graph, const Backend& backend,
     const OutputRole& role = output_roles_[i];
     if (role.input >= 0)
       output_slots_[i].members = input_roles_[static_cast<std::size_t>(role.input)].members;
-    if (role.role != Role::hidden) continue;
+    if (role.role != Output::hidden) continue;
     for (std::int64_t layer : role.layers)
       output_slots_[i].members.push_back(static_cast<int>(layer + 1));
   }
 }
 
-void BoundProgram::bind(Role role, void* memory) {
+void BoundProgram::bind(Input role, void* memory) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (input_roles_[i].role == role) inputs_[i].base = memory;
+}
+
+void BoundProgram::bind(Output role, void* memory) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == role) outputs_[i].base = memory;
 }
 
-bool BoundProgram::has(Role role) const {
-  for (const InputRole& input : input_roles_)
-    if (input.role == role) return true;
-  for (const OutputRole& output : output_roles_)
-    if (output.role == role) return true;
-  return false;
+bool BoundProgram::has(Input role) const {
+  return std::ranges::find(input_roles_, role, &InputRole::role) != input_roles_.end();
+}
+
+bool BoundProgram::has(Output role) const {
+  return std::ranges::find(output_roles_, role, &OutputRole::role) != output_roles_.end();
 }
 
 void BoundProgram::place(Binding& binding, Slot& slot, std::span<void* const> memory,
@@ -104,29 +104,30 @@ void BoundProgram::place(Binding& binding, Slot& slot, std::span<void* const> me
 
 void BoundProgram::bind_parameters(std::span<void* const> by_parameter) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (input_roles_[i].role == Role::parameter)
+    if (input_roles_[i].role == Input::parameter)
       place(inputs_[i], input_slots_[i], by_parameter, input_roles_[i].stacked);
 }
 
 void BoundProgram::bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids) {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    const Role role = output_roles_[i].role;
-    if (role != Role::gradient && role != Role::gradient_ids) continue;
-    place(outputs_[i], output_slots_[i], role == Role::gradient ? by_parameter : ids,
+    const Output role = output_roles_[i].role;
+    if (role != Output::gradient && role != Output::gradient_ids) continue;
+    place(outputs_[i], output_slots_[i], role == Output::gradient ? by_parameter : ids,
           output_roles_[i].stacked);
   }
 }
 
 void BoundProgram::bind_states(std::span<void* const> by_state) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (input_roles_[i].role == Role::state) place(inputs_[i], input_slots_[i], by_state, true);
+    if (input_roles_[i].role == Input::state) place(inputs_[i], input_slots_[i], by_state, true);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (output_roles_[i].role == Role::state) place(outputs_[i], output_slots_[i], by_state, true);
+    if (output_roles_[i].role == Output::state)
+      place(outputs_[i], output_slots_[i], by_state, true);
 }
 
 void BoundProgram::bind_updates(std::span<void* const> by_parameter) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (output_roles_[i].role == Role::update)
+    if (output_roles_[i].role == Output::update)
       place(outputs_[i], output_slots_[i], by_parameter, output_roles_[i].stacked);
 }
 
@@ -144,7 +145,7 @@ std::size_t BoundProgram::hidden_bytes() const {
   const Graph& graph = program_->graph();
   std::int64_t most = 0;
   for (std::size_t i = 0; i < output_roles_.size(); ++i) {
-    if (output_roles_[i].role != Role::hidden) continue;
+    if (output_roles_[i].role != Output::hidden) continue;
     const Type& type = graph.type(graph.outputs()[i].value);
     most = std::max(most, output_roles_[i].stacked ? type.bytes() / type.dim(0) : type.bytes());
   }
@@ -153,8 +154,8 @@ std::size_t BoundProgram::hidden_bytes() const {
 
 void BoundProgram::bind_hidden(std::span<void* const> by_layer) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (output_roles_[i].role == Role::hidden)
+    if (output_roles_[i].role == Output::hidden)
       place(outputs_[i], output_slots_[i], by_layer, output_roles_[i].stacked);
 }
 
-}  // namespace lamina::decoder
+}  // namespace lamina::program

@@ -1,8 +1,8 @@
 // A model's graph, compiled, with memory bound to its roles: what loops and engines run.
 //
-//   BoundProgram step(model.decode_graph(options), backend);
+//   BoundProgram step(model.decode_graph(shape, state), backend);
 //   step.bind_parameters(weights.pointers());
-//   step.bind(Role::tokens, tokens.data());
+//   step.bind(Input::tokens, tokens.data());
 //   step.run(arena);
 #pragma once
 
@@ -12,22 +12,25 @@
 #include <string>
 #include <vector>
 
-#include "decoder/model.h"
+#include "decoder/roles/model_graph.h"
 #include "passes/pipeline.h"
 #include "runtime/program.h"
 
-namespace lamina::decoder {
+namespace lamina::program {
 
 class BoundProgram {
  public:
   // Optimises for what `backend` has kernels for, then compiles. `observer` sees every pass.
-  BoundProgram(ModelGraph graph, const Backend& backend, const passes::Observer& observer = {});
+  BoundProgram(decoder::ModelGraph graph, const Backend& backend,
+               const passes::Observer& observer = {});
 
   // Memory for the input or output with that role; it must stay valid while bound. REQUIRES: there
   // is at most one such input or output, and it is not stacked. A role the graph does not have is
   // ignored: blocks differ in what they read.
-  void bind(Role role, void* memory);
-  bool has(Role role) const;
+  void bind(decoder::Input role, void* memory);
+  void bind(decoder::Output role, void* memory);
+  bool has(decoder::Input role) const;
+  bool has(decoder::Output role) const;
 
   // One pointer a parameter of the model, in the element type that Parameter::used_dtype says.
   void bind_parameters(std::span<void* const> by_parameter);
@@ -45,7 +48,7 @@ class BoundProgram {
 
   // Outputs with a name: sown losses, metrics, records.
   struct NamedOutput {
-    Role role;
+    decoder::Output role;
     std::string name;
     Type type;
     std::vector<std::int64_t> layers;  // of metrics and records: one an element of the first dim
@@ -55,8 +58,8 @@ class BoundProgram {
   void bind_output(std::size_t index, void* memory) { outputs_[index].base = memory; }
 
   // What is done with updates, one each; how metrics of microbatches become one.
-  const std::vector<ParameterUpdate>& updates() const { return updates_; }
-  const std::map<std::string, Reduce>& metrics() const { return metrics_; }
+  const std::vector<decoder::ParameterUpdate>& updates() const { return updates_; }
+  const std::map<std::string, decoder::Reduce>& metrics() const { return metrics_; }
 
   std::size_t arena_bytes() const { return program_->arena_bytes(); }
   // REQUIRES: everything is bound. `arena` is at least arena_bytes() long.
@@ -73,16 +76,13 @@ class BoundProgram {
   };
   void place(Binding& binding, Slot& slot, std::span<void* const> memory, bool stacked);
 
-  std::vector<InputRole> input_roles_;
-  std::vector<OutputRole> output_roles_;
-  std::vector<ParameterUpdate> updates_;
-  std::map<std::string, Reduce> metrics_;
+  std::vector<decoder::InputRole> input_roles_;
+  std::vector<decoder::OutputRole> output_roles_;
+  std::vector<decoder::ParameterUpdate> updates_;
+  std::map<std::string, decoder::Reduce> metrics_;
   std::vector<Binding> inputs_, outputs_;
   std::vector<Slot> input_slots_, output_slots_;
   std::unique_ptr<Program> program_;
 };
 
-// Whether `backend` has a kernel for the node; scans and views need none.
-bool is_supported(const Backend& backend, const Graph& graph, const Node& node);
-
-}  // namespace lamina::decoder
+}  // namespace lamina::program

@@ -6,7 +6,7 @@
 
 #include "program/bound_program.h"
 
-namespace lamina::train {
+namespace lamina::program {
 
 // [rows, tokens] each, row-major, borrowed.
 struct Microbatch {
@@ -16,12 +16,12 @@ struct Microbatch {
   const std::int32_t* segments;
 
   // As inputs of a program, which only reads them.
-  void bind(decoder::BoundProgram& program) const {
+  void bind(BoundProgram& program) const {
     auto writable = [](const std::int32_t* p) { return const_cast<std::int32_t*>(p); };
-    program.bind(decoder::Role::tokens, writable(tokens));
-    program.bind(decoder::Role::labels, writable(labels));
-    program.bind(decoder::Role::positions, writable(positions));
-    program.bind(decoder::Role::segments, writable(segments));
+    program.bind(decoder::Input::tokens, writable(tokens));
+    program.bind(decoder::Input::labels, writable(labels));
+    program.bind(decoder::Input::positions, writable(positions));
+    program.bind(decoder::Input::segments, writable(segments));
   }
 };
 
@@ -29,4 +29,4 @@ inline std::int64_t count_labels(const std::int32_t* labels, std::int64_t n) {
   return std::count_if(labels, labels + n, [](std::int32_t label) { return label >= 0; });
 }
 
-}  // namespace lamina::train
+}  // namespace lamina::program

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lamina::cli {
+namespace lamina::program {
 namespace {
 
 std::vector<std::int32_t> labels_of(std::span<const std::int32_t> unshifted, std::int64_t tokens) {
@@ -16,18 +16,6 @@ std::vector<std::int32_t> labels_of(std::span<const std::int32_t> unshifted, std
 
 bool Rows::packed() const {
   return std::ranges::any_of(segments, [](std::int32_t s) { return s != 1; });
-}
-
-Rows read_rows(const GoldenCase& c, const std::string& prefix) {
-  const Shape shape = c.shape(prefix + "input_ids");
-  std::vector<std::int32_t> ids = c.ints(prefix + "input_ids"), labels(ids.size(), -100);
-  if (c.has(prefix + "labels")) labels = c.ints(prefix + "labels");
-  Rows rows = rows_of(std::move(ids), labels, shape[0], shape[1]);
-  if (c.has(prefix + "segment_ids")) rows.segments = c.ints(prefix + "segment_ids");
-  // Places in time, height and width are inputs of their own.
-  if (const std::string name = prefix + "position_ids"; c.has(name) && c.shape(name).ndim() == 2)
-    rows.positions = c.ints(name);
-  return rows;
 }
 
 Rows rows_of(std::vector<std::int32_t> ids, std::span<const std::int32_t> unshifted,
@@ -44,4 +32,4 @@ Rows rows_of(std::vector<std::int32_t> ids, std::span<const std::int32_t> unshif
   return rows;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::program

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
-#include "inspect/verify/case.h"
-#include "program/bound_program.h"
 #include "program/microbatch.h"
 
-namespace lamina::cli {
+namespace lamina::program {
 
 struct Rows {
   std::int64_t batch = 0, tokens = 0;
@@ -18,16 +16,14 @@ struct Rows {
   // Some row holds several documents, or padding.
   bool packed() const;
   // From a row on. The rows must stay where they are.
-  train::Microbatch microbatch(std::int64_t first_row = 0) const {
+  Microbatch microbatch(std::int64_t first_row = 0) const {
     const std::int64_t at = first_row * tokens;
     return {ids.data() + at, labels.data() + at, positions.data() + at, segments.data() + at};
   }
 };
 
-// "<prefix>input_ids" of a case and what goes with them.
-Rows read_rows(const GoldenCase& c, const std::string& prefix);
-// One document a row. `unshifted`: labels of the token itself, as cases have them.
+// One document in each row. `unshifted`: labels of the token itself; -100 = not counted.
 Rows rows_of(std::vector<std::int32_t> ids, std::span<const std::int32_t> unshifted,
              std::int64_t batch, std::int64_t tokens);
 
-}  // namespace lamina::cli
+}  // namespace lamina::program

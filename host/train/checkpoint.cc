@@ -46,7 +46,7 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
           const std::int64_t n = parameters[i].num_elements();
           if (!is_table(parameters[i])) return bytes_of(values, n);
           table.resize(static_cast<std::size_t>(n * size_bytes(spec.dtype)));
-          decoder::store({values, static_cast<std::size_t>(n)}, spec.dtype, 0, table.data());
+          weights::store({values, static_cast<std::size_t>(n)}, spec.dtype, 0, table.data());
           return std::span<const std::byte>(table);
         }
     LAMINA_ASSERT(!"every spec has a parameter");

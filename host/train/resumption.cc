@@ -7,10 +7,9 @@
 #include <ranges>
 
 #include "config/listing.h"
-#include "model/open.h"
 #include "train/run_directory.h"
 
-namespace lamina::cli {
+namespace lamina::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,11 +35,15 @@ bool is_same(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
+config::RunConfig load_written_run(const std::string& path) {
+  return as_damage([&] { return config::load_run(path); });
+}
+
 Resumption::Resumption(const std::string& resume, std::string run, const std::string& run_file)
     : automatic_(resume == "auto"),
       run_(std::move(run)),
       now_(config::parse_run(run_file, run_ + "/config.toml")) {
-  const bool any = !train::list_all(run_).empty();
+  const bool any = !list_all(run_).empty();
   if (resume == "none" && any)
     throw UserError(
         ExitCode::usage,
@@ -48,8 +51,7 @@ Resumption::Resumption(const std::string& resume, std::string run, const std::st
          "has checkpoints of an earlier run, which --resume none would mix with new ones",
          {"choose another --out, or --resume auto"}});
   if (automatic_)
-    for (const train::CheckpointEntry& entry : train::list_checkpoints(run_))
-      candidates_.push_back(entry.path);
+    for (const CheckpointEntry& entry : list_checkpoints(run_)) candidates_.push_back(entry.path);
   else if (resume != "none")
     candidates_.push_back(checkpoint_at(resume));
   if (automatic_ && candidates_.empty() && any) fail_none_usable();
@@ -59,7 +61,7 @@ Resumption::Resumption(const std::string& resume, std::string run, const std::st
 void Resumption::pass_over_damaged() {
   while (!candidates_.empty()) {
     try {
-      train::check_structure(candidates_.back());
+      check_structure(candidates_.back());
       check_same_run(candidates_.back());
       return;
     } catch (const io::Damaged& damage) {
@@ -81,7 +83,7 @@ void Resumption::pass_over(const io::Damaged& damage) {
 
 void Resumption::fail_none_usable() const {
   std::vector<std::string> notes;
-  for (const std::string& path : train::list_all(run_)) {
+  for (const std::string& path : list_all(run_)) {
     const auto damaged = std::ranges::find(passed_over_, path, &PassedOver::path);
     if (damaged != passed_over_.end())
       notes.push_back(damaged->problem);
@@ -116,7 +118,7 @@ void Resumption::check_same_run(const std::string& checkpoint) {
                   {checkpoint, "belongs to a run with other settings", std::move(notes)});
 }
 
-void Resumption::load(train::Loop& loop) {
+void Resumption::load(Loop& loop) {
   while (!candidates_.empty()) {
     try {
       loop.resume(candidates_.back());
@@ -131,10 +133,9 @@ void Resumption::load(train::Loop& loop) {
 
 // Whole checkpoints that are newer, newest first; all of them where it goes on from another run's.
 std::vector<std::string> Resumption::in_the_way() const {
-  const bool own =
-      is_same(fs::path(checkpoint()).parent_path(), train::checkpoints_directory(run_));
+  const bool own = is_same(fs::path(checkpoint()).parent_path(), checkpoints_directory(run_));
   std::vector<std::string> out;
-  for (const train::CheckpointEntry& entry : train::list_checkpoints(run_))
+  for (const CheckpointEntry& entry : list_checkpoints(run_))
     if (!is_same(entry.path, checkpoint()) && (!own || entry.step >= step_))
       out.push_back(entry.path);
   std::ranges::reverse(out);
@@ -148,7 +149,7 @@ std::vector<std::string> Resumption::set_aside() const {
         "a checkpoint is damaged, so training goes on from {}: {}\n  it was renamed to {}; look "
         "into it and remove it",
         checkpoint(), damaged.problem, train::set_aside(damaged.path, "damaged")));
-  for (const train::CheckpointEntry& entry : train::list_incomplete(run_))
+  for (const CheckpointEntry& entry : list_incomplete(run_))
     warnings.push_back(
         fmt::format("{} has no {}, so it is no whole checkpoint; look into it and remove it",
                     train::set_aside(entry.path, "damaged"), io::kManifestName));
@@ -161,4 +162,4 @@ std::vector<std::string> Resumption::set_aside() const {
   return warnings;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::train

@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "config/run_config.h"
 #include "io/manifest.h"
 #include "train/loop.h"
 
-namespace lamina::cli {
+namespace lamina::train {
+
+// A run file that training wrote: whatever is wrong with it is exit 4, not a mistake of the user's.
+config::RunConfig load_written_run(const std::string& path);
 
 //   Resumption from("auto", "runs/first", run_file);
 //   from.load(loop);
@@ -29,7 +33,7 @@ class Resumption {
 
   // Loads it. With "auto" a damaged one is passed over for the one before. Errors: as the
   // constructor, and those of Loop::resume().
-  void load(train::Loop& loop);
+  void load(Loop& loop);
 
   // Settings that differ from the checkpoint's and may.
   const std::vector<std::string>& changes() const { return changes_; }
@@ -58,4 +62,4 @@ class Resumption {
   std::vector<std::string> changes_;
 };
 
-}  // namespace lamina::cli
+}  // namespace lamina::train

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 
-namespace lamina::cli {
+namespace lamina::weights {
 namespace {
 
 using config::Value;
@@ -115,4 +115,4 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
   return json.text() + "\n";
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::weights

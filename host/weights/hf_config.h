@@ -8,7 +8,7 @@
 #include "registry/manifest.h"
 #include "registry/model_config.h"
 
-namespace lamina::cli {
+namespace lamina::weights {
 
 struct HfConfigExtras {
   std::string dtype;                      // of most tensors: "bfloat16"
@@ -24,4 +24,4 @@ struct HfConfigExtras {
 std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
                       const HfConfigExtras& extras);
 
-}  // namespace lamina::cli
+}  // namespace lamina::weights

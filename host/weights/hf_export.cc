@@ -1,4 +1,5 @@
 #include "weights/hf_export.h"
+#include "weights/published.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -14,7 +15,7 @@
 #include "weights/hf_config.h"
 #include "weights/weights.h"
 
-namespace lamina::cli {
+namespace lamina::weights {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,13 +27,13 @@ struct Transfer {
 };
 
 struct TransferPlan {
-  decoder::TensorMap from, to;
+  TensorMap from, to;
   bool reassembled = false;  // `to` is the family's own form, put together from parameters
   std::vector<Transfer> transfers;
 };
 
-bool has_compressed(const decoder::TensorMap& map, const io::WeightFiles& files) {
-  return std::ranges::any_of(map.tensors(), [&](const decoder::PublishedTensor& tensor) {
+bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
+  return std::ranges::any_of(map.tensors(), [&](const PublishedTensor& tensor) {
     return !io::StoredWeight(files, tensor.name).is_plain();
   });
 }
@@ -42,11 +43,11 @@ bool has_compressed(const decoder::TensorMap& map, const io::WeightFiles& files)
 // parameters that have a type of their own.
 TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
                             std::optional<DType> dtype) {
-  TransferPlan out{.from = decoder::match_weights(model, files)};
+  TransferPlan out{.from = match_weights(model, files)};
   out.reassembled = out.from.own_names() || (dtype && has_compressed(out.from, files));
-  out.to = out.reassembled ? decoder::published_tensors(model) : out.from;
+  out.to = out.reassembled ? published_tensors(model) : out.from;
   for (std::size_t i = 0; i < out.to.tensors().size(); ++i) {
-    const decoder::PublishedTensor& to = out.to.tensors()[i];
+    const PublishedTensor& to = out.to.tensors()[i];
     const int parameter = out.to.pieces()[static_cast<std::size_t>(to.pieces.front())].parameter;
     const auto from = out.from.pieces_of(parameter);
     if (from.empty()) continue;  // optional, not there
@@ -78,7 +79,7 @@ class TransferReader {
     if (t.tensor < 0) return files_.tensor(t.spec.name).bytes;
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
     bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
-    decoder::store(values, t.spec.dtype, 0, bytes_.data());
+    store(values, t.spec.dtype, 0, bytes_.data());
     return bytes_;
   }
 
@@ -90,12 +91,11 @@ class TransferReader {
   }
 
   std::vector<float> assembled(const Transfer& t) {
-    return decoder::assemble(plan_.to, t.tensor,
-                             [&](int parameter, std::int64_t first, std::int64_t count) {
-                               ours_.resize(static_cast<std::size_t>(count));
-                               decoder::read_parameter(plan_.from, files_, parameter, first, ours_);
-                               return std::span<const float>(ours_);
-                             });
+    return assemble(plan_.to, t.tensor, [&](int parameter, std::int64_t first, std::int64_t count) {
+      ours_.resize(static_cast<std::size_t>(count));
+      read_parameter(plan_.from, files_, parameter, first, ours_);
+      return std::span<const float>(ours_);
+    });
   }
 
   const io::WeightFiles& files_;
@@ -173,4 +173,4 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   return out;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::weights

@@ -7,7 +7,7 @@
 
 #include "decoder/model.h"
 
-namespace lamina::cli {
+namespace lamina::weights {
 
 struct Exported {
   std::int64_t num_tensors = 0;
@@ -21,4 +21,4 @@ struct Exported {
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
                       std::optional<DType> dtype);
 
-}  // namespace lamina::cli
+}  // namespace lamina::weights

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-namespace lamina::decoder {
+namespace lamina::weights {
 namespace {
 
 std::uint64_t hash_name(std::string_view name) {  // FNV-1a: stable across builds and machines
@@ -58,7 +58,7 @@ class NormalStream {
 
 }  // namespace
 
-void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float> out) {
+void initialise(const decoder::Parameter& parameter, std::uint64_t seed, std::span<float> out) {
   using Kind = registry::InitSpec::Kind;
   const registry::InitSpec& init = parameter.desc.init;
   std::uint64_t stream = hash_name(parameter.name);
@@ -96,4 +96,4 @@ void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float>
   }
 }
 
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

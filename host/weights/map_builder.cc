@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace lamina::decoder {
+namespace lamina::weights {
 namespace {
 
 using Kind = registry::Transform::Kind;
@@ -32,7 +32,7 @@ Shape erased(const Shape& shape, int dim) {
   return Shape(dims);
 }
 
-[[noreturn]] void misfit(const Parameter& parameter, const registry::TensorRow& row) {
+[[noreturn]] void misfit(const decoder::Parameter& parameter, const registry::TensorRow& row) {
   throw PluginError({fmt::format("tensor row '{}'", row.published),
                      fmt::format("its transforms do not fit parameter '{}', {}", parameter.name,
                                  to_string(parameter.desc.shape)),
@@ -41,8 +41,8 @@ Shape erased(const Shape& shape, int dim) {
 
 // What the transforms from number `from` on make `shape` of: [0] = before them, the last = `shape`.
 // Parts keep their own size along the dim that they share.
-std::vector<Shape> stages_before(const Parameter& parameter, const registry::TensorRow& row,
-                                 std::size_t from, Shape shape) {
+std::vector<Shape> stages_before(const decoder::Parameter& parameter,
+                                 const registry::TensorRow& row, std::size_t from, Shape shape) {
   std::vector<Shape> out{shape};
   for (std::size_t i = row.transforms.size(); i-- > from;) {
     const registry::Transform& t = row.transforms[i];
@@ -83,7 +83,7 @@ bool is_stacked(const registry::TensorRow& row) {
   return row.published.find("{E}") != std::string::npos;
 }
 
-Shape unit_shape(const Parameter& parameter, const registry::TensorRow& row) {
+Shape unit_shape(const decoder::Parameter& parameter, const registry::TensorRow& row) {
   if (!is_stacked(row)) return parameter.desc.shape;
   if (parameter.desc.shape.ndim() == 0) misfit(parameter, row);
   return parameter.desc.shape.without_leading();
@@ -96,27 +96,13 @@ std::size_t part_transform(const registry::TensorRow& row) {
 
 }  // namespace
 
-bool StridedView::is_contiguous() const {
-  std::int64_t stride = 1;
-  for (int i = shape.ndim(); i-- > 0;) {
-    if (shape[i] != 1 && strides[static_cast<std::size_t>(i)] != stride) return false;
-    stride *= shape[i];
-  }
-  return true;
-}
-
-std::span<const Piece> TensorMap::pieces_of(int parameter) const {
-  const std::size_t p = static_cast<std::size_t>(parameter);
-  return std::span(pieces_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
-}
-
-MapBuilder::MapBuilder(const Model& model) : model_(model) {
+MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
   std::map<std::pair<std::uint32_t, std::string_view>, std::vector<const registry::TensorRow*>> all;
   for (const registry::TensorRow& row : model.family().tensor_rows())
     if (!row.ignore) all[{row.block, row.param}].push_back(&row);
   const auto& parameters = model.parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& p = parameters[i];
+    const decoder::Parameter& p = parameters[i];
     const auto found = all.find({p.block, p.desc.name});
     if (p.block == 0 && p.layer >= 0)
       rows_.push_back({&host_row(p)});
@@ -128,7 +114,7 @@ MapBuilder::MapBuilder(const Model& model) : model_(model) {
 }
 
 // The host's own parameters in a layer have our names there, beside those of the family's.
-const registry::TensorRow& MapBuilder::host_row(const Parameter& parameter) {
+const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parameter) {
   std::string folder = "layers.{L}.";
   for (const registry::TensorRow& row : model_.family().tensor_rows())
     if (const std::size_t at = row.published.find("{L}."); !row.ignore && at != std::string::npos) {
@@ -146,11 +132,11 @@ const std::vector<const registry::TensorRow*>& MapBuilder::rows_of(int parameter
 // Sizes of the parts that lie before that of `row`, and of all of them.
 std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
     int parameter, const registry::TensorRow& row) const {
-  const Parameter& own = model_.parameters()[parameter];
+  const decoder::Parameter& own = model_.parameters()[parameter];
   const std::int64_t index = row.transforms[part_transform(row)].index;
   std::int64_t before = 0, total = 0;
   for (int other : of_layer_.at(own.layer)) {
-    const Parameter& p = model_.parameters()[other];
+    const decoder::Parameter& p = model_.parameters()[other];
     if (p.block != own.block) continue;
     for (const registry::TensorRow* r : rows_of(other)) {
       const std::size_t at = part_transform(*r);
@@ -166,7 +152,7 @@ std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
 }
 
 Expansion MapBuilder::expand(int parameter, const registry::TensorRow& row) const {
-  const Parameter& p = model_.parameters()[parameter];
+  const decoder::Parameter& p = model_.parameters()[parameter];
   if (p.layer >= 0 && p.layer < model_.config().num_layers() &&
       row.published.find("{L}") == std::string::npos)
     throw PluginError({fmt::format("tensor row '{}'", row.published),
@@ -258,7 +244,7 @@ void MapBuilder::add(int parameter, const Expansion& expansion,
 }
 
 void MapBuilder::add_own(int parameter) {
-  const Parameter& p = model_.parameters()[parameter];
+  const decoder::Parameter& p = model_.parameters()[parameter];
   add(parameter, {.tensors = {{p.name, p.desc.shape, whole(p.desc.shape)}}}, {p.name});
 }
 
@@ -288,4 +274,4 @@ TensorMap MapBuilder::finish(bool own_names) {
   return std::move(map_);
 }
 
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

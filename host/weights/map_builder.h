@@ -10,7 +10,7 @@
 
 #include "weights/tensor_map.h"
 
-namespace lamina::decoder {
+namespace lamina::weights {
 
 // A row of the map for one parameter: the tensors that it names and what of each is ours.
 struct Expansion {
@@ -26,7 +26,7 @@ struct Expansion {
 
 class MapBuilder {
  public:
-  explicit MapBuilder(const Model& model);
+  explicit MapBuilder(const decoder::Model& model);
 
   // The rows of a parameter, in the order of the map; none where the family publishes no such
   // tensor.
@@ -43,11 +43,11 @@ class MapBuilder {
  private:
   void check_shares() const;
   int tensor_index(const std::string& name, const Shape& shape);
-  const registry::TensorRow& host_row(const Parameter& parameter);
+  const registry::TensorRow& host_row(const decoder::Parameter& parameter);
   std::pair<std::int64_t, std::int64_t> extent_of_parts(int parameter,
                                                         const registry::TensorRow& row) const;
 
-  const Model& model_;
+  const decoder::Model& model_;
   std::vector<std::vector<const registry::TensorRow*>> rows_;  // of each parameter
   std::deque<registry::TensorRow> host_rows_;  // of parameters in layers that no family declares
   std::unordered_map<std::int64_t, std::vector<int>> of_layer_;
@@ -55,4 +55,4 @@ class MapBuilder {
   TensorMap map_;
 };
 
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

@@ -1,11 +1,11 @@
-// Values of parameters out of published tensors, and back.
+#include "weights/published.h"
+
 #include <algorithm>
 
 #include "core/error.h"
 #include "io/stored_weight.h"
-#include "weights/tensor_map.h"
 
-namespace lamina::decoder {
+namespace lamina::weights {
 namespace {
 
 constexpr std::int64_t kStretch = 1 << 16;  // elements that are read at once
@@ -153,4 +153,4 @@ std::vector<float> assemble(const TensorMap& map, int tensor, const ValueSource&
   return out;
 }
 
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

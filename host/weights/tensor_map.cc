@@ -13,7 +13,7 @@
 #include "lamina/names.h"
 #include "weights/map_builder.h"
 
-namespace lamina::decoder {
+namespace lamina::weights {
 namespace {
 
 // `name` under every way to put on or take off one of the family's prefixes, as it is first.
@@ -84,8 +84,8 @@ bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {
 // Says of names which no parameter comes from whether the family knows them.
 class Ignored {
  public:
-  explicit Ignored(const Model& model) : model_(model) {
-    for (const Parameter& p : model.parameters().all())
+  explicit Ignored(const decoder::Model& model) : model_(model) {
+    for (const decoder::Parameter& p : model.parameters().all())
       if (p.block != 0) block_of_[p.layer] = p.block;
   }
 
@@ -111,7 +111,7 @@ class Ignored {
     return row.beyond || row.surplus ? beyond == row.beyond : true;
   }
 
-  const Model& model_;
+  const decoder::Model& model_;
   std::unordered_map<std::int64_t, std::uint32_t> block_of_;
 };
 
@@ -135,13 +135,13 @@ bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64
 // The tensors behind all parameters, each found once.
 class Matcher {
  public:
-  Matcher(const Model& model, const io::WeightFiles& files)
+  Matcher(const decoder::Model& model, const io::WeightFiles& files)
       : model_(model), files_(files), builder_(model) {}
 
   TensorMap run() {
     const auto& parameters = model_.parameters().all();
     const bool own = std::ranges::all_of(
-        parameters, [&](const Parameter& p) { return files_.contains(p.name); });
+        parameters, [&](const decoder::Parameter& p) { return files_.contains(p.name); });
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const int index = static_cast<int>(i);
       own ? builder_.add_own(index) : find(index);
@@ -229,7 +229,7 @@ class Matcher {
              std::unordered_set<std::string_view>& used) const {
     const io::StoredWeight stored(files_, tensor.name);
     const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
-    const Parameter& parameter = model_.parameters()[piece.parameter];
+    const decoder::Parameter& parameter = model_.parameters()[piece.parameter];
     const std::string whose = fmt::format("for parameter '{}'", parameter.name);
     const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
     if (is_integer(stored.data().dtype) != integers)
@@ -287,7 +287,7 @@ class Matcher {
                         model_.config().num_layers())});
   }
 
-  const Model& model_;
+  const decoder::Model& model_;
   const io::WeightFiles& files_;
   MapBuilder builder_;
   std::string layers_;  // folder_of_layers() in these files; empty: none was found
@@ -295,11 +295,25 @@ class Matcher {
 
 }  // namespace
 
-TensorMap match_weights(const Model& model, const io::WeightFiles& files) {
+bool StridedView::is_contiguous() const {
+  std::int64_t stride = 1;
+  for (int i = shape.ndim(); i-- > 0;) {
+    if (shape[i] != 1 && strides[static_cast<std::size_t>(i)] != stride) return false;
+    stride *= shape[i];
+  }
+  return true;
+}
+
+std::span<const Piece> TensorMap::pieces_of(int parameter) const {
+  const std::size_t p = static_cast<std::size_t>(parameter);
+  return std::span(pieces_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
+}
+
+TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files) {
   return Matcher(model, files).run();
 }
 
-TensorMap published_tensors(const Model& model) {
+TensorMap published_tensors(const decoder::Model& model) {
   MapBuilder builder(model);
   const int count = static_cast<int>(model.parameters().all().size());
   for (int i = 0; i < count; ++i) {
@@ -315,4 +329,4 @@ TensorMap published_tensors(const Model& model) {
   return builder.finish(false);
 }
 
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

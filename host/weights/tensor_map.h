@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,7 +10,7 @@
 #include "decoder/model.h"
 #include "io/weight_files.h"
 
-namespace lamina::decoder {
+namespace lamina::weights {
 
 // Some elements of a published tensor in the order of ours: ours(i, j, ..) is its element
 // offset + i strides[0] + j strides[1] ...
@@ -65,31 +64,9 @@ class TensorMap {
 // The tensors of `files` behind the parameters. Every parameter has its own, every tensor of the
 // files is used or ignored by the map, shapes agree: else one UserError (exit 4) that names the
 // file, the tensor and both shapes, and suggests the nearest name.
-TensorMap match_weights(const Model& model, const io::WeightFiles& files);
+TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files);
 
 // What an export to Hugging Face's names consists of, in the order of the parameters.
-TensorMap published_tensors(const Model& model);
+TensorMap published_tensors(const decoder::Model& model);
 
-// Takes consecutive stretches of a parameter, beginning at element `first`.
-using ValueSink = std::function<void(std::int64_t first, std::span<const float> values)>;
-
-// Reads a parameter in f32, row-major, in stretches of bounded size.
-// REQUIRES: `map` is match_weights(model, files), and the parameter has pieces.
-void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
-                    const ValueSink& sink);
-// Elements first, first + 1, .. of it.
-void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
-                    std::int64_t first, std::span<float> out);
-
-// `count` elements of a parameter (or of its gradient) from `first` on; borrowed until the next
-// call.
-using ValueSource =
-    std::function<std::span<const float>(int parameter, std::int64_t first, std::int64_t count)>;
-
-// A published tensor put together from ours. Of gradients, the chain rule is applied to the
-// factors of the map, and elements that no parameter comes from are 0.
-enum class Values { weights, gradients };
-std::vector<float> assemble(const TensorMap& map, int tensor, const ValueSource& ours,
-                            Values values = Values::weights);
-
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

@@ -1,4 +1,5 @@
 #include "weights/weights.h"
+#include "weights/published.h"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +9,7 @@
 #include "io/stored_weight.h"
 #include "weights/initialise.h"
 
-namespace lamina::decoder {
+namespace lamina::weights {
 namespace {
 
 // The bytes of a piece, where they are the parameter's in type `wanted`; else null.
@@ -48,13 +49,14 @@ void copy_parameter(const TensorMap& map, const io::WeightFiles& files, int para
                 static_cast<std::size_t>(piece.num_elements() * size_bytes(wanted)));
 }
 
-void initialise_into(const Parameter& parameter, std::uint64_t seed, DType dtype, std::byte* out) {
+void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, DType dtype,
+                     std::byte* out) {
   std::vector<float> values(static_cast<std::size_t>(parameter.num_elements()));
-  decoder::initialise(parameter, seed, values);
+  initialise(parameter, seed, values);
   store(values, dtype, 0, out);
 }
 
-std::size_t bytes_of(const Parameter& parameter, DType dtype) {
+std::size_t bytes_of(const decoder::Parameter& parameter, DType dtype) {
   return static_cast<std::size_t>(parameter.num_elements() * size_bytes(dtype));
 }
 
@@ -82,7 +84,7 @@ void store(std::span<const float> values, DType dtype, std::int64_t first, std::
     LAMINA_ASSERT(false && "parameters are f32, bf16, f64 or integers");
 }
 
-Weights Weights::load(const Model& model, std::shared_ptr<const io::WeightFiles> files,
+Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
                       DType compute, const Backend& backend) {
   const TensorMap map = match_weights(model, *files);
   const auto& parameters = model.parameters().all();
@@ -110,12 +112,12 @@ Weights Weights::load(const Model& model, std::shared_ptr<const io::WeightFiles>
   return out;
 }
 
-Weights Weights::initialise(const Model& model, std::uint64_t seed, DType compute,
+Weights Weights::initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
                             const Backend& backend) {
   const auto& parameters = model.parameters().all();
   Weights out;
   out.mapped_.resize(parameters.size());
-  for (const Parameter& p : parameters) out.owned_.add(bytes_of(p, p.used_dtype(compute)));
+  for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(p, p.used_dtype(compute)));
   out.owned_.allocate(backend);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     out.pointers_.push_back(out.owned_[i]);
@@ -124,4 +126,4 @@ Weights Weights::initialise(const Model& model, std::uint64_t seed, DType comput
   return out;
 }
 
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

@@ -11,7 +11,7 @@
 #include "weights/initialise.h"
 #include "weights/tensor_map.h"
 
-namespace lamina::decoder {
+namespace lamina::weights {
 
 // Writes values as elements first, first + 1, .. of the tensor at `out`.
 // REQUIRES: dtype is f32, bf16, f64, i32 or i64.
@@ -22,11 +22,11 @@ void store(std::span<const float> values, DType dtype, std::int64_t first, std::
 class Weights {
  public:
   // Reads every parameter in the type that Parameter::used_dtype(compute) says. Files stay mapped.
-  static Weights load(const Model& model, std::shared_ptr<const io::WeightFiles> files,
+  static Weights load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
                       DType compute, const Backend& backend);
   // Fresh ones: initialised as the parameters declare, by name and seed, so that a parameter's
   // values depend on nothing else.
-  static Weights initialise(const Model& model, std::uint64_t seed, DType compute,
+  static Weights initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
                             const Backend& backend);
 
   // One a parameter. Not to be written where is_mapped().
@@ -41,4 +41,4 @@ class Weights {
   std::vector<bool> mapped_;
 };
 
-}  // namespace lamina::decoder
+}  // namespace lamina::weights

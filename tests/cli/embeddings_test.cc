@@ -15,6 +15,9 @@
 namespace lamina::cli {
 namespace {
 
+using decode::PromptRows;
+using decode::read_prompt_rows;
+
 using lamina::testing::FileTensor;
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
@@ -22,7 +25,7 @@ using lamina::testing::write_tensors;
 
 // Rows of the trained model's table of tokens.
 std::vector<float> table_rows(const std::vector<std::size_t>& ids) {
-  const io::WeightFiles weights(resolve_model_directory(trained_run()));
+  const io::WeightFiles weights(train::resolve_model_directory(trained_run()));
   const io::TensorView table = weights.tensor("embed.weight");
   const auto width = static_cast<std::size_t>(table.shape[1]);
   std::vector<float> out(ids.size() * width);

@@ -10,6 +10,8 @@
 namespace lamina::cli {
 namespace {
 
+using weights::hf_config;
+
 using config::Value;
 using registry::ModelKey;
 

@@ -84,20 +84,11 @@ TEST_P(ShippedModel, IsTracedAndCompiledInEveryPhase) {
       std::min<std::int64_t>(512, model.config().max_positions().value_or(512));
   for (DType dtype : {DType::bf16, DType::f32}) {
     for (std::int64_t call : {std::int64_t{1}, tokens})
-      decoder::BoundProgram(model.decode_graph({.batch = 1,
-                                                .tokens = call,
-                                                .capacity = tokens,
-                                                .max_call_tokens = tokens,
-                                                .dtype = dtype}),
-                            backend);
-    decoder::BoundProgram(
-        train::add_gradients(model.loss_graph({.tokens = tokens,
-                                               .dtype = dtype,
-                                               .segments = true,
-                                               .training = true,
-                                               .aux = true}),
-                             model.parameters(),
-                             autodiff::find_remat_policy("minimal").save_policy()),
+      program::BoundProgram(model.decode_graph({1, call, dtype}, {tokens, tokens}), backend);
+    program::BoundProgram(
+        train::add_gradients(
+            model.loss_graph({1, tokens, dtype}, {.segments = true, .training = true, .aux = true}),
+            model.parameters(), train::find_remat_policy("minimal").save_policy()),
         backend);
   }
 }

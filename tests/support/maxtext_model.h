@@ -23,7 +23,7 @@ class MaxTextModel {
 
   std::filesystem::path directory_;
   bool scan_layers_;
-  cli::GoldenCase case_;
+  inspect::GoldenCase case_;
   io::WeightFiles files_;
   MaxTextConfig config_;
   decoder::Model model_;

@@ -8,9 +8,9 @@
 namespace lamina::cli {
 
 // Tables, and a picture of the stack with bars of each part's share of the parameters.
-std::string plan_text(const std::string& model, const ModelPlan& plan);
+std::string plan_text(const std::string& model, const inspect::ModelPlan& plan);
 
 // One JSON object; numbers are exact, sizes in bytes.
-std::string plan_json(const std::string& model, const ModelPlan& plan);
+std::string plan_json(const std::string& model, const inspect::ModelPlan& plan);
 
 }  // namespace lamina::cli

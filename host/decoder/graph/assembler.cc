@@ -42,18 +42,18 @@ Tensor every(Tensor x, std::int64_t first, std::int64_t step, std::int64_t offse
 Assembler::Assembler(const ModelParts& parts, const TracePhase& phase)
     : parts_(parts), blocks_(parts, phase) {}
 
-Tensor Assembler::host_input(Role role) {
+Tensor Assembler::host_input(Input role) {
   auto [at, fresh] = host_inputs_.try_emplace(role);
   if (!fresh) return at->second;
-  LAMINA_ASSERT(role != Role::embedding);  // it is there as soon as embedding() was called
+  LAMINA_ASSERT(role != Input::embedding);  // it is there as soon as embedding() was called
   const TracePhase& p = phase();
-  if (role == Role::positions_3d && !p.positions_3d) {
-    Tensor one = ops::reshape(host_input(Role::positions), {1, p.batch, p.tokens});
+  if (role == Input::positions_3d && !p.positions_3d) {
+    Tensor one = ops::reshape(host_input(Input::positions), {1, p.batch, p.tokens});
     return host_inputs_[role] = ops::broadcast(one, {3, p.batch, p.tokens});
   }
   at->second = graph().add_input(std::string(role_name(role)), host_input_type(role, p));
   out_.inputs.push_back({role, {}, false, {}});
-  if (role == Role::compressed_tokens)
+  if (role == Input::compressed_tokens)
     out_.inputs.back().values.assign(parts_.engram->ids.begin(), parts_.engram->ids.end());
   return at->second;
 }
@@ -63,7 +63,7 @@ Tensor Assembler::parameter(int index) {
   if (fresh) {
     const Parameter& p = parts_.parameters[index];
     at->second = graph().add_input(p.name, param_type(p.desc, p));
-    out_.inputs.push_back({Role::parameter, {index}, false, {}});
+    out_.inputs.push_back({Input::parameter, {index}, false, {}});
   }
   return at->second;
 }
@@ -74,7 +74,7 @@ Tensor Assembler::state_input(const std::string& name, std::int64_t layer, regis
   int index = static_cast<int>(out_.states.size());
   out_.states.push_back({name, layer, type, ring, kind});
   Tensor outer = graph().add_input(name, type.with(type.shape.with_leading(1)));
-  out_.inputs.push_back({Role::state, {index}, true, {}});
+  out_.inputs.push_back({Input::state, {index}, true, {}});
   return ops::reshape(outer, type.shape);
 }
 
@@ -83,7 +83,7 @@ void Assembler::state_output(Tensor state, Tensor written) {
   int input = static_cast<int>(graph().value(view.inputs[0]).index);
   std::string name = graph().inputs()[static_cast<std::size_t>(input)].name;
   add_output(std::move(name), ops::reshape(written, state.shape().with_leading(1)),
-             {.role = Role::state, .input = input, .stacked = true}, input);
+             {.role = Output::state, .input = input, .stacked = true}, input);
 }
 
 void Assembler::add_output(std::string name, Tensor value, OutputRole role, int alias) {
@@ -91,10 +91,14 @@ void Assembler::add_output(std::string name, Tensor value, OutputRole role, int 
   out_.outputs.push_back(std::move(role));
 }
 
+void Assembler::add_output(Output role, Tensor value) {
+  add_output(std::string(role_name(role)), value, {.role = role});
+}
+
 void Assembler::add_hidden(std::string name, Tensor x, std::vector<std::int64_t> layers,
                            bool stacked) {
   add_output(std::move(name), x,
-             {.role = Role::hidden, .layers = std::move(layers), .stacked = stacked});
+             {.role = Output::hidden, .layers = std::move(layers), .stacked = stacked});
 }
 
 Type Assembler::param_type(const registry::ParamDesc& desc, const Parameter& p) const {
@@ -114,7 +118,7 @@ Tensor Assembler::embed(Tensor tokens, Tensor positions, std::int64_t stream) {
     x = x + ops::call("embedding", {parameter(parts_.positions), positions});
   if (spec.positions == registry::Positions::sinusoidal) x = x + sinusoids(x, positions);
   if (phase().training && spec.dropout > 0)
-    x = ops::call("dropout", {x, host_input(Role::seed)},
+    x = ops::call("dropout", {x, host_input(Input::seed)},
                   {{"rate", spec.dropout}, {"stream", stream}});
   return x;
 }
@@ -122,9 +126,9 @@ Tensor Assembler::embed(Tensor tokens, Tensor positions, std::int64_t stream) {
 Tensor Assembler::embedding() {
   bool positions =
       parts_.positions >= 0 || parts_.options.embed.positions != registry::Positions::none;
-  Tensor x = embed(host_input(Role::tokens), positions ? host_input(Role::positions) : Tensor{});
-  if (phase().given.count > 0) x = with_given_rows(x, host_input(Role::given_index));
-  host_inputs_[Role::embedding] = x;
+  Tensor x = embed(host_input(Input::tokens), positions ? host_input(Input::positions) : Tensor{});
+  if (phase().given.count > 0) x = with_given_rows(x, host_input(Input::given_index));
+  host_inputs_[Input::embedding] = x;
   return x;
 }
 
@@ -239,7 +243,7 @@ std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegm
     out.emplace_back(std::move(name), tensor);
   };
   if (has_features(segment.first_layer)) {
-    add("given_features", host_input(Role::given_features));
+    add("given_features", host_input(Input::given_features));
     add("given_places", given_places());
   }
   for (std::size_t p = 0; p < segment.unit.size(); ++p) {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "decoder/graph/roles.h"
+#include "decoder/graph/block_cache.h"
 #include "decoder/graph/scan_builder.h"
-#include "decoder/trace/block_cache.h"
+#include "decoder/roles/roles.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
@@ -35,13 +35,15 @@ class Assembler {
   const ModelParts& parts() const { return parts_; }
 
   // Inputs of the graph, each added on first use.
-  Tensor host_input(Role role);
+  Tensor host_input(Input role);
   Tensor parameter(int index);  // outside the scans
   // A tensor of decode state [B, ...], and what is written over it.
   Tensor state_input(const std::string& name, std::int64_t layer, registry::StateKind kind,
                      const Type& type, bool ring = false);
   void state_output(Tensor state, Tensor written);
   void add_output(std::string name, Tensor value, OutputRole role, int alias = -1);
+  // One that is there once, by its own name.
+  void add_output(Output role, Tensor value);
 
   // Rows of the table for tokens i32[B, T], with positions and dropout; `stream` tells draws apart.
   Tensor embed(Tensor tokens, Tensor positions, std::int64_t stream = 0);
@@ -63,7 +65,7 @@ class Assembler {
   std::vector<Tensor> run_once(const BlockGraph& block, const std::string& scope,
                                std::int64_t layer, const std::vector<Tensor>& carries,
                                const std::vector<Tensor>& per_layer = {},
-                               const std::map<Role, Tensor>& instead = {});
+                               const std::map<Input, Tensor>& instead = {});
   BlockCache& blocks() { return blocks_; }
 
   // Losses, metrics and updates that were sown so far become outputs.
@@ -76,7 +78,7 @@ class Assembler {
     std::vector<std::string> scopes = {};  // of parameters and states, likewise
     std::string label = {};                // for names of the graph's inputs
     ScanBuilder* scan = nullptr;           // null: once, in the graph itself
-    std::map<Role, Tensor> instead = {};   // of the host's inputs, once
+    std::map<Input, Tensor> instead = {};  // of the host's inputs, once
     std::optional<std::int64_t> kv_donor = {};
   };
   // What a block's graph reads.
@@ -132,24 +134,12 @@ class Assembler {
   const ModelParts& parts_;
   BlockCache blocks_;
   ModelGraph out_;
-  std::map<Role, Tensor> host_inputs_;
+  std::map<Input, Tensor> host_inputs_;
   Tensor given_places_;
   std::map<int, Tensor> outside_;
   std::map<std::int64_t, std::pair<Tensor, Tensor>> given_kv_;  // by layer
   std::vector<SownValue> sown_;
   std::vector<std::shared_ptr<const Graph>> bodies_;  // shared by equal segments
 };
-
-// Adds what multi-token prediction loses over counted labels, with its weights, to a loss graph.
-// `hidden` is what the final norm gets.
-void add_mtp_loss(Assembler& a, Tensor hidden);
-// Adds, for each depth, how many labels are counted, and at how many of them it chooses the token
-// that the model will, which sees all tokens before. `x` is what the model's head gets.
-void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x);
-// Adds its states, what its heads get, and their logits.
-void add_mtp_outputs(Assembler& a, Tensor hidden);
-// What the loss at `depth` is multiplied by. Throws UserError (exit 2) for a list of weights of
-// another length.
-double mtp_weight(const ModelParts& parts, std::int64_t depth);
 
 }  // namespace lamina::decoder

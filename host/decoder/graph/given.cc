@@ -18,14 +18,14 @@ Tensor number(Graph& graph, double value) {
 }  // namespace
 
 Tensor Assembler::with_given_rows(Tensor x, Tensor index) {
-  Tensor rows = ops::call("embedding", {host_input(Role::given_rows), index});
+  Tensor rows = ops::call("embedding", {host_input(Input::given_rows), index});
   Tensor own = ops::less(index, number(graph(), 0));
   return ops::select(ops::reshape(own, {phase().batch, phase().tokens, 1}), x, rows);
 }
 
 Tensor Assembler::given_places() {
   if (given_places_) return given_places_;
-  Tensor index = host_input(Role::given_index);
+  Tensor index = host_input(Input::given_index);
   return given_places_ =
              ops::select(ops::less(index, number(graph(), 0)), number(graph(), kNowhere), index);
 }
@@ -42,12 +42,12 @@ void Assembler::add_features(const Place& place) {
                                  "has layers that give {}",
                                  to_string(phase().activations()), to_string(x.type())),
                      {"give the images without features"}});
-  InputRole role{Role::layer_index, {}, true, {}};
+  InputRole role{Input::layer_index, {}, true, {}};
   for (std::int64_t layer : place.layers) role.values.push_back(static_cast<double>(layer));
   Tensor layer = value_input(place, "layer_index", {DType::i32, {}, {}}, std::move(role));
   Tensor offset =
       ops::reshape(layer, {1, 1}) * number(scan.body(), static_cast<double>(phase().given.count));
-  Tensor features = scan.inner_const(host_input(Role::given_features));
+  Tensor features = scan.inner_const(host_input(Input::given_features));
   x = x + ops::call("embedding", {features, scan.inner_const(given_places()) + offset});
 }
 

@@ -20,7 +20,7 @@ Tensor Assembler::value_input(const Place& place, const std::string& name, const
 }
 
 Tensor Assembler::param_input(const Place& place, const BlockGraph::Param& param) {
-  InputRole role{Role::parameter, {}, true, {}};
+  InputRole role{Input::parameter, {}, true, {}};
   for (const std::string& scope : place.scopes)
     role.members.push_back(parts_.parameters.find(scope + param.desc.name));
   if (!place.scan) return parameter(role.members.front());
@@ -32,7 +32,7 @@ Tensor Assembler::block_state(const Place& place, const BlockGraph::State& state
   if (!place.scan)
     return state_input(place.scopes[0] + state.name, place.layers[0], state.kind, state.type,
                        state.ring);
-  InputRole role{Role::state, {}, true, {}};
+  InputRole role{Input::state, {}, true, {}};
   for (std::size_t i = 0; i < place.layers.size(); ++i) {
     role.members.push_back(static_cast<int>(out_.states.size()));
     out_.states.push_back(
@@ -49,7 +49,7 @@ Tensor Assembler::layer_value(const BlockGraph& block, const Place& place,
   // Blocks of multi-token prediction come after the last layer and share its constants.
   std::int64_t last = phase().num_layers - 1;
   for (std::int64_t layer : place.layers)
-    role.values.push_back(input.role == Role::layer_index
+    role.values.push_back(input.role == Input::layer_index
                               ? static_cast<double>(layer)
                               : input.values[static_cast<std::size_t>(std::min(layer, last))]);
   return value_input(place, declared.name, block.graph.type(declared.value), std::move(role));
@@ -99,7 +99,7 @@ int Assembler::outside_input(Tensor input) {
 std::vector<Tensor> Assembler::run_once(const BlockGraph& block, const std::string& scope,
                                         std::int64_t layer, const std::vector<Tensor>& carries,
                                         const std::vector<Tensor>& per_layer,
-                                        const std::map<Role, Tensor>& instead) {
+                                        const std::map<Input, Tensor>& instead) {
   Place place{.layers = {layer}, .scopes = {scope}, .label = scope, .instead = instead};
   return run(block, place, carries, per_layer);
 }
@@ -118,7 +118,7 @@ void Assembler::collect_states(const BlockGraph& block, const Place& place, cons
     const BlockGraph::State& state = block.states[i];
     int input = bound.states[i];
     auto use = [this, input, name = state.name](Tensor written) {
-      add_output(name, written, {.role = Role::state, .input = input, .stacked = true}, input);
+      add_output(name, written, {.role = Output::state, .input = input, .stacked = true}, input);
     };
     collect(place, state.name, results[static_cast<std::size_t>(state.output)], use,
             bound.inputs[static_cast<std::size_t>(state.input)]);
@@ -162,7 +162,7 @@ void Assembler::collect_sown(const BlockGraph& block, const Place& place, const 
             results[static_cast<std::size_t>(update.output)], [this, input, stacked](Tensor t) {
               if (!stacked) t = ops::reshape(t, t.shape().without_leading());
               add_output("update", ops::cast(t, DType::f32),
-                         {.role = Role::update, .input = input, .stacked = stacked});
+                         {.role = Output::update, .input = input, .stacked = stacked});
             });
   }
 }
@@ -173,7 +173,7 @@ void Assembler::collect_records(const BlockGraph& block, const Place& place,
     collect(place, record.tag, results[static_cast<std::size_t>(record.output)],
             [this, tag = record.tag, layers = place.layers](Tensor t) {
               add_output(tag, t,
-                         {.role = Role::record, .layers = layers, .stacked = true, .name = tag});
+                         {.role = Output::record, .layers = layers, .stacked = true, .name = tag});
             });
 }
 

@@ -96,20 +96,20 @@ void Assembler::add_sown_outputs() {
     const registry::SowDesc& desc = begin->desc;
     if (desc.kind == registry::SowDesc::Kind::loss) {
       Tensor loss = pooled(parts);
-      add_output(desc.name, loss, {.role = Role::sown_loss, .name = desc.name});
+      add_output(desc.name, loss, {.role = Output::sown_loss, .name = desc.name});
       const double weight = parts_.config.factor(desc.weight_key);
       if (weight != 0) weighted = sum_of(weighted, ops::scale(loss, weight));
     }
     const bool of_layers = !begin->other && begin->value.ndim() == 1;  // not of all together
     if (desc.kind == registry::SowDesc::Kind::metric || (phase().layer_metrics && of_layers)) {
       auto [values, layers] = joined(parts);
-      add_output(desc.name, values, {.role = Role::metric, .layers = layers, .name = desc.name});
+      add_output(desc.name, values, {.role = Output::metric, .layers = layers, .name = desc.name});
       const bool metric = desc.kind == registry::SowDesc::Kind::metric;
       out_.metrics[desc.name] = metric ? desc.reduce : Reduce::mean;
     }
     begin = end;
   }
-  if (weighted) add_output("aux_loss", weighted, {.role = Role::aux_loss});
+  if (weighted) add_output(Output::aux_loss, weighted);
 }
 
 }  // namespace lamina::decoder

@@ -1,7 +1,6 @@
 #include "decoder/mtp/mtp.h"
 
 #include "core/error.h"
-#include "decoder/graph/assembler.h"
 
 namespace lamina::decoder {
 namespace {
@@ -33,10 +32,10 @@ template <typename Visit>
 void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   const registry::MtpSpec& spec = a.parts().options.mtp;
   const TracePhase& phase = a.phase();
-  Tensor tokens = a.host_input(Role::tokens), positions = a.host_input(Role::positions);
-  Tensor segments = phase.segments ? a.host_input(Role::segments) : Tensor{}, own = segments;
-  Tensor given = phase.given.count > 0 ? a.host_input(Role::given_index) : Tensor{};
-  Tensor places = phase.positions_3d ? a.host_input(Role::positions_3d) : Tensor{};
+  Tensor tokens = a.host_input(Input::tokens), positions = a.host_input(Input::positions);
+  Tensor segments = phase.segments ? a.host_input(Input::segments) : Tensor{}, own = segments;
+  Tensor given = phase.given.count > 0 ? a.host_input(Input::given_index) : Tensor{};
+  Tensor places = phase.positions_3d ? a.host_input(Input::positions_3d) : Tensor{};
   Tensor h = spec.normed_hidden ? a.final_norm(hidden) : hidden;
   for (std::int64_t j = 0; j < spec.depth; ++j) {
     // Documents move along with the tokens; 0 is padding and never a document.
@@ -57,10 +56,10 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
       given = shifted(given, together, -1);
       embedding = a.with_given_rows(embedding, given);
     }
-    std::map<Role, Tensor> instead;
+    std::map<Input, Tensor> instead;
     if (spec.shifted_positions) {
-      instead[Role::positions] = positions;
-      if (places) instead[Role::positions_3d] = places = shifted(places, together, 0);
+      instead[Input::positions] = positions;
+      if (places) instead[Input::positions_3d] = places = shifted(places, together, 0);
     }
     std::vector<Tensor> results = a.run_once(a.blocks().mtp(), fmt::format("mtp.{}.", j),
                                              phase.num_layers + j, {h, embedding}, {}, instead);
@@ -87,26 +86,11 @@ double mtp_weight(const ModelParts& parts, std::int64_t depth) {
   return *value.get_if<double>();
 }
 
-std::int64_t count_mtp_labels(const std::int32_t* labels, const std::int32_t* segments,
-                              std::int64_t batch, std::int64_t tokens, std::int64_t depth,
-                              bool chained) {
-  std::int64_t count = 0;
-  for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t t = 0; t < tokens; ++t)
-      for (std::int64_t j = 0; j < depth && t + 1 + j < tokens; ++j) {
-        std::int64_t at = b * tokens + t, ahead = at + 1 + j;
-        if (segments && chained) at = ahead - 1;
-        bool together = !segments || (segments[at] != 0 && segments[at] == segments[ahead]);
-        count += labels[ahead] >= 0 && together;
-      }
-  return count;
-}
-
 void add_mtp_loss(Assembler& a, Tensor hidden) {
   const registry::HeadSpec& head = a.parts().options.head;
   const TracePhase& phase = a.phase();
   Tensor weight = a.parameter(a.parts().head_weight());
-  Tensor labels = ops::reshape(a.host_input(Role::labels), {phase.batch, phase.tokens});
+  Tensor labels = ops::reshape(a.host_input(Input::labels), {phase.batch, phase.tokens});
   Tensor total;
   for_each_depth(a, hidden, labels, [&](std::int64_t j, Tensor, Tensor x, Tensor shifted_labels) {
     Tensor loss = ops::call_all(
@@ -116,13 +100,13 @@ void add_mtp_loss(Assembler& a, Tensor hidden) {
     loss = ops::scale(loss, mtp_weight(a.parts(), j));
     total = total ? total + loss : loss;
   });
-  a.add_output("mtp_loss", total, {.role = Role::mtp_loss});
+  a.add_output(Output::mtp_loss, total);
 }
 
 void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x) {
   const TracePhase& phase = a.phase();
   const Shape shape{phase.batch, phase.tokens};
-  Tensor labels = ops::reshape(a.host_input(Role::labels), shape);
+  Tensor labels = ops::reshape(a.host_input(Input::labels), shape);
   // The choice is the model's own, in whatever document its token is.
   Tensor main = ops::reshape(a.choices(x), shape);
   std::vector<Tensor> counted, agreed;
@@ -138,8 +122,8 @@ void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x) {
         counted.push_back(sum(weight));
         agreed.push_back(sum(ops::select(same, weight, none)));
       });
-  a.add_output("mtp_counted", joined(counted), {.role = Role::mtp_counted});
-  a.add_output("mtp_agreed", joined(agreed), {.role = Role::mtp_agreed});
+  a.add_output(Output::mtp_counted, joined(counted));
+  a.add_output(Output::mtp_agreed, joined(agreed));
 }
 
 void add_mtp_outputs(Assembler& a, Tensor hidden) {
@@ -154,9 +138,9 @@ void add_mtp_outputs(Assembler& a, Tensor hidden) {
     logits.push_back(
         ops::reshape(a.logits(x), {1, phase.batch, phase.tokens, a.parts().config.vocab_size()}));
   });
-  a.add_output("mtp_hidden", joined(states), {.role = Role::mtp_hidden});
-  a.add_output("mtp_normed", joined(normed), {.role = Role::mtp_normed});
-  a.add_output("mtp_logits", joined(logits), {.role = Role::mtp_logits});
+  a.add_output(Output::mtp_hidden, joined(states));
+  a.add_output(Output::mtp_normed, joined(normed));
+  a.add_output(Output::mtp_logits, joined(logits));
 }
 
 }  // namespace lamina::decoder

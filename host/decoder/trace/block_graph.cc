@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "decoder/graph/roles.h"
+#include "decoder/roles/roles.h"
+#include "decoder/stack/parameter.h"
 #include "decoder/trace/stateful_ops.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "decoder/model.h"
+#include "decoder/roles/model_graph.h"
+#include "decoder/roles/trace_phase.h"
 #include "decoder/trace/host_block.h"
-#include "decoder/trace/trace_phase.h"
 #include "registry/trace.h"
 
 namespace lamina::decoder {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decoder/model.h"
+#include "decoder/roles/model_graph.h"
 #include "registry/trace.h"
 
 namespace lamina::decoder {
@@ -16,7 +16,7 @@ class HostBuild {
  public:
   virtual ~HostBuild() = default;
   virtual Tensor param(const registry::ParamDesc& desc) = 0;
-  virtual Tensor input(Role role) = 0;
+  virtual Tensor input(Input role) = 0;
   // One use of an op that mixes tokens (stateful_ops.h), with what it remembers while decoding.
   virtual std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
                                   const registry::NamedAttrs& attrs,

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "decoder/model.h"
-#include "decoder/trace/trace_phase.h"
+#include "decoder/roles/model_graph.h"
+#include "decoder/roles/trace_phase.h"
 #include "registry/trace.h"
 
 namespace lamina::decoder {

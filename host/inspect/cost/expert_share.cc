@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lamina::cli {
+namespace lamina::inspect {
 namespace {
 
 // Lowers the share of every input that `value` is made of.
@@ -43,4 +43,4 @@ std::vector<double> used_shares(const Graph& graph) {
   return shares;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -5,7 +5,7 @@
 
 #include "graph/graph.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 // For each input of a graph, the largest part of it that one run multiplies with: a stack of E
 // expert matrices of which R rows of activations each pick one counts min(R, E) / E, everything
@@ -15,4 +15,4 @@ namespace lamina::cli {
 // of scans; so no name of an axis, parameter or family matters.
 std::vector<double> used_shares(const Graph& graph);
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -7,10 +7,10 @@
 #include "inspect/cost/expert_share.h"
 #include "runtime/program.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 namespace {
 
-using decoder::Role;
+using decoder::Input;
 
 double elements(const Type& type) { return static_cast<double>(type.shape.num_elements()); }
 
@@ -204,7 +204,7 @@ double required_read_bytes(const decoder::ModelGraph& graph,
   double bytes = 0;
   std::vector<double> shares = used_shares(graph.graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-    if (graph.inputs[i].role == Role::parameter)
+    if (graph.inputs[i].role == Input::parameter)
       bytes += shares[i] * read_bytes(graph.graph, graph.graph.inputs()[i].value);
   for (const decoder::StateTensor& state : states) {
     double used = 1;
@@ -217,4 +217,4 @@ double required_read_bytes(const decoder::ModelGraph& graph,
   return bytes;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

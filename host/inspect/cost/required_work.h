@@ -5,7 +5,7 @@
 
 #include "decoder/model.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 // Floating point operations of a forward graph: 2 M N K for every product (linears, those of chosen
 // experts, the head); for attention 2 (width of k + width of v) for every query head and every pair
@@ -25,4 +25,4 @@ inline constexpr double kTrainingFactor = 3;
 double required_read_bytes(const decoder::ModelGraph& graph,
                            const std::vector<decoder::StateTensor>& states, double length);
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

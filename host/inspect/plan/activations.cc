@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "autodiff/tags.h"
 #include "inspect/cost/required_work.h"
 #include "inspect/plan/model_plan.h"
 #include "passes/pipeline.h"
@@ -9,7 +10,7 @@
 #include "train/gradients.h"
 #include "train/row_gradients.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 namespace {
 
 // What lives across the place where the backward pass begins.
@@ -28,12 +29,9 @@ std::int64_t kept_bytes(const Program& program) {
 
 std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanOptions& options,
                                         const Backend& backend) {
-  decoder::ModelGraph loss = model.loss_graph({.batch = options.batch,
-                                               .tokens = options.tokens,
-                                               .dtype = options.dtype,
-                                               .segments = options.segments,
-                                               .training = true,
-                                               .aux = true});
+  decoder::ModelGraph loss =
+      model.loss_graph({options.batch, options.tokens, options.dtype},
+                       {.segments = options.segments, .training = true, .aux = true});
   loss.graph = passes::simplify(std::move(loss.graph));
   const std::set<std::string> tags = autodiff::tags_in(loss.graph);
 
@@ -43,7 +41,7 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
     double flops = 0;
   };
   std::vector<Measured> all;
-  for (autodiff::RematPolicy policy : autodiff::remat_policies()) {
+  for (train::RematPolicy policy : train::remat_policies()) {
     bool chosen = options.remat && options.remat->name == policy.name;
     if (chosen) policy = *options.remat;  // with the tags of the run
     if (policy.name == "custom" && !chosen) continue;
@@ -52,7 +50,7 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
     for (const std::string& tag : tags) kept.push_back(saves(tag));
     auto known = std::ranges::find(all, kept, &Measured::kept);
     if (known == all.end()) {
-      decoder::BoundProgram bound(
+      program::BoundProgram bound(
           train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves)),
           backend);
       const Program& program = bound.program();
@@ -87,4 +85,4 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
   return out;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

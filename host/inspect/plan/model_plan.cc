@@ -12,18 +12,18 @@
 #include "inspect/cost/required_work.h"
 #include "lamina/names.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 namespace {
 
 using decoder::Parameter;
 
 // How much of each parameter one token uses; 0 for those that only training reads.
 std::vector<double> shares_by_parameter(const decoder::Model& model) {
-  decoder::ModelGraph token = model.forward_graph({.batch = 1, .tokens = 1});
+  decoder::ModelGraph token = model.forward_graph({});
   std::vector<double> by_input = used_shares(token.graph);
   std::vector<double> out(model.parameters().all().size());
   for (std::size_t i = 0; i < token.inputs.size(); ++i)
-    if (token.inputs[i].role == decoder::Role::parameter)
+    if (token.inputs[i].role == decoder::Input::parameter)
       for (int member : token.inputs[i].members)
         out[static_cast<std::size_t>(member)] = by_input[i];
   return out;
@@ -145,10 +145,9 @@ std::vector<StackPart> stack_parts(const decoder::Model& model, const std::vecto
   return out;
 }
 
-decoder::DecodeGraphOptions decode_options(std::int64_t batch, std::int64_t capacity, DType dtype) {
-  std::int64_t call = std::min(decode::SessionOptions{}.call_tokens, capacity);
-  return {
-      .batch = batch, .tokens = 1, .capacity = capacity, .max_call_tokens = call, .dtype = dtype};
+// What decoding with `capacity` tokens keeps.
+decoder::StateSize state_size(std::int64_t capacity) {
+  return {capacity, std::min(decode::SessionOptions{}.call_tokens, capacity)};
 }
 
 std::string_view kind_of(const decoder::StateTensor& state) {
@@ -178,8 +177,8 @@ std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
   const std::int64_t longest =
       embed.positions == registry::Positions::learned ? embed.max_positions : std::int64_t{1} << 26;
   const std::int64_t more = std::min<std::int64_t>(4096, longest / 2), first = longest - more;
-  std::vector<decoder::StateTensor> at = model.states(decode_options(1, first, dtype));
-  std::vector<decoder::StateTensor> later = model.states(decode_options(1, longest, dtype));
+  std::vector<decoder::StateTensor> at = model.states({.dtype = dtype}, state_size(first));
+  std::vector<decoder::StateTensor> later = model.states({.dtype = dtype}, state_size(longest));
   struct Bytes {
     double per_token = 0, fixed = 0;
   };
@@ -205,21 +204,17 @@ std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
 
 WorkPerToken work_of(const decoder::Model& model, const PlanOptions& options) {
   WorkPerToken out;
-  decoder::ModelGraph row = model.loss_graph(
-      {.batch = 1, .tokens = options.tokens, .dtype = options.dtype, .training = true});
+  const decoder::GraphShape shape{1, options.tokens, options.dtype};
+  decoder::ModelGraph row = model.loss_graph(shape, {.training = true});
   out.forward_flops = required_flops(row.graph) / static_cast<double>(options.tokens);
-  decoder::ModelGraph trained = model.loss_graph({.batch = 1,
-                                                  .tokens = options.tokens,
-                                                  .dtype = options.dtype,
-                                                  .training = true,
-                                                  .aux = true});
+  decoder::ModelGraph trained = model.loss_graph(shape, {.training = true, .aux = true});
   out.train_flops =
       kTrainingFactor * required_flops(trained.graph) / static_cast<double>(options.tokens);
-  decoder::DecodeGraphOptions one = decode_options(1, options.tokens, options.dtype);
-  decoder::ModelGraph token = model.decode_graph(one);
+  const decoder::GraphShape one{1, 1, options.dtype};
+  decoder::ModelGraph token = model.decode_graph(one, state_size(options.tokens));
   out.decode_flops = required_flops(token.graph, options.tokens - 1);
-  out.decode_read_bytes =
-      required_read_bytes(token, model.states(one), static_cast<double>(options.tokens));
+  out.decode_read_bytes = required_read_bytes(token, model.states(one, state_size(options.tokens)),
+                                              static_cast<double>(options.tokens));
   return out;
 }
 
@@ -244,7 +239,7 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
   out.stack = stack_parts(model, shares);
   out.states = state_uses(model, options.dtype);
   for (const decoder::StateTensor& state :
-       model.states(decode_options(options.batch, options.tokens, options.dtype)))
+       model.states({options.batch, 1, options.dtype}, state_size(options.tokens)))
     out.state_bytes += state.bytes();
   out.work = work_of(model, options);
   out.train = plan_train_memory(model, options);
@@ -252,4 +247,4 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
   return out;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

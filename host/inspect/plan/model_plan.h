@@ -12,20 +12,20 @@
 #include <utility>
 #include <vector>
 
-#include "autodiff/remat.h"
 #include "decoder/model.h"
 #include "runtime/backend.h"
+#include "train/remat_policies.h"
 #include "train/train_state.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 struct PlanOptions {
-  std::int64_t microbatches = 1;               // of a training step
-  std::int64_t batch = 1;                      // rows of a microbatch, sequences that are decoded
-  std::int64_t tokens = 4096;                  // of a row; what decode state holds
-  DType dtype = DType::bf16;                   // to compute in
-  bool segments = false;                       // rows hold several documents
-  std::optional<autodiff::RematPolicy> remat;  // the run's
+  std::int64_t microbatches = 1;            // of a training step
+  std::int64_t batch = 1;                   // rows of a microbatch, sequences that are decoded
+  std::int64_t tokens = 4096;               // of a row; what decode state holds
+  DType dtype = DType::bf16;                // to compute in
+  bool segments = false;                    // rows hold several documents
+  std::optional<train::RematPolicy> remat;  // the run's
 };
 
 // Numbers of elements. Tables of integers are no parameters.
@@ -113,4 +113,4 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
 std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanOptions& options,
                                         const Backend& backend);
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

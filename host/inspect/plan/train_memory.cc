@@ -3,13 +3,12 @@
 #include "train/row_gradients.h"
 #include "train/train_step.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options) {
-  const decoder::ModelGraph graph = train::step_graph(model, {.rows = options.batch,
-                                                              .tokens = options.tokens,
-                                                              .dtype = options.dtype,
-                                                              .segments = options.segments});
+  const decoder::ModelGraph graph =
+      train::step_graph(model, {.shape = {options.batch, options.tokens, options.dtype},
+                                .features = train::all_losses(options.segments)});
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
   return {
@@ -18,4 +17,4 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
       .whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients};
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 GoldenCase::GoldenCase(std::string dir)
     : directory(std::move(dir)),
@@ -45,4 +45,4 @@ double GoldenCase::tolerance(std::string_view key, double fallback) const {
   return value ? value.as_double() : fallback;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
 #include "core/json.h"
-#include "inspect/verify/report.h"
 #include "io/weight_files.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 struct GoldenCase {
   std::string directory;
@@ -28,7 +26,4 @@ struct GoldenCase {
   double tolerance(std::string_view key, double fallback) const;
 };
 
-// Recomputes everything in the case. Runs in bf16 are allowed the rounding of their type.
-VerifyReport verify_case(const std::string& directory, DType dtype, const Globals& globals);
-
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

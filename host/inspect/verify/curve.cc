@@ -5,7 +5,7 @@
 #include "inspect/verify/verifier.h"
 #include "train/schedule.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 // Cases of runs say nothing of the first gradient. Recurrent layers differ most.
 constexpr double kGradientTolerance = 5e-4;
@@ -32,12 +32,9 @@ void Verifier::curve() {
   Shape shape = case_.shape("batches.input_ids");  // [steps, microbatches, B, T]
   std::vector<std::int32_t> ids = case_.ints("batches.input_ids"),
                             labels = case_.ints("batches.labels");
-  train::TrainStepOptions options{.rows = shape[2],
-                                  .tokens = shape[3],
+  train::TrainStepOptions options{.shape = {shape[2], shape[3], dtype_},
+                                  .features = {.training = true, .aux = true},
                                   .microbatches = shape[1],
-                                  .dtype = dtype_,
-                                  .mtp = false,
-                                  .segments = false,
                                   .clip_norm = number_in(recipe, "clip", 0, kInfinity)};
   config::OptimizerSection optimizer;
   optimizer.lr = number_in(recipe, "peak_lr", 0, kInfinity);
@@ -57,23 +54,23 @@ void Verifier::curve() {
                      norm_tolerance = case_.floats("tolerance.grad_norm");
   auto step_rows = [&](std::int64_t s, std::int64_t m) {
     std::int64_t per_batch = shape[2] * shape[3], at = (s * shape[1] + m) * per_batch;
-    return cli::rows_of({ids.begin() + at, ids.begin() + at + per_batch},
-                        std::span(labels).subspan(static_cast<std::size_t>(at),
-                                                  static_cast<std::size_t>(per_batch)),
-                        shape[2], shape[3]);
+    return program::rows_of({ids.begin() + at, ids.begin() + at + per_batch},
+                            std::span(labels).subspan(static_cast<std::size_t>(at),
+                                                      static_cast<std::size_t>(per_batch)),
+                            shape[2], shape[3]);
   };
   for (std::int64_t s = 0; s < shape[0]; ++s) {
-    std::vector<Rows> rows;
+    std::vector<program::Rows> rows;
     for (std::int64_t m = 0; m < shape[1]; ++m) rows.push_back(step_rows(s, m));
-    std::vector<train::Microbatch> batches;
-    for (const Rows& r : rows) batches.push_back(r.microbatch());
+    std::vector<program::Microbatch> batches;
+    for (const program::Rows& r : rows) batches.push_back(r.microbatch());
     std::size_t i = static_cast<std::size_t>(s);
     double rate = train::learning_rate(schedule, optimizer.lr, s, shape[0]);
     train::StepResult got = step.gradients(batches, s);
     if (s == 0) {
       for (std::size_t p = 0; p < published_.tensors().size(); ++p)
         if (std::string name = "grad1." + published_.tensors()[p].name; case_.has(name))
-          compare_gradient(name, as_published(p, state->gradients(), decoder::Values::gradients),
+          compare_gradient(name, as_published(p, state->gradients(), weights::Values::gradients),
                            case_.floats(name), 0, kGradientTolerance);
     }
     step.update(got, rate, s);
@@ -89,7 +86,7 @@ void Verifier::curve() {
   if (case_.has("final_logits"))
     add("final_logits",
         max_abs_difference(
-            cli::forward(*model_, state->used(), step_rows(0, 0), {.dtype = dtype_}, backend_)
+            inspect::forward(*model_, state->used(), step_rows(0, 0), {.dtype = dtype_}, backend_)
                 .logits,
             case_.floats("final_logits")),
         8 * case_.info.root().at("spread_of_final_logits").as_double() + 1e-6);
@@ -103,7 +100,7 @@ void Verifier::compare_parameters(const std::string& prefix, const train::TrainS
   for (std::size_t p = 0; p < published_.tensors().size(); ++p) {
     std::string name = prefix + published_.tensors()[p].name;
     if (!case_.has(name)) continue;
-    std::vector<float> got = as_published(p, state.masters(), decoder::Values::weights),
+    std::vector<float> got = as_published(p, state.masters(), weights::Values::weights),
                        want = case_.floats(name);
     double sum = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -116,4 +113,4 @@ void Verifier::compare_parameters(const std::string& prefix, const train::TrainS
   }
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -8,7 +8,7 @@
 #include "inspect/verify/images.h"
 #include "program/rows.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 struct ForwardOptions {
   DType dtype = DType::f32;
@@ -23,12 +23,7 @@ struct ForwardResult {
 };
 
 ForwardResult forward(const decoder::Model& model, std::span<void* const> parameters,
-                      const Rows& rows, const ForwardOptions& options, const Backend& backend);
+                      const program::Rows& rows, const ForwardOptions& options,
+                      const Backend& backend);
 
-// Once, in memory of its own. REQUIRES: everything is bound.
-void run(decoder::BoundProgram& program, const Backend& backend);
-
-// REQUIRES: f32, bf16 or i32.
-std::vector<float> as_floats(const std::byte* from, std::size_t count, DType dtype);
-
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

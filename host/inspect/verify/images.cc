@@ -4,20 +4,22 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autodiff/remat.h"
+#include "autodiff/vjp.h"
 #include "inspect/verify/verifier.h"
+#include "program/records.h"
 #include "train/gradients.h"
 #include "weights/weights.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
 namespace {
 
 std::vector<std::byte> converted(std::span<const float> values, DType dtype) {
   std::vector<std::byte> out(values.size() * static_cast<std::size_t>(size_bytes(dtype)));
-  if (!out.empty()) decoder::store(values, dtype, 0, out.data());
+  if (!out.empty()) weights::store(values, dtype, 0, out.data());
   return out;
 }
 
@@ -49,19 +51,19 @@ ImageInputs::ImageInputs(const GoldenCase& c, std::span<const std::int64_t> plac
   feature_bytes_ = converted(rows_.features, dtype);
 }
 
-void ImageInputs::bind(decoder::BoundProgram& program) const {
+void ImageInputs::bind(program::BoundProgram& program) const {
   auto writable = [](const auto& v) {
     return const_cast<void*>(static_cast<const void*>(v.data()));
   };
-  program.bind(Role::positions_3d, writable(rows_.positions));
-  program.bind(Role::given_rows, writable(row_bytes_));
-  program.bind(Role::given_features, writable(feature_bytes_));
-  program.bind(Role::given_index, writable(rows_.index));
-  program.bind(Role::given_blocks, writable(blocks_));
+  program.bind(Input::positions_3d, writable(rows_.positions));
+  program.bind(Input::given_rows, writable(row_bytes_));
+  program.bind(Input::given_features, writable(feature_bytes_));
+  program.bind(Input::given_index, writable(rows_.index));
+  program.bind(Input::given_blocks, writable(blocks_));
 }
 
-PromptRows ImageInputs::prompt(std::int64_t tokens) const {
-  PromptRows out{rows_.rows, rows_.features, {}, {}};
+decode::PromptRows ImageInputs::prompt(std::int64_t tokens) const {
+  decode::PromptRows out{rows_.rows, rows_.features, {}, {}};
   out.index.assign(rows_.index.begin(), rows_.index.begin() + tokens);
   for (std::int64_t axis = 0; axis < 3; ++axis) {
     const auto first = rows_.positions.begin() + axis * batch_ * tokens_;
@@ -72,12 +74,12 @@ PromptRows ImageInputs::prompt(std::int64_t tokens) const {
 
 // Golden hidden states are what layers give before features are added behind them.
 void Verifier::images() {
-  const Rows rows = read_rows(case_, "image.");
+  const program::Rows rows = read_rows(case_, "image.");
   const ImageInputs images(case_, placeholders_, *model_, dtype_);
   forward("image.", rows, &images);
   image_gradients(rows, images);
   if (case_.has("image.greedy_ids")) {
-    const PromptRows prompt =
+    const decode::PromptRows prompt =
         images.prompt(static_cast<std::int64_t>(case_.ints("image.prompt_ids").size()));
     greedy("image.", prompt.given());
   }
@@ -86,32 +88,29 @@ void Verifier::images() {
     known_.push_back(fmt::format("image.deepstack.{}", l));
 }
 
-void Verifier::image_gradients(const Rows& rows, const ImageInputs& images) {
+void Verifier::image_gradients(const program::Rows& rows, const ImageInputs& images) {
   const train::TrainState& state = fresh_state();
-  decoder::BoundProgram program(
-      train::add_gradients(model_->loss_graph({.batch = rows.batch,
-                                               .tokens = rows.tokens,
-                                               .dtype = dtype_,
-                                               .training = true,
-                                               .positions_3d = true,
-                                               .given = images.shape()}),
-                           model_->parameters(), autodiff::save_everything()),
+  program::BoundProgram program(
+      train::add_gradients(
+          model_->loss_graph({rows.batch, rows.tokens, dtype_},
+                             {.positions_3d = true, .given = images.shape(), .training = true}),
+          model_->parameters(), autodiff::save_everything()),
       backend_);
   const double labels = static_cast<double>(
-      train::count_labels(rows.labels.data(), static_cast<std::int64_t>(rows.labels.size())));
+      program::count_labels(rows.labels.data(), static_cast<std::int64_t>(rows.labels.size())));
   float scale = static_cast<float>(1 / labels), zero = 0, loss = 0, z_loss = 0;
   program.bind_parameters(state.used());
   program.bind_gradients(state.gradients());
   rows.microbatch().bind(program);
   images.bind(program);
-  program.bind(Role::loss_scale, &scale);
-  program.bind(Role::z_loss_scale, &zero);
-  program.bind(Role::loss, &loss);
-  program.bind(Role::z_loss, &z_loss);
-  cli::run(program, backend_);
+  program.bind(Input::loss_scale, &scale);
+  program.bind(Input::z_loss_scale, &zero);
+  program.bind(Output::loss, &loss);
+  program.bind(Output::z_loss, &z_loss);
+  program::run(program, backend_);
   add("image.loss", std::abs(static_cast<double>(loss) / labels - case_.number("image.loss")),
       case_.tolerance("loss_abs", 1e-5));
   compare_gradients("image.", state);
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -9,7 +9,7 @@
 #include "inspect/verify/case.h"
 #include "program/bound_program.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 // What a tower made of the images, and where it stands in image.input_ids.
 class ImageInputs {
@@ -22,16 +22,16 @@ class ImageInputs {
   // [3, B, T]
   std::span<const std::int32_t> positions() const { return rows_.positions; }
   // Rows, features and their tokens. The object must stay where it is.
-  void bind(decoder::BoundProgram& program) const;
+  void bind(program::BoundProgram& program) const;
   // What stands in the first `tokens` of the first row.
-  PromptRows prompt(std::int64_t tokens) const;
+  decode::PromptRows prompt(std::int64_t tokens) const;
 
  private:
-  PromptRows rows_;
+  decode::PromptRows rows_;
   std::vector<std::int32_t> blocks_;  // the image that a token is of
   std::int64_t batch_ = 0, tokens_ = 0;
   decoder::GivenRows shape_;
   std::vector<std::byte> row_bytes_, feature_bytes_;
 };
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

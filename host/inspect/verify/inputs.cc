@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 namespace {
 
 class Inputs {
@@ -109,4 +109,16 @@ void check_inputs(const GoldenCase& c, const decoder::Model& model) {
   inputs.check_batches();
 }
 
-}  // namespace lamina::cli
+program::Rows read_rows(const GoldenCase& c, const std::string& prefix) {
+  const Shape shape = c.shape(prefix + "input_ids");
+  std::vector<std::int32_t> ids = c.ints(prefix + "input_ids"), labels(ids.size(), -100);
+  if (c.has(prefix + "labels")) labels = c.ints(prefix + "labels");
+  program::Rows rows = program::rows_of(std::move(ids), labels, shape[0], shape[1]);
+  if (c.has(prefix + "segment_ids")) rows.segments = c.ints(prefix + "segment_ids");
+  // Places in time, height and width are inputs of their own.
+  if (const std::string name = prefix + "position_ids"; c.has(name) && c.shape(name).ndim() == 2)
+    rows.positions = c.ints(name);
+  return rows;
+}
+
+}  // namespace lamina::inspect

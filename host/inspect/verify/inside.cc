@@ -9,9 +9,10 @@
 #include <optional>
 
 #include "core/error.h"
+#include "inspect/verify/report.h"
 #include "lamina/names.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -75,8 +76,8 @@ bool is_about(std::string_view name, const Quantity& q) {
   return q.kind == Kind::layers ? name == q.before : layer_in(name, q).has_value();
 }
 
-const Record* find(const LayerRecords& records, std::int64_t layer, std::string_view tag,
-                   int which = -1) {
+const program::Record* find(const program::LayerRecords& records, std::int64_t layer,
+                            std::string_view tag, int which = -1) {
   auto at = records.find({layer, std::string(tag)});
   if (at == records.end()) return nullptr;
   std::size_t count = at->second.size(),
@@ -85,7 +86,7 @@ const Record* find(const LayerRecords& records, std::int64_t layer, std::string_
 }
 
 // Rows of K indices: where in each the smallest stands, then the next.
-std::vector<std::size_t> rising(const Record& experts) {
+std::vector<std::size_t> rising(const program::Record& experts) {
   std::size_t k = static_cast<std::size_t>(experts.shape[-1]);
   std::vector<std::size_t> order(experts.values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -96,7 +97,7 @@ std::vector<std::size_t> rising(const Record& experts) {
   return order;
 }
 
-std::vector<float> picked(const Record& from, const std::vector<std::size_t>& order) {
+std::vector<float> picked(const program::Record& from, const std::vector<std::size_t>& order) {
   std::vector<float> out;
   for (std::size_t i : order) out.push_back(from.values[i]);
   return out;
@@ -104,7 +105,7 @@ std::vector<float> picked(const Record& from, const std::vector<std::size_t>& or
 
 // The first k of what each token may see, by falling score. A token sees the keys up to itself, or
 // the windows that have ended.
-std::vector<float> best(const Record& scores, const Record* ends, std::size_t k) {
+std::vector<float> best(const program::Record& scores, const program::Record* ends, std::size_t k) {
   const std::int64_t tokens = scores.shape[1], keys = scores.shape[2];
   std::vector<float> out;
   for (std::int64_t row = 0; row < scores.shape[0] * tokens; ++row) {
@@ -142,7 +143,7 @@ double rows_that_differ(const std::vector<float>& got, const std::vector<std::in
 }
 
 // [B, rows, ...] of ours cut to the golden's rows.
-std::vector<float> first_rows(const Record& record, std::int64_t rows) {
+std::vector<float> first_rows(const program::Record& record, std::int64_t rows) {
   if (rows > record.shape[1]) return {};
   std::vector<float> out;
   std::int64_t batch = record.shape[0],
@@ -158,7 +159,8 @@ double relative_error(const std::vector<float>& got, const std::vector<float>& w
 }
 
 Comparison compare(const GoldenCase& c, const std::string& name, const Quantity& q,
-                   const LayerRecords& records, std::int64_t layer, const Record& record) {
+                   const program::LayerRecords& records, std::int64_t layer,
+                   const program::Record& record) {
   Comparison out{name, 0, c.tolerance("hidden_max_abs_over_max", 1e-4), {}, false};
   if (c.shape(name).ndim() < 2 || c.shape(name)[-1] == 0)
     user_error(ExitCode::checkpoint, c.golden.path_of(name),
@@ -176,7 +178,7 @@ Comparison compare(const GoldenCase& c, const std::string& name, const Quantity&
       out.error = rows_that_differ(picked(record, rising(record)), c.ints(name), k);
       break;
     case Kind::weights: {
-      const Record* experts = find(records, layer, LAMINA_TAG_ROUTER_EXPERTS, q.which);
+      const program::Record* experts = find(records, layer, LAMINA_TAG_ROUTER_EXPERTS, q.which);
       bool known = experts && experts->shape == record.shape;
       out.error =
           known ? relative_error(picked(record, rising(*experts)), c.floats(name)) : kInfinity;
@@ -197,8 +199,8 @@ Comparison compare(const GoldenCase& c, const std::string& name, const Quantity&
 }
 
 // The values of all layers that have the tag, one after the other.
-Record joined(const LayerRecords& records, std::string_view tag) {
-  Record out;
+program::Record joined(const program::LayerRecords& records, std::string_view tag) {
+  program::Record out;
   for (const auto& [key, list] : records)
     if (key.second == tag)
       out.values.insert(out.values.end(), list.back().values.begin(), list.back().values.end());
@@ -221,7 +223,7 @@ std::vector<std::string> tags_of(const GoldenCase& c) {
   return out;
 }
 
-std::vector<Comparison> compare_inside(const GoldenCase& c, const LayerRecords& records) {
+std::vector<Comparison> compare_inside(const GoldenCase& c, const program::LayerRecords& records) {
   std::vector<Comparison> out;
   for (std::string_view view : c.golden.names()) {
     const std::string name(view);
@@ -232,7 +234,7 @@ std::vector<Comparison> compare_inside(const GoldenCase& c, const LayerRecords& 
         continue;
       }
       const std::int64_t layer = *layer_in(name, q);
-      const Record* record = nullptr;
+      const program::Record* record = nullptr;
       for (std::string_view tag : q.tags)
         if (!record && !tag.empty()) record = find(records, layer, tag, q.which);
       if (record) out.push_back(compare(c, name, q, records, layer, *record));
@@ -241,4 +243,4 @@ std::vector<Comparison> compare_inside(const GoldenCase& c, const LayerRecords& 
   return out;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

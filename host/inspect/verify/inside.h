@@ -7,7 +7,7 @@
 #include "inspect/verify/case.h"
 #include "program/records.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 // The tags (names.h) that the case's quantities need.
 std::vector<std::string> tags_of(const GoldenCase& c);
@@ -20,6 +20,6 @@ struct Comparison {
 };
 
 // A comparison a quantity of the case that `records` have.
-std::vector<Comparison> compare_inside(const GoldenCase& c, const LayerRecords& records);
+std::vector<Comparison> compare_inside(const GoldenCase& c, const program::LayerRecords& records);
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -1,23 +1,22 @@
 #include "inspect/verify/prediction.h"
 
-#include "autodiff/remat.h"
+#include "autodiff/vjp.h"
 #include "core/error.h"
-#include "decoder/mtp/mtp.h"
+#include "decoder/mtp/mtp_labels.h"
 #include "inspect/verify/forward.h"
 #include "program/bound_program.h"
+#include "program/records.h"
 #include "train/gradients.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
-Prediction predict(const decoder::Model& model, std::span<void* const> parameters, const Rows& rows,
-                   DType dtype, const Backend& backend) {
-  decoder::BoundProgram program(model.forward_graph({.batch = rows.batch,
-                                                     .tokens = rows.tokens,
-                                                     .dtype = dtype,
-                                                     .segments = rows.packed(),
-                                                     .mtp = true}),
+Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
+                   const program::Rows& rows, DType dtype, const Backend& backend) {
+  program::BoundProgram program(model.forward_graph({rows.batch, rows.tokens, dtype},
+                                                    {.segments = rows.packed(), .mtp = true}),
                                 backend);
   std::size_t depth = static_cast<std::size_t>(model.mtp_depth());
   std::vector<float> main(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
@@ -27,23 +26,20 @@ Prediction predict(const decoder::Model& model, std::span<void* const> parameter
   out.logits.resize(depth * main.size());
   program.bind_parameters(parameters);
   rows.microbatch().bind(program);
-  program.bind(Role::logits, main.data());
-  program.bind(Role::mtp_hidden, out.hidden.data());
-  program.bind(Role::mtp_normed, out.normed.data());
-  program.bind(Role::mtp_logits, out.logits.data());
-  run(program, backend);
+  program.bind(Output::logits, main.data());
+  program.bind(Output::mtp_hidden, out.hidden.data());
+  program.bind(Output::mtp_normed, out.normed.data());
+  program.bind(Output::mtp_logits, out.logits.data());
+  program::run(program, backend);
   return out;
 }
 
 double prediction_gradients(const decoder::Model& model, const train::TrainState& state,
-                            const Rows& rows, DType dtype, const Backend& backend) {
+                            const program::Rows& rows, DType dtype, const Backend& backend) {
   LAMINA_ASSERT(model.mtp_depth() == 1);
-  decoder::BoundProgram program(
-      train::add_gradients(model.loss_graph({.batch = rows.batch,
-                                             .tokens = rows.tokens,
-                                             .dtype = dtype,
-                                             .segments = rows.packed(),
-                                             .mtp = true}),
+  program::BoundProgram program(
+      train::add_gradients(model.loss_graph({rows.batch, rows.tokens, dtype},
+                                            {.segments = rows.packed(), .mtp = true}),
                            model.parameters(), autodiff::save_everything()),
       backend);
   double labels = static_cast<double>(decoder::count_mtp_labels(
@@ -54,14 +50,14 @@ double prediction_gradients(const decoder::Model& model, const train::TrainState
   program.bind_parameters(state.used());
   program.bind_gradients(state.gradients());
   rows.microbatch().bind(program);
-  program.bind(Role::loss_scale, &zero);
-  program.bind(Role::z_loss_scale, &zero);
-  program.bind(Role::mtp_scale, &scale);
-  program.bind(Role::loss, &loss);
-  program.bind(Role::z_loss, &z_loss);
-  program.bind(Role::mtp_loss, &mtp);
-  run(program, backend);
+  program.bind(Input::loss_scale, &zero);
+  program.bind(Input::z_loss_scale, &zero);
+  program.bind(Input::mtp_scale, &scale);
+  program.bind(Output::loss, &loss);
+  program.bind(Output::z_loss, &z_loss);
+  program.bind(Output::mtp_loss, &mtp);
+  program::run(program, backend);
   return static_cast<double>(mtp) / denominator;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

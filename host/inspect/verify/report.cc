@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 bool VerifyReport::passed() const {
   return std::ranges::all_of(rows, &VerifyRow::passed) &&
@@ -28,4 +28,4 @@ double max_abs(std::span<const float> a) {
   return worst;
 }
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

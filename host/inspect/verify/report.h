@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 struct VerifyRow {
   std::string quantity;  // "logits", "grad.model.norm.weight"
@@ -34,4 +34,4 @@ struct VerifyReport {
 double max_abs_difference(std::span<const float> a, std::span<const float> b);
 double max_abs(std::span<const float> a);
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

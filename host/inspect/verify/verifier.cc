@@ -10,7 +10,7 @@
 #include "model/open.h"
 #include "program/records.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 namespace {
 
 // Rounding of the compute type, relative to f32's: what a tolerance for f32 is multiplied by.
@@ -51,23 +51,24 @@ std::vector<float> in_streams(const std::vector<float>& x, std::size_t wanted, s
 
 }  // namespace
 
-Verifier::Verifier(const std::string& directory, DType dtype, const Globals& globals)
-    : case_(directory), dtype_(dtype), globals_(globals) {
+Verifier::Verifier(const std::string& directory, DType dtype, const registry::Catalog& plugins,
+                   const Backend& backend)
+    : case_(directory), dtype_(dtype), plugins_(plugins), backend_(backend) {
   report_.directory = directory;
-  OpenedModel opened = open_model(directory, globals);
+  model::OpenedModel opened = model::open(directory, plugins);
   model_ = std::move(opened.model);
   if (opened.published) placeholders_ = opened.published->placeholder_token_ids();
   files_ = std::make_shared<io::WeightFiles>(directory);
   weights_ =
-      std::make_unique<decoder::Weights>(decoder::Weights::load(*model_, files_, dtype, backend_));
-  published_ = decoder::match_weights(*model_, *files_);
+      std::make_unique<weights::Weights>(weights::Weights::load(*model_, files_, dtype, backend_));
+  published_ = weights::match_weights(*model_, *files_);
 }
 
 VerifyReport Verifier::run() {
   check_inputs(case_, *model_);
   for (std::string prefix : {"", "packed."}) {
     if (!case_.has(prefix + "input_ids")) continue;
-    const Rows rows = read_rows(case_, prefix);
+    const program::Rows rows = read_rows(case_, prefix);
     forward(prefix, rows);
     if (case_.has(prefix + "loss")) gradients(*model_, prefix, rows);
   }
@@ -98,11 +99,12 @@ void Verifier::compare_logits(const std::string& name, std::span<const float> go
   add(name, max_abs_difference(got, case_.floats(name)), case_.tolerance("logits_max_abs", 1e-4));
 }
 
-void Verifier::forward(const std::string& prefix, const Rows& rows, const ImageInputs* images) {
+void Verifier::forward(const std::string& prefix, const program::Rows& rows,
+                       const ImageInputs* images) {
   bool hidden = case_.has(prefix + "hidden.embed");
   ForwardOptions options{.dtype = dtype_, .hidden = hidden, .images = images};
   if (images) options.positions_3d = images->positions();
-  ForwardResult got = cli::forward(*model_, weights_->pointers(), rows, options, backend_);
+  ForwardResult got = inspect::forward(*model_, weights_->pointers(), rows, options, backend_);
   if (hidden) {
     double tolerance = case_.tolerance("hidden_max_abs_over_max", 1e-4);
     for (std::size_t layer = 0; layer < got.hidden.size(); ++layer) {
@@ -126,8 +128,8 @@ void Verifier::forward(const std::string& prefix, const Rows& rows, const ImageI
 void Verifier::inside() {
   std::vector<std::string> tags = tags_of(case_);
   if (tags.empty()) return;
-  LayerRecords records =
-      record_layers(*model_, weights_->pointers(), read_rows(case_, ""), dtype_, tags, backend_);
+  program::LayerRecords records = program::record_layers(
+      *model_, weights_->pointers(), read_rows(case_, ""), dtype_, tags, backend_);
   for (Comparison& c : compare_inside(case_, records)) {
     known_.push_back(c.quantity);
     // A run in a coarser type may choose otherwise where two scores are near.
@@ -139,9 +141,10 @@ void Verifier::inside() {
 // The same tokens at places in time, height and width.
 void Verifier::mrope() {
   const std::vector<std::int32_t> places = case_.ints("mrope.position_ids");
-  compare_logits("mrope.logits", cli::forward(*model_, weights_->pointers(), read_rows(case_, ""),
-                                              {.dtype = dtype_, .positions_3d = places}, backend_)
-                                     .logits);
+  compare_logits("mrope.logits",
+                 inspect::forward(*model_, weights_->pointers(), read_rows(case_, ""),
+                                  {.dtype = dtype_, .positions_3d = places}, backend_)
+                     .logits);
 }
 
 std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
@@ -152,9 +155,9 @@ std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
     std::span<float> master(state->masters()[i],
                             static_cast<std::size_t>(parameters[i].num_elements()));
     if (published_.pieces_of(static_cast<int>(i)).empty())
-      decoder::initialise(parameters[i], 0, master);
+      weights::initialise(parameters[i], 0, master);
     else
-      decoder::read_parameter(published_, *files_, static_cast<int>(i), 0, master);
+      weights::read_parameter(published_, *files_, static_cast<int>(i), 0, master);
   }
   state->refresh_copies();
   return state;
@@ -173,15 +176,14 @@ train::TrainState& Verifier::fresh_state() {
 }
 
 // `model`: the case's, or one with the same parameters.
-void Verifier::gradients(const decoder::Model& model, const std::string& prefix, const Rows& rows) {
+void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
+                         const program::Rows& rows) {
   train::TrainState& state = fresh_state();
-  train::TrainStepOptions options{.rows = rows.batch,
-                                  .tokens = rows.tokens,
-                                  .dtype = dtype_,
-                                  .mtp = false,
-                                  .segments = rows.packed()};
+  train::TrainStepOptions options{
+      .shape = {rows.batch, rows.tokens, dtype_},
+      .features = {.segments = rows.packed(), .training = true, .aux = true}};
   train::TrainStep step(model, state, options, {}, backend_);
-  train::Microbatch batch = rows.microbatch();
+  program::Microbatch batch = rows.microbatch();
   train::StepResult result = step.gradients({&batch, 1}, 0);
   // Where layers keep losses of their own, loss is the sum and ce_loss the cross-entropy.
   auto compare_loss = [&](const std::string& name, double got) {
@@ -198,7 +200,7 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
 
 // with_aux.*: of the loss with the routers' balance loss, in a case whose config leaves it out.
 void Verifier::with_aux() {
-  OpenedModel opened = open_model(report_.directory, globals_, {}, {kAddBalanceLoss});
+  model::OpenedModel opened = model::open(report_.directory, plugins_, {}, {kAddBalanceLoss});
   gradients(*opened.model, "with_aux.", read_rows(case_, ""));
 }
 
@@ -213,7 +215,7 @@ void Verifier::compare_gradients(const std::string& prefix, const train::TrainSt
     std::string whole = prefix + "grad." + name, sample = prefix + "grad_sample." + name,
                 norm = prefix + "grad_norm." + name;
     if (!case_.has(whole) && !case_.has(sample)) continue;
-    std::vector<float> got = as_published(i, state.gradients(), decoder::Values::gradients);
+    std::vector<float> got = as_published(i, state.gradients(), weights::Values::gradients);
     if (case_.has(whole)) {
       compare_gradient(whole, got, case_.floats(whole), largest);
       continue;
@@ -241,7 +243,7 @@ void Verifier::compare_gradient(const std::string& name, const std::vector<float
 // alone.<row>.<document>: each document of the packed rows by itself.
 void Verifier::alone() {
   if (!case_.has("packed.input_ids")) return;
-  const Rows rows = read_rows(case_, "packed.");
+  const program::Rows rows = read_rows(case_, "packed.");
   for (std::int64_t b = 0; b < rows.batch; ++b)
     for (std::int64_t d = 0;; ++d) {
       std::string name = fmt::format("alone.{}.{}.logits", b, d);
@@ -252,16 +254,17 @@ void Verifier::alone() {
             rows.segments[i] == d + 1)
           ids.push_back(rows.ids[i]);
       const std::int64_t n = static_cast<std::int64_t>(ids.size());
-      const Rows document = rows_of(ids, std::vector<std::int32_t>(ids.size(), -100), 1, n);
-      compare_logits(
-          name, cli::forward(*model_, weights_->pointers(), document, {.dtype = dtype_}, backend_)
-                    .logits);
+      const program::Rows document =
+          program::rows_of(ids, std::vector<std::int32_t>(ids.size(), -100), 1, n);
+      compare_logits(name, inspect::forward(*model_, weights_->pointers(), document,
+                                            {.dtype = dtype_}, backend_)
+                               .logits);
     }
 }
 
 // mtp.*: the layer that predicts one token further, at all places but the last of each row.
 void Verifier::prediction() {
-  const Rows rows = read_rows(case_, "");
+  const program::Rows rows = read_rows(case_, "");
   const Prediction got = predict(*model_, weights_->pointers(), rows, dtype_, backend_);
   auto without_last = [&](const std::vector<float>& all) {
     std::size_t row = all.size() / static_cast<std::size_t>(rows.batch);
@@ -331,8 +334,4 @@ void Verifier::list_skipped() {
   }
 }
 
-VerifyReport verify_case(const std::string& directory, DType dtype, const Globals& globals) {
-  return Verifier(directory, dtype, globals).run();
-}
-
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

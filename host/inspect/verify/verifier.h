@@ -6,28 +6,34 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/backend.h"
 #include "decode/session.h"
 #include "inspect/verify/case.h"
 #include "inspect/verify/forward.h"
+#include "inspect/verify/inputs.h"
+#include "inspect/verify/report.h"
+#include "registry/discovery.h"
+#include "runtime/backend.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
+#include "weights/published.h"
 #include "weights/weights.h"
 
-namespace lamina::cli {
+namespace lamina::inspect {
 
 class Verifier {
  public:
-  Verifier(const std::string& directory, DType dtype, const Globals& globals);
+  Verifier(const std::string& directory, DType dtype, const registry::Catalog& plugins,
+           const Backend& backend);
   VerifyReport run();
 
  private:
-  void forward(const std::string& prefix, const Rows& rows, const ImageInputs* images = nullptr);
+  void forward(const std::string& prefix, const program::Rows& rows,
+               const ImageInputs* images = nullptr);
   void inside();
   void mrope();
   void images();
-  void image_gradients(const Rows& rows, const ImageInputs& images);
-  void gradients(const decoder::Model& model, const std::string& prefix, const Rows& rows);
+  void image_gradients(const program::Rows& rows, const ImageInputs& images);
+  void gradients(const decoder::Model& model, const std::string& prefix, const program::Rows& rows);
   void with_aux();
   void alone();
   void prediction();
@@ -51,8 +57,8 @@ class Verifier {
   // Values of ours, one array a parameter, as the checkpoint would have tensor `tensor`.
   template <typename Pointers>
   std::vector<float> as_published(std::size_t tensor, const Pointers& values,
-                                  decoder::Values what) const {
-    return decoder::assemble(
+                                  weights::Values what) const {
+    return weights::assemble(
         published_, static_cast<int>(tensor),
         [&](int parameter, std::int64_t first, std::int64_t count) {
           const auto* all = static_cast<const float*>(values[static_cast<std::size_t>(parameter)]);
@@ -63,16 +69,16 @@ class Verifier {
 
   GoldenCase case_;
   DType dtype_;
-  const Globals& globals_;
-  const Backend& backend_ = cpu::cpu_backend();
+  const registry::Catalog& plugins_;
+  const Backend& backend_;
   std::unique_ptr<decoder::Model> model_;
   std::shared_ptr<io::WeightFiles> files_;
-  std::unique_ptr<decoder::Weights> weights_;
+  std::unique_ptr<weights::Weights> weights_;
   std::unique_ptr<train::TrainState> state_;  // of fresh_state()
   std::vector<std::int64_t> placeholders_;    // ids that images stand for
-  decoder::TensorMap published_;
+  weights::TensorMap published_;
   VerifyReport report_;
   std::vector<std::string> known_;  // quantities that were compared
 };
 
-}  // namespace lamina::cli
+}  // namespace lamina::inspect

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "decoder/engram/engram.h"
-#include "decoder/parameter.h"
+#include "decoder/stack/parameter.h"
 #include "decoder/stack/stack_plan.h"
 #include "decoder/trace/block_declaration.h"
 #include "registry/family.h"

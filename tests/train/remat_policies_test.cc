@@ -1,11 +1,11 @@
 // The policies of rematerialisation.
-#include "autodiff/remat.h"
+#include "train/remat_policies.h"
 
 #include <algorithm>
 
 #include "support/expect_error.h"
 
-namespace lamina::autodiff {
+namespace lamina::train {
 namespace {
 
 TEST(RematPolicy, EveryTagOfAPolicyExists) {
@@ -32,7 +32,7 @@ TEST(RematPolicy, CustomKeepsWhatItsTagsSay) {
       "custom", {{"context", "device"}, {"mlpwo", "offload"}, {"out_proj", "remat"}});
   EXPECT_EQ(policy.saved, std::vector<std::string>{"context"});
   EXPECT_EQ(policy.offloaded, std::vector<std::string>{"mlpwo"});
-  SavePolicy saves = policy.save_policy();
+  autodiff::SavePolicy saves = policy.save_policy();
   EXPECT_TRUE(saves("context"));
   EXPECT_TRUE(saves("mlpwo")) << "kept where it is without a second memory";
   EXPECT_FALSE(saves("out_proj"));
@@ -59,4 +59,4 @@ TEST(RematPolicy, TagsAndCustomNeedEachOther) {
 }
 
 }  // namespace
-}  // namespace lamina::autodiff
+}  // namespace lamina::train

@@ -1,8 +1,8 @@
-#include "decoder/model_parts.h"
+#include "decoder/graph/model_parts.h"
 
 #include <algorithm>
 
-#include "decoder/trace/block_cache.h"
+#include "decoder/graph/block_cache.h"
 #include "lamina/names.h"
 
 namespace lamina::decoder {
@@ -53,7 +53,7 @@ class Declaration {
   void finish() {
     parts_.declared = blocks_.declarations();
     BlockCache(parts_, {}).check_repeated(blocks_);
-    BlockCache(parts_, {.batch = 2, .tokens = 3}).trace_all(parts_.declared);
+    BlockCache(parts_, {{.batch = 2, .tokens = 3}}).trace_all(parts_.declared);
   }
 
  private:

@@ -1,4 +1,4 @@
-#include "decoder/parameter.h"
+#include "decoder/stack/parameter.h"
 
 #include "core/error.h"
 

@@ -1,12 +1,13 @@
-#include "autodiff/remat.h"
+#include "train/remat_policies.h"
 
 #include <algorithm>
 #include <array>
 
+#include "autodiff/tags.h"
 #include "core/error.h"
 #include "core/suggest.h"
 
-namespace lamina::autodiff {
+namespace lamina::train {
 namespace {
 
 constexpr std::array<std::string_view, 36> kTags = {kLayerInputTag,
@@ -92,9 +93,15 @@ std::string nearest_or_all(std::string_view name, const std::vector<std::string>
 
 const std::string kTagsKey = "train.remat_tags.";
 
-void add_tag(RematPolicy& policy, const std::string& tag, const std::string& residency) {
+[[noreturn]] void refuse_key(const config::KeyPlace& place, const std::string& key,
+                             std::string what, std::string note) {
+  throw UserError(ExitCode::usage, {place ? place(key) : key, std::move(what), {std::move(note)}});
+}
+
+void add_tag(RematPolicy& policy, const std::string& tag, const std::string& residency,
+             const config::KeyPlace& place) {
   auto refuse = [&](std::string what, std::string note) {
-    throw UserError(ExitCode::usage, {kTagsKey + tag, std::move(what), {std::move(note)}});
+    refuse_key(place, kTagsKey + tag, std::move(what), std::move(note));
   };
   if (std::ranges::find(kTags, tag) == kTags.end())
     refuse(fmt::format("unknown tag '{}'", tag), nearest_or_all(tag, {kTags.begin(), kTags.end()}));
@@ -111,8 +118,8 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
 
 }  // namespace
 
-SavePolicy RematPolicy::save_policy() const {
-  if (everything) return save_everything();
+autodiff::SavePolicy RematPolicy::save_policy() const {
+  if (everything) return autodiff::save_everything();
   // A backend without a second memory keeps offloaded values where they are.
   return [kept = with(saved, offloaded)](std::string_view tag) {
     return !tag.empty() && std::ranges::find(kept, tag) != kept.end();
@@ -121,45 +128,41 @@ SavePolicy RematPolicy::save_policy() const {
 
 std::span<const RematPolicy> remat_policies() { return policies(); }
 
-RematPolicy find_remat_policy(std::string_view name, const RematTags& tags) {
+RematPolicy find_remat_policy(std::string_view name, const RematTags& tags,
+                              const config::KeyPlace& place) {
   const std::vector<RematPolicy>& all = policies();
   auto found = std::ranges::find(all, name, &RematPolicy::name);
   if (found == all.end()) {
     std::vector<std::string> names;
     for (const RematPolicy& policy : all) names.push_back(policy.name);
-    throw UserError(
-        ExitCode::usage,
-        {"train.remat", fmt::format("unknown policy '{}'", name), {nearest_or_all(name, names)}});
+    refuse_key(place, "train.remat", fmt::format("unknown policy '{}'", name),
+               nearest_or_all(name, names));
   }
   RematPolicy policy = *found;
   if (name != "custom") {
     if (!tags.empty())
-      throw UserError(ExitCode::usage,
-                      {kTagsKey + tags.begin()->first,
-                       fmt::format("tags are for train.remat = \"custom\", which is \"{}\"", name),
-                       {"say train.remat = \"custom\", or leave [train.remat_tags] out"}});
+      refuse_key(place, kTagsKey + tags.begin()->first,
+                 fmt::format("tags are for train.remat = \"custom\", which is \"{}\"", name),
+                 "say train.remat = \"custom\", or leave [train.remat_tags] out");
     return policy;
   }
   if (tags.empty())
-    throw UserError(ExitCode::usage,
-                    {"train.remat",
-                     "'custom' needs tags in [train.remat_tags]",
-                     {"eg: query_proj = \"device\"; or use a named policy, eg \"minimal\""}});
-  for (const auto& [tag, residency] : tags) add_tag(policy, tag, residency);
+    refuse_key(place, "train.remat", "'custom' needs tags in [train.remat_tags]",
+               "eg: query_proj = \"device\"; or use a named policy, eg \"minimal\"");
+  for (const auto& [tag, residency] : tags) add_tag(policy, tag, residency, place);
   return policy;
 }
 
-std::set<std::string> tags_in(const Graph& graph) {
-  std::set<std::string> out;
-  for (const Value& value : graph.values())
-    if (!value.tag.empty()) out.insert(value.tag);
-  for (const Node& node : graph.nodes())
-    for (const AttrValue& attr : node.attrs)
-      if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)
-        out.merge(tags_in(**body));
-  return out;
+void check_remat_tags(const RematTags& tags, const Graph& loss, const config::KeyPlace& place) {
+  if (tags.empty()) return;
+  const std::set<std::string> named = autodiff::tags_in(loss);
+  for (const auto& [tag, residency] : tags)
+    if (tag != kLayerInputTag && !named.contains(tag))
+      refuse_key(place, kTagsKey + tag,
+                 fmt::format("no layer of this model names a value '{}'", tag),
+                 fmt::format("its layers name {}", fmt::join(named, ", ")));
 }
 
 std::span<const std::string_view> remat_tags() { return kTags; }
 
-}  // namespace lamina::autodiff
+}  // namespace lamina::train

@@ -1,4 +1,4 @@
-#include "decoder/trace/block_cache.h"
+#include "decoder/graph/block_cache.h"
 
 #include <algorithm>
 

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "autodiff/vjp.h"
+#include "config/sections.h"
+#include "graph/graph.h"
 
-namespace lamina::autodiff {
+namespace lamina::train {
 
 // What enters a layer: always kept (a carry of the scan), whatever a policy says.
 inline constexpr std::string_view kLayerInputTag = "decoder_layer_input";
@@ -21,7 +22,7 @@ struct RematPolicy {
   std::vector<std::string> offloaded;  // tags kept in the memory of the CPU
   bool everything = false;             // keep all values the backward pass wants
 
-  SavePolicy save_policy() const;
+  autodiff::SavePolicy save_policy() const;
 };
 
 // The policies there are, in the order of docs; `custom` is empty.
@@ -31,14 +32,15 @@ std::span<const RematPolicy> remat_policies();
 using RematTags = std::map<std::string, std::string>;
 
 // The policy of that name; `custom` keeps what `tags` say, and needs some. Throws UserError (exit
-// 2), with the key of the run file as its place, for an unknown policy or tag (naming the nearest),
-// for tags with another policy than custom and custom without, and for a value that cannot be.
-RematPolicy find_remat_policy(std::string_view name, const RematTags& tags = {});
+// 2) at the place of the key, for an unknown policy or tag (naming the nearest), for tags with
+// another policy than custom and custom without, and for a value that cannot be.
+RematPolicy find_remat_policy(std::string_view name, const RematTags& tags = {},
+                              const config::KeyPlace& place = {});
 
-// The tags that values of the graph have, those in bodies of scans included.
-std::set<std::string> tags_in(const Graph& graph);
+// Throws UserError (exit 2) likewise for a tag that no value of the graph has.
+void check_remat_tags(const RematTags& tags, const Graph& loss, const config::KeyPlace& place = {});
 
 // Every tag a policy may speak of.
 std::span<const std::string_view> remat_tags();
 
-}  // namespace lamina::autodiff
+}  // namespace lamina::train

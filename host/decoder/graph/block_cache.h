@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "decoder/model_parts.h"
+#include "decoder/graph/model_parts.h"
 #include "decoder/trace/block_declaration.h"
 
 namespace lamina::decoder {
