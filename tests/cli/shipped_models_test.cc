@@ -62,7 +62,7 @@ class ShippedModel : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(ShippedModel, HasTheParametersOfItsName) {
-  const ParameterCounts counts = count_parameters(open_model(path()));
+  const inspect::ParameterCounts counts = inspect::count_parameters(open_model(path()));
   std::ifstream in(path());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EXPECT_THAT(text, ::testing::HasSubstr(thousands_text(counts.total) + " parameters"));

@@ -10,6 +10,7 @@
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/published.h"
 
 namespace lamina::testing {
 namespace {
