@@ -11,7 +11,7 @@
 namespace lamina::autodiff {
 
 // Which tagged values of a forward pass are kept for the backward pass; the rest is computed again.
-// Called with a value's tag, "" for untagged values. See autodiff/remat.h.
+// Called with a value's tag, "" for untagged values.
 using SavePolicy = std::function<bool(std::string_view tag)>;
 
 // Keeps every value that the backward pass wants: nothing is computed twice.

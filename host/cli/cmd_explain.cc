@@ -3,18 +3,19 @@
 
 #include <chrono>
 
-#include "backends/cpu/backend.h"
 #include "cli/commands.h"
-#include "cli/compute.h"
 #include "cli/explain/memory_picture.h"
-#include "cli/open_model.h"
+#include "cli/explain/pass_printer.h"
+#include "cli/plugins.h"
 #include "cli/units.h"
 #include "core/log.h"
-#include "decoder/bound_program.h"
 #include "decoder/call_limits.h"
+#include "model/open.h"
 #include "passes/pipeline.h"
+#include "program/bound_program.h"
 #include "train/gradients.h"
 #include "train/row_gradients.h"
+#include "train/run.h"
 
 namespace lamina::cli {
 namespace {
@@ -27,7 +28,7 @@ struct Subject {
   std::int64_t tokens = 1;    // of a call or of a row
   std::int64_t capacity = 1;  // of decode state
   DType dtype = DType::bf16;
-  autodiff::RematPolicy remat = autodiff::find_remat_policy("none");
+  train::RematPolicy remat = train::find_remat_policy("none");
   bool segments = false;
 };
 
@@ -36,22 +37,22 @@ Subject find_subject(const Arguments& a) {
   Subject s;
   std::string phase = "decode";
   std::int64_t tokens = 512;
-  if (is_run_file(path)) {
+  if (config::is_run_file(path)) {
     config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-    s.model = std::make_unique<decoder::Model>(make_model(
-        c.model, a.globals,
+    s.model = std::make_unique<decoder::Model>(model::make(
+        c.model, plugin_catalog(a.globals),
         {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
     phase = "train";
     s.batch = c.train.microbatch_size;
     tokens = c.data.sequence_length;
     s.dtype = c.train.dtype;
-    s.remat = train::remat_policy(c, *s.model);
+    s.remat = train::remat_policy(train::loop_options(c).step(), *s.model, config::place_in(c));
     s.segments = c.data.pack;
   } else {
     require_description(path);
     s.model =
-        std::move(open_model(path, a.globals, {.compress_tokens = decoder::uncompressed_tokens},
-                             a.texts("set"))
+        std::move(model::open(path, plugin_catalog(a.globals),
+                              {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
                       .model);
   }
   s.phase = a.given("phase") ? a.text("phase") : phase;
@@ -66,45 +67,12 @@ Subject find_subject(const Arguments& a) {
 
 decoder::ModelGraph trace(const Subject& s) {
   if (s.phase == "train")
-    return s.model->loss_graph({.batch = s.batch,
-                                .tokens = s.tokens,
-                                .dtype = s.dtype,
-                                .segments = s.segments,
-                                .training = true,
-                                .aux = true,
-                                .mtp = true});
-  return s.model->decode_graph({.batch = s.batch,
-                                .tokens = s.tokens,
-                                .capacity = s.capacity,
-                                .max_call_tokens = s.capacity,
-                                .dtype = s.dtype});
+    return s.model->loss_graph({s.batch, s.tokens, s.dtype}, train::all_losses(s.segments));
+  return s.model->decode_graph({s.batch, s.tokens, s.dtype}, {s.capacity, s.capacity});
 }
 
-// Prints a graph after each pass that changed it.
-class PassPrinter {
- public:
-  explicit PassPrinter(bool enabled) : enabled_(enabled) {}
-
-  void operator()(std::string_view pass, const Graph& graph) {
-    if (!enabled_) return;
-    std::string text = to_string(graph);
-    if (text == last_) {
-      print(fmt::format("== after '{}': unchanged\n\n", pass));
-      return;
-    }
-    print(fmt::format("== {}: {} nodes\n{}\n",
-                      last_.empty() ? std::string(pass) : fmt::format("after '{}'", pass),
-                      graph.nodes().size(), text));
-    last_ = std::move(text);
-  }
-
- private:
-  bool enabled_;
-  std::string last_;
-};
-
-decoder::BoundProgram compile(const Subject& s, const passes::Observer& observer) {
-  const Backend& backend = cpu::cpu_backend();
+program::BoundProgram compile(const Subject& s, const Backend& backend,
+                              const passes::Observer& observer) {
   decoder::ModelGraph graph = trace(s);
   if (observer) observer("as traced", graph.graph);
   if (s.phase == "train") {
@@ -114,7 +82,7 @@ decoder::BoundProgram compile(const Subject& s, const passes::Observer& observer
     graph = train::list_table_gradients(std::move(graph));
     if (observer) observer("list gradients of tables", graph.graph);
   }
-  return decoder::BoundProgram(std::move(graph), backend, observer);
+  return program::BoundProgram(std::move(graph), backend, observer);
 }
 
 std::string headline(const Subject& s) {
@@ -131,42 +99,23 @@ std::string headline(const Subject& s) {
                      long_name(s.dtype), what);
 }
 
-int run(const Arguments& a) {
-  apply_threads(a.globals);
+int run(const Arguments& a, const Machine& machine) {
+  machine.use_threads(a.globals.threads);
   Subject subject = find_subject(a);
   const std::string& show = a.text("show");
   auto start = std::chrono::steady_clock::now();
-  compile(subject, {});
+  compile(subject, machine.backend, {});
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   log::debug("traced and compiled in {:.1f} ms", 1e3 * seconds);
 
   print(headline(subject));
   PassPrinter passes(show == "all" || show == "passes");
-  decoder::BoundProgram program = compile(subject, std::ref(passes));
+  program::BoundProgram program = compile(subject, machine.backend, std::ref(passes));
   if (show == "all" || show == "kernels")
     print("== kernels, and why better ones were refused\n" + program.program().describe() + "\n");
   if (show == "all" || show == "memory")
     print("== memory plan\n" + memory_picture(program.program()));
   return 0;
-}
-
-Option choice(std::string name, std::string value, std::vector<std::string> choices,
-              std::optional<std::string> preset, std::string doc) {
-  Option out{.key = {.name = std::move(name), .type = Type::string}, .value = std::move(value)};
-  if (preset) out.key.preset = Value(*preset);
-  out.key.choices = std::move(choices);
-  out.key.doc = std::move(doc);
-  return out;
-}
-
-Option count(std::string name, char short_name, std::string doc) {
-  return {.key = {.name = std::move(name),
-                  .type = Type::integer,
-                  .min = 1,
-                  .max = decoder::kMostTokens,
-                  .doc = std::move(doc)},
-          .short_name = short_name,
-          .value = "N"};
 }
 
 }  // namespace
@@ -180,17 +129,21 @@ Command explain_command() {
           "each node with why better ones were refused, and where temporaries lie in memory and "
           "for how long. Needs neither data nor weights. With -v it says how long tracing and "
           "compiling took.",
-      .options = {choice("phase", "PHASE", {"train", "prefill", "decode"}, {},
-                         "What to compile for: train for run files, decode for models, unless "
-                         "given."),
-                  choice("show", "PART", {"all", "passes", "kernels", "memory"}, "all",
-                         "Print only this part."),
-                  count("tokens", 'n',
-                        "Tokens of a row or of a prompt; for decode, of the decode state. The run "
-                        "file's, or 512."),
-                  count("batch", 'b', "Rows. The run file's microbatch, or 1."),
-                  choice("dtype", "TYPE", {"float32", "bfloat16"}, {},
-                         "Type to compute in. The run file's, or bfloat16."),
+      .options = {choice_option(
+                      "phase", "PHASE", {"train", "prefill", "decode"}, {},
+                      "What to compile for: train for run files, decode for models, unless "
+                      "given."),
+                  choice_option("show", "PART", {"all", "passes", "kernels", "memory"}, "all",
+                                "Print only this part."),
+                  integer_option(
+                      "tokens", 'n', {},
+                      "Tokens of a row or of a prompt; for decode, of the decode state. The run "
+                      "file's, or 512.",
+                      1, decoder::kMostTokens),
+                  integer_option("batch", 'b', {}, "Rows. The run file's microbatch, or 1.", 1,
+                                 decoder::kMostTokens),
+                  choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
+                                "Type to compute in. The run file's, or bfloat16."),
                   set_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

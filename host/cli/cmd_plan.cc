@@ -3,13 +3,12 @@
 
 #include <algorithm>
 
-#include "backends/cpu/backend.h"
 #include "cli/commands.h"
-#include "cli/compute.h"
-#include "cli/open_model.h"
 #include "cli/plan/report.h"
+#include "cli/plugins.h"
 #include "decoder/call_limits.h"
-#include "train/gradients.h"
+#include "model/open.h"
+#include "train/run.h"
 
 namespace lamina::cli {
 namespace {
@@ -18,17 +17,17 @@ constexpr std::int64_t kContext = 4096;
 
 struct Subject {
   std::unique_ptr<decoder::Model> model;
-  PlanOptions options;
+  inspect::PlanOptions options;
 };
 
 // The model and, of a run file, what the run computes with.
 Subject find_subject(const Arguments& a) {
   const std::string& path = a.positionals[0];
-  if (!is_run_file(path)) {
+  if (!config::is_run_file(path)) {
     require_description(path);
     Subject out{
-        std::move(open_model(path, a.globals, {.compress_tokens = decoder::uncompressed_tokens},
-                             a.texts("set"))
+        std::move(model::open(path, plugin_catalog(a.globals),
+                              {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
                       .model),
         {}};
     out.options.tokens = kContext;
@@ -38,10 +37,11 @@ Subject find_subject(const Arguments& a) {
     return out;
   }
   config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-  auto model = std::make_unique<decoder::Model>(make_model(
-      c.model, a.globals,
+  auto model = std::make_unique<decoder::Model>(model::make(
+      c.model, plugin_catalog(a.globals),
       {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
-  const autodiff::RematPolicy remat = train::remat_policy(c, *model);
+  const train::RematPolicy remat =
+      train::remat_policy(train::loop_options(c).step(), *model, config::place_in(c));
   return {std::move(model),
           {.microbatches = c.train.batch_size / c.train.microbatch_size,
            .batch = c.train.microbatch_size,
@@ -51,35 +51,22 @@ Subject find_subject(const Arguments& a) {
            .remat = remat}};
 }
 
-int run(const Arguments& a) {
-  apply_threads(a.globals);
+int run(const Arguments& a, const Machine& machine) {
+  machine.use_threads(a.globals.threads);
   auto [model, options] = find_subject(a);
   if (a.given("batch")) options.batch = a.integer("batch");
   if (a.given("context")) options.tokens = a.integer("context");
   if (a.given("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
   model->check_length(options.tokens, a.given("context") ? "--context" : "data.sequence_length");
-  ModelPlan plan = plan_model(*model, options, cpu::cpu_backend());
+  inspect::ModelPlan plan = inspect::plan_model(*model, options, machine.backend);
   const std::string& name = a.positionals[0];
   print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));
   return 0;
 }
 
-Option count(std::string name, char short_name, std::string doc) {
-  return {.key = {.name = std::move(name),
-                  .type = Type::integer,
-                  .min = 1,
-                  .max = decoder::kMostTokens,
-                  .doc = std::move(doc)},
-          .short_name = short_name,
-          .value = "N"};
-}
-
 }  // namespace
 
 Command plan_command() {
-  Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
-  dtype.key.choices = {"float32", "bfloat16"};
-  dtype.key.doc = "Type to compute in. The run file's, or bfloat16.";
   return {
       .name = "plan",
       .summary = "shows what a model costs: parameters, memory, arithmetic",
@@ -88,10 +75,15 @@ Command plan_command() {
           "of weights and decode state, operations for a token, and the activations that each "
           "rematerialisation policy of training needs, as the memory planner lays them out. Reads "
           "a description only: no weights, no data.",
-      .options = {dtype, count("batch", 'b', "Rows at once. The run file's microbatch, or 1."),
-                  count("context", 'c',
-                        "Tokens of a row, and what decode state is counted for. The run file's "
-                        "sequence length, or 4096, or as many as the model has positions for."),
+      .options = {choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
+                                "Type to compute in. The run file's, or bfloat16."),
+                  integer_option("batch", 'b', {}, "Rows at once. The run file's microbatch, or 1.",
+                                 1, decoder::kMostTokens),
+                  integer_option(
+                      "context", 'c', {},
+                      "Tokens of a row, and what decode state is counted for. The run file's "
+                      "sequence length, or 4096, or as many as the model has positions for.",
+                      1, decoder::kMostTokens),
                   set_option(), json_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

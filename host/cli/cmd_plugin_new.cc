@@ -102,7 +102,7 @@ void copy_template(const fs::path& from, const fs::path& to, const std::string& 
   }
 }
 
-int make(const Arguments& arguments) {
+int make(const Arguments& arguments, const Machine&) {
   const std::string& name = arguments.positionals[0];
   check_name(name);
   const fs::path from = template_folder();

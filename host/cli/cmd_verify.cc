@@ -6,10 +6,10 @@
 #include <span>
 
 #include "cli/commands.h"
-#include "cli/compute.h"
+#include "cli/plugins.h"
 #include "cli/text.h"
-#include "cli/verify/case.h"
 #include "core/json_writer.h"
+#include "inspect/verify/verify.h"
 
 namespace lamina::cli {
 namespace {
@@ -17,11 +17,11 @@ namespace {
 // Names of quantities that are not computed, without --all.
 constexpr std::size_t kShownSkipped = 3;
 
-std::string as_text(const VerifyReport& report, bool all) {
+std::string as_text(const inspect::VerifyReport& report, bool all) {
   std::string out = report.directory + "\n";
   std::size_t passed = 0, width = 8;
-  for (const VerifyRow& row : report.rows) width = std::max(width, row.quantity.size());
-  for (const VerifyRow& row : report.rows) {
+  for (const inspect::VerifyRow& row : report.rows) width = std::max(width, row.quantity.size());
+  for (const inspect::VerifyRow& row : report.rows) {
     passed += row.passed();
     if (!all && row.passed()) continue;
     out +=
@@ -31,7 +31,7 @@ std::string as_text(const VerifyReport& report, bool all) {
   if (!report.first_departure.empty())
     out += fmt::format("  the first that departs is {}\n", report.first_departure);
   std::map<std::string, std::vector<std::string>> skipped;  // by reason
-  for (const SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
+  for (const inspect::SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
   for (const auto& [reason, quantities] : skipped) {
     if (reason.empty()) {
       out += fmt::format("  FAIL not computed: {}\n", fmt::join(quantities, ", "));
@@ -46,10 +46,10 @@ std::string as_text(const VerifyReport& report, bool all) {
   return out + fmt::format("  {} of {} quantities agree\n", passed, report.rows.size());
 }
 
-void write_json(JsonWriter& json, const VerifyReport& report) {
+void write_json(JsonWriter& json, const inspect::VerifyReport& report) {
   json.begin_object().key("case").value(report.directory).key("passed").value(report.passed());
   json.key("rows").begin_array();
-  for (const VerifyRow& row : report.rows)
+  for (const inspect::VerifyRow& row : report.rows)
     json.begin_object()
         .key("quantity")
         .value(row.quantity)
@@ -61,7 +61,7 @@ void write_json(JsonWriter& json, const VerifyReport& report) {
         .value(row.passed())
         .end_object();
   json.end_array().key("not_computed").begin_array();
-  for (const SkippedQuantity& s : report.skipped)
+  for (const inspect::SkippedQuantity& s : report.skipped)
     json.begin_object()
         .key("quantity")
         .value(s.quantity)
@@ -71,14 +71,15 @@ void write_json(JsonWriter& json, const VerifyReport& report) {
   json.end_array().key("first_departure").value(report.first_departure).end_object();
 }
 
-int run(const Arguments& arguments) {
-  apply_threads(arguments.globals);
+int run(const Arguments& arguments, const Machine& machine) {
+  machine.use_threads(arguments.globals.threads);
   DType dtype = *parse_dtype(arguments.text("dtype"));
   bool passed = true;
   JsonWriter json(2);
   json.begin_array();
   for (const std::string& directory : arguments.positionals) {
-    VerifyReport report = verify_case(directory, dtype, arguments.globals);
+    inspect::VerifyReport report =
+        inspect::verify_case(directory, dtype, plugin_catalog(arguments.globals), machine.backend);
     passed = passed && report.passed();
     if (arguments.flag("json"))
       write_json(json, report);

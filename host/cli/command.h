@@ -8,7 +8,8 @@
 //                          .short_name = 'n', .value = "N"}},
 //             .positionals = {{.name = "NAME", .doc = "Whom to greet."}},
 //             .examples = {"lamina greet Ada -n 3"},
-//             .run = [](const Arguments& a) { ...a.integer("times")...; return 0; }};
+//             .run = [](const Arguments& a, const Machine&) { ...a.integer("times")...; return 0;
+//             }};
 //   }
 #pragma once
 
@@ -19,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/machine.h"
 #include "cli/terminal.h"
 #include "config/key.h"
 
@@ -84,11 +86,20 @@ struct Command {
   std::vector<Option> options = {};
   std::vector<Positional> positionals = {};
   std::vector<std::string> examples = {};  // whole command lines
-  std::function<int(const Arguments&)> run = {};
+  std::function<int(const Arguments&, const Machine&)> run = {};
 };
 
 // Options that several commands share, in one wording.
 Option json_option();
 Option set_option();  // --set KEY=VALUE, repeatable
+
+// Options by type; `short_name` 0 for none.
+Option text_option(std::string name, char short_name, std::string value, std::string doc);
+Option integer_option(std::string name, char short_name, std::optional<std::int64_t> preset,
+                      std::string doc, double min, std::optional<double> max = {});
+Option number_option(std::string name, double preset, std::string doc, double min,
+                     std::optional<double> max = {});
+Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
+                     std::optional<std::string> preset, std::string doc);
 
 }  // namespace lamina::cli

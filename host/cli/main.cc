@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/last_words.h"
+#include "cli/machine.h"
 #include "cli/run.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
   lamina::registry::watch_plugin_calls();
   try {
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
-    return cli::run_program(cli::all_commands(), words);
+    return cli::run_program(cli::all_commands(), words, cli::cpu_machine());
   } catch (const std::bad_alloc&) {
     return cli::report_out_of_memory(false);
   }

@@ -10,4 +10,11 @@ namespace lamina::cli {
 // plugin. Warns of elements that were left out. PluginError where a file of --plugin is unusable.
 registry::Catalog find_plugins(const Globals& globals);
 
+// Those, looked for once.
+const registry::Catalog& plugin_catalog(const Globals& globals);
+
+// For commands that take a run file or a model: UserError (exit 2) where there is nothing at
+// `path`.
+void require_description(const std::string& path);
+
 }  // namespace lamina::cli

@@ -102,7 +102,7 @@ void set_log_level(const Globals& globals) {
   if (globals.verbosity > 0) log::set_level(log::Level::debug);
 }
 
-int perform(const std::vector<Command>& commands, const Request& request) {
+int perform(const std::vector<Command>& commands, const Request& request, const Machine& machine) {
   switch (request.kind) {
     case Request::Kind::help:
       print(request.command         ? command_help(*request.command)
@@ -118,7 +118,7 @@ int perform(const std::vector<Command>& commands, const Request& request) {
       return static_cast<int>(ExitCode::usage);
     case Request::Kind::run:
       set_log_level(request.arguments.globals);
-      return request.command->run(request.arguments);
+      return request.command->run(request.arguments, machine);
   }
   return static_cast<int>(ExitCode::unclassified);
 }
@@ -131,7 +131,8 @@ bool asks_for_json(const std::vector<std::string>& words) {
 
 }  // namespace
 
-int run_program(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+int run_program(const std::vector<Command>& commands, const std::vector<std::string>& words,
+                const Machine& machine) {
   Request request;
   bool parsed = false;
   int code = guarded(ColorMode::automatic, asks_for_json(words), [&] {
@@ -141,7 +142,7 @@ int run_program(const std::vector<Command>& commands, const std::vector<std::str
   });
   if (!parsed) return code;
   return guarded(request.arguments.globals.color, request.json,
-                 [&] { return perform(commands, request); });
+                 [&] { return perform(commands, request, machine); });
 }
 
 }  // namespace lamina::cli

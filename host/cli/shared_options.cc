@@ -1,5 +1,5 @@
 // Options that every command has, and those that several share.
-#include "backends/cpu/device/threads.h"
+#include "cli/machine.h"
 #include "cli/parse.h"
 
 namespace lamina::cli {
@@ -23,7 +23,7 @@ const std::vector<Option>& global_options() {
                .type = Type::integer,
                .preset_text = "all that the machine allows",
                .min = 1,
-               .max = cpu::kMaxThreads,
+               .max = kMaxThreads,
                .doc = "Threads of the CPU backend."},
        .short_name = 't',
        .value = "N"},
@@ -54,6 +54,45 @@ Option set_option() {
                          "repeated."},
           .value = "KEY=VALUE",
           .repeatable = true};
+}
+
+Option text_option(std::string name, char short_name, std::string value, std::string doc) {
+  return {.key = {.name = std::move(name), .type = Type::string, .doc = std::move(doc)},
+          .short_name = short_name,
+          .value = std::move(value)};
+}
+
+Option integer_option(std::string name, char short_name, std::optional<std::int64_t> preset,
+                      std::string doc, double min, std::optional<double> max) {
+  Option out{.key = {.name = std::move(name),
+                     .type = Type::integer,
+                     .min = min,
+                     .max = max,
+                     .doc = std::move(doc)},
+             .short_name = short_name,
+             .value = "N"};
+  if (preset) out.key.preset = Value(*preset);
+  return out;
+}
+
+Option number_option(std::string name, double preset, std::string doc, double min,
+                     std::optional<double> max) {
+  return {.key = {.name = std::move(name),
+                  .type = Type::number,
+                  .preset = Value(preset),
+                  .min = min,
+                  .max = max,
+                  .doc = std::move(doc)},
+          .value = "X"};
+}
+
+Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
+                     std::optional<std::string> preset, std::string doc) {
+  Option out{.key = {.name = std::move(name), .type = Type::string}, .value = std::move(value)};
+  if (preset) out.key.preset = Value(*preset);
+  out.key.choices = std::move(choices);
+  out.key.doc = std::move(doc);
+  return out;
 }
 
 }  // namespace lamina::cli

@@ -219,4 +219,21 @@ ModelSource load_model(const std::filesystem::path& path, const Overrides& overr
   return make_model(path.string(), "", path.string(), resolved.values, std::move(resolved.rest));
 }
 
+bool is_run_file(const std::filesystem::path& path) {
+  if (path.extension() != ".toml" || !std::filesystem::is_regular_file(path)) return false;
+  Raw raw = read_toml(path, Origin::Kind::run_file);
+  auto of_a_run = [](const std::string& key) {
+    return key != "family" && key != "model" && !key.starts_with("model.");
+  };
+  return std::ranges::any_of(raw.entries, of_a_run, &RawEntry::key) ||
+         std::ranges::any_of(raw.sections, of_a_run, &RawSection::key) ||
+         std::ranges::any_of(raw.entries, [](const auto& e) { return e.key == "model"; });
+}
+
+KeyPlace place_in(const RunConfig& config) {
+  return [&config](std::string_view key) {
+    return fmt::format("{}: {}", config.values.where(key), key);
+  };
+}
+
 }  // namespace lamina::config

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,65 +10,9 @@
 #include "config/fields.h"
 #include "config/raw.h"
 #include "config/schema.h"
-#include "core/dtype.h"
+#include "config/sections.h"
 
 namespace lamina::config {
-
-// What the run is called, where it writes, and what all of it shares.
-struct RunSection {
-  std::string name;  // never empty once loaded
-  std::string out;   // the run directory; never empty once loaded
-  std::uint64_t seed = 0;
-  std::optional<int> threads;  // as many as the machine allows unless given
-};
-
-struct DataSection {
-  std::vector<std::string> train;
-  std::vector<std::string> validation;
-  double validation_fraction = 0.0;
-  std::string tokenizer = "byte";
-  std::int64_t sequence_length = 512;
-  std::string document_separator = "file";
-  bool pack = true;
-  bool shuffle = true;
-};
-
-struct TrainSection {
-  std::int64_t steps = 1000;
-  std::int64_t batch_size = 8;
-  std::int64_t microbatch_size = 0;  // divides batch_size once loaded
-  DType dtype = DType::f32;
-  bool scan_layers = true;
-  std::string remat = "none";
-  std::map<std::string, std::string> remat_tags;  // [train.remat_tags]
-  bool layer_metrics = false;
-  double z_loss = 0.0;
-  double clip_norm = 1.0;
-  std::int64_t eval_every_steps = 100;
-  std::int64_t eval_batches = 8;
-  std::int64_t log_every_steps = 10;
-};
-
-struct OptimizerSection {
-  std::string name = "adamw";
-  double lr = 3e-4;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-  bool lazy_embeddings = false;
-};
-
-struct ScheduleSection {
-  std::string kind = "cosine";
-  std::int64_t warmup_steps = 0;
-  double final_fraction = 0.1;
-};
-
-struct CheckpointSection {
-  std::int64_t every_steps = 500;
-  std::int64_t keep = 3;
-};
 
 const Fields<RunSection>& run_fields();
 const Fields<DataSection>& data_fields();
@@ -101,6 +43,12 @@ struct RunConfig {
   ModelSource model;
   Table values;  // every final value with its origin, [model] aside
 };
+
+// Whether `path` is a run file: a .toml with anything but `family` and [model].
+bool is_run_file(const std::filesystem::path& path);
+
+// "run.toml:7: train.steps". REQUIRES: the config outlives it.
+KeyPlace place_in(const RunConfig& config);
 
 // Every key of run files except those that a plugin declares.
 const Schema& run_schema();

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/sections.h"
 #include "data/dataset.h"
 #include "text/tokenizer.h"
 

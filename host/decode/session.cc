@@ -6,7 +6,8 @@
 
 namespace lamina::decode {
 
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
 namespace {
 
@@ -15,12 +16,12 @@ std::size_t aligned(std::int64_t bytes) {
   return (static_cast<std::size_t>(bytes) + kAlign - 1) / kAlign * kAlign;
 }
 
-decoder::DecodeGraphOptions graph_options(const SessionOptions& options, std::int64_t tokens) {
-  return {.batch = options.batch,
-          .tokens = tokens,
-          .capacity = options.capacity,
-          .max_call_tokens = options.call_tokens,
-          .dtype = options.dtype};
+decoder::GraphShape shape_of(const SessionOptions& options, std::int64_t tokens) {
+  return {options.batch, tokens, options.dtype};
+}
+
+decoder::StateSize state_size(const SessionOptions& options) {
+  return {options.capacity, options.call_tokens};
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ Session::Session(const decoder::Model& model, std::span<void* const> parameters,
       lengths_(static_cast<std::size_t>(options.batch)),
       shifts_(static_cast<std::size_t>(options.batch)) {
   options_.call_tokens = std::min(options_.call_tokens, options_.capacity);
-  std::vector<decoder::StateTensor> states = model.states(graph_options(options_, 1));
+  std::vector<decoder::StateTensor> states =
+      model.states(shape_of(options_, 1), state_size(options_));
   std::size_t bytes = 0;
   for (const decoder::StateTensor& state : states) bytes += aligned(state.bytes());
   state_buffer_ = backend.allocate(bytes);
@@ -56,36 +58,36 @@ Session::Session(const decoder::Model& model, std::span<void* const> parameters,
   rows_.resize(batch);
 }
 
-decoder::BoundProgram& Session::program(std::int64_t tokens) {
+program::BoundProgram& Session::program(std::int64_t tokens) {
   return program(Call{.tokens = tokens});
 }
 
-decoder::BoundProgram& Session::program(const Call& call) {
-  std::unique_ptr<decoder::BoundProgram>& program = programs_[call];
+program::BoundProgram& Session::program(const Call& call) {
+  std::unique_ptr<program::BoundProgram>& program = programs_[call];
   if (!program) {
-    decoder::DecodeGraphOptions options = graph_options(options_, call.tokens);
-    options.given = call.given;
-    options.positions_3d = call.positions_3d;
-    program = std::make_unique<decoder::BoundProgram>(model_.decode_graph(options), backend_);
+    program = std::make_unique<program::BoundProgram>(
+        model_.decode_graph(shape_of(options_, call.tokens), state_size(options_),
+                            {.positions_3d = call.positions_3d, .given = call.given}),
+        backend_);
     program->bind_parameters(parameters_);
     program->bind_states(states_);
-    program->bind(Role::tokens, tokens_.data());
-    program->bind(Role::positions, positions_.data());
-    program->bind(Role::segments, segments_.data());
-    program->bind(Role::start, start_.data());
-    program->bind(Role::count, count_.data());
-    program->bind(Role::rows, rows_.data());
-    program->bind(Role::logits, logits_.data());
+    program->bind(Input::tokens, tokens_.data());
+    program->bind(Input::positions, positions_.data());
+    program->bind(Input::segments, segments_.data());
+    program->bind(Input::start, start_.data());
+    program->bind(Input::count, count_.data());
+    program->bind(Input::rows, rows_.data());
+    program->bind(Output::logits, logits_.data());
     if (!arena_ || arena_->bytes() < program->arena_bytes())
       arena_ = backend_.allocate(program->arena_bytes());
   }
   if (call.given.count > 0) {  // of other images each time
-    program->bind(Role::given_rows, given_rows_.data());
-    program->bind(Role::given_features, given_features_.data());
-    program->bind(Role::given_index, given_index_.data());
-    program->bind(Role::given_blocks, given_blocks_.data());
+    program->bind(Input::given_rows, given_rows_.data());
+    program->bind(Input::given_features, given_features_.data());
+    program->bind(Input::given_index, given_index_.data());
+    program->bind(Input::given_blocks, given_blocks_.data());
   }
-  if (call.positions_3d) program->bind(Role::positions_3d, positions_3d_.data());
+  if (call.positions_3d) program->bind(Input::positions_3d, positions_3d_.data());
   return *program;
 }
 
@@ -167,7 +169,7 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
     }
   }
   call.tokens = static_cast<std::int64_t>(longest);
-  decoder::BoundProgram& step = program(call);
+  program::BoundProgram& step = program(call);
   step.run(arena_->data());
   std::size_t vocab = static_cast<std::size_t>(model_.vocab_size());
   for (std::size_t b = 0; b < piece.size(); ++b) {

@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "decoder/bound_program.h"
 #include "decoder/model.h"
+#include "program/bound_program.h"
 
 namespace lamina::decode {
 
@@ -72,7 +72,7 @@ class Session {
   std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
   // The program for calls of `tokens` tokens, compiled on first use.
-  decoder::BoundProgram& program(std::int64_t tokens);
+  program::BoundProgram& program(std::int64_t tokens);
 
  private:
   // What a program is made for.
@@ -83,7 +83,7 @@ class Session {
     auto key() const { return std::tuple(tokens, given.count, given.layers, positions_3d); }
     bool operator<(const Call& other) const { return key() < other.key(); }
   };
-  decoder::BoundProgram& program(const Call& call);
+  program::BoundProgram& program(const Call& call);
   void check(std::span<const std::int32_t> tokens, const Given& given) const;
   void check_capacity(std::int64_t length) const;  // of a sequence
   std::size_t piece(std::span<const std::int32_t> blocks, std::size_t first, Call call);
@@ -94,7 +94,7 @@ class Session {
   std::vector<void*> parameters_;
   SessionOptions options_;
   const Backend& backend_;
-  std::map<Call, std::unique_ptr<decoder::BoundProgram>> programs_;
+  std::map<Call, std::unique_ptr<program::BoundProgram>> programs_;
   std::unique_ptr<Buffer> state_buffer_, arena_;
   std::vector<void*> states_;
   std::vector<std::vector<std::int32_t>> history_;

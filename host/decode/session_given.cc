@@ -3,14 +3,14 @@
 
 #include "core/error.h"
 #include "decode/session.h"
-#include "decoder/weights.h"
+#include "weights/weights.h"
 
 namespace lamina::decode {
 namespace {
 
 std::vector<std::byte> converted(std::span<const float> values, DType dtype) {
   std::vector<std::byte> out(values.size() * static_cast<std::size_t>(size_bytes(dtype)));
-  if (!out.empty()) decoder::store(values, dtype, 0, out.data());
+  if (!out.empty()) weights::store(values, dtype, 0, out.data());
   return out;
 }
 
@@ -69,7 +69,7 @@ std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t fir
   while (end > first && blocks[end] != 0 && blocks[end] == blocks[end - 1]) --end;
   if (end > first) return end - first;
   call.tokens = options_.call_tokens;
-  if (program(call).has(decoder::Role::given_blocks))
+  if (program(call).has(decoder::Input::given_blocks))
     refuse(ExitCode::usage,
            fmt::format("the tokens of an image see each other, and it has more than the {} that "
                        "are read at once",
@@ -96,7 +96,7 @@ std::span<const float> Session::append(std::span<const std::int32_t> tokens, con
     pieces.push_back(piece(blocks, first, call));
   Call first_call = call;
   first_call.tokens = static_cast<std::int64_t>(pieces.empty() ? 1 : pieces.front());
-  if (call.positions_3d && !program(first_call).has(decoder::Role::positions_3d))
+  if (call.positions_3d && !program(first_call).has(decoder::Input::positions_3d))
     refuse(ExitCode::usage, "this model's tokens have one position each, not three",
            "give the images without positions");
   history_[0].insert(history_[0].end(), tokens.begin(), tokens.end());

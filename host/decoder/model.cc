@@ -3,23 +3,17 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "decoder/assembler.h"
 #include "decoder/call_limits.h"
+#include "decoder/graph/assembler.h"
+#include "decoder/mtp/mtp.h"
 #include "lamina/names.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
 namespace {
 
-TracePhase decode_phase(const DecodeGraphOptions& options) {
-  return {.stateful = true,
-          .positions_3d = options.positions_3d,
-          .batch = options.batch,
-          .tokens = options.tokens,
-          .capacity = options.capacity,
-          .max_call_tokens = options.max_call_tokens,
-          .dtype = options.dtype,
-          .given = options.given};
+TracePhase phase_of(const GraphShape& shape, const GraphFeatures& features) {
+  return {shape, features, {}};
 }
 
 }  // namespace
@@ -62,72 +56,60 @@ void Model::check_length(std::int64_t tokens, std::string_view what) const {
                    {fmt::format("use at most {}", embed.max_positions)}});
 }
 
-ModelGraph Model::loss_graph(const LossGraphOptions& options) const {
-  check_length(options.tokens, "the length of a row");
-  check_call(options.batch, options.tokens);
-  Assembler a(*parts_, {.training = options.training,
-                        .aux = options.aux,
-                        .layer_metrics = options.aux && options.layer_metrics,
-                        .segments = options.segments,
-                        .positions_3d = options.positions_3d,
-                        .batch = options.batch,
-                        .tokens = options.tokens,
-                        .dtype = options.dtype,
-                        .given = options.given});
+ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& features) const {
+  check_length(shape.tokens, "the length of a row");
+  check_call(shape.batch, shape.tokens);
+  TracePhase phase = phase_of(shape, features);
+  phase.layer_metrics = features.aux && features.layer_metrics;
+  Assembler a(*parts_, phase);
   const registry::HeadSpec& head = parts_->options.head;
   Tensor hidden = a.stack(a.embedding(), false);
-  if (head.no_loss && options.training) {
+  if (head.no_loss && features.training) {
     Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);
-    a.add_output("loss", nothing, {.role = Role::loss});
-    a.add_output("z_loss", nothing, {.role = Role::z_loss});
-    if (options.aux) a.add_sown_outputs();
+    a.add_output(Output::loss, nothing);
+    a.add_output(Output::z_loss, nothing);
+    if (features.aux) a.add_sown_outputs();
     return std::move(a.out());
   }
   Tensor x = a.final_norm(hidden);
   Tensor weight = a.parameter(parts_->head_weight());
   std::vector<Tensor> loss =
-      ops::call_all("cross_entropy", {ops::as_rows(x), weight, a.host_input(Role::labels)},
+      ops::call_all("cross_entropy", {ops::as_rows(x), weight, a.host_input(Input::labels)},
                     {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}});
-  a.add_output("loss", loss[0], {.role = Role::loss});
-  a.add_output("z_loss", loss[1], {.role = Role::z_loss});
-  LAMINA_ASSERT(!(options.mtp && options.mtp_agreement));
-  if (options.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
-  if (options.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
-  if (options.aux) a.add_sown_outputs();
+  a.add_output(Output::loss, loss[0]);
+  a.add_output(Output::z_loss, loss[1]);
+  LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
+  if (features.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
+  if (features.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
+  if (features.aux) a.add_sown_outputs();
   return std::move(a.out());
 }
 
-ModelGraph Model::forward_graph(const ForwardGraphOptions& options) const {
-  check_length(options.tokens, "the length of a row");
-  check_call(options.batch, options.tokens);
-  Assembler a(*parts_, {.segments = options.segments,
-                        .positions_3d = options.positions_3d,
-                        .records = options.records,
-                        .batch = options.batch,
-                        .tokens = options.tokens,
-                        .dtype = options.dtype,
-                        .given = options.given});
-  Tensor hidden = a.stack(a.embedding(), options.hidden);
+ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& features) const {
+  check_length(shape.tokens, "the length of a row");
+  check_call(shape.batch, shape.tokens);
+  Assembler a(*parts_, phase_of(shape, features));
+  Tensor hidden = a.stack(a.embedding(), features.hidden);
   Tensor logits = a.logits(a.final_norm(hidden));
-  a.add_output("logits", ops::reshape(logits, {options.batch, options.tokens, vocab_size()}),
-               {.role = Role::logits});
-  if (options.mtp && mtp_depth() > 0) add_mtp_outputs(a, hidden);
+  a.add_output(Output::logits, ops::reshape(logits, {shape.batch, shape.tokens, vocab_size()}));
+  if (features.mtp && mtp_depth() > 0) add_mtp_outputs(a, hidden);
   return std::move(a.out());
 }
 
-ModelGraph Model::decode_graph(const DecodeGraphOptions& options) const {
-  check_length(options.capacity, "the length of the context");
-  check_call(options.batch, options.capacity);
-  Assembler a(*parts_, decode_phase(options));
+ModelGraph Model::decode_graph(const GraphShape& shape, const StateSize& state,
+                               const GraphFeatures& features) const {
+  check_length(state.capacity, "the length of the context");
+  check_call(shape.batch, state.capacity);
+  Assembler a(*parts_, {shape, features, state, true});
   Tensor x = a.stack(a.embedding(), false);
   // Only the wanted rows go through the norm and the head.
-  x = ops::call("select_rows", {x, a.host_input(Role::rows)});
-  a.add_output("logits", a.logits(a.final_norm(x)), {.role = Role::logits});
+  x = ops::call("select_rows", {x, a.host_input(Input::rows)});
+  a.add_output(Output::logits, a.logits(a.final_norm(x)));
   return std::move(a.out());
 }
 
-std::vector<StateTensor> Model::states(const DecodeGraphOptions& options) const {
-  return decode_graph(options).states;
+std::vector<StateTensor> Model::states(const GraphShape& shape, const StateSize& state) const {
+  return decode_graph(shape, state).states;
 }
 
 }  // namespace lamina::decoder

@@ -91,7 +91,8 @@ Graph with_own_outputs(const Graph& graph) {
 
 }  // namespace
 
-// Works out, in order: the storage behind every value, then its place.
+// Works out, in order: how long values are read, a kernel and places for every node, the storages'
+// offsets in the arena, and with them the slots of each step.
 struct Program::Planner {
   // Memory that one or several values lie in.
   struct Storage {
@@ -112,6 +113,10 @@ struct Program::Planner {
   std::vector<int> last_uses;  // last step that reads a value (or a view of it), one a value
   std::map<ValueId, ValueId> copied_to;   // results, and the graph inputs they are copied over
   std::map<ValueId, int> made_as_output;  // whole results, and the outputs' spaces they are made in
+
+  std::map<const Graph*, std::shared_ptr<Program>> compiled;  // bodies of scans
+  std::vector<int> workspaces;  // storage of each step's workspace, or -1
+  MemoryPlan plan;
 
   Planner(const Graph& g, const Backend& b)
       : graph(g), backend(b), places(g.values().size()), last_uses(g.values().size(), -1) {
@@ -207,9 +212,7 @@ struct Program::Planner {
     return {storages[static_cast<std::size_t>(place.storage)].space, place.offset};
   }
 
-  std::unique_ptr<Scan> plan_scan(const Node& node,
-                                  std::map<const Graph*, std::shared_ptr<Program>>& compiled,
-                                  std::size_t* workspace_bytes) {
+  std::unique_ptr<Scan> plan_scan(const Node& node, std::size_t* workspace_bytes) {
     auto scan = std::make_unique<Scan>();
     auto body = node.body();
     std::shared_ptr<Program>& program = compiled[body.get()];
@@ -239,105 +242,126 @@ struct Program::Planner {
     scan->outputs.resize(body->outputs().size());
     return scan;
   }
+
+  void place_inputs() {
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i)
+      places[graph.inputs()[i].value].storage = new_storage(0, static_cast<int>(i), 0);
+  }
+
+  // Whether the node needs no step: its result lies in its operand's memory.
+  bool place_view(const Node& node) {
+    std::int64_t view_offset = 0;
+    if (!is_view(graph, node, &view_offset)) return false;
+    const Place& source = places[node.inputs[0]];
+    places[node.outputs[0]] = {source.storage, source.offset + view_offset};
+    return true;
+  }
+
+  // The kernel of the step's node, made; null for a scan. Its workspace goes to `workspace_bytes`.
+  const KernelChoice* make_kernel_of(const Node& node, Step& step, std::size_t* workspace_bytes) {
+    const KernelChoice* choice = nullptr;
+    if (node.op->name == "scan") {
+      step.kernel_name = "scan";
+      step.scan = plan_scan(node, workspace_bytes);
+      return choice;
+    }
+    with_node_view(graph, node, [&](const NodeView& view) {
+      choice = choose_kernel(backend, view, &step.refusals);
+      if (!choice)
+        throw InternalError(
+            {"program",
+             fmt::format("no kernel of backend '{}' takes {} of {}", backend.name(), node.op->name,
+                         node.inputs.empty() ? "nothing" : to_string(view.type(0))),
+             {}});
+      step.kernel = choice->make(view);
+      std::string detail = step.kernel->detail();
+      step.kernel_name = std::string(choice->name) + (detail.empty() ? "" : " " + detail);
+      *workspace_bytes = step.kernel->workspace_bytes();
+    });
+    return choice;
+  }
+
+  void place_results(const Node& node, int n, const KernelChoice* choice) {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      ValueId v = node.outputs[i];
+      if (last_uses[v] < 0 && !must_exist(node, i, choice)) continue;
+      if (auto over = written_over(node, i, n, choice)) {
+        places[v] = places[*over];
+      } else {
+        std::size_t bytes = static_cast<std::size_t>(graph.type(v).bytes());
+        places[v].storage = new_storage(bytes, space_of_result(v), n);
+        storages.back().value = v;
+      }
+      touch(v, std::max(n, last_uses[v]));
+    }
+  }
+
+  std::vector<Step> make_steps() {
+    std::vector<Step> steps;
+    for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) {
+      const Node& node = graph.node(static_cast<NodeId>(n));
+      if (place_view(node)) continue;
+      Step& step = steps.emplace_back();
+      step.node = static_cast<NodeId>(n);
+      std::size_t workspace_bytes = 0;
+      const KernelChoice* choice = make_kernel_of(node, step, &workspace_bytes);
+      place_results(node, n, choice);
+      workspaces.push_back(workspace_bytes ? new_storage(workspace_bytes, Slot::kArena, n) : -1);
+    }
+    return steps;
+  }
+
+  // Everything that lies in the arena gets its offset.
+  void plan_arena(Program& program) {
+    std::vector<Lifetime> lifetimes;
+    for (Storage& s : storages) {
+      s.life.bytes = s.space == Slot::kArena ? s.bytes : 0;
+      program.unshared_bytes_ += aligned(s.life.bytes);
+      lifetimes.push_back(s.life);
+    }
+    plan = plan_memory(lifetimes);
+    program.arena_bytes_ = plan.arena_bytes;
+    program.lower_bound_bytes_ = plan.lower_bound_bytes;
+    for (std::size_t i = 0; i < lifetimes.size(); ++i)
+      if (lifetimes[i].bytes > 0)
+        program.arena_blocks_.push_back({storages[i].value, plan.offsets[i], lifetimes[i].bytes,
+                                         lifetimes[i].first, lifetimes[i].last});
+  }
+
+  // The value's slot. REQUIRES: plan_arena() was called.
+  Slot placed(ValueId v) const {
+    if (v == kNoValue || places[v].storage < 0) return {};
+    Slot out = slot(v);
+    if (out.space == Slot::kArena) out.offset += offset_of(places[v].storage);
+    return out;
+  }
+
+  std::int64_t offset_of(int storage) const {
+    return static_cast<std::int64_t>(plan.offsets[static_cast<std::size_t>(storage)]);
+  }
+
+  void fill_slots(std::vector<Step>& steps) const {
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      Step& step = steps[s];
+      const Node& node = graph.node(step.node);
+      for (ValueId v : node.inputs) step.inputs.push_back(placed(v));
+      for (ValueId v : node.outputs) step.outputs.push_back(placed(v));
+      if (workspaces[s] >= 0) step.workspace = {Slot::kArena, offset_of(workspaces[s])};
+      step.in_pointers.resize(step.inputs.size());
+      step.out_pointers.resize(step.outputs.size());
+    }
+  }
 };
 
 Program::Program(const Graph& graph, const Backend& backend)
     : graph_(std::make_shared<const Graph>(with_own_outputs(graph))) {
-  const Graph& g = *graph_;
-  bound_.resize(g.inputs().size() + g.outputs().size());
-  Planner planner(g, backend);
+  bound_.resize(graph_->inputs().size() + graph_->outputs().size());
+  Planner planner(*graph_, backend);
   planner.find_last_uses();
-  int end = static_cast<int>(g.nodes().size());
-  for (std::size_t i = 0; i < g.inputs().size(); ++i) {
-    ValueId v = g.inputs()[i].value;
-    planner.places[v].storage = planner.new_storage(0, static_cast<int>(i), 0);
-  }
-
-  std::map<const Graph*, std::shared_ptr<Program>> compiled;
-  std::vector<int> workspaces;  // storage of each step's workspace, or -1
-  for (int n = 0; n < end; ++n) {
-    NodeId id = static_cast<NodeId>(n);
-    const Node& node = g.node(id);
-    std::int64_t view_offset = 0;
-    if (is_view(g, node, &view_offset)) {
-      const Planner::Place& source = planner.places[node.inputs[0]];
-      planner.places[node.outputs[0]] = {source.storage, source.offset + view_offset};
-      continue;
-    }
-    Step step;
-    step.node = id;
-    std::size_t workspace_bytes = 0;
-    const KernelChoice* choice = nullptr;
-    if (node.op->name == "scan") {
-      step.kernel_name = "scan";
-      step.scan = planner.plan_scan(node, compiled, &workspace_bytes);
-    } else {
-      with_node_view(g, node, [&](const NodeView& view) {
-        choice = choose_kernel(backend, view, &step.refusals);
-        if (!choice)
-          throw InternalError(
-              {"program",
-               fmt::format("no kernel of backend '{}' takes {} of {}", backend.name(),
-                           node.op->name,
-                           node.inputs.empty() ? "nothing" : to_string(view.type(0))),
-               {}});
-        step.kernel = choice->make(view);
-        std::string detail = step.kernel->detail();
-        step.kernel_name = std::string(choice->name) + (detail.empty() ? "" : " " + detail);
-        workspace_bytes = step.kernel->workspace_bytes();
-      });
-    }
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      ValueId v = node.outputs[i];
-      if (planner.last_uses[v] < 0 && !must_exist(node, i, choice)) continue;
-      if (auto over = planner.written_over(node, i, n, choice)) {
-        planner.places[v] = planner.places[*over];
-      } else {
-        std::size_t bytes = static_cast<std::size_t>(g.type(v).bytes());
-        planner.places[v].storage = planner.new_storage(bytes, planner.space_of_result(v), n);
-        planner.storages.back().value = v;
-      }
-      planner.touch(v, std::max(n, planner.last_uses[v]));
-    }
-    workspaces.push_back(workspace_bytes ? planner.new_storage(workspace_bytes, Slot::kArena, n)
-                                         : -1);
-    steps_.push_back(std::move(step));
-  }
-
-  // Everything that lies in the arena gets its offset.
-  std::vector<Lifetime> lifetimes;
-  for (Planner::Storage& s : planner.storages) {
-    s.life.bytes = s.space == Slot::kArena ? s.bytes : 0;
-    unshared_bytes_ += aligned(s.life.bytes);
-    lifetimes.push_back(s.life);
-  }
-  MemoryPlan plan = plan_memory(lifetimes);
-  arena_bytes_ = plan.arena_bytes;
-  lower_bound_bytes_ = plan.lower_bound_bytes;
-  for (std::size_t i = 0; i < lifetimes.size(); ++i)
-    if (lifetimes[i].bytes > 0)
-      arena_blocks_.push_back({planner.storages[i].value, plan.offsets[i], lifetimes[i].bytes,
-                               lifetimes[i].first, lifetimes[i].last});
-
-  auto placed = [&](ValueId v) {
-    if (v == kNoValue || planner.places[v].storage < 0) return Slot{};
-    Slot slot = planner.slot(v);
-    if (slot.space == Slot::kArena)
-      slot.offset += static_cast<std::int64_t>(
-          plan.offsets[static_cast<std::size_t>(planner.places[v].storage)]);
-    return slot;
-  };
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
-    Step& step = steps_[s];
-    const Node& node = g.node(step.node);
-    for (ValueId v : node.inputs) step.inputs.push_back(placed(v));
-    for (ValueId v : node.outputs) step.outputs.push_back(placed(v));
-    if (workspaces[s] >= 0)
-      step.workspace = {Slot::kArena, static_cast<std::int64_t>(
-                                          plan.offsets[static_cast<std::size_t>(workspaces[s])])};
-    step.in_pointers.resize(step.inputs.size());
-    step.out_pointers.resize(step.outputs.size());
-  }
+  planner.place_inputs();
+  steps_ = planner.make_steps();
+  planner.plan_arena(*this);
+  planner.fill_slots(steps_);
 }
 
 }  // namespace lamina

@@ -30,6 +30,13 @@ const KernelChoice* choose_kernel(const Backend& backend, const NodeView& node,
   return nullptr;
 }
 
+bool is_supported(const Backend& backend, const Graph& graph, const Node& node) {
+  if (node.op->name == "scan") return true;
+  return with_node_view(graph, node, [&](const NodeView& view) {
+    return (node.op->def->view && node.op->def->view(view)) || choose_kernel(backend, view);
+  });
+}
+
 void* Program::address(const Slot& slot, std::byte* arena) const {
   if (slot.space == Slot::kNothing) return nullptr;
   if (slot.space == Slot::kArena) return arena + slot.offset;

@@ -113,6 +113,9 @@ class Program {
 const KernelChoice* choose_kernel(const Backend& backend, const NodeView& node,
                                   std::vector<Refusal>* refusals = nullptr);
 
+// Whether `backend` has a kernel for the node; scans and views need none.
+bool is_supported(const Backend& backend, const Graph& graph, const Node& node);
+
 // Calls fn(NodeView) for a node of a graph.
 template <typename Fn>
 auto with_node_view(const Graph& graph, const Node& node, Fn fn) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "decoder/weights.h"
 #include "io/directory_commit.h"
 #include "io/manifest.h"
 #include "io/stored_weight.h"
 #include "io/weight_files.h"
 #include "train/run_directory.h"
+#include "weights/weights.h"
 
 namespace lamina::train {
 namespace {
@@ -46,7 +46,7 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
           const std::int64_t n = parameters[i].num_elements();
           if (!is_table(parameters[i])) return bytes_of(values, n);
           table.resize(static_cast<std::size_t>(n * size_bytes(spec.dtype)));
-          decoder::store({values, static_cast<std::size_t>(n)}, spec.dtype, 0, table.data());
+          weights::store({values, static_cast<std::size_t>(n)}, spec.dtype, 0, table.data());
           return std::span<const std::byte>(table);
         }
     LAMINA_ASSERT(!"every spec has a parameter");

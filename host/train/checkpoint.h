@@ -10,8 +10,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
@@ -53,5 +55,20 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
 // cannot be removed, and returns what was wrong with each. REQUIRES: no checkpoint is being
 // written.
 std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep);
+
+// What `read` returns. A mistake in what it reads, a file that training wrote, is damage: nobody
+// wrote it by hand. Throws UserError (exit 4) for it.
+template <typename Read>
+auto as_damage(Read read) {
+  try {
+    return read();
+  } catch (const UserError& error) {
+    if (error.code() != ExitCode::usage) throw;
+    ErrorText text = error.text();
+    text.notes.emplace_back(
+        "training wrote this file, so it is damaged or was changed: `lamina ckpt verify` checks");
+    throw UserError(ExitCode::checkpoint, std::move(text));
+  }
+}
 
 }  // namespace lamina::train

@@ -4,7 +4,8 @@
 
 namespace lamina::train {
 
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
 EvalSums& EvalSums::operator+=(const EvalSums& more) {
   loss += more.loss;
@@ -34,26 +35,23 @@ EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t 
     : rows_(rows),
       tokens_(tokens),
       mtp_depth_(static_cast<std::size_t>(model.mtp_depth())),
-      program_(model.loss_graph({.batch = rows,
-                                 .tokens = tokens,
-                                 .dtype = dtype,
-                                 .segments = segments,
-                                 .mtp_agreement = true}),
-               backend),
+      program_(
+          model.loss_graph({rows, tokens, dtype}, {.segments = segments, .mtp_agreement = true}),
+          backend),
       arena_(backend.allocate(program_.arena_bytes())) {}
 
-EvalSums EvalStep::run(const Microbatch& batch, std::span<void* const> used) {
+EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> used) {
   float loss = 0, z_loss = 0;
   std::vector<float> counted(mtp_depth_), agreed(mtp_depth_);
   program_.bind_parameters(used);
-  program_.bind(Role::loss, &loss);
-  program_.bind(Role::z_loss, &z_loss);
-  program_.bind(Role::mtp_counted, counted.data());
-  program_.bind(Role::mtp_agreed, agreed.data());
+  program_.bind(Output::loss, &loss);
+  program_.bind(Output::z_loss, &z_loss);
+  program_.bind(Output::mtp_counted, counted.data());
+  program_.bind(Output::mtp_agreed, agreed.data());
   batch.bind(program_);
   program_.run(arena_->data());
   return {.loss = loss,
-          .num_labels = count_labels(batch.labels, rows_ * tokens_),
+          .num_labels = program::count_labels(batch.labels, rows_ * tokens_),
           .mtp_counted = {counted.begin(), counted.end()},
           .mtp_agreed = {agreed.begin(), agreed.end()}};
 }

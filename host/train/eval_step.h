@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "decoder/bound_program.h"
 #include "decoder/model.h"
-#include "train/microbatch.h"
+#include "program/bound_program.h"
+#include "program/microbatch.h"
 
 namespace lamina::train {
 
@@ -30,12 +30,12 @@ class EvalStep {
   EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
            bool segments, const Backend& backend);
   // `used`: one pointer a parameter.
-  EvalSums run(const Microbatch& batch, std::span<void* const> used);
+  EvalSums run(const program::Microbatch& batch, std::span<void* const> used);
 
  private:
   std::int64_t rows_, tokens_;
   std::size_t mtp_depth_;
-  decoder::BoundProgram program_;
+  program::BoundProgram program_;
   std::unique_ptr<Buffer> arena_;
 };
 

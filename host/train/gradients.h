@@ -1,15 +1,10 @@
 // From a loss to its gradients: the graph of a training step's forward and backward pass.
 #pragma once
 
-#include "autodiff/remat.h"
-#include "config/run_config.h"
+#include "autodiff/vjp.h"
 #include "decoder/model.h"
 
 namespace lamina::train {
-
-// What the run file says is kept for the backward pass. Throws UserError (exit 2) naming the line,
-// also for a tag that no layer of the model names.
-autodiff::RematPolicy remat_policy(const config::RunConfig& c, const decoder::Model& model);
 
 // Adds to a loss graph the inputs loss_scale, z_loss_scale, aux_scale and mtp_scale (the last two
 // if it has such losses) and one output per trained parameter input: the gradient of

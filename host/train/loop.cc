@@ -8,28 +8,14 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
-#include "decoder/weights.h"
 #include "train/run_directory.h"
 #include "train/schedule.h"
+#include "weights/weights.h"
 
 namespace lamina::train {
 namespace {
 
-TrainStepOptions step_options(const config::RunConfig& c) {
-  return {.rows = c.train.microbatch_size,
-          .tokens = c.data.sequence_length,
-          .microbatches = c.train.batch_size / c.train.microbatch_size,
-          .dtype = c.train.dtype,
-          .remat = c.train.remat,
-          .remat_tags = c.train.remat_tags,
-          .layer_metrics = c.train.layer_metrics,
-          .segments = true,
-          .z_loss = c.train.z_loss,
-          .clip_norm = c.train.clip_norm,
-          .seed = c.run.seed};
-}
-
-Microbatch rows_of(const data::Batch& batch, std::int64_t first_row) {
+program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row) {
   std::size_t at = static_cast<std::size_t>(first_row * batch.tokens_per_row);
   return {batch.tokens.data() + at, batch.labels.data() + at, batch.positions.data() + at,
           batch.segment_ids.data() + at};
@@ -40,10 +26,10 @@ Microbatch rows_of(const data::Batch& batch, std::int64_t first_row) {
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
   constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
   GradientLists lists =
-      gradient_lists(graph, inputs.model.parameters(), step_options(inputs.config).microbatches);
-  if (inputs.config.optimizer.lazy_embeddings && !lists.any())
+      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().microbatches);
+  if (inputs.options.optimizer.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
-                    {fmt::format("{}: {}", inputs.config.values.where(kLazy), kLazy),
+                    {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),
                      "this model has no table that is only looked up, so it would change nothing",
                      {"leave it out; a token table that is also the head is read whole"}});
   return lists;
@@ -66,27 +52,38 @@ std::string disk_problem(const Action& action) {
 
 }  // namespace
 
+TrainStepOptions LoopOptions::step() const {
+  TrainStepOptions options{.shape = {train.microbatch_size, sequence_length, train.dtype},
+                           .microbatches = train.batch_size / train.microbatch_size,
+                           .remat = train.remat,
+                           .remat_tags = train.remat_tags,
+                           .z_loss = train.z_loss,
+                           .clip_norm = train.clip_norm,
+                           .seed = seed};
+  options.features.layer_metrics = train.layer_metrics;
+  return options;
+}
+
 Loop::Loop(const LoopInputs& inputs, const Backend& backend)
-    : Loop(inputs, step_graph(inputs.model, step_options(inputs.config)), backend) {}
+    : Loop(inputs, step_graph(inputs.model, inputs.options.step()), backend) {}
 
 Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend)
     : inputs_(inputs),
-      config_(inputs.config),
-      state_(inputs.model.parameters(), config_.train.dtype,
-             config_.train.batch_size > config_.train.microbatch_size, backend,
+      options_(inputs.options),
+      state_(inputs.model.parameters(), options_.train.dtype,
+             options_.train.batch_size > options_.train.microbatch_size, backend,
              lists_of(inputs, graph)),
-      step_(inputs.model, std::move(graph), state_, step_options(config_), config_.optimizer,
-            backend) {
+      step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend) {
   const auto& parameters = inputs.model.parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    decoder::initialise(
-        parameters[i], config_.run.seed,
+    weights::initialise(
+        parameters[i], options_.seed,
         std::span(state_.masters()[i], static_cast<std::size_t>(parameters[i].num_elements())));
   state_.refresh_copies();
   progress_.data_fingerprint = inputs.data_fingerprint;
   if (inputs.validation)
-    eval_.emplace(inputs.model, config_.train.microbatch_size, config_.data.sequence_length,
-                  config_.train.dtype, true, backend);
+    eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
+                  options_.train.dtype, true, backend);
 }
 
 void Loop::resume(const std::string& checkpoint) {
@@ -102,12 +99,12 @@ void Loop::resume(const std::string& checkpoint) {
 
 StepResult Loop::train_one_step() {
   data::DataCursor cursor = progress_.cursor;
-  inputs_.train.next(cursor, config_.train.batch_size, batch_);
-  std::vector<Microbatch> microbatches;
-  for (std::int64_t row = 0; row < config_.train.batch_size; row += config_.train.microbatch_size)
+  inputs_.train.next(cursor, options_.train.batch_size, batch_);
+  std::vector<program::Microbatch> microbatches;
+  for (std::int64_t row = 0; row < options_.train.batch_size; row += options_.train.microbatch_size)
     microbatches.push_back(rows_of(batch_, row));
   double lr =
-      learning_rate(config_.schedule, config_.optimizer.lr, progress_.step, config_.train.steps);
+      learning_rate(options_.schedule, options_.optimizer.lr, progress_.step, options_.train.steps);
   StepResult result = step_.run(microbatches, lr, progress_.step);
   progress_.cursor = cursor;
   progress_.num_tokens += static_cast<std::uint64_t>(result.num_labels);
@@ -119,9 +116,9 @@ EvalSums Loop::validate() {
   data::DataCursor cursor;
   data::Batch batch;
   EvalSums total;
-  std::int64_t rows = config_.train.microbatch_size;
+  std::int64_t rows = options_.train.microbatch_size;
   std::int64_t batches = std::min<std::int64_t>(
-      config_.train.eval_batches,
+      options_.train.eval_batches,
       (static_cast<std::int64_t>(inputs_.validation->num_rows()) + rows - 1) / rows);
   for (std::int64_t i = 0; i < batches; ++i) {
     inputs_.validation->next(cursor, rows, batch);
@@ -133,7 +130,7 @@ EvalSums Loop::validate() {
 void Loop::save(const LoopEvents& events) {
   if (last_saved_ == progress_.step) return;
   if (metrics_) metrics_->sync();
-  std::string path = checkpoint_path(config_.run.out, progress_.step);
+  std::string path = checkpoint_path(options_.out, progress_.step);
   save_checkpoint(path,
                   {inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file},
                   progress_);
@@ -141,8 +138,7 @@ void Loop::save(const LoopEvents& events) {
   retry_at_ = -1;
   retry_steps_ = 1;
   if (events.checkpoint) events.checkpoint(path);
-  for (const std::string& problem :
-       remove_old_checkpoints(config_.run.out, config_.checkpoint.keep))
+  for (const std::string& problem : remove_old_checkpoints(options_.out, options_.checkpoint.keep))
     log::warning("an old checkpoint stays, its removal is tried again after the next one: {}",
                  problem);
 }
@@ -151,8 +147,8 @@ void Loop::try_to_save(const LoopEvents& events) {
   constexpr std::int64_t kMostRetrySteps = 64;
   const std::string problem = disk_problem([&] { save(events); });
   if (problem.empty()) return;
-  retry_at_ = std::min(progress_.step + retry_steps_, config_.train.steps);
-  if (const std::int64_t every = config_.checkpoint.every_steps; every > 0)
+  retry_at_ = std::min(progress_.step + retry_steps_, options_.train.steps);
+  if (const std::int64_t every = options_.checkpoint.every_steps; every > 0)
     retry_at_ = std::min(retry_at_, (progress_.step / every + 1) * every);
   retry_steps_ = std::min(2 * retry_steps_, kMostRetrySteps);
   log::warning("no checkpoint of step {}, training goes on and tries again after step {}: {}",
@@ -174,9 +170,9 @@ void Loop::save_at_end(const LoopEvents& events) {
 
 LoopResult Loop::run(const LoopEvents& events) {
   using Clock = std::chrono::steady_clock;
-  metrics_.emplace(config_.run.out, progress_.step);
+  metrics_.emplace(options_.out, progress_.step);
   LoopResult out;
-  while (progress_.step < config_.train.steps) {
+  while (progress_.step < options_.train.steps) {
     if (events.should_stop && events.should_stop()) {
       out.stopped = true;
       break;
@@ -190,7 +186,7 @@ LoopResult Loop::run(const LoopEvents& events) {
     json.begin_object().key("step").value(progress_.step);
     json.key("train/loss").value(result.loss).key("train/ppl").value(std::exp(result.loss));
     json.key("train/grad_norm").value(result.gradient_norm).key("train/lr").value(result.lr);
-    if (config_.train.z_loss > 0) json.key("train/z_loss").value(result.z_loss);
+    if (options_.train.z_loss > 0) json.key("train/z_loss").value(result.z_loss);
     if (result.total != result.loss) json.key("train/total_loss").value(result.total);
     if (result.aux_loss != 0) json.key("train/aux_loss").value(result.aux_loss);
     if (result.mtp_loss != 0) json.key("train/mtp_loss").value(result.mtp_loss);
@@ -200,10 +196,10 @@ LoopResult Loop::run(const LoopEvents& events) {
     json.key("perf/step_seconds").value(seconds);
     json.key("perf/tokens_per_second").value(static_cast<double>(result.num_labels) / seconds);
     metrics_->write(json.end_object());
-    if (events.step) events.step({result, progress_.step, config_.train.steps, seconds});
+    if (events.step) events.step({result, progress_.step, options_.train.steps, seconds});
 
-    bool last = progress_.step == config_.train.steps;
-    std::int64_t every = config_.train.eval_every_steps;
+    bool last = progress_.step == options_.train.steps;
+    std::int64_t every = options_.train.eval_every_steps;
     if (eval_ && (last || (every > 0 && progress_.step % every == 0))) {
       const EvalSums sums = validate();
       const std::vector<double> acceptance = sums.mtp_acceptance();
@@ -217,7 +213,7 @@ LoopResult Loop::run(const LoopEvents& events) {
       metrics_->write(eval_json.end_object());
       if (events.validation) events.validation({progress_.step, *out.validation_loss, acceptance});
     }
-    std::int64_t save_every = config_.checkpoint.every_steps;
+    std::int64_t save_every = options_.checkpoint.every_steps;
     bool asked = events.should_save && events.should_save();
     bool due = asked || (save_every > 0 && progress_.step % save_every == 0);
     if (!last && (due || progress_.step == retry_at_)) try_to_save(events);

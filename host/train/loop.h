@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/sections.h"
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
@@ -40,8 +40,21 @@ struct LoopEvents {
   std::function<bool()> should_save;
 };
 
+struct LoopOptions {
+  config::TrainSection train;
+  config::OptimizerSection optimizer;
+  config::ScheduleSection schedule;
+  config::CheckpointSection checkpoint;
+  std::int64_t sequence_length = 1;
+  std::uint64_t seed = 0;
+  std::string out;              // the run directory
+  config::KeyPlace place = {};  // of keys, for messages
+
+  TrainStepOptions step() const;
+};
+
 struct LoopInputs {
-  const config::RunConfig& config;
+  const LoopOptions& options;
   const decoder::Model& model;
   const text::Tokenizer& tokenizer;
   const data::Dataset& train;
@@ -87,7 +100,7 @@ class Loop {
   void save_at_end(const LoopEvents& events);
 
   LoopInputs inputs_;
-  const config::RunConfig& config_;
+  const LoopOptions& options_;
   TrainState state_;
   TrainStep step_;
   std::optional<EvalStep> eval_;

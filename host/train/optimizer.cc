@@ -3,10 +3,9 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "decoder/bound_program.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
-#include "passes/pipeline.h"
+#include "program/compile.h"
 
 namespace lamina::train {
 namespace {
@@ -113,10 +112,7 @@ void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,
                     std::span<const Binding> outputs) {
   auto [at, fresh] = programs_.try_emplace(kind);
   if (fresh) {
-    auto supports = [&](const Graph& g, const Node& node) {
-      return decoder::is_supported(backend_, g, node);
-    };
-    at->second = std::make_unique<Program>(passes::optimize(graph_of(kind), supports), backend_);
+    at->second = program::compile(graph_of(kind), backend_);
     std::size_t bytes = at->second->arena_bytes();
     if (!arena_ || arena_->bytes() < bytes) arena_ = backend_.allocate(bytes);
   }

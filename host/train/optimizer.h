@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "config/run_config.h"
+#include "config/sections.h"
 #include "runtime/program.h"
 #include "train/train_state.h"
 

@@ -92,14 +92,14 @@ decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph) {
   Graph& g = graph.graph;
   std::vector<GraphOutput> outputs = g.outputs();
   for (std::size_t o = 0, whole = outputs.size(); o < whole; ++o) {
-    if (graph.outputs[o].role != decoder::Role::gradient) continue;
+    if (graph.outputs[o].role != decoder::Output::gradient) continue;
     std::optional<RowList> list = list_rows(g, outputs[o].value);
     if (!list) continue;
     const std::string name = outputs[o].name;
     outputs[o] = {.name = fmt::format("rows of {}", name), .value = list->rows.id};
     outputs.push_back({.name = fmt::format("ids of {}", name), .value = list->ids.id});
     graph.outputs.push_back(graph.outputs[o]);
-    graph.outputs.back().role = decoder::Role::gradient_ids;
+    graph.outputs.back().role = decoder::Output::gradient_ids;
   }
   g.set_outputs(std::move(outputs));
   return graph;
@@ -116,7 +116,7 @@ GradientLists gradient_lists(const decoder::ModelGraph& graph,
   out.step.resize(parameters.all().size());
   for (std::size_t o = 0; o < graph.outputs.size(); ++o) {
     const decoder::OutputRole& output = graph.outputs[o];
-    if (output.role != decoder::Role::gradient_ids) continue;
+    if (output.role != decoder::Output::gradient_ids) continue;
     const std::int64_t slots = graph.graph.type(graph.graph.outputs()[o].value).dim(-1);
     for (int member : graph.inputs[static_cast<std::size_t>(output.input)].members) {
       const auto i = static_cast<std::size_t>(member);

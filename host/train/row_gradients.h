@@ -14,9 +14,9 @@
 namespace lamina::train {
 
 // Makes lists of the gradients that add_gradients() gave, where a gradient is a sum of lookups and
-// of nothing else: at the top or in the body of a scan. Role::gradient is then f32[(times,) S, D],
-// and a further output, Role::gradient_ids, i32[(times,) S]. The rows have the bits of the whole
-// gradient. A table that is also read otherwise (tied to the head) keeps a whole one.
+// of nothing else: at the top or in the body of a scan. Output::gradient is then f32[(times,) S,
+// D], and a further output, Output::gradient_ids, i32[(times,) S]. The rows have the bits of the
+// whole gradient. A table that is also read otherwise (tied to the head) keeps a whole one.
 decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph);
 
 // Which gradients are lists, and of how many slots, by parameter. 0, or no element: whole.

@@ -37,6 +37,16 @@ std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) 
   return out;
 }
 
+std::string contents_of(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
+  if (names.empty()) return "it is empty";
+  std::ranges::sort(names);
+  if (names.size() > 8) names.resize(8), names.push_back("...");
+  return fmt::format("it has {}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 std::string checkpoints_directory(const std::string& run) { return run + "/checkpoints"; }
@@ -90,6 +100,37 @@ std::string newest_checkpoint(const std::string& path) {
   std::vector<CheckpointEntry> entries = list_checkpoints(path);
   if (entries.empty()) entries = list(path);
   return entries.empty() ? "" : entries.back().path;
+}
+
+std::string resolve_model_directory(const std::string& path) {
+  if (!fs::exists(path))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     "there is no such file or directory; a Hugging Face directory, a "
+                     "checkpoint or a run directory would be right",
+                     {}});
+  if (!fs::is_directory(path))
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "is no directory; a Hugging Face directory, a "
+                                           "checkpoint or a run directory would be right",
+                                           {}});
+  fs::path directory = path;
+  if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
+  if (std::string newest = newest_checkpoint(path); !newest.empty()) return newest;
+  if (!list_all(path).empty())
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "has checkpoints, but none that is whole",
+                                           {"`lamina ckpt verify` says what each lacks"}});
+  const fs::path checkpoints = checkpoints_directory(path);
+  if (fs::is_directory(checkpoints))
+    throw UserError(ExitCode::checkpoint, {checkpoints.string(),
+                                           "holds no whole checkpoint, and beside it is neither "
+                                           "config.json nor model.toml",
+                                           {contents_of(checkpoints)}});
+  throw UserError(ExitCode::checkpoint,
+                  {path,
+                   "holds no model: neither config.json, model.toml nor checkpoints",
+                   {contents_of(directory)}});
 }
 
 }  // namespace lamina::train

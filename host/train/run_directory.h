@@ -44,4 +44,8 @@ std::string set_aside(const std::string& path, std::string_view why);
 // The newest, or "" when `path` has none. `path` may also be a directory of checkpoints.
 std::string newest_checkpoint(const std::string& path);
 
+// The directory with a model that `path` stands for: itself, or the newest checkpoint in it.
+// UserError, exit 4, says what is there instead.
+std::string resolve_model_directory(const std::string& path);
+
 }  // namespace lamina::train

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "config/run_config.h"
+#include "config/sections.h"
 
 namespace lamina::train {
 

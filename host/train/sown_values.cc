@@ -7,15 +7,16 @@
 
 namespace lamina::train {
 
+using decoder::Input;
+using decoder::Output;
 using decoder::Reduce;
-using decoder::Role;
 using Rule = registry::UpdateDesc::Rule;
 
-SownValues::SownValues(decoder::BoundProgram& program, const decoder::ParameterTable& parameters)
+SownValues::SownValues(program::BoundProgram& program, const decoder::ParameterTable& parameters)
     : program_(program) {
-  program.bind(Role::aux_loss, &aux_);
-  program.bind(Role::mtp_loss, &mtp_);
-  for (decoder::BoundProgram::NamedOutput& output : program.named_outputs())
+  program.bind(Output::aux_loss, &aux_);
+  program.bind(Output::mtp_loss, &mtp_);
+  for (program::BoundProgram::NamedOutput& output : program.named_outputs())
     named_.push_back({std::move(output), {}, {}});
   for (Named& named : named_) {
     named.latest.resize(static_cast<std::size_t>(named.output.type.num_elements()));
@@ -36,7 +37,7 @@ void SownValues::begin() {
   added_ = 0;
   aux_sum_ = mtp_sum_ = 0;
   for (Named& named : named_) {
-    bool largest = named.output.role == Role::metric &&
+    bool largest = named.output.role == Output::metric &&
                    program_.metrics().at(named.output.name) == Reduce::max;
     named.total.assign(named.latest.size(),
                        largest ? -std::numeric_limits<double>::infinity() : 0.0);
@@ -49,7 +50,7 @@ void SownValues::add() {
   aux_sum_ += aux_;
   mtp_sum_ += mtp_;
   for (Named& named : named_) {
-    bool largest = named.output.role == Role::metric &&
+    bool largest = named.output.role == Output::metric &&
                    program_.metrics().at(named.output.name) == Reduce::max;
     for (std::size_t i = 0; i < named.latest.size(); ++i)
       named.total[i] = largest ? std::max<double>(named.total[i], named.latest[i])
@@ -63,10 +64,10 @@ std::vector<SownNumber> SownValues::numbers() const {
   std::vector<SownNumber> out;
   double microbatches = static_cast<double>(added_);
   for (const Named& named : named_)
-    if (named.output.role == Role::sown_loss)
+    if (named.output.role == Output::sown_loss)
       out.push_back({named.output.name, named.total[0] / microbatches});
   for (const Named& named : named_) {
-    if (named.output.role != Role::metric) continue;
+    if (named.output.role != Output::metric) continue;
     bool mean = program_.metrics().at(named.output.name) == Reduce::mean;
     std::size_t width = named.total.size() / named.output.layers.size();
     for (std::size_t i = 0; i < named.output.layers.size(); ++i) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "decoder/bound_program.h"
-#include "decoder/parameter.h"
+#include "decoder/stack/parameter.h"
+#include "program/bound_program.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
@@ -22,7 +22,7 @@ struct SownNumber {
 class SownValues {
  public:
   // Binds their memory to the outputs of `program`.
-  SownValues(decoder::BoundProgram& program, const decoder::ParameterTable& parameters);
+  SownValues(program::BoundProgram& program, const decoder::ParameterTable& parameters);
   SownValues(const SownValues&) = delete;
   SownValues& operator=(const SownValues&) = delete;
 
@@ -30,8 +30,8 @@ class SownValues {
   void begin();
   void add();
 
-  bool has_losses() const { return program_.has(decoder::Role::aux_loss); }
-  bool has_mtp() const { return program_.has(decoder::Role::mtp_loss); }
+  bool has_losses() const { return program_.has(decoder::Output::aux_loss); }
+  bool has_mtp() const { return program_.has(decoder::Output::mtp_loss); }
   // Means over the microbatches since begin(): losses of layers times their weights; sum of the
   // losses of multi-token prediction (not a mean).
   double aux_loss() const { return aux_sum_ / static_cast<double>(added_); }
@@ -45,7 +45,7 @@ class SownValues {
 
  private:
   struct Named {
-    decoder::BoundProgram::NamedOutput output;
+    program::BoundProgram::NamedOutput output;
     std::vector<float> latest;
     std::vector<double> total;
   };
@@ -55,7 +55,7 @@ class SownValues {
     std::vector<double> total;
   };
 
-  decoder::BoundProgram& program_;
+  program::BoundProgram& program_;
   std::int64_t added_ = 0;
   float aux_ = 0, mtp_ = 0;
   double aux_sum_ = 0, mtp_sum_ = 0;

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "core/error.h"
-#include "decoder/weights.h"
+#include "weights/weights.h"
 
 namespace lamina::train {
 
@@ -123,7 +123,7 @@ void TrainState::refresh_copy(int parameter) const {
   std::size_t i = static_cast<std::size_t>(parameter);
   const decoder::Parameter& p = parameters_.all()[i];
   const std::span<const float> values(masters_[i], static_cast<std::size_t>(p.num_elements()));
-  decoder::store(values, copy_dtype_[i], 0, static_cast<std::byte*>(used_[i]));
+  weights::store(values, copy_dtype_[i], 0, static_cast<std::byte*>(used_[i]));
 }
 
 }  // namespace lamina::train

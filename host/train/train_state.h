@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "decoder/parameter.h"
+#include "decoder/stack/parameter.h"
 #include "runtime/backend.h"
 #include "train/row_gradients.h"
 

@@ -3,27 +3,19 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "decoder/mtp.h"
+#include "decoder/mtp/mtp_labels.h"
 #include "train/gradients.h"
 
 namespace lamina::train {
 
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
 namespace {
 
 decoder::ModelGraph whole_graph(const decoder::Model& model, const TrainStepOptions& options) {
-  decoder::ModelGraph loss = model.loss_graph({.batch = options.rows,
-                                               .tokens = options.tokens,
-                                               .dtype = options.dtype,
-                                               .segments = options.segments,
-                                               .training = true,
-                                               .aux = options.aux,
-                                               .mtp = options.mtp,
-                                               .layer_metrics = options.layer_metrics});
-  return add_gradients(
-      std::move(loss), model.parameters(),
-      autodiff::find_remat_policy(options.remat, options.remat_tags).save_policy());
+  return add_gradients(model.loss_graph(options.shape, options.features), model.parameters(),
+                       find_remat_policy(options.remat, options.remat_tags).save_policy());
 }
 
 decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& model,
@@ -33,6 +25,15 @@ decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& mod
 }
 
 }  // namespace
+
+RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& model,
+                         const config::KeyPlace& place) {
+  RematPolicy policy = find_remat_policy(options.remat, options.remat_tags, place);
+  if (!options.remat_tags.empty())
+    check_remat_tags(options.remat_tags, model.loss_graph(options.shape, options.features).graph,
+                     place);
+  return policy;
+}
 
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
   return list_table_gradients(whole_graph(model, options));
@@ -56,16 +57,17 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
   program_.bind_parameters(state.used());
 }
 
-StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::int64_t step) {
+StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatches,
+                                std::int64_t step) {
   LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
-  std::int64_t per_batch = options_.rows * options_.tokens;
+  std::int64_t per_batch = options_.shape.batch * options_.shape.tokens;
   StepResult result;
   std::int64_t mtp_labels = 0;
-  for (const Microbatch& batch : microbatches) {
-    result.num_labels += count_labels(batch.labels, per_batch);
+  for (const program::Microbatch& batch : microbatches) {
+    result.num_labels += program::count_labels(batch.labels, per_batch);
     mtp_labels += decoder::count_mtp_labels(
-        batch.labels, options_.segments ? batch.segments : nullptr, options_.rows, options_.tokens,
-        model_.mtp_depth(), model_.options().mtp.chained);
+        batch.labels, options_.features.segments ? batch.segments : nullptr, options_.shape.batch,
+        options_.shape.tokens, model_.mtp_depth(), model_.options().mtp.chained);
   }
   // The mean is over the labels of all microbatches, so each contributes by its number of labels.
   double denominator = static_cast<double>(std::max<std::int64_t>(result.num_labels, 1));
@@ -77,13 +79,13 @@ StepResult TrainStep::gradients(std::span<const Microbatch> microbatches, std::i
   std::int64_t draw = step * options_.microbatches;
   std::int64_t seed[2] = {static_cast<std::int64_t>(options_.seed), 0};
   float loss = 0, z_loss = 0;
-  program_.bind(Role::loss_scale, &loss_scale);
-  program_.bind(Role::z_loss_scale, &z_scale);
-  program_.bind(Role::aux_scale, &aux_scale);
-  program_.bind(Role::mtp_scale, &mtp_scale);
-  program_.bind(Role::loss, &loss);
-  program_.bind(Role::z_loss, &z_loss);
-  program_.bind(Role::seed, seed);
+  program_.bind(Input::loss_scale, &loss_scale);
+  program_.bind(Input::z_loss_scale, &z_scale);
+  program_.bind(Input::aux_scale, &aux_scale);
+  program_.bind(Input::mtp_scale, &mtp_scale);
+  program_.bind(Output::loss, &loss);
+  program_.bind(Output::z_loss, &z_loss);
+  program_.bind(Input::seed, seed);
   sown_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
@@ -134,7 +136,8 @@ void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   sown_.apply(state_);
 }
 
-StepResult TrainStep::run(std::span<const Microbatch> microbatches, double lr, std::int64_t step) {
+StepResult TrainStep::run(std::span<const program::Microbatch> microbatches, double lr,
+                          std::int64_t step) {
   StepResult result = gradients(microbatches, step);
   update(result, lr, step);
   return result;

@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "autodiff/remat.h"
-#include "config/run_config.h"
-#include "decoder/bound_program.h"
+#include "config/sections.h"
 #include "decoder/model.h"
-#include "train/microbatch.h"
+#include "program/bound_program.h"
+#include "program/microbatch.h"
 #include "train/optimizer.h"
+#include "train/remat_policies.h"
 #include "train/sown_values.h"
 #include "train/train_state.h"
 
@@ -34,21 +34,26 @@ class NumericalError : public UserError {
   using UserError::UserError;
 };
 
+// What is trained on: all losses that the model has. `segments`: rows hold several documents.
+inline decoder::GraphFeatures all_losses(bool segments = true) {
+  return {.segments = segments, .training = true, .aux = true, .mtp = true};
+}
+
 struct TrainStepOptions {
-  std::int64_t rows = 1;    // of a microbatch
-  std::int64_t tokens = 1;  // of a row
+  decoder::GraphShape shape = {};  // of a microbatch
+  decoder::GraphFeatures features = all_losses();
   std::int64_t microbatches = 1;
-  DType dtype = DType::f32;
   std::string remat = "none";
-  autodiff::RematTags remat_tags = {};  // of the policy custom
-  bool aux = true;                      // with what layers sow
-  bool mtp = true;                      // with multi-token prediction
-  bool layer_metrics = false;           // with statistics of each layer's output, and its losses
-  bool segments = true;                 // rows hold several documents
-  double z_loss = 0;                    // weight
-  double clip_norm = 0;                 // 0 = none
-  std::uint64_t seed = 0;               // of dropout
+  RematTags remat_tags = {};  // of the policy custom
+  double z_loss = 0;          // weight
+  double clip_norm = 0;       // 0 = none
+  std::uint64_t seed = 0;     // of dropout
 };
+
+// What `options` say is kept for the backward pass. Throws UserError (exit 2) at the place of the
+// key, also for a tag that no layer of the model names.
+RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& model,
+                         const config::KeyPlace& place = {});
 
 // Loss and gradients of a microbatch; those of tables are lists where they can be.
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options);
@@ -66,20 +71,20 @@ class TrainStep {
   // Gradients of the mean loss over all microbatches together, clipped, then one update. `step`
   // counts from 0. Throws NumericalError (exit 3) before anything is changed, naming the step and
   // the first bad tensor.
-  StepResult run(std::span<const Microbatch> microbatches, double lr, std::int64_t step);
+  StepResult run(std::span<const program::Microbatch> microbatches, double lr, std::int64_t step);
 
   // As run() without the update: gradients stay in the state.
-  StepResult gradients(std::span<const Microbatch> microbatches, std::int64_t step);
+  StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
   void update(StepResult& result, double lr, std::int64_t step);
 
   std::size_t arena_bytes() const { return arena_->bytes(); }
-  decoder::BoundProgram& program() { return program_; }
+  program::BoundProgram& program() { return program_; }
 
  private:
   const decoder::Model& model_;
   TrainState& state_;
   TrainStepOptions options_;
-  decoder::BoundProgram program_;
+  program::BoundProgram program_;
   Optimizer optimizer_;
   SownValues sown_;
   std::unique_ptr<Buffer> arena_;

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "autodiff/remat.h"
 #include "graph/rewrite.h"
 #include "ops/op.h"
 #include "support/run_graph.h"
+#include "train/remat_policies.h"
 
 namespace lamina::testing {
 namespace {
@@ -122,7 +122,7 @@ TEST(ScanTranspose, GradientEqualsThatOfTheUnrolledLoop) {
 TEST(ScanTranspose, EveryPolicyGivesTheSameBits) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     auto want = run_scanned(dtype, autodiff::save_everything());
-    for (const autodiff::RematPolicy& policy : autodiff::remat_policies()) {
+    for (const train::RematPolicy& policy : train::remat_policies()) {
       auto got = run_scanned(dtype, policy.save_policy());
       for (std::size_t i = 0; i < want.size(); ++i)
         EXPECT_EQ(got[i].bytes, want[i].bytes) << policy.name << ", output " << i;
@@ -141,7 +141,7 @@ std::size_t scan_results(const autodiff::SavePolicy& save) {
 
 TEST(ScanTranspose, PolicyDecidesWhatIsKept) {
   // Carry and y, and then: the layer's input; also the tagged value; everything that is read.
-  EXPECT_EQ(scan_results(autodiff::find_remat_policy("full").save_policy()), 3u);
+  EXPECT_EQ(scan_results(train::find_remat_policy("full").save_policy()), 3u);
   EXPECT_EQ(scan_results([](std::string_view tag) { return tag == "mlpwi"; }), 4u);
   EXPECT_GT(scan_results(autodiff::save_everything()), 4u);
 }
@@ -173,8 +173,7 @@ TEST(ScanTranspose, NestedScansEqualOneLongScan) {
                                   {"num_consts", std::int64_t{1}},
                                   {"num_carries", std::int64_t{1}}});
     results[1] = ops::reshape(results[1], {kLayers, kWidth});
-    auto save =
-        keep ? autodiff::save_everything() : autodiff::find_remat_policy("full").save_policy();
+    auto save = keep ? autodiff::save_everything() : train::find_remat_policy("full").save_policy();
     auto got = run(differentiated(std::move(g), flat, results, save), numbers(t));
     auto want = run_scanned(DType::f64, autodiff::save_everything());
     for (std::size_t i = 0; i < got.size(); ++i)
@@ -214,7 +213,7 @@ TEST(ScanTranspose, EqualScansShareTheirTranspose) {
     auto first = scan(in, in[1], share ? shared : body(t));
     auto second = scan(in, first[0], share ? shared : body(t));
     return differentiated(std::move(g), in, {second[0], first[1], second[1]},
-                          autodiff::find_remat_policy("minimal").save_policy());
+                          train::find_remat_policy("minimal").save_policy());
   };
   Graph g = made(true);
   std::vector<const Graph*> forward, backward;

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "cli/bench/required_work.h"
 #include "core/json.h"
+#include "inspect/cost/required_work.h"
 #include "ops/op.h"
 #include "support/paths.h"
 #include "support/process.h"
@@ -14,6 +14,9 @@
 
 namespace lamina::cli {
 namespace {
+
+using inspect::required_flops;
+using inspect::required_read_bytes;
 
 using lamina::testing::Finished;
 using lamina::testing::run_process;
@@ -172,9 +175,9 @@ TEST(RequiredWork, TablesThatAreLookedUpCountTheirRows) {
   Tensor head = m.graph.add_input("head", {DType::bf16, {100, 8}, {}});
   Tensor x = ops::call("embedding", {table, ids});
   m.graph.add_output("y", ops::call("linear", {x, head}));
-  m.inputs = {{decoder::Role::parameter, {0}, false, {}},
-              {decoder::Role::tokens, {}, false, {}},
-              {decoder::Role::parameter, {1}, false, {}}};
+  m.inputs = {{decoder::Input::parameter, {0}, false, {}},
+              {decoder::Input::tokens, {}, false, {}},
+              {decoder::Input::parameter, {1}, false, {}}};
   EXPECT_EQ(required_read_bytes(m, {}, 1), 8 * 2 + 100 * 8 * 2);
 }
 
@@ -195,10 +198,10 @@ TEST(RequiredWork, TablesThatLayersLookUpCountTheirRows) {
                  {"times", std::int64_t{3}},
                  {"num_consts", std::int64_t{1}},
                  {"num_carries", std::int64_t{1}}});
-  m.inputs = {{decoder::Role::tokens, {}, false, {}},
-              {decoder::Role::tokens, {}, false, {}},
-              {decoder::Role::parameter, {0}, false, {}},
-              {decoder::Role::parameter, {1}, false, {}}};
+  m.inputs = {{decoder::Input::tokens, {}, false, {}},
+              {decoder::Input::tokens, {}, false, {}},
+              {decoder::Input::parameter, {0}, false, {}},
+              {decoder::Input::parameter, {1}, false, {}}};
   EXPECT_EQ(required_read_bytes(m, {}, 1), 3 * (8 * 2 + 64 * 2));
 }
 
@@ -208,9 +211,9 @@ TEST(RequiredWork, ExpertsThatRowsCanChooseCount) {
   Tensor w = m.graph.add_input("w", {DType::bf16, {10, 4, 8}, {}});
   Tensor offsets = m.graph.add_input("offsets", {DType::i32, {11}, {}});
   m.graph.add_output("y", ops::call("grouped_linear", {x, w, offsets}));
-  m.inputs = {{decoder::Role::tokens, {}, false, {}},
-              {decoder::Role::parameter, {0}, false, {}},
-              {decoder::Role::tokens, {}, false, {}}};
+  m.inputs = {{decoder::Input::tokens, {}, false, {}},
+              {decoder::Input::parameter, {0}, false, {}},
+              {decoder::Input::tokens, {}, false, {}}};
   EXPECT_EQ(required_read_bytes(m, {}, 1), 2 * 4 * 8 * 2);
   EXPECT_EQ(required_flops(m.graph), 2 * 2 * 4 * 8);
 }

@@ -9,10 +9,10 @@
 #include "backends/cpu/backend.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
-#include "decoder/weights.h"
 #include "io/weight_files.h"
 #include "support/models.h"
 #include "support/paths.h"
+#include "weights/weights.h"
 
 namespace lamina::cli {
 namespace {
@@ -113,10 +113,10 @@ void expect_same_parameters(const std::string& a, const std::string& b) {
   const decoder::Model model = lamina::testing::open_model(fs::path(b));
   const Backend& backend = cpu::cpu_backend();
   const auto load = [&](const std::string& path) {
-    return decoder::Weights::load(model, std::make_shared<io::WeightFiles>(path), DType::f32,
+    return weights::Weights::load(model, std::make_shared<io::WeightFiles>(path), DType::f32,
                                   backend);
   };
-  const decoder::Weights of_a = load(a), of_b = load(b);
+  const weights::Weights of_a = load(a), of_b = load(b);
   for (std::size_t i = 0; i < model.parameters().all().size(); ++i) {
     const decoder::Parameter& p = model.parameters().all()[i];
     EXPECT_EQ(std::memcmp(of_a.pointers()[i], of_b.pointers()[i],
@@ -203,8 +203,8 @@ initializer_range = 0.3
 )",
                                                                     general));
     const decoder::Model model = lamina::testing::open_model(fs::path(text));
-    const decoder::Weights weights =
-        decoder::Weights::initialise(model, 3, DType::f32, cpu::cpu_backend());
+    const weights::Weights weights =
+        weights::Weights::initialise(model, 3, DType::f32, cpu::cpu_backend());
     std::vector<io::TensorSpec> specs;
     for (const decoder::Parameter& p : model.parameters().all())
       specs.push_back({p.name, DType::f32, p.desc.shape});
@@ -221,7 +221,7 @@ initializer_range = 0.3
 
     const decoder::Model plain = lamina::testing::open_model(fs::path(exported));
     EXPECT_EQ(plain.family().name(), "llama2");
-    const decoder::Weights folded = decoder::Weights::load(
+    const weights::Weights folded = weights::Weights::load(
         plain, std::make_shared<io::WeightFiles>(exported), DType::f32, cpu::cpu_backend());
     const auto rows = lamina::testing::random_rows(model, 2, 9);
     EXPECT_LT(lamina::testing::relative_difference(

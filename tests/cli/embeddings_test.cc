@@ -4,16 +4,19 @@
 
 #include <cstring>
 
-#include "cli/open_model.h"
-#include "cli/prompt_rows.h"
 #include "cli/trained_run.h"
+#include "decode/prompt_rows.h"
 #include "io/weight_files.h"
+#include "model/open.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/tensor_file.h"
 
 namespace lamina::cli {
 namespace {
+
+using decode::PromptRows;
+using decode::read_prompt_rows;
 
 using lamina::testing::FileTensor;
 using lamina::testing::Finished;
@@ -22,7 +25,7 @@ using lamina::testing::write_tensors;
 
 // Rows of the trained model's table of tokens.
 std::vector<float> table_rows(const std::vector<std::size_t>& ids) {
-  const io::WeightFiles weights(resolve_model_directory(trained_run()));
+  const io::WeightFiles weights(train::resolve_model_directory(trained_run()));
   const io::TensorView table = weights.tensor("embed.weight");
   const auto width = static_cast<std::size_t>(table.shape[1]);
   std::vector<float> out(ids.size() * width);

@@ -1,5 +1,5 @@
 // The config.json of an exported model.
-#include "cli/export/hf_config.h"
+#include "weights/hf_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 
 namespace lamina::cli {
 namespace {
+
+using weights::hf_config;
 
 using config::Value;
 using registry::ModelKey;

@@ -11,9 +11,9 @@
 #include <sstream>
 
 #include "backends/cpu/backend.h"
-#include "cli/plan/model_plan.h"
 #include "cli/units.h"
-#include "decoder/bound_program.h"
+#include "inspect/plan/model_plan.h"
+#include "program/bound_program.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"
@@ -62,7 +62,7 @@ class ShippedModel : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(ShippedModel, HasTheParametersOfItsName) {
-  const ParameterCounts counts = count_parameters(open_model(path()));
+  const inspect::ParameterCounts counts = inspect::count_parameters(open_model(path()));
   std::ifstream in(path());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EXPECT_THAT(text, ::testing::HasSubstr(thousands_text(counts.total) + " parameters"));
@@ -84,20 +84,11 @@ TEST_P(ShippedModel, IsTracedAndCompiledInEveryPhase) {
       std::min<std::int64_t>(512, model.config().max_positions().value_or(512));
   for (DType dtype : {DType::bf16, DType::f32}) {
     for (std::int64_t call : {std::int64_t{1}, tokens})
-      decoder::BoundProgram(model.decode_graph({.batch = 1,
-                                                .tokens = call,
-                                                .capacity = tokens,
-                                                .max_call_tokens = tokens,
-                                                .dtype = dtype}),
-                            backend);
-    decoder::BoundProgram(
-        train::add_gradients(model.loss_graph({.tokens = tokens,
-                                               .dtype = dtype,
-                                               .segments = true,
-                                               .training = true,
-                                               .aux = true}),
-                             model.parameters(),
-                             autodiff::find_remat_policy("minimal").save_policy()),
+      program::BoundProgram(model.decode_graph({1, call, dtype}, {tokens, tokens}), backend);
+    program::BoundProgram(
+        train::add_gradients(
+            model.loss_graph({1, tokens, dtype}, {.segments = true, .training = true, .aux = true}),
+            model.parameters(), train::find_remat_policy("minimal").save_policy()),
         backend);
   }
 }

@@ -48,7 +48,7 @@ class Sequence : public ::testing::TestWithParam<TestModel> {
   }
 
   decoder::Model model;
-  decoder::Weights weights;
+  weights::Weights weights;
   Rows rows;
   std::vector<float> all_logits, prefix_logits;
 };
@@ -117,7 +117,7 @@ TEST_P(Sequence, RaggedPromptsInABatchAreAsEachAlone) {
 
 TEST_P(Sequence, OneThreadAndTwoDecodeTheSameBits) {
   for (DType dtype : {DType::f32, DType::bf16}) {
-    decoder::Weights own = load_weights(GetParam(), model, dtype);
+    weights::Weights own = load_weights(GetParam(), model, dtype);
     std::vector<std::vector<float>> got[2];
     for (int threads : {1, 2}) {
       cpu::set_threads(threads, false);

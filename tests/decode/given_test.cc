@@ -14,7 +14,8 @@
 namespace lamina::testing {
 namespace {
 
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
 class Given : public ::testing::TestWithParam<const char*> {
  protected:
@@ -58,18 +59,18 @@ class Given : public ::testing::TestWithParam<const char*> {
 
   std::vector<float> forward_with(const decoder::Model& of, std::vector<float> features_of,
                                   std::int64_t layers) {
-    decoder::BoundProgram program(
-        of.forward_graph({.tokens = kTokens, .given = {.count = kRows, .layers = layers}}),
+    program::BoundProgram program(
+        of.forward_graph({.tokens = kTokens}, {.given = {.count = kRows, .layers = layers}}),
         cpu::cpu_backend());
     program.bind_parameters(weights.pointers());
-    program.bind(Role::tokens, text.ids.data());
-    program.bind(Role::positions, text.positions.data());
-    program.bind(Role::given_rows, rows.data());
-    program.bind(Role::given_index, index.data());
-    program.bind(Role::given_blocks, blocks.data());
-    program.bind(Role::given_features, features_of.data());
+    program.bind(Input::tokens, text.ids.data());
+    program.bind(Input::positions, text.positions.data());
+    program.bind(Input::given_rows, rows.data());
+    program.bind(Input::given_index, index.data());
+    program.bind(Input::given_blocks, blocks.data());
+    program.bind(Input::given_features, features_of.data());
     std::vector<float> logits(static_cast<std::size_t>(kTokens * of.vocab_size()));
-    program.bind(Role::logits, logits.data());
+    program.bind(Output::logits, logits.data());
     auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
     program.run(arena->data());
     return logits;
@@ -78,7 +79,7 @@ class Given : public ::testing::TestWithParam<const char*> {
   static constexpr std::int64_t kTokens = 18, kRows = 6, kLayers = 2;
   std::filesystem::path path;
   decoder::Model model;
-  decoder::Weights weights;
+  weights::Weights weights;
   Rows text;
   std::vector<std::int32_t> index, blocks = std::vector<std::int32_t>(kTokens);
   std::vector<float> rows, features;
@@ -135,20 +136,21 @@ INSTANTIATE_TEST_SUITE_P(All, Given,
 class PredictedImages : public Given {
  protected:
   std::vector<float> predictions(const Rows& of, decoder::GivenRows given) {
-    decoder::BoundProgram program(
-        model.forward_graph({.tokens = kTokens, .mtp = true, .given = given}), cpu::cpu_backend());
+    program::BoundProgram program(
+        model.forward_graph({.tokens = kTokens}, {.given = given, .mtp = true}),
+        cpu::cpu_backend());
     std::vector<float> main(static_cast<std::size_t>(kTokens * model.vocab_size())),
         logits(main.size() * static_cast<std::size_t>(model.mtp_depth())),
         hidden(logits.size() * static_cast<std::size_t>(model.hidden_size()));
     std::vector<float> normed(hidden.size());
     program.bind_parameters(weights.pointers());
     of.microbatch().bind(program);
-    program.bind(Role::given_rows, rows.data());
-    program.bind(Role::given_index, index.data());
-    program.bind(Role::logits, main.data());
-    program.bind(Role::mtp_hidden, hidden.data());
-    program.bind(Role::mtp_normed, normed.data());
-    program.bind(Role::mtp_logits, logits.data());
+    program.bind(Input::given_rows, rows.data());
+    program.bind(Input::given_index, index.data());
+    program.bind(Output::logits, main.data());
+    program.bind(Output::mtp_hidden, hidden.data());
+    program.bind(Output::mtp_normed, normed.data());
+    program.bind(Output::mtp_logits, logits.data());
     auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
     program.run(arena->data());
     return logits;
@@ -221,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(All, SeenImages, ::testing::Values("gemma3_window", "ge
 TEST(GivenErrors, ThreePositionsAreForModelsThatTakeThem) {
   const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/llama2_deep.toml"};
   decoder::Model model = open_model(from.path);
-  decoder::Weights weights = load_weights(from, model);
+  weights::Weights weights = load_weights(from, model);
   decode::Session session(model, weights.pointers(), {.capacity = 8}, cpu::cpu_backend());
   const std::vector<std::int32_t> tokens = {1}, index = {0}, positions = {0, 0, 0};
   const std::vector<float> rows(static_cast<std::size_t>(model.hidden_size()));
@@ -234,7 +236,7 @@ TEST(GivenErrors, ThreePositionsAreForModelsThatTakeThem) {
 TEST(GivenErrors, SayWhatDoesNotGoTogether) {
   const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/qwen3_vl_text.toml"};
   decoder::Model model = open_model(from.path);  // 24 wide, 3 layers
-  decoder::Weights weights = load_weights(from, model);
+  weights::Weights weights = load_weights(from, model);
   decode::Session session(model, weights.pointers(), {.capacity = 8}, cpu::cpu_backend());
   const std::vector<std::int32_t> tokens = {1, 2, 3}, index = {-1, 1, 0}, beyond = {-1, 2, 0};
   const std::vector<float> rows(48), odd(50), many(4 * 48);

@@ -19,7 +19,8 @@ namespace lamina::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
 // The block as a training graph has it, alone.
 class ModuleBuild final : public decoder::HostBuild {
@@ -31,8 +32,8 @@ class ModuleBuild final : public decoder::HostBuild {
     names.push_back(desc.name);
     return graph_.add_input(desc.name, {DType::f32, desc.shape, {}});
   }
-  Tensor input(Role role) override {
-    return role == Role::tokens
+  Tensor input(Input role) override {
+    return role == Input::tokens
                ? graph_.add_input("tokens", tokens_)
                : graph_.add_input("compressed_tokens", {DType::i32, {num_ids_}, {}});
   }

@@ -10,6 +10,7 @@
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/published.h"
 
 namespace lamina::testing {
 namespace {
@@ -28,9 +29,9 @@ TEST_P(Model, ScannedAndUnrolledForwardAreTheSame) {
   ASSERT_EQ(unrolled.stack().segments.size(),
             static_cast<std::size_t>(unrolled.config().num_layers()));
   Rows rows = random_rows(scanned, 2, test_tokens(scanned));
-  decoder::Weights weights = load_weights(GetParam(), scanned);
-  cli::ForwardResult a = forward_with_hidden(scanned, weights.pointers(), rows);
-  cli::ForwardResult b = forward_with_hidden(unrolled, weights.pointers(), rows);
+  weights::Weights weights = load_weights(GetParam(), scanned);
+  inspect::ForwardResult a = forward_with_hidden(scanned, weights.pointers(), rows);
+  inspect::ForwardResult b = forward_with_hidden(unrolled, weights.pointers(), rows);
   EXPECT_LE(relative_difference(a.logits, b.logits), 1e-6);
   for (std::size_t i = 0; i < a.hidden.size(); ++i)
     EXPECT_LE(relative_difference(a.hidden[i], b.hidden[i]), 1e-6) << "layer " << i;
@@ -40,7 +41,7 @@ TEST_P(Model, PackedDocumentsAreAsEachAlone) {
   decoder::Model model = open_model(GetParam().path);
   // Rotations of a packed row go by the longest position in it.
   if (model.length_dependent_from()) GTEST_SKIP() << "its rotations depend on the length of a row";
-  decoder::Weights weights = load_weights(GetParam(), model);
+  weights::Weights weights = load_weights(GetParam(), model);
   std::int64_t tokens = test_tokens(model), vocab = model.vocab_size();
   std::vector<Rows> documents;
   std::int64_t used = 0;
@@ -61,7 +62,7 @@ TEST_P(Model, PackedDocumentsAreAsEachAlone) {
 
 TEST_P(Model, RowsOfABatchAreAsEachAlone) {
   decoder::Model model = open_model(GetParam().path);
-  decoder::Weights weights = load_weights(GetParam(), model);
+  weights::Weights weights = load_weights(GetParam(), model);
   std::int64_t tokens = test_tokens(model), vocab = model.vocab_size();
   Rows batch = random_rows(model, 3, tokens);
   std::vector<float> together = forward(model, weights.pointers(), batch);
@@ -78,7 +79,7 @@ TEST_P(Model, OneThreadAndTwoGiveTheSameBits) {
   decoder::Model model = open_model(GetParam().path);
   Rows rows = random_rows(model, 2, test_tokens(model));
   for (DType dtype : {DType::f32, DType::bf16}) {
-    decoder::Weights weights = load_weights(GetParam(), model, dtype);
+    weights::Weights weights = load_weights(GetParam(), model, dtype);
     cpu::set_threads(1, false);
     std::vector<float> one = forward(model, weights.pointers(), rows, dtype);
     cpu::set_threads(2, false);
@@ -92,7 +93,7 @@ TEST_P(Model, OneThreadAndTwoGiveTheSameBits) {
 TEST_P(Model, Bfloat16IsNearFloat32) {
   decoder::Model model = open_model(GetParam().path);
   Rows rows = random_rows(model, 2, test_tokens(model));
-  decoder::Weights weights = load_weights(GetParam(), model);
+  weights::Weights weights = load_weights(GetParam(), model);
   std::vector<float> exact = forward(model, weights.pointers(), rows);
   std::vector<std::vector<float>> copies = copy_of(model, weights.pointers());
   std::vector<void*> pointers;
@@ -111,18 +112,18 @@ TEST_P(Model, Bfloat16IsNearFloat32) {
 // Writes the weights under published names, resp. ours, and reads them back.
 TEST_P(Model, WeightsSurviveAnExport) {
   decoder::Model model = open_model(GetParam().path);
-  decoder::Weights weights = load_weights(GetParam(), model);
+  weights::Weights weights = load_weights(GetParam(), model);
   std::vector<std::vector<float>> before = copy_of(model, weights.pointers());
   for (bool published : {true, false}) {
     TempDir folder;
-    decoder::TensorMap map = decoder::published_tensors(model);
+    weights::TensorMap map = weights::published_tensors(model);
     std::vector<io::TensorSpec> specs;
     std::map<std::string, std::vector<float>> values;
     for (std::size_t t = 0; published && t < map.tensors().size(); ++t) {
       const auto& [name, shape, pieces] = map.tensors()[t];
       const int parameter = map.pieces()[static_cast<std::size_t>(pieces.front())].parameter;
       specs.push_back({name, model.parameters()[parameter].used_dtype(DType::f32), shape});
-      values[name] = decoder::assemble(
+      values[name] = weights::assemble(
           map, static_cast<int>(t), [&](int p, std::int64_t first, std::int64_t count) {
             return std::span<const float>(before[static_cast<std::size_t>(p)])
                 .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
@@ -137,10 +138,10 @@ TEST_P(Model, WeightsSurviveAnExport) {
     io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
       const std::vector<float>& tensor = values.at(spec.name);
       bytes.resize(tensor.size() * static_cast<std::size_t>(size_bytes(spec.dtype)));
-      decoder::store(tensor, spec.dtype, 0, bytes.data());
+      weights::store(tensor, spec.dtype, 0, bytes.data());
       return std::span<const std::byte>(bytes);
     });
-    decoder::Weights again = decoder::Weights::load(
+    weights::Weights again = weights::Weights::load(
         model, std::make_shared<io::WeightFiles>(folder.path()), DType::f32, cpu::cpu_backend());
     std::vector<std::vector<float>> after = copy_of(model, again.pointers());
     for (std::size_t i = 0; i < before.size(); ++i)

@@ -9,11 +9,11 @@
 #include <iterator>
 #include <map>
 
-#include "decoder/tensor_map.h"
 #include "io/stored_weight.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/published.h"
 
 namespace lamina::testing {
 namespace {
@@ -130,11 +130,11 @@ void write(const TempDir& to, const std::string& config, const Checkpoint& check
 
 std::vector<std::vector<float>> read(const decoder::Model& model, const std::string& path) {
   const io::WeightFiles files(path);
-  const decoder::TensorMap map = match_weights(model, files);
+  const weights::TensorMap map = weights::match_weights(model, files);
   std::vector<std::vector<float>> out;
   for (const decoder::Parameter& p : model.parameters().all()) {
     out.emplace_back(static_cast<std::size_t>(p.num_elements()));
-    decoder::read_parameter(map, files, static_cast<int>(out.size()) - 1, 0, out.back());
+    weights::read_parameter(map, files, static_cast<int>(out.size()) - 1, 0, out.back());
   }
   return out;
 }

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "backends/cpu/backend.h"
-#include "cli/verify/records.h"
+#include "program/records.h"
 #include "support/models.h"
 #include "support/paths.h"
 
@@ -13,12 +13,13 @@ namespace {
 
 constexpr std::int64_t kTokens = 9;
 
-cli::LayerRecords records_of(const decoder::Model& model, const std::vector<std::string>& tags) {
+program::LayerRecords records_of(const decoder::Model& model,
+                                 const std::vector<std::string>& tags) {
   std::vector<std::int32_t> ids(2 * kTokens);
   std::iota(ids.begin(), ids.end(), 3);
-  decoder::Weights weights = decoder::Weights::initialise(model, 7, DType::f32, cpu::cpu_backend());
-  return cli::record_layers(model, weights.pointers(), cli::rows_of(ids, ids, 2, kTokens),
-                            DType::f32, tags, cpu::cpu_backend());
+  weights::Weights weights = weights::Weights::initialise(model, 7, DType::f32, cpu::cpu_backend());
+  return program::record_layers(model, weights.pointers(), program::rows_of(ids, ids, 2, kTokens),
+                                DType::f32, tags, cpu::cpu_backend());
 }
 
 decoder::Model open_described(const std::string& name, bool scan_layers = true) {
@@ -28,9 +29,9 @@ decoder::Model open_described(const std::string& name, bool scan_layers = true) 
 
 TEST(Records, OfALayerAddUpToWhatLeavesIt) {
   decoder::Model model = open_described("llama2_deep.toml");
-  cli::LayerRecords records = records_of(model, {"decoder_layer_input", "out_proj", "mlpwo"});
+  program::LayerRecords records = records_of(model, {"decoder_layer_input", "out_proj", "mlpwo"});
   auto value = [&](std::int64_t layer, const char* tag) {
-    const std::vector<cli::Record>& all = records.at({layer, tag});
+    const std::vector<program::Record>& all = records.at({layer, tag});
     EXPECT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].shape, (Shape{2, kTokens, model.hidden_size()}));
     return all[0].values;
@@ -47,8 +48,8 @@ TEST(Records, OfALayerAddUpToWhatLeavesIt) {
 
 TEST(Records, AreTheSameScannedAndUnrolled) {
   const char* name = "llama2_deep_window.toml";
-  cli::LayerRecords scanned = records_of(open_described(name, true), {"attention_out"});
-  cli::LayerRecords unrolled = records_of(open_described(name, false), {"attention_out"});
+  program::LayerRecords scanned = records_of(open_described(name, true), {"attention_out"});
+  program::LayerRecords unrolled = records_of(open_described(name, false), {"attention_out"});
   ASSERT_EQ(scanned.size(), 11u);
   ASSERT_EQ(unrolled.size(), 11u);
   for (const auto& [key, list] : scanned)
@@ -72,7 +73,7 @@ v_head_dim = 6
 first_k_dense_replace = 2
 mhc_expansion_rate = 3
 )");
-  cli::LayerRecords records = records_of(model, {"mhc_collapsed", "mhc_post", "mhc_comb"});
+  program::LayerRecords records = records_of(model, {"mhc_collapsed", "mhc_post", "mhc_comb"});
   EXPECT_EQ(records.size(), 6u);
   for (const auto& [key, list] : records) {
     ASSERT_EQ(list.size(), 2u) << key.second << " of layer " << key.first;

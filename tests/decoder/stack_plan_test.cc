@@ -1,5 +1,5 @@
 // The stack plan: every pattern of layers that families use, scanned, unrolled and cut.
-#include "decoder/stack_plan.h"
+#include "decoder/stack/stack_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "decoder/stack_plan.h"
+#include "decoder/stack/stack_plan.h"
 #include "registry/discovery.h"
 #include "registry/library.h"
 #include "support/models.h"
@@ -26,7 +26,7 @@ std::set<std::string> blocks_used(const decoder::Model& model) {
   return out;
 }
 
-registry::Catalog built_plugins() {
+registry::Catalog shipped_plugins() {
   std::filesystem::path build = LAMINA_BUILD_DIR;
   return registry::Catalog::scan({.named_folders = {build / "lib/lamina/plugins"}});
 }
@@ -42,7 +42,7 @@ TEST(TestModels, HaveEveryFamilyAndEveryBlockOfEveryPluginThatIsBuilt) {
     if (model.mtp_depth() > 0) predicting.insert(model.family().name());
     blocks[model.family().plugin().id].merge(blocks_used(model));
   }
-  const registry::Catalog built = built_plugins();
+  const registry::Catalog built = shipped_plugins();
   ASSERT_FALSE(built.plugins().empty());
   for (const registry::PluginFile& file : built.plugins())
     for (const registry::Family& family : registry::load_plugin(file)) {

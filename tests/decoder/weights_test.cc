@@ -1,5 +1,5 @@
 // Published weights that do not belong to a config: one error that says which tensor and why.
-#include "decoder/weights.h"
+#include "weights/weights.h"
 
 #include <gtest/gtest.h>
 
@@ -28,13 +28,15 @@ num_hidden_layers = 2
 std::map<std::string, io::TensorSpec> published() {
   Model model = testing::open_description(kModel);
   std::map<std::string, io::TensorSpec> out;
-  const TensorMap map = published_tensors(model);
-  for (const PublishedTensor& t : map.tensors()) out[t.name] = {t.name, DType::f32, t.shape};
+  const weights::TensorMap map = weights::published_tensors(model);
+  for (const weights::PublishedTensor& t : map.tensors())
+    out[t.name] = {t.name, DType::f32, t.shape};
   return out;
 }
 
-Weights load(const std::string& folder, const std::map<std::string, io::TensorSpec>& tensors,
-             DType compute = DType::f32) {
+weights::Weights load(const std::string& folder,
+                      const std::map<std::string, io::TensorSpec>& tensors,
+                      DType compute = DType::f32) {
   std::vector<io::TensorSpec> specs;
   for (const auto& [name, spec] : tensors) specs.push_back(spec);
   std::vector<std::byte> ones(4096, std::byte{1});
@@ -42,13 +44,13 @@ Weights load(const std::string& folder, const std::map<std::string, io::TensorSp
     return std::span<const std::byte>(ones).first(io::num_bytes(spec));
   });
   Model model = testing::open_description(kModel);
-  return Weights::load(model, std::make_shared<io::WeightFiles>(folder), compute,
-                       cpu::cpu_backend());
+  return weights::Weights::load(model, std::make_shared<io::WeightFiles>(folder), compute,
+                                cpu::cpu_backend());
 }
 
 TEST(Weights, Example) {
   TempDir folder;
-  Weights weights = load(folder.path(), published());
+  weights::Weights weights = load(folder.path(), published());
   EXPECT_EQ(weights.pointers().size(), 5u);
 }
 
@@ -56,7 +58,7 @@ TEST(Weights, FilesServeWhereTheirTypeIsTheOneComputedIn) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();
   tensors["model.layers.0.weights.weight"].dtype = DType::bf16;
-  Weights weights = load(folder.path(), tensors, DType::bf16);
+  weights::Weights weights = load(folder.path(), tensors, DType::bf16);
   int mapped = 0;
   for (int i = 0; i < 5; ++i) mapped += weights.is_mapped(i);
   EXPECT_EQ(mapped, 2);  // that matrix, and the norm's f32 vector
@@ -112,9 +114,9 @@ TEST(Weights, ElementTypeThatHoldsNoWeightsIsRefused) {
 TEST(Weights, InitialValuesDependOnNameAndSeedAlone) {
   Model two = testing::open_description(kModel),
         unrolled = testing::open_description(kModel, false);
-  Weights a = Weights::initialise(two, 3, DType::f32, cpu::cpu_backend());
-  Weights b = Weights::initialise(unrolled, 3, DType::f32, cpu::cpu_backend());
-  Weights c = Weights::initialise(two, 4, DType::f32, cpu::cpu_backend());
+  weights::Weights a = weights::Weights::initialise(two, 3, DType::f32, cpu::cpu_backend());
+  weights::Weights b = weights::Weights::initialise(unrolled, 3, DType::f32, cpu::cpu_backend());
+  weights::Weights c = weights::Weights::initialise(two, 4, DType::f32, cpu::cpu_backend());
   auto values_a = testing::copy_of(two, a.pointers());
   auto values_b = testing::copy_of(unrolled, b.pointers());
   auto values_c = testing::copy_of(two, c.pointers());

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <map>
 
-#include "decoder/tensor_map.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/tensor_map.h"
 
 namespace lamina::testing {
 namespace {
@@ -67,20 +67,20 @@ class Weights : public ::testing::TestWithParam<TestModel> {
   Weights()
       : model(open_model(GetParam().path)),
         whole(read(GetParam().path)),
-        map(decoder::match_weights(model, io::WeightFiles(GetParam().path.string()))) {
+        map(weights::match_weights(model, io::WeightFiles(GetParam().path.string()))) {
     for (const char* name : {"config.json"}) fs::copy(GetParam().path / name, folder / name);
   }
 
   // One tensor of each kind that parameters come from.
   std::map<std::string, std::string> tensors() const {
     std::map<std::string, std::string> out;
-    for (const decoder::PublishedTensor& tensor : map.tensors())
+    for (const weights::PublishedTensor& tensor : map.tensors())
       if (whole.contains(tensor.name)) out[kind_of(tensor.name)] = tensor.name;
     return out;
   }
 
   bool is_optional(const std::string& name) const {
-    for (const decoder::PublishedTensor& tensor : map.tensors())
+    for (const weights::PublishedTensor& tensor : map.tensors())
       if (tensor.name == name)
         for (int piece : tensor.pieces) {
           const decoder::Parameter& p =
@@ -95,7 +95,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
   std::string error_of(const Checkpoint& checkpoint, const std::string& what) const {
     write(checkpoint, folder / "model.safetensors");
     try {
-      decoder::match_weights(model, io::WeightFiles(folder.path()));
+      weights::match_weights(model, io::WeightFiles(folder.path()));
     } catch (const UserError& error) {
       EXPECT_EQ(error.code(), ExitCode::checkpoint) << what << "\n" << error.what();
       return error.what();
@@ -113,7 +113,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
 
   decoder::Model model;
   Checkpoint whole;
-  decoder::TensorMap map;
+  weights::TensorMap map;
   TempDir folder;
 };
 

@@ -48,8 +48,8 @@ class Audit : public ::testing::TestWithParam<TestModel> {
     std::int64_t tokens = std::min<std::int64_t>(test_tokens(model), 6);
     if (embed.positions == registry::Positions::learned)
       tokens = std::min(tokens, embed.max_positions);
-    model.loss_graph({.batch = 2, .tokens = tokens, .training = true, .aux = true, .mtp = true});
-    model.decode_graph({.batch = 2, .tokens = 1, .capacity = tokens, .max_call_tokens = tokens});
+    model.loss_graph({2, tokens}, {.training = true, .aux = true, .mtp = true});
+    model.decode_graph({2, 1}, {tokens, tokens});
   }
 
   // The error, empty if there was none.

@@ -1,6 +1,6 @@
 // A golden case as `lamina verify` reads it: golden.json, a zero byte, golden.safetensors.
-#include "cli/verify/case.h"
 #include "fuzz/fuzz.h"
+#include "inspect/verify/case.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lamina;
@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::write("golden.json", text.substr(0, border));
   fuzz::write("golden.safetensors", text.substr(std::min(border + 1, size)));
   fuzz::refuse_or_accept([&] {
-    const cli::GoldenCase golden(fuzz::folder().path());
+    const inspect::GoldenCase golden(fuzz::folder().path());
     for (const char* key : {"logits_max_abs", "loss_abs"})
       fuzz::refuse_or_accept([&] { golden.tolerance(key, 1); });
     for (std::string_view name : golden.golden.names()) {

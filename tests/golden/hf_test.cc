@@ -7,7 +7,8 @@
 #include <fstream>
 #include <functional>
 
-#include "cli/verify/case.h"
+#include "backends/cpu/backend.h"
+#include "inspect/verify/verify.h"
 #include "io/safetensors_writer.h"
 #include "io/weight_files.h"
 #include "support/goldens.h"
@@ -20,15 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-cli::VerifyReport verify(const fs::path& directory) {
-  return cli::verify_case(
-      directory.string(), DType::f32,
-      {.plugin_folders = {(fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins").string()}});
+inspect::VerifyReport verify(const fs::path& directory) {
+  return inspect::verify_case(directory.string(), DType::f32, built_plugins(), cpu::cpu_backend());
 }
 
 // What is of a vision tower, and what the reference's cache makes of rotations that it does not
 // turn again.
-bool may_be_skipped(const cli::SkippedQuantity& skipped) {
+bool may_be_skipped(const inspect::SkippedQuantity& skipped) {
   const std::string& name = skipped.quantity;
   return !skipped.reason.empty() &&
          (name.find(".visual.") != name.npos || name == "image.pixel_values" ||
@@ -37,13 +36,13 @@ bool may_be_skipped(const cli::SkippedQuantity& skipped) {
 
 void expect_agreement(const fs::path& directory) {
   open_model(directory);  // names the family in the result
-  cli::VerifyReport report = verify(directory);
+  inspect::VerifyReport report = verify(directory);
   EXPECT_FALSE(report.rows.empty());
-  for (const cli::VerifyRow& row : report.rows)
+  for (const inspect::VerifyRow& row : report.rows)
     EXPECT_TRUE(row.passed()) << row.quantity << " is off by " << row.error << ", allowed "
                               << row.tolerance << " " << row.note;
   EXPECT_EQ(report.first_departure, "");
-  for (const cli::SkippedQuantity& skipped : report.skipped)
+  for (const inspect::SkippedQuantity& skipped : report.skipped)
     EXPECT_TRUE(may_be_skipped(skipped)) << skipped.quantity << " was not computed";
 }
 
@@ -113,8 +112,8 @@ void change_case(const TempDir& folder, const std::string& name, const std::stri
 TEST(Verify, FailsWhereNothingOfOursHasTheName) {
   TempDir folder;
   change_case(folder, "llama3_gqa", "mixer.0.mood", [](auto, auto&) {});
-  cli::VerifyReport report = verify(folder.path());
-  EXPECT_TRUE(std::ranges::all_of(report.rows, &cli::VerifyRow::passed));
+  inspect::VerifyReport report = verify(folder.path());
+  EXPECT_TRUE(std::ranges::all_of(report.rows, &inspect::VerifyRow::passed));
   ASSERT_EQ(report.skipped.size(), 1u);
   EXPECT_EQ(report.skipped[0].quantity, "mixer.0.mood");
   EXPECT_FALSE(report.passed());
@@ -129,7 +128,7 @@ TEST(Verify, CountsTokensWithAnotherChoiceOfExperts) {
       std::memcpy(bytes.data() + token * 3 * sizeof other, &other, sizeof other);
   });
   int found = 0;
-  for (const cli::VerifyRow& row : verify(folder.path()).rows) {
+  for (const inspect::VerifyRow& row : verify(folder.path()).rows) {
     if (row.quantity != "router.1.experts") continue;
     ++found;
     EXPECT_EQ(row.error, 2);
@@ -155,7 +154,7 @@ TEST(Verify, NamesTheFirstLayerThatDeparts) {
     zeros.assign(bytes.size(), std::byte{0});
     return std::span<const std::byte>(zeros);
   });
-  cli::VerifyReport report = verify(folder.path());
+  inspect::VerifyReport report = verify(folder.path());
   EXPECT_FALSE(report.passed());
   EXPECT_EQ(report.first_departure, "layer 1");
 }

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/backend.h"
-#include "cli/verify/images.h"
 #include "decode/sampler.h"
+#include "inspect/verify/images.h"
 #include "io/hf_directory.h"
 #include "support/goldens.h"
 #include "support/models.h"
@@ -31,20 +31,20 @@ class Images : public ::testing::TestWithParam<fs::path> {
         placeholders_(io::HfDirectory(GetParam().string()).placeholder_token_ids()),
         model_(open_model(GetParam())),
         tokens_(case_.ints("image.prompt_ids")),
-        prompt_(cli::ImageInputs(case_, placeholders_, model_, DType::f32)
+        prompt_(inspect::ImageInputs(case_, placeholders_, model_, DType::f32)
                     .prompt(static_cast<std::int64_t>(tokens_.size()))) {}
 
-  cli::GoldenCase case_;
+  inspect::GoldenCase case_;
   std::vector<std::int64_t> placeholders_;
   decoder::Model model_;
   std::vector<std::int32_t> tokens_;
-  cli::PromptRows prompt_;
+  decode::PromptRows prompt_;
 };
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Images);  // the tree holds a choice of cases
 
 TEST_P(Images, APromptInPiecesGoesOnAsTheReferences) {
-  decoder::Weights weights = load_weights({"images", GetParam()}, model_);
+  weights::Weights weights = load_weights({"images", GetParam()}, model_);
   const std::vector<std::int32_t> greedy = case_.ints("image.greedy_ids");
   for (std::int64_t call_tokens : {64, 7, 1}) {
     decode::Session session(model_, weights.pointers(),
@@ -78,8 +78,8 @@ TEST_P(Images, TokensOfAFileWithAGridHaveTheReferencesPlaces) {
   TempDir folder;
   write_tensors(folder / "rows.safetensors",
                 {{"embeddings", {count, width}, rows}, {"grid", {1, 3}, grid}});
-  const cli::PromptRows read =
-      cli::read_prompt_rows(folder / "rows.safetensors", tokens_, placeholders_, model_);
+  const decode::PromptRows read =
+      decode::read_prompt_rows(folder / "rows.safetensors", tokens_, placeholders_, model_);
   EXPECT_EQ(read.index, prompt_.index);
   EXPECT_EQ(read.positions, prompt_.positions);
 }

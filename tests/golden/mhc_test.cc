@@ -6,9 +6,10 @@
 #include <optional>
 
 #include "autodiff/vjp.h"
-#include "cli/verify/case.h"
 #include "core/json.h"
-#include "decoder/block_graph.h"
+#include "decoder/trace/block_graph.h"
+#include "inspect/verify/case.h"
+#include "inspect/verify/report.h"
 #include "io/weight_files.h"
 #include "ops/tensor.h"
 #include "support/goldens.h"
@@ -158,13 +159,12 @@ class Module {
 
   decoder::BlockGraph trace(decoder::BlockUse::Kind kind, std::uint32_t id) {
     const Shape x = case_.shape("x");
-    decoder::TracePhase phase{.training = true,
-                              .aux = true,
-                              .records = {"mhc_collapsed", "mhc_post", "mhc_comb"},
-                              .batch = x[0],
-                              .tokens = x[1],
-                              .hidden_size = width_,
-                              .num_layers = 1};
+    decoder::TracePhase phase{
+        {.batch = x[0], .tokens = x[1]},
+        {.training = true, .aux = true, .records = {"mhc_collapsed", "mhc_post", "mhc_comb"}},
+        {}};
+    phase.hidden_size = width_;
+    phase.num_layers = 1;
     phase.carries = {{DType::f32, x, {}}};
     const std::size_t results = kind == decoder::BlockUse::Kind::entry ? 1 : 0;
     return decoder::trace_block(
@@ -188,7 +188,8 @@ class Module {
   }
   void expect_near(const std::string& name, const std::vector<float>& got, double tolerance) {
     const std::vector<float> want = golden(name);
-    EXPECT_LE(cli::max_abs_difference(got, want), tolerance * cli::max_abs(want) + 1e-7) << name;
+    EXPECT_LE(inspect::max_abs_difference(got, want), tolerance * inspect::max_abs(want) + 1e-7)
+        << name;
   }
   // Of large tensors some elements and the norm are given.
   void expect_gradient(const std::string& name, const std::vector<float>& got) {
@@ -202,7 +203,7 @@ class Module {
     expect_near("grad_norm." + rest, {static_cast<float>(std::sqrt(sum))}, 1e-4);
   }
 
-  cli::GoldenCase case_;
+  inspect::GoldenCase case_;
   io::WeightFiles files_;
   JsonDocument document_;
   std::int64_t streams_ = 0, width_ = 0;
@@ -229,7 +230,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MhcGolden);
 TEST(MhcSinkhorn, AgreesWithMaxText) {
   const auto folders = golden_folders("maxtext", "golden.safetensors", "mhc_sinkhorn");
   if (folders.empty()) GTEST_SKIP() << "none in " << golden_dir();
-  cli::GoldenCase golden(folders[0].string());
+  inspect::GoldenCase golden(folders[0].string());
   int count = 0;
   for (; golden.has(fmt::format("{}.t", count)); ++count) {
     auto name = [&](const char* part) { return fmt::format("{}.{}", count, part); };
@@ -242,7 +243,7 @@ TEST(MhcSinkhorn, AgreesWithMaxText) {
         graph, {{"t", golden.floats(name("t"))}, {"cotangent", golden.floats(name("cotangent"))}});
     for (auto [ours, theirs] : {std::pair{"x", "out"}, std::pair{"grad t", "grad_t"}}) {
       const std::vector<float> want = golden.floats(name(theirs));
-      EXPECT_LE(cli::max_abs_difference(got[ours], want), 1e-5 * cli::max_abs(want) + 1e-7)
+      EXPECT_LE(inspect::max_abs_difference(got[ours], want), 1e-5 * inspect::max_abs(want) + 1e-7)
           << name(theirs);
     }
   }

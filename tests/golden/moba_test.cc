@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/vjp.h"
-#include "cli/verify/case.h"
 #include "core/json.h"
+#include "inspect/verify/case.h"
+#include "inspect/verify/report.h"
 #include "ops/tensor.h"
 #include "support/goldens.h"
 #include "support/run_graph.h"
@@ -15,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void expect_agreement(const fs::path& directory) {
-  const cli::GoldenCase golden(directory.string());
+  const inspect::GoldenCase golden(directory.string());
   const JsonDocument config = JsonDocument::read((directory / "config.json").string());
   const JsonValue moba = config.root().find("moba");
   if (!moba || !moba.as_bool()) return;
@@ -43,7 +44,8 @@ void expect_agreement(const fs::path& directory) {
     std::vector<float> floats;
     for (double x : to_doubles(got[i])) floats.push_back(static_cast<float>(x));
     const std::vector<float> want = golden.floats(names[i]);
-    EXPECT_LE(cli::max_abs_difference(floats, want), (i == 0 ? 2e-5 : 1e-4) * cli::max_abs(want))
+    EXPECT_LE(inspect::max_abs_difference(floats, want),
+              (i == 0 ? 2e-5 : 1e-4) * inspect::max_abs(want))
         << names[i];
   }
 }

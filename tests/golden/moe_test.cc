@@ -5,9 +5,10 @@
 #include <map>
 
 #include "autodiff/vjp.h"
-#include "cli/verify/case.h"
 #include "core/json.h"
-#include "decoder/block_graph.h"
+#include "decoder/trace/block_graph.h"
+#include "inspect/verify/case.h"
+#include "inspect/verify/report.h"
 #include "io/weight_files.h"
 #include "ops/tensor.h"
 #include "support/goldens.h"
@@ -139,12 +140,9 @@ class MoeCase {
         description_(directory, case_.shape("x")[2]),
         model_(open_description(description_.toml())) {
     const Shape x = case_.shape("x");
-    decoder::TracePhase phase{.training = true,
-                              .aux = true,
-                              .batch = x[0],
-                              .tokens = x[1],
-                              .hidden_size = x[2],
-                              .num_layers = 1};
+    decoder::TracePhase phase{{.batch = x[0], .tokens = x[1]}, {.training = true, .aux = true}, {}};
+    phase.hidden_size = x[2];
+    phase.num_layers = 1;
     phase.carries = {phase.activations()};
     block_ = decoder::trace_block(model_.family(), model_.config(), {.block = 1, .overrides = {}},
                                   nullptr, phase);
@@ -225,7 +223,8 @@ class MoeCase {
 
   void expect_near(const std::string& name, const std::vector<float>& got, double tolerance) {
     const std::vector<float> want = case_.floats(name);
-    EXPECT_LE(cli::max_abs_difference(got, want), tolerance * cli::max_abs(want) + 1e-7) << name;
+    EXPECT_LE(inspect::max_abs_difference(got, want), tolerance * inspect::max_abs(want) + 1e-7)
+        << name;
   }
   void expect_same(const std::string& name, const std::vector<float>& got) {
     const std::vector<std::int32_t> want = case_.ints(name);
@@ -260,7 +259,7 @@ class MoeCase {
     expect_near("grad_norm." + theirs, {static_cast<float>(std::sqrt(sum))}, 1e-4);
   }
 
-  cli::GoldenCase case_;
+  inspect::GoldenCase case_;
   io::WeightFiles files_;
   Description description_;
   decoder::Model model_;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backends/cpu/backend.h"
-#include "cli/verify/case.h"
 #include "core/json.h"
+#include "inspect/verify/case.h"
 #include "support/goldens.h"
 
 namespace lamina::testing {
@@ -40,7 +40,7 @@ bool matches(const std::vector<std::regex>& patterns, const std::string& name) {
 }
 
 // The tensors of step 0; without a mask all learn, and all decay.
-decoder::ParameterTable parameters_of(const cli::GoldenCase& golden, JsonValue config) {
+decoder::ParameterTable parameters_of(const inspect::GoldenCase& golden, JsonValue config) {
   const std::vector<std::regex> trained = patterns(config.at("trainable_parameters_mask")),
                                 kept = patterns(config.at("adamw_mask"));
   constexpr std::string_view prefix = "params.0.";
@@ -70,7 +70,7 @@ TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
       JsonDocument::read((GetParam() / "config.json").string(), {.code = ExitCode::checkpoint});
   const JsonValue config = document.root();
   if (std::string reason = reason_to_skip(config); !reason.empty()) GTEST_SKIP() << reason;
-  const cli::GoldenCase golden(GetParam().string());
+  const inspect::GoldenCase golden(GetParam().string());
   const decoder::ParameterTable parameters = parameters_of(golden, config);
   const Backend& backend = cpu::cpu_backend();
   train::TrainState state(parameters, DType::f32, false, backend);

@@ -5,9 +5,10 @@
 #include <map>
 
 #include "backends/cpu/backend.h"
-#include "cli/export/fold.h"
-#include "cli/verify/prediction.h"
-#include "cli/verify/records.h"
+#include "inspect/verify/prediction.h"
+#include "inspect/verify/report.h"
+#include "model/fold.h"
+#include "program/records.h"
 #include "support/maxtext_model.h"
 #include "support/models.h"
 #include "train/eval_step.h"
@@ -56,7 +57,7 @@ class Comparison : MaxTextModel {
  private:
   void add(std::string quantity, std::span<const float> got, std::span<const float> want,
            double allowed) {
-    out_.push_back({std::move(quantity), cli::max_abs_difference(got, want), allowed,
+    out_.push_back({std::move(quantity), inspect::max_abs_difference(got, want), allowed,
                     std::vector(got.begin(), got.end())});
   }
   void add(std::string quantity, double got, double want, double allowed) {
@@ -66,14 +67,14 @@ class Comparison : MaxTextModel {
   void forward() {
     std::vector<void*> pointers;
     for (auto& p : parameters_) pointers.push_back(p.data());
-    cli::ForwardResult got = forward_with_hidden(model_, pointers, rows_);
+    inspect::ForwardResult got = forward_with_hidden(model_, pointers, rows_);
     auto compare = [&](const std::string& name, std::vector<float> values) {
       if (!case_.has(name)) return;
       std::vector<float> want = case_.floats(name);
       std::size_t width = want.size() / rows_.segments.size();
       for (std::size_t i = 0; i < want.size() && values.size() == want.size(); ++i)
         if (rows_.segments[i / width] == 0) values[i] = want[i];
-      add(name, values, want, 1e-4 * cli::max_abs(want));
+      add(name, values, want, 1e-4 * inspect::max_abs(want));
     };
     const std::size_t per_layer = config_.stacking == Stacking::pairs ? 2 : 1;
     compare("hidden.embed", first_stream(got.hidden[0]));
@@ -98,8 +99,8 @@ class Comparison : MaxTextModel {
   // What each depth of multi-token prediction gives and loses.
   template <typename Compare>
   void prediction(std::span<void* const> parameters, Compare compare) {
-    const cli::Prediction got =
-        cli::predict(model_, parameters, rows_, DType::f32, cpu::cpu_backend());
+    const inspect::Prediction got =
+        inspect::predict(model_, parameters, rows_, DType::f32, cpu::cpu_backend());
     const std::size_t depth = static_cast<std::size_t>(model_.mtp_depth());
     std::vector<float> losses;
     for (std::size_t j = 0; j < depth; ++j) {
@@ -153,11 +154,11 @@ class Comparison : MaxTextModel {
                                                          {"attention.wv.weight", "value"},
                                                          {"attention.wo.weight", "out"}};
     std::vector<std::string> tags;
-    for (auto [ours, theirs] : names) tags.push_back(cli::folded_tag(model_.family(), ours));
+    for (auto [ours, theirs] : names) tags.push_back(model::folded_tag(model_.family(), ours));
     std::vector<void*> pointers;
     for (auto& p : parameters_) pointers.push_back(p.data());
-    const cli::LayerRecords made = cli::record_layers(
-        model_, pointers, cli::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1), DType::f32,
+    const program::LayerRecords made = program::record_layers(
+        model_, pointers, program::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1), DType::f32,
         tags, cpu::cpu_backend());
     for (const auto& [at, records] : made) {
       const std::size_t i =
@@ -174,7 +175,7 @@ class Comparison : MaxTextModel {
             factor * static_cast<double>(records[0].values[static_cast<std::size_t>(
                          k % shape[0] * shape[1] + k / shape[0])])));
       const std::vector<float> want = case_.floats(name);
-      add(name, got, want, 2e-5 * cli::max_abs(want));
+      add(name, got, want, 2e-5 * inspect::max_abs(want));
     }
   }
 
@@ -186,14 +187,15 @@ class Comparison : MaxTextModel {
       std::ranges::copy(parameters_[i], state.masters()[i]);
     state.refresh_copies();
     std::int64_t rows = rows_.batch / config_.microbatches;
+    decoder::GraphFeatures features = train::all_losses();
+    features.layer_metrics = true;
     train::TrainStep step(model, state,
-                          {.rows = rows,
-                           .tokens = rows_.tokens,
+                          {.shape = {rows, rows_.tokens},
+                           .features = features,
                            .microbatches = config_.microbatches,
-                           .layer_metrics = true,
                            .z_loss = config_.z_loss},
                           {}, cpu::cpu_backend());
-    std::vector<train::Microbatch> batches;
+    std::vector<program::Microbatch> batches;
     for (std::int64_t m = 0; m < config_.microbatches; ++m)
       batches.push_back(rows_.microbatch(m * rows));
     train::StepResult result = step.gradients(batches, 0);
@@ -257,7 +259,7 @@ class Comparison : MaxTextModel {
     }
     for (const auto& [name, values] : got) {
       const std::vector<float> want = case_.floats(name);
-      add(name, values, want, 1e-5 * cli::max_abs(want) + 1e-7);
+      add(name, values, want, 1e-5 * inspect::max_abs(want) + 1e-7);
     }
   }
 
@@ -296,14 +298,14 @@ class Comparison : MaxTextModel {
       }
     }
     double largest = 0;
-    for (auto& [name, values] : theirs) largest = std::max(largest, cli::max_abs(values));
+    for (auto& [name, values] : theirs) largest = std::max(largest, inspect::max_abs(values));
     for (std::string_view name : files_.names()) {
       const std::vector<float>& got = theirs[std::string(name)];
       std::string whole = fmt::format("{}grad.{}", prefix, name),
                   sample = fmt::format("grad_sample.{}", name),
                   norm = fmt::format("grad_norm.{}", name);
       auto allowed = [&](std::span<const float> want) {
-        return 1e-4 * cli::max_abs(want) + 1e-6 * largest;
+        return 1e-4 * inspect::max_abs(want) + 1e-6 * largest;
       };
       if (case_.has(whole)) {
         std::vector<float> want = case_.floats(whole);
@@ -337,7 +339,7 @@ std::vector<MaxTextRow> compare_maxtext(const fs::path& directory, bool scan_lay
   const std::vector<MaxTextRow> disturbed = Comparison(directory, scan_layers, true).run();
   for (std::size_t i = 0; i < rows.size(); ++i)
     rows[i].allowed =
-        std::max(rows[i].allowed, 8 * cli::max_abs_difference(rows[i].ours, disturbed[i].ours));
+        std::max(rows[i].allowed, 8 * inspect::max_abs_difference(rows[i].ours, disturbed[i].ours));
   return rows;
 }
 

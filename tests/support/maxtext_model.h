@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cli/verify/case.h"
+#include "inspect/verify/case.h"
 #include "io/weight_files.h"
 #include "support/maxtext_config.h"
 #include "support/maxtext_names.h"
@@ -23,7 +23,7 @@ class MaxTextModel {
 
   std::filesystem::path directory_;
   bool scan_layers_;
-  cli::GoldenCase case_;
+  inspect::GoldenCase case_;
   io::WeightFiles files_;
   MaxTextConfig config_;
   decoder::Model model_;

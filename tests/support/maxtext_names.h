@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "decoder/parameter.h"
+#include "decoder/stack/parameter.h"
 #include "io/weight_files.h"
 #include "support/maxtext_config.h"
 

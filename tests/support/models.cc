@@ -9,8 +9,8 @@
 #include <random>
 
 #include "backends/cpu/backend.h"
-#include "cli/open_model.h"
 #include "core/json.h"
+#include "model/open.h"
 #include "registry/library.h"
 #include "support/goldens.h"
 #include "support/paths.h"
@@ -19,14 +19,15 @@
 namespace lamina::testing {
 
 namespace fs = std::filesystem;
-namespace {
 
-const cli::Globals& built_plugins() {
-  static const cli::Globals globals{
-      .plugin_folders = {(fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins").string(),
-                         (fs::path(LAMINA_BUILD_DIR) / "tests/plugins").string()}};
-  return globals;
+const registry::Catalog& built_plugins() {
+  static const registry::Catalog catalog =
+      registry::Catalog::scan({.named_folders = {fs::path(LAMINA_BUILD_DIR) / "lib/lamina/plugins",
+                                                 fs::path(LAMINA_BUILD_DIR) / "tests/plugins"}});
+  return catalog;
 }
+
+namespace {
 
 std::vector<TestModel> find_models() {
   std::vector<TestModel> out;
@@ -59,7 +60,7 @@ decoder::ModelOptions options_for(const fs::path& path, bool scan_layers) {
 }
 
 decoder::Model open_with(const fs::path& path, const decoder::ModelOptions& options) {
-  decoder::Model model = std::move(*cli::open_model(path.string(), built_plugins(), options).model);
+  decoder::Model model = std::move(*model::open(path.string(), built_plugins(), options).model);
   ::testing::Test::RecordProperty("family", model.family().name());
   return model;
 }
@@ -74,7 +75,7 @@ void wake_convolutions(const decoder::Model& model, DType compute,
     std::vector<float> values(static_cast<std::size_t>(p.num_elements()));
     for (std::size_t k = 0; k < values.size(); ++k)
       values[k] = static_cast<float>(k * 37 % 11) / 10 - 0.5f;
-    decoder::store(values, p.used_dtype(compute), 0, static_cast<std::byte*>(parameters[i]));
+    weights::store(values, p.used_dtype(compute), 0, static_cast<std::byte*>(parameters[i]));
   }
 }
 
@@ -119,7 +120,7 @@ std::string reason_to_skip(const fs::path& directory) {
   std::vector<std::string> architectures;
   if (JsonValue list = document.root().find("architectures"))
     for (JsonValue name : list.elements()) architectures.emplace_back(name.as_string());
-  const registry::Catalog& catalog = cli::plugin_catalog(built_plugins());
+  const registry::Catalog& catalog = built_plugins();
   if (!catalog.broken().empty())
     throw std::runtime_error("a plugin that was built cannot be used: " +
                              catalog.broken().front().path.string());
@@ -136,7 +137,7 @@ decoder::Model open_model(const fs::path& path, bool scan_layers) {
 }
 
 decoder::Model open_source(const config::ModelSource& source) {
-  return cli::make_model(source, built_plugins(), {.compress_tokens = tokens_of_two});
+  return model::make(source, built_plugins(), {.compress_tokens = tokens_of_two});
 }
 
 decoder::Model open_description(const std::string& text, bool scan_layers,
@@ -146,19 +147,19 @@ decoder::Model open_description(const std::string& text, bool scan_layers,
   options.compress_tokens = tokens_of_two;
   if (!directory.empty() && text::has_tokenizer(directory.string()))
     options.compress_tokens = [&](std::int64_t) {
-      return cli::compressed_tokens(*text::load_tokenizer(directory.string()));
+      return model::compressed_tokens(*text::load_tokenizer(directory.string()));
     };
   return open_with(folder.write("model.toml", text), options);
 }
 
-decoder::Weights load_weights(const TestModel& from, const decoder::Model& model, DType compute) {
+weights::Weights load_weights(const TestModel& from, const decoder::Model& model, DType compute) {
   const Backend& backend = cpu::cpu_backend();
   if (!fs::is_directory(from.path)) {
-    decoder::Weights fresh = decoder::Weights::initialise(model, 7, compute, backend);
+    weights::Weights fresh = weights::Weights::initialise(model, 7, compute, backend);
     wake_convolutions(model, compute, fresh.pointers());
     return fresh;
   }
-  return decoder::Weights::load(model, std::make_shared<io::WeightFiles>(from.path.string()),
+  return weights::Weights::load(model, std::make_shared<io::WeightFiles>(from.path.string()),
                                 compute, backend);
 }
 
@@ -166,7 +167,7 @@ std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decod
                                               DType compute, bool accumulate) {
   auto state = std::make_unique<train::TrainState>(model.parameters(), compute, accumulate,
                                                    cpu::cpu_backend());
-  decoder::Weights weights = load_weights(from, model);
+  weights::Weights weights = load_weights(from, model);
   const std::vector<std::vector<float>> values = copy_of(model, weights.pointers());
   for (std::size_t i = 0; i < values.size(); ++i) std::ranges::copy(values[i], state->masters()[i]);
   state->refresh_copies();
@@ -218,12 +219,12 @@ std::int64_t test_tokens(const decoder::Model& model) {
 
 std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
                            const Rows& rows, DType dtype) {
-  return cli::forward(model, parameters, rows, {.dtype = dtype}, cpu::cpu_backend()).logits;
+  return inspect::forward(model, parameters, rows, {.dtype = dtype}, cpu::cpu_backend()).logits;
 }
 
-cli::ForwardResult forward_with_hidden(const decoder::Model& model,
-                                       std::span<void* const> parameters, const Rows& rows) {
-  return cli::forward(model, parameters, rows, {.hidden = true}, cpu::cpu_backend());
+inspect::ForwardResult forward_with_hidden(const decoder::Model& model,
+                                           std::span<void* const> parameters, const Rows& rows) {
+  return inspect::forward(model, parameters, rows, {.hidden = true}, cpu::cpu_backend());
 }
 
 std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from) {

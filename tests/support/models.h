@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/verify/forward.h"
+#include "config/run_config.h"
 #include "decoder/model.h"
-#include "decoder/weights.h"
+#include "inspect/verify/forward.h"
+#include "registry/discovery.h"
 #include "train/train_step.h"
+#include "weights/weights.h"
 
 namespace lamina::testing {
 
@@ -25,6 +27,9 @@ struct TestModel {
 // What golden.json of the model allows for `key`, where that is more than `usual`: some families
 // magnify rounding.
 double stated_tolerance(const TestModel& model, const char* key, double usual);
+
+// The plugins of this build, those of tests/plugins included.
+const registry::Catalog& built_plugins();
 
 // Those with weights first. Not: training runs (their models are like others).
 const std::vector<TestModel>& test_models();
@@ -42,13 +47,13 @@ decoder::Model open_description(const std::string& text, bool scan_layers = true
                                 const std::filesystem::path& directory = {});
 
 // The model's weights, in the type that graphs computing in `compute` read.
-decoder::Weights load_weights(const TestModel& from, const decoder::Model& model,
+weights::Weights load_weights(const TestModel& from, const decoder::Model& model,
                               DType compute = DType::f32);
 // A fresh training state with these weights.
 std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decoder::Model& model,
                                               DType compute = DType::f32, bool accumulate = false);
 
-using cli::Rows;
+using program::Rows;
 
 // One document a row; labels are the next token, some of them (and the last) not counted.
 Rows random_rows(const decoder::Model& model, std::int64_t batch, std::int64_t tokens,
@@ -62,8 +67,8 @@ std::int64_t test_tokens(const decoder::Model& model);
 
 std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
                            const Rows& rows, DType dtype = DType::f32);
-cli::ForwardResult forward_with_hidden(const decoder::Model& model,
-                                       std::span<void* const> parameters, const Rows& rows);
+inspect::ForwardResult forward_with_hidden(const decoder::Model& model,
+                                           std::span<void* const> parameters, const Rows& rows);
 
 // Copies of a state's tensors, one a parameter.
 std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from);

@@ -15,6 +15,9 @@ namespace {
 
 using Tensors = std::vector<std::vector<float>>;
 
+// One document in each row.
+const decoder::GraphFeatures kAlone = train::all_losses(false);
+
 class Step : public ::testing::TestWithParam<TestModel> {
  protected:
   Step() : model(open_model(GetParam().path)), tokens(test_tokens(model)) {}
@@ -27,7 +30,7 @@ class Step : public ::testing::TestWithParam<TestModel> {
   // The gradients of the mean loss of `rows`, and one AdamW update with them.
   Result run(const decoder::Model& of, const Rows& rows, train::TrainStepOptions options) {
     bool accumulate = options.microbatches > 1;
-    auto state = load_state(GetParam(), of, options.dtype, accumulate);
+    auto state = load_state(GetParam(), of, options.shape.dtype, accumulate);
     if (disturbance > 0) {
       for (std::size_t i = 0; i < state->masters().size(); ++i)
         disturb({state->masters()[i],
@@ -35,13 +38,13 @@ class Step : public ::testing::TestWithParam<TestModel> {
                 disturbance);
       state->refresh_copies();
     }
-    options.rows = rows.batch / options.microbatches;
-    options.tokens = rows.tokens;
+    options.shape.batch = rows.batch / options.microbatches;
+    options.shape.tokens = rows.tokens;
     options.seed = 11;
     train::TrainStep step(of, *state, options, {}, cpu::cpu_backend());
-    std::vector<train::Microbatch> batches;
+    std::vector<program::Microbatch> batches;
     for (std::int64_t m = 0; m < options.microbatches; ++m)
-      batches.push_back(rows.microbatch(m * options.rows));
+      batches.push_back(rows.microbatch(m * options.shape.batch));
     Result out;
     out.arena_bytes = step.arena_bytes();
     out.step = step.gradients(batches, 3);
@@ -80,7 +83,7 @@ class Step : public ::testing::TestWithParam<TestModel> {
   // Means over tokens are others where there is other padding, or where they are taken in parts.
   bool has_losses_of_layers() {
     Rows rows = random_rows(model, 1, tokens);
-    return run(model, rows, {.segments = false}).step.aux_loss != 0;
+    return run(model, rows, {.features = kAlone}).step.aux_loss != 0;
   }
   bool has_dropout() const { return model.options().embed.dropout > 0; }
 
@@ -92,7 +95,7 @@ class Step : public ::testing::TestWithParam<TestModel> {
 TEST_P(Step, ScannedAndUnrolledGiveTheSameGradientsAndUpdate) {
   decoder::Model unrolled = open_model(GetParam().path, false);
   Rows rows = random_rows(model, 2, tokens);
-  Result a = run(model, rows, {.segments = false}), b = run(unrolled, rows, {.segments = false});
+  Result a = run(model, rows, {.features = kAlone}), b = run(unrolled, rows, {.features = kAlone});
   EXPECT_NEAR(a.step.loss, b.step.loss, 1e-6 * b.step.loss);
   expect_near(a.gradients, b.gradients, 1e-6);
   expect_near(a.updated, b.updated, 1e-6);
@@ -101,9 +104,11 @@ TEST_P(Step, ScannedAndUnrolledGiveTheSameGradientsAndUpdate) {
 TEST_P(Step, EveryRematPolicyGivesTheSameBits) {
   Rows rows = random_rows(model, 2, tokens);
   auto expect = [&](DType dtype, std::initializer_list<const char*> policies) {
-    Result everything = run(model, rows, {.dtype = dtype, .remat = "none", .segments = false});
+    Result everything =
+        run(model, rows, {.shape = {.dtype = dtype}, .features = kAlone, .remat = "none"});
     for (const char* policy : policies) {
-      Result got = run(model, rows, {.dtype = dtype, .remat = policy, .segments = false});
+      Result got =
+          run(model, rows, {.shape = {.dtype = dtype}, .features = kAlone, .remat = policy});
       EXPECT_EQ(got.step.loss, everything.step.loss) << policy;
       expect_same_bits(got.gradients, everything.gradients, policy);
     }
@@ -114,12 +119,12 @@ TEST_P(Step, EveryRematPolicyGivesTheSameBits) {
 
 TEST_P(Step, TagsOfOneOwnKeepWhatTheySay) {
   Rows rows = random_rows(model, 2, tokens);
-  auto with = [&](const char* policy, autodiff::RematTags tags = {}) {
-    return run(model, rows, {.remat = policy, .remat_tags = std::move(tags), .segments = false});
+  auto with = [&](const char* policy, train::RematTags tags = {}) {
+    return run(model, rows, {.features = kAlone, .remat = policy, .remat_tags = std::move(tags)});
   };
   Result full = with("full"), everything = with("none"), minimal = with("minimal");
-  autodiff::RematTags device, offload;
-  for (const std::string& tag : autodiff::find_remat_policy("minimal").saved) {
+  train::RematTags device, offload;
+  for (const std::string& tag : train::find_remat_policy("minimal").saved) {
     device[tag] = "device";
     offload[tag] = "offload";
   }
@@ -134,11 +139,11 @@ TEST(RematTags, CostTheMemoryOfWhatTheyKeep) {
   const std::filesystem::path path = LAMINA_SOURCE_DIR "/tests/support/models/llama2_deep.toml";
   decoder::Model model = open_model(path);
   auto state = load_state({"llama2_deep", path}, model);
-  auto arena_bytes = [&](const char* policy, const autodiff::RematTags& tags) {
+  auto arena_bytes = [&](const char* policy, const train::RematTags& tags) {
     return train::TrainStep(
                model, *state,
-               {.rows = 2, .tokens = 16, .remat = policy, .remat_tags = tags, .segments = false},
-               {}, cpu::cpu_backend())
+               {.shape = {2, 16}, .features = kAlone, .remat = policy, .remat_tags = tags}, {},
+               cpu::cpu_backend())
         .arena_bytes();
   };
   std::size_t full = arena_bytes("full", {}), none = arena_bytes("none", {}),
@@ -155,15 +160,16 @@ TEST_P(Step, TwoMicrobatchesAreAsOneBatch) {
   // Of the first two rows nearly all labels count, of the others few.
   for (std::size_t i = rows.labels.size() / 2; i < rows.labels.size(); ++i)
     if (i % 3 != 0) rows.labels[i] = -100;
-  bool aux = !has_losses_of_layers();
-  Result one = run(model, rows, {.aux = aux, .segments = false, .z_loss = 1e-2});
-  Result two = run(model, rows, {.microbatches = 2, .aux = aux, .segments = false, .z_loss = 1e-2});
+  decoder::GraphFeatures features = kAlone;
+  features.aux = !has_losses_of_layers();
+  Result one = run(model, rows, {.features = features, .z_loss = 1e-2});
+  Result two = run(model, rows, {.features = features, .microbatches = 2, .z_loss = 1e-2});
   EXPECT_NEAR(one.step.mtp_loss, two.step.mtp_loss, 1e-6 * one.step.mtp_loss);
   EXPECT_EQ(one.step.num_labels, two.step.num_labels);
   EXPECT_NEAR(one.step.loss, two.step.loss, 1e-6 * one.step.loss);
   EXPECT_NEAR(one.step.z_loss, two.step.z_loss, 1e-5 * one.step.z_loss);
   disturbance = 1e-7;
-  Result disturbed = run(model, rows, {.aux = aux, .segments = false, .z_loss = 1e-2});
+  Result disturbed = run(model, rows, {.features = features, .z_loss = 1e-2});
   expect_near(two.gradients, one.gradients, gradient_tolerance(), disturbed.gradients);
 }
 
@@ -182,13 +188,14 @@ TEST_P(Step, PackedDocumentsHaveTheGradientsOfEachInARowOfItsOwn) {
     append(separate.positions, row.positions);
     append(separate.segments, row.segments);
   }
-  bool aux = !has_losses_of_layers();
-  Result together = run(model, pack(documents, tokens), {.aux = aux});
-  Result alone = run(model, separate, {.aux = aux});
+  decoder::GraphFeatures features = train::all_losses();
+  features.aux = !has_losses_of_layers();
+  Result together = run(model, pack(documents, tokens), {.features = features});
+  Result alone = run(model, separate, {.features = features});
   EXPECT_EQ(together.step.num_labels, alone.step.num_labels);
   EXPECT_NEAR(together.step.loss, alone.step.loss, 1e-6 * alone.step.loss);
   disturbance = 1e-7;
-  Result disturbed = run(model, separate, {.aux = aux});
+  Result disturbed = run(model, separate, {.features = features});
   expect_near(together.gradients, alone.gradients, gradient_tolerance(), disturbed.gradients);
 }
 
@@ -196,9 +203,11 @@ TEST_P(Step, OneThreadAndTwoGiveTheSameBits) {
   Rows rows = random_rows(model, 2, tokens);
   for (DType dtype : {DType::f32, DType::bf16}) {
     cpu::set_threads(1, false);
-    Result one = run(model, rows, {.dtype = dtype, .segments = false, .clip_norm = 0.1});
+    Result one =
+        run(model, rows, {.shape = {.dtype = dtype}, .features = kAlone, .clip_norm = 0.1});
     cpu::set_threads(2, false);
-    Result two = run(model, rows, {.dtype = dtype, .segments = false, .clip_norm = 0.1});
+    Result two =
+        run(model, rows, {.shape = {.dtype = dtype}, .features = kAlone, .clip_norm = 0.1});
     EXPECT_EQ(one.step.loss, two.step.loss);
     EXPECT_EQ(one.step.gradient_norm, two.step.gradient_norm);
     expect_same_bits(two.gradients, one.gradients, std::string(name(dtype)));
@@ -209,7 +218,8 @@ TEST_P(Step, OneThreadAndTwoGiveTheSameBits) {
 TEST_P(Step, WithoutALabelNothingIsLearntAndNothingIsNaN) {
   Rows rows = random_rows(model, 2, tokens);
   rows.labels.assign(rows.labels.size(), -100);
-  Result got = run(model, rows, {.aux = !has_losses_of_layers(), .segments = false});
+  Result got = run(model, rows,
+                   {.features = {.training = true, .aux = !has_losses_of_layers(), .mtp = true}});
   EXPECT_EQ(got.step.num_labels, 0);
   EXPECT_EQ(got.step.loss, 0);
   EXPECT_EQ(got.step.gradient_norm, 0);
@@ -227,9 +237,9 @@ TEST(TrainStep, ANumberThatIsNoneStopsBeforeAnythingChanges) {
   state->masters()[static_cast<std::size_t>(poisoned)][0] = std::nanf("");
   Tensors before = copy_of(model, state->masters());
   Rows rows = random_rows(model, 1, 8);
-  train::TrainStep step(model, *state, {.rows = 1, .tokens = 8, .segments = false}, {},
+  train::TrainStep step(model, *state, {.shape = {1, 8}, .features = kAlone}, {},
                         cpu::cpu_backend());
-  train::Microbatch batch = rows.microbatch();
+  program::Microbatch batch = rows.microbatch();
   try {
     step.run({&batch, 1}, 1e-3, 41);
     ADD_FAILURE() << "a NaN went through";

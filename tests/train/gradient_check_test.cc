@@ -8,7 +8,7 @@
 #include <random>
 
 #include "backends/cpu/backend.h"
-#include "decoder/bound_program.h"
+#include "program/bound_program.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "train/gradients.h"
@@ -16,14 +16,15 @@
 namespace lamina::testing {
 namespace {
 
-using decoder::Role;
+using decoder::Input;
+using decoder::Output;
 
 constexpr double kZLossScale = 1e-2;
 
 class Gradient : public ::testing::TestWithParam<TestModel> {
  protected:
   Gradient() : model(open_model(GetParam().path)), rows(packed_rows(model)) {
-    decoder::Weights weights = load_weights(GetParam(), model, DType::f64);
+    weights::Weights weights = load_weights(GetParam(), model, DType::f64);
     const auto& all = model.parameters().all();
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::size_t bytes = static_cast<std::size_t>(all[i].num_elements()) *
@@ -41,22 +42,21 @@ class Gradient : public ::testing::TestWithParam<TestModel> {
   }
 
   decoder::ModelGraph loss_graph() const {
-    return model.loss_graph(
-        {.batch = 1, .tokens = rows.tokens, .dtype = DType::f64, .segments = true});
+    return model.loss_graph({.tokens = rows.tokens, .dtype = DType::f64}, {.segments = true});
   }
 
   // The program with everything but its results bound.
-  void prepare(decoder::BoundProgram& program) {
+  void prepare(program::BoundProgram& program) {
     auto writable = [](const std::vector<std::int32_t>& v) {
       return const_cast<std::int32_t*>(v.data());
     };
     std::vector<void*> pointers;
     for (auto& p : parameters) pointers.push_back(p.data());
     program.bind_parameters(pointers);
-    program.bind(Role::tokens, writable(rows.ids));
-    program.bind(Role::labels, writable(rows.labels));
-    program.bind(Role::positions, writable(rows.positions));
-    program.bind(Role::segments, writable(rows.segments));
+    program.bind(Input::tokens, writable(rows.ids));
+    program.bind(Input::labels, writable(rows.labels));
+    program.bind(Input::positions, writable(rows.positions));
+    program.bind(Input::segments, writable(rows.segments));
   }
 
   double* elements(std::size_t parameter) {
@@ -71,17 +71,17 @@ class Gradient : public ::testing::TestWithParam<TestModel> {
 TEST_P(Gradient, IsTheSlopeOfFiniteDifferencesAlongADirectionInEveryTensor) {
   const Backend& backend = cpu::cpu_backend();
   double loss = 0, z_loss = 0, one = 1, z_scale = kZLossScale;
-  decoder::BoundProgram forward(loss_graph(), backend);
+  program::BoundProgram forward(loss_graph(), backend);
   prepare(forward);
-  forward.bind(Role::loss, &loss);
-  forward.bind(Role::z_loss, &z_loss);
+  forward.bind(Output::loss, &loss);
+  forward.bind(Output::z_loss, &z_loss);
   auto arena = backend.allocate(forward.arena_bytes());
   auto objective = [&] {
     forward.run(arena->data());
     return loss + kZLossScale * z_loss;
   };
 
-  decoder::BoundProgram backward(
+  program::BoundProgram backward(
       train::add_gradients(loss_graph(), model.parameters(), autodiff::save_everything()), backend);
   prepare(backward);
   std::vector<std::vector<double>> gradients;
@@ -91,10 +91,10 @@ TEST_P(Gradient, IsTheSlopeOfFiniteDifferencesAlongADirectionInEveryTensor) {
     pointers.push_back(gradients.back().data());
   }
   backward.bind_gradients(pointers);
-  backward.bind(Role::loss_scale, &one);
-  backward.bind(Role::z_loss_scale, &z_scale);
-  backward.bind(Role::loss, &loss);
-  backward.bind(Role::z_loss, &z_loss);
+  backward.bind(Input::loss_scale, &one);
+  backward.bind(Input::z_loss_scale, &z_scale);
+  backward.bind(Output::loss, &loss);
+  backward.bind(Output::z_loss, &z_loss);
   auto backward_arena = backend.allocate(backward.arena_bytes());
   backward.run(backward_arena->data());
 

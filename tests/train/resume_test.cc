@@ -16,7 +16,7 @@
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
-#include "train/loop.h"
+#include "train/run.h"
 #include "train/run_directory.h"
 
 namespace lamina::testing {
@@ -99,8 +99,9 @@ class TrainingRun {
     std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
     data::RunData data = data::load_data(c.data, c.run.seed, *tokenizer, model.vocab_size());
     fs::create_directories(train::checkpoints_directory(c.run.out));
-    train::Loop loop({c, model, *tokenizer, data.train, &data.validation.front(), data.fingerprint,
-                      "run", "model"},
+    const train::LoopOptions options = train::loop_options(c);
+    train::Loop loop({options, model, *tokenizer, data.train, &data.validation.front(),
+                      data.fingerprint, "run", "model"},
                      cpu::cpu_backend());
     if (std::string newest = train::newest_checkpoint(c.run.out); resume && !newest.empty())
       loop.resume(newest);

@@ -9,10 +9,10 @@
 #include <set>
 
 #include "backends/cpu/backend.h"
-#include "decoder/initialise.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
+#include "weights/initialise.h"
 
 namespace lamina::testing {
 namespace {
@@ -39,15 +39,15 @@ Outcome run(const TestModel& from, const decoder::Model& model, std::int64_t tok
             Recipe recipe) {
   train::TrainStepOptions& options = recipe.options;
   const Backend& backend = cpu::cpu_backend();
-  options.tokens = tokens;
+  options.shape.tokens = tokens;
   options.seed = 11;
   const bool accumulate = options.microbatches > 1;
-  auto state = load_state(from, model, options.dtype, accumulate);
+  auto state = load_state(from, model, options.shape.dtype, accumulate);
   std::unique_ptr<train::TrainStep> step;
   if (recipe.listed) {
     decoder::ModelGraph graph = train::step_graph(model, options);
     auto listed = std::make_unique<train::TrainState>(
-        model.parameters(), options.dtype, accumulate, backend,
+        model.parameters(), options.shape.dtype, accumulate, backend,
         train::gradient_lists(graph, model.parameters(), options.microbatches));
     for (std::size_t i = 0; i < state->masters().size(); ++i)
       std::copy_n(state->masters()[i], model.parameters().all()[i].num_elements(),
@@ -62,11 +62,11 @@ Outcome run(const TestModel& from, const decoder::Model& model, std::int64_t tok
   Outcome out;
   for (int s = 0; s < recipe.steps; ++s) {
     // Other tokens in each step, so that rows come and go.
-    const Rows rows = random_rows(model, options.rows * options.microbatches, tokens,
+    const Rows rows = random_rows(model, options.shape.batch * options.microbatches, tokens,
                                   static_cast<unsigned>(s) + 1);
-    std::vector<train::Microbatch> batches;
+    std::vector<program::Microbatch> batches;
     for (std::int64_t m = 0; m < options.microbatches; ++m)
-      batches.push_back(rows.microbatch(m * options.rows));
+      batches.push_back(rows.microbatch(m * options.shape.batch));
     train::StepResult result = step->run(batches, 1e-2, s);
     out.losses.push_back(result.loss);
     out.norms.push_back(result.gradient_norm);
@@ -112,11 +112,14 @@ class RowGradients : public ::testing::TestWithParam<TestModel> {
 };
 
 TEST_P(RowGradients, LeadToTheBitsThatWholeOnesLeadTo) {
-  train::TrainStepOptions options{.rows = 1, .tokens = tokens, .segments = false, .clip_norm = 0.1};
+  train::TrainStepOptions options{
+      .shape = {1, tokens}, .features = train::all_losses(false), .clip_norm = 0.1};
   if (!has_lists(options)) GTEST_SKIP() << "no table of this model is only looked up";
   options.microbatches = 2;
   expect_the_same({.options = options});
-  options = {.rows = 2, .dtype = DType::bf16, .remat = "full", .segments = false};
+  options = {.shape = {.batch = 2, .dtype = DType::bf16},
+             .features = train::all_losses(false),
+             .remat = "full"};
   expect_the_same({.options = options});
 }
 
@@ -150,7 +153,7 @@ struct Tables {
 
 TEST(RowGradientsOfTables, TakeTheMemoryOfTheTokens) {
   Tables t;
-  train::TrainStepOptions options{.rows = 1, .microbatches = 2, .segments = false};
+  train::TrainStepOptions options{.features = train::all_losses(false), .microbatches = 2};
   const Outcome listed = t.train({.options = options}),
                 whole = t.train({.options = options, .listed = false});
   // 6 tokens look up one row each of the token table and 4 of each layer's tables.
@@ -177,7 +180,8 @@ TEST(RowGradientsOfTables, ATableTiedToTheHeadHasAWholeOne) {
   text.replace(text.find("vocab_size"), 0, "tie_word_embeddings = true\n");
   TestModel from{"tied", folder.write("model.toml", text)};
   decoder::Model model = open_model(from.path);
-  const Outcome got = run(from, model, 6, {.options = {.rows = 1, .segments = false}, .steps = 1});
+  const Outcome got =
+      run(from, model, 6, {.options = {.features = train::all_losses(false)}, .steps = 1});
   EXPECT_EQ(got.lists.step[static_cast<std::size_t>(model.parameters().find("embed.weight"))], 0);
   EXPECT_TRUE(got.lists.any());  // the tables of n-grams
 }
@@ -186,8 +190,10 @@ TEST(RowGradientsOfTables, ATableTiedToTheHeadHasAWholeOne) {
 TEST(RowGradientsOfTables, LazyUpdatesLeaveOtherRowsAsTheyWere) {
   Tables t;
   for (DType dtype : {DType::f32, DType::bf16}) {
-    train::TrainStepOptions options{
-        .rows = 1, .microbatches = 2, .dtype = dtype, .segments = false, .clip_norm = 0.1};
+    train::TrainStepOptions options{.shape = {.dtype = dtype},
+                                    .features = train::all_losses(false),
+                                    .microbatches = 2,
+                                    .clip_norm = 0.1};
     config::OptimizerSection lazy;
     lazy.lazy_embeddings = true;
     const Outcome before = t.train({.options = options, .steps = 0}),
@@ -221,12 +227,12 @@ TEST(RowGradientsOfTables, LazyUpdatesLeaveOtherRowsAsTheyWere) {
 TEST(RowGradientsOfTables, ANumberThatIsNoneIsFoundInAList) {
   Tables t;
   const Backend& backend = cpu::cpu_backend();
-  train::TrainStepOptions options{.rows = 1, .tokens = 6, .segments = false};
+  train::TrainStepOptions options{.shape = {1, 6}, .features = train::all_losses(false)};
   decoder::ModelGraph graph = train::step_graph(t.model, options);
   train::TrainState state(t.model.parameters(), DType::f32, false, backend,
                           train::gradient_lists(graph, t.model.parameters(), 1));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
-    decoder::initialise(
+    weights::initialise(
         t.model.parameters().all()[i], 0,
         std::span(state.masters()[i],
                   static_cast<std::size_t>(t.model.parameters().all()[i].num_elements())));
@@ -234,7 +240,7 @@ TEST(RowGradientsOfTables, ANumberThatIsNoneIsFoundInAList) {
   train::TrainStep step(t.model, std::move(graph), state, options, {}, backend);
   Rows rows = random_rows(t.model, 1, 6);
   rows.ids = {700, 5, 700, 9, 5, 6};
-  train::Microbatch batch = rows.microbatch();
+  program::Microbatch batch = rows.microbatch();
   try {
     step.run({&batch, 1}, 1e-3, 0);
     ADD_FAILURE() << "a NaN went through";

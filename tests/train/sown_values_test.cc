@@ -8,7 +8,7 @@
 #include <set>
 
 #include "backends/cpu/backend.h"
-#include "decoder/mtp.h"
+#include "decoder/mtp/mtp_labels.h"
 #include "support/models.h"
 #include "support/paths.h"
 
@@ -17,6 +17,12 @@ namespace {
 
 const TestModel kFrom{"features_losses",
                       LAMINA_SOURCE_DIR "/tests/support/models/features_losses.toml"};
+
+decoder::GraphFeatures with_metrics(bool layer_metrics) {
+  decoder::GraphFeatures out = train::all_losses();
+  out.layer_metrics = layer_metrics;
+  return out;
+}
 
 struct Sown : ::testing::Test {
   Sown() : model(open_model(kFrom.path)), state(load_state(kFrom, model, DType::f32, true)) {}
@@ -31,10 +37,9 @@ struct Sown : ::testing::Test {
     for (std::int64_t m = 0; m < microbatches; ++m)
       batches.push_back(rows.microbatch(m * per_batch));
     step.emplace(model, *state,
-                 train::TrainStepOptions{.rows = per_batch,
-                                         .tokens = rows.tokens,
-                                         .microbatches = microbatches,
-                                         .layer_metrics = layer_metrics},
+                 train::TrainStepOptions{.shape = {per_batch, rows.tokens},
+                                         .features = with_metrics(layer_metrics),
+                                         .microbatches = microbatches},
                  config::OptimizerSection{}, cpu::cpu_backend());
   }
   static double named(const train::StepResult& result, const std::string& name) {
@@ -47,7 +52,7 @@ struct Sown : ::testing::Test {
   decoder::Model model;
   std::unique_ptr<train::TrainState> state;
   std::optional<train::TrainStep> step;
-  std::vector<train::Microbatch> batches;
+  std::vector<program::Microbatch> batches;
   bool layer_metrics = false;
 };
 
@@ -132,7 +137,7 @@ TEST_F(Sown, ScannedAndUnrolledReportTheSame) {
   train::StepResult scanned = gradients(rows);
   decoder::Model other = open_model(kFrom.path, false);
   train::StepResult unrolled =
-      train::TrainStep(other, *state, {.rows = 2, .tokens = 12, .layer_metrics = true}, {},
+      train::TrainStep(other, *state, {.shape = {2, 12}, .features = with_metrics(true)}, {},
                        cpu::cpu_backend())
           .gradients(batches, 0);
   ASSERT_EQ(scanned.sown.size(), unrolled.sown.size());

@@ -24,8 +24,8 @@ TEST(IndexerWarmUp, OnlyTheIndexerLearns) {
   const decoder::Model model = open_model(from.path);
   const auto state = load_state(from, model);
   const Rows rows = random_rows(model, 2, 14);
-  train::TrainStep step(model, *state, {.rows = 2, .tokens = 14}, {}, cpu::cpu_backend());
-  const std::vector<train::Microbatch> batches{rows.microbatch()};
+  train::TrainStep step(model, *state, {.shape = {2, 14}}, {}, cpu::cpu_backend());
+  const std::vector<program::Microbatch> batches{rows.microbatch()};
   const train::StepResult result = step.gradients(batches, 0);
   EXPECT_EQ(result.loss, 0);
   EXPECT_GT(result.aux_loss, 0);

@@ -63,8 +63,8 @@ std::string flops(double n) {
   return fmt::format("{} {}FLOP", text, unit == "B" ? "G" : unit);
 }
 
-std::string parameters_text(const ModelPlan& plan) {
-  const ParameterCounts& p = plan.parameters;
+std::string parameters_text(const inspect::ModelPlan& plan) {
+  const inspect::ParameterCounts& p = plan.parameters;
   TextTable table(1);
   table.row({"total", thousands_text(p.total), count_text(static_cast<double>(p.total))});
   auto row = [&](const char* name, std::int64_t n) {
@@ -84,10 +84,10 @@ std::string parameters_text(const ModelPlan& plan) {
   return "parameters\n" + table.text();
 }
 
-std::string stack_text(const ModelPlan& plan) {
+std::string stack_text(const inspect::ModelPlan& plan) {
   TextTable table(2);
   auto total = static_cast<double>(plan.parameters.total);
-  auto row = [&](const StackPart& part, std::string_view indent) {
+  auto row = [&](const inspect::StackPart& part, std::string_view indent) {
     double share = static_cast<double>(part.parameters) / total;
     std::string active;
     if (part.active != part.parameters)
@@ -97,16 +97,16 @@ std::string stack_text(const ModelPlan& plan) {
                fmt::format("{:.1f} %", 100 * share),
                fmt::format("{:<{}}", bar(share), kBarColumns)});
   };
-  for (const StackPart& part : plan.stack) {
+  for (const inspect::StackPart& part : plan.stack) {
     row(part, "");
-    for (const StackPart& member : part.members) row(member, "  ");
+    for (const inspect::StackPart& member : part.members) row(member, "  ");
   }
   return "stack, from the embedding to the head; bars are shares of the parameters\n" +
          table.text();
 }
 
-std::string memory_text(const ModelPlan& plan) {
-  const PlanOptions& o = plan.options;
+std::string memory_text(const inspect::ModelPlan& plan) {
+  const inspect::PlanOptions& o = plan.options;
   std::vector<std::string> weights;
   for (const auto& [dtype, n] : plan.weight_bytes)
     weights.push_back(fmt::format("{} in {}", bytes(n), long_name(dtype)));
@@ -114,7 +114,7 @@ std::string memory_text(const ModelPlan& plan) {
   TextTable table(1);
   table.row({"kind", "layers", "a token", "fixed", "all layers, a token", "fixed"});
   double per_token = 0, fixed = 0;
-  for (const StateUse& s : plan.states) {
+  for (const inspect::StateUse& s : plan.states) {
     auto layers = static_cast<double>(s.num_layers);
     per_token += layers * s.bytes_per_token, fixed += layers * s.fixed_bytes;
     table.row({s.kind, fmt::format("{}", s.num_layers), bytes(s.bytes_per_token),
@@ -128,8 +128,8 @@ std::string memory_text(const ModelPlan& plan) {
   return out;
 }
 
-std::string work_text(const ModelPlan& plan) {
-  const WorkPerToken& w = plan.work;
+std::string work_text(const inspect::ModelPlan& plan) {
+  const inspect::WorkPerToken& w = plan.work;
   std::int64_t tokens = plan.options.tokens;
   TextTable table(1);
   table.row({fmt::format("forward, mean over a row of {} tokens", tokens), flops(w.forward_flops)});
@@ -140,8 +140,8 @@ std::string work_text(const ModelPlan& plan) {
   return "work for one token: products and attention\n" + table.text();
 }
 
-std::string train_text(const ModelPlan& plan) {
-  const PlanOptions& o = plan.options;
+std::string train_text(const inspect::ModelPlan& plan) {
+  const inspect::PlanOptions& o = plan.options;
   const train::TrainBytes& b = plan.train.bytes;
   TextTable table(1);
   auto row = [&](std::string name, std::size_t n) {
@@ -161,11 +161,11 @@ std::string train_text(const ModelPlan& plan) {
       o.batch, o.tokens, table.text(), saved);
 }
 
-std::string remat_text(const ModelPlan& plan) {
-  const PlanOptions& o = plan.options;
+std::string remat_text(const inspect::ModelPlan& plan) {
+  const inspect::PlanOptions& o = plan.options;
   TextTable table(1);
   table.row({"train.remat", "arena", "kept for backward", "computed again", ""});
-  for (const RematCost& r : plan.remat) {
+  for (const inspect::RematCost& r : plan.remat) {
     std::string repeated =
         r.recomputed_flops_per_token == 0
             ? "nothing"
@@ -180,18 +180,18 @@ std::string remat_text(const ModelPlan& plan) {
       o.tokens, long_name(o.dtype), table.text());
 }
 
-void write_part(JsonWriter& json, const StackPart& part) {
+void write_part(JsonWriter& json, const inspect::StackPart& part) {
   json.begin_object().key("name").value(part.name).key("detail").value(part.detail);
   json.key("parameters").value(part.parameters).key("active").value(part.active);
   if (!part.members.empty()) {
     json.key("kinds").begin_array();
-    for (const StackPart& member : part.members) write_part(json, member);
+    for (const inspect::StackPart& member : part.members) write_part(json, member);
     json.end_array();
   }
   json.end_object();
 }
 
-void write_parameters(JsonWriter& json, const ParameterCounts& p) {
+void write_parameters(JsonWriter& json, const inspect::ParameterCounts& p) {
   json.key("parameters").begin_object();
   json.key("total").value(p.total).key("active").value(p.active);
   json.key("active_non_embedding").value(p.active_non_embedding);
@@ -204,15 +204,15 @@ void write_parameters(JsonWriter& json, const ParameterCounts& p) {
 
 }  // namespace
 
-std::string plan_text(const std::string& model, const ModelPlan& plan) {
+std::string plan_text(const std::string& model, const inspect::ModelPlan& plan) {
   return fmt::format("{}: family {}, {} layers, width {}, vocabulary {}\n\n{}\n{}\n{}\n{}\n{}\n{}",
                      model, plan.family, plan.num_layers, plan.hidden_size, plan.vocab_size,
                      parameters_text(plan), stack_text(plan), memory_text(plan), work_text(plan),
                      train_text(plan), remat_text(plan));
 }
 
-std::string plan_json(const std::string& model, const ModelPlan& plan) {
-  const PlanOptions& o = plan.options;
+std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) {
+  const inspect::PlanOptions& o = plan.options;
   JsonWriter json(2);
   json.begin_object().key("model").value(model).key("family").value(plan.family);
   json.key("num_layers").value(plan.num_layers).key("hidden_size").value(plan.hidden_size);
@@ -221,14 +221,14 @@ std::string plan_json(const std::string& model, const ModelPlan& plan) {
   json.key("weight_bytes").begin_object();
   for (const auto& [dtype, n] : plan.weight_bytes) json.key(long_name(dtype)).value(n);
   json.end_object().key("stack").begin_array();
-  for (const StackPart& part : plan.stack) write_part(json, part);
+  for (const inspect::StackPart& part : plan.stack) write_part(json, part);
   json.end_array();
 
   json.key("dtype").value(long_name(o.dtype)).key("batch").value(o.batch);
   json.key("tokens").value(o.tokens);
   json.key("decode_state").begin_object().key("bytes").value(plan.state_bytes);
   json.key("kinds").begin_array();
-  for (const StateUse& s : plan.states) {
+  for (const inspect::StateUse& s : plan.states) {
     json.begin_object().key("kind").value(s.kind).key("layers").value(s.num_layers);
     json.key("bytes_per_token_and_layer").value(s.bytes_per_token);
     json.key("fixed_bytes_per_layer").value(s.fixed_bytes).end_object();
@@ -252,7 +252,7 @@ std::string plan_json(const std::string& model, const ModelPlan& plan) {
   json.end_object();
 
   json.key("remat").begin_array();
-  for (const RematCost& r : plan.remat) {
+  for (const inspect::RematCost& r : plan.remat) {
     json.begin_object().key("policies").begin_array();
     for (const std::string& policy : r.policies) json.value(policy);
     json.end_array().key("chosen").value(r.chosen);

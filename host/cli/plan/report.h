@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include "cli/plan/model_plan.h"
+#include "inspect/plan/model_plan.h"
 
 namespace lamina::cli {
 
 // Tables, and a picture of the stack with bars of each part's share of the parameters.
-std::string plan_text(const std::string& model, const ModelPlan& plan);
+std::string plan_text(const std::string& model, const inspect::ModelPlan& plan);
 
 // One JSON object; numbers are exact, sizes in bytes.
-std::string plan_json(const std::string& model, const ModelPlan& plan);
+std::string plan_json(const std::string& model, const inspect::ModelPlan& plan);
 
 }  // namespace lamina::cli

@@ -43,8 +43,8 @@ class EngramBuild {
                                {"across", across()}};
     Tensor ids =
         build_
-            .mix("ngram_hash", {build_.input(Role::tokens), build_.input(Role::compressed_tokens)},
-                 attrs,
+            .mix("ngram_hash",
+                 {build_.input(Input::tokens), build_.input(Input::compressed_tokens)}, attrs,
                  {.name = "engram.history",
                   .kind = registry::StateKind::token_history,
                   .dims = {engram_.max_ngram - 1},

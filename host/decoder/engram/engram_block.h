@@ -2,7 +2,7 @@
 #pragma once
 
 #include "decoder/engram/engram.h"
-#include "decoder/host_block.h"
+#include "decoder/trace/host_block.h"
 
 namespace lamina::decoder {
 

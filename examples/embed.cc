@@ -1,0 +1,37 @@
+// A program of one's own that decodes with lamina, and trains: no command line of lamina's.
+//
+//   embed decode MODEL_DIR "In the beginning"
+//   embed train RUN.toml
+#include <cstdio>
+#include <string>
+
+#include "backends/cpu/backend.h"
+#include "decode/generate.h"
+#include "model/load.h"
+#include "train/run.h"
+
+using namespace lamina;
+
+int main(int argc, char** argv) {
+  if (argc < 3) return std::fprintf(stderr, "embed decode DIR TEXT | embed train RUN.toml\n"), 2;
+  const Backend& cpu = cpu::cpu_backend();
+  const auto plugins =
+      registry::Catalog::scan(registry::search_path({}, registry::SearchEnvironment::of_process()));
+  try {
+    if (argv[1] == std::string("train")) {
+      const config::RunConfig config = config::load_run(argv[2]);
+      const decoder::Model model = model::make(config.model, plugins);
+      train::Run run(config, model, "none", cpu);
+      run.start();
+      std::printf("loss %.4f\n", run.loop().run({}).last_loss);
+      return 0;
+    }
+    const model::Loaded m = model::load(argv[2], plugins, DType::f32, cpu);
+    decode::Session session(m.model(), m.weights.pointers(), {.capacity = 256}, cpu);
+    const auto out = decode::generate(session, m.tokenizer->encode(argc > 3 ? argv[3] : " "),
+                                      m.tokenizer.get(), {.max_new_tokens = 32}, [](auto) {});
+    std::printf("%s\n", out.text.c_str());
+  } catch (const Error& error) {
+    return std::fprintf(stderr, "%s\n", error.what()), static_cast<int>(error.code());
+  }
+}

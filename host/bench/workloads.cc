@@ -1,0 +1,193 @@
+#include "bench/workloads.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "bench/random_weights.h"
+#include "core/error.h"
+#include "decode/sampler.h"
+#include "decode/session.h"
+#include "inspect/cost/required_work.h"
+#include "passes/pipeline.h"
+#include "train/train_step.h"
+
+namespace lamina::bench {
+namespace {
+
+constexpr std::int64_t kWarmTokens = 16;
+
+double seconds_of(const std::function<void()>& work) {
+  auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Ids that look like text to the program: spread over the vocabulary, the same in every run.
+std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
+  std::vector<std::int32_t> out;
+  for (std::int64_t i = 0; i < count; ++i)
+    out.push_back(static_cast<std::int32_t>((i * 2654435761LL + 12345) % vocab));
+  return out;
+}
+
+// Times `work` again and again, with `measure_peak` before and after; the larger is the limit.
+void repeat(BenchResult& result, int repeats, const std::function<double()>& measure_peak,
+            const std::function<void()>& prepare, const std::function<void()>& work) {
+  double limit = measure_peak();
+  for (int i = 0; i < repeats; ++i) {
+    prepare();
+    result.repeats.push_back({.seconds = seconds_of(work)});
+  }
+  limit = std::max(limit, measure_peak());
+  for (BenchResult::Repeat& r : result.repeats) r.limit = limit;
+}
+
+decode::Session make_session(const decoder::Model& model, const BenchWeights& weights,
+                             const BenchOptions& options, std::int64_t capacity,
+                             const Backend& backend) {
+  return decode::Session(model, weights.pointers(),
+                         {.batch = options.batch,
+                          .capacity = capacity,
+                          .call_tokens = capacity,
+                          .dtype = options.dtype},
+                         backend);
+}
+
+void append_to_all(decode::Session& session, std::int64_t batch,
+                   std::span<const std::int32_t> tokens) {
+  std::vector<std::span<const std::int32_t>> rows(static_cast<std::size_t>(batch), tokens);
+  session.append(rows);
+}
+
+}  // namespace
+
+const BenchResult::Repeat& BenchResult::median() const {
+  std::vector<const Repeat*> sorted;
+  for (const Repeat& r : repeats) sorted.push_back(&r);
+  std::ranges::sort(sorted, {}, [this](const Repeat* r) { return ratio(*r); });
+  return *sorted[sorted.size() / 2];
+}
+
+BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
+                         const Backend& backend, const Device& device) {
+  std::int64_t capacity = kWarmTokens + options.tokens;
+  BenchWeights weights(model, options.directory, options.dtype, backend, device);
+  decode::Session session = make_session(model, weights, options, capacity, backend);
+  const decoder::GraphShape shape{options.batch, 1, options.dtype};
+  const decoder::StateSize state{capacity, capacity};
+  decoder::ModelGraph graph = model.decode_graph(shape, state);
+  graph.graph = passes::simplify(std::move(graph.graph));
+  double mean_length =
+      static_cast<double>(kWarmTokens) + (static_cast<double>(options.tokens) + 1) / 2;
+
+  BenchResult result;
+  result.tokens = static_cast<double>(options.batch * options.tokens);
+  result.bytes_per_token =
+      inspect::required_read_bytes(graph, model.states(shape, state), mean_length) /
+      static_cast<double>(options.batch);
+  result.flops_per_token =
+      inspect::required_flops(graph.graph, static_cast<std::int64_t>(mean_length) - 1) /
+      static_cast<double>(options.batch);
+
+  std::vector<std::int32_t> next(static_cast<std::size_t>(options.batch));
+  std::vector<std::span<const std::int32_t>> rows;
+  for (const std::int32_t& id : next) rows.push_back(std::span(&id, 1));
+  auto vocab = static_cast<std::size_t>(model.vocab_size());
+  auto write_one = [&] {
+    std::span<const float> logits = session.append(rows);
+    for (std::size_t b = 0; b < next.size(); ++b)
+      next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
+  };
+  session.program(1).program().set_profiling(options.profile != nullptr);
+  // What memory gives changes within a second where others use it too, so that only reading in
+  // turns with the tokens tells what they could have had.
+  const std::unique_ptr<MemoryPasses> memory = device.memory();
+  const auto pass_bytes = static_cast<double>(memory->bytes());
+  result.reads = true;
+  for (int i = 0; i < options.repeats; ++i) {
+    session.reset();
+    next = some_tokens(options.batch, model.vocab_size());
+    for (std::int64_t token = 0; token < kWarmTokens; ++token) write_one();
+    BenchResult::Repeat r;
+    double read_seconds = 0;
+    for (std::int64_t token = 0; token < options.tokens; ++token) {
+      r.seconds += seconds_of(write_one);
+      const double pass = memory->pass();
+      read_seconds += pass;
+      result.best_read = std::max(result.best_read, pass_bytes / pass);
+    }
+    r.limit = pass_bytes * static_cast<double>(options.tokens) / read_seconds;
+    result.repeats.push_back(r);
+  }
+  if (options.profile) options.profile(session.program(1).program().profile());
+  return result;
+}
+
+BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
+                          const Backend& backend, const Device& device) {
+  BenchWeights weights(model, options.directory, options.dtype, backend, device);
+  decode::Session session = make_session(model, weights, options, options.tokens, backend);
+  Graph graph = passes::simplify(model
+                                     .decode_graph({options.batch, options.tokens, options.dtype},
+                                                   {options.tokens, options.tokens})
+                                     .graph);
+
+  BenchResult result;
+  result.tokens = static_cast<double>(options.batch * options.tokens);
+  result.flops_per_token = inspect::required_flops(graph) / result.tokens;
+  std::vector<std::int32_t> prompt = some_tokens(options.tokens, model.vocab_size());
+  append_to_all(session, options.batch, prompt);  // compiles, touches all memory
+  Program& program = session.program(options.tokens).program();
+  program.set_profiling(options.profile != nullptr);
+  repeat(
+      result, options.repeats, [&] { return device.peak_flops(options.dtype); },
+      [&] { session.reset(); }, [&] { append_to_all(session, options.batch, prompt); });
+  if (options.profile) options.profile(program.profile());
+  return result;
+}
+
+BenchResult bench_train(const decoder::Model& model, const BenchOptions& options,
+                        const Backend& backend, const Device& device) {
+  const decoder::GraphShape shape{options.batch, options.tokens, options.dtype};
+  Graph graph = passes::simplify(model.loss_graph(shape, {.training = true}).graph);
+  BenchResult result;
+  result.tokens = static_cast<double>(options.batch * options.tokens);
+  result.flops_per_token =
+      inspect::kTrainingFactor * inspect::required_flops(graph) / result.tokens;
+
+  const train::TrainStepOptions step_options{
+      .shape = shape, .features = train::all_losses(false), .clip_norm = 1};
+  decoder::ModelGraph step_graph = train::step_graph(model, step_options);
+  train::GradientLists lists = train::gradient_lists(step_graph, model.parameters(), 1);
+  if (options.lazy_embeddings && !lists.any())
+    throw UserError(ExitCode::usage,
+                    {"--lazy-embeddings",
+                     "this model has no table that is only looked up",
+                     {"leave it out; a token table that is also the head is read whole"}});
+  train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
+  for (std::size_t i = 0; i < state.masters().size(); ++i)
+    fill_random(model.parameters().all()[i], DType::f32, state.masters()[i], device);
+  state.refresh_copies();
+  config::OptimizerSection optimizer;
+  optimizer.lazy_embeddings = options.lazy_embeddings;
+  train::TrainStep step(model, std::move(step_graph), state, step_options, optimizer, backend);
+  std::int64_t count = options.batch * options.tokens;
+  std::vector<std::int32_t> tokens = some_tokens(count, model.vocab_size());
+  std::vector<std::int32_t> labels(tokens.begin() + 1, tokens.end());
+  labels.push_back(0);
+  std::vector<std::int32_t> positions, segments(tokens.size(), 1);
+  for (std::int64_t i = 0; i < count; ++i)
+    positions.push_back(static_cast<std::int32_t>(i % options.tokens));
+  program::Microbatch batch{tokens.data(), labels.data(), positions.data(), segments.data()};
+  std::int64_t number = 0;
+  auto one_step = [&] { step.run(std::span(&batch, 1), 1e-6, number++); };
+  one_step();
+  step.program().program().set_profiling(options.profile != nullptr);
+  repeat(
+      result, options.repeats, [&] { return device.peak_flops(options.dtype); }, [] {}, one_step);
+  if (options.profile) options.profile(step.program().program().profile());
+  return result;
+}
+
+}  // namespace lamina::bench

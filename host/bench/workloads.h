@@ -1,0 +1,65 @@
+// The workloads of `lamina bench`, each timed together with the limit of the machine that it is
+// measured against.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/device.h"
+#include "decoder/model.h"
+#include "runtime/backend.h"
+
+namespace lamina::bench {
+
+struct BenchOptions {
+  std::string directory;  // with weights; empty: random ones
+  DType dtype = DType::bf16;
+  std::int64_t batch = 1;     // sequences
+  std::int64_t tokens = 512;  // of a sequence: read, trained on, or written
+  int repeats = 3;
+  bool lazy_embeddings = false;  // as in [optimizer]
+  std::function<void(const std::string&)> profile =
+      {};  // given the time of every kernel, at the end
+};
+
+// What the repeats of a workload took, and what the machine could do meanwhile. The answer is the
+// repeat whose ratio is the median: its time and its limit belong together.
+struct BenchResult {
+  struct Repeat {
+    double seconds = 0;
+    double limit = 0;  // bytes or operations per second
+  };
+
+  double tokens = 0;            // of a repeat, all sequences together
+  std::vector<Repeat> repeats;  // in order
+  bool reads = false;           // the limit is reading, otherwise operations
+  double best_read = 0;         // bytes per second, the fastest pass of all; 0 for operations
+  double bytes_per_token = 0;   // that must be read
+  double flops_per_token = 0;   // of products and attention
+
+  double tokens_per_second() const { return tokens / median().seconds; }
+  double limit_tokens_per_second() const { return limit_tokens_per_second(median()); }
+  double ratio() const { return ratio(median()); }
+  double ratio(const Repeat& r) const { return tokens / r.seconds / limit_tokens_per_second(r); }
+  const Repeat& median() const;
+
+ private:
+  double limit_tokens_per_second(const Repeat& r) const {
+    return r.limit / (reads ? bytes_per_token : flops_per_token);
+  }
+};
+
+// Writes `tokens` tokens after 16 others, greedily. Limited by reading weights and decode state:
+// after each token a buffer much larger than the caches is read once, and the limit of a repeat is
+// the mean rate of its passes.
+BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
+                         const Backend& backend, const Device& device);
+// Reads `tokens` tokens into empty decode state. Limited by products and attention.
+BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
+                          const Backend& backend, const Device& device);
+// One optimizer step, forward to update, after one that is not timed; always random weights.
+BenchResult bench_train(const decoder::Model& model, const BenchOptions& options,
+                        const Backend& backend, const Device& device);
+
+}  // namespace lamina::bench

@@ -1,0 +1,154 @@
+// lamina plugin inspect: what a plugin says of itself.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/plugin_text.h"
+#include "cli/plugins.h"
+#include "cli/text.h"
+#include "config/listing.h"
+#include "registry/library.h"
+
+namespace lamina::cli {
+namespace {
+
+using registry::Catalog;
+using registry::Family;
+using registry::FamilyNames;
+using registry::PluginFile;
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+// A path, a family, a plugin's id, or the name of a file without its suffix.
+PluginFile choose(const std::string& what, const Globals& globals) {
+  if (what.find('/') != what.npos || what.ends_with(".so")) {
+    registry::SearchPath search =
+        registry::search_path({what}, registry::SearchEnvironment::of_process());
+    search.folders.clear();
+    return Catalog::scan(std::move(search)).plugins().front();
+  }
+  const Catalog catalog = find_plugins(globals);
+  const auto offers = [&](const PluginFile& plugin) {
+    const auto& families = plugin.manifest.families;
+    return std::any_of(families.begin(), families.end(),
+                       [&](const FamilyNames& family) { return family.is_called(what); });
+  };
+  const auto& plugins = catalog.plugins();
+  if (std::none_of(plugins.begin(), plugins.end(), offers))
+    for (const PluginFile& plugin : plugins)
+      if (plugin.manifest.id == what ||
+          plugin.path.filename() == what + std::string(registry::kPluginSuffix))
+        return plugin;
+  return *catalog.find(what, "plugin inspect").file;
+}
+
+std::string default_text(const registry::ModelKey& key) {
+  return key.key.required ? "required" : config::preset_text(key.key);
+}
+
+void write_family(JsonWriter& json, const Family& family) {
+  json.begin_object();
+  write_names(json, family.names());
+  json.key("blocks").begin_array();
+  for (const registry::Block& block : family.blocks())
+    json.begin_object().key("id").value(block.id).key("name").value(block.name).end_object();
+  json.end_array().key("keys").begin_array();
+  for (const registry::ModelKey& key : family.keys()) {
+    if (key.ignored) continue;
+    json.begin_object().key("name").value(key.key.name);
+    json.key("type").value(config::type_text(key.key)).key("default");
+    key.key.preset ? json.raw(config::to_toml(*key.key.preset)) : json.null();
+    json.key("required").value(key.key.required);
+    json.key("limits").value(config::limits_text(key.key)).key("doc").value(key.key.doc);
+    write(json, "aliases", key.key.aliases);
+    json.end_object();
+  }
+  json.end_array().key("tensors").begin_array();
+  for (const registry::TensorRow& row : family.tensor_rows())
+    json.begin_object()
+        .key("published")
+        .value(row.published)
+        .key("parameter")
+        .value(row.param)
+        .key("block")
+        .value(row.block)
+        .end_object();
+  json.end_array().end_object();
+}
+
+std::string inspect_json(const PluginFile& plugin, const std::vector<Family>& families) {
+  JsonWriter json(2);
+  json.begin_object();
+  write_identity(json, plugin);
+  json.key("sdk").value(families.front().plugin().sdk);
+  json.key("toolchain").value(families.front().plugin().toolchain);
+  json.key("bytes").value(plugin.elf.num_bytes).key("machine").value(plugin.elf.machine);
+  write(json, "exports", plugin.elf.exports);
+  write(json, "needs", plugin.elf.needed);
+  json.key("run_path").value(plugin.elf.run_path);
+  json.key("executable_stack").value(plugin.elf.executable_stack);
+  json.key("unique_symbols").value(plugin.elf.num_unique_symbols);
+  json.key("families").begin_array();
+  for (const Family& family : families) write_family(json, family);
+  return json.end_array().end_object().text() + "\n";
+}
+
+std::string file_text(const PluginFile& plugin) {
+  Rows rows = {
+      {"file", plugin.path.string()},          {"bytes", fmt::format("{}", plugin.elf.num_bytes)},
+      {"machine", plugin.elf.machine},         {"plugin ABI", abi_of(plugin)},
+      {"exports", joined(plugin.elf.exports)}, {"needs", joined(plugin.elf.needed)}};
+  if (!plugin.elf.run_path.empty()) rows.emplace_back("run path", plugin.elf.run_path);
+  if (plugin.elf.executable_stack) rows.emplace_back("stack", "asks for an executable stack");
+  return fmt::format("{} {}\n{}", plugin.manifest.id, plugin.manifest.version, two_columns(rows));
+}
+
+std::string family_text(const Family& family) {
+  std::string out = fmt::format("\nfamily {}\n  {}\n", family.name(), wrap(family.names().doc, 2));
+  std::vector<std::string> blocks;
+  for (const registry::Block& block : family.blocks()) blocks.push_back(block.name);
+  Rows rows = {{"blocks", joined(blocks)}};
+  if (!family.names().aliases.empty()) rows.emplace_back("aliases", joined(family.names().aliases));
+  rows.emplace_back("model_type", joined(family.names().hf_model_types));
+  rows.emplace_back("architectures", joined(family.names().hf_architectures));
+  rows.emplace_back("tensor rows", fmt::format("{}", family.tensor_rows().size()));
+  out += two_columns(rows) + "\n  [model]\n";
+  Rows keys;
+  for (const registry::ModelKey& key : family.keys()) {
+    if (key.ignored) continue;
+    const std::string limits = config::limits_text(key.key);
+    keys.emplace_back(fmt::format("{} = {}", key.key.name, default_text(key)),
+                      key.key.doc + (limits.empty() ? "" : " [" + limits + "]"));
+  }
+  return out + two_columns(keys);
+}
+
+int inspect(const Arguments& arguments, const Machine&) {
+  const PluginFile plugin = choose(arguments.positionals[0], arguments.globals);
+  const std::vector<Family>& families = registry::load_plugin(plugin);
+  if (arguments.flag("json")) {
+    print(inspect_json(plugin, families));
+    return 0;
+  }
+  std::string out = file_text(plugin);
+  for (const Family& family : families) out += family_text(family);
+  print(out);
+  return 0;
+}
+
+}  // namespace
+
+Command plugin_inspect_command() {
+  return {.name = "plugin inspect",
+          .summary = "shows a plugin's file, its families, their blocks and keys",
+          .details =
+              "The plugin is loaded for this, after its file has been checked. `lamina "
+              "plugin list` runs nothing.",
+          .options = {json_option()},
+          .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
+          .examples = {"lamina plugin inspect my_family",
+                       "lamina plugin inspect build/my_family.lamina.so --json"},
+          .run = inspect};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,37 @@
+#include "cli/plugin_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace lamina::cli {
+
+using registry::FamilyNames;
+using registry::PluginFile;
+
+std::string abi_of(const PluginFile& plugin) {
+  return fmt::format("{}.{}", plugin.manifest.abi_major, plugin.manifest.abi_built);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+void write(JsonWriter& json, const char* key, const std::vector<std::string>& values) {
+  json.key(key).begin_array();
+  for (const std::string& value : values) json.value(value);
+  json.end_array();
+}
+
+void write_identity(JsonWriter& json, const PluginFile& plugin) {
+  json.key("file").value(plugin.path.string()).key("id").value(plugin.manifest.id);
+  json.key("version").value(plugin.manifest.version).key("abi").value(abi_of(plugin));
+}
+
+void write_names(JsonWriter& json, const FamilyNames& names) {
+  json.key("name").value(names.name).key("doc").value(names.doc);
+  write(json, "aliases", names.aliases);
+  write(json, "hf_model_types", names.hf_model_types);
+  write(json, "hf_architectures", names.hf_architectures);
+}
+
+}  // namespace lamina::cli

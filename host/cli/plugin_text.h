@@ -1,0 +1,18 @@
+// What the commands about plugins share: identity and names as text and JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/json_writer.h"
+#include "registry/discovery.h"
+
+namespace lamina::cli {
+
+std::string abi_of(const registry::PluginFile& plugin);
+std::string joined(const std::vector<std::string>& words);
+void write(JsonWriter& json, const char* key, const std::vector<std::string>& values);
+void write_identity(JsonWriter& json, const registry::PluginFile& plugin);
+void write_names(JsonWriter& json, const registry::FamilyNames& names);
+
+}  // namespace lamina::cli

@@ -1,0 +1,117 @@
+#include "cli/prompt.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+
+#include "cli/terminal.h"
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace lamina::cli {
+namespace {
+
+// Far more than any context holds; what is read by mistake should not fill the memory.
+constexpr std::size_t kMostPromptBytes = std::size_t{64} << 20;
+
+// The text of -p, of the file of -f, or of stdin (-f -, or a pipe).
+std::string prompt_text(const Arguments& a) {
+  if (a.given("prompt")) return a.text("prompt");
+  const std::string path = a.given("file") ? a.text("file") : "-";
+  if (path != "-") return read_file(path, ExitCode::data, kMostPromptBytes);
+  if (!a.given("file") && describe_terminal(0).is_terminal)
+    throw UserError(ExitCode::usage,
+                    {"decode", "there is no prompt; use -p TEXT, -f FILE or --ids 1,2,3", {}});
+  return read_stdin(ExitCode::data, kMostPromptBytes);
+}
+
+std::vector<std::int32_t> parse_ids(const std::string& text) {
+  std::vector<std::int32_t> out;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  for (;; ++at) {
+    std::int32_t id = 0;
+    auto [stop, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0 || (stop != end && *stop != ','))
+      throw UserError(ExitCode::usage, {"--ids",
+                                        fmt::format("got '{}'; numbers with commas between them, "
+                                                    "eg 1,2,3, would be right",
+                                                    text),
+                                        {}});
+    out.push_back(id);
+    if (stop == end) return out;
+    at = stop;
+  }
+}
+
+void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
+  for (std::int32_t id : ids)
+    if (id >= vocab)
+      throw UserError(
+          ExitCode::data,
+          {"--ids",
+           fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
+           {}});
+}
+
+}  // namespace
+
+void check_prompt_options(const Arguments& a) {
+  std::vector<std::string> given;
+  for (const auto& [name, shown] : {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}})
+    if (a.given(name)) given.emplace_back(shown);
+  if (given.size() > 1)
+    throw UserError(
+        ExitCode::usage,
+        {"decode",
+         fmt::format("{} are given; each is a prompt, and there is one", fmt::join(given, " and ")),
+         {"keep one of them"}});
+  for (const std::string& stop : a.texts("stop"))
+    if (stop.empty())
+      throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
+}
+
+std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,
+                                      const text::Tokenizer* tokenizer,
+                                      const decoder::Model& model) {
+  std::vector<std::int32_t> prompt;
+  if (a.given("ids")) {
+    prompt = parse_ids(a.text("ids"));
+  } else if (!tokenizer) {
+    throw UserError(ExitCode::checkpoint, {directory,
+                                           "has no tokenizer, so it cannot read text; "
+                                           "give token ids with --ids 1,2,3",
+                                           {}});
+  } else {
+    prompt = tokenizer->encode(prompt_text(a));
+  }
+  if (prompt.empty() && tokenizer && tokenizer->bos_id()) prompt.push_back(*tokenizer->bos_id());
+  if (prompt.empty())
+    throw UserError(ExitCode::usage, {"decode",
+                                      "the prompt is empty and this tokenizer has no token that "
+                                      "begins a text; give at least one character",
+                                      {}});
+  check_ids(prompt, model.vocab_size());
+  return prompt;
+}
+
+std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
+                                              std::span<const std::int32_t> prompt) {
+  if (!a.given("embeddings")) {
+    if (a.given("placeholder"))
+      throw UserError(ExitCode::usage, {"--placeholder",
+                                        "says which token rows of --embeddings stand for; no rows "
+                                        "are given",
+                                        {"give --embeddings FILE, too"}});
+    return {};
+  }
+  std::vector<std::int64_t> ids;
+  if (a.given("placeholder"))
+    ids.push_back(a.integer("placeholder"));
+  else if (opened.published)
+    ids = opened.published->placeholder_token_ids();
+  return decode::read_prompt_rows(a.text("embeddings"), prompt, ids, *opened.model);
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,29 @@
+// The prompt of `lamina decode`, from its options.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "decode/prompt_rows.h"
+#include "model/open.h"
+
+namespace lamina::cli {
+
+// Throws UserError (exit 2) for more than one prompt, and for what would be left unused.
+void check_prompt_options(const Arguments& a);
+
+// The ids of --ids, or of the text of -p, -f or stdin. `directory`: the model's, for messages;
+// `tokenizer` may be null.
+std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,
+                                      const text::Tokenizer* tokenizer,
+                                      const decoder::Model& model);
+
+// The rows of --embeddings, and where they stand in the prompt.
+std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
+                                              std::span<const std::int32_t> prompt);
+
+}  // namespace lamina::cli

@@ -1,0 +1,20 @@
+// What `lamina train` shows: a banner, progress, a curve, and what to do next.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "train/run.h"
+
+namespace lamina::cli {
+
+// The command line that goes on with this run.
+std::string command_to_go_on(const Arguments& a);
+
+void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run);
+
+// Runs the loop and shows it; the exit code.
+int run_and_show(const Arguments& arguments, const config::RunConfig& c,
+                 const decoder::Model& model, train::Run& run);
+
+}  // namespace lamina::cli

@@ -1,0 +1,296 @@
+#include "decoder/graph/assembler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace lamina::decoder {
+namespace {
+
+std::string layer_scope(std::int64_t layer) { return fmt::format("layers.{}.", layer); }
+
+// concat(sin, cos) of position * 10000^(-i / (D/2 - 1)). Vaswani et al. 2017, section 3.5, with
+// the halves apart.
+Tensor sinusoids(Tensor x, Tensor positions) {
+  std::int64_t half = x.dim(-1) / 2;
+  Tensor index = ops::call_in(*x.graph, "iota",
+                              {{"shape", std::vector<std::int64_t>{1, 1, half}},
+                               {"dtype", std::string("f32")},
+                               {"dim", std::int64_t{2}}});
+  Tensor frequency = ops::exp(ops::scale(
+      index, -std::log(10000.0) / static_cast<double>(std::max<std::int64_t>(half - 1, 1))));
+  Tensor position = ops::reshape(ops::cast(positions, DType::f32), {x.dim(0), x.dim(1), 1});
+  Tensor angle = position * frequency;
+  Tensor both = ops::call("concat", {ops::call("sin", {angle}), ops::call("cos", {angle})},
+                          {{"dim", std::int64_t{2}}});
+  return ops::cast(both, x.dtype());
+}
+
+// Rows `first`, `first` + `step`, ... (`times` of them) of x.
+Tensor every(Tensor x, std::int64_t first, std::int64_t step, std::int64_t offset,
+             std::int64_t times) {
+  Tensor rows = ops::slice(x, 0, first, times * step);
+  if (step == 1) return rows;
+  Shape element = x.shape().without_leading();
+  Tensor rounds = ops::reshape(rows, element.with_leading(step).with_leading(times));
+  return ops::reshape(ops::slice(rounds, 1, offset, 1), element.with_leading(times));
+}
+
+}  // namespace
+
+Assembler::Assembler(const ModelParts& parts, const TracePhase& phase)
+    : parts_(parts), blocks_(parts, phase) {}
+
+Tensor Assembler::host_input(Input role) {
+  auto [at, fresh] = host_inputs_.try_emplace(role);
+  if (!fresh) return at->second;
+  LAMINA_ASSERT(role != Input::embedding);  // it is there as soon as embedding() was called
+  const TracePhase& p = phase();
+  if (role == Input::positions_3d && !p.positions_3d) {
+    Tensor one = ops::reshape(host_input(Input::positions), {1, p.batch, p.tokens});
+    return host_inputs_[role] = ops::broadcast(one, {3, p.batch, p.tokens});
+  }
+  at->second = graph().add_input(std::string(role_name(role)), host_input_type(role, p));
+  out_.inputs.push_back({role, {}, false, {}});
+  if (role == Input::compressed_tokens)
+    out_.inputs.back().values.assign(parts_.engram->ids.begin(), parts_.engram->ids.end());
+  return at->second;
+}
+
+Tensor Assembler::parameter(int index) {
+  auto [at, fresh] = outside_.try_emplace(index);
+  if (fresh) {
+    const Parameter& p = parts_.parameters[index];
+    at->second = graph().add_input(p.name, param_type(p.desc, p));
+    out_.inputs.push_back({Input::parameter, {index}, false, {}});
+  }
+  return at->second;
+}
+
+// A state outside of scans is stacked, too, over one layer.
+Tensor Assembler::state_input(const std::string& name, std::int64_t layer, registry::StateKind kind,
+                              const Type& type, bool ring) {
+  int index = static_cast<int>(out_.states.size());
+  out_.states.push_back({name, layer, type, ring, kind});
+  Tensor outer = graph().add_input(name, type.with(type.shape.with_leading(1)));
+  out_.inputs.push_back({Input::state, {index}, true, {}});
+  return ops::reshape(outer, type.shape);
+}
+
+void Assembler::state_output(Tensor state, Tensor written) {
+  const Node& view = graph().node(graph().value(state.id).node);
+  int input = static_cast<int>(graph().value(view.inputs[0]).index);
+  std::string name = graph().inputs()[static_cast<std::size_t>(input)].name;
+  add_output(std::move(name), ops::reshape(written, state.shape().with_leading(1)),
+             {.role = Output::state, .input = input, .stacked = true}, input);
+}
+
+void Assembler::add_output(std::string name, Tensor value, OutputRole role, int alias) {
+  graph().add_output(std::move(name), value, alias);
+  out_.outputs.push_back(std::move(role));
+}
+
+void Assembler::add_output(Output role, Tensor value) {
+  add_output(std::string(role_name(role)), value, {.role = role});
+}
+
+void Assembler::add_hidden(std::string name, Tensor x, std::vector<std::int64_t> layers,
+                           bool stacked) {
+  add_output(std::move(name), x,
+             {.role = Output::hidden, .layers = std::move(layers), .stacked = stacked});
+}
+
+Type Assembler::param_type(const registry::ParamDesc& desc, const Parameter& p) const {
+  Type type{p.used_dtype(phase().dtype), desc.shape, {}};
+  std::copy_n(desc.axes.begin(), std::min<std::size_t>(desc.axes.size(), kMaxDims),
+              type.axes.begin());
+  return type;
+}
+
+// ---- Around the layers --------------------------------------------------------------------------
+
+Tensor Assembler::embed(Tensor tokens, Tensor positions, std::int64_t stream) {
+  const registry::EmbedSpec& spec = parts_.options.embed;
+  Tensor x = ops::call("embedding", {parameter(parts_.embed), tokens});
+  x = ops::scale(x, spec.scale);
+  if (parts_.positions >= 0)
+    x = x + ops::call("embedding", {parameter(parts_.positions), positions});
+  if (spec.positions == registry::Positions::sinusoidal) x = x + sinusoids(x, positions);
+  if (phase().training && spec.dropout > 0)
+    x = ops::call("dropout", {x, host_input(Input::seed)},
+                  {{"rate", spec.dropout}, {"stream", stream}});
+  return x;
+}
+
+Tensor Assembler::embedding() {
+  bool positions =
+      parts_.positions >= 0 || parts_.options.embed.positions != registry::Positions::none;
+  Tensor x = embed(host_input(Input::tokens), positions ? host_input(Input::positions) : Tensor{});
+  if (phase().given.count > 0) x = with_given_rows(x, host_input(Input::given_index));
+  host_inputs_[Input::embedding] = x;
+  return x;
+}
+
+Tensor Assembler::stack(Tensor embedding, bool hidden) {
+  const registry::EmbedSpec& embed = parts_.options.embed;
+  std::vector<Tensor> carries{embedding}, per_layer;
+  if (embed.entry) {
+    carries = run_once(blocks_.entry(), "entry.", -1, carries);
+    per_layer.assign(carries.begin() + static_cast<std::ptrdiff_t>(embed.num_carries),
+                     carries.end());
+    carries.resize(embed.num_carries);
+  }
+  if (hidden) add_hidden("hidden.embed", carries[0], {-1}, false);
+  carries = layers(std::move(carries), per_layer, hidden);
+  if (parts_.options.head.exit) carries = run_once(blocks_.exit(), "exit.", -1, carries);
+  if (carries[0].type() != phase().activations())
+    throw PluginError({"head",
+                       fmt::format("carry 0 leaves the layers as {}; without an exit block it "
+                                   "must be {}",
+                                   to_string(carries[0].type()), to_string(phase().activations())),
+                       {}});
+  return carries[0];
+}
+
+Tensor Assembler::final_norm(Tensor x) {
+  const registry::NormSpec& spec = parts_.options.head.norm;
+  if (!spec.op) return x;
+  std::vector<Tensor> inputs{x, parts_.norm >= 0 ? parameter(parts_.norm) : Tensor{}};
+  if (parts_.norm_bias >= 0) inputs.push_back(parameter(parts_.norm_bias));
+  std::vector<std::pair<std::string_view, AttrValue>> attrs(spec.attrs.begin(), spec.attrs.end());
+  return graph().add_node(*spec.op, inputs, attrs).front();
+}
+
+Tensor Assembler::head(Tensor rows, Tensor weight) const {
+  const registry::HeadSpec& head = parts_.options.head;
+  Tensor logits = ops::matmul(rows, weight, false, true, sum_dtype(rows.dtype()));
+  logits = ops::scale(logits, head.logit_scale);
+  if (head.soft_cap != 0) logits = ops::call("soft_cap", {logits}, {{"cap", head.soft_cap}});
+  return logits;
+}
+
+Tensor Assembler::logits(Tensor x) {
+  return head(ops::as_rows(x), parameter(parts_.head_weight()));
+}
+
+// A scan over blocks of rows, so that there are the logits of one block at a time.
+Tensor Assembler::choices(Tensor x) {
+  constexpr std::int64_t kBlockRows = 64;
+  Tensor rows = ops::as_rows(x), weight = parameter(parts_.head_weight()), out;
+  const std::int64_t count = rows.dim(0), times = (count + kBlockRows - 1) / kBlockRows;
+  if (std::int64_t missing = times * kBlockRows - count; missing > 0)
+    rows = ops::call("pad", {rows}, {{"dim", std::int64_t{0}}, {"after", missing}});
+  ScanBuilder scan(graph(), times, {{"head", weight}}, {});
+  Tensor block = scan.add_x("rows", ops::reshape(rows, {times, kBlockRows, rows.dim(1)}));
+  Tensor logits = head(block, scan.inner_const(weight));
+  scan.add_y("choice", ops::call_all("top_k", {logits}, {{"k", std::int64_t{1}}})[1],
+             [&out](Tensor all) { out = all; });
+  scan.finish([](auto body) { return body; });
+  return ops::slice(ops::reshape(out, {times * kBlockRows}), 0, 0, count);
+}
+
+// ---- Layers -------------------------------------------------------------------------------------
+
+std::vector<Tensor> Assembler::layers(std::vector<Tensor> carries,
+                                      const std::vector<Tensor>& per_layer, bool hidden) {
+  for (const StackSegment& segment : parts_.stack.segments) {
+    carries = injected(std::move(carries), per_layer, segment, true);
+    carries = engram(std::move(carries), segment);
+    carries = this->segment(std::move(carries), per_layer, segment, hidden);
+    carries = injected(std::move(carries), per_layer, segment, false);
+  }
+  return carries;
+}
+
+// Blocks before or after a layer stand around a segment of that layer alone.
+std::vector<Tensor> Assembler::injected(std::vector<Tensor> carries,
+                                        const std::vector<Tensor>& per_layer,
+                                        const StackSegment& segment, bool before) {
+  const registry::PositionSpec& position = segment.unit[0];
+  if (!(before ? position.inject_before : position.inject_after)) return carries;
+  std::vector<Tensor> elements;
+  for (Tensor all : per_layer)
+    elements.push_back(
+        ops::reshape(every(all, segment.first_layer, 1, 0, 1), all.shape().without_leading()));
+  const BlockGraph& block = before ? blocks_.before(position) : blocks_.after(position);
+  return run_once(block, layer_scope(segment.first_layer) + (before ? "before." : "after."),
+                  segment.first_layer, carries, elements);
+}
+
+// A scan of its own, so that values in it are rematerialised as those of layers are, and the body
+// of the layer behind it stays that of other layers.
+std::vector<Tensor> Assembler::engram(std::vector<Tensor> carries, const StackSegment& segment) {
+  const std::int64_t layer = segment.first_layer;
+  if (!parts_.engram || !parts_.engram->find(layer)) return carries;
+  const BlockGraph& block = blocks_.engram(layer);
+  std::vector<std::pair<std::string, Tensor>> consts;
+  for (const BlockGraph::HostInput& input : block.host_inputs)
+    consts.emplace_back(std::string(role_name(input.role)), host_input(input.role));
+  ScanBuilder scan(graph(), 1, consts, carries);
+  const std::string scope = layer_scope(layer);
+  scan.carries() = run(block, {.layers = {layer}, .scopes = {scope}, .label = scope, .scan = &scan},
+                       scan.carries(), {});
+  return scan.finish([this](auto body) { return shared_body(std::move(body)); });
+}
+
+// What a segment's body reads of the graph around it, the same for all its layers.
+std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegment& segment) {
+  std::vector<std::pair<std::string, Tensor>> out;
+  auto add = [&](std::string name, Tensor tensor) {
+    for (const auto& known : out)
+      if (known.second.id == tensor.id) return;
+    out.emplace_back(std::move(name), tensor);
+  };
+  if (has_features(segment.first_layer)) {
+    add("given_features", host_input(Input::given_features));
+    add("given_places", given_places());
+  }
+  for (std::size_t p = 0; p < segment.unit.size(); ++p) {
+    for (const BlockGraph::HostInput& input : blocks_.layer(segment, p).host_inputs)
+      if (!is_per_layer(input.role))
+        add(std::string(role_name(input.role)), host_input(input.role));
+    if (auto donor = segment.unit[p].kv_donor) {
+      add("donor k", given_kv_.at(*donor).first);
+      add("donor v", given_kv_.at(*donor).second);
+    }
+  }
+  return out;
+}
+
+// A segment becomes a scan: parameters, decode state and constants of its layers are xs.
+std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
+                                       const std::vector<Tensor>& per_layer,
+                                       const StackSegment& segment, bool hidden) {
+  std::int64_t size = static_cast<std::int64_t>(segment.unit.size());
+  ScanBuilder scan(graph(), segment.times, consts_of(segment), carries);
+  for (std::size_t p = 0; p < segment.unit.size(); ++p) {
+    Place place{.layers = segment.layers_at(p), .scan = &scan};
+    for (std::int64_t layer : place.layers) place.scopes.push_back(layer_scope(layer));
+    place.label = place.scopes[0];
+    place.kv_donor = segment.unit[p].kv_donor;
+    std::vector<Tensor> elements;
+    for (Tensor all : per_layer)
+      elements.push_back(scan.add_x(
+          "per_layer",
+          every(all, segment.first_layer, size, static_cast<std::int64_t>(p), segment.times)));
+    scan.carries() = run(blocks_.layer(segment, p), place, scan.carries(), elements);
+    if (phase().layer_metrics) sow_statistics(place, scan.carries()[0]);
+    if (hidden)
+      collect(place, "hidden", scan.carries()[0], [this, layers = place.layers](Tensor t) {
+        add_hidden(fmt::format("hidden from layer {}", layers[0]), t, layers, true);
+      });
+    if (has_features(place.layers[0])) add_features(place);
+  }
+  return scan.finish([this](auto body) { return shared_body(std::move(body)); });
+}
+
+// Layers that are unrolled from one segment have equal bodies: one object, compiled once.
+std::shared_ptr<const Graph> Assembler::shared_body(std::shared_ptr<const Graph> body) {
+  for (const std::shared_ptr<const Graph>& known : bodies_)
+    if (same_graph(*known, *body)) return known;
+  bodies_.push_back(body);
+  return body;
+}
+
+}  // namespace lamina::decoder

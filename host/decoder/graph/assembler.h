@@ -1,0 +1,145 @@
+// Builds the graph of a whole model from those of its blocks. Private to decoder.
+//
+//   Assembler a(parts, phase);
+//   Tensor logits = a.logits(a.final_norm(a.stack(a.embedding(), false)));
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "decoder/graph/block_cache.h"
+#include "decoder/graph/scan_builder.h"
+#include "decoder/roles/roles.h"
+#include "ops/tensor.h"
+
+namespace lamina::decoder {
+
+// A value that layers keep, stacked over them: its first dim runs over `layers`.
+struct SownValue {
+  registry::SowDesc desc;
+  std::vector<std::int64_t> layers;
+  Tensor value, other;
+};
+
+class Assembler {
+ public:
+  Assembler(const ModelParts& parts, const TracePhase& phase);
+
+  ModelGraph& out() { return out_; }
+  Graph& graph() { return out_.graph; }
+  const TracePhase& phase() const { return blocks_.phase(); }
+  const ModelParts& parts() const { return parts_; }
+
+  // Inputs of the graph, each added on first use.
+  Tensor host_input(Input role);
+  Tensor parameter(int index);  // outside the scans
+  // A tensor of decode state [B, ...], and what is written over it.
+  Tensor state_input(const std::string& name, std::int64_t layer, registry::StateKind kind,
+                     const Type& type, bool ring = false);
+  void state_output(Tensor state, Tensor written);
+  void add_output(std::string name, Tensor value, OutputRole role, int alias = -1);
+  // One that is there once, by its own name.
+  void add_output(Output role, Tensor value);
+
+  // Rows of the table for tokens i32[B, T], with positions and dropout; `stream` tells draws apart.
+  Tensor embed(Tensor tokens, Tensor positions, std::int64_t stream = 0);
+  // That of the call's tokens.
+  Tensor embedding();
+  // All layers: the embedding to what the final norm gets. With `hidden`, what enters and leaves
+  // each layer becomes an output.
+  Tensor stack(Tensor embedding, bool hidden);
+  Tensor final_norm(Tensor x);
+  // f32[rows, V] of x[..., D].
+  Tensor logits(Tensor x);
+  // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
+  // whole.
+  Tensor choices(Tensor x);
+  // given.cc: x[B, T, D] with the given row index[b, t] where that is none of -1.
+  Tensor with_given_rows(Tensor x, Tensor index);
+
+  // Results of a block that runs once; parameters are called "<scope>.<name>".
+  std::vector<Tensor> run_once(const BlockGraph& block, const std::string& scope,
+                               std::int64_t layer, const std::vector<Tensor>& carries,
+                               const std::vector<Tensor>& per_layer = {},
+                               const std::map<Input, Tensor>& instead = {});
+  BlockCache& blocks() { return blocks_; }
+
+  // Losses, metrics and updates that were sown so far become outputs.
+  void add_sown_outputs();
+
+ private:
+  // Where a block stands: inside a scan over `layers`, or once.
+  struct Place {
+    std::vector<std::int64_t> layers;      // one a time
+    std::vector<std::string> scopes = {};  // of parameters and states, likewise
+    std::string label = {};                // for names of the graph's inputs
+    ScanBuilder* scan = nullptr;           // null: once, in the graph itself
+    std::map<Input, Tensor> instead = {};  // of the host's inputs, once
+    std::optional<std::int64_t> kv_donor = {};
+  };
+  // What a block's graph reads.
+  struct Bound {
+    std::vector<Tensor> inputs;  // where the block runs
+    std::vector<int> params;     // inputs of the model's graph, one a parameter
+    std::vector<int> states;     // likewise
+  };
+
+  // Runs the block; what it gives beyond its results goes to its places.
+  std::vector<Tensor> run(const BlockGraph& block, const Place& place,
+                          const std::vector<Tensor>& carries, const std::vector<Tensor>& per_layer);
+  Tensor value_input(const Place& place, const std::string& name, const Type& inner,
+                     InputRole role);
+  Tensor param_input(const Place& place, const BlockGraph::Param& param);
+  Tensor block_state(const Place& place, const BlockGraph::State& state);
+  Tensor layer_value(const BlockGraph& block, const Place& place,
+                     const BlockGraph::HostInput& input);
+  int last_input() const { return static_cast<int>(out_.inputs.size()) - 1; }
+  int outside_input(Tensor input);
+
+  // `use` gets `value` stacked over the place's times.
+  void collect(const Place& place, const std::string& name, Tensor value,
+               std::function<void(Tensor)> use, Tensor over = {});
+  void collect_states(const BlockGraph& block, const Place& place, const Bound& bound,
+                      const std::vector<Tensor>& results);
+  void collect_kv(const BlockGraph& block, const Place& place, const std::vector<Tensor>& results);
+  void collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
+                    const std::vector<Tensor>& results);
+  void sow_statistics(const Place& place, Tensor x);
+  void collect_records(const BlockGraph& block, const Place& place,
+                       const std::vector<Tensor>& results);
+
+  std::vector<Tensor> layers(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
+                             bool hidden);
+  std::vector<Tensor> segment(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
+                              const StackSegment& segment, bool hidden);
+  std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
+  std::vector<Tensor> injected(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
+                               const StackSegment& segment, bool before);
+  Tensor head(Tensor rows, Tensor weight) const;
+  // given.cc: what layers add behind themselves.
+  bool has_features(std::int64_t first_layer) const {
+    return phase().given.count > 0 && first_layer < phase().given.layers;
+  }
+  Tensor given_places();
+  void add_features(const Place& place);
+  std::vector<Tensor> engram(std::vector<Tensor> carries, const StackSegment& segment);
+  std::shared_ptr<const Graph> shared_body(std::shared_ptr<const Graph> body);
+  Type param_type(const registry::ParamDesc& desc, const Parameter& p) const;
+  void add_hidden(std::string name, Tensor x, std::vector<std::int64_t> layers, bool stacked);
+
+  const ModelParts& parts_;
+  BlockCache blocks_;
+  ModelGraph out_;
+  std::map<Input, Tensor> host_inputs_;
+  Tensor given_places_;
+  std::map<int, Tensor> outside_;
+  std::map<std::int64_t, std::pair<Tensor, Tensor>> given_kv_;  // by layer
+  std::vector<SownValue> sown_;
+  std::vector<std::shared_ptr<const Graph>> bodies_;  // shared by equal segments
+};
+
+}  // namespace lamina::decoder

@@ -1,0 +1,54 @@
+// Rows that are given at placeholder tokens instead of those of the token table, and features of
+// theirs that the first layers add behind themselves: images and sounds. Bai et al. 2025,
+// "Qwen3-VL", after Meng et al. 2024, "DeepStack".
+#include "core/error.h"
+#include "decoder/graph/assembler.h"
+
+namespace lamina::decoder {
+namespace {
+
+// The place of tokens without a given row, so far outside of any table that no layer's features
+// reach it; rows outside of a table are zeros.
+constexpr double kNowhere = -0x1p30;
+
+Tensor number(Graph& graph, double value) {
+  return ops::constant(graph, {DType::i32, {1, 1}, {}}, value);
+}
+
+}  // namespace
+
+Tensor Assembler::with_given_rows(Tensor x, Tensor index) {
+  Tensor rows = ops::call("embedding", {host_input(Input::given_rows), index});
+  Tensor own = ops::less(index, number(graph(), 0));
+  return ops::select(ops::reshape(own, {phase().batch, phase().tokens, 1}), x, rows);
+}
+
+Tensor Assembler::given_places() {
+  if (given_places_) return given_places_;
+  Tensor index = host_input(Input::given_index);
+  return given_places_ =
+             ops::select(ops::less(index, number(graph(), 0)), number(graph(), kNowhere), index);
+}
+
+// One gather and one sum a layer, also in those of a scan that have no features: their rows lie
+// behind the table's last.
+void Assembler::add_features(const Place& place) {
+  ScanBuilder& scan = *place.scan;
+  Tensor& x = scan.carries()[0];
+  if (x.type() != phase().activations())
+    throw UserError(ExitCode::usage,
+                    {"images",
+                     fmt::format("features are added to layers that give {}; this model "
+                                 "has layers that give {}",
+                                 to_string(phase().activations()), to_string(x.type())),
+                     {"give the images without features"}});
+  InputRole role{Input::layer_index, {}, true, {}};
+  for (std::int64_t layer : place.layers) role.values.push_back(static_cast<double>(layer));
+  Tensor layer = value_input(place, "layer_index", {DType::i32, {}, {}}, std::move(role));
+  Tensor offset =
+      ops::reshape(layer, {1, 1}) * number(scan.body(), static_cast<double>(phase().given.count));
+  Tensor features = scan.inner_const(host_input(Input::given_features));
+  x = x + ops::call("embedding", {features, scan.inner_const(given_places()) + offset});
+}
+
+}  // namespace lamina::decoder

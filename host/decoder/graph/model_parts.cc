@@ -1,0 +1,115 @@
+#include "decoder/graph/model_parts.h"
+
+#include <algorithm>
+
+#include "decoder/graph/block_cache.h"
+#include "lamina/names.h"
+
+namespace lamina::decoder {
+namespace {
+
+registry::ParamDesc host_param(std::string name, Shape shape,
+                               std::initializer_list<std::string_view> axes, registry::Role role,
+                               registry::InitSpec init) {
+  registry::ParamDesc desc;
+  desc.name = std::move(name);
+  desc.shape = shape;
+  for (std::string_view axis : axes) desc.axes.push_back(intern_axis(axis));
+  desc.role = role;
+  desc.init = init;
+  return desc;
+}
+
+class Declaration {
+ public:
+  explicit Declaration(ModelParts& parts) : parts_(parts), blocks_(parts, {}) {}
+
+  int add(registry::ParamDesc desc) {
+    std::string name = desc.name;
+    return parts_.parameters.add({std::move(name), -1, 0, std::move(desc)});
+  }
+
+  // Those of a block; `layer` is what {L} in published names stands for.
+  void block(const BlockGraph& block, std::uint32_t id, const std::string& scope,
+             std::int64_t layer) {
+    for (const BlockGraph::Param& param : block.params)
+      parts_.parameters.add({scope + param.desc.name, layer, id, param.desc});
+    if (block.length_dependent_from > 0)
+      parts_.length_dependent_from =
+          std::min(parts_.length_dependent_from.value_or(block.length_dependent_from),
+                   block.length_dependent_from);
+  }
+
+  void layers() {
+    for (const StackSegment& segment : parts_.stack.segments)
+      for (std::int64_t time = 0; time < segment.times; ++time)
+        for (std::size_t p = 0; p < segment.unit.size(); ++p)
+          layer(segment, p, segment.layer(time, p));
+  }
+
+  BlockCache& blocks() { return blocks_; }
+
+  // What every block declares is fixed from here on; now is the time to see that it is.
+  void finish() {
+    parts_.declared = blocks_.declarations();
+    BlockCache(parts_, {}).check_repeated(blocks_);
+    BlockCache(parts_, {{.batch = 2, .tokens = 3}}).trace_all(parts_.declared);
+  }
+
+ private:
+  void layer(const StackSegment& segment, std::size_t p, std::int64_t index) {
+    const registry::PositionSpec& position = segment.unit[p];
+    std::string scope = fmt::format("layers.{}.", index);
+    if (position.inject_before)
+      block(blocks_.before(position), position.inject_before, scope + "before.", index);
+    if (parts_.engram && parts_.engram->find(index)) block(blocks_.engram(index), 0, scope, index);
+    block(blocks_.layer(segment, p), position.block, scope, index);
+    if (position.inject_after)
+      block(blocks_.after(position), position.inject_after, scope + "after.", index);
+  }
+
+  ModelParts& parts_;
+  BlockCache blocks_;
+};
+
+}  // namespace
+
+// Embedding, positions, norm and head are the host's parameters; the rest comes from the traces.
+void declare_parameters(ModelParts& parts) {
+  using Init = registry::InitSpec::Kind;
+  const registry::EmbedSpec& embed = parts.options.embed;
+  const registry::HeadSpec& head = parts.options.head;
+  const registry::MtpSpec& mtp = parts.options.mtp;
+  std::int64_t vocab = parts.config.vocab_size(), hidden = parts.config.hidden_size();
+  std::int64_t num_layers = parts.config.num_layers();
+  Declaration declare(parts);
+  parts.embed = declare.add(
+      host_param(LAMINA_NAME_EMBED, {vocab, hidden}, {LAMINA_AXIS_VOCAB, LAMINA_AXIS_EMBED},
+                 registry::Role::embedding, {Init::normal, embed.init_std, 0}));
+  if (embed.positions == registry::Positions::learned)
+    parts.positions = declare.add(host_param(LAMINA_NAME_POSITIONS, {embed.max_positions, hidden},
+                                             {LAMINA_AXIS_POSITIONS, LAMINA_AXIS_EMBED},
+                                             registry::Role::embedding,
+                                             {Init::normal, embed.positions_init_std, 0}));
+  if (embed.entry) declare.block(declare.blocks().entry(), embed.entry, "entry.", -1);
+  declare.layers();
+  if (head.exit) declare.block(declare.blocks().exit(), head.exit, "exit.", -1);
+
+  const registry::NormSpec& spec = head.norm;
+  if (spec.op && spec.weight)
+    parts.norm =
+        declare.add(host_param(LAMINA_NAME_NORM, {hidden}, {LAMINA_AXIS_NORM}, registry::Role::norm,
+                               {Init::constant, spec.initial_weight(), 0}));
+  if (spec.op && spec.bias)
+    parts.norm_bias = declare.add(host_param(LAMINA_NAME_NORM_BIAS, {hidden}, {LAMINA_AXIS_NORM},
+                                             registry::Role::bias, {Init::zeros, 0, 0}));
+  if (!head.tied)
+    parts.head = declare.add(host_param(LAMINA_NAME_HEAD, {vocab, hidden},
+                                        {LAMINA_AXIS_VOCAB, LAMINA_AXIS_EMBED},
+                                        registry::Role::head, {Init::normal, head.init_std, 0}));
+  for (std::int64_t j = 0; j < mtp.depth; ++j)
+    declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
+  declare.finish();
+}
+
+}  // namespace lamina::decoder

@@ -1,0 +1,34 @@
+// What a Model holds, for the files that build its graphs. Private to decoder.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "decoder/engram/engram.h"
+#include "decoder/stack/parameter.h"
+#include "decoder/stack/stack_plan.h"
+#include "decoder/trace/block_declaration.h"
+#include "registry/family.h"
+
+namespace lamina::decoder {
+
+struct ModelParts {
+  std::shared_ptr<const registry::Family> family;
+  registry::ModelConfig config;
+  registry::OptionsSpec options;
+  StackPlan stack;
+  ParameterTable parameters;
+  std::vector<BlockDeclaration> declared;  // by the blocks, which every later trace must repeat
+  std::optional<std::int64_t> length_dependent_from;
+  // The host's own parameters; -1 where the model has no such one.
+  int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1;
+  std::optional<Engram> engram;
+
+  int head_weight() const { return options.head.tied ? embed : head; }
+};
+
+// Declares all parameters in the order of the stack, and learns from the blocks' graphs what else
+// the model has to know of them.
+void declare_parameters(ModelParts& parts);
+
+}  // namespace lamina::decoder

@@ -1,0 +1,180 @@
+// Runs a block where it stands: binds what its graph reads, and takes what it gives beyond its
+// results (decode state, keys for other layers, sown values, records) to its places.
+#include <algorithm>
+
+#include "decoder/graph/assembler.h"
+#include "graph/rewrite.h"
+
+namespace lamina::decoder {
+
+Tensor Assembler::value_input(const Place& place, const std::string& name, const Type& inner,
+                              InputRole role) {
+  role.stacked = place.scan != nullptr;
+  out_.inputs.push_back(std::move(role));
+  std::string outer_name = fmt::format("{}{}", place.label, name);
+  if (!place.scan) return graph().add_input(std::move(outer_name), inner);
+  std::int64_t times = static_cast<std::int64_t>(place.layers.size());
+  Tensor outer =
+      graph().add_input(std::move(outer_name), inner.with(inner.shape.with_leading(times)));
+  return place.scan->add_x(name, outer);
+}
+
+Tensor Assembler::param_input(const Place& place, const BlockGraph::Param& param) {
+  InputRole role{Input::parameter, {}, true, {}};
+  for (const std::string& scope : place.scopes)
+    role.members.push_back(parts_.parameters.find(scope + param.desc.name));
+  if (!place.scan) return parameter(role.members.front());
+  const Parameter& first = parts_.parameters[role.members.front()];
+  return value_input(place, param.desc.name, param_type(param.desc, first), std::move(role));
+}
+
+Tensor Assembler::block_state(const Place& place, const BlockGraph::State& state) {
+  if (!place.scan)
+    return state_input(place.scopes[0] + state.name, place.layers[0], state.kind, state.type,
+                       state.ring);
+  InputRole role{Input::state, {}, true, {}};
+  for (std::size_t i = 0; i < place.layers.size(); ++i) {
+    role.members.push_back(static_cast<int>(out_.states.size()));
+    out_.states.push_back(
+        {place.scopes[i] + state.name, place.layers[i], state.type, state.ring, state.kind});
+  }
+  return value_input(place, state.name, state.type, std::move(role));
+}
+
+// The layer's index, or a constant of its own.
+Tensor Assembler::layer_value(const BlockGraph& block, const Place& place,
+                              const BlockGraph::HostInput& input) {
+  const GraphInput& declared = block.graph.inputs()[static_cast<std::size_t>(input.input)];
+  InputRole role{input.role, {}, true, {}};
+  // Blocks of multi-token prediction come after the last layer and share its constants.
+  std::int64_t last = phase().num_layers - 1;
+  for (std::int64_t layer : place.layers)
+    role.values.push_back(input.role == Input::layer_index
+                              ? static_cast<double>(layer)
+                              : input.values[static_cast<std::size_t>(std::min(layer, last))]);
+  return value_input(place, declared.name, block.graph.type(declared.value), std::move(role));
+}
+
+std::vector<Tensor> Assembler::run(const BlockGraph& block, const Place& place,
+                                   const std::vector<Tensor>& carries,
+                                   const std::vector<Tensor>& per_layer) {
+  Bound bound{carries, {}, {}};
+  bound.inputs.insert(bound.inputs.end(), per_layer.begin(), per_layer.end());
+  bound.inputs.resize(block.graph.inputs().size());
+  auto at = [&](int index) -> Tensor& { return bound.inputs[static_cast<std::size_t>(index)]; };
+  auto inside = [&](Tensor outer) { return place.scan ? place.scan->inner_const(outer) : outer; };
+  for (const BlockGraph::HostInput& input : block.host_inputs)
+    if (auto other = place.instead.find(input.role); other != place.instead.end())
+      at(input.input) = other->second;
+    else
+      at(input.input) = is_per_layer(input.role) ? layer_value(block, place, input)
+                                                 : inside(host_input(input.role));
+  if (block.taken_kv) {
+    const auto& [k, v] = given_kv_.at(*place.kv_donor);
+    at(block.taken_kv->k_at) = inside(k);
+    at(block.taken_kv->v_at) = inside(v);
+  }
+  for (const BlockGraph::Param& param : block.params) {
+    at(param.input) = param_input(place, param);
+    bound.params.push_back(place.scan ? last_input() : outside_input(at(param.input)));
+  }
+  for (const BlockGraph::State& state : block.states) {
+    at(state.input) = block_state(place, state);
+    bound.states.push_back(last_input());
+  }
+  std::vector<Tensor> results =
+      inline_graph(block.graph, place.scan ? place.scan->body() : graph(), bound.inputs);
+  collect_states(block, place, bound, results);
+  collect_kv(block, place, results);
+  collect_sown(block, place, bound, results);
+  if (place.scan) collect_records(block, place, results);
+  results.resize(block.num_results);
+  return results;
+}
+
+int Assembler::outside_input(Tensor input) {
+  return static_cast<int>(graph().value(input.id).index);
+}
+
+std::vector<Tensor> Assembler::run_once(const BlockGraph& block, const std::string& scope,
+                                        std::int64_t layer, const std::vector<Tensor>& carries,
+                                        const std::vector<Tensor>& per_layer,
+                                        const std::map<Input, Tensor>& instead) {
+  Place place{.layers = {layer}, .scopes = {scope}, .label = scope, .instead = instead};
+  return run(block, place, carries, per_layer);
+}
+
+void Assembler::collect(const Place& place, const std::string& name, Tensor value,
+                        std::function<void(Tensor)> use, Tensor over) {
+  if (place.scan)
+    place.scan->add_y(name, value, std::move(use), over);
+  else
+    use(ops::reshape(value, value.shape().with_leading(1)));
+}
+
+void Assembler::collect_states(const BlockGraph& block, const Place& place, const Bound& bound,
+                               const std::vector<Tensor>& results) {
+  for (std::size_t i = 0; i < block.states.size(); ++i) {
+    const BlockGraph::State& state = block.states[i];
+    int input = bound.states[i];
+    auto use = [this, input, name = state.name](Tensor written) {
+      add_output(name, written, {.role = Output::state, .input = input, .stacked = true}, input);
+    };
+    collect(place, state.name, results[static_cast<std::size_t>(state.output)], use,
+            bound.inputs[static_cast<std::size_t>(state.input)]);
+  }
+}
+
+void Assembler::collect_kv(const BlockGraph& block, const Place& place,
+                           const std::vector<Tensor>& results) {
+  if (!block.given_kv) return;
+  std::int64_t layer = place.layers[0];
+  auto take = [&](const char* name, int output, bool first) {
+    // A state is a result of the scan already: the same value twice, made once.
+    collect(place, name, results[static_cast<std::size_t>(output)], [this, layer, first](Tensor t) {
+      Tensor whole = ops::reshape(t, t.shape().without_leading());
+      (first ? given_kv_[layer].first : given_kv_[layer].second) = whole;
+    });
+  };
+  take("given k", block.given_kv->k_at, true);
+  take("given v", block.given_kv->v_at, false);
+}
+
+void Assembler::collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
+                             const std::vector<Tensor>& results) {
+  for (const BlockGraph::Sown& sown : block.sown) {
+    std::size_t index = sown_.size();
+    sown_.push_back({sown.desc, place.layers, {}, {}});
+    collect(place, sown.desc.name, results[static_cast<std::size_t>(sown.value)],
+            [this, index](Tensor t) { sown_[index].value = t; });
+    if (sown.other >= 0)
+      collect(place, sown.desc.name + " other", results[static_cast<std::size_t>(sown.other)],
+              [this, index](Tensor t) { sown_[index].other = t; });
+  }
+  for (const BlockGraph::Update& update : block.updates) {
+    int input = bound.params[static_cast<std::size_t>(update.param)];
+    for (int member : out_.inputs[static_cast<std::size_t>(input)].members) {
+      out_.updates.push_back(
+          {member, update.desc.rule, parts_.config.factor(update.desc.rate_key)});
+    }
+    bool stacked = out_.inputs[static_cast<std::size_t>(input)].stacked;
+    collect(place, "update of " + update.desc.param,
+            results[static_cast<std::size_t>(update.output)], [this, input, stacked](Tensor t) {
+              if (!stacked) t = ops::reshape(t, t.shape().without_leading());
+              add_output("update", ops::cast(t, DType::f32),
+                         {.role = Output::update, .input = input, .stacked = stacked});
+            });
+  }
+}
+
+void Assembler::collect_records(const BlockGraph& block, const Place& place,
+                                const std::vector<Tensor>& results) {
+  for (const BlockGraph::Record& record : block.records)
+    collect(place, record.tag, results[static_cast<std::size_t>(record.output)],
+            [this, tag = record.tag, layers = place.layers](Tensor t) {
+              add_output(tag, t,
+                         {.role = Output::record, .layers = layers, .stacked = true, .name = tag});
+            });
+}
+
+}  // namespace lamina::decoder

@@ -1,0 +1,146 @@
+#include "decoder/mtp/mtp.h"
+
+#include "core/error.h"
+
+namespace lamina::decoder {
+namespace {
+
+// x[..., B, T] one token further: element t of the result is element t + 1, where `together` [B, T]
+// says that both are of one document (null: always), else `fill`.
+Tensor shifted(Tensor x, Tensor together, double fill) {
+  const int last = x.shape().ndim() - 1;
+  const std::int64_t tokens = x.dim(last);
+  Shape column = x.shape();
+  column[last] = 1;
+  Tensor edge = ops::constant(*x.graph, {x.dtype(), column, {}}, fill);
+  Tensor next = tokens > 1 ? ops::call("concat", {ops::slice(x, last, 1, tokens - 1), edge},
+                                       {{"dim", std::int64_t{last}}})
+                           : edge;
+  if (!together) return next;
+  return ops::select(together, next, ops::constant(*x.graph, x.type(), fill));
+}
+
+// One behind the other along the first dim.
+Tensor joined(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts[0];
+  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
+  return ops::call_all("concat", parts, attrs).front();
+}
+
+// Runs the blocks; visit(depth, state, what the head gets, labels) is called for each.
+template <typename Visit>
+void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
+  const registry::MtpSpec& spec = a.parts().options.mtp;
+  const TracePhase& phase = a.phase();
+  Tensor tokens = a.host_input(Input::tokens), positions = a.host_input(Input::positions);
+  Tensor segments = phase.segments ? a.host_input(Input::segments) : Tensor{}, own = segments;
+  Tensor given = phase.given.count > 0 ? a.host_input(Input::given_index) : Tensor{};
+  Tensor places = phase.positions_3d ? a.host_input(Input::positions_3d) : Tensor{};
+  Tensor h = spec.normed_hidden ? a.final_norm(hidden) : hidden;
+  for (std::int64_t j = 0; j < spec.depth; ++j) {
+    // Documents move along with the tokens; 0 is padding and never a document.
+    Tensor together;
+    if (segments) {
+      Tensor next = shifted(segments, {}, 0);
+      if (spec.chained) own = segments;
+      Tensor padding = ops::equal(own, ops::zeros_like(own));
+      Tensor never = ops::constant(a.graph(), own.type(), -1);
+      together = ops::equal(ops::select(padding, never, own), next);
+      segments = next;
+    }
+    tokens = shifted(tokens, together, 0);
+    positions = shifted(positions, together, 0);
+    if (labels) labels = shifted(labels, together, -1);
+    Tensor embedding = a.embed(tokens, positions, -1 - 2 * j);
+    if (given) {
+      given = shifted(given, together, -1);
+      embedding = a.with_given_rows(embedding, given);
+    }
+    std::map<Input, Tensor> instead;
+    if (spec.shifted_positions) {
+      instead[Input::positions] = positions;
+      if (places) instead[Input::positions_3d] = places = shifted(places, together, 0);
+    }
+    std::vector<Tensor> results = a.run_once(a.blocks().mtp(), fmt::format("mtp.{}.", j),
+                                             phase.num_layers + j, {h, embedding}, {}, instead);
+    h = results[0];
+    visit(j, h, spec.final_norm ? a.final_norm(results[1]) : results[1], labels);
+  }
+}
+
+}  // namespace
+
+double mtp_weight(const ModelParts& parts, std::int64_t depth) {
+  const registry::MtpSpec& spec = parts.options.mtp;
+  if (spec.weight_key.empty()) return 1;
+  const config::Entry* entry = parts.config.values().find(spec.weight_key);
+  if (!entry) return 1;
+  if (!entry->value.get_if<config::List>()) return parts.config.values().number(spec.weight_key);
+  const config::List& list = *entry->value.get_if<config::List>();
+  if (static_cast<std::int64_t>(list.size()) != spec.depth)
+    user_error(ExitCode::usage, entry->origin.text,
+               "'{}' has {} weights; multi-token prediction has {} depths", spec.weight_key,
+               list.size(), spec.depth);
+  const config::Value& value = list[static_cast<std::size_t>(depth)];
+  if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
+  return *value.get_if<double>();
+}
+
+void add_mtp_loss(Assembler& a, Tensor hidden) {
+  const registry::HeadSpec& head = a.parts().options.head;
+  const TracePhase& phase = a.phase();
+  Tensor weight = a.parameter(a.parts().head_weight());
+  Tensor labels = ops::reshape(a.host_input(Input::labels), {phase.batch, phase.tokens});
+  Tensor total;
+  for_each_depth(a, hidden, labels, [&](std::int64_t j, Tensor, Tensor x, Tensor shifted_labels) {
+    Tensor loss = ops::call_all(
+        "cross_entropy",
+        {ops::as_rows(x), weight, ops::reshape(shifted_labels, {phase.batch * phase.tokens})},
+        {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}})[0];
+    loss = ops::scale(loss, mtp_weight(a.parts(), j));
+    total = total ? total + loss : loss;
+  });
+  a.add_output(Output::mtp_loss, total);
+}
+
+void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x) {
+  const TracePhase& phase = a.phase();
+  const Shape shape{phase.batch, phase.tokens};
+  Tensor labels = ops::reshape(a.host_input(Input::labels), shape);
+  // The choice is the model's own, in whatever document its token is.
+  Tensor main = ops::reshape(a.choices(x), shape);
+  std::vector<Tensor> counted, agreed;
+  for_each_depth(
+      a, hidden, labels, [&](std::int64_t, Tensor, Tensor normed, Tensor shifted_labels) {
+        main = shifted(main, {}, -1);
+        Tensor ones = ops::constant(a.graph(), {DType::f32, shape, {}}, 1);
+        Tensor none = ops::zeros_like(ones);
+        Tensor uncounted = ops::less(shifted_labels, ops::zeros_like(shifted_labels));
+        Tensor weight = ops::select(uncounted, none, ones);
+        Tensor same = ops::equal(ops::reshape(a.choices(normed), shape), main);
+        auto sum = [](Tensor t) { return ops::reshape(ops::reduce_sum(t, {0, 1}), {1}); };
+        counted.push_back(sum(weight));
+        agreed.push_back(sum(ops::select(same, weight, none)));
+      });
+  a.add_output(Output::mtp_counted, joined(counted));
+  a.add_output(Output::mtp_agreed, joined(agreed));
+}
+
+void add_mtp_outputs(Assembler& a, Tensor hidden) {
+  const TracePhase& phase = a.phase();
+  std::vector<Tensor> states, normed, logits;
+  auto element = [](Tensor x) {
+    return ops::reshape(ops::cast(x, DType::f32), x.shape().with_leading(1));
+  };
+  for_each_depth(a, hidden, {}, [&](std::int64_t, Tensor h, Tensor x, Tensor) {
+    states.push_back(element(h));
+    normed.push_back(element(x));
+    logits.push_back(
+        ops::reshape(a.logits(x), {1, phase.batch, phase.tokens, a.parts().config.vocab_size()}));
+  });
+  a.add_output(Output::mtp_hidden, joined(states));
+  a.add_output(Output::mtp_normed, joined(normed));
+  a.add_output(Output::mtp_logits, joined(logits));
+}
+
+}  // namespace lamina::decoder

@@ -1,0 +1,154 @@
+// A model's graph, and what its inputs and outputs are: what is to be bound to each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "registry/trace.h"
+
+namespace lamina::decoder {
+
+// The size of a call, and the type that it computes in.
+struct GraphShape {
+  std::int64_t batch = 1;
+  std::int64_t tokens = 1;  // of a row
+  DType dtype = DType::f32;
+};
+
+// Rows that stand at placeholder tokens instead of those of the token table: what towers make of
+// images and sounds. They are neither scaled nor given positions.
+struct GivenRows {
+  std::int64_t count = 0;   // R, over the whole batch; 0 = none
+  std::int64_t layers = 0;  // the first layers that add features of these rows behind themselves
+};
+
+// What a graph reads beyond tokens, and gives beyond a loss or logits.
+struct GraphFeatures {
+  bool segments = false;      // rows hold several documents
+  bool positions_3d = false;  // Input::positions_3d is an input; otherwise made of the positions
+  GivenRows given = {};
+  // Of a loss.
+  bool training = false;       // dropout is active
+  bool aux = false;            // also losses, metrics and updates that layers sow
+  bool mtp = false;            // also what multi-token prediction loses; of logits: what it gives
+  bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
+  // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
+  // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
+  bool layer_metrics = false;
+  // Of logits without decode state.
+  bool hidden = false;  // also what enters and leaves every layer
+  // Tags of names.h: also what the blocks of layers give those names, as Output::record. Several
+  // values of one tag in a block are as many outputs, in the order of its build.
+  std::vector<std::string> records = {};
+};
+
+// Decode state, as graphs that share it see it.
+struct StateSize {
+  std::int64_t capacity = 1;         // slots of a row: the longest sequence
+  std::int64_t max_call_tokens = 1;  // the largest GraphShape::tokens used with this state
+};
+
+// What is to be bound to an input. roles.h has the name and the type of each.
+enum class Input {
+  tokens,          // i32[B, T]
+  positions,       // i32[B, T], from 0 in each document
+  positions_3d,    // i32[3, B, T]: time, height, width
+  segments,        // i32[B, T], from 1; 0 = padding
+  labels,          // i32[B * T]; negative = not counted
+  loss_scale,      // f32[]: what d loss is, usually 1 / number of labels of the whole step
+  z_loss_scale,    // f32[]: likewise for the z-loss, with its weight
+  aux_scale,       // f32[]: likewise for aux_loss, usually 1 / number of microbatches
+  mtp_scale,       // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
+  seed,            // i64[2]: seed, step
+  start,           // i32[B]: tokens in the decode state before this call
+  count,           // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
+  rows,            // i32[B]: the token of each row whose logits are wanted
+  given_rows,      // [R, D] in the type of activations; see GivenRows
+  given_index,     // i32[B, T]: the given row that stands at a token; -1 = the token's own
+  given_blocks,    // i32[B, T]: the image a token is of, from 1; 0 = none
+  given_features,  // [layers * R, D]: what layer l adds after itself at tokens of row r: l R + r
+  // i32[N], of the tokenizer; nobody binds it or the next three.
+  compressed_tokens,
+  embedding,       // never to be bound: what enters the first layer
+  layer_index,     // i32[times]: global index of each layer of a segment
+  layer_constant,  // [times]: values given by the plugin, in the type of activations
+  parameter,       // stacked over `members` when it lies in a segment
+  state,           // decode state, stacked over `members`, written in place
+};
+using Role = Input;  // blocks ask for nothing else
+
+// What an output is.
+enum class Output {
+  loss,          // f32[]: sum of the cross-entropies of counted labels
+  z_loss,        // f32[]: sum of their squared log-sum-exp
+  aux_loss,      // f32[]: sum of the losses that layers sow, times their weights
+  mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
+  sown_loss,     // f32[]: the loss `name` that layers sow, without its weight
+  metric,        // [layers, ...]: the metric `name` of each of `layers`
+  state,         // decode state, stacked over `members`, written over its input
+  update,        // [(times,) ...]: a change of the parameter input `input`
+  logits,        // f32[B, V] of `rows`, or f32[B, T, V]
+  gradient,      // f32, of the parameter input `input`
+  gradient_ids,  // i32: the rows that the gradient is of, where it is a list: train/row_gradients.h
+  hidden,        // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
+  record,        // [layers, ...]: the value with the tag `name` in each of `layers`
+  mtp_hidden,    // f32[depth, B, T, D]: the state that goes to the next depth
+  mtp_normed,    // f32[depth, B, T, D]: what the head gets
+  mtp_logits,    // f32[depth, B, T, V]
+  mtp_counted,   // f32[depth]: labels that multi-token prediction has
+  mtp_agreed,    // f32[depth]: of them, those where it chooses the token that the model will
+};
+
+// One input of a model's graph.
+struct InputRole {
+  Input role;
+  std::vector<int> members;  // parameters or states, by index; one a layer of the segment
+  bool stacked = false;      // its first dim runs over members
+  // What the input holds: of layer_constant, layer_index and compressed_tokens.
+  std::vector<double> values;
+};
+
+struct OutputRole {
+  Output role;
+  int input = -1;  // gradient: the parameter input; state: the state input
+  // hidden: the layers it leaves, -1 for what enters the stack; metric, record: the layers that
+  // have it.
+  std::vector<std::int64_t> layers = {};
+  bool stacked = false;   // its first dim runs over layers or parameters of the input
+  std::string name = {};  // of sown losses and metrics; the tag of a record
+};
+
+// How values of several microbatches become one.
+using Reduce = registry::SowDesc::Reduce;
+
+// What is done with the updates of a parameter: p += rate * value, p += rate * sign(value), p =
+// value.
+struct ParameterUpdate {
+  int parameter = -1;
+  registry::UpdateDesc::Rule rule = registry::UpdateDesc::Rule::add;
+  double rate = 1;
+};
+
+// A tensor of decode state, one a layer (and part) that has some.
+struct StateTensor {
+  std::string name;        // "layers.3.kv.k"
+  std::int64_t layer = 0;  // -1 outside the layers
+  Type type;               // [B, slots, ...], or [B, ...] of a fixed size
+  bool ring = false;       // holds the latest `slots` tokens only
+  registry::StateKind kind = registry::StateKind::kv;
+  std::int64_t bytes() const { return type.bytes(); }
+};
+
+struct ModelGraph {
+  Graph graph;
+  std::vector<InputRole> inputs;    // one an input of the graph
+  std::vector<OutputRole> outputs;  // one an output
+  std::vector<StateTensor> states;  // by index
+  std::vector<ParameterUpdate> updates;
+  std::map<std::string, Reduce> metrics;  // of the metrics that layers sow
+};
+
+}  // namespace lamina::decoder

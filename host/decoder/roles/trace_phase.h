@@ -1,0 +1,26 @@
+// What a graph is for, as far as its blocks need to know.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "decoder/roles/model_graph.h"
+#include "graph/type.h"
+
+namespace lamina::decoder {
+
+struct TracePhase : GraphShape, GraphFeatures, StateSize {
+  bool stateful = false;  // reads and writes decode state
+  std::int64_t hidden_size = 0;
+  std::int64_t num_layers = 0;
+  std::int64_t num_token_ids = 0;  // of the tokenizer, where n-grams are looked up
+  // What layers hand on, and each layer's element of what the entry gives to all of them. Empty
+  // until BlockCache has looked at the entry.
+  std::vector<Type> carries = {};
+  std::vector<Type> per_layer = {};
+
+  // x: the activations [B, T, D].
+  Type activations() const { return {dtype, {batch, tokens, hidden_size}, {}}; }
+};
+
+}  // namespace lamina::decoder

@@ -1,0 +1,35 @@
+#include "decoder/stack/parameter.h"
+
+#include "core/error.h"
+
+namespace lamina::decoder {
+
+bool Parameter::decays() const { return desc.decay.value_or(desc.shape.ndim() >= 2); }
+
+DType Parameter::used_dtype(DType compute) const {
+  if (desc.dtype) return *desc.dtype;
+  return desc.shape.ndim() >= 2 || compute == DType::f64 ? compute : DType::f32;
+}
+
+int ParameterTable::add(Parameter parameter) {
+  int index = static_cast<int>(parameters_.size());
+  auto [at, fresh] = by_name_.emplace(parameter.name, index);
+  if (!fresh)
+    throw PluginError(
+        {"model", fmt::format("parameter '{}' is declared twice", parameter.name), {}});
+  parameters_.push_back(std::move(parameter));
+  return index;
+}
+
+int ParameterTable::find(std::string_view name) const {
+  auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? -1 : found->second;
+}
+
+std::int64_t ParameterTable::num_elements() const {
+  std::int64_t n = 0;
+  for (const Parameter& p : parameters_) n += p.num_elements();
+  return n;
+}
+
+}  // namespace lamina::decoder

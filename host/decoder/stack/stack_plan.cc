@@ -1,0 +1,159 @@
+#include "decoder/stack/stack_plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+
+namespace lamina::decoder {
+namespace {
+
+// Calls visit(layer, position) for every layer.
+template <typename Visit>
+void for_each_layer(const registry::PlanSpec& plan, Visit visit) {
+  std::int64_t layer = 0;
+  for (const registry::SegmentSpec& segment : plan.segments)
+    for (std::int64_t time = 0; time < segment.times; ++time)
+      for (const registry::PositionSpec& position : segment.unit) visit(layer++, position);
+}
+
+// Layers whose keys and values others read.
+std::set<std::int64_t> checked_donors(const registry::PlanSpec& plan) {
+  std::set<std::int64_t> donors, readers;
+  for_each_layer(plan, [&](std::int64_t layer, const registry::PositionSpec& position) {
+    if (!position.kv_donor) return;
+    readers.insert(layer);
+    donors.insert(*position.kv_donor);
+    if (*position.kv_donor < 0 || *position.kv_donor >= layer)
+      throw PluginError({"plan",
+                         fmt::format("layer {} reads keys and values of layer {}, which is not "
+                                     "before it",
+                                     layer, *position.kv_donor),
+                         {}});
+  });
+  for (std::int64_t layer : readers)
+    if (donors.contains(layer))
+      throw PluginError({"plan",
+                         fmt::format("layer {} gives its keys and values to others and reads those "
+                                     "of another itself; name that one in its place",
+                                     layer),
+                         {}});
+  return donors;
+}
+
+class Resolver {
+ public:
+  Resolver(const StackOptions& options, const std::set<std::int64_t>& cuts,
+           const std::set<std::int64_t>& donors)
+      : options_(options), cuts_(cuts.begin(), cuts.end()), donors_(donors) {}
+
+  void add(const registry::SegmentSpec& spec) {
+    std::int64_t size = static_cast<std::int64_t>(spec.unit.size());
+    std::int64_t begin = next_layer_, end = begin + spec.num_layers();
+    bool unroll = spec.unroll || !options_.scan_layers;
+    std::int64_t layer = begin;
+    while (layer < end) {
+      std::int64_t offset = (layer - begin) % size;
+      std::int64_t cut = next_cut(layer, end);
+      if (cut == layer) {
+        push(spec, static_cast<std::size_t>(offset), 1, 1, true);
+        ++layer;
+      } else if (unroll) {
+        push(spec, static_cast<std::size_t>(offset), 1, 1, false);
+        ++layer;
+      } else if (offset == 0 && cut - layer >= size) {
+        std::int64_t times = (cut - layer) / size;
+        push(spec, 0, static_cast<std::size_t>(size), times, false);
+        layer += times * size;
+      } else {  // part of a round, before or after a cut
+        std::int64_t part = std::min(cut - layer, size - offset);
+        push(spec, static_cast<std::size_t>(offset), static_cast<std::size_t>(part), 1, false);
+        layer += part;
+      }
+    }
+  }
+
+  StackPlan take() { return std::move(plan_); }
+
+ private:
+  std::int64_t next_cut(std::int64_t layer, std::int64_t end) const {
+    auto cut = std::ranges::lower_bound(cuts_, layer);
+    return cut == cuts_.end() ? end : std::min(*cut, end);
+  }
+
+  void push(const registry::SegmentSpec& spec, std::size_t first, std::size_t count,
+            std::int64_t times, bool one_shot) {
+    StackSegment segment;
+    segment.name = spec.name;
+    auto begin = spec.unit.begin() + static_cast<std::ptrdiff_t>(first);
+    segment.unit.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+    segment.times = times;
+    segment.first_layer = next_layer_;
+    segment.one_shot = one_shot;
+    segment.gives_kv = one_shot && donors_.contains(next_layer_);
+    next_layer_ += segment.num_layers();
+    plan_.segments.push_back(std::move(segment));
+  }
+
+  const StackOptions& options_;
+  std::vector<std::int64_t> cuts_;  // layers that are segments of their own, rising
+  const std::set<std::int64_t>& donors_;
+  std::int64_t next_layer_ = 0;
+  StackPlan plan_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> StackSegment::layers_at(std::size_t position) const {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < times; ++i) out.push_back(layer(i, position));
+  return out;
+}
+
+std::int64_t StackPlan::num_layers() const {
+  std::int64_t n = 0;
+  for (const StackSegment& s : segments) n += s.num_layers();
+  return n;
+}
+
+std::pair<std::size_t, std::size_t> StackPlan::find(std::int64_t layer) const {
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    std::int64_t place = layer - segments[s].first_layer;
+    if (place >= 0 && place < segments[s].num_layers())
+      return {s, static_cast<std::size_t>(place) % segments[s].unit.size()};
+  }
+  LAMINA_ASSERT(false);
+  return {};
+}
+
+StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options) {
+  std::set<std::int64_t> donors = checked_donors(plan);
+  std::set<std::int64_t> cuts = donors;
+  cuts.insert(options.engram_layers.begin(), options.engram_layers.end());
+  LAMINA_ASSERT(cuts.empty() || (*cuts.begin() >= 0 && *cuts.rbegin() < plan.num_layers()));
+  for_each_layer(plan, [&](std::int64_t layer, const registry::PositionSpec& position) {
+    if (position.inject_before || position.inject_after) cuts.insert(layer);
+  });
+  Resolver resolver(options, cuts, donors);
+  for (const registry::SegmentSpec& spec : plan.segments) resolver.add(spec);
+  StackPlan out = resolver.take();
+  LAMINA_ASSERT(out.num_layers() == plan.num_layers());
+  return out;
+}
+
+std::string to_string(const StackPlan& plan, const std::vector<std::string>& block_names) {
+  std::string out;
+  for (const StackSegment& segment : plan.segments) {
+    std::vector<std::string> names;
+    for (const registry::PositionSpec& position : segment.unit)
+      names.push_back(position.block < block_names.size() ? block_names[position.block] : "?");
+    std::int64_t last = segment.first_layer + segment.num_layers() - 1;
+    out += fmt::format("{}{{{}}} x {} ({} {})", out.empty() ? "" : ", ", fmt::join(names, " "),
+                       segment.times, segment.num_layers() == 1 ? "layer" : "layers",
+                       segment.num_layers() == 1 ? std::to_string(last)
+                                                 : fmt::format("{}-{}", segment.first_layer, last));
+  }
+  return out;
+}
+
+}  // namespace lamina::decoder

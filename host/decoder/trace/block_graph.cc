@@ -1,0 +1,327 @@
+#include "decoder/trace/block_graph.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "decoder/roles/roles.h"
+#include "decoder/stack/parameter.h"
+#include "decoder/trace/stateful_ops.h"
+#include "ops/registry.h"
+#include "ops/tensor.h"
+
+namespace lamina::decoder {
+namespace {
+
+class BlockTrace final : public registry::Trace, public HostBuild, private MixerContext {
+ public:
+  BlockTrace(BlockGraph& out, const TracePhase& phase, const BlockUse& use,
+             const BlockGraph::Kv* donor)
+      : Trace(out.graph), out_(out), phase_(phase), use_(use) {
+    for (const Type& type : carry_types()) carries_.push_back(out.graph.add_input("x", type));
+    if (use.kind == BlockUse::Kind::layer)
+      for (const Type& type : phase.per_layer)
+        per_layer_.push_back(out.graph.add_input("per_layer", type));
+    if (!donor) return;
+    donor_ = {out.graph.add_input("donor k", donor->k), out.graph.add_input("donor v", donor->v),
+              donor->ring, donor->window};
+    out.taken_kv = *donor;
+    out.taken_kv->k_at = index_of(donor_->k);
+    out.taken_kv->v_at = index_of(donor_->v);
+  }
+
+  const std::vector<Tensor>& carries() const { return carries_; }
+  const std::vector<Tensor>& per_layer() const { return per_layer_; }
+
+  // The types that the block must give; see registry::BlockRequest.
+  std::vector<std::optional<Type>> wanted() const {
+    switch (use_.kind) {
+      case BlockUse::Kind::layer:
+        return {};
+      case BlockUse::Kind::entry:
+        return std::vector<std::optional<Type>>(use_.num_results);
+      case BlockUse::Kind::exit:
+        return {phase_.activations()};
+      case BlockUse::Kind::mtp:
+        return {phase_.activations(), phase_.activations()};
+      case BlockUse::Kind::engram:
+        return {};
+    }
+    return {};
+  }
+
+  // What the build gave becomes the outputs of the graph.
+  void finish(const std::vector<Tensor>& results) {
+    Graph& graph = out_.graph;
+    auto add = [&](const std::string& name, Tensor value, int alias = -1) {
+      graph.add_output(name, value, alias);
+      return static_cast<int>(graph.outputs().size()) - 1;
+    };
+    for (Tensor result : results) add("x", result);
+    out_.num_results = results.size();
+    for (std::size_t i = 0; i < out_.states.size(); ++i) {
+      BlockGraph::State& state = out_.states[i];
+      if (!written_[i])
+        throw PluginError({"host", fmt::format("state '{}' is never written", state.name), {}});
+      state.output = add(state.name, written_[i], state.input);
+    }
+    if (use_.gives_kv) give_kv(add);
+    for (std::size_t i = 0; i < sown_.size(); ++i) {
+      BlockGraph::Sown sown{sown_[i], add(sown_[i].name, sown_[i].value)};
+      if (sown_[i].other) sown.other = add(sown_[i].name + " other", sown_[i].other);
+      sown.desc.value = sown.desc.other = {};
+      out_.sown.push_back(std::move(sown));
+    }
+    for (const registry::UpdateDesc& update : updates_) {
+      auto param = std::ranges::find_if(
+          out_.params, [&](const BlockGraph::Param& p) { return p.desc.name == update.param; });
+      int index = static_cast<int>(param - out_.params.begin());
+      out_.updates.push_back({update, index, add("update of " + update.param, update.value)});
+      out_.updates.back().desc.value = {};
+    }
+    for (const auto& [tag, value] : recorded_) out_.records.push_back({tag, add(tag, value)});
+  }
+
+  // HostBuild.
+  Tensor param(const registry::ParamDesc& desc) override { return make_param(desc); }
+  Tensor input(Role role) override { return host_input(role); }
+  Tensor name(Tensor value, const std::string& tag) override { return this->tag(value, tag); }
+  std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
+                          const registry::NamedAttrs& attrs,
+                          const registry::StateDesc& state) override {
+    const MixerOp* mixer = find_mixer(op);
+    LAMINA_ASSERT(mixer);
+    return add_mixer(*mixer, {ops::get(op), std::move(inputs), attrs, &state, *this});
+  }
+
+ protected:
+  Tensor make_param(const registry::ParamDesc& desc) override {
+    Parameter parameter{desc.name, 0, 0, desc};
+    Type type{parameter.used_dtype(phase_.dtype), desc.shape, {}};
+    Tensor input = graph().add_input(desc.name, type);
+    graph().set_axes(input.id, desc.axes);
+    out_.params.push_back({desc, index_of(input)});
+    return input;
+  }
+
+  void make_state(const registry::StateDesc& state, int index) override {
+    LAMINA_ASSERT(index == static_cast<int>(state_descs_.size()));
+    state_descs_.push_back(state);
+  }
+
+  Tensor make_input(registry::InputKind kind) override {
+    switch (kind) {
+      case registry::InputKind::positions:
+        return host_input(Role::positions);
+      case registry::InputKind::token_ids:
+        return host_input(Role::tokens);
+      case registry::InputKind::segment_ids:
+        return host_input(Role::segments);
+      case registry::InputKind::layer_index:
+        return host_input(Role::layer_index);
+      case registry::InputKind::seed:
+        return host_input(Role::seed);
+      case registry::InputKind::embedding:
+        return host_input(Role::embedding);
+      case registry::InputKind::positions_3d:
+        return host_input(Role::positions_3d);
+    }
+    throw PluginError({"host", "an input of an unknown kind", {}});
+  }
+
+  Tensor make_layer_constant(const std::string& name, const std::vector<double>& values) override {
+    refuse_outside_layers(fmt::format("constant '{}'", name));
+    if (use_.kind == BlockUse::Kind::mtp)
+      throw PluginError({"host",
+                         fmt::format("constant '{}' has a value for each layer, and a prediction "
+                                     "comes after the last; use the index of the layer",
+                                     name),
+                         {}});
+    Tensor input = graph().add_input(name, {phase_.dtype, {}, {}});
+    out_.host_inputs.push_back({Role::layer_constant, index_of(input), values});
+    return input;
+  }
+
+  bool supplies(const Op& op, std::size_t input) const override {
+    return donor_ && op.name == "attention" &&
+           (op.inputs[input].name == "k" || op.inputs[input].name == "v");
+  }
+
+  std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
+                             const registry::NamedAttrs& attrs, std::optional<int> state) override {
+    if (const MixerOp* mixer = find_mixer(op.name))
+      return add_mixer(*mixer, {op,
+                                {inputs.begin(), inputs.end()},
+                                attrs,
+                                state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
+                                *this});
+    if (state) throw PluginError({op.name, "takes no decode state", {}});
+    if (op.name == "dropout") return dropout(op, inputs, attrs);
+    if (op.name == "rope") note_length_dependence(attrs);
+    return graph().add_node(op, inputs, attrs);
+  }
+
+  Tensor tag(Tensor value, const std::string& name) override {
+    bool wanted = use_.kind == BlockUse::Kind::layer &&
+                  std::ranges::find(phase_.records, name) != phase_.records.end();
+    auto same = [&](const auto& known) {
+      return known.first == name && known.second.id == value.id;
+    };
+    if (wanted && std::ranges::none_of(recorded_, same)) recorded_.emplace_back(name, value);
+    return Trace::tag(value, name);
+  }
+
+  void sow(const registry::SowDesc& sow) override {
+    for (const registry::SowDesc& other : sown_)
+      if (other.name == sow.name)
+        throw PluginError({sow.name, "is kept twice by one block; names are unique", {}});
+    if (phase_.aux) sown_.push_back(sow);
+  }
+  void update(const registry::UpdateDesc& update) override {
+    for (const registry::UpdateDesc& other : updates_)
+      if (other.param == update.param)
+        throw PluginError({update.param, "is updated twice by one block", {}});
+    if (phase_.aux) updates_.push_back(update);
+  }
+
+ private:
+  static int index_of(Tensor input) { return static_cast<int>(input.graph->value(input.id).index); }
+
+  std::vector<Type> carry_types() const {
+    switch (use_.kind) {
+      case BlockUse::Kind::entry:
+        return {phase_.activations()};
+      case BlockUse::Kind::mtp:
+        return {phase_.activations(), phase_.activations()};
+      default:
+        return phase_.carries;
+    }
+  }
+
+  void refuse_outside_layers(std::string_view what) const {
+    if (use_.kind == BlockUse::Kind::entry || use_.kind == BlockUse::Kind::exit)
+      throw PluginError(
+          {"host", fmt::format("{} belongs to a layer, and this block is none", what), {}});
+  }
+
+  template <typename Add>
+  void give_kv(Add& add) {
+    if (!donated_)
+      throw PluginError(
+          {"host",
+           "another layer reads the keys and values of this one, which has no attention",
+           {}});
+    BlockGraph::Kv kv{
+        donated_->k.type(), donated_->v.type(), donated_->ring, donated_->window, -1, -1};
+    // While decoding they are the state, which is an output already.
+    for (std::size_t i = 0; i < out_.states.size(); ++i) {
+      if (written_[i].id == donated_->k.id) kv.k_at = out_.states[i].output;
+      if (written_[i].id == donated_->v.id) kv.v_at = out_.states[i].output;
+    }
+    if (kv.k_at < 0) kv.k_at = add("given k", donated_->k);
+    if (kv.v_at < 0) kv.v_at = add("given v", donated_->v);
+    out_.given_kv = kv;
+  }
+
+  // MixerContext.
+  const TracePhase& phase() const override { return phase_; }
+  Graph& graph() override { return out_.graph; }
+  Tensor host_input(Role role) override {
+    for (const BlockGraph::HostInput& known : out_.host_inputs)
+      if (known.role == role)
+        return graph().tensor(graph().inputs()[static_cast<std::size_t>(known.input)].value);
+    if (role == Role::layer_index) refuse_outside_layers("the index of the layer");
+    Tensor input = graph().add_input(std::string(role_name(role)), host_input_type(role, phase_));
+    out_.host_inputs.push_back({role, index_of(input), {}});
+    return input;
+  }
+  Tensor state_input(const std::string& name, registry::StateKind kind, const Type& type,
+                     bool ring) override {
+    for (const BlockGraph::State& state : out_.states)
+      if (state.name == name)
+        throw PluginError({"host", fmt::format("state '{}' is used by two ops", name), {}});
+    Tensor input = graph().add_input(name, type);
+    out_.states.push_back({name, kind, type, ring, index_of(input), -1});
+    written_.emplace_back();
+    return input;
+  }
+  void state_output(Tensor state, Tensor written) override {
+    for (std::size_t i = 0; i < out_.states.size(); ++i)
+      if (out_.states[i].input == index_of(state)) written_[i] = written;
+  }
+  const std::optional<KeysAndValues>& donor() const override { return donor_; }
+  void donate(const KeysAndValues& kv) override {
+    if (donated_ && use_.gives_kv)
+      throw PluginError(
+          {"host",
+           "another layer reads the keys and values of this one, which has two attentions",
+           {}});
+    donated_ = kv;
+  }
+
+  std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> given,
+                              const registry::NamedAttrs& attrs) {
+    if (!phase_.training) return {given[0]};
+    std::vector<Tensor> inputs{given[0], host_input(Role::seed)};
+    bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
+    inputs.push_back(in_layer ? host_input(Role::layer_index) : Tensor{});
+    // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
+    std::int64_t stream = next_stream_++;
+    if (use_.kind == BlockUse::Kind::entry) stream = -2 * stream;
+    if (use_.kind == BlockUse::Kind::exit) stream = -2 * stream - 1;
+    registry::NamedAttrs with_stream = attrs;
+    std::erase_if(with_stream, [](const auto& attr) { return attr.first == "stream"; });
+    with_stream.emplace_back("stream", stream);
+    return graph().add_node(op, inputs, with_stream);
+  }
+
+  void note_length_dependence(const registry::NamedAttrs& attrs) {
+    bool dynamic = false;
+    std::int64_t positions = 0;
+    for (const auto& [key, value] : attrs) {
+      if (key == "scaling") dynamic = std::get<std::string>(value) == "dynamic";
+      if (key == "max_positions") positions = std::get<std::int64_t>(value);
+    }
+    if (dynamic) out_.length_dependent_from = positions;
+  }
+
+  BlockGraph& out_;
+  const TracePhase& phase_;
+  const BlockUse& use_;
+  std::vector<Tensor> carries_, per_layer_;
+  std::optional<KeysAndValues> donor_, donated_;
+  std::vector<registry::StateDesc> state_descs_;
+  std::vector<Tensor> written_;  // one a state of out_
+  std::vector<registry::SowDesc> sown_;
+  std::vector<registry::UpdateDesc> updates_;
+  std::vector<std::pair<std::string, Tensor>> recorded_;
+  std::int64_t next_stream_ = 1;  // 0 is the embedding's
+};
+
+}  // namespace
+
+BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
+                       const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase) {
+  BlockGraph out;
+  BlockTrace trace(out, phase, use, donor);
+  registry::BlockResult result =
+      registry::build_block(family, family.block(use.block), config, trace,
+                            {.carries = trace.carries(),
+                             .overrides = use.overrides,
+                             .place = phase.stateful   ? "decoding"
+                                      : phase.training ? "training"
+                                                       : "forward",
+                             .per_layer = trace.per_layer(),
+                             .results = trace.wanted()});
+  trace.finish(result.carries);
+  out.declared_states = std::move(result.states);
+  return out;
+}
+
+BlockGraph trace_host_block(const BlockUse& use, const HostBlock& build, const TracePhase& phase) {
+  BlockGraph out;
+  BlockTrace trace(out, phase, use, nullptr);
+  trace.finish(build(trace, trace.carries()));
+  return out;
+}
+
+}  // namespace lamina::decoder

@@ -1,0 +1,93 @@
+// One distinct block as a graph of its own: what its build describes, traced for one phase.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decoder/roles/model_graph.h"
+#include "decoder/roles/trace_phase.h"
+#include "decoder/trace/host_block.h"
+#include "registry/trace.h"
+
+namespace lamina::decoder {
+
+struct BlockGraph {
+  struct Param {
+    registry::ParamDesc desc;
+    int input;
+  };
+  struct State {
+    std::string name;  // "kv.k"
+    registry::StateKind kind;
+    Type type;
+    bool ring = false;
+    int input;
+    int output;  // written over the input
+  };
+  struct HostInput {
+    Role role;
+    int input;
+    std::vector<double> values;  // of a layer constant: one a layer of the model
+  };
+  // Keys and values that this layer gives to others, resp. takes from another.
+  struct Kv {
+    Type k, v;
+    bool ring = false;
+    std::int64_t window = 0;
+    int k_at, v_at;  // outputs where given, inputs where taken
+  };
+  struct Sown {
+    registry::SowDesc desc;  // without tensors
+    int value;               // outputs
+    int other = -1;
+  };
+  struct Update {
+    registry::UpdateDesc desc;  // without a tensor
+    int param;                  // of params
+    int output;
+  };
+
+  // A value with a tag that the phase records; several of one tag in the order of the build.
+  struct Record {
+    std::string tag;
+    int output;
+  };
+
+  // Inputs: carries, elements of per-layer tensors, then the rest in any order. Outputs: what the
+  // block gives, then the rest.
+  Graph graph;
+  std::size_t num_results = 1;
+  std::vector<Param> params;
+  std::vector<State> states;
+  std::vector<registry::StateDesc> declared_states;  // as the plugin wrote them
+  std::vector<HostInput> host_inputs;
+  std::optional<Kv> given_kv, taken_kv;
+  std::vector<Sown> sown;
+  std::vector<Update> updates;
+  std::vector<Record> records;
+  // The least max_positions of rotations that depend on the length of the sequence; 0 = none.
+  std::int64_t length_dependent_from = 0;
+};
+
+// Where a block stands, as far as its graph depends on it.
+struct BlockUse {
+  enum class Kind { layer, entry, exit, mtp, engram };
+  Kind kind = Kind::layer;
+  std::uint32_t block = 0;
+  std::vector<registry::Setting> overrides;
+  std::optional<std::int64_t> kv_donor;  // the layer whose keys and values it reads
+  bool gives_kv = false;                 // others read its keys and values
+  std::size_t num_results = 0;           // of an entry
+  std::int64_t layer = -1;               // before which an engram stands
+  friend bool operator==(const BlockUse&, const BlockUse&) = default;
+};
+
+// `donor`: what the layer use.kv_donor gives, else null.
+BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
+                       const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase);
+
+BlockGraph trace_host_block(const BlockUse& use, const HostBlock& build, const TracePhase& phase);
+
+}  // namespace lamina::decoder

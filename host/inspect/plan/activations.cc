@@ -1,0 +1,88 @@
+// Memory and repeated work of each rematerialisation policy, from compiled training graphs.
+#include <algorithm>
+#include <set>
+
+#include "autodiff/tags.h"
+#include "inspect/cost/required_work.h"
+#include "inspect/plan/model_plan.h"
+#include "passes/pipeline.h"
+#include "program/bound_program.h"
+#include "train/gradients.h"
+#include "train/row_gradients.h"
+
+namespace lamina::inspect {
+namespace {
+
+// What lives across the place where the backward pass begins.
+std::int64_t kept_bytes(const Program& program) {
+  int turn = -1;
+  const std::vector<Node>& nodes = program.graph().nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i].op->name == "cross_entropy_grad") turn = static_cast<int>(i);
+  std::int64_t bytes = 0;
+  for (const ArenaBlock& block : program.arena_blocks())
+    if (block.first < turn && block.last > turn) bytes += static_cast<std::int64_t>(block.bytes);
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanOptions& options,
+                                        const Backend& backend) {
+  decoder::ModelGraph loss =
+      model.loss_graph({options.batch, options.tokens, options.dtype},
+                       {.segments = options.segments, .training = true, .aux = true});
+  loss.graph = passes::simplify(std::move(loss.graph));
+  const std::set<std::string> tags = autodiff::tags_in(loss.graph);
+
+  struct Measured {
+    std::vector<bool> kept;  // of the tags there are, and all that has none
+    RematCost cost;
+    double flops = 0;
+  };
+  std::vector<Measured> all;
+  for (train::RematPolicy policy : train::remat_policies()) {
+    bool chosen = options.remat && options.remat->name == policy.name;
+    if (chosen) policy = *options.remat;  // with the tags of the run
+    if (policy.name == "custom" && !chosen) continue;
+    autodiff::SavePolicy saves = policy.save_policy();
+    std::vector<bool> kept{saves("")};
+    for (const std::string& tag : tags) kept.push_back(saves(tag));
+    auto known = std::ranges::find(all, kept, &Measured::kept);
+    if (known == all.end()) {
+      program::BoundProgram bound(
+          train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves)),
+          backend);
+      const Program& program = bound.program();
+      Measured fresh{std::move(kept), {}, required_flops(program.graph())};
+      fresh.cost.arena_bytes = static_cast<std::int64_t>(program.arena_bytes());
+      fresh.cost.kept_bytes = kept_bytes(program);
+      known = all.insert(all.end(), std::move(fresh));
+    }
+    known->cost.policies.push_back(policy.name);
+    known->cost.chosen |= chosen;
+  }
+
+  // Tags may differ where nothing else does: what is kept and not wanted costs nothing.
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t j = all.size(); --j > i;) {
+      if (all[j].flops != all[i].flops || all[j].cost.arena_bytes != all[i].cost.arena_bytes ||
+          all[j].cost.kept_bytes != all[i].cost.kept_bytes)
+        continue;
+      std::ranges::copy(all[j].cost.policies, std::back_inserter(all[i].cost.policies));
+      all[i].cost.chosen |= all[j].cost.chosen;
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  double least = std::ranges::min(all, {}, &Measured::flops).flops;
+  std::ranges::stable_sort(all, std::greater{},
+                           [](const Measured& m) { return m.cost.arena_bytes; });
+  std::vector<RematCost> out;
+  for (Measured& m : all) {
+    m.cost.recomputed_flops_per_token =
+        (m.flops - least) / static_cast<double>(options.batch * options.tokens);
+    out.push_back(std::move(m.cost));
+  }
+  return out;
+}
+
+}  // namespace lamina::inspect

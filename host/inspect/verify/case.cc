@@ -1,0 +1,48 @@
+#include "inspect/verify/case.h"
+
+#include <cstring>
+
+#include "core/error.h"
+
+namespace lamina::inspect {
+
+GoldenCase::GoldenCase(std::string dir)
+    : directory(std::move(dir)),
+      golden(directory + "/golden.safetensors"),
+      info(JsonDocument::read(directory + "/golden.json", {.code = ExitCode::checkpoint})) {}
+
+std::vector<float> GoldenCase::floats(std::string_view name) const {
+  io::TensorView view = golden.tensor(name);
+  if (view.dtype != DType::f32)
+    user_error(ExitCode::checkpoint, golden.path(), "tensor '{}' is {}, expected f32", name,
+               lamina::name(view.dtype));
+  std::vector<float> out(view.bytes.size() / sizeof(float));
+  std::memcpy(out.data(), view.bytes.data(), view.bytes.size());
+  return out;
+}
+
+std::vector<std::int32_t> GoldenCase::ints(std::string_view name) const {
+  io::TensorView view = golden.tensor(name);
+  if (view.dtype != DType::i32)
+    user_error(ExitCode::checkpoint, golden.path(), "tensor '{}' is {}, expected i32", name,
+               lamina::name(view.dtype));
+  std::vector<std::int32_t> out(view.bytes.size() / sizeof(std::int32_t));
+  std::memcpy(out.data(), view.bytes.data(), view.bytes.size());
+  return out;
+}
+
+double GoldenCase::number(std::string_view name) const {
+  const std::vector<float> values = floats(name);
+  if (values.size() != 1)
+    user_error(ExitCode::checkpoint, golden.path(), "tensor '{}' is {}; expected one number", name,
+               to_string(shape(name)));
+  return static_cast<double>(values[0]);
+}
+
+double GoldenCase::tolerance(std::string_view key, double fallback) const {
+  JsonValue all = info.root().find("tolerance");
+  JsonValue value = all ? all.find(key) : JsonValue();
+  return value ? value.as_double() : fallback;
+}
+
+}  // namespace lamina::inspect

@@ -1,0 +1,25 @@
+// What goes on inside layers: quantities of golden cases and the tags of ours that they are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "inspect/verify/case.h"
+#include "program/records.h"
+
+namespace lamina::inspect {
+
+// The tags (names.h) that the case's quantities need.
+std::vector<std::string> tags_of(const GoldenCase& c);
+
+struct Comparison {
+  std::string quantity;
+  double error = 0, tolerance = 0;
+  std::string note;
+  bool follows_choice = false;  // of experts or keys: all or nothing
+};
+
+// A comparison a quantity of the case that `records` have.
+std::vector<Comparison> compare_inside(const GoldenCase& c, const program::LayerRecords& records);
+
+}  // namespace lamina::inspect

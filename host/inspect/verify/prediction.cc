@@ -1,0 +1,63 @@
+#include "inspect/verify/prediction.h"
+
+#include "autodiff/vjp.h"
+#include "core/error.h"
+#include "decoder/mtp/mtp_labels.h"
+#include "inspect/verify/forward.h"
+#include "program/bound_program.h"
+#include "program/records.h"
+#include "train/gradients.h"
+
+namespace lamina::inspect {
+
+using decoder::Input;
+using decoder::Output;
+
+Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
+                   const program::Rows& rows, DType dtype, const Backend& backend) {
+  program::BoundProgram program(model.forward_graph({rows.batch, rows.tokens, dtype},
+                                                    {.segments = rows.packed(), .mtp = true}),
+                                backend);
+  std::size_t depth = static_cast<std::size_t>(model.mtp_depth());
+  std::vector<float> main(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
+  Prediction out;
+  out.hidden.resize(depth * rows.ids.size() * static_cast<std::size_t>(model.hidden_size()));
+  out.normed.resize(out.hidden.size());
+  out.logits.resize(depth * main.size());
+  program.bind_parameters(parameters);
+  rows.microbatch().bind(program);
+  program.bind(Output::logits, main.data());
+  program.bind(Output::mtp_hidden, out.hidden.data());
+  program.bind(Output::mtp_normed, out.normed.data());
+  program.bind(Output::mtp_logits, out.logits.data());
+  program::run(program, backend);
+  return out;
+}
+
+double prediction_gradients(const decoder::Model& model, const train::TrainState& state,
+                            const program::Rows& rows, DType dtype, const Backend& backend) {
+  LAMINA_ASSERT(model.mtp_depth() == 1);
+  program::BoundProgram program(
+      train::add_gradients(model.loss_graph({rows.batch, rows.tokens, dtype},
+                                            {.segments = rows.packed(), .mtp = true}),
+                           model.parameters(), autodiff::save_everything()),
+      backend);
+  double labels = static_cast<double>(decoder::count_mtp_labels(
+      rows.labels.data(), rows.packed() ? rows.segments.data() : nullptr, rows.batch, rows.tokens,
+      model.mtp_depth(), model.options().mtp.chained));
+  double denominator = labels * model.mtp_weight(0);
+  float zero = 0, scale = static_cast<float>(1 / denominator), loss = 0, z_loss = 0, mtp = 0;
+  program.bind_parameters(state.used());
+  program.bind_gradients(state.gradients());
+  rows.microbatch().bind(program);
+  program.bind(Input::loss_scale, &zero);
+  program.bind(Input::z_loss_scale, &zero);
+  program.bind(Input::mtp_scale, &scale);
+  program.bind(Output::loss, &loss);
+  program.bind(Output::z_loss, &z_loss);
+  program.bind(Output::mtp_loss, &mtp);
+  program::run(program, backend);
+  return static_cast<double>(mtp) / denominator;
+}
+
+}  // namespace lamina::inspect

@@ -1,0 +1,25 @@
+// What multi-token prediction gives for rows of tokens, for comparison with a golden case.
+#pragma once
+
+#include <vector>
+
+#include "decoder/model.h"
+#include "program/rows.h"
+#include "train/train_state.h"
+
+namespace lamina::inspect {
+
+struct Prediction {
+  std::vector<float> hidden;  // [depth, B, T, D]: what goes to the next depth
+  std::vector<float> normed;  // [depth, B, T, D]: what the head gets
+  std::vector<float> logits;  // [depth, B, T, V]
+};
+Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
+                   const program::Rows& rows, DType dtype, const Backend& backend);
+
+// The mean of its cross-entropies over their labels, without weights, whose gradients go to the
+// state's. REQUIRES: the model predicts one further token.
+double prediction_gradients(const decoder::Model& model, const train::TrainState& state,
+                            const program::Rows& rows, DType dtype, const Backend& backend);
+
+}  // namespace lamina::inspect

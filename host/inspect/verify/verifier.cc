@@ -1,0 +1,337 @@
+#include "inspect/verify/verifier.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "decode/sampler.h"
+#include "inspect/verify/inputs.h"
+#include "inspect/verify/inside.h"
+#include "inspect/verify/prediction.h"
+#include "model/open.h"
+#include "program/records.h"
+
+namespace lamina::inspect {
+namespace {
+
+// Rounding of the compute type, relative to f32's: what a tolerance for f32 is multiplied by.
+double slack(DType dtype) { return dtype == DType::bf16 ? 4096 : 1; }
+
+// The config key of Hugging Face that adds the routers' balance loss to what is trained, and the
+// name under which layers keep that loss.
+constexpr const char* kAddBalanceLoss = "model.output_router_logits=true";
+constexpr std::string_view kBalanceLoss = "router_balance";
+
+// What errors of a gradient are relative to: its own size; of one that is all rounding (such as
+// that of a key bias without rotary positions) a hundredth of the case's largest.
+double gradient_scale(double own, double largest) {
+  return own < 1e-5 * largest ? 1e-2 * largest : std::max(own, 1e-6);
+}
+
+// Why no program of ours computes the quantity; empty if one should.
+std::string_view reason_to_skip(std::string_view quantity) {
+  if (quantity.find(".visual.") != quantity.npos || quantity == "image.pixel_values" ||
+      quantity == "image.grid_thw" || quantity == "image.rope_deltas")
+    return "is of a vision tower, which is no part of ours";
+  if (quantity.ends_with("_hf_cached"))
+    return "is of keys that keep the rotations of shorter sequences; ours are turned again";
+  return {};
+}
+
+// Activations [tokens, width] as [tokens, streams, width], where a case has `wanted` elements:
+// several residual streams begin as equal ones.
+std::vector<float> in_streams(const std::vector<float>& x, std::size_t wanted, std::size_t width) {
+  if (x.empty() || wanted % x.size() != 0) return x;
+  std::vector<float> out;
+  for (std::size_t at = 0; at < x.size(); at += width)
+    for (std::size_t stream = 0; stream < wanted / x.size(); ++stream)
+      out.insert(out.end(), x.begin() + static_cast<std::ptrdiff_t>(at),
+                 x.begin() + static_cast<std::ptrdiff_t>(at + width));
+  return out;
+}
+
+}  // namespace
+
+Verifier::Verifier(const std::string& directory, DType dtype, const registry::Catalog& plugins,
+                   const Backend& backend)
+    : case_(directory), dtype_(dtype), plugins_(plugins), backend_(backend) {
+  report_.directory = directory;
+  model::OpenedModel opened = model::open(directory, plugins);
+  model_ = std::move(opened.model);
+  if (opened.published) placeholders_ = opened.published->placeholder_token_ids();
+  files_ = std::make_shared<io::WeightFiles>(directory);
+  weights_ =
+      std::make_unique<weights::Weights>(weights::Weights::load(*model_, files_, dtype, backend_));
+  published_ = weights::match_weights(*model_, *files_);
+}
+
+VerifyReport Verifier::run() {
+  check_inputs(case_, *model_);
+  for (std::string prefix : {"", "packed."}) {
+    if (!case_.has(prefix + "input_ids")) continue;
+    const program::Rows rows = read_rows(case_, prefix);
+    forward(prefix, rows);
+    if (case_.has(prefix + "loss")) gradients(*model_, prefix, rows);
+  }
+  if (case_.has("input_ids")) inside();
+  if (case_.has("mrope.logits")) mrope();
+  if (case_.has("image.embeddings")) images();
+  if (case_.has("with_aux.loss")) with_aux();
+  alone();
+  if (case_.has("mtp.logits") && model_->mtp_depth() == 1) prediction();
+  if (case_.has("greedy_ids")) greedy("", {});
+  if (case_.has("batches.input_ids")) curve();
+  list_skipped();
+  if (report_.rows.empty())
+    throw UserError(ExitCode::checkpoint,
+                    {case_.golden.path(),
+                     "holds nothing to compare with; expected token ids (input_ids) and what comes "
+                     "of them, such as logits, loss or grad.*",
+                     {"docs/verify.md says what a case may hold"}});
+  return std::move(report_);
+}
+
+void Verifier::add(std::string quantity, double error, double tolerance, std::string note) {
+  known_.push_back(quantity);
+  report_.rows.push_back({std::move(quantity), error, tolerance * slack(dtype_), std::move(note)});
+}
+
+void Verifier::compare_logits(const std::string& name, std::span<const float> got) {
+  add(name, max_abs_difference(got, case_.floats(name)), case_.tolerance("logits_max_abs", 1e-4));
+}
+
+void Verifier::forward(const std::string& prefix, const program::Rows& rows,
+                       const ImageInputs* images) {
+  bool hidden = case_.has(prefix + "hidden.embed");
+  ForwardOptions options{.dtype = dtype_, .hidden = hidden, .images = images};
+  if (images) options.positions_3d = images->positions();
+  ForwardResult got = inspect::forward(*model_, weights_->pointers(), rows, options, backend_);
+  if (hidden) {
+    double tolerance = case_.tolerance("hidden_max_abs_over_max", 1e-4);
+    for (std::size_t layer = 0; layer < got.hidden.size(); ++layer) {
+      std::string name =
+          prefix + (layer == 0 ? "hidden.embed" : fmt::format("hidden.{}", layer - 1));
+      if (!case_.has(name)) continue;
+      std::vector<float> want = case_.floats(name);
+      if (layer == 0)
+        got.hidden[0] =
+            in_streams(got.hidden[0], want.size(), static_cast<std::size_t>(model_->hidden_size()));
+      double error = max_abs_difference(got.hidden[layer], want) / std::max(max_abs(want), 1e-30);
+      add(name, error, tolerance);
+      if (!report_.rows.back().passed() && report_.first_departure.empty())
+        report_.first_departure = layer == 0 ? "the embedding" : fmt::format("layer {}", layer - 1);
+    }
+  }
+  if (case_.has(prefix + "logits")) compare_logits(prefix + "logits", got.logits);
+}
+
+// What goes on inside layers, in a run of its own: values that are looked at cannot be fused away.
+void Verifier::inside() {
+  std::vector<std::string> tags = tags_of(case_);
+  if (tags.empty()) return;
+  program::LayerRecords records = program::record_layers(
+      *model_, weights_->pointers(), read_rows(case_, ""), dtype_, tags, backend_);
+  for (Comparison& c : compare_inside(case_, records)) {
+    known_.push_back(c.quantity);
+    // A run in a coarser type may choose otherwise where two scores are near.
+    if (!c.follows_choice || dtype_ == DType::f32)
+      add(std::move(c.quantity), c.error, c.tolerance, std::move(c.note));
+  }
+}
+
+// The same tokens at places in time, height and width.
+void Verifier::mrope() {
+  const std::vector<std::int32_t> places = case_.ints("mrope.position_ids");
+  compare_logits("mrope.logits",
+                 inspect::forward(*model_, weights_->pointers(), read_rows(case_, ""),
+                                  {.dtype = dtype_, .positions_3d = places}, backend_)
+                     .logits);
+}
+
+std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
+  auto state =
+      std::make_unique<train::TrainState>(model_->parameters(), dtype_, accumulate, backend_);
+  const auto& parameters = model_->parameters().all();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    std::span<float> master(state->masters()[i],
+                            static_cast<std::size_t>(parameters[i].num_elements()));
+    if (published_.pieces_of(static_cast<int>(i)).empty())
+      weights::initialise(parameters[i], 0, master);
+    else
+      weights::read_parameter(published_, *files_, static_cast<int>(i), 0, master);
+  }
+  state->refresh_copies();
+  return state;
+}
+
+train::TrainState& Verifier::fresh_state() {
+  if (!state_) {
+    state_ = training_state(false);
+    return *state_;
+  }
+  const auto& parameters = model_->parameters().all();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (auto* gradient = static_cast<float*>(state_->gradients()[i]))
+      std::fill_n(gradient, parameters[i].num_elements(), 0.0F);
+  return *state_;
+}
+
+// `model`: the case's, or one with the same parameters.
+void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
+                         const program::Rows& rows) {
+  train::TrainState& state = fresh_state();
+  train::TrainStepOptions options{
+      .shape = {rows.batch, rows.tokens, dtype_},
+      .features = {.segments = rows.packed(), .training = true, .aux = true}};
+  train::TrainStep step(model, state, options, {}, backend_);
+  program::Microbatch batch = rows.microbatch();
+  train::StepResult result = step.gradients({&batch, 1}, 0);
+  // Where layers keep losses of their own, loss is the sum and ce_loss the cross-entropy.
+  auto compare_loss = [&](const std::string& name, double got) {
+    if (case_.has(prefix + name))
+      add(prefix + name, std::abs(got - case_.number(prefix + name)),
+          case_.tolerance("loss_abs", 1e-5));
+  };
+  compare_loss("loss", result.loss + result.aux_loss);
+  compare_loss("ce_loss", result.loss);
+  for (const train::SownNumber& sown : result.sown)
+    if (sown.name == kBalanceLoss) compare_loss("aux_loss", sown.value);
+  compare_gradients(prefix, state);
+}
+
+// with_aux.*: of the loss with the routers' balance loss, in a case whose config leaves it out.
+void Verifier::with_aux() {
+  model::OpenedModel opened = model::open(report_.directory, plugins_, {}, {kAddBalanceLoss});
+  gradients(*opened.model, "with_aux.", read_rows(case_, ""));
+}
+
+void Verifier::compare_gradients(const std::string& prefix, const train::TrainState& state) {
+  double tolerance = case_.tolerance("grad_max_abs_over_max", 1e-4), largest = 0;
+  for (const auto& tensor : published_.tensors())
+    for (const char* kind : {"grad.", "grad_sample."})
+      if (std::string name = prefix + kind + tensor.name; case_.has(name))
+        largest = std::max(largest, max_abs(case_.floats(name)));
+  for (std::size_t i = 0; i < published_.tensors().size(); ++i) {
+    const std::string& name = published_.tensors()[i].name;
+    std::string whole = prefix + "grad." + name, sample = prefix + "grad_sample." + name,
+                norm = prefix + "grad_norm." + name;
+    if (!case_.has(whole) && !case_.has(sample)) continue;
+    std::vector<float> got = as_published(i, state.gradients(), weights::Values::gradients);
+    if (case_.has(whole)) {
+      compare_gradient(whole, got, case_.floats(whole), largest);
+      continue;
+    }
+    std::vector<float> want = case_.floats(sample), picked(want.size());
+    for (std::size_t k = 0; k < picked.size(); ++k) picked[k] = got[k * 2654435761u % got.size()];
+    compare_gradient(sample, picked, want, largest);
+    double sum = 0, wanted_norm = case_.number(norm);
+    for (float g : got) sum += static_cast<double>(g) * static_cast<double>(g);
+    const double elements = std::sqrt(static_cast<double>(got.size()));
+    add(norm,
+        std::abs(std::sqrt(sum) - wanted_norm) / gradient_scale(wanted_norm, elements * largest),
+        tolerance);
+  }
+}
+
+// Relative to the tensor's largest element, or to that of all tensors: see gradient_scale().
+void Verifier::compare_gradient(const std::string& name, const std::vector<float>& got,
+                                const std::vector<float>& want, double largest,
+                                double preset_tolerance) {
+  add(name, max_abs_difference(got, want) / gradient_scale(max_abs(want), largest),
+      case_.tolerance("grad_max_abs_over_max", preset_tolerance));
+}
+
+// alone.<row>.<document>: each document of the packed rows by itself.
+void Verifier::alone() {
+  if (!case_.has("packed.input_ids")) return;
+  const program::Rows rows = read_rows(case_, "packed.");
+  for (std::int64_t b = 0; b < rows.batch; ++b)
+    for (std::int64_t d = 0;; ++d) {
+      std::string name = fmt::format("alone.{}.{}.logits", b, d);
+      if (!case_.has(name)) break;
+      std::vector<std::int32_t> ids;
+      for (std::int64_t t = 0; t < rows.tokens; ++t)
+        if (std::size_t i = static_cast<std::size_t>(b * rows.tokens + t);
+            rows.segments[i] == d + 1)
+          ids.push_back(rows.ids[i]);
+      const std::int64_t n = static_cast<std::int64_t>(ids.size());
+      const program::Rows document =
+          program::rows_of(ids, std::vector<std::int32_t>(ids.size(), -100), 1, n);
+      compare_logits(name, inspect::forward(*model_, weights_->pointers(), document,
+                                            {.dtype = dtype_}, backend_)
+                               .logits);
+    }
+}
+
+// mtp.*: the layer that predicts one token further, at all places but the last of each row.
+void Verifier::prediction() {
+  const program::Rows rows = read_rows(case_, "");
+  const Prediction got = predict(*model_, weights_->pointers(), rows, dtype_, backend_);
+  auto without_last = [&](const std::vector<float>& all) {
+    std::size_t row = all.size() / static_cast<std::size_t>(rows.batch);
+    std::size_t kept = row - row / static_cast<std::size_t>(rows.tokens);
+    std::vector<float> out;
+    for (std::size_t at = 0; at < all.size(); at += row)
+      out.insert(out.end(), all.begin() + static_cast<std::ptrdiff_t>(at),
+                 all.begin() + static_cast<std::ptrdiff_t>(at + kept));
+    return out;
+  };
+  // A second pass through norms and layers: a few times the rounding of the first.
+  double logits = 4 * case_.tolerance("logits_max_abs", 1e-4);
+  add("mtp.logits", max_abs_difference(without_last(got.logits), case_.floats("mtp.logits")),
+      logits);
+  if (case_.has("mtp.hidden")) {
+    std::vector<float> want = case_.floats("mtp.hidden");
+    add("mtp.hidden", max_abs_difference(without_last(got.normed), want) / max_abs(want),
+        case_.tolerance("hidden_max_abs_over_max", 1e-4));
+  }
+  if (!case_.has("mtp.loss")) return;
+  const train::TrainState& state = fresh_state();
+  double loss = prediction_gradients(*model_, state, rows, dtype_, backend_);
+  add("mtp.loss", std::abs(loss - case_.number("mtp.loss")), case_.tolerance("loss_abs", 1e-5));
+  compare_gradients("mtp.", state);
+}
+
+// `given`: what stands at placeholder tokens of the prompt.
+void Verifier::greedy(const std::string& prefix, const decode::Given& given) {
+  std::vector<std::int32_t> prompt = case_.ints(prefix + "prompt_ids"),
+                            want = case_.ints(prefix + "greedy_ids");
+  std::int64_t capacity = static_cast<std::int64_t>(prompt.size() + want.size());
+  decode::Session session(*model_, weights_->pointers(),
+                          {.capacity = capacity, .call_tokens = capacity, .dtype = dtype_},
+                          backend_);
+  std::vector<float> want_logits;
+  if (case_.has(prefix + "greedy_logits")) want_logits = case_.floats(prefix + "greedy_logits");
+  std::size_t vocab = static_cast<std::size_t>(model_->vocab_size());
+  std::span<const float> logits =
+      given.rows.empty() ? session.append(prompt) : session.append(prompt, given);
+  double worst = 0;
+  std::size_t agreed = 0;
+  bool diverged = false;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (!want_logits.empty())
+      worst = std::max(
+          worst, max_abs_difference(logits, std::span(want_logits).subspan(i * vocab, vocab)));
+    diverged = diverged || decode::argmax(logits) != want[i];
+    if (!diverged) ++agreed;
+    if (i + 1 < want.size()) logits = session.append(std::span(&want[i], 1));
+  }
+  if (!want_logits.empty())
+    add(prefix + "greedy_logits", worst, case_.tolerance("logits_max_abs", 1e-4));
+  // A run in a coarser type may choose otherwise where two logits are near.
+  if (dtype_ == DType::f32)
+    add(prefix + "greedy_ids", static_cast<double>(want.size() - agreed), 0,
+        diverged ? fmt::format("parts from the golden at token {}", agreed) : "");
+  known_.insert(known_.end(), {prefix + "greedy_ids", prefix + "prompt_ids"});
+}
+
+// Whatever the case holds that no row above is about.
+void Verifier::list_skipped() {
+  for (std::string_view name : case_.golden.names()) {
+    bool input = name.ends_with("input_ids") || name.ends_with("labels") ||
+                 name.ends_with("position_ids") || name.ends_with("segment_ids");
+    if (input || std::ranges::find(known_, name) != known_.end()) continue;
+    report_.skipped.push_back({std::string(name), std::string(reason_to_skip(name))});
+  }
+}
+
+}  // namespace lamina::inspect

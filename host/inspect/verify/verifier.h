@@ -1,0 +1,84 @@
+// Recomputes a golden case, quantity after quantity. Private to verify.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decode/session.h"
+#include "inspect/verify/case.h"
+#include "inspect/verify/forward.h"
+#include "inspect/verify/inputs.h"
+#include "inspect/verify/report.h"
+#include "registry/discovery.h"
+#include "runtime/backend.h"
+#include "train/train_state.h"
+#include "train/train_step.h"
+#include "weights/published.h"
+#include "weights/weights.h"
+
+namespace lamina::inspect {
+
+class Verifier {
+ public:
+  Verifier(const std::string& directory, DType dtype, const registry::Catalog& plugins,
+           const Backend& backend);
+  VerifyReport run();
+
+ private:
+  void forward(const std::string& prefix, const program::Rows& rows,
+               const ImageInputs* images = nullptr);
+  void inside();
+  void mrope();
+  void images();
+  void image_gradients(const program::Rows& rows, const ImageInputs& images);
+  void gradients(const decoder::Model& model, const std::string& prefix, const program::Rows& rows);
+  void with_aux();
+  void alone();
+  void prediction();
+  void greedy(const std::string& prefix, const decode::Given& given);
+  void curve();
+  void list_skipped();
+
+  void add(std::string quantity, double error, double tolerance, std::string note = {});
+  void compare_logits(const std::string& name, std::span<const float> got);
+  void compare_gradients(const std::string& prefix, const train::TrainState& state);
+  void compare_gradient(const std::string& name, const std::vector<float>& got,
+                        const std::vector<float>& want, double largest = 0,
+                        double preset_tolerance = 1e-4);
+  void compare_parameters(const std::string& prefix, const train::TrainState& state,
+                          const char* tolerance);
+
+  // A training state with the case's weights.
+  std::unique_ptr<train::TrainState> training_state(bool accumulate);
+  // One for gradients, all of which are zero; the weights are read once.
+  train::TrainState& fresh_state();
+  // Values of ours, one array a parameter, as the checkpoint would have tensor `tensor`.
+  template <typename Pointers>
+  std::vector<float> as_published(std::size_t tensor, const Pointers& values,
+                                  weights::Values what) const {
+    return weights::assemble(
+        published_, static_cast<int>(tensor),
+        [&](int parameter, std::int64_t first, std::int64_t count) {
+          const auto* all = static_cast<const float*>(values[static_cast<std::size_t>(parameter)]);
+          return std::span(all + first, static_cast<std::size_t>(count));
+        },
+        what);
+  }
+
+  GoldenCase case_;
+  DType dtype_;
+  const registry::Catalog& plugins_;
+  const Backend& backend_;
+  std::unique_ptr<decoder::Model> model_;
+  std::shared_ptr<io::WeightFiles> files_;
+  std::unique_ptr<weights::Weights> weights_;
+  std::unique_ptr<train::TrainState> state_;  // of fresh_state()
+  std::vector<std::int64_t> placeholders_;    // ids that images stand for
+  weights::TensorMap published_;
+  VerifyReport report_;
+  std::vector<std::string> known_;  // quantities that were compared
+};
+
+}  // namespace lamina::inspect

@@ -1,0 +1,108 @@
+#include "model/fold.h"
+
+#include <filesystem>
+#include <set>
+
+#include "config/listing.h"
+#include "core/error.h"
+#include "io/durable_file.h"
+#include "io/hf_directory.h"
+#include "model/open.h"
+#include "program/records.h"
+#include "registry/library.h"
+#include "weights/weights.h"
+
+namespace lamina::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The other family's keys, with this model's values.
+std::string description(const decoder::Model& model, const registry::Family& other) {
+  std::vector<config::Entry> entries{
+      {"family", config::Value(other.name()), {config::Origin::Kind::preset, "the plugin"}}};
+  for (config::Entry entry : model.config().values().entries()) {
+    const registry::ModelKey* key = other.find_key(entry.key);
+    if (!key || key->json_only || key->ignored) continue;
+    entry.key.insert(0, "model.");
+    entries.push_back(std::move(entry));
+  }
+  return config::to_toml(entries);
+}
+
+// Values of the other model's parameters: one of this model's with that name, or what the block of
+// the layer makes.
+class Values {
+ public:
+  Values(const decoder::Model& model, const decoder::Model& other, const std::string& from,
+         const Backend& backend)
+      : model_(model),
+        weights_(weights::Weights::load(model, std::make_shared<io::WeightFiles>(from), DType::f32,
+                                        backend)) {
+    std::set<std::string> tags;
+    for (const decoder::Parameter& p : other.parameters().all())
+      if (model.parameters().find(p.name) < 0) tags.insert(folded_tag(model.family(), p.desc.name));
+    made_ = program::record_layers(model, weights_.pointers(),
+                                   program::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1),
+                                   DType::f32, {tags.begin(), tags.end()}, backend);
+  }
+
+  // Borrowed.
+  std::span<const float> of(const decoder::Parameter& p) const {
+    const auto count = static_cast<std::size_t>(p.num_elements());
+    if (const int own = model_.parameters().find(p.name); own >= 0)
+      return {static_cast<const float*>(weights_.pointers()[static_cast<std::size_t>(own)]), count};
+    const std::string tag = folded_tag(model_.family(), p.desc.name);
+    const auto made = made_.find({p.layer, tag});
+    if (made == made_.end() || made->second.front().shape != p.desc.shape)
+      throw PluginError(
+          {model_.family().name(),
+           fmt::format("is exported as '{}', but no block makes its parameter '{}' {}",
+                       model_.family().exports_as(), p.name, to_string(p.desc.shape)),
+           {fmt::format("name the value with the tag '{}'", tag)}});
+    return made->second.front().values;
+  }
+
+ private:
+  const decoder::Model& model_;
+  weights::Weights weights_;
+  program::LayerRecords made_;
+};
+
+}  // namespace
+
+std::string folded_tag(const registry::Family& family, std::string_view name) {
+  return fmt::format("{}.exports.{}", family.plugin().id, name);
+}
+
+FoldedModel::FoldedModel(const decoder::Model& model, const std::string& from,
+                         const std::string& to, const registry::Catalog& plugins,
+                         const Backend& backend)
+    : directory_(to + ".folded") {
+  const std::string text =
+      description(model, registry::load_family(plugins, model.family().exports_as()));
+  fs::remove_all(directory_);
+  fs::create_directories(directory_);
+  try {
+    io::write_durably(directory_ + "/model.toml", text);
+    model_ = std::move(open(directory_ + "/model.toml", plugins).model);
+    const Values values(model, *model_, from, backend);
+    std::vector<io::TensorSpec> specs;
+    for (const decoder::Parameter& p : model_->parameters().all())
+      specs.push_back({p.name, DType::f32, p.desc.shape});
+    io::write_weight_files(directory_, specs, [&](const io::TensorSpec& spec) {
+      return std::as_bytes(values.of(model_->parameters()[model_->parameters().find(spec.name)]));
+    });
+    io::copy_side_files(from, directory_);
+  } catch (...) {
+    fs::remove_all(directory_);
+    throw;
+  }
+}
+
+FoldedModel::~FoldedModel() {
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
+}
+
+}  // namespace lamina::model

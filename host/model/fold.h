@@ -1,0 +1,37 @@
+// Models of families whose exports are another family's: the parameters of that one are made of
+// their own, by the graphs of their blocks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "decoder/model.h"
+#include "registry/discovery.h"
+#include "runtime/backend.h"
+
+namespace lamina::model {
+
+// A model in lamina's own form, in a directory that is removed with this.
+class FoldedModel {
+ public:
+  // Of `model`, whose weights are in `from`; the directory is made beside `to`. REQUIRES: its
+  // family names one in exports_as. Errors: exit 8 where a block lacks a parameter of the other
+  // family; exit 4 for damaged weights, or when the disk is full.
+  FoldedModel(const decoder::Model& model, const std::string& from, const std::string& to,
+              const registry::Catalog& plugins, const Backend& backend);
+  FoldedModel(const FoldedModel&) = delete;
+  FoldedModel& operator=(const FoldedModel&) = delete;
+  ~FoldedModel();
+
+  const decoder::Model& model() const { return *model_; }
+  const std::string& directory() const { return directory_; }
+
+ private:
+  std::string directory_;
+  std::unique_ptr<decoder::Model> model_;
+};
+
+// The tag that blocks of the family give to the value of that family's parameter `name`.
+std::string folded_tag(const registry::Family& family, std::string_view name);
+
+}  // namespace lamina::model

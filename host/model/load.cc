@@ -1,0 +1,26 @@
+#include "model/load.h"
+
+namespace lamina::model {
+
+std::vector<std::int32_t> Loaded::end_tokens() const {
+  std::vector<std::int32_t> out;
+  if (opened.published)
+    for (std::int64_t id : opened.published->eos_token_ids())
+      out.push_back(static_cast<std::int32_t>(id));
+  if (out.empty() && tokenizer && tokenizer->eos_id()) out.push_back(*tokenizer->eos_id());
+  return out;
+}
+
+Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
+            const Backend& backend) {
+  return while_training(path, [&] {
+    OpenedModel opened = open_weights(path, plugins);
+    weights::Weights weights = weights::Weights::load(
+        *opened.model, std::make_shared<io::WeightFiles>(opened.directory), dtype, backend);
+    std::unique_ptr<text::Tokenizer> tokenizer;
+    if (text::has_tokenizer(opened.directory)) tokenizer = text::load_tokenizer(opened.directory);
+    return Loaded{std::move(opened), std::move(weights), std::move(tokenizer)};
+  });
+}
+
+}  // namespace lamina::model

@@ -1,0 +1,32 @@
+// A model with its weights and its tokenizer: all that computing with it takes.
+//
+//   const model::Loaded m = model::load("my-model", plugins, DType::bf16, backend);
+//   decode::Session session(m.model(), m.weights.pointers(), {.capacity = 512}, backend);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/open.h"
+#include "runtime/backend.h"
+#include "weights/weights.h"
+
+namespace lamina::model {
+
+struct Loaded {
+  OpenedModel opened;
+  weights::Weights weights;
+  std::unique_ptr<text::Tokenizer> tokenizer;  // null where it has none
+
+  const decoder::Model& model() const { return *opened.model; }
+  // Ids that end a text: the checkpoint's, else the tokenizer's.
+  std::vector<std::int32_t> end_tokens() const;
+};
+
+// Errors: those of open_weights() and Weights::load(). Safe while training removes checkpoints.
+Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
+            const Backend& backend);
+
+}  // namespace lamina::model

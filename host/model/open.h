@@ -1,0 +1,63 @@
+// From a path to a model: a Hugging Face directory, a checkpoint, a run directory (its
+// newest checkpoint), or a file of configs/models (then without weights).
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/run_config.h"
+#include "decoder/model.h"
+#include "io/hf_directory.h"
+#include "registry/discovery.h"
+#include "text/tokenizer.h"
+#include "train/run_directory.h"
+
+namespace lamina::model {
+
+struct OpenedModel {
+  std::string directory;  // of weights and tokenizer; empty when only a config was given
+  std::optional<io::HfDirectory> published = {};  // of a directory with config.json
+  std::unique_ptr<decoder::Model> model;
+};
+
+// Errors: exit 4 for a directory that holds no model, with what is there, and for a checkpoint of
+// training with a damaged model.toml; exit 2 for a config that is wrong; exit 8 for plugins;
+// io::Damaged for a checkpoint whose files, values of tensors aside, are not as its manifest says.
+// `overrides`: "model.key=value". Where the options do not say how tokens are compressed, the
+// directory's tokenizer does.
+OpenedModel open(const std::string& path, const registry::Catalog& plugins,
+                 const decoder::ModelOptions& options = {},
+                 const std::vector<std::string>& overrides = {});
+
+// Likewise, to compute with. Errors: exit 4 also where there are no weights, or `path` is a file
+// that describes no model.
+OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins);
+
+// What ModelOptions asks of a tokenizer.
+decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);
+
+// The model of a description that has been read already (a run file's).
+decoder::Model make(const config::ModelSource& source, const registry::Catalog& plugins,
+                    const decoder::ModelOptions& options = {});
+
+// Calls `use`, which opens what `path` leads to, until it ends well. Training removes old
+// checkpoints while others read them: where that took away the one that a run directory led to, the
+// newest is looked for again.
+template <typename Use>
+auto while_training(const std::string& path, const Use& use) {
+  constexpr int kMostAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    const std::string directory = train::newest_checkpoint(path);
+    try {
+      return use();
+    } catch (const std::exception&) {
+      if (attempt == kMostAttempts || directory.empty() || std::filesystem::exists(directory))
+        throw;
+    }
+  }
+}
+
+}  // namespace lamina::model

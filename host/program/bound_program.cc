@@ -1,0 +1,161 @@
+#include "program/bound_program.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "program/compile.h"
+
+namespace lamina::program {
+
+using decoder::Input;
+using decoder::InputRole;
+using decoder::Output;
+using decoder::OutputRole;
+
+namespace {
+
+template <typename T>
+void append(std::vector<std::byte>& out, T value) {
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(&value);
+  out.insert(out.end(), bytes, bytes + sizeof(T));
+}
+
+std::vector<std::byte> bytes_of(const std::vector<double>& values, DType dtype) {
+  std::vector<std::byte> out;
+  for (double value : values) {
+    switch (dtype) {
+      case DType::i32:
+        append(out, static_cast<std::int32_t>(value));
+        break;
+      case DType::f32:
+        append(out, static_cast<float>(value));
+        break;
+      case DType::f64:
+        append(out, value);
+        break;
+      default:
+        LAMINA_ASSERT(dtype == DType::bf16);
+        append(out, to_bfloat16(static_cast<float>(value)));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
+                           const passes::Observer& observer)
+    : input_roles_(std::move(graph.inputs)),
+      output_roles_(std::move(graph.outputs)),
+      updates_(std::move(graph.updates)),
+      metrics_(std::move(graph.metrics)) {
+  program_ = compile(std::move(graph.graph), backend, observer);
+  LAMINA_ASSERT(program_->graph().inputs().size() == input_roles_.size());
+  LAMINA_ASSERT(program_->graph().outputs().size() == output_roles_.size());
+
+  inputs_.resize(input_roles_.size());
+  outputs_.resize(output_roles_.size());
+  input_slots_.resize(inputs_.size());
+  output_slots_.resize(outputs_.size());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const InputRole& role = input_roles_[i];
+    input_slots_[i].members = role.members;
+    if (role.values.empty()) continue;
+    input_slots_[i].values =
+        bytes_of(role.values, program_->graph().type(program_->graph().inputs()[i].value).dtype);
+    inputs_[i].base = input_slots_[i].values.data();
+  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const OutputRole& role = output_roles_[i];
+    if (role.input >= 0)
+      output_slots_[i].members = input_roles_[static_cast<std::size_t>(role.input)].members;
+    if (role.role != Output::hidden) continue;
+    for (std::int64_t layer : role.layers)
+      output_slots_[i].members.push_back(static_cast<int>(layer + 1));
+  }
+}
+
+void BoundProgram::bind(Input role, void* memory) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_roles_[i].role == role) inputs_[i].base = memory;
+}
+
+void BoundProgram::bind(Output role, void* memory) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (output_roles_[i].role == role) outputs_[i].base = memory;
+}
+
+bool BoundProgram::has(Input role) const {
+  return std::ranges::find(input_roles_, role, &InputRole::role) != input_roles_.end();
+}
+
+bool BoundProgram::has(Output role) const {
+  return std::ranges::find(output_roles_, role, &OutputRole::role) != output_roles_.end();
+}
+
+void BoundProgram::place(Binding& binding, Slot& slot, std::span<void* const> memory,
+                         bool stacked) {
+  slot.pieces.clear();
+  for (int member : slot.members) slot.pieces.push_back(memory[static_cast<std::size_t>(member)]);
+  binding.base = slot.pieces.front();
+  binding.pieces = stacked ? slot.pieces.data() : nullptr;
+}
+
+void BoundProgram::bind_parameters(std::span<void* const> by_parameter) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_roles_[i].role == Input::parameter)
+      place(inputs_[i], input_slots_[i], by_parameter, input_roles_[i].stacked);
+}
+
+void BoundProgram::bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const Output role = output_roles_[i].role;
+    if (role != Output::gradient && role != Output::gradient_ids) continue;
+    place(outputs_[i], output_slots_[i], role == Output::gradient ? by_parameter : ids,
+          output_roles_[i].stacked);
+  }
+}
+
+void BoundProgram::bind_states(std::span<void* const> by_state) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_roles_[i].role == Input::state) place(inputs_[i], input_slots_[i], by_state, true);
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (output_roles_[i].role == Output::state)
+      place(outputs_[i], output_slots_[i], by_state, true);
+}
+
+void BoundProgram::bind_updates(std::span<void* const> by_parameter) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (output_roles_[i].role == Output::update)
+      place(outputs_[i], output_slots_[i], by_parameter, output_roles_[i].stacked);
+}
+
+std::vector<BoundProgram::NamedOutput> BoundProgram::named_outputs() const {
+  std::vector<NamedOutput> out;
+  const Graph& graph = program_->graph();
+  for (std::size_t i = 0; i < output_roles_.size(); ++i)
+    if (!output_roles_[i].name.empty())
+      out.push_back({output_roles_[i].role, output_roles_[i].name,
+                     graph.type(graph.outputs()[i].value), output_roles_[i].layers, i});
+  return out;
+}
+
+std::size_t BoundProgram::hidden_bytes() const {
+  const Graph& graph = program_->graph();
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < output_roles_.size(); ++i) {
+    if (output_roles_[i].role != Output::hidden) continue;
+    const Type& type = graph.type(graph.outputs()[i].value);
+    most = std::max(most, output_roles_[i].stacked ? type.bytes() / type.dim(0) : type.bytes());
+  }
+  return static_cast<std::size_t>(most);
+}
+
+void BoundProgram::bind_hidden(std::span<void* const> by_layer) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (output_roles_[i].role == Output::hidden)
+      place(outputs_[i], output_slots_[i], by_layer, output_roles_[i].stacked);
+}
+
+}  // namespace lamina::program

@@ -1,0 +1,88 @@
+// A model's graph, compiled, with memory bound to its roles: what loops and engines run.
+//
+//   BoundProgram step(model.decode_graph(shape, state), backend);
+//   step.bind_parameters(weights.pointers());
+//   step.bind(Input::tokens, tokens.data());
+//   step.run(arena);
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decoder/roles/model_graph.h"
+#include "passes/pipeline.h"
+#include "runtime/program.h"
+
+namespace lamina::program {
+
+class BoundProgram {
+ public:
+  // Optimises for what `backend` has kernels for, then compiles. `observer` sees every pass.
+  BoundProgram(decoder::ModelGraph graph, const Backend& backend,
+               const passes::Observer& observer = {});
+
+  // Memory for the input or output with that role; it must stay valid while bound. REQUIRES: there
+  // is at most one such input or output, and it is not stacked. A role the graph does not have is
+  // ignored: blocks differ in what they read.
+  void bind(decoder::Input role, void* memory);
+  void bind(decoder::Output role, void* memory);
+  bool has(decoder::Input role) const;
+  bool has(decoder::Output role) const;
+
+  // One pointer a parameter of the model, in the element type that Parameter::used_dtype says.
+  void bind_parameters(std::span<void* const> by_parameter);
+  // One pointer a parameter: where its gradient goes; and the ids of its rows, where it is a list.
+  void bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids = {});
+  // One pointer a state tensor, in the order of Model::states().
+  void bind_states(std::span<void* const> by_state);
+  // Where hidden states go: one pointer a layer, [0] for what enters the stack. hidden_bytes() is
+  // what each of them takes.
+  void bind_hidden(std::span<void* const> by_layer);
+  std::size_t hidden_bytes() const;
+  // One pointer a parameter: where its update goes, f32 of its shape. Those of parameters without
+  // one are not read.
+  void bind_updates(std::span<void* const> by_parameter);
+
+  // Outputs with a name: sown losses, metrics, records.
+  struct NamedOutput {
+    decoder::Output role;
+    std::string name;
+    Type type;
+    std::vector<std::int64_t> layers;  // of metrics and records: one an element of the first dim
+    std::size_t index;                 // for bind_output()
+  };
+  std::vector<NamedOutput> named_outputs() const;
+  void bind_output(std::size_t index, void* memory) { outputs_[index].base = memory; }
+
+  // What is done with updates, one each; how metrics of microbatches become one.
+  const std::vector<decoder::ParameterUpdate>& updates() const { return updates_; }
+  const std::map<std::string, decoder::Reduce>& metrics() const { return metrics_; }
+
+  std::size_t arena_bytes() const { return program_->arena_bytes(); }
+  // REQUIRES: everything is bound. `arena` is at least arena_bytes() long.
+  void run(std::byte* arena) { program_->run(inputs_, outputs_, arena); }
+
+  Program& program() { return *program_; }
+  const Program& program() const { return *program_; }
+
+ private:
+  struct Slot {
+    std::vector<int> members;
+    std::vector<void*> pieces;
+    std::vector<std::byte> values;  // of per-layer constants
+  };
+  void place(Binding& binding, Slot& slot, std::span<void* const> memory, bool stacked);
+
+  std::vector<decoder::InputRole> input_roles_;
+  std::vector<decoder::OutputRole> output_roles_;
+  std::vector<decoder::ParameterUpdate> updates_;
+  std::map<std::string, decoder::Reduce> metrics_;
+  std::vector<Binding> inputs_, outputs_;
+  std::vector<Slot> input_slots_, output_slots_;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace lamina::program

@@ -1,0 +1,168 @@
+#include "train/remat_policies.h"
+
+#include <algorithm>
+#include <array>
+
+#include "autodiff/tags.h"
+#include "core/error.h"
+#include "core/suggest.h"
+
+namespace lamina::train {
+namespace {
+
+constexpr std::array<std::string_view, 36> kTags = {kLayerInputTag,
+                                                    "query_proj",
+                                                    "key_proj",
+                                                    "value_proj",
+                                                    "kv_proj",
+                                                    "qkv_proj",
+                                                    "query_wa_proj",
+                                                    "kv_wa_proj",
+                                                    "mla_q",
+                                                    "mla_kv",
+                                                    "context",
+                                                    "attention_out",
+                                                    "out_proj",
+                                                    "mlpwi",
+                                                    "mlpwi_0",
+                                                    "mlpwi_1",
+                                                    "mlpwo",
+                                                    "moe_mlpwi",
+                                                    "moe_mlpwi_0",
+                                                    "moe_mlpwi_1",
+                                                    "moe_mlpwo",
+                                                    "indexer_cutoff_threshold",
+                                                    "recurrent_out",
+                                                    "engram",
+                                                    "quantization",
+                                                    "iteration_input",
+                                                    "router_logits",
+                                                    "router_experts",
+                                                    "router_weights",
+                                                    "moe_out",
+                                                    "indexer_scores",
+                                                    "window_ends",
+                                                    "compressed_entries",
+                                                    "mhc_collapsed",
+                                                    "mhc_post",
+                                                    "mhc_comb"};
+
+using Tags = std::vector<std::string>;
+
+Tags with(Tags base, Tags more) {
+  base.insert(base.end(), more.begin(), more.end());
+  return base;
+}
+
+// Names and save sets as in MaxText's remat_policy.
+std::vector<RematPolicy> make_policies() {
+  const Tags qkv = {"query_proj", "key_proj", "value_proj", "qkv_proj"};
+  const Tags minimal = with(qkv, {"kv_proj", "out_proj", "mlpwi_0", "mlpwi_1", "mlpwi", "mlpwo"});
+  return {
+      {"full", {}, {}, false},
+      {"none", {}, {}, true},
+      {"minimal", minimal, {}, false},
+      {"minimal_with_context", with(minimal, {"context"}), {}, false},
+      {"minimal_flash", with(minimal, {"context"}), {}, false},
+      {"minimal_with_quantization", with(minimal, {"quantization"}), {}, false},
+      {"minimal_with_context_and_quantization",
+       with(minimal, {"context", "quantization"}),
+       {},
+       false},
+      {"save_dot_with_context_except_mlp", with(qkv, {"context", "out_proj"}), {}, false},
+      {"save_dot_except_mlpwi", with(qkv, {"out_proj", "mlpwo"}), {}, false},
+      {"save_dot_except_mlp", with(qkv, {"out_proj"}), {}, false},
+      {"save_qkv_proj", qkv, {}, false},
+      {"save_out_proj", {"out_proj"}, {}, false},
+      {"qkv_proj_offloaded", {}, {"query_proj", "key_proj", "value_proj"}, false},
+      {"minimal_offloaded", {}, minimal, false},
+      {"custom", {}, {}, false},
+  };
+}
+
+const std::vector<RematPolicy>& policies() {
+  static const std::vector<RematPolicy> all = make_policies();
+  return all;
+}
+
+std::string nearest_or_all(std::string_view name, const std::vector<std::string>& names) {
+  std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? fmt::format("use one of {}", fmt::join(names, ", "))
+                         : fmt::format("did you mean '{}'?", nearest);
+}
+
+const std::string kTagsKey = "train.remat_tags.";
+
+[[noreturn]] void refuse_key(const config::KeyPlace& place, const std::string& key,
+                             std::string what, std::string note) {
+  throw UserError(ExitCode::usage, {place ? place(key) : key, std::move(what), {std::move(note)}});
+}
+
+void add_tag(RematPolicy& policy, const std::string& tag, const std::string& residency,
+             const config::KeyPlace& place) {
+  auto refuse = [&](std::string what, std::string note) {
+    refuse_key(place, kTagsKey + tag, std::move(what), std::move(note));
+  };
+  if (std::ranges::find(kTags, tag) == kTags.end())
+    refuse(fmt::format("unknown tag '{}'", tag), nearest_or_all(tag, {kTags.begin(), kTags.end()}));
+  if (residency == "device") {
+    policy.saved.push_back(tag);
+  } else if (residency == "offload") {
+    policy.offloaded.push_back(tag);
+  } else if (residency != "remat") {
+    refuse(fmt::format("unknown place '{}'", residency), "use device, offload or remat");
+  } else if (tag == kLayerInputTag) {
+    refuse("what enters a layer is always kept", "leave it out, or say \"device\"");
+  }
+}
+
+}  // namespace
+
+autodiff::SavePolicy RematPolicy::save_policy() const {
+  if (everything) return autodiff::save_everything();
+  // A backend without a second memory keeps offloaded values where they are.
+  return [kept = with(saved, offloaded)](std::string_view tag) {
+    return !tag.empty() && std::ranges::find(kept, tag) != kept.end();
+  };
+}
+
+std::span<const RematPolicy> remat_policies() { return policies(); }
+
+RematPolicy find_remat_policy(std::string_view name, const RematTags& tags,
+                              const config::KeyPlace& place) {
+  const std::vector<RematPolicy>& all = policies();
+  auto found = std::ranges::find(all, name, &RematPolicy::name);
+  if (found == all.end()) {
+    std::vector<std::string> names;
+    for (const RematPolicy& policy : all) names.push_back(policy.name);
+    refuse_key(place, "train.remat", fmt::format("unknown policy '{}'", name),
+               nearest_or_all(name, names));
+  }
+  RematPolicy policy = *found;
+  if (name != "custom") {
+    if (!tags.empty())
+      refuse_key(place, kTagsKey + tags.begin()->first,
+                 fmt::format("tags are for train.remat = \"custom\", which is \"{}\"", name),
+                 "say train.remat = \"custom\", or leave [train.remat_tags] out");
+    return policy;
+  }
+  if (tags.empty())
+    refuse_key(place, "train.remat", "'custom' needs tags in [train.remat_tags]",
+               "eg: query_proj = \"device\"; or use a named policy, eg \"minimal\"");
+  for (const auto& [tag, residency] : tags) add_tag(policy, tag, residency, place);
+  return policy;
+}
+
+void check_remat_tags(const RematTags& tags, const Graph& loss, const config::KeyPlace& place) {
+  if (tags.empty()) return;
+  const std::set<std::string> named = autodiff::tags_in(loss);
+  for (const auto& [tag, residency] : tags)
+    if (tag != kLayerInputTag && !named.contains(tag))
+      refuse_key(place, kTagsKey + tag,
+                 fmt::format("no layer of this model names a value '{}'", tag),
+                 fmt::format("its layers name {}", fmt::join(named, ", ")));
+}
+
+std::span<const std::string_view> remat_tags() { return kTags; }
+
+}  // namespace lamina::train

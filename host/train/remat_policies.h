@@ -1,0 +1,46 @@
+// Rematerialisation policies: names for sets of tags that are kept for the backward pass.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autodiff/vjp.h"
+#include "config/sections.h"
+#include "graph/graph.h"
+
+namespace lamina::train {
+
+// What enters a layer: always kept (a carry of the scan), whatever a policy says.
+inline constexpr std::string_view kLayerInputTag = "decoder_layer_input";
+
+struct RematPolicy {
+  std::string name;
+  std::vector<std::string> saved;      // tags kept on the device
+  std::vector<std::string> offloaded;  // tags kept in the memory of the CPU
+  bool everything = false;             // keep all values the backward pass wants
+
+  autodiff::SavePolicy save_policy() const;
+};
+
+// The policies there are, in the order of docs; `custom` is empty.
+std::span<const RematPolicy> remat_policies();
+
+// What a run file says of tags: "device", "offload" or "remat" by tag.
+using RematTags = std::map<std::string, std::string>;
+
+// The policy of that name; `custom` keeps what `tags` say, and needs some. Throws UserError (exit
+// 2) at the place of the key, for an unknown policy or tag (naming the nearest), for tags with
+// another policy than custom and custom without, and for a value that cannot be.
+RematPolicy find_remat_policy(std::string_view name, const RematTags& tags = {},
+                              const config::KeyPlace& place = {});
+
+// Throws UserError (exit 2) likewise for a tag that no value of the graph has.
+void check_remat_tags(const RematTags& tags, const Graph& loss, const config::KeyPlace& place = {});
+
+// Every tag a policy may speak of.
+std::span<const std::string_view> remat_tags();
+
+}  // namespace lamina::train

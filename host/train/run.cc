@@ -1,0 +1,87 @@
+#include "train/run.h"
+
+#include <filesystem>
+
+#include "config/listing.h"
+#include "core/error.h"
+#include "decoder/call_limits.h"
+#include "io/directory_commit.h"
+#include "io/durable_file.h"
+#include "train/run_directory.h"
+
+namespace lamina::train {
+namespace {
+
+// The values of [model] as a file may give them: without the keys that only config.json knows.
+config::Table model_values(const decoder::Model& model) {
+  config::Table out;
+  for (const config::Entry& entry : model.config().values().entries()) {
+    const registry::ModelKey* key = model.family().find_key(entry.key);
+    if (!key || !key->json_only) out.add(entry);
+  }
+  return out;
+}
+
+std::string model_file(const decoder::Model& model) {
+  std::vector<config::Entry> entries{{"family",
+                                      config::Value(model.family().name()),
+                                      {config::Origin::Kind::preset, "the plugin"}}};
+  const config::Table values = model_values(model);
+  for (config::Entry entry : values.entries()) {
+    entry.key.insert(0, "model.");
+    entries.push_back(std::move(entry));
+  }
+  return config::to_toml(entries);
+}
+
+void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model) {
+  if (tokenizer.vocab_size() <= model.vocab_size()) return;
+  throw UserError(ExitCode::usage, {"model.vocab_size",
+                                    fmt::format("is {}; the tokenizer has {} ids",
+                                                model.vocab_size(), tokenizer.vocab_size()),
+                                    {"raise it to at least that"}});
+}
+
+}  // namespace
+
+LoopOptions loop_options(const config::RunConfig& run) {
+  return {.train = run.train,
+          .optimizer = run.optimizer,
+          .schedule = run.schedule,
+          .checkpoint = run.checkpoint,
+          .sequence_length = run.data.sequence_length,
+          .seed = run.run.seed,
+          .out = run.run.out,
+          .place = config::place_in(run)};
+}
+
+Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
+         const Backend& backend, const std::function<void()>& between)
+    : options_(loop_options(config)) {
+  decoder::check_training_length(model, options_.sequence_length, "data.sequence_length");
+  remat_ = remat_policy(options_.step(), model, options_.place);
+  tokenizer_ = data::load_tokenizer(config.data);
+  check_vocabulary(*tokenizer_, model);
+  between();
+  lock_.emplace(options_.out);
+  run_file_ = config::resolved_run_file(config, model.family().name(), model_values(model));
+  resumption_.emplace(resume, options_.out, run_file_);
+  data_ = data::load_data(config.data, options_.seed, *tokenizer_, model.vocab_size(), between);
+  loop_ = std::make_unique<Loop>(
+      LoopInputs{options_, model, *tokenizer_, data_->train,
+                 data_->validation.empty() ? nullptr : &data_->validation.front(),
+                 data_->fingerprint, run_file_, model_file(model)},
+      backend);
+  between();
+  resumption_->load(*loop_);
+  between();
+}
+
+void Run::start() const {
+  const std::string checkpoints = checkpoints_directory(options_.out);
+  std::filesystem::create_directories(checkpoints);
+  io::remove_leftovers(checkpoints);
+  io::write_durably(options_.out + "/config.toml", run_file_);
+}
+
+}  // namespace lamina::train

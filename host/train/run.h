@@ -1,0 +1,53 @@
+// A training run as its run file asks for it, made ready: data read, state made or loaded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/run_config.h"
+#include "data/load.h"
+#include "io/directory_lock.h"
+#include "train/loop.h"
+#include "train/resumption.h"
+
+namespace lamina::train {
+
+// What the loop is told of a run file. REQUIRES: `run` outlives it.
+LoopOptions loop_options(const config::RunConfig& run);
+
+//   Run run(config, model, "auto", backend);
+//   run.start();
+//   run.loop().run({});
+class Run {
+ public:
+  // Takes the run directory's lock and changes nothing else. `resume` as in Resumption. `between`
+  // is called between the parts and may throw to stop. Throws UserError for whatever could refuse
+  // the run. REQUIRES: config, model and backend outlive this.
+  Run(
+      const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
+      const Backend& backend, const std::function<void()>& between = [] {});
+
+  Loop& loop() { return *loop_; }
+  const data::RunData& data() const { return *data_; }
+  const RematPolicy& remat() const { return remat_; }
+  const Resumption& resumption() const { return *resumption_; }
+  const io::DirectoryLock& lock() const { return *lock_; }
+
+  // Makes the run directory ready to be written: no leftovers, config.toml as the run is now.
+  // REQUIRES: resumption().set_aside() was called.
+  void start() const;
+
+ private:
+  LoopOptions options_;
+  RematPolicy remat_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::optional<io::DirectoryLock> lock_;
+  std::string run_file_;
+  std::optional<Resumption> resumption_;
+  std::optional<data::RunData> data_;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace lamina::train

@@ -1,0 +1,118 @@
+#include "weights/hf_config.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+#include "core/json_writer.h"
+
+namespace lamina::weights {
+namespace {
+
+using config::Value;
+
+// An object under construction: members in the order in which they were added.
+struct Object {
+  struct Member {
+    std::string name;
+    std::string json;                // of a leaf
+    std::vector<Object> below = {};  // one, or none for a leaf
+  };
+  std::vector<Member> members;
+
+  void add(std::string_view path, std::string json) {
+    std::size_t dot = path.find('.');
+    std::string name(path.substr(0, dot));
+    if (dot == path.npos) {
+      members.push_back({std::move(name), std::move(json)});
+      return;
+    }
+    auto at = std::ranges::find(members, name, &Member::name);
+    if (at == members.end()) at = members.insert(at, {name, "", {Object{}}});
+    at->below.front().add(path.substr(dot + 1), std::move(json));
+  }
+
+  void write(JsonWriter& out) const {
+    out.begin_object();
+    for (const Member& m : members) {
+      out.key(m.name);
+      if (m.below.empty())
+        out.raw(m.json);
+      else
+        m.below.front().write(out);
+    }
+    out.end_object();
+  }
+};
+
+bool is_zero(const Value& value) {
+  if (auto v = value.get_if<std::int64_t>()) return *v == 0;
+  if (auto v = value.get_if<double>()) return *v == 0;
+  if (auto v = value.get_if<bool>()) return !*v;
+  if (auto v = value.get_if<std::string>()) return v->empty();
+  auto list = value.get_if<config::List>();
+  return list && list->empty();
+}
+
+bool is_number(const Value& value) {
+  return value.get_if<std::int64_t>() || value.get_if<double>();
+}
+
+bool has_default(const registry::ModelKey& key, const Value& value, const config::Table& values) {
+  if (!key.same_as.empty()) {
+    const config::Entry* other = values.find(key.same_as);
+    return other && other->value == value;
+  }
+  return key.key.preset && *key.key.preset == value;
+}
+
+const std::string& path_of(const registry::ModelKey& key) {
+  return key.hf_name.empty() ? key.key.name : key.hf_name;
+}
+
+}  // namespace
+
+std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
+                      const HfConfigExtras& extras) {
+  if (names.hf_model_types.empty() || names.hf_architectures.empty())
+    throw UserError(
+        ExitCode::checkpoint,
+        {"export",
+         fmt::format("family '{}' has no form at Hugging Face: its plugin names no {}", names.name,
+                     names.hf_model_types.empty() ? "model_type" : "architecture"),
+         {"keep lamina's own format, which `lamina decode -m` reads"}});
+  const config::Table& values = config.values();
+  std::map<std::string, bool> is_plain;  // by object: all keys have their defaults
+  for (const registry::ModelKey& key : config.keys()) {
+    const config::Entry* entry = values.find(key.key.name);
+    std::size_t dot = path_of(key).rfind('.');
+    if (key.ignored || !entry || dot == std::string::npos) continue;
+    auto [at, fresh] = is_plain.try_emplace(path_of(key).substr(0, dot), true);
+    at->second = at->second && has_default(key, entry->value, values);
+  }
+
+  Object out;
+  out.add("architectures", fmt::format("[{}]", json_quote(names.hf_architectures.front())));
+  out.add("model_type", json_quote(names.hf_model_types.front()));
+  out.add("torch_dtype", json_quote(extras.dtype));
+  if (extras.bos_token) out.add("bos_token_id", std::to_string(*extras.bos_token));
+  if (extras.eos_token) out.add("eos_token_id", std::to_string(*extras.eos_token));
+  for (const registry::ModelKey& key : config.keys()) {
+    const config::Entry* entry = values.find(key.key.name);
+    if (key.ignored || !entry) continue;
+    const std::string& path = path_of(key);
+    std::string json = config::to_toml(entry->value);  // which is JSON as well
+    if (std::size_t dot = path.rfind('.'); dot != path.npos) {
+      bool left_to_the_reader = is_number(entry->value) && is_zero(entry->value) &&
+                                has_default(key, entry->value, values);
+      if (is_plain[path.substr(0, dot)] || left_to_the_reader) continue;
+    }
+    if (key.null_is_zero && is_zero(entry->value)) json = "null";
+    out.add(path, std::move(json));
+  }
+  JsonWriter json(2);
+  out.write(json);
+  return json.text() + "\n";
+}
+
+}  // namespace lamina::weights

@@ -1,0 +1,24 @@
+// Writes a model as a Hugging Face directory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "decoder/model.h"
+
+namespace lamina::weights {
+
+struct Exported {
+  std::int64_t num_tensors = 0;
+  std::uint64_t num_bytes = 0;  // of tensors
+};
+
+// From a checkpoint or a Hugging Face directory `from` into the directory `to`, which must not
+// exist and appears whole or not at all: config.json, weights under their published names (as
+// stored, or in `dtype`), tokenizer files, generation_config.json. Errors: exit 2 when `to` exists;
+// exit 4 when the family cannot be exported, or for damaged weights.
+Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
+                      std::optional<DType> dtype);
+
+}  // namespace lamina::weights

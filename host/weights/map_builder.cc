@@ -1,0 +1,277 @@
+#include "weights/map_builder.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "core/error.h"
+
+namespace lamina::weights {
+namespace {
+
+using Kind = registry::Transform::Kind;
+
+// The most tensors that one row with {E} may stand for.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
+
+std::string replaced(std::string text, std::string_view what, std::int64_t by) {
+  for (std::size_t at; (at = text.find(what)) != std::string::npos;)
+    text.replace(at, what.size(), std::to_string(by));
+  return text;
+}
+
+Shape inserted(const Shape& shape, int dim, std::int64_t size) {
+  std::vector<std::int64_t> dims(shape.dims().begin(), shape.dims().end());
+  dims.insert(dims.begin() + dim, size);
+  return Shape(dims);
+}
+
+Shape erased(const Shape& shape, int dim) {
+  std::vector<std::int64_t> dims(shape.dims().begin(), shape.dims().end());
+  dims.erase(dims.begin() + dim);
+  return Shape(dims);
+}
+
+[[noreturn]] void misfit(const decoder::Parameter& parameter, const registry::TensorRow& row) {
+  throw PluginError({fmt::format("tensor row '{}'", row.published),
+                     fmt::format("its transforms do not fit parameter '{}', {}", parameter.name,
+                                 to_string(parameter.desc.shape)),
+                     {}});
+}
+
+// What the transforms from number `from` on make `shape` of: [0] = before them, the last = `shape`.
+// Parts keep their own size along the dim that they share.
+std::vector<Shape> stages_before(const decoder::Parameter& parameter,
+                                 const registry::TensorRow& row, std::size_t from, Shape shape) {
+  std::vector<Shape> out{shape};
+  for (std::size_t i = row.transforms.size(); i-- > from;) {
+    const registry::Transform& t = row.transforms[i];
+    const int change = t.kind == Kind::squeeze ? 1 : t.kind == Kind::split ? -1 : 0;
+    const int ndim = shape.ndim() + change;
+    const int dim = static_cast<int>(t.dim < 0 ? t.dim + ndim : t.dim);
+    const bool has_dim = t.kind != Kind::add && t.kind != Kind::mul && t.kind != Kind::transpose;
+    if (ndim > kMaxDims || (has_dim && (dim < 0 || dim >= ndim)) ||
+        (t.kind == Kind::transpose && ndim < 2))
+      misfit(parameter, row);
+    if (t.kind == Kind::transpose) std::swap(shape[-1], shape[-2]);
+    if (t.kind == Kind::strided &&
+        __builtin_mul_overflow(shape[dim], std::int64_t{t.count}, &shape[dim]))
+      misfit(parameter, row);
+    if (t.kind == Kind::squeeze) shape = inserted(shape, dim, 1);
+    if (t.kind == Kind::split) {
+      const std::int64_t merged = shape[dim] * shape[dim + 1];
+      shape = erased(shape, dim);
+      shape[dim] = merged;
+    }
+    out.insert(out.begin(), shape);
+  }
+  return out;
+}
+
+StridedView whole(const Shape& shape) {
+  StridedView out{.shape = shape};
+  std::int64_t stride = 1;
+  for (int i = shape.ndim(); i-- > 0;) {
+    out.strides[static_cast<std::size_t>(i)] = stride;
+    stride *= shape[i];
+  }
+  return out;
+}
+
+// The shape of one of our tensors that a row is about: that of one element where it has {E}.
+bool is_stacked(const registry::TensorRow& row) {
+  return row.published.find("{E}") != std::string::npos;
+}
+
+Shape unit_shape(const decoder::Parameter& parameter, const registry::TensorRow& row) {
+  if (!is_stacked(row)) return parameter.desc.shape;
+  if (parameter.desc.shape.ndim() == 0) misfit(parameter, row);
+  return parameter.desc.shape.without_leading();
+}
+
+std::size_t part_transform(const registry::TensorRow& row) {
+  const auto at = std::ranges::find(row.transforms, Kind::part, &registry::Transform::kind);
+  return static_cast<std::size_t>(at - row.transforms.begin());
+}
+
+}  // namespace
+
+MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
+  std::map<std::pair<std::uint32_t, std::string_view>, std::vector<const registry::TensorRow*>> all;
+  for (const registry::TensorRow& row : model.family().tensor_rows())
+    if (!row.ignore) all[{row.block, row.param}].push_back(&row);
+  const auto& parameters = model.parameters().all();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const decoder::Parameter& p = parameters[i];
+    const auto found = all.find({p.block, p.desc.name});
+    if (p.block == 0 && p.layer >= 0)
+      rows_.push_back({&host_row(p)});
+    else
+      rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
+                                         : found->second);
+    of_layer_[p.layer].push_back(static_cast<int>(i));
+  }
+}
+
+// The host's own parameters in a layer have our names there, beside those of the family's.
+const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parameter) {
+  std::string folder = "layers.{L}.";
+  for (const registry::TensorRow& row : model_.family().tensor_rows())
+    if (const std::size_t at = row.published.find("{L}."); !row.ignore && at != std::string::npos) {
+      folder = row.published.substr(0, at + 4);
+      break;
+    }
+  return host_rows_.emplace_back(registry::TensorRow{
+      .param = parameter.desc.name, .published = folder + parameter.desc.name, .transforms = {}});
+}
+
+const std::vector<const registry::TensorRow*>& MapBuilder::rows_of(int parameter) const {
+  return rows_[static_cast<std::size_t>(parameter)];
+}
+
+// Sizes of the parts that lie before that of `row`, and of all of them.
+std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
+    int parameter, const registry::TensorRow& row) const {
+  const decoder::Parameter& own = model_.parameters()[parameter];
+  const std::int64_t index = row.transforms[part_transform(row)].index;
+  std::int64_t before = 0, total = 0;
+  for (int other : of_layer_.at(own.layer)) {
+    const decoder::Parameter& p = model_.parameters()[other];
+    if (p.block != own.block) continue;
+    for (const registry::TensorRow* r : rows_of(other)) {
+      const std::size_t at = part_transform(*r);
+      if (r->published != row.published || at == r->transforms.size()) continue;
+      const Shape shape = stages_before(p, *r, at + 1, unit_shape(p, *r)).front();
+      const std::int64_t dim = r->transforms[at].dim;
+      if (dim < -shape.ndim() || dim >= shape.ndim()) misfit(p, *r);
+      total += shape[static_cast<int>(dim)];
+      if (r->transforms[at].index < index) before += shape[static_cast<int>(dim)];
+    }
+  }
+  return {before, total};
+}
+
+Expansion MapBuilder::expand(int parameter, const registry::TensorRow& row) const {
+  const decoder::Parameter& p = model_.parameters()[parameter];
+  if (p.layer >= 0 && p.layer < model_.config().num_layers() &&
+      row.published.find("{L}") == std::string::npos)
+    throw PluginError({fmt::format("tensor row '{}'", row.published),
+                       fmt::format("is of parameter '{}' in a layer and lacks {{L}}", p.name),
+                       {}});
+  Expansion out{.row = &row};
+  std::vector<Shape> stages = stages_before(p, row, 0, unit_shape(p, row));
+  const std::size_t part = part_transform(row);
+  std::int64_t before = 0, total = 0;
+  if (part < row.transforms.size()) {  // the dim that parts share is as long as all of them
+    std::tie(before, total) = extent_of_parts(parameter, row);
+    Shape all = stages[part + 1];
+    all[static_cast<int>(row.transforms[part].dim)] = total;
+    registry::TensorRow earlier = row;
+    earlier.transforms.resize(part);
+    const std::vector<Shape> first = stages_before(p, earlier, 0, all);
+    std::ranges::copy(first, stages.begin());
+  }
+  StridedView view = whole(stages[0]);
+  for (std::size_t i = 0; i < row.transforms.size(); ++i) {
+    const registry::Transform& t = row.transforms[i];
+    const int ndim = view.shape.ndim();
+    const std::size_t dim = static_cast<std::size_t>(t.dim < 0 ? t.dim + ndim : t.dim);
+    std::int64_t* strides = view.strides.data();
+    switch (t.kind) {
+      case Kind::transpose:
+        std::swap(strides[ndim - 1], strides[ndim - 2]);
+        break;
+      case Kind::add:
+        out.shift += t.number;
+        break;
+      case Kind::mul:
+        out.factor *= t.number;
+        out.shift *= t.number;
+        break;
+      case Kind::part:
+        view.offset += before * strides[dim];
+        break;
+      case Kind::strided:
+        view.offset += t.index * strides[dim];
+        strides[dim] *= t.count;
+        break;
+      case Kind::squeeze:
+        std::copy(strides + dim + 1, strides + ndim, strides + dim);
+        break;
+      case Kind::split:
+        std::copy_backward(strides + dim, strides + ndim, strides + ndim + 1);
+        strides[dim] *= stages[i + 1][static_cast<int>(dim) + 1];
+        break;
+    }
+    view.shape = stages[i + 1];
+  }
+  const std::string name = replaced(row.published, "{L}", p.layer);
+  const std::int64_t count = is_stacked(row) ? p.desc.shape[0] : 1;
+  if (count > kMaxElements)
+    throw PluginError({fmt::format("tensor row '{}'", row.published),
+                       fmt::format("stands for {} tensors of parameter '{}', {}; at most {}", count,
+                                   p.name, to_string(p.desc.shape), kMaxElements),
+                       {}});
+  for (std::int64_t e = 0; e < count; ++e)
+    out.tensors.push_back({replaced(name, "{E}", e), stages[0], view});
+  return out;
+}
+
+int MapBuilder::tensor_index(const std::string& name, const Shape& shape) {
+  const auto [at, fresh] = by_name_.emplace(name, static_cast<int>(map_.tensors_.size()));
+  if (fresh) map_.tensors_.push_back({name, shape, {}});
+  const Shape& known = map_.tensors_[static_cast<std::size_t>(at->second)].shape;
+  if (known != shape)
+    throw PluginError({fmt::format("published tensor '{}'", name),
+                       fmt::format("is {} by one row of family '{}' and {} by another",
+                                   to_string(known), model_.family().name(), to_string(shape)),
+                       {}});
+  return at->second;
+}
+
+void MapBuilder::add(int parameter, const Expansion& expansion,
+                     const std::vector<std::string>& names) {
+  map_.begins_.resize(static_cast<std::size_t>(parameter) + 1, map_.pieces_.size());
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Expansion::Tensor& t = expansion.tensors[i];
+    const int tensor = tensor_index(names[i], t.shape);
+    map_.tensors_[static_cast<std::size_t>(tensor)].pieces.push_back(
+        static_cast<int>(map_.pieces_.size()));
+    map_.pieces_.push_back({parameter, tensor, first, t.view, expansion.factor, expansion.shift});
+    first += t.view.shape.num_elements();
+  }
+}
+
+void MapBuilder::add_own(int parameter) {
+  const decoder::Parameter& p = model_.parameters()[parameter];
+  add(parameter, {.tensors = {{p.name, p.desc.shape, whole(p.desc.shape)}}}, {p.name});
+}
+
+// Throws where parameters take more elements of a tensor than it has.
+void MapBuilder::check_shares() const {
+  for (const PublishedTensor& tensor : map_.tensors_) {
+    std::int64_t taken = 0;
+    for (int index : tensor.pieces)
+      taken += map_.pieces_[static_cast<std::size_t>(index)].view.shape.num_elements();
+    if (taken <= tensor.shape.num_elements()) continue;
+    const auto name_of = [&](int index) {
+      return model_.parameters()[map_.pieces_[static_cast<std::size_t>(index)].parameter].name;
+    };
+    throw PluginError(
+        {fmt::format("published tensor '{}'", tensor.name),
+         fmt::format("is given to parameter '{}' and again to '{}' by rows of family '{}'",
+                     name_of(tensor.pieces[0]), name_of(tensor.pieces[1]), model_.family().name()),
+         {"each element of a tensor belongs to one parameter (M-9 of "
+          "docs/plugin_requirements.md)"}});
+  }
+}
+
+TensorMap MapBuilder::finish(bool own_names) {
+  check_shares();
+  map_.begins_.resize(rows_.size() + 1, map_.pieces_.size());
+  map_.own_names_ = own_names;
+  return std::move(map_);
+}
+
+}  // namespace lamina::weights

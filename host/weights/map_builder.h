@@ -1,0 +1,58 @@
+// Builds a TensorMap: published names and views of each parameter, by the rows of a family's map.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "weights/tensor_map.h"
+
+namespace lamina::weights {
+
+// A row of the map for one parameter: the tensors that it names and what of each is ours.
+struct Expansion {
+  struct Tensor {
+    std::string name;  // as the family's map spells it
+    Shape shape;
+    StridedView view;
+  };
+  const registry::TensorRow* row = nullptr;
+  std::vector<Tensor> tensors;  // one, or one for each element of our first dim
+  double factor = 1, shift = 0;
+};
+
+class MapBuilder {
+ public:
+  explicit MapBuilder(const decoder::Model& model);
+
+  // The rows of a parameter, in the order of the map; none where the family publishes no such
+  // tensor.
+  const std::vector<const registry::TensorRow*>& rows_of(int parameter) const;
+  // Throws PluginError when the row's transforms cannot give a tensor of the parameter's shape.
+  Expansion expand(int parameter, const registry::TensorRow& row) const;
+
+  // Adds the tensors of `expansion`, called `names`. REQUIRES: parameters come in rising order.
+  void add(int parameter, const Expansion& expansion, const std::vector<std::string>& names);
+  // The parameter as a tensor of our name and form.
+  void add_own(int parameter);
+  TensorMap finish(bool own_names);
+
+ private:
+  void check_shares() const;
+  int tensor_index(const std::string& name, const Shape& shape);
+  const registry::TensorRow& host_row(const decoder::Parameter& parameter);
+  std::pair<std::int64_t, std::int64_t> extent_of_parts(int parameter,
+                                                        const registry::TensorRow& row) const;
+
+  const decoder::Model& model_;
+  std::vector<std::vector<const registry::TensorRow*>> rows_;  // of each parameter
+  std::deque<registry::TensorRow> host_rows_;  // of parameters in layers that no family declares
+  std::unordered_map<std::int64_t, std::vector<int>> of_layer_;
+  std::unordered_map<std::string, int> by_name_;
+  TensorMap map_;
+};
+
+}  // namespace lamina::weights

@@ -1,0 +1,332 @@
+#include "weights/tensor_map.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/suggest.h"
+#include "io/stored_weight.h"
+#include "lamina/names.h"
+#include "weights/map_builder.h"
+
+namespace lamina::weights {
+namespace {
+
+// `name` under every way to put on or take off one of the family's prefixes, as it is first.
+std::vector<std::string> spellings(const std::string& name,
+                                   const std::vector<std::string>& prefixes) {
+  std::vector<std::string> bare{name};
+  for (const std::string& prefix : prefixes)
+    if (name.starts_with(prefix)) bare.push_back(name.substr(prefix.size()));
+  std::vector<std::string> out = bare;
+  for (const std::string& prefix : prefixes)
+    for (const std::string& b : bare) out.push_back(prefix + b);
+  return out;
+}
+
+// "h.{L}.attn.*": {L} and {E} stand for numbers, * for anything. `layer` becomes what {L} stood
+// for. Only the last * can need another try, so no pattern takes longer than its length times the
+// text's.
+bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer) {
+  struct Retry {
+    std::size_t pattern, text;  // after the *, and where what follows it is tried next
+    std::int64_t layer;
+  };
+  std::optional<Retry> star;
+  std::int64_t found = layer;
+  std::size_t p = 0, t = 0;
+  while (p < pattern.size() || t < text.size()) {
+    const std::string_view left = pattern.substr(p);
+    if (left.starts_with('*')) {
+      star = {++p, t, found};
+      continue;
+    }
+    std::int64_t number = 0;
+    if (left.starts_with("{L}") || left.starts_with("{E}")) {
+      const char* begin = text.data() + t;
+      const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
+      if (error == std::errc() && *begin != '-') {
+        if (left[1] == 'L') found = number;
+        p += 3, t += static_cast<std::size_t>(end - begin);
+        continue;
+      }
+    } else if (!left.empty() && t < text.size() && left[0] == text[t]) {
+      ++p, ++t;
+      continue;
+    }
+    if (!star || star->text == text.size()) return false;
+    p = star->pattern, t = ++star->text, found = star->layer;
+  }
+  layer = found;
+  return true;
+}
+
+bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {
+  if (a.shape() != b.shape()) return false;
+  if (a.is_plain() && b.is_plain() && a.data().dtype == b.data().dtype)
+    return std::ranges::equal(a.data().bytes, b.data().bytes);
+  constexpr std::int64_t kChunk = 1 << 16;
+  std::vector<float> of_a(kChunk), of_b(kChunk);
+  for (std::int64_t at = 0, total = a.shape().num_elements(); at < total; at += kChunk) {
+    const std::size_t count = static_cast<std::size_t>(std::min(kChunk, total - at));
+    a.decode(at, 1, std::span(of_a).first(count));
+    b.decode(at, 1, std::span(of_b).first(count));
+    if (!std::ranges::equal(std::span(of_a).first(count), std::span(of_b).first(count)))
+      return false;
+  }
+  return true;
+}
+
+// Says of names which no parameter comes from whether the family knows them.
+class Ignored {
+ public:
+  explicit Ignored(const decoder::Model& model) : model_(model) {
+    for (const decoder::Parameter& p : model.parameters().all())
+      if (p.block != 0) block_of_[p.layer] = p.block;
+  }
+
+  // The row that says so; null: none does.
+  const registry::TensorRow* by(const std::string& name) const {
+    const std::vector<std::string> spelled = spellings(name, model_.family().tensor_prefixes());
+    for (const registry::TensorRow& row : model_.family().tensor_rows())
+      if (std::ranges::any_of(spelled, [&](const std::string& s) { return fits_row(row, s); }))
+        return &row;
+    return nullptr;
+  }
+
+ private:
+  bool fits_row(const registry::TensorRow& row, std::string_view name) const {
+    if (!row.ignore && !row.surplus && !(row.tied && model_.options().head.tied)) return false;
+    std::int64_t layer = -1;
+    if (!fits(row.published, name, layer)) return false;
+    const bool beyond = layer >= model_.config().num_layers();
+    if (row.ignore && row.block != 0) {
+      const auto found = block_of_.find(layer);
+      return found != block_of_.end() && found->second == row.block;
+    }
+    return row.beyond || row.surplus ? beyond == row.beyond : true;
+  }
+
+  const decoder::Model& model_;
+  std::unordered_map<std::int64_t, std::uint32_t> block_of_;
+};
+
+// Where the layers are: "language_model.model." of "language_model.model.layers.0.mlp.weight",
+// which `row` calls "model.layers.{L}.mlp.weight". Empty if `name` is not of a layer.
+std::string folder_of_layers(std::string_view name, std::string_view row) {
+  const std::size_t number = row.find("{L}");
+  if (number == row.npos || number == 0) return {};
+  const std::size_t begin = row.rfind('.', number - 2) + 1;  // of "layers."
+  const std::size_t at = name.find(row.substr(begin, number - begin));
+  return at == name.npos ? std::string() : std::string(name.substr(0, at));
+}
+
+[[noreturn]] void refuse(const std::string& where, std::string what,
+                         std::vector<std::string> notes) {
+  throw UserError(ExitCode::checkpoint, {where, std::move(what), std::move(notes)});
+}
+
+bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
+
+// The tensors behind all parameters, each found once.
+class Matcher {
+ public:
+  Matcher(const decoder::Model& model, const io::WeightFiles& files)
+      : model_(model), files_(files), builder_(model) {}
+
+  TensorMap run() {
+    const auto& parameters = model_.parameters().all();
+    const bool own = std::ranges::all_of(
+        parameters, [&](const decoder::Parameter& p) { return files_.contains(p.name); });
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const int index = static_cast<int>(i);
+      own ? builder_.add_own(index) : find(index);
+    }
+    TensorMap map = builder_.finish(own);
+    std::unordered_set<std::string_view> used;
+    for (const PublishedTensor& tensor : map.tensors()) check(map, tensor, used);
+    check_nothing_left(map, used);
+    return map;
+  }
+
+ private:
+  // What the files call `name`; empty if they lack it.
+  std::string spelling(const std::string& name) const {
+    for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
+      if (files_.contains(s)) return std::move(s);
+    return {};
+  }
+
+  void find(int parameter) {
+    const auto& rows = builder_.rows_of(parameter);
+    for (const registry::TensorRow* row : rows) {
+      const Expansion expansion = builder_.expand(parameter, *row);
+      std::vector<std::string> names;
+      for (const Expansion::Tensor& tensor : expansion.tensors) {
+        names.push_back(spelling(tensor.name));
+        if (!names.back().empty()) continue;
+        if (names.size() == 1) break;  // another row may have it
+        missing(parameter, tensor.name);
+      }
+      if (names.empty() || names.back().empty()) continue;
+      if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
+      return builder_.add(parameter, expansion, names);
+    }
+    if (rows.empty()) missing(parameter, model_.parameters()[parameter].name);
+    if (std::ranges::none_of(rows, &registry::TensorRow::optional))
+      missing(parameter, builder_.expand(parameter, *rows.front()).tensors.front().name);
+  }
+
+  [[noreturn]] void missing(int parameter, const std::string& name) const {
+    const std::string wanted = likely_spelling(name);
+    std::vector<std::string> notes{
+        fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
+    if (const std::string nearest = nearest_name(wanted, names_without_use()); !nearest.empty())
+      notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
+    refuse(files_.path(), fmt::format("tensor '{}' is missing", wanted), notes);
+  }
+
+  // What the files would call a tensor that they lack: with what they put before the layers.
+  std::string likely_spelling(const std::string& name) const {
+    for (const registry::TensorRow& row : model_.family().tensor_rows()) {
+      const std::size_t number = row.published.find("{L}");
+      if (row.ignore || number == row.published.npos || number == 0) continue;
+      const std::size_t own = row.published.rfind('.', number - 2) + 1;  // before "layers."
+      for (std::string_view other : files_.names()) {
+        const std::string theirs = folder_of_layers(other, row.published);
+        std::int64_t layer = 0;
+        if (!fits(theirs + row.published.substr(own), other, layer)) continue;
+        const std::string ours = row.published.substr(0, own);
+        if (name.starts_with(ours)) return theirs + name.substr(own);
+        // "language_model." of "language_model.model.layers.0" is before the head, too.
+        const std::string outer =
+            theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - own) : "";
+        return outer.ends_with('.') ? outer + name : name;
+      }
+    }
+    return name;
+  }
+
+  // Those that no parameter comes from under its first name; all where there are none.
+  std::vector<std::string> names_without_use() const {
+    std::unordered_set<std::string> expected;
+    for (std::size_t i = 0; i < model_.parameters().all().size(); ++i)
+      for (const registry::TensorRow* row : builder_.rows_of(static_cast<int>(i)))
+        for (const Expansion::Tensor& tensor : builder_.expand(static_cast<int>(i), *row).tensors)
+          expected.insert(spelling(tensor.name));
+    std::vector<std::string> out;
+    for (std::string_view name : files_.names())
+      if (!expected.contains(std::string(name))) out.emplace_back(name);
+    if (out.empty()) out.assign(files_.names().begin(), files_.names().end());
+    return out;
+  }
+
+  void check(const TensorMap& map, const PublishedTensor& tensor,
+             std::unordered_set<std::string_view>& used) const {
+    const io::StoredWeight stored(files_, tensor.name);
+    const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
+    const decoder::Parameter& parameter = model_.parameters()[piece.parameter];
+    const std::string whose = fmt::format("for parameter '{}'", parameter.name);
+    const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
+    if (is_integer(stored.data().dtype) != integers)
+      refuse(
+          files_.path_of(stored.data().name),
+          fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
+                      name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
+          {whose});
+    if (stored.shape() != tensor.shape)
+      refuse(files_.path_of(stored.data().name),
+             fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
+                         to_string(stored.shape()), to_string(tensor.shape)),
+             {whose, "use the config.json that belongs to these weights"});
+    for (std::string_view name : stored.names()) used.insert(name);
+  }
+
+  // Files may hold a copy of the table under the name of a tied head. Another matrix there would be
+  // left out silently.
+  void check_tied(const TensorMap& map, std::string_view head) const {
+    const int embed = model_.parameters().find(LAMINA_NAME_EMBED);
+    const std::string& table = map.tensor_of(map.pieces_of(embed).front()).name;
+    if (same_values(io::StoredWeight(files_, head), io::StoredWeight(files_, table))) return;
+    refuse(files_.path_of(head),
+           fmt::format("tensor '{}' differs from '{}', but the config says that the head is the "
+                       "token table",
+                       head, table),
+           {fmt::format("tie_word_embeddings = false uses both; if the head is not meant, remove "
+                        "'{}'",
+                        head)});
+  }
+
+  void check_nothing_left(const TensorMap& map,
+                          const std::unordered_set<std::string_view>& used) const {
+    const Ignored ignored(model_);
+    std::vector<std::string> left, others;
+    for (std::string_view name : files_.names()) {
+      if (used.contains(name)) continue;
+      if (const registry::TensorRow* row = ignored.by(std::string(name))) {
+        if (row->tied) check_tied(map, name);
+        continue;
+      }
+      // Beside the language model a checkpoint may hold towers for images and sound.
+      const bool other =
+          model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
+      (other ? others : left).emplace_back(name);
+    }
+    if (!others.empty())
+      log::info("{}: {} tensors beside the language model are not used, eg '{}'", files_.path(),
+                others.size(), others.front());
+    if (left.empty()) return;
+    refuse(files_.path(),
+           fmt::format("{} tensor{} that family '{}' has no use for, eg '{}'", left.size(),
+                       left.size() == 1 ? "" : "s", model_.family().name(), left.front()),
+           {fmt::format("num_hidden_layers is {}; is this the right config for these weights?",
+                        model_.config().num_layers())});
+  }
+
+  const decoder::Model& model_;
+  const io::WeightFiles& files_;
+  MapBuilder builder_;
+  std::string layers_;  // folder_of_layers() in these files; empty: none was found
+};
+
+}  // namespace
+
+bool StridedView::is_contiguous() const {
+  std::int64_t stride = 1;
+  for (int i = shape.ndim(); i-- > 0;) {
+    if (shape[i] != 1 && strides[static_cast<std::size_t>(i)] != stride) return false;
+    stride *= shape[i];
+  }
+  return true;
+}
+
+std::span<const Piece> TensorMap::pieces_of(int parameter) const {
+  const std::size_t p = static_cast<std::size_t>(parameter);
+  return std::span(pieces_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
+}
+
+TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files) {
+  return Matcher(model, files).run();
+}
+
+TensorMap published_tensors(const decoder::Model& model) {
+  MapBuilder builder(model);
+  const int count = static_cast<int>(model.parameters().all().size());
+  for (int i = 0; i < count; ++i) {
+    if (builder.rows_of(i).empty())
+      user_error(ExitCode::checkpoint, "export",
+                 "family '{}' publishes no tensor for parameter '{}'; keep lamina's own format",
+                 model.family().name(), model.parameters()[i].name);
+    const Expansion expansion = builder.expand(i, *builder.rows_of(i).front());
+    std::vector<std::string> names;
+    for (const Expansion::Tensor& tensor : expansion.tensors) names.push_back(tensor.name);
+    builder.add(i, expansion, names);
+  }
+  return builder.finish(false);
+}
+
+}  // namespace lamina::weights

@@ -1,0 +1,72 @@
+// Published tensors <-> ours: the family's tensor map expanded over the layers, in both directions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decoder/model.h"
+#include "io/weight_files.h"
+
+namespace lamina::weights {
+
+// Some elements of a published tensor in the order of ours: ours(i, j, ..) is its element
+// offset + i strides[0] + j strides[1] ...
+struct StridedView {
+  Shape shape;
+  std::array<std::int64_t, kMaxDims> strides{};
+  std::int64_t offset = 0;
+
+  // Ours lie one after the other there too.
+  bool is_contiguous() const;
+};
+
+// What one published tensor and one parameter have in common.
+struct Piece {
+  int parameter = -1;
+  int tensor = -1;               // index into TensorMap::tensors()
+  std::int64_t first = 0;        // the piece's place in the parameter, in elements
+  StridedView view;              // of the published tensor
+  double factor = 1, shift = 0;  // ours = published * factor + shift
+
+  std::int64_t num_elements() const { return view.shape.num_elements(); }
+  bool changes_values() const { return factor != 1 || shift != 0; }
+};
+
+struct PublishedTensor {
+  std::string name;         // as in the files; for an export, as the family's map spells it
+  Shape shape;              // of its values
+  std::vector<int> pieces;  // indices into TensorMap::pieces()
+};
+
+class TensorMap {
+ public:
+  const std::vector<PublishedTensor>& tensors() const { return tensors_; }
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  const PublishedTensor& tensor_of(const Piece& piece) const {
+    return tensors_[static_cast<std::size_t>(piece.tensor)];
+  }
+  // By rising `first`, without gaps. Empty: the tensor is optional and not there.
+  std::span<const Piece> pieces_of(int parameter) const;
+  // The files hold our parameters under our names, as training writes them.
+  bool own_names() const { return own_names_; }
+
+ private:
+  friend class MapBuilder;
+  std::vector<PublishedTensor> tensors_;
+  std::vector<Piece> pieces_;        // by parameter
+  std::vector<std::size_t> begins_;  // of each parameter's pieces, and the end
+  bool own_names_ = false;
+};
+
+// The tensors of `files` behind the parameters. Every parameter has its own, every tensor of the
+// files is used or ignored by the map, shapes agree: else one UserError (exit 4) that names the
+// file, the tensor and both shapes, and suggests the nearest name.
+TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files);
+
+// What an export to Hugging Face's names consists of, in the order of the parameters.
+TensorMap published_tensors(const decoder::Model& model);
+
+}  // namespace lamina::weights

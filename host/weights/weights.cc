@@ -1,0 +1,129 @@
+#include "weights/weights.h"
+#include "weights/published.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "io/stored_weight.h"
+#include "weights/initialise.h"
+
+namespace lamina::weights {
+namespace {
+
+// The bytes of a piece, where they are the parameter's in type `wanted`; else null.
+const std::byte* bytes_of(const TensorMap& map, const io::WeightFiles& files, const Piece& piece,
+                          DType wanted) {
+  const io::StoredWeight weight(files, map.tensor_of(piece).name);
+  if (!weight.is_plain() || weight.data().dtype != wanted || piece.changes_values() ||
+      !piece.view.is_contiguous())
+    return nullptr;
+  return weight.data().bytes.data() + piece.view.offset * size_bytes(wanted);
+}
+
+// What a program can read where the file has it: one piece, its elements aligned.
+const std::byte* bytes_in_place(const TensorMap& map, const io::WeightFiles& files, int parameter,
+                                DType wanted) {
+  const auto pieces = map.pieces_of(parameter);
+  if (pieces.size() != 1) return nullptr;
+  const std::byte* bytes = bytes_of(map, files, pieces.front(), wanted);
+  const auto size = static_cast<std::uintptr_t>(size_bytes(wanted));
+  return reinterpret_cast<std::uintptr_t>(bytes) % size == 0 ? bytes : nullptr;
+}
+
+void copy_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter, DType wanted,
+                    std::byte* out) {
+  std::vector<const std::byte*> bytes;
+  for (const Piece& piece : map.pieces_of(parameter)) {
+    bytes.push_back(bytes_of(map, files, piece, wanted));
+    if (!bytes.back())
+      return read_parameter(map, files, parameter,
+                            [&](std::int64_t first, std::span<const float> values) {
+                              store(values, wanted, first, out);
+                            });
+  }
+  std::size_t next = 0;
+  for (const Piece& piece : map.pieces_of(parameter))
+    std::memcpy(out + piece.first * size_bytes(wanted), bytes[next++],
+                static_cast<std::size_t>(piece.num_elements() * size_bytes(wanted)));
+}
+
+void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, DType dtype,
+                     std::byte* out) {
+  std::vector<float> values(static_cast<std::size_t>(parameter.num_elements()));
+  initialise(parameter, seed, values);
+  store(values, dtype, 0, out);
+}
+
+std::size_t bytes_of(const decoder::Parameter& parameter, DType dtype) {
+  return static_cast<std::size_t>(parameter.num_elements() * size_bytes(dtype));
+}
+
+}  // namespace
+
+void store(std::span<const float> values, DType dtype, std::int64_t first, std::byte* out) {
+  out += first * size_bytes(dtype);
+  auto as = [&]<typename T>(T*, auto convert) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      reinterpret_cast<T*>(out)[i] = convert(values[i]);
+  };
+  if (dtype == DType::f32)
+    std::memcpy(out, values.data(), values.size_bytes());
+  else if (dtype == DType::bf16)
+    as(static_cast<bfloat16*>(nullptr), to_bfloat16);
+  else if (dtype == DType::f64)
+    as(static_cast<double*>(nullptr), [](float v) { return static_cast<double>(v); });
+  else if (dtype == DType::i32)
+    as(static_cast<std::int32_t*>(nullptr),
+       [](float v) { return static_cast<std::int32_t>(std::lrint(v)); });
+  else if (dtype == DType::i64)
+    as(static_cast<std::int64_t*>(nullptr),
+       [](float v) { return static_cast<std::int64_t>(std::llrint(v)); });
+  else
+    LAMINA_ASSERT(false && "parameters are f32, bf16, f64 or integers");
+}
+
+Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
+                      DType compute, const Backend& backend) {
+  const TensorMap map = match_weights(model, *files);
+  const auto& parameters = model.parameters().all();
+  Weights out;
+  out.files_ = files;
+  std::vector<std::size_t> parts(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const DType wanted = parameters[i].used_dtype(compute);
+    const std::byte* bytes = bytes_in_place(map, *files, static_cast<int>(i), wanted);
+    out.pointers_.push_back(const_cast<std::byte*>(bytes));
+    out.mapped_.push_back(bytes != nullptr);
+    if (!bytes) parts[i] = out.owned_.add(bytes_of(parameters[i], wanted));
+  }
+  out.owned_.allocate(backend);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (out.mapped_[i]) continue;
+    const DType wanted = parameters[i].used_dtype(compute);
+    std::byte* to = out.owned_[parts[i]];
+    out.pointers_[i] = to;
+    if (map.pieces_of(static_cast<int>(i)).empty())
+      initialise_into(parameters[i], 0, wanted, to);  // an optional tensor that is not there
+    else
+      copy_parameter(map, *files, static_cast<int>(i), wanted, to);
+  }
+  return out;
+}
+
+Weights Weights::initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
+                            const Backend& backend) {
+  const auto& parameters = model.parameters().all();
+  Weights out;
+  out.mapped_.resize(parameters.size());
+  for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(p, p.used_dtype(compute)));
+  out.owned_.allocate(backend);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    out.pointers_.push_back(out.owned_[i]);
+    initialise_into(parameters[i], seed, parameters[i].used_dtype(compute), out.owned_[i]);
+  }
+  return out;
+}
+
+}  // namespace lamina::weights

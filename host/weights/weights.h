@@ -1,0 +1,44 @@
+// The memory of a model's parameters when it is run: mapped files, or copies.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "decoder/model.h"
+#include "io/weight_files.h"
+#include "runtime/buffer_parts.h"
+#include "weights/initialise.h"
+#include "weights/tensor_map.h"
+
+namespace lamina::weights {
+
+// Writes values as elements first, first + 1, .. of the tensor at `out`.
+// REQUIRES: dtype is f32, bf16, f64, i32 or i64.
+void store(std::span<const float> values, DType dtype, std::int64_t first, std::byte* out);
+
+// Memory of all parameters: views into mapped files where the file's bytes serve as they are, else
+// own copies.
+class Weights {
+ public:
+  // Reads every parameter in the type that Parameter::used_dtype(compute) says. Files stay mapped.
+  static Weights load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
+                      DType compute, const Backend& backend);
+  // Fresh ones: initialised as the parameters declare, by name and seed, so that a parameter's
+  // values depend on nothing else.
+  static Weights initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
+                            const Backend& backend);
+
+  // One a parameter. Not to be written where is_mapped().
+  std::span<void* const> pointers() const { return pointers_; }
+  bool is_mapped(int parameter) const { return mapped_[static_cast<std::size_t>(parameter)]; }
+  std::size_t owned_bytes() const { return owned_.bytes(); }
+
+ private:
+  std::shared_ptr<const io::WeightFiles> files_;
+  BufferParts owned_;
+  std::vector<void*> pointers_;
+  std::vector<bool> mapped_;
+};
+
+}  // namespace lamina::weights

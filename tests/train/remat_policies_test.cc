@@ -1,0 +1,62 @@
+// The policies of rematerialisation.
+#include "train/remat_policies.h"
+
+#include <algorithm>
+
+#include "support/expect_error.h"
+
+namespace lamina::train {
+namespace {
+
+TEST(RematPolicy, EveryTagOfAPolicyExists) {
+  for (const RematPolicy& policy : remat_policies())
+    for (const auto& tags : {policy.saved, policy.offloaded})
+      for (const std::string& tag : tags)
+        EXPECT_EQ(std::ranges::count(remat_tags(), tag), 1) << policy.name << ": " << tag;
+}
+
+TEST(RematPolicy, NoneKeepsEverythingAndFullNothing) {
+  EXPECT_TRUE(find_remat_policy("none").save_policy()(""));
+  EXPECT_FALSE(find_remat_policy("full").save_policy()("context"));
+  EXPECT_TRUE(find_remat_policy("minimal").save_policy()("query_proj"));
+  EXPECT_FALSE(find_remat_policy("minimal").save_policy()(""));
+}
+
+TEST(RematPolicy, TypoIsAnswered) {
+  EXPECT_USER_ERROR(find_remat_policy("minimall"), ExitCode::usage,
+                    "train.remat: unknown policy 'minimall'\n  did you mean 'minimal'?");
+}
+
+TEST(RematPolicy, CustomKeepsWhatItsTagsSay) {
+  RematPolicy policy = find_remat_policy(
+      "custom", {{"context", "device"}, {"mlpwo", "offload"}, {"out_proj", "remat"}});
+  EXPECT_EQ(policy.saved, std::vector<std::string>{"context"});
+  EXPECT_EQ(policy.offloaded, std::vector<std::string>{"mlpwo"});
+  autodiff::SavePolicy saves = policy.save_policy();
+  EXPECT_TRUE(saves("context"));
+  EXPECT_TRUE(saves("mlpwo")) << "kept where it is without a second memory";
+  EXPECT_FALSE(saves("out_proj"));
+  EXPECT_FALSE(saves("query_proj"));
+  EXPECT_FALSE(saves(""));
+}
+
+TEST(RematPolicy, WrongTagsAreAnswered) {
+  EXPECT_USER_ERROR(find_remat_policy("custom", {{"contxt", "device"}}), ExitCode::usage,
+                    "train.remat_tags.contxt: unknown tag 'contxt'\n  did you mean 'context'?");
+  EXPECT_USER_ERROR(find_remat_policy("custom", {{"decoder_layer_input", "remat"}}),
+                    ExitCode::usage,
+                    "train.remat_tags.decoder_layer_input: what enters a layer is always kept\n"
+                    "  leave it out, or say \"device\"");
+}
+
+TEST(RematPolicy, TagsAndCustomNeedEachOther) {
+  EXPECT_USER_ERROR(find_remat_policy("custom"), ExitCode::usage,
+                    "train.remat: 'custom' needs tags in [train.remat_tags]\n"
+                    "  eg: query_proj = \"device\"; or use a named policy, eg \"minimal\"");
+  EXPECT_USER_ERROR(find_remat_policy("full", {{"context", "device"}}), ExitCode::usage,
+                    "train.remat_tags.context: tags are for train.remat = \"custom\", which is "
+                    "\"full\"\n  say train.remat = \"custom\", or leave [train.remat_tags] out");
+}
+
+}  // namespace
+}  // namespace lamina::train
