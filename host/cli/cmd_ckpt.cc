@@ -101,7 +101,7 @@ std::string list_as_text(const std::vector<Listed>& listed, bool tensors) {
         c.step    ? fmt::format("step {:>8}  {:>7} tokens", *c.step,
                              c.tokens ? count_text(static_cast<double>(*c.tokens)) : "?")
         : c.whole ? "published weights"
-                  : "not whole: no manifest";
+                  : "incomplete: no manifest";
     out += fmt::format("{}  {:>9}  {:>7} old  {}\n", progress,
                        bytes_text(static_cast<double>(c.num_bytes)), duration_text(c.age_seconds),
                        c.path);
@@ -158,10 +158,11 @@ int run_ls(const Arguments& a) {
 // Throws at the first difference; says what was checked.
 std::string verify_one(const std::string& path) {
   if (lacks_manifest(path))
-    throw UserError(ExitCode::checkpoint,
-                    {path,
-                     fmt::format("has no {}, so it is no whole checkpoint", io::kManifestName),
-                     {"use an older checkpoint or another copy"}});
+    throw UserError(
+        ExitCode::checkpoint,
+        {path,
+         fmt::format("has no {}, so it is not a complete checkpoint", io::kManifestName),
+         {"use an older checkpoint or another copy"}});
   if (!fs::exists(fs::path(path) / io::kManifestName)) {
     std::int64_t count = 0;
     for_each_tensor(path, [&](const std::string&, const io::StoredTensor&) { ++count; });
@@ -273,7 +274,7 @@ Command ckpt_verify_command() {
   return {.name = "ckpt verify",
           .summary = "checks checkpoints against the checksums they were written with",
           .details =
-              "Of a run directory, every checkpoint. Names the first file and tensor that differ "
+              "For a run directory, every checkpoint. Names the first file and tensor that differ "
               "and exits with 4. Directories without checksums (published models) are checked for "
               "their form.",
           .options = {json_option()},
@@ -295,7 +296,7 @@ Command ckpt_export_command() {
           .summary = "writes a model as a Hugging Face directory",
           .details =
               "config.json, model.safetensors under the published names, tokenizer files and "
-              "generation_config.json. Of a run directory, the newest checkpoint. Checkpoints "
+              "generation_config.json. For a run directory, the newest checkpoint. Checkpoints "
               "hold float32, so an export without --dtype loads to the same bits.",
           .options = {to, dtype, json_option()},
           .positionals = {kDirectory},

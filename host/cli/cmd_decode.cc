@@ -34,11 +34,11 @@ void check_options(const Arguments& a) {
   for (const auto& [name, shown] : {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}})
     if (a.given(name)) given.emplace_back(shown);
   if (given.size() > 1)
-    throw UserError(
-        ExitCode::usage,
-        {"decode",
-         fmt::format("{} are given; each is a prompt, and there is one", fmt::join(given, " and ")),
-         {"keep one of them"}});
+    throw UserError(ExitCode::usage,
+                    {"decode",
+                     fmt::format("{} are given; each sets the prompt, and there can be only one",
+                                 fmt::join(given, " and ")),
+                     {"keep one of them"}});
   for (const std::string& stop : a.texts("stop"))
     if (stop.empty())
       throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
@@ -54,7 +54,7 @@ std::string prompt_text(const Arguments& a) {
   if (path != "-") return read_file(path, ExitCode::data, kMostPromptBytes);
   if (!a.given("file") && describe_terminal(0).is_terminal)
     throw UserError(ExitCode::usage,
-                    {"decode", "there is no prompt; use -p TEXT, -f FILE or --ids 1,2,3", {}});
+                    {"decode", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
   return read_stdin(ExitCode::data, kMostPromptBytes);
 }
 
@@ -102,10 +102,11 @@ std::optional<PromptRows> prompt_rows(const Arguments& a, const OpenedModel& ope
                                       std::span<const std::int32_t> prompt) {
   if (!a.given("embeddings")) {
     if (a.given("placeholder"))
-      throw UserError(ExitCode::usage, {"--placeholder",
-                                        "says which token rows of --embeddings stand for; no rows "
-                                        "are given",
-                                        {"give --embeddings FILE, too"}});
+      throw UserError(ExitCode::usage,
+                      {"--placeholder",
+                       "names the placeholder token of --embeddings; no embeddings "
+                       "are given",
+                       {"give --embeddings FILE, too"}});
     return {};
   }
   std::vector<std::int64_t> ids;
@@ -284,54 +285,56 @@ Command decode_command() {
                              .type = Type::integer,
                              .min = 0,
                              .max = kMostTokens,
-                             .doc = "The token that rows of --embeddings stand for; those of "
+                             .doc = "Placeholder token that --embeddings replaces; those of "
                                     "config.json unless given."},
                      .value = "ID"};
   Option stop = text("stop", 0, "TEXT", "End before this text; may be given several times.");
   stop.repeatable = true;
-  return {.name = "decode",
-          .summary = "continues a text with a trained model",
-          .details =
-              "The text goes to stdout as it comes, whole characters only; figures go to stderr.",
-          .options =
-              {model,
-               text("prompt", 'p', "TEXT", "The text to go on from."),
-               text("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
-               text("ids", 0, "1,2,3", "Token ids in place of a prompt."),
-               text("embeddings", 0, "FILE",
-                    "Rows that a tower made of images or sounds, for the placeholder tokens of the "
-                    "prompt: a safetensors file, see docs/images.md."),
-               placeholder,
-               integer("max-new-tokens", 'n', 128, "Most tokens to write.", 1, kMostTokens),
-               number("temp", 0, 0.8, "Temperature; 0 always takes the likeliest token.", 0),
-               integer("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),
-               number("top-p", 0, 1.0, "Draw from the fewest tokens whose probabilities reach P.",
-                      0, 1),
-               number("min-p", 0, 0.0, "Leave out tokens less likely than P times the likeliest.",
-                      0, 1),
-               integer("seed", 's', 0, "The same seed draws the same tokens.", 0),
-               stop,
-               {.key = {.name = "ignore-eos",
-                        .type = Type::boolean,
-                        .doc = "Do not stop at the end token."}},
-               integer("ctx-size", 0, 0,
-                       "Tokens of context; enough for prompt and -n unless given.", 1, kMostTokens),
-               {.key = {.name = "dtype",
-                        .type = Type::string,
-                        .preset = Value("bfloat16"),
-                        .choices = {"float32", "bfloat16"},
-                        .doc = "Type to compute in."},
-                .value = "TYPE"},
-               {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
-               {.key = {.name = "stats",
-                        .type = Type::boolean,
-                        .doc = "Print times to stderr; on when stderr is a terminal."},
-                .negatable = true},
-               json_option()},
-          .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
-                       "echo \"Once upon a time\" | lamina decode -m model --temp 0",
-                       "lamina decode -m model --ids 1,15043 -n 16 --json"},
-          .run = run};
+  return {
+      .name = "decode",
+      .summary = "continues a text with a trained model",
+      .details =
+          "The text goes to stdout as it comes, whole characters only; figures go to stderr.",
+      .options =
+          {model,
+           text("prompt", 'p', "TEXT", "The text to go on from."),
+           text("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
+           text("ids", 0, "1,2,3", "Token ids in place of a prompt."),
+           text("embeddings", 0, "FILE",
+                "Output of a vision or audio encoder, in place of the embeddings of the "
+                "placeholder tokens of the "
+                "prompt: a safetensors file, see docs/images.md."),
+           placeholder,
+           integer("max-new-tokens", 'n', 128, "Maximum number of tokens to write.", 1,
+                   kMostTokens),
+           number("temp", 0, 0.8, "Temperature; 0 always takes the likeliest token.", 0),
+           integer("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),
+           number("top-p", 0, 1.0,
+                  "Draw from the smallest set of tokens whose probabilities add up to P.", 0, 1),
+           number("min-p", 0, 0.0, "Exclude tokens less likely than P times the likeliest.", 0, 1),
+           integer("seed", 's', 0, "Seed of the sampler; the same seed draws the same tokens.", 0),
+           stop,
+           {.key = {.name = "ignore-eos",
+                    .type = Type::boolean,
+                    .doc = "Do not stop at the end token."}},
+           integer("ctx-size", 0, 0, "Context length in tokens; default: enough for prompt and -n.",
+                   1, kMostTokens),
+           {.key = {.name = "dtype",
+                    .type = Type::string,
+                    .preset = Value("bfloat16"),
+                    .choices = {"float32", "bfloat16"},
+                    .doc = "Type to compute in."},
+            .value = "TYPE"},
+           {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
+           {.key = {.name = "stats",
+                    .type = Type::boolean,
+                    .doc = "Print times to stderr; on when stderr is a terminal."},
+            .negatable = true},
+           json_option()},
+      .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
+                   "echo \"Once upon a time\" | lamina decode -m model --temp 0",
+                   "lamina decode -m model --ids 1,15043 -n 16 --json"},
+      .run = run};
 }
 
 }  // namespace lamina::cli

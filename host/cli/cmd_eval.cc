@@ -71,7 +71,7 @@ data::Dataset rows_of_run(const config::RunConfig& c, const text::Tokenizer& tok
   if (data.validation.empty())
     throw UserError(
         ExitCode::data,
-        {c.file.string(), "keeps nothing back for validation; give text with --data", {}});
+        {c.file.string(), "holds out nothing for validation; give text with --data", {}});
   return data.validation.front();
 }
 
@@ -101,7 +101,7 @@ Subject find_subject(const Arguments& a) {
   } else {
     throw UserError(ExitCode::usage,
                     {path,
-                     "is no run directory, so it names no validation text; give text with "
+                     "is not a run directory, so it names no validation text; give text with "
                      "--data FILE",
                      {}});
   }
@@ -172,7 +172,7 @@ int run(const Arguments& a) {
     return 0;
   }
   print(
-      fmt::format("model          {}\nloss           {:.4f} nats a token\nperplexity     {:.3f}\n"
+      fmt::format("model          {}\nloss           {:.4f} nats per token\nperplexity     {:.3f}\n"
                   "bits per byte  {:.4f}\n{}over           {} tokens, {} bytes, {} rows of {}\n",
                   subject.opened.directory, e.loss(), std::exp(e.loss()), e.bits_per_byte(),
                   acceptance.empty()
@@ -195,51 +195,53 @@ Command eval_command() {
               .repeatable = true};
   Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
   dtype.key.choices = {"float32", "bfloat16"};
-  dtype.key.doc = "Type to compute in. The run's for its validation text, else bfloat16.";
+  dtype.key.doc = "Type to compute in. Default: the run's for its validation text, else bfloat16.";
   Option separator{.key = {.name = "separator", .type = Type::string, .preset = Value("file")},
                    .value = "WHAT"};
   separator.key.choices = {"file", "blank_line", "line"};
   separator.key.doc = "What ends a document in the files of --data.";
-  return {.name = "eval",
-          .summary = "measures how well a model predicts a text",
-          .details =
-              "Prints the mean loss over every token that follows another in its document, its "
-              "perplexity, and the bits needed for a byte of text, which compares models with "
-              "different tokenizers. Of a model with multi-token prediction also how often each "
-              "of its depths proposes the token that the model chooses. Of a run directory without "
-              "--data: on what the run kept back "
-              "for validation, with the newest checkpoint.",
-          .options = {{.key = {.name = "model",
-                               .type = Type::string,
-                               .doc = "A Hugging Face directory, a checkpoint or a run directory."},
-                       .short_name = 'm',
-                       .value = "DIR"},
-                      data,
-                      {.key = {.name = "tokens",
-                               .type = Type::integer,
-                               .preset = Value(512),
-                               .min = 1,
-                               .max = decoder::kMostTokens,
-                               .doc = "Longest row: documents are cut into rows of that many."},
-                       .short_name = 'n',
-                       .value = "N"},
-                      {.key = {.name = "batch",
-                               .type = Type::integer,
-                               .preset = Value(8),
-                               .min = 1,
-                               .max = decoder::kMostTokens,
-                               .doc = "Rows computed together."},
-                       .short_name = 'b',
-                       .value = "N"},
-                      separator,
-                      dtype,
-                      json_option()},
-          .positionals = {{.name = "RUN_DIR",
-                           .doc = "A run directory or checkpoint.",
-                           .required = false}},
-          .examples = {"lamina eval runs/quickstart",
-                       "lamina eval -m model --data book.txt --tokens 1024"},
-          .run = run};
+  return {
+      .name = "eval",
+      .summary = "measures how well a model predicts a text",
+      .details =
+          "Prints the mean loss over every token that follows another in its document, its "
+          "perplexity, and the bits per byte of text, which compares models with "
+          "different tokenizers. For a model with multi-token prediction also how often each "
+          "of its depths proposes the token that the model chooses. For a run directory without "
+          "--data: on what the run held out "
+          "for validation, with the newest checkpoint.",
+      .options =
+          {{.key = {.name = "model",
+                    .type = Type::string,
+                    .doc = "A Hugging Face directory, a checkpoint or a run directory."},
+            .short_name = 'm',
+            .value = "DIR"},
+           data,
+           {.key = {.name = "tokens",
+                    .type = Type::integer,
+                    .preset = Value(512),
+                    .min = 1,
+                    .max = decoder::kMostTokens,
+                    .doc = "Maximum row length: documents are cut into rows of that many tokens."},
+            .short_name = 'n',
+            .value = "N"},
+           {.key = {.name = "batch",
+                    .type = Type::integer,
+                    .preset = Value(8),
+                    .min = 1,
+                    .max = decoder::kMostTokens,
+                    .doc = "Rows computed together."},
+            .short_name = 'b',
+            .value = "N"},
+           separator,
+           dtype,
+           json_option()},
+      .positionals = {{.name = "RUN_DIR",
+                       .doc = "A run directory or checkpoint.",
+                       .required = false}},
+      .examples = {"lamina eval runs/quickstart",
+                   "lamina eval -m model --data book.txt --tokens 1024"},
+      .run = run};
 }
 
 }  // namespace lamina::cli

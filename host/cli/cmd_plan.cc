@@ -79,19 +79,20 @@ Option count(std::string name, char short_name, std::string doc) {
 Command plan_command() {
   Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
   dtype.key.choices = {"float32", "bfloat16"};
-  dtype.key.doc = "Type to compute in. The run file's, or bfloat16.";
+  dtype.key.doc = "Type to compute in. Default: the run file's, or bfloat16.";
   return {
       .name = "plan",
       .summary = "shows what a model costs: parameters, memory, arithmetic",
       .details =
           "Prints parameters (all, and those that one token uses), a picture of the stack, bytes "
-          "of weights and decode state, operations for a token, and the activations that each "
+          "of weights and decode state, operations per token, and the activations that each "
           "rematerialisation policy of training needs, as the memory planner lays them out. Reads "
           "a description only: no weights, no data.",
-      .options = {dtype, count("batch", 'b', "Rows at once. The run file's microbatch, or 1."),
+      .options = {dtype,
+                  count("batch", 'b', "Rows at once. Default: the run file's microbatch, or 1."),
                   count("context", 'c',
-                        "Tokens of a row, and what decode state is counted for. The run file's "
-                        "sequence length, or 4096, or as many as the model has positions for."),
+                        "Tokens per row, and of the decode state. Default: the run file's "
+                        "sequence length, or 4096 within the model's positions."),
                   set_option(), json_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

@@ -72,7 +72,7 @@ void require_description(const std::string& path) {
   if (!fs::exists(path))
     throw UserError(ExitCode::usage,
                     {path,
-                     "there is no such file or directory; a run file, a model file or a model "
+                     "no such file or directory; a run file, a model file or a model "
                      "directory would be right",
                      {}});
 }
@@ -84,29 +84,30 @@ const registry::Catalog& plugin_catalog(const Globals& globals) {
 
 std::string resolve_model_directory(const std::string& path) {
   if (!fs::exists(path))
-    throw UserError(ExitCode::checkpoint,
-                    {path,
-                     "there is no such file or directory; a Hugging Face directory, a "
-                     "checkpoint or a run directory would be right",
-                     {}});
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "no such file or directory; a Hugging Face directory, a "
+                                           "checkpoint or a run directory would be right",
+                                           {}});
   if (!fs::is_directory(path))
     throw UserError(ExitCode::checkpoint, {path,
-                                           "is no directory; a Hugging Face directory, a "
+                                           "is not a directory; a Hugging Face directory, a "
                                            "checkpoint or a run directory would be right",
                                            {}});
   fs::path directory = path;
   if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
   if (std::string newest = train::newest_checkpoint(path); !newest.empty()) return newest;
   if (!train::list_all(path).empty())
-    throw UserError(ExitCode::checkpoint, {path,
-                                           "has checkpoints, but none that is whole",
-                                           {"`lamina ckpt verify` says what each lacks"}});
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     "has checkpoints, but none is complete",
+                     {"`lamina ckpt verify` says what is missing from each"}});
   const fs::path checkpoints = train::checkpoints_directory(path);
   if (fs::is_directory(checkpoints))
-    throw UserError(ExitCode::checkpoint, {checkpoints.string(),
-                                           "holds no whole checkpoint, and beside it is neither "
-                                           "config.json nor model.toml",
-                                           {contents_of(checkpoints)}});
+    throw UserError(ExitCode::checkpoint,
+                    {checkpoints.string(),
+                     "holds no complete checkpoint, and next to it is neither "
+                     "config.json nor model.toml",
+                     {contents_of(checkpoints)}});
   throw UserError(ExitCode::checkpoint,
                   {path,
                    "holds no model: neither config.json, model.toml nor checkpoints",

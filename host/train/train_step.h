@@ -25,7 +25,7 @@ struct StepResult {
   double gradient_norm = 0;  // before clipping
   double lr = 0;
   std::int64_t num_labels = 0;   // counted
-  std::vector<SownNumber> sown;  // what layers report: losses by name, metrics layer by layer
+  std::vector<SownNumber> sown;  // of the layers: losses by name, metrics per layer
 };
 
 // A NaN or infinity turned up; nothing was updated.
@@ -41,7 +41,7 @@ struct TrainStepOptions {
   DType dtype = DType::f32;
   std::string remat = "none";
   autodiff::RematTags remat_tags = {};  // of the policy custom
-  bool aux = true;                      // with what layers sow
+  bool aux = true;                      // with auxiliary losses and metrics of the layers
   bool mtp = true;                      // with multi-token prediction
   bool layer_metrics = false;           // with statistics of each layer's output, and its losses
   bool segments = true;                 // rows hold several documents
@@ -55,7 +55,7 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
 
 class TrainStep {
  public:
-  // With whole gradients, for who compares them.
+  // Dense gradients for every table; used by tests and `lamina verify`.
   TrainStep(const decoder::Model& model, TrainState& state, const TrainStepOptions& options,
             const config::OptimizerSection& optimizer, const Backend& backend);
   // With the gradients of `graph`, a step_graph(). REQUIRES: `state` has its gradient_lists().

@@ -258,7 +258,7 @@ TEST(TensorMap, OneTensorForTwoParametersIsThePluginsFault) {
                     {1, "bias", "layers.{L}.bias"}},
                    kMatrix));
   EXPECT_ERROR_SAYS(published_tensors(made.model), ExitCode::plugin,
-                    "published tensor 'layers.0.gate': is given to parameter 'layers.0.gate' and "
+                    "published tensor 'layers.0.gate': is mapped to parameter 'layers.0.gate' and "
                     "again to 'layers.0.up' by rows of family 'cuts'");
 }
 

@@ -175,7 +175,7 @@ TEST(VerifyErrors, ACaseNeedsItsNumbersAndDisagreementExitsWithThree) {
   Finished f = w.lamina({"verify", "case"});
   EXPECT_EQ(f.code, 3) << f.err;
   EXPECT_THAT(f.out, ::testing::HasSubstr("FAIL hidden.0"));
-  EXPECT_THAT(f.out, ::testing::HasSubstr("the first that departs is layer 0"));
+  EXPECT_THAT(f.out, ::testing::HasSubstr("the first difference is in layer 0"));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(ResumeErrors, WhatIsNoCheckpointIsNotResumedFrom) {
       {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: holds no model", "it is empty"}});
   w.expect({{"train", "run.toml", "--resume", golden_model("llama3_gqa")},
             4,
-            {"llama3_gqa: holds no optimizer state, so it is no checkpoint to resume from"}});
+            {"llama3_gqa: holds no optimizer state, so training cannot resume from it"}});
   EXPECT_FALSE(w.exists("out/checkpoints"));
 }
 
