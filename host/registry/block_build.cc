@@ -314,7 +314,7 @@ void BlockBuild::require_known(const std::string& name, std::span<const std::str
     return;
   const std::string nearest =
       nearest_name(name, std::vector<std::string>(known.begin(), known.end()));
-  abi::breach("'{}' is no {} of names.h, and does not begin with '{}.'{}", name, what, own,
+  abi::breach("names.h has no {1} '{0}', and it does not begin with '{2}.'{3}", name, what, own,
               nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
 }
 

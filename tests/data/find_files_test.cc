@@ -57,7 +57,7 @@ TEST(FindFiles, SaysWhichPathIsMissing) {
                     "none.txt: no such file or directory\n  check the path; it is relative to");
   EXPECT_ERROR_SAYS(find_files(dir / "*.txt"), ExitCode::data, "*.txt: matches no file");
   EXPECT_ERROR_SAYS(find_files(dir.path()), ExitCode::data, "is a directory without files");
-  EXPECT_ERROR_SAYS(find_files(""), ExitCode::data, "'': is no path");
+  EXPECT_ERROR_SAYS(find_files(""), ExitCode::data, "'': is not a path");
   fs::create_directory(dir / "empty");
   EXPECT_ERROR_SAYS(find_files(dir / "*"), ExitCode::data,
                     "matches only directories without files");

@@ -24,7 +24,7 @@ TEST(DecodeErrors, AModelIsNeeded) {
       {{"decode", "-p", "x"}, 2, {"missing option '--model DIR'", "lamina decode --help"}},
       {{"decode", "-m", "nowhere", "-p", "x"},
        4,
-       {"nowhere: there is no such file or directory", "a Hugging Face directory"}},
+       {"nowhere: no such file or directory", "a Hugging Face directory"}},
       {{"decode", "-m", "empty", "-p", "x"},
        4,
        {"empty: holds no model: neither config.json, model.toml nor checkpoints", "it is empty"}},

@@ -108,7 +108,7 @@ TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {
        5,
        {"fifo: is a FIFO; expected text"}},
       {{"train", "by_file.toml"}, 2, {says}},
-      {{"decode", "-m", "fifo", "-p", "x"}, 4, {"fifo: is no directory"}},
+      {{"decode", "-m", "fifo", "-p", "x"}, 4, {"fifo: is not a directory"}},
       {{"decode", "-m", "out", "-f", "fifo"}, 5, {says}},
       {{"eval", "-m", "out", "-d", "fifo"}, 5, {"fifo: is a FIFO; expected text"}},
       {{"decode", "-m", "m", "--ids", "1", "--placeholder", "1", "--embeddings", "fifo"},
@@ -181,7 +181,7 @@ TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
   Workplace w;
   const std::string evil = "a\x1b[31m\xc2\x9b\n.txt", worse = "\x9b" + evil;
   const std::string shown = "a\\x1b[31m\\xc2\\x9b\\x0a.txt";
-  w.expect({{"decode", "-m", evil, "-p", "x"}, 4, {shown + ": there is no such file"}});
+  w.expect({{"decode", "-m", evil, "-p", "x"}, 4, {shown + ": no such file"}});
   w.expect({{"config", "show", evil}, 2, {shown + ": cannot be read"}});
   w.expect({{"config", "show", worse}, 2, {"\\x9b" + shown}});
   w.write("books/" + worse, "text\xff");

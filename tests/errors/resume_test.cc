@@ -51,7 +51,7 @@ TEST(ResumeErrors, WhatIsNoCheckpointIsNotResumedFrom) {
   fs::create_directory(w.path("empty"));
   w.expect({{"train", "run.toml", "--resume", "nowhere"},
             4,
-            {"nowhere: there is no such file or directory", "a checkpoint"}});
+            {"nowhere: no such file or directory", "a checkpoint"}});
   w.expect(
       {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: holds no model", "it is empty"}});
   w.expect({{"train", "run.toml", "--resume", golden_model("llama3_gqa")},

@@ -101,7 +101,7 @@ TEST(Catalog, ListsAnUnusableFileAndGoesOn) {
 TEST(Catalog, AnUnusableFileThatIsNamedIsAnError) {
   const Folder folder;
   const fs::path broken = folder.write("broken.so", "text");
-  EXPECT_ERROR_SAYS(Catalog::scan(only(folder, {broken})), ExitCode::plugin, "is no ELF file");
+  EXPECT_ERROR_SAYS(Catalog::scan(only(folder, {broken})), ExitCode::plugin, "is not an ELF file");
 }
 
 TEST(Catalog, AbsentFamilyErrorListsNamesFoldersAndUnusableFiles) {

@@ -123,7 +123,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {11, "block 'layer': input 'b' of op 'add' is a handle of another trace; a handle is valid"},
       {13, "block 'layer': its build leaves the scope 'inner' open; each is closed again"},
       {14,
-       "'query_prj' is no tag of names.h, and does not begin with 'org.example.tiny.'; did you "
+       "names.h has no tag 'query_prj', and it does not begin with 'org.example.tiny.'; did you "
        "mean 'query_proj'?"},
       {15, "block 'layer': state 'inner.kv' is declared twice; names are unique"},
       {16, "attribute 1 of op 'rms_norm' needs a host with plugin ABI 0.40; this one has 0."},

@@ -112,7 +112,7 @@ std::string memory_text(const ModelPlan& plan) {
     weights.push_back(fmt::format("{} in {}", bytes(n), long_name(dtype)));
   std::string out = fmt::format("weights\n  {}\n\n", fmt::join(weights, ", "));
   TextTable table(1);
-  table.row({"kind", "layers", "a token", "fixed", "all layers, per token", "fixed"});
+  table.row({"kind", "layers", "per token", "fixed", "all layers, per token", "fixed"});
   double per_token = 0, fixed = 0;
   for (const StateUse& s : plan.states) {
     auto layers = static_cast<double>(s.num_layers);
