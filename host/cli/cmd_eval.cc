@@ -195,53 +195,51 @@ Command eval_command() {
               .repeatable = true};
   Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
   dtype.key.choices = {"float32", "bfloat16"};
-  dtype.key.doc = "Type to compute in. Default: the run's for its validation text, else bfloat16.";
+  dtype.key.doc = "Type to compute in. The run's for its validation text, else bfloat16.";
   Option separator{.key = {.name = "separator", .type = Type::string, .preset = Value("file")},
                    .value = "WHAT"};
   separator.key.choices = {"file", "blank_line", "line"};
   separator.key.doc = "What ends a document in the files of --data.";
-  return {
-      .name = "eval",
-      .summary = "measures how well a model predicts a text",
-      .details =
-          "Prints the mean loss over every token that follows another in its document, its "
-          "perplexity, and the bits per byte of text, which compares models with "
-          "different tokenizers. For a model with multi-token prediction also how often each "
-          "of its depths proposes the token that the model chooses. For a run directory without "
-          "--data: on what the run held out "
-          "for validation, with the newest checkpoint.",
-      .options =
-          {{.key = {.name = "model",
-                    .type = Type::string,
-                    .doc = "A Hugging Face directory, a checkpoint or a run directory."},
-            .short_name = 'm',
-            .value = "DIR"},
-           data,
-           {.key = {.name = "tokens",
-                    .type = Type::integer,
-                    .preset = Value(512),
-                    .min = 1,
-                    .max = decoder::kMostTokens,
-                    .doc = "Maximum row length: documents are cut into rows of that many tokens."},
-            .short_name = 'n',
-            .value = "N"},
-           {.key = {.name = "batch",
-                    .type = Type::integer,
-                    .preset = Value(8),
-                    .min = 1,
-                    .max = decoder::kMostTokens,
-                    .doc = "Rows computed together."},
-            .short_name = 'b',
-            .value = "N"},
-           separator,
-           dtype,
-           json_option()},
-      .positionals = {{.name = "RUN_DIR",
-                       .doc = "A run directory or checkpoint.",
-                       .required = false}},
-      .examples = {"lamina eval runs/quickstart",
-                   "lamina eval -m model --data book.txt --tokens 1024"},
-      .run = run};
+  return {.name = "eval",
+          .summary = "measures how well a model predicts a text",
+          .details =
+              "Prints the mean loss over every token that follows another in its document, its "
+              "perplexity, and the bits per byte of text, which compares models with "
+              "different tokenizers. For a model with multi-token prediction also how often each "
+              "of its depths proposes the token that the model chooses. For a run without "
+              "--data: on what the run held out "
+              "for validation, with the newest checkpoint.",
+          .options = {{.key = {.name = "model",
+                               .type = Type::string,
+                               .doc = "A Hugging Face directory, a checkpoint or a run directory."},
+                       .short_name = 'm',
+                       .value = "DIR"},
+                      data,
+                      {.key = {.name = "tokens",
+                               .type = Type::integer,
+                               .preset = Value(512),
+                               .min = 1,
+                               .max = decoder::kMostTokens,
+                               .doc = "Maximum row: documents are cut into rows of that many."},
+                       .short_name = 'n',
+                       .value = "N"},
+                      {.key = {.name = "batch",
+                               .type = Type::integer,
+                               .preset = Value(8),
+                               .min = 1,
+                               .max = decoder::kMostTokens,
+                               .doc = "Rows computed together."},
+                       .short_name = 'b',
+                       .value = "N"},
+                      separator,
+                      dtype,
+                      json_option()},
+          .positionals = {{.name = "RUN_DIR",
+                           .doc = "A run directory or checkpoint.",
+                           .required = false}},
+          .examples = {"lamina eval runs/quickstart",
+                       "lamina eval -m model --data book.txt --tokens 1024"},
+          .run = run};
 }
 
 }  // namespace lamina::cli
