@@ -163,8 +163,8 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   if (options.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
                     {"--lazy-embeddings",
-                     "this model has no table that is only looked up",
-                     {"leave it out; a token table that is also the head is read whole"}});
+                     "this model has no lookup-only table",
+                     {"leave it out; a tied token table is read whole by the head"}});
   train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
     fill_random(model.parameters().all()[i], DType::f32, state.masters()[i], device);

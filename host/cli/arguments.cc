@@ -213,7 +213,7 @@ class CommandLine {
     }
     bool unlimited = !command_.positionals.empty() && command_.positionals.back().repeatable;
     if (count > command_.positionals.size() && !unlimited)
-      refuse_usage(fmt::format("superfluous argument '{}'",
+      refuse_usage(fmt::format("unexpected argument '{}'",
                                printable(out_.positionals[command_.positionals.size()])),
                    {fmt::format("see `lamina {} --help`", command_.name)});
   }

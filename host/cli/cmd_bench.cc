@@ -95,9 +95,9 @@ Command bench_compile_command() {
               "the memory plan take for a training step, for reading a prompt and for "
               "writing a token. The limit is 100 ms each. Needs no weights.",
           .options = {dtype_option(),
-                      integer_option("tokens", 'n', 512, "Tokens of a row or a prompt.", 1,
+                      integer_option("tokens", 'n', 512, "Tokens per row or prompt.", 1,
                                      decoder::kMostTokens),
-                      integer_option("repeats", 0, 3, "How often; the median counts.", 1, 1000),
+                      integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
                       json_option()},
           .positionals = {{.name = "MODEL",
                            .doc = "Model files or directories with a model.",

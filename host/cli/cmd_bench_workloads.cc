@@ -20,9 +20,10 @@ std::string as_text(const bench::BenchResult& r, const bench::Device& device) {
   const double limit = r.median().limit;
   std::string text =
       r.reads
-          ? fmt::format("{} read in turns (at best {}), {:.4g} MB a token", bandwidth_text(limit),
-                        bandwidth_text(r.best_read), r.bytes_per_token * 1e-6)
-          : fmt::format("{}, {:.4g} GFLOP a token", flops_text(limit), r.flops_per_token * 1e-9);
+          ? fmt::format("{} read between tokens (at best {}), {:.4g} MB per token",
+                        bandwidth_text(limit), bandwidth_text(r.best_read),
+                        r.bytes_per_token * 1e-6)
+          : fmt::format("{}, {:.4g} GFLOP per token", flops_text(limit), r.flops_per_token * 1e-9);
   auto [least, most] = std::ranges::minmax(r.repeats, {}, [&](auto& one) { return r.ratio(one); });
   return fmt::format(
       "machine   {}\nspeed     {:.5g} tok/s, {} tokens in {:.3f} s\nlimit     {:.5g} tok/s: {}\n"
@@ -102,9 +103,9 @@ Command workload_command(std::string name, std::string summary, std::string deta
                       dtype_option(),
                       integer_option("batch", 'b', 1, "Sequences side by side.", 1,
                                      decoder::kMostTokens),
-                      integer_option("tokens", 'n', tokens, "Tokens of a sequence.", 1,
+                      integer_option("tokens", 'n', tokens, "Tokens per sequence.", 1,
                                      decoder::kMostTokens),
-                      integer_option("repeats", 0, 3, "How often; the median counts.", 1, 1000),
+                      integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
                       {.key = {.name = "profile",
                                .type = Type::boolean,
                                .doc = "Print the time of every kernel to stderr."}},
@@ -121,9 +122,9 @@ Command workload_command(std::string name, std::string summary, std::string deta
 Command bench_decode_command() {
   return workload_command(
       "decode", "measures writing text against the machine's read bandwidth",
-      "The limit is the read bandwidth, measured in turns with the tokens, over the bytes that a "
-      "token must read: every weight once for the whole batch, of tables that are only looked up "
-      "one row, and the decode state.",
+      "The limit is the read bandwidth, measured between the tokens, over the bytes that a "
+      "token must read: every weight once for the whole batch, one row of each lookup-only "
+      "table, and the decode state.",
       48, "lamina bench decode --model configs/models/bench-0.6b.toml --json", bench::bench_decode);
 }
 
@@ -131,7 +132,7 @@ Command bench_prefill_command() {
   return workload_command(
       "prefill", "measures reading a prompt against the machine's peak",
       "The limit is the peak of the type, measured in the same run, over the operations of the "
-      "products (2 M N K each) and of attention (causal: half).",
+      "matrix products (2 M N K each) and of attention (causal: half).",
       512, "lamina bench prefill --model configs/models/bench-0.6b.toml --tokens 512",
       bench::bench_prefill);
 }
@@ -141,13 +142,13 @@ Command bench_train_command() {
       "train", "measures an optimizer step against the machine's peak",
       "The limit is the peak of the type, measured in the same run, over three times the "
       "operations of a forward pass: products (2 M N K each, the head with them) and attention "
-      "(causal: half), and twice as much backwards. What is computed again does not count. The "
-      "step is timed from tokens to updated weights, after one that is not.",
+      "(causal: half), plus twice that for the backward pass. Recomputation does not count. The "
+      "step is timed from tokens to updated weights, after one warm-up step.",
       256, "lamina bench train --model configs/models/gpt2-124m.toml --tokens 256",
       bench::bench_train);
   out.options.push_back({.key = {.name = std::string(kLazyEmbeddings),
                                  .type = Type::boolean,
-                                 .doc = "Update the rows of tables that were looked up, as "
+                                 .doc = "Update only the table rows that were looked up, as "
                                         "optimizer.lazy_embeddings does."}});
   return out;
 }

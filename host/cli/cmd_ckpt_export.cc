@@ -70,7 +70,7 @@ Command ckpt_export_command() {
           .summary = "writes a model as a Hugging Face directory",
           .details =
               "config.json, model.safetensors under the published names, tokenizer files and "
-              "generation_config.json. Of a run directory, the newest checkpoint. Checkpoints "
+              "generation_config.json. For a run directory, the newest checkpoint. Checkpoints "
               "hold float32, so an export without --dtype loads to the same bits.",
           .options = {to, dtype, json_option()},
           .positionals = {{.name = "DIR",

@@ -56,7 +56,7 @@ std::string list_as_text(const std::vector<Listed>& listed, bool tensors) {
         c.step    ? fmt::format("step {:>8}  {:>7} tokens", *c.step,
                              c.tokens ? count_text(static_cast<double>(*c.tokens)) : "?")
         : c.whole ? "published weights"
-                  : "not whole: no manifest";
+                  : "incomplete: no manifest";
     out += fmt::format("{}  {:>9}  {:>7} old  {}\n", progress,
                        bytes_text(static_cast<double>(c.num_bytes)), duration_text(c.age_seconds),
                        c.path);

@@ -18,10 +18,11 @@ namespace fs = std::filesystem;
 // Throws at the first difference; says what was checked.
 std::string verify_one(const std::string& path) {
   if (lacks_manifest(path))
-    throw UserError(ExitCode::checkpoint,
-                    {path,
-                     fmt::format("has no {}, so it is no whole checkpoint", io::kManifestName),
-                     {"use an older checkpoint or another copy"}});
+    throw UserError(
+        ExitCode::checkpoint,
+        {path,
+         fmt::format("has no {}, so it is not a complete checkpoint", io::kManifestName),
+         {"use an older checkpoint or another copy"}});
   if (!fs::exists(fs::path(path) / io::kManifestName)) {
     std::int64_t count = 0;
     for_each_tensor(path, [&](const std::string&, const io::StoredTensor&) { ++count; });
@@ -82,7 +83,7 @@ Command ckpt_verify_command() {
   return {.name = "ckpt verify",
           .summary = "checks checkpoints against the checksums they were written with",
           .details =
-              "Of a run directory, every checkpoint. Names the first file and tensor that differ "
+              "For a run directory, every checkpoint. Names the first file and tensor that differ "
               "and exits with 4. Directories without checksums (published models) are checked for "
               "their form.",
           .options = {json_option()},

@@ -97,7 +97,7 @@ Command decode_command() {
   model.key.required = true;
   Option placeholder =
       integer_option("placeholder", 0, {},
-                     "The token that rows of --embeddings stand for; those of config.json unless "
+                     "Placeholder token that --embeddings replaces; those of config.json unless "
                      "given.",
                      0, kMostTokens);
   placeholder.value = "ID";
@@ -112,25 +112,28 @@ Command decode_command() {
                text_option("prompt", 'p', "TEXT", "The text to go on from."),
                text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
                text_option("ids", 0, "1,2,3", "Token ids in place of a prompt."),
-               text_option(
-                   "embeddings", 0, "FILE",
-                   "Rows that a tower made of images or sounds, for the placeholder tokens of the "
-                   "prompt: a safetensors file, see docs/images.md."),
+               text_option("embeddings", 0, "FILE",
+                           "Output of a vision or audio encoder, in place of the embeddings of the "
+                           "placeholder tokens of the "
+                           "prompt: a safetensors file, see docs/images.md."),
                placeholder,
-               integer_option("max-new-tokens", 'n', 128, "Most tokens to write.", 1, kMostTokens),
+               integer_option("max-new-tokens", 'n', 128, "Maximum number of tokens to write.", 1,
+                              kMostTokens),
                number_option("temp", 0.8, "Temperature; 0 always takes the likeliest token.", 0),
                integer_option("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),
-               number_option("top-p", 1.0,
-                             "Draw from the fewest tokens whose probabilities reach P.", 0, 1),
-               number_option("min-p", 0.0,
-                             "Leave out tokens less likely than P times the likeliest.", 0, 1),
-               integer_option("seed", 's', 0, "The same seed draws the same tokens.", 0),
+               number_option(
+                   "top-p", 1.0,
+                   "Draw from the smallest set of tokens whose probabilities add up to P.", 0, 1),
+               number_option("min-p", 0.0, "Exclude tokens less likely than P times the likeliest.",
+                             0, 1),
+               integer_option("seed", 's', 0,
+                              "Seed of the sampler; the same seed draws the same tokens.", 0),
                stop,
                {.key = {.name = "ignore-eos",
                         .type = Type::boolean,
                         .doc = "Do not stop at the end token."}},
                integer_option("ctx-size", 0, 0,
-                              "Tokens of context; enough for prompt and -n unless given.", 1,
+                              "Context length in tokens; default: enough for prompt and -n.", 1,
                               kMostTokens),
                choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16",
                              "Type to compute in."),

@@ -32,7 +32,7 @@ std::string as_json(const EvalSubject& subject, const train::Evaluation& e) {
 std::string as_text(const EvalSubject& subject, const train::Evaluation& e) {
   const std::vector<double> acceptance = e.sums.mtp_acceptance();
   return fmt::format(
-      "model          {}\nloss           {:.4f} nats a token\nperplexity     {:.3f}\n"
+      "model          {}\nloss           {:.4f} nats per token\nperplexity     {:.3f}\n"
       "bits per byte  {:.4f}\n{}over           {} tokens, {} bytes, {} rows of {}\n",
       subject.opened.directory, e.loss(), std::exp(e.loss()), e.bits_per_byte(),
       acceptance.empty()
@@ -78,10 +78,10 @@ Command eval_command() {
           .summary = "measures how well a model predicts a text",
           .details =
               "Prints the mean loss over every token that follows another in its document, its "
-              "perplexity, and the bits needed for a byte of text, which compares models with "
-              "different tokenizers. Of a model with multi-token prediction also how often each "
-              "of its depths proposes the token that the model chooses. Of a run directory without "
-              "--data: on what the run kept back "
+              "perplexity, and the bits per byte of text, which compares models with "
+              "different tokenizers. For a model with multi-token prediction also how often each "
+              "of its depths proposes the token that the model chooses. For a run without "
+              "--data: on what the run held out "
               "for validation, with the newest checkpoint.",
           .options = {{.key = {.name = "model",
                                .type = Type::string,
@@ -94,7 +94,7 @@ Command eval_command() {
                                .preset = Value(512),
                                .min = 1,
                                .max = decoder::kMostTokens,
-                               .doc = "Longest row: documents are cut into rows of that many."},
+                               .doc = "Maximum row: documents are cut into rows of that many."},
                        .short_name = 'n',
                        .value = "N"},
                       {.key = {.name = "batch",

@@ -123,10 +123,11 @@ int run(const Arguments& a, const Machine& machine) {
 Command explain_command() {
   return {
       .name = "explain",
-      .summary = "shows what becomes of a model: graphs, kernels, memory",
+      .summary = "shows how a model is compiled: graphs, kernels, memory",
       .details =
           "Prints the graph as traced and after each pass that changed it, the kernel chosen for "
-          "each node with why better ones were refused, and where temporaries lie in memory and "
+          "each node with why better ones were refused, and where temporaries are placed in memory "
+          "and "
           "for how long. Needs neither data nor weights. With -v it says how long tracing and "
           "compiling took.",
       .options = {choice_option(
@@ -137,13 +138,14 @@ Command explain_command() {
                                 "Print only this part."),
                   integer_option(
                       "tokens", 'n', {},
-                      "Tokens of a row or of a prompt; for decode, of the decode state. The run "
+                      "Tokens per row or prompt; for decode, of the decode state. Default: the run "
                       "file's, or 512.",
                       1, decoder::kMostTokens),
-                  integer_option("batch", 'b', {}, "Rows. The run file's microbatch, or 1.", 1,
+                  integer_option("batch", 'b', {},
+                                 "Rows. Default: the run file's microbatch, or 1.", 1,
                                  decoder::kMostTokens),
                   choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
-                                "Type to compute in. The run file's, or bfloat16."),
+                                "Type to compute in. Default: the run file's, or bfloat16."),
                   set_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

@@ -72,18 +72,18 @@ Command plan_command() {
       .summary = "shows what a model costs: parameters, memory, arithmetic",
       .details =
           "Prints parameters (all, and those that one token uses), a picture of the stack, bytes "
-          "of weights and decode state, operations for a token, and the activations that each "
+          "of weights and decode state, operations per token, and the activations that each "
           "rematerialisation policy of training needs, as the memory planner lays them out. Reads "
           "a description only: no weights, no data.",
       .options = {choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
-                                "Type to compute in. The run file's, or bfloat16."),
-                  integer_option("batch", 'b', {}, "Rows at once. The run file's microbatch, or 1.",
+                                "Type to compute in. Default: the run file's, or bfloat16."),
+                  integer_option("batch", 'b', {},
+                                 "Rows at once. Default: the run file's microbatch, or 1.", 1,
+                                 decoder::kMostTokens),
+                  integer_option("context", 'c', {},
+                                 "Tokens per row, and of the decode state. Default: the run file's "
+                                 "sequence length, or 4096 within the model's positions.",
                                  1, decoder::kMostTokens),
-                  integer_option(
-                      "context", 'c', {},
-                      "Tokens of a row, and what decode state is counted for. The run file's "
-                      "sequence length, or 4096, or as many as the model has positions for.",
-                      1, decoder::kMostTokens),
                   set_option(), json_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

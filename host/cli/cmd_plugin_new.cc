@@ -52,10 +52,9 @@ void check_name(const std::string& name) {
   });
   if (name.empty() || !plain || !(name[0] >= 'a' && name[0] <= 'z') || name.size() > 64)
     fail(
-        "is no name for a plugin; it must be lower-case letters, digits and '_', at most 64, "
+        "is not a name for a plugin; it must be lower-case letters, digits and '_', at most 64, "
         "beginning with a letter");
-  if (name.find("__") != name.npos)
-    fail("has two underscores in a row; C++ keeps such names for itself");
+  if (name.find("__") != name.npos) fail("has two underscores in a row; C++ reserves such names");
   if (is_taken(name)) fail("is a name of C++, its library or lamina; it becomes a namespace");
 }
 

@@ -29,7 +29,7 @@ std::string as_text(const inspect::VerifyReport& report, bool all) {
                     row.quantity, width, row.error, row.tolerance, row.note);
   }
   if (!report.first_departure.empty())
-    out += fmt::format("  the first that departs is {}\n", report.first_departure);
+    out += fmt::format("  the first difference is in {}\n", report.first_departure);
   std::map<std::string, std::vector<std::string>> skipped;  // by reason
   for (const inspect::SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
   for (const auto& [reason, quantities] : skipped) {
@@ -99,17 +99,17 @@ Command verify_command() {
       .details =
           "A case is a directory with config.json and weights as published, and "
           "golden.safetensors with golden.json: logits, loss, gradients (whole, or 128 samples "
-          "and a norm), hidden states of every layer, what goes on inside it (attention, "
+          "and a norm), hidden states of every layer, values inside it (attention, "
           "feed-forward, "
           "routers, indexers), packed rows, greedy tokens, or a training run. All of it is "
           "computed again. Exit code 0 when everything agrees within the case's tolerance; 3 when "
-          "something departs, or has a name that nothing of ours has. Plugin authors check a new "
+          "something differs, or has a name that lamina does not know. Plugin authors check a new "
           "family with it.",
       .options = {{.key = {.name = "dtype",
                            .type = Type::string,
                            .preset = Value("float32"),
                            .choices = {"float32", "bfloat16"},
-                           .doc = "Type to compute in; bfloat16 is allowed its rounding."},
+                           .doc = "Type to compute in; bfloat16 has a wider tolerance."},
                    .value = "TYPE"},
                   {.key = {.name = "all",
                            .type = Type::boolean,

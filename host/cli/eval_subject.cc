@@ -57,7 +57,7 @@ data::Dataset rows_of_run(const config::RunConfig& c, const text::Tokenizer& tok
   if (data.validation.empty())
     throw UserError(
         ExitCode::data,
-        {c.file.string(), "keeps nothing back for validation; give text with --data", {}});
+        {c.file.string(), "holds out nothing for validation; give text with --data", {}});
   return data.validation.front();
 }
 
@@ -90,7 +90,7 @@ EvalSubject find_eval_subject(const Arguments& a) {
   } else {
     throw UserError(ExitCode::usage,
                     {path,
-                     "is no run directory, so it names no validation text; give text with "
+                     "is not a run directory, so it names no validation text; give text with "
                      "--data FILE",
                      {}});
   }

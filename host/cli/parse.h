@@ -27,8 +27,8 @@ struct Request {
 };
 
 // Parses the words after the program's name. UserError (exit 2) for unknown commands and options
-// (with the nearest right one), missing or superfluous values, values of the wrong type or out of
-// range, options given twice, missing or superfluous arguments. Abbreviations are not accepted,
+// (with the nearest right one), missing or unexpected values, values of the wrong type or out of
+// range, options given twice, missing or unexpected arguments. Abbreviations are not accepted,
 // `_` for `-` in option names is.
 Request parse_command_line(const std::vector<Command>& commands,
                            const std::vector<std::string>& words);

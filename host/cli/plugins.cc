@@ -24,7 +24,7 @@ void require_description(const std::string& path) {
   if (!std::filesystem::exists(path))
     throw UserError(ExitCode::usage,
                     {path,
-                     "there is no such file or directory; a run file, a model file or a model "
+                     "no such file or directory; a run file, a model file or a model "
                      "directory would be right",
                      {}});
 }

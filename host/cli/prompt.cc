@@ -22,7 +22,7 @@ std::string prompt_text(const Arguments& a) {
   if (path != "-") return read_file(path, ExitCode::data, kMostPromptBytes);
   if (!a.given("file") && describe_terminal(0).is_terminal)
     throw UserError(ExitCode::usage,
-                    {"decode", "there is no prompt; use -p TEXT, -f FILE or --ids 1,2,3", {}});
+                    {"decode", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
   return read_stdin(ExitCode::data, kMostPromptBytes);
 }
 
@@ -62,11 +62,11 @@ void check_prompt_options(const Arguments& a) {
   for (const auto& [name, shown] : {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}})
     if (a.given(name)) given.emplace_back(shown);
   if (given.size() > 1)
-    throw UserError(
-        ExitCode::usage,
-        {"decode",
-         fmt::format("{} are given; each is a prompt, and there is one", fmt::join(given, " and ")),
-         {"keep one of them"}});
+    throw UserError(ExitCode::usage,
+                    {"decode",
+                     fmt::format("{} are given; each sets the prompt, and there can be only one",
+                                 fmt::join(given, " and ")),
+                     {"keep one of them"}});
   for (const std::string& stop : a.texts("stop"))
     if (stop.empty())
       throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
@@ -100,10 +100,11 @@ std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::O
                                               std::span<const std::int32_t> prompt) {
   if (!a.given("embeddings")) {
     if (a.given("placeholder"))
-      throw UserError(ExitCode::usage, {"--placeholder",
-                                        "says which token rows of --embeddings stand for; no rows "
-                                        "are given",
-                                        {"give --embeddings FILE, too"}});
+      throw UserError(ExitCode::usage,
+                      {"--placeholder",
+                       "names the placeholder token of --embeddings; no embeddings "
+                       "are given",
+                       {"give --embeddings FILE, too"}});
     return {};
   }
   std::vector<std::int64_t> ids;

@@ -17,11 +17,11 @@ const std::vector<Option>& global_options() {
                .type = Type::string,
                .preset = Value("auto"),
                .choices = {"auto", "always", "never"},
-               .doc = "When to colour messages; NO_COLOR=1 also turns colour off."},
+               .doc = "When to colour messages; NO_COLOR=1 also disables colour."},
        .value = "WHEN"},
       {.key = {.name = "threads",
                .type = Type::integer,
-               .preset_text = "all that the machine allows",
+               .preset_text = "all available cores",
                .min = 1,
                .max = kMaxThreads,
                .doc = "Threads of the CPU backend."},
@@ -44,7 +44,7 @@ const std::vector<Option>& global_options() {
 Option json_option() {
   return {.key = {.name = "json",
                   .type = Type::boolean,
-                  .doc = "Print one JSON object on stdout in place of text."}};
+                  .doc = "Print one JSON object on stdout instead of text."}};
 }
 
 Option set_option() {

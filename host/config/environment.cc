@@ -55,12 +55,12 @@ void check_other(std::string_view name) {
     if (key.find('.') != key.npos) known.push_back(variable_of(key).substr(kPrefix.size()));
   for (std::string_view other : kOthers) known.emplace_back(other.substr(kPrefix.size()));
   if (const std::string nearest = nearest_name(typed, known); !nearest.empty())
-    refuse(name, "is no variable of lamina",
+    refuse(name, "is not a lamina variable",
            {fmt::format("did you mean {}{}?", kPrefix, nearest), "otherwise unset it"});
   for (const Section& section : run_schema().sections) {
     const std::string begin = variable_of(section.name);
     if (section.name.empty() || !name.starts_with(begin + "_")) continue;
-    log::warning("{} has no effect; two underscores stand between section and key: {}_{}",
+    log::warning("{} has no effect; section and key are joined by two underscores: {}_{}",
                  printable(name), begin, printable(name.substr(begin.size())));
     return;
   }

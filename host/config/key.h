@@ -17,8 +17,8 @@ enum class Type { boolean, integer, number, string, list };
 
 struct Key {
   std::string name;  // "steps"; may be dotted below its section: "rope_scaling.factor"
-  // Other names that are accepted for it. A part * of one stands for any: then the file may say it
-  // several times, and must say the same.
+  // Other names that are accepted for it. A part * of one matches any name: then the file may say
+  // it several times, and must say the same.
   std::vector<std::string> aliases;
   Type type = Type::integer;
   Type element = Type::string;  // of a list's elements

@@ -13,7 +13,7 @@ namespace lamina::config {
 // given. Keys that are absent are left out.
 std::vector<Entry> list_values(const RunConfig& c, const Table* model = nullptr);
 
-// TOML with a comment behind each value that says where it came from.
+// TOML with a comment after each value that says where it came from.
 std::string to_toml(const std::vector<Entry>& values);
 
 // {"train.steps": {"value": 40, "origin": "run.toml:7"}, ...} and a line feed.

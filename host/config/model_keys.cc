@@ -34,23 +34,23 @@ std::vector<Key> make_keys() {
   eps.preset_text = "rms_norm_eps of the family, else 1e-06";
   eps.min = 0;
   eps.min_excluded = true;
-  eps.doc = "Added to the mean square in Engram's norms.";
+  eps.doc = "Epsilon of Engram's RMS norms, added to the mean square.";
   Key across{.name = "engram_across_documents", .type = Type::boolean, .preset = Value(false)};
-  across.doc =
-      "N-grams and the convolution reach over the borders of packed documents, as in MaxText.";
+  across.doc = "N-grams and the convolution cross the borders of packed documents, as in MaxText.";
   return {
-      integers(std::string(kEngramLayers), 0, kMostRows,
-               "Layers before which Engram adds what it looks up for the last n-grams, from 0. "
-               "Table sizes follow from their order."),
+      integers(
+          std::string(kEngramLayers), 0, kMostRows,
+          "Indices, from 0, of the layers that an Engram module precedes. Table sizes depend on "
+          "their order."),
       integer("engram_max_ngram_size", 3, 2, 64,
-              "Tokens of the longest n-gram; also the dilation of the convolution."),
-      integer("engram_num_heads", 8, 1, 1024, "Tables for each length of n-grams."),
-      integer("engram_head_dim", 1280, 1, 1 << 20, "Width of a row of a table."),
+              "Length of the longest n-gram in tokens; also the dilation of the convolution."),
+      integer("engram_num_heads", 8, 1, 1024, "Hash tables per n-gram length."),
+      integer("engram_head_dim", 1280, 1, 1 << 20, "Width of a table row."),
       integers("engram_vocab_bases", 2, kMostRows,
-               "Least rows of a table, for each length of n-grams from 2 on; the sizes are primes "
-               "from there on, all different."),
-      integer("engram_kernel_size", 4, 1, 1024, "Taps of the convolution over time."),
-      integer("engram_seed", 0, 0, 1e15, "Of the hash functions."),
+               "Minimum rows per table, one number per n-gram length from 2 on; actual sizes are "
+               "primes from there on, all different."),
+      integer("engram_kernel_size", 4, 1, 1024, "Kernel size of the convolution over time."),
+      integer("engram_seed", 0, 0, 1e15, "Seed of the n-gram hash."),
       eps,
       across,
   };

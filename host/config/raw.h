@@ -41,7 +41,7 @@ struct Raw {
 // arrays of tables.
 Raw read_toml(const std::filesystem::path& path, Origin::Kind kind);
 
-// The same from memory; `name` stands for the path in messages.
+// The same from memory; `name` replaces the path in messages.
 Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
                const std::filesystem::path& folder = {});
 
@@ -51,7 +51,7 @@ Raw parse_override(std::string_view assignment);
 // "train.steps": parts of letters, digits, _ and - between dots.
 bool is_dotted_key(std::string_view key);
 
-// One value that stands in no file, as TOML; what is not TOML is taken as a string.
+// One value that is not from a file, as TOML; what is not TOML is taken as a string.
 Raw parse_assignment(std::string_view key, const std::string& typed, const Origin& origin);
 
 // Overrides in environment variables LAMINA_SECTION__KEY, eg: LAMINA_TRAIN__STEPS=10; docs/

@@ -47,7 +47,7 @@ Raw read_model_file(const std::filesystem::path& path, const std::string& from) 
                                                    : std::vector<std::string>{"named at " + from}});
   if (std::filesystem::is_directory(status)) {
     if (!std::filesystem::exists(path / "config.json", failure))
-      user_error(ExitCode::checkpoint, path.string(), "has no config.json: no model directory");
+      user_error(ExitCode::checkpoint, path.string(), "has no config.json: not a model directory");
     return read_config_json(path / "config.json");
   }
   if (path.extension() == ".json") return read_config_json(path);

@@ -63,7 +63,7 @@ struct Overrides {
 // those of overrides at the current directory. Errors: exit 2, every mistake at once.
 RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides = {});
 
-// A run file from memory; `name` stands for its path in messages.
+// A run file from memory; `name` replaces its path in messages.
 RunConfig parse_run(std::string_view text, const std::string& name);
 
 // Reads a model alone: a .toml with `family` and [model], a config.json, or a directory that holds

@@ -25,8 +25,8 @@ Section model_section() {
       "keys of [model] override what it says. `model = \"...\"` at the top is the short form.";
   return {"model",
           "The architecture. The family's plugin declares the keys, with the names of published "
-          "config.json files; `lamina plugin inspect NAME` lists them. Those of Engram are for "
-          "every family.",
+          "config.json files; `lamina plugin inspect NAME` lists them. The engram_* keys "
+          "exist for every family.",
           {path},
           true};
 }
@@ -38,14 +38,15 @@ Section remat_tags_section() {
   residency.choices = {"device", "offload", "remat"};
   residency.preset_text = "\"remat\"";
   residency.doc =
-      "Values with this tag are kept on the device, kept in the memory of the CPU, or computed "
-      "again. The CPU backend has one memory: \"offload\" keeps.";
+      "Values with this tag are kept on the device, offloaded to CPU memory, or recomputed. The "
+      "CPU backend has only one memory, so \"offload\" keeps them there.";
   residency.hot = true;
   residency.any_name = true;
-  return {"train.remat_tags",
-          "What happens to values by their tags, with train.remat = \"custom\". `lamina explain` "
-          "shows the tags of a model; what has none is computed again.",
-          {residency}};
+  return {
+      "train.remat_tags",
+      "Rematerialisation per tag, with train.remat = \"custom\". `lamina explain` shows the tags "
+      "of a model; values without a tag are recomputed.",
+      {residency}};
 }
 
 constexpr double kMaxSteps = 1e12;
@@ -55,16 +56,16 @@ constexpr double kMaxSteps = 1e12;
 const Fields<RunSection>& run_fields() {
   static const Fields<RunSection> fields = {
       field("name", &RunSection::name,
-            {.preset_text = "the run file's name", .doc = "What the run is called.", .hot = true}),
+            {.preset_text = "the run file's name", .doc = "Name of the run.", .hot = true}),
       field("out", &RunSection::out,
             {.preset_text = "runs/<name>",
              .doc = "The run directory: resolved config, metrics, log, checkpoints.",
              .hot = true,
              .path = true}),
       field("seed", &RunSection::seed,
-            {.doc = "Seeds initial weights, data order and dropout, each by its own stream."}),
+            {.doc = "Seed of initial weights, data order and dropout, each with its own stream."}),
       field("threads", &RunSection::threads,
-            {.preset_text = "all the machine allows",
+            {.preset_text = "all available cores",
              .unit = "threads",
              .min = 1,
              .max = 1024,  // as many as the CPU backend has room for
@@ -80,8 +81,7 @@ const Fields<DataSection>& data_fields() {
           "train", &DataSection::train,
           {.doc =
                "Text to train on: files, folders or globs, eg: train = [\"corpus.txt\"]. A folder "
-               "stands for every file in it and below; names that begin with a dot are left "
-               "out.",
+               "means every file in it and below; names that begin with a dot are skipped.",
            .required = true,
            .path = true}),
       field("validation", &DataSection::validation,
@@ -90,8 +90,8 @@ const Fields<DataSection>& data_fields() {
             {.min = 0,
              .max = 1,
              .max_excluded = true,
-             .doc = "The share of the training text, at its end, that is kept back for the "
-                    "validation loss."}),
+             .doc = "Fraction of the training text, taken from its end, that is held out for "
+                    "validation."}),
       field("tokenizer", &DataSection::tokenizer,
             {.doc = "\"byte\" (one token per byte), or a directory with a tokenizer.json.",
              .path = true,
@@ -131,8 +131,8 @@ const Fields<TrainSection>& train_fields() {
                     "memory is short."}),
       field("dtype", &TrainSection::dtype,
             {.choices = {"float32", "bfloat16"},
-             .doc = "Type of products and activations. Master weights, norms, softmax and loss "
-                    "are float32 always.",
+             .doc = "Type of matrix products and activations. Master weights, norms, softmax "
+                    "and loss are always float32.",
              .hot = false}),
       field("scan_layers", &TrainSection::scan_layers,
             {.doc = "Compile each distinct block once and run it once per layer; false unrolls.",
@@ -143,30 +143,34 @@ const Fields<TrainSection>& train_fields() {
                     "[train.remat_tags] says; `lamina plan` prints what each costs.",
              .hot = true}),
       field("layer_metrics", &TrainSection::layer_metrics,
-            {.doc = "Write to metrics.jsonl, for each layer, the mean, the standard deviation and "
-                    "the share of zeros of its output, padding included, and its own losses.",
+            {.doc =
+                 "Write to metrics.jsonl, for each layer, the mean, the standard deviation and "
+                 "the fraction of zeros of its output, padding included, and its auxiliary losses.",
              .hot = true}),
       field("z_loss", &TrainSection::z_loss,
             {.min = 0, .doc = "Weight of the squared log-sum-exp of the logits in the loss."}),
-      field("clip_norm", &TrainSection::clip_norm,
-            {.min = 0, .doc = "Largest global norm of the gradient; 0 does not clip."}),
+      field(
+          "clip_norm", &TrainSection::clip_norm,
+          {.min = 0,
+           .doc =
+               "Maximum global norm of the gradient, above which it is clipped; 0 = no clipping."}),
       field("eval_every_steps", &TrainSection::eval_every_steps,
             {.unit = "optimizer steps",
              .min = 0,
              .max = kMaxSteps,
-             .doc = "Steps between validation losses; 0 measures only at the end.",
+             .doc = "Steps between validations; 0 = only at the end.",
              .hot = true}),
       field("eval_batches", &TrainSection::eval_batches,
             {.unit = "batches",
              .min = 1,
              .max = 1 << 30,
-             .doc = "Most batches that a validation loss is measured on.",
+             .doc = "Maximum number of batches per validation.",
              .hot = true}),
       field("log_every_steps", &TrainSection::log_every_steps,
             {.unit = "optimizer steps",
              .min = 1,
              .max = kMaxSteps,
-             .doc = "Steps between progress lines where there is no terminal.",
+             .doc = "Steps between progress lines when stderr is not a terminal.",
              .hot = true}),
   };
   return fields;
@@ -183,13 +187,16 @@ const Fields<OptimizerSection>& optimizer_fields() {
       field("beta2", &OptimizerSection::beta2,
             {.min = 0, .max = 1, .max_excluded = true, .doc = "Decay of the second moment."}),
       field("eps", &OptimizerSection::eps,
-            {.min = 0, .min_excluded = true, .doc = "Added to the root of the second moment."}),
+            {.min = 0,
+             .min_excluded = true,
+             .doc = "Added to the square root of the second moment."}),
       field("weight_decay", &OptimizerSection::weight_decay,
-            {.min = 0, .doc = "Decoupled decay of matrices; norms and biases never decay."}),
+            {.min = 0,
+             .doc = "Decoupled weight decay of matrices; norms and biases are not decayed."}),
       field("lazy_embeddings", &OptimizerSection::lazy_embeddings,
-            {.doc = "Of tables that are only looked up (Engram's, an untied token table), update "
-                    "the rows that the step looked up: a step costs nothing for the others, whose "
-                    "moments and weight decay wait. False gives AdamW's numbers for every row."}),
+            {.doc = "Update only the looked-up rows of lookup-only tables (Engram's, an untied "
+                    "token table): the other rows cost nothing in a step, and their moments and "
+                    "weight decay pause. False is exact AdamW for every row."}),
   };
   return fields;
 }
@@ -198,7 +205,7 @@ const Fields<ScheduleSection>& schedule_fields() {
   static const Fields<ScheduleSection> fields = {
       field("kind", &ScheduleSection::kind,
             {.choices = {"cosine", "linear", "constant"},
-             .doc = "How the learning rate falls after the warm-up."}),
+             .doc = "Decay of the learning rate after warm-up."}),
       field("warmup_steps", &ScheduleSection::warmup_steps,
             {.unit = "optimizer steps",
              .min = 0,
@@ -207,8 +214,8 @@ const Fields<ScheduleSection>& schedule_fields() {
       field("final_fraction", &ScheduleSection::final_fraction,
             {.min = 0,
              .max = 1,
-             .doc = "The learning rate at the last step, as a share of the peak. \"constant\" "
-                    "does not use it."}),
+             .doc = "Learning rate at the last step, as a fraction of the peak. Not used by "
+                    "\"constant\"."}),
   };
   return fields;
 }
@@ -219,13 +226,13 @@ const Fields<CheckpointSection>& checkpoint_fields() {
             {.unit = "optimizer steps",
              .min = 0,
              .max = kMaxSteps,
-             .doc = "Steps between checkpoints; 0 saves only at the end and on signals.",
+             .doc = "Steps between checkpoints; 0 = only at the end and on signals.",
              .hot = true}),
       field("keep", &CheckpointSection::keep,
             {.unit = "checkpoints",
              .min = 1,
              .max = 1 << 30,
-             .doc = "How many of the newest checkpoints stay on disk.",
+             .doc = "Number of newest checkpoints kept on disk.",
              .hot = true}),
   };
   return fields;
@@ -234,14 +241,14 @@ const Fields<CheckpointSection>& checkpoint_fields() {
 const Schema& run_schema() {
   static const Schema schema = {{
       top_section(),
-      section("run", "Name, place and seed of the run.", run_fields()),
+      section("run", "Name, directory and seed of the run.", run_fields()),
       model_section(),
-      section("data", "Where the text comes from and how it becomes rows.", data_fields()),
+      section("data", "Training text and how it becomes rows.", data_fields()),
       section("train", "The training loop.", train_fields()),
       remat_tags_section(),
-      section("optimizer", "How weights follow gradients.", optimizer_fields()),
-      section("schedule", "The learning rate over the steps.", schedule_fields()),
-      section("checkpoint", "When the run is saved.", checkpoint_fields()),
+      section("optimizer", "Optimizer.", optimizer_fields()),
+      section("schedule", "Learning-rate schedule.", schedule_fields()),
+      section("checkpoint", "Checkpoints of the run.", checkpoint_fields()),
   }};
   return schema;
 }

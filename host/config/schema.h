@@ -21,7 +21,7 @@ struct Schema {
   std::vector<Section> sections;
 
   // nullptr when there is no such key. `dotted` is "train.steps", or "family" for a key of "".
-  // A key that stands for any name is found under every name that has no declaration.
+  // A key with any_name is found under every name that has no declaration.
   const Key* find(std::string_view dotted) const;
   std::vector<std::string> key_names() const;  // of keys with names of their own
 };
@@ -38,7 +38,7 @@ struct Resolved {
   std::vector<RawEntry> unread;  // entries of JSON files that no key reads
 };
 
-// Applies the layers of `raw` to the declared keys. `where` stands for the file in messages about
+// Applies the layers of `raw` to the declared keys. `where` replaces the file in messages about
 // missing keys. One UserError (exit 2) reports everything that is wrong: unknown keys and sections
 // with the nearest right name, wrong types, values out of range, keys given twice under two names,
 // missing required keys. Unknown keys of JSON files are no errors; they are listed in `unread`.

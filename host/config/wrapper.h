@@ -7,7 +7,7 @@
 
 namespace lamina::config {
 
-// The object that they are in, and where models that also speak have that object.
+// Prefix of the nested language-model config; Omni models nest it under `thinker_config`.
 inline constexpr std::string_view kTextConfig = "text_config.";
 inline constexpr std::string_view kThinkersTextConfig = "thinker_config.text_config.";
 

@@ -25,13 +25,13 @@ std::string_view file_kind(mode_t mode) {
   if (S_ISFIFO(mode)) return "a FIFO";
   if (S_ISSOCK(mode)) return "a socket";
   if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
-  return "no regular file";
+  return "not a regular file";
 }
 
 InputFile::InputFile(const std::string& path, ExitCode code) {
   // The system would take the path to end there, and open another file.
   if (path.find('\0') != path.npos)
-    user_error(code, printable(path), "is no path; names of files hold no NUL byte");
+    user_error(code, printable(path), "is not a path; file names cannot contain a NUL byte");
   struct stat status {};
   const auto fail = [&](int error) {
     if (descriptor_ >= 0) ::close(descriptor_);

@@ -102,7 +102,7 @@ DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fr
     throw UserError(
         ExitCode::data,
         {where,
-         fmt::format("{} of {} rows would be kept back for validation; at least one must "
+         fmt::format("{} of {} rows would be held out for validation; at least one must "
                      "remain to train on",
                      kept_back, num_rows),
          {"give more text, or lower data.validation_fraction or "

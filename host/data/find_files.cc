@@ -36,7 +36,7 @@ std::optional<struct stat> look_at(const std::string& path) {
     fail(path, fmt::format("cannot be read: {}", system_error_text(error)),
          "check its permissions and those of the folders above it");
   if (::lstat(path.c_str(), &status) == 0)
-    fail(path, "is a link that leads nowhere", "remove it, or restore what it stands for");
+    fail(path, "is a dangling link", "remove it, or restore its target");
   return std::nullopt;
 }
 
@@ -144,7 +144,8 @@ std::vector<std::string> matches_of(const std::string& pattern) {
 std::vector<std::string> find_files(const std::string& pattern) {
   if (pattern.empty() || pattern.find('\0') != pattern.npos)
     fail(pattern.empty() ? "''" : printable(pattern),
-         "is no path; expected a file, a folder or a glob", "check data.train and data.validation");
+         "is not a path; expected a file, a folder or a glob",
+         "check data.train and data.validation");
   Walk walk;
   std::string_view empty = "is a directory without files";
   if (const auto status = look_at(pattern)) {

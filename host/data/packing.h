@@ -1,4 +1,4 @@
-// Packs documents of different lengths into rows of one length: which tokens lie in which row.
+// Packs documents of different lengths into rows of one length: which tokens are in which row.
 #pragma once
 
 #include <cstddef>

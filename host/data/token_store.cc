@@ -36,9 +36,10 @@ void add_file(const std::string& file, const Reading& reading, TokenSource& sour
           throw UserError(
               ExitCode::data,
               {file,
-               fmt::format("the tokenizer gives the id {} (\"{}\"), but the model has ids 0 to {}",
-                           *largest, printable(tokenizer.token_bytes(*largest), 40),
-                           reading.vocab_size - 1),
+               fmt::format(
+                   "the tokenizer produces the id {} (\"{}\"), but the model has ids 0 to {}",
+                   *largest, printable(tokenizer.token_bytes(*largest), 40),
+                   reading.vocab_size - 1),
                {fmt::format("use the model's own tokenizer, or set model.vocab_size to at least {}",
                             tokenizer.vocab_size())}});
         if (reading.between) reading.between();

@@ -119,11 +119,11 @@ PromptRows read_prompt_rows(const std::string& path, std::span<const std::int32_
   if (placeholders.empty())
     throw UserError(ExitCode::usage, {"--embeddings",
                                       "the model's config.json names no token for images or sounds",
-                                      {"say which one rows stand for: --placeholder ID"}});
+                                      {"name the placeholder token with --placeholder ID"}});
   const RowsFile file(path);
   if (!file.has("embeddings"))
     file.refuse(ExitCode::checkpoint, "has no tensor 'embeddings'",
-                "[rows, hidden_size] is what a tower makes of images");
+                "[rows, hidden_size] is the output of a vision or audio encoder");
   const std::int64_t width = model.hidden_size();
   PromptRows out;
   out.rows = file.read("embeddings", {-1, width}, fmt::format("[rows, {}]", width));
@@ -135,7 +135,7 @@ PromptRows read_prompt_rows(const std::string& path, std::span<const std::int32_
     file.refuse(ExitCode::data,
                 fmt::format("has {} rows; the prompt has {} placeholder tokens ({})", count, next,
                             fmt::join(placeholders, ", ")),
-                "the prompt has one such token a row");
+                "the prompt needs one such token per row");
   if (file.has("deepstack")) {
     out.features =
         file.read("deepstack", {-1, count, width}, fmt::format("[layers, {}, {}]", count, width));
@@ -147,7 +147,7 @@ PromptRows read_prompt_rows(const std::string& path, std::span<const std::int32_
   const std::int64_t tokens = static_cast<std::int64_t>(prompt.size());
   if (file.has("grid") && file.has("position_ids"))
     file.refuse(ExitCode::checkpoint, "has both 'grid' and 'position_ids'",
-                "both say where tokens are; keep one");
+                "both give the positions of tokens; keep one");
   if (file.has("position_ids"))
     out.positions = file.read_ints("position_ids", {3, tokens}, fmt::format("[3, {}]", tokens));
   if (file.has("grid"))

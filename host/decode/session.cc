@@ -142,7 +142,7 @@ void Session::read(std::span<const std::span<const std::int32_t>> tokens) {
            fmt::format("this model's rotations depend on the length of the sequence, so "
                        "its {} tokens must be read at once; the limit is {}",
                        longest, call_tokens),
-           {"raise the tokens of a call to the length of the context"}});
+           {"raise the maximum tokens per call to the length of the context"}});
     std::vector<std::span<const std::int32_t>> piece;
     for (auto& row : rest) {
       std::size_t n = std::min(row.size(), call_tokens);

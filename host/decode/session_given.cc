@@ -36,7 +36,7 @@ void Session::check(std::span<const std::int32_t> tokens, const Given& given) co
            "prompts with images are read one at a time");
   if (model_.length_dependent_from())
     refuse(ExitCode::usage, "this model's rotations depend on the length of the sequence",
-           "sequences that are computed again from their start can have no images");
+           "sequences that are recomputed from their start cannot have images");
   if (given.rows.empty() || given.rows.size() % width != 0)
     refuse(ExitCode::data, fmt::format("got {} numbers for their rows", given.rows.size()),
            fmt::format("each row has {}, the width of the model", width));
@@ -46,7 +46,7 @@ void Session::check(std::span<const std::int32_t> tokens, const Given& given) co
            "each token has the index of its row, or -1");
   for (std::int32_t row : given.index)
     if (row < -1 || row >= static_cast<std::int64_t>(count))
-      refuse(ExitCode::data, fmt::format("a token stands for row {} of {}", row, count),
+      refuse(ExitCode::data, fmt::format("a token refers to row {} of {}", row, count),
              fmt::format("rows are 0 to {}; -1 is none", count - 1));
   if (given.features.size() % given.rows.size() != 0 ||
       static_cast<std::int64_t>(given.features.size() / given.rows.size()) >
@@ -74,7 +74,7 @@ std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t fir
            fmt::format("the tokens of an image see each other, and it has more than the {} that "
                        "are read at once",
                        most),
-           "raise the tokens of a call");
+           "raise the maximum tokens per call");
   return most;
 }
 

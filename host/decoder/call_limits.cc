@@ -12,7 +12,7 @@ void check_call(std::int64_t rows, std::int64_t tokens) {
   if (rows <= kMostTokens / std::max<std::int64_t>(tokens, 1)) return;
   throw UserError(ExitCode::usage,
                   {"tokens",
-                   fmt::format("{} rows of {} tokens are asked for at once; at most {} tokens are "
+                   fmt::format("{} rows of {} tokens are requested at once; at most {} tokens are "
                                "possible",
                                rows, tokens, kMostTokens),
                    {"use fewer rows (train.microbatch_size, --batch) or shorter ones "

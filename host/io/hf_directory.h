@@ -30,7 +30,7 @@ class HfDirectory {
   // config.json, else none.
   std::vector<std::int64_t> eos_token_ids() const;
   std::optional<std::int64_t> bos_token_id() const;
-  // Ids of config.json that stand for what is no text: images, videos, sounds.
+  // Placeholder token ids of config.json: images, videos, sounds.
   std::vector<std::int64_t> placeholder_token_ids() const;
 
  private:

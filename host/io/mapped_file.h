@@ -1,4 +1,4 @@
-// A file mapped read-only: its bytes are used where they lie in the page cache.
+// A file mapped read-only: its bytes are used in place, in the page cache.
 #pragma once
 
 #include <cstddef>

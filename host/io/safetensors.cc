@@ -150,7 +150,7 @@ class HeaderReader {
     if (header_bytes > file_bytes - 8)
       fail_file(
           fmt::format("the header is said to be {} bytes long, but only {} follow; the file is "
-                      "cut short or no safetensors file",
+                      "cut short or not a safetensors file",
                       header_bytes, file_bytes - 8));
     return header_bytes;
   }
@@ -174,8 +174,8 @@ class HeaderReader {
       fail_tensor(name, fmt::format("{} {} needs more than 2^64 bits", type->name,
                                     dims_text(entry.stored.dims)));
     if (needed % 8 != 0)
-      fail_tensor(name, fmt::format("{} {} needs {} bits, which are no whole bytes", type->name,
-                                    dims_text(entry.stored.dims), needed));
+      fail_tensor(name, fmt::format("{} {} needs {} bits, which is not a whole number of bytes",
+                                    type->name, dims_text(entry.stored.dims), needed));
     const JsonValue offsets = value.at("data_offsets");
     if (!offsets.is_array() || offsets.size() != 2)
       fail_tensor(name,

@@ -1,4 +1,4 @@
-// Reads safetensors files: names, types, shapes, and the bytes where they lie in the mapped file.
+// Reads safetensors files: names, types, shapes, and the bytes in place, in the mapped file.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ std::vector<Type> infer(const Call& c) {
   std::vector<Type> out = infer_index_scores(c);
   c.require_dtype(kStart, DType::i32);
   c.require_shape(kStart, {c.type(kQ).dim(0)});
-  c.require(c.i("stride") > 0, "stride is {}; a key stands for at least one token", c.i("stride"));
+  c.require(c.i("stride") > 0, "stride is {}; a key covers at least one token", c.i("stride"));
   return out;
 }
 

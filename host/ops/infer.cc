@@ -55,13 +55,15 @@ Shape checked_shape(const Call& c, std::string_view attr) {
 
 std::int64_t checked_sum(const Call& c, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
-  c.require(!__builtin_add_overflow(a, b, &out), "{} + {} is no size that a tensor can have", a, b);
+  c.require(!__builtin_add_overflow(a, b, &out), "{} + {} is not a size that a tensor can have", a,
+            b);
   return out;
 }
 
 std::int64_t checked_product(const Call& c, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
-  c.require(!__builtin_mul_overflow(a, b, &out), "{} * {} is no size that a tensor can have", a, b);
+  c.require(!__builtin_mul_overflow(a, b, &out), "{} * {} is not a size that a tensor can have", a,
+            b);
   return out;
 }
 

@@ -10,7 +10,7 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require_floating(0);
   c.require(x.ndim() >= 2 && x.dim(x.ndim() - 1) == x.dim(x.ndim() - 2),
-            "the last two dims of {} are no square matrix", to_string(x));
+            "the last two dims of {} are not a square matrix", to_string(x));
   c.require(c.i("iterations") >= 1, "iterations is {}; it must be at least 1", c.i("iterations"));
   return {x};
 }

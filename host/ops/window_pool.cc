@@ -18,7 +18,8 @@ Type pooled_type(const Call& c) {
             to_string(values));
   std::int64_t ratio = c.i("ratio"), halves = c.i("overlap") ? 2 : 1;
   c.require(ratio > 0, "ratio is {}; a window has at least one token", ratio);
-  c.require(values.dim(2) % halves == 0, "{} channels are no two halves", values.dim(2));
+  c.require(values.dim(2) % halves == 0,
+            "values has {} channels; with overlap the number must be even", values.dim(2));
   c.require_shape(2, {ratio, values.dim(2)});
   c.require_floating(2);
   c.require_ndim(3, 2);

@@ -11,7 +11,7 @@ namespace lamina::passes {
 // bodies of scans too. A primitive that is refused stays, for the runtime to name.
 Graph lower(Graph graph, const std::function<bool(const Graph&, const Node&)>& keep);
 
-// Lowers the ops that are mere spellings (OpDef::always_lower): run on a fresh trace.
+// Lowers the ops that are only syntactic sugar (OpDef::always_lower): run on a fresh trace.
 Graph lower_spellings(Graph graph);
 
 }  // namespace lamina::passes

@@ -43,7 +43,7 @@ class Pipeline {
 
 Graph simplify(Graph graph, const Observer& observer) {
   return Pipeline(std::move(graph), observer)
-      .run("lower spellings", lower_spellings)
+      .run("lower syntactic sugar", lower_spellings)
       .run("merge common subexpressions", merge_common_subexpressions)
       .run("hoist from scans", hoist_from_scans)
       .run("merge common subexpressions", merge_common_subexpressions)

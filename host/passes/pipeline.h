@@ -1,4 +1,4 @@
-// The order in which passes turn a trace into what a backend runs.
+// The order of the passes from a trace to what a backend runs.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ namespace lamina::passes {
 // Told after each pass: its name and the graph it made.
 using Observer = std::function<void(std::string_view pass, const Graph& graph)>;
 
-// Before differentiation and again after it: spellings lowered, equal work merged, layer-invariant
-// work hoisted, dead code removed.
+// Before differentiation and again after it: syntactic sugar lowered, equal work merged,
+// layer-invariant work hoisted, dead code removed.
 Graph simplify(Graph graph, const Observer& observer = {});
 
 // Of a simplified graph: sums and projections fused where `supports` has a kernel for the result,

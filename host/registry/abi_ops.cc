@@ -67,10 +67,10 @@ const Op& op(std::uint32_t id, std::uint32_t revision) {
                  fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
                              LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
   if (found->host_only())
-    breach("op '{}' ({}) is the host's own; plugins use those below 1000", found->name, id);
+    breach("op '{}' ({}) is private to the host; plugins use ids below 1000", found->name, id);
   if (found->revision != revision)
     throw Breach(LAMINA_ERROR_UNSUPPORTED,
-                 fmt::format("op '{}' is asked for in revision {}; this host has revision {}",
+                 fmt::format("op '{}' is requested in revision {}; this host has revision {}",
                              found->name, revision, found->revision));
   return *found;
 }

@@ -56,9 +56,9 @@ void copy(void* to, const void* from, std::uint32_t known_bytes, std::string_vie
 void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
            std::string_view what) {
   if (span.count == 0) return;
-  if (span.ptr == nullptr) breach("{}: {} elements at no address", what, span.count);
+  if (span.ptr == nullptr) breach("{}: {} elements at a null address", what, span.count);
   if (span.count > kMaxElements)
-    breach("{}: {} elements; at most {} are taken", what, span.count, kMaxElements);
+    breach("{}: {} elements; at most {} are accepted", what, span.count, kMaxElements);
   if (frozen ? span.stride != least_bytes : span.stride < least_bytes)
     breach("{}: elements of {} bytes; they must have {}{}", what, span.stride,
            frozen ? "" : "at least ", least_bytes);
@@ -68,14 +68,14 @@ void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
 
 std::string text(const lamina_str_t& from, std::string_view what) {
   if (from.len == 0) return "";
-  if (from.ptr == nullptr) breach("{} is a text of {} bytes at no address", what, from.len);
+  if (from.ptr == nullptr) breach("{} is a string of {} bytes at a null address", what, from.len);
   if (from.len > kMaxTextBytes)
-    breach("{} is a text of {} bytes; at most {} are taken", what, from.len, kMaxTextBytes);
+    breach("{} is a string of {} bytes; at most {} are accepted", what, from.len, kMaxTextBytes);
   std::string out(from.ptr, from.len);
   if (find_invalid_utf8(out) != std::string_view::npos)
-    breach("{} is a text that is not UTF-8", what);
+    breach("{} is a string that is not UTF-8", what);
   if (const std::size_t at = find_control(out); at != out.npos)
-    breach("{} is a text with a control character, byte 0x{:02x}", what,
+    breach("{} is a string with a control character, byte 0x{:02x}", what,
            static_cast<unsigned char>(out[at]));
   return out;
 }

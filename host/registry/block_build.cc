@@ -112,10 +112,10 @@ void BlockBuild::emit(const lamina_emit_t* from) {
     state = static_cast<int>(
         index_of(use.state, true, states_.size(), fmt::format("the state of op '{}'", op.name)));
   if (use.n_outputs > op.outputs.size())
-    abi::breach("op '{}' has {} outputs, {} are asked for", op.name, op.outputs.size(),
+    abi::breach("op '{}' has {} outputs, {} are requested", op.name, op.outputs.size(),
                 use.n_outputs);
   if (use.n_outputs > 0 && use.outputs == nullptr)
-    abi::breach("op '{}' is given no place for its outputs", op.name);
+    abi::breach("op '{}' has a null pointer for its outputs", op.name);
   const NamedAttrs attrs = abi::attrs(op, use.attrs);
   const std::vector<Tensor> outputs = trace_.add_op(op, inputs, attrs, state);
   LAMINA_ASSERT(outputs.size() >= use.n_outputs);
@@ -212,7 +212,7 @@ lamina_tensor_t BlockBuild::layer_constant(lamina_str_t name, lamina_span_t valu
 
 void BlockBuild::type(lamina_tensor_t given, lamina_type_t* out) {
   if (out == nullptr || out->size < sizeof(lamina_type_t))
-    abi::breach("there is no place of {} bytes for the type", sizeof(lamina_type_t));
+    abi::breach("the output for the type does not have {} bytes", sizeof(lamina_type_t));
   const Type& type = tensor(given, "the tensor").type();
   out->dtype = abi::dtype_number(type.dtype);
   out->ndim = static_cast<std::uint32_t>(type.ndim());
@@ -314,7 +314,7 @@ void BlockBuild::require_known(const std::string& name, std::span<const std::str
     return;
   const std::string nearest =
       nearest_name(name, std::vector<std::string>(known.begin(), known.end()));
-  abi::breach("'{}' is no {} of names.h, and does not begin with '{}.'{}", name, what, own,
+  abi::breach("names.h has no {1} '{0}', and it does not begin with '{2}.'{3}", name, what, own,
               nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
 }
 

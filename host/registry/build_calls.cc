@@ -106,7 +106,7 @@ struct BuildCalls {
  private:
   template <typename Make>
   static void store(std::uint64_t* out, Make&& make) {
-    if (out == nullptr) abi::breach("there is no place for the result");
+    if (out == nullptr) abi::breach("the pointer for the result is null");
     *out = make();
   }
 };

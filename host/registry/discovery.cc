@@ -37,14 +37,14 @@ void add_variable_folders(const std::string& list, SearchPath& out) {
     std::error_code error;
     if (element.empty())
       out.warnings.push_back(
-          "LAMINA_PLUGIN_PATH has an empty element, which is not taken as the current folder; "
+          "LAMINA_PLUGIN_PATH has an empty element, which does not mean the current folder; "
           "remove it, or write the folder out");
     else if (!fs::path(element).is_absolute())
       out.warnings.push_back(fmt::format(
-          "LAMINA_PLUGIN_PATH: '{}' is left out; write it as an absolute path", element));
+          "LAMINA_PLUGIN_PATH: '{}' is skipped; write it as an absolute path", element));
     else if (!fs::is_directory(element, error))
       out.warnings.push_back(
-          fmt::format("LAMINA_PLUGIN_PATH: '{}' is no folder; correct or remove it", element));
+          fmt::format("LAMINA_PLUGIN_PATH: '{}' is not a folder; correct or remove it", element));
     else
       out.folders.push_back(fs::path(element).lexically_normal());
   }
@@ -94,7 +94,7 @@ SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& env
     std::error_code error;
     if (!fs::is_directory(folder, error))
       throw UserError(ExitCode::usage, {"--plugin-path",
-                                        fmt::format("'{}' is no folder", folder.string()),
+                                        fmt::format("'{}' is not a folder", folder.string()),
                                         {"name folders that hold *.lamina.so files"}});
     out.named_folders.push_back(fs::absolute(folder).lexically_normal());
   }

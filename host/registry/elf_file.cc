@@ -120,7 +120,7 @@ class Reader {
     if (bytes_.starts_with("!<arch>"))
       fail(fmt::format("is a static archive; {}", kPlugin), {"link it as a shared library"});
     if (!bytes_.starts_with(ELFMAG))
-      fail(fmt::format("is no ELF file, it begins with \"{}\"; {}",
+      fail(fmt::format("is not an ELF file, it begins with \"{}\"; {}",
                        printable(std::string_view(bytes_).substr(0, 8)), kPlugin));
     if (bytes_.size() < sizeof(Elf64_Ehdr))
       fail(fmt::format("file is {} bytes, its ELF header ends at {}; the file is truncated",
@@ -191,7 +191,7 @@ class Reader {
   std::string text(const Elf64_Shdr& table, std::uint64_t offset, std::string_view of) const {
     const std::string_view all = content(table);
     const std::size_t end = offset < all.size() ? all.find('\0', offset) : all.npos;
-    if (end == all.npos) damaged(fmt::format("a name in its {} lies outside it", of));
+    if (end == all.npos) damaged(fmt::format("a name in its {} points outside it", of));
     return std::string(all.substr(offset, end - offset));
   }
 
@@ -223,7 +223,8 @@ class Reader {
         if (symbol.starts_with("lamina_plugin_v"))
           fail(fmt::format("exports '{}'; this host reads '{}'", symbol, kEntrySymbol),
                {"rebuild it against the plugin_api of this host"});
-      fail(fmt::format("is a shared library but no plugin: it does not export '{}'", kEntrySymbol),
+      fail(fmt::format("is a shared library but not a plugin: it does not export '{}'",
+                       kEntrySymbol),
            {"build it with lamina_add_plugin(), and end one source with LAMINA_PLUGIN(...)"});
     }
     if (ELF64_ST_TYPE(entry->st_info) != STT_OBJECT)
@@ -294,7 +295,7 @@ ElfFile read_elf(const std::filesystem::path& path) {
     throw PluginError(
         {name, "is a directory; a plugin is a file", {"name a .lamina.so inside it"}});
   if (status.type() != std::filesystem::file_type::regular)
-    throw PluginError({name, "is no regular file; a plugin is an ELF shared library", {}});
+    throw PluginError({name, "is not a regular file; a plugin is an ELF shared library", {}});
   try {
     return Reader(name, read_file(name, ExitCode::plugin, kMaxFileBytes)).read();
   } catch (const UserError& unreadable) {

@@ -1,5 +1,5 @@
 // A model family as a plugin registered it, in values of ours. The functions call the plugin and
-// turn what goes wrong there into errors that name it.
+// convert failures there to errors that name it.
 #pragma once
 
 #include <memory>
@@ -80,7 +80,7 @@ class Family {
   const std::vector<std::string>& tensor_prefixes() const { return tensor_prefixes_; }
 
   // Final values of all keys: what `raw` gives (keys "model.<name>"), defaults, then the family's
-  // derived values; checked by the family. `where` stands for the file in messages about missing
+  // derived values; checked by the family. `where` replaces the file in messages about missing
   // keys. UserError (exit 2) for values that are wrong, PluginError when the plugin fails.
   // [any thread]
   ModelConfig configure(const config::Raw& raw, const std::string& where) const;

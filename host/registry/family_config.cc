@@ -228,15 +228,16 @@ PlanSpec Family::plan(const ModelConfig& config) const {
   PlanSpec out =
       call_config_function(*this, ConfigFunction::plan, source.plan, source.user, config).plan;
   if (out.num_layers() != config.num_layers())
-    fail(fmt::format("its plan has {} layers; {} are asked for", out.num_layers(),
+    fail(fmt::format("its plan has {} layers; {} are requested", out.num_layers(),
                      config.num_layers()),
          {config.describe(LAMINA_CONFIG_NUM_LAYERS)});
   std::int64_t layer = 0;
   for (const SegmentSpec& segment : out.segments) {
     for (const PositionSpec& position : segment.unit) {
       if (position.kv_donor && *position.kv_donor >= layer)
-        fail(fmt::format("its plan lets layer {} read the state of layer {}; a donor comes before",
-                         layer, *position.kv_donor));
+        fail(fmt::format(
+            "its plan makes layer {} read the state of layer {}; a donor must be an earlier layer",
+            layer, *position.kv_donor));
       ++layer;
     }
     layer += segment.num_layers() - static_cast<std::int64_t>(segment.unit.size());

@@ -33,7 +33,7 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
   }
   try {
     if (before == kMaxLogLines)
-      return log::warning("plugins wrote {} lines to the log; further ones are left out",
+      return log::warning("plugins wrote {} lines to the log; further ones are dropped",
                           kMaxLogLines);
     std::string line = abi::text(text, "a log line");
     const abi::Where where = abi::where(at);
@@ -45,7 +45,7 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
                                                 : Level::error,
                line);
   } catch (const abi::Breach& unreadable) {
-    log::warning("a plugin's log line is left out: {}", unreadable.what());
+    log::warning("a plugin's log line is dropped: {}", unreadable.what());
   } catch (...) {  // no memory for a line: nothing else is lost
   }
 }

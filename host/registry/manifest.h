@@ -26,7 +26,7 @@ struct Manifest {
   std::string version;  // "1.2.0"
   std::uint32_t abi_major = 0;
   std::uint32_t abi_built = 0;     // minor version of the header it was built with
-  std::uint32_t abi_min_host = 0;  // least minor version of a host
+  std::uint32_t abi_min_host = 0;  // minimum minor version of the host
   std::string arch;                // as ElfFile::machine
   std::vector<FamilyNames> families;
 };

@@ -23,7 +23,7 @@ struct ModelKey {
   std::uint32_t kind = 0;     // LAMINA_KIND_*
   std::string same_as;        // the key whose value is the default; empty = none
   std::string hf_name;        // path in an exported config.json
-  bool json_only = false;     // may stand in config.json, not in [model]
+  bool json_only = false;     // allowed in config.json, not in [model]
   bool ignored = false;       // known in config.json, without effect
   bool null_is_zero = false;  // null in config.json means 0, false or empty
   bool per_layer = false;     // a list with one element a layer

@@ -38,7 +38,7 @@ NormSpec read_norm(const lamina_norm_t& from) {
   if (inputs.empty() || inputs[0].name != "x" || inputs.size() > 3 ||
       (inputs.size() > 1 && inputs[1].name != "w") ||
       (inputs.size() > 2 && inputs[2].name != "bias"))
-    abi::breach("op '{}' is no norm; a norm takes (x, w?, bias?)", out.op->name);
+    abi::breach("op '{}' is not a norm; a norm takes (x, w?, bias?)", out.op->name);
   out.weight = !(norm.flags & LAMINA_NORM_NO_WEIGHT);
   out.bias = norm.flags & LAMINA_NORM_BIAS;
   if (out.bias && inputs.size() < 3) abi::breach("op '{}' takes no bias", out.op->name);
@@ -181,7 +181,7 @@ class Reply : public lamina_reply {
     }
     if (out.unit.empty()) abi::breach("{} has an empty unit", shown);
     if (out.times > kMaxLayers || out.num_layers() > kMaxLayers)
-      abi::breach("{} has {} layers; at most {} are taken", shown, out.num_layers(), kMaxLayers);
+      abi::breach("{} has {} layers; at most {} are accepted", shown, out.num_layers(), kMaxLayers);
     return out;
   }
 
@@ -211,7 +211,7 @@ class Reply : public lamina_reply {
       abi::breach("embed has {} carries and {} tensors per layer and no entry block to make them",
                   out.num_carries, out.num_per_layer);
     if (out.num_carries > kMaxCarries || out.num_per_layer > kMaxCarries)
-      abi::breach("embed has {} carries and {} tensors per layer; at most {} are taken",
+      abi::breach("embed has {} carries and {} tensors per layer; at most {} are accepted",
                   out.num_carries, out.num_per_layer, kMaxCarries);
     return out;
   }

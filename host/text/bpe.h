@@ -14,10 +14,10 @@
 
 namespace lamina::text {
 
-// The bytes that a token of a byte-level vocabulary stands for: each character is one byte (GPT-2's
+// The bytes of a token of a byte-level vocabulary: each character is one byte (GPT-2's
 // alphabet, where "G with dot above" is a space); nothing if it holds other characters.
 std::optional<std::string> byte_level_bytes(std::string_view token);
-// And back: the characters that stand for `bytes`.
+// The inverse: the characters that encode `bytes`.
 std::string byte_level_spelling(std::string_view bytes);
 
 // Ids of a vocabulary are below this, which is far above any in use: it bounds what a damaged file

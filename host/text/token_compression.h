@@ -19,7 +19,7 @@ struct TokenCompression {
 // Ids in order of first appearance of a token's key: its text (special tokens too) in NFKC, then
 // NFD, without accents, in lower case, with each run of blanks as one and none at its ends, except
 // that a lone blank stays; the text itself where nothing is left; the vocabulary's own spelling
-// where the token is no whole UTF-8. DeepSeek-AI, Engram, 2026, section 2.2; as in MaxText.
+// where the token is not complete UTF-8. DeepSeek-AI, Engram, 2026, section 2.2; as in MaxText.
 TokenCompression compress_tokens(const Tokenizer& tokenizer);
 
 }  // namespace lamina::text

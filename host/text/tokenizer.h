@@ -28,7 +28,7 @@ class Tokenizer {
   virtual std::vector<TokenId> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const = 0;
 
-  // The bytes that `id` stands for: a part of a UTF-8 text, maybe of one character. Empty for an
+  // The bytes of `id`: a part of a UTF-8 text, maybe of one character. Empty for an
   // id that has no token (models often have more rows than the vocabulary has tokens). Borrowed
   // from the tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;

@@ -8,7 +8,7 @@
 
 namespace lamina::train {
 
-// Mean cross-entropy, in nats a token, on `validation` of the bigram model that counts pairs in
+// Mean cross-entropy, in nats per token, on `validation` of the bigram model that counts pairs in
 // `train` (one epoch; one added to every count). Nothing when vocab_size^2 counts would be too
 // many.
 std::optional<double> bigram_loss(const data::Dataset& train, const data::Dataset& validation,

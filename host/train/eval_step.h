@@ -29,7 +29,7 @@ class EvalStep {
  public:
   EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
            bool segments, const Backend& backend);
-  // `used`: one pointer a parameter.
+  // `used`: one pointer per parameter.
   EvalSums run(const program::Microbatch& batch, std::span<void* const> used);
 
  private:

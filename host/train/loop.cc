@@ -30,8 +30,8 @@ GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& grap
   if (inputs.options.optimizer.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
                     {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),
-                     "this model has no table that is only looked up, so it would change nothing",
-                     {"leave it out; a token table that is also the head is read whole"}});
+                     "this model has no lookup-only table, so it would have no effect",
+                     {"leave it out; a tied token table is read whole by the head"}});
   return lists;
 }
 

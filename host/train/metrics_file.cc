@@ -134,14 +134,14 @@ void MetricsFile::write_waiting() {
     if (!failing_)
       log::warning(
           "{} cannot be written, training goes on: {}; its lines are kept in memory and tried "
-          "again after every step\n  free space on that disk or mend it before the run ends",
+          "again after every step\n  free space on that disk or repair it before the run ends",
           path_, system_error_text(error));
     failing_ = true;
     return;
   }
   if (failing_) log::info("{} can be written again; {} lines were late", path_, done);
   if (num_dropped_ > 0)
-    log::warning("{} lacks {} lines, which were too many to keep in memory; mind the gap in plots",
+    log::warning("{} lacks {} lines, which were too many to keep in memory; plots will have a gap",
                  path_, num_dropped_);
   failing_ = false;
   num_dropped_ = 0;
@@ -156,7 +156,7 @@ void MetricsFile::sync() {
 void MetricsFile::finish() {
   write_waiting();
   if (!waiting_.empty())
-    log::warning("{} lacks its last {} lines, which could not be written; mend the disk", path_,
+    log::warning("{} lacks its last {} lines, which could not be written; repair the disk", path_,
                  waiting_.size() + num_dropped_);
 }
 

@@ -19,7 +19,7 @@ std::string checkpoint_at(const std::string& path) {
   if (!fs::exists(fs::path(out) / "optimizer.safetensors") &&
       !fs::exists(fs::path(out) / "optimizer.safetensors.index.json"))
     throw UserError(ExitCode::checkpoint,
-                    {out, "holds no optimizer state, so it is no checkpoint to resume from", {}});
+                    {out, "holds no optimizer state, so training cannot resume from it", {}});
   return out;
 }
 
@@ -96,7 +96,7 @@ void Resumption::fail_none_usable() const {
       "bring one back from a copy, give another with --resume PATH, or start again with another "
       "--out");
   throw UserError(ExitCode::checkpoint,
-                  {run_, "has checkpoints, but none that is whole", std::move(notes)});
+                  {run_, "has checkpoints, but none is complete", std::move(notes)});
 }
 
 // Keys that shape a run must be as they were; hot ones may change and are named.
@@ -151,7 +151,7 @@ std::vector<std::string> Resumption::set_aside() const {
         checkpoint(), damaged.problem, train::set_aside(damaged.path, "damaged")));
   for (const CheckpointEntry& entry : list_incomplete(run_))
     warnings.push_back(
-        fmt::format("{} has no {}, so it is no whole checkpoint; look into it and remove it",
+        fmt::format("{} has no {}, so it is not a complete checkpoint; look into it and remove it",
                     train::set_aside(entry.path, "damaged"), io::kManifestName));
   if (automatic_ || candidates_.empty()) return warnings;
   for (const std::string& path : in_the_way())

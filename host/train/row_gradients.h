@@ -1,6 +1,6 @@
 // Gradients of tables that are only looked up, as lists of the rows that were.
 //
-// What a lookup adds to the gradient of its table is one row a token; a table of a billion rows has
+// A lookup adds one row per token to the gradient of its table; a table of a billion rows has
 // a gradient that is zero nearly everywhere. Such a gradient is kept as a list: the ids of its
 // rows, rising, and the rows, summed by id (op sum_rows). Cost and memory go with the tokens of a
 // step.

@@ -104,29 +104,30 @@ std::string newest_checkpoint(const std::string& path) {
 
 std::string resolve_model_directory(const std::string& path) {
   if (!fs::exists(path))
-    throw UserError(ExitCode::checkpoint,
-                    {path,
-                     "there is no such file or directory; a Hugging Face directory, a "
-                     "checkpoint or a run directory would be right",
-                     {}});
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "no such file or directory; a Hugging Face directory, a "
+                                           "checkpoint or a run directory would be right",
+                                           {}});
   if (!fs::is_directory(path))
     throw UserError(ExitCode::checkpoint, {path,
-                                           "is no directory; a Hugging Face directory, a "
+                                           "is not a directory; a Hugging Face directory, a "
                                            "checkpoint or a run directory would be right",
                                            {}});
   fs::path directory = path;
   if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
   if (std::string newest = newest_checkpoint(path); !newest.empty()) return newest;
   if (!list_all(path).empty())
-    throw UserError(ExitCode::checkpoint, {path,
-                                           "has checkpoints, but none that is whole",
-                                           {"`lamina ckpt verify` says what each lacks"}});
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     "has checkpoints, but none is complete",
+                     {"`lamina ckpt verify` says what is missing from each"}});
   const fs::path checkpoints = checkpoints_directory(path);
   if (fs::is_directory(checkpoints))
-    throw UserError(ExitCode::checkpoint, {checkpoints.string(),
-                                           "holds no whole checkpoint, and beside it is neither "
-                                           "config.json nor model.toml",
-                                           {contents_of(checkpoints)}});
+    throw UserError(ExitCode::checkpoint,
+                    {checkpoints.string(),
+                     "holds no complete checkpoint, and next to it is neither "
+                     "config.json nor model.toml",
+                     {contents_of(checkpoints)}});
   throw UserError(ExitCode::checkpoint,
                   {path,
                    "holds no model: neither config.json, model.toml nor checkpoints",

@@ -1,4 +1,4 @@
-// What lies where in a run directory:
+// The layout of a run directory:
 //
 //   lock            who trains here now, see io/directory_lock.h
 //   config.toml     every final value of the run

@@ -30,7 +30,8 @@ class TrainState {
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
              const Backend& backend, GradientLists lists = {});
 
-  // Row-major f32 tensors, one a parameter. Moments and gradients are null where it does not learn.
+  // Row-major f32 tensors, one per parameter. Moments and gradients are null where it does not
+  // learn.
   std::span<float* const> masters() const { return masters_; }
   std::span<float* const> first_moments() const { return first_moments_; }
   std::span<float* const> second_moments() const { return second_moments_; }

@@ -25,7 +25,7 @@ struct StepResult {
   double gradient_norm = 0;  // before clipping
   double lr = 0;
   std::int64_t num_labels = 0;   // counted
-  std::vector<SownNumber> sown;  // what layers report: losses by name, metrics layer by layer
+  std::vector<SownNumber> sown;  // of the layers: losses by name, metrics per layer
 };
 
 // A NaN or infinity turned up; nothing was updated.
@@ -60,7 +60,7 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
 
 class TrainStep {
  public:
-  // With whole gradients, for who compares them.
+  // Dense gradients for every table; used by tests and `lamina verify`.
   TrainStep(const decoder::Model& model, TrainState& state, const TrainStepOptions& options,
             const config::OptimizerSection& optimizer, const Backend& backend);
   // With the gradients of `graph`, a step_graph(). REQUIRES: `state` has its gradient_lists().

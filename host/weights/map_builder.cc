@@ -209,7 +209,7 @@ Expansion MapBuilder::expand(int parameter, const registry::TensorRow& row) cons
   const std::int64_t count = is_stacked(row) ? p.desc.shape[0] : 1;
   if (count > kMaxElements)
     throw PluginError({fmt::format("tensor row '{}'", row.published),
-                       fmt::format("stands for {} tensors of parameter '{}', {}; at most {}", count,
+                       fmt::format("expands to {} tensors of parameter '{}', {}; at most {}", count,
                                    p.name, to_string(p.desc.shape), kMaxElements),
                        {}});
   for (std::int64_t e = 0; e < count; ++e)
@@ -260,7 +260,7 @@ void MapBuilder::check_shares() const {
     };
     throw PluginError(
         {fmt::format("published tensor '{}'", tensor.name),
-         fmt::format("is given to parameter '{}' and again to '{}' by rows of family '{}'",
+         fmt::format("is mapped to parameter '{}' and again to '{}' by rows of family '{}'",
                      name_of(tensor.pieces[0]), name_of(tensor.pieces[1]), model_.family().name()),
          {"each element of a tensor belongs to one parameter (M-9 of "
           "docs/plugin_requirements.md)"}});

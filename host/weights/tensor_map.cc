@@ -277,7 +277,7 @@ class Matcher {
       (other ? others : left).emplace_back(name);
     }
     if (!others.empty())
-      log::info("{}: {} tensors beside the language model are not used, eg '{}'", files_.path(),
+      log::info("{}: {} tensors outside the language model are not used, eg '{}'", files_.path(),
                 others.size(), others.front());
     if (left.empty()) return;
     refuse(files_.path(),

@@ -53,6 +53,6 @@ endif()
 
 if(problems)
   file(REMOVE ${PLUGIN})
-  message(FATAL_ERROR "${PLUGIN}: is no plugin and was removed:\n${problems}"
+  message(FATAL_ERROR "${PLUGIN}: is not a valid plugin and was removed:\n${problems}"
                       "See docs/plugin_requirements.md, section 2.")
 endif()

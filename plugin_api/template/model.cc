@@ -11,7 +11,7 @@ namespace {
 
 using namespace lamina::sdk;
 
-// The keys that most families have, and what is the family's own.
+// The keys that most families have, and those of this family.
 struct Config : StandardConfig {
   bool mlp_bias;
 };

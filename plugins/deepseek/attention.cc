@@ -50,9 +50,9 @@ Tensor queries(Scope s, const Config& c, Tensor latent, const Step& step) {
   Tensor q = split_heads(linear(s / (low ? "wq_b" : "wq"), latent, n * (nope + c.qk_rope_head_dim),
                                 {.out = axis::heads, .in = low ? axis::q_lora : axis::embed}),
                          n);
-  Tensor turned =
+  Tensor rotated =
       rope(columns(q, nope, c.qk_rope_head_dim), step.positions_BT, rope_of(c, c.rope_interleave));
-  return tag(concat({columns(q, 0, nope), turned}, 3), tags::query_proj);
+  return tag(concat({columns(q, 0, nope), rotated}, 3), tags::query_proj);
 }
 
 struct Latent {
@@ -74,19 +74,20 @@ Latent key_latent(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step& step) {
   const std::int64_t heads = c.index_n_heads, width = c.index_head_dim;
   x_BTD = stop_gradient(x_BTD);
-  RopeOptions turned = rope_of(c, false);
-  turned.rotary_dim = c.qk_rope_head_dim;  // the first dims of a head, unlike attention's
+  RopeOptions rotation = rope_of(c, false);
+  rotation.rotary_dim = c.qk_rope_head_dim;  // the first dims of a head, unlike attention's
   Tensor q_BTIH = split_heads(linear(s / "wq_b", stop_gradient(q_latent), heads * width,
                                      {.out = axis::heads, .in = axis::q_lora}),
                               heads);
   Tensor k_BTH = layer_norm(s / "k_norm", linear(s / "wk", x_BTD, width), {.eps = 1e-6});
-  Tensor k_BT1H = rope(split_heads(k_BTH, 1), step.positions_BT, turned);
+  Tensor k_BT1H = rope(split_heads(k_BTH, 1), step.positions_BT, rotation);
   Tensor weight =
       (s / "weights_proj")
           .param("weight", {heads, x_BTD.dim(-1)},
                  {.axes = {axis::heads, axis::embed}, .init = init::normal(s.init_std())});
   Tensor weights_BTI = linear(widen(x_BTD), widen(weight));
-  return step.index_scores(rope(q_BTIH, step.positions_BT, turned), reshape(k_BT1H, k_BTH.shape()),
+  return step.index_scores(rope(q_BTIH, step.positions_BT, rotation),
+                           reshape(k_BT1H, k_BTH.shape()),
                            scale(weights_BTI, 1 / std::sqrt(static_cast<double>(heads * width))));
 }
 

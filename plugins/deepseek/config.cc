@@ -23,71 +23,82 @@ void attention_keys(Schema<Config>& key) {
   key("num_attention_heads", &Config::num_attention_heads,
       {.required = true, .min = 1, .doc = "heads N"});
   key("num_key_value_heads", &Config::num_key_value_heads,
-      {.same_as = "num_attention_heads", .min = 1, .doc = "as many: keys are made for each head"});
+      {.same_as = "num_attention_heads",
+       .min = 1,
+       .doc = "equal to num_attention_heads: keys are computed for every head"});
   key("attention_bias", &Config::attention_bias,
-      {.fallback = false, .doc = "biases of the first query, the latent and the output product"});
+      {.fallback = false,
+       .doc =
+           "biases in the query down-projection, the latent projection and the output projection"});
   key("q_lora_rank", &Config::q_lora_rank,
       {.fallback = 1536,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "width of the latent that queries are made of; 0 = queries are one product"});
+       .doc = "rank of the query latent; 0 = queries are projected directly"});
   key("kv_lora_rank", &Config::kv_lora_rank,
-      {.fallback = 512, .min = 1, .doc = "width R of the latent that keys and values are made of"});
+      {.fallback = 512, .min = 1, .doc = "rank R of the latent of keys and values"});
   key("qk_nope_head_dim", &Config::qk_nope_head_dim,
-      {.fallback = 128, .min = 1, .doc = "dims of a head of queries and keys without positions"});
+      {.fallback = 128,
+       .min = 1,
+       .doc = "dims per head of queries and keys without rotary positions"});
   key("qk_rope_head_dim", &Config::qk_rope_head_dim,
-      {.fallback = 64, .min = 2, .doc = "dims of a head with rotary positions; one key for all"});
+      {.fallback = 64,
+       .min = 2,
+       .doc = "dims per head with rotary positions; the key part is shared by all heads"});
   key("v_head_dim", &Config::v_head_dim,
-      {.fallback = 128, .min = 1, .doc = "width of a head of values"});
+      {.fallback = 128, .min = 1, .doc = "width of a value head"});
   rope_keys(key, &Config::rope);
   key("rope_interleave", &Config::rope_interleave,
-      {.fallback = true, .doc = "rotary pairs are neighbours (2i, 2i + 1), not halves"});
+      {.fallback = true, .doc = "RoPE rotates neighbouring dims (2i, 2i + 1), not the two halves"});
   key("latent_norm_eps", &Config::latent_norm_eps,
       {.fallback = 1e-6, .above = 0, .doc = "added to the mean square in the norms of latents"});
 }
 
 void indexer_keys(Schema<Config>& key) {
   key("index_n_heads", &Config::index_n_heads,
-      {.fallback = 0, .min = 0, .doc = "heads of the indexer that chooses keys; 0 = no indexer"});
+      {.fallback = 0, .min = 0, .doc = "heads of the indexer that selects keys; 0 = no indexer"});
   key("index_head_dim", &Config::index_head_dim,
       {.fallback = 128, .min = 1, .doc = "head width of the indexer"});
   key("index_topk", &Config::index_topk,
-      {.min = 1, .doc = "keys that a query attends to; 2048 where there is an indexer"});
+      {.min = 1, .doc = "keys that a query attends to; default 2048 with an indexer"});
   key("indexer_loss_weight", &Config::indexer_loss_weight,
       {.fallback = 0.0,
        .min = 0,
-       .doc = "weight of the divergence of the indexer's choice from attention; 0 = off"});
+       .doc = "weight of the KL divergence between the indexer's and attention's distributions; 0 "
+              "= off"});
   key("indexer_sparse_training", &Config::indexer_sparse_training,
       {.fallback = true,
-       .doc = "false = the first stage of the indexer's training: queries see all keys and, with "
+       .doc = "false = dense warm-up of the indexer: queries see all keys and, with "
               "indexer_loss_weight, its loss is the only one"});
   key("indexer_warm_up_chooses", &Config::indexer_warm_up_chooses,
       {.fallback = false,
-       .doc =
-           "in that stage attention sees the index_topk chosen keys all the same, as in MaxText"});
+       .doc = "during the warm-up attention still sees only the index_topk selected keys, as in "
+              "MaxText"});
 }
 
 void expert_keys(Schema<Config>& key, const Defaults& d) {
   moe_keys(key, {.experts_key = "n_routed_experts", .experts = d.experts, .per_token = 8});
   key("first_k_dense_replace", &Config::first_k_dense_replace,
-      {.min = 0, .doc = "first layers, whose feed-forward is dense; 3, of V2 none"});
+      {.min = 0, .doc = "number of first layers with a dense feed-forward; default 3, in V2 0"});
   key("moe_layer_freq", &Config::moe_layer_freq,
-      {.fallback = 1, .min = 1, .doc = "after them, layers whose index this divides have experts"});
+      {.fallback = 1,
+       .min = 1,
+       .doc = "later layers whose index is a multiple of this have experts"});
   key("mlp_layer_types", &Config::mlp_layer_types,
       {.choices = {"dense", "sparse"},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "the same layer by layer"});
+       .doc = "mlp type per layer, in place of first_k_dense_replace"});
   key("moe_intermediate_size", &Config::moe_intermediate_size,
       {.fallback = d.expert_width, .min = 1, .doc = "width F of an expert"});
   key("n_shared_experts", &Config::n_shared_experts,
       {.fallback = d.shared_experts,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "experts that every token is given to"});
+       .doc = "shared experts, which every token uses"});
   key("scoring_func", &Config::scoring_func,
       {.fallback = d.scoring_func,
        .choices = {"softmax", "sigmoid"},
-       .doc = "what the router's logits become"});
+       .doc = "function that turns router logits into scores"});
   key("topk_method", &Config::topk_method,
       {.fallback = d.topk_method,
        .choices = {"greedy", "group_limited_greedy", "noaux_tc"},
@@ -102,7 +113,7 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
       {.fallback = d.topk_group,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "groups that a token may choose from"});
+       .doc = "groups kept per token"});
   key("norm_topk_prob", &Config::norm_topk_prob,
       {.fallback = d.norm_topk_prob, .doc = "weights of experts are divided by their sum"});
   key("routed_scaling_factor", &Config::routed_scaling_factor,
@@ -110,15 +121,16 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
        .above = 0,
        .doc = "multiplies the weights of experts"});
   key("biased_routing_weights", &Config::biased_routing_weights,
-      {.fallback = false, .doc = "weights have the correction bias too, as MaxText's may"});
+      {.fallback = false,
+       .doc = "expert weights include the correction bias, as an option of MaxText"});
   key("learned_router_bias", &Config::learned_router_bias,
       {.fallback = false,
-       .doc = "the optimizer moves the correction bias too, by what the balance loss makes of it, "
+       .doc = "the optimizer also trains the correction bias, by the gradient of the balance loss, "
               "as in MaxText"});
   key("router_bias_update_rate", &Config::router_bias_update_rate,
       {.fallback = 0.0,
        .min = 0,
-       .doc = "how far the correction bias moves towards an equal load in a step; 0 = it stays"});
+       .doc = "change of the correction bias towards equal load per step; 0 = fixed"});
 }
 
 void common_keys(Schema<Config>& key, const Defaults& defaults) {
@@ -127,11 +139,16 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
   indexer_keys(key);
   expert_keys(key, defaults);
   key("mhc_expansion_rate", &Config::mhc_expansion_rate,
-      {.fallback = 1, .min = 1, .doc = "residual streams; 1 = one, added to as usual"});
+      {.fallback = 1,
+       .min = 1,
+       .doc = "residual streams (hyper-connections); 1 = the ordinary residual"});
   key("sinkhorn_iterations", &Config::sinkhorn_iterations,
-      {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
+      {.fallback = 20,
+       .min = 1,
+       .doc = "Sinkhorn iterations that normalise the mixing of streams"});
   key("mhc_permutations", &Config::mhc_permutations,
-      {.fallback = false, .doc = "streams are mixed by weights of all permutations, not balanced"});
+      {.fallback = false,
+       .doc = "mix streams by a weighted mean of permutation matrices instead of Sinkhorn"});
   // Sizes that follow from others; losses that published code does not compute; layouts of old
   // files; parallelism.
   key.ignore({"attention_dropout", "aux_loss_alpha", "ep_size", "head_dim", "layer_types",
@@ -158,7 +175,7 @@ void check_experts(const Config& c, const Problems& problem) {
   if (c.corrects_choice()) return;
   auto useless = [&](std::string_view key, bool given) {
     if (given)
-      problem(key, "moves or reads a correction bias, which topk_method = \"", c.topk_method,
+      problem(key, "uses a correction bias, which topk_method = \"", c.topk_method,
               "\" has not; use \"noaux_tc\", or leave it out");
   };
   useless("biased_routing_weights", c.biased_routing_weights);

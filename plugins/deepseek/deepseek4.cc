@@ -1,9 +1,9 @@
-// DeepSeek V4: attention over a short window and over entries that each stand for a window of
+// DeepSeek V4: attention over a short window and over entries that each summarise a window of
 // tokens before it, mixtures of experts in every layer, several residual streams. DeepSeek-AI 2026,
 // "DeepSeek-V4".
 //
-// Shapes: B batch, T tokens, D model width, N heads, H head width, R the part of it that turns,
-// W windows, S streams, I heads of the indexer.
+// Shapes: B batch, T tokens, D model width, N heads, H head width, R the part of it that is
+// rotated, W windows, S streams, I heads of the indexer.
 
 #include "deepseek4.h"
 
@@ -20,7 +20,8 @@ HyperConnectionOptions streams_of(const Config& c) {
           .norm_weight = false};
 }
 
-// Layers that compress turn more slowly, and are stretched; entries, queries and keys alike.
+// Layers that compress rotate more slowly, with stretched positions; entries, queries and keys
+// alike.
 RopeOptions rope_of(const Config& c, std::int64_t ratio) {
   RopeOptions rope{.theta = c.rope.options.theta, .interleaved = true};
   if (ratio == kWindow) return rope;
@@ -32,19 +33,21 @@ RopeOptions rope_of(const Config& c, std::int64_t ratio) {
 }
 
 // Turns the last `width` of x[B, T, N, H]; backwards by negative positions.
-Tensor turn_last(Tensor x, Tensor positions, std::int64_t width, const RopeOptions& rope_options) {
+Tensor rotate_last(Tensor x, Tensor positions, std::int64_t width,
+                   const RopeOptions& rope_options) {
   const std::int64_t kept = x.dim(-1) - width;
-  Tensor turned = rope(slice(x, {.dim = 3, .start = kept, .size = width}), positions, rope_options);
-  if (kept == 0) return turned;
-  return concat({slice(x, {.dim = 3, .start = 0, .size = kept}), turned}, 3);
+  Tensor rotated =
+      rope(slice(x, {.dim = 3, .start = kept, .size = width}), positions, rope_options);
+  if (kept == 0) return rotated;
+  return concat({slice(x, {.dim = 3, .start = 0, .size = kept}), rotated}, 3);
 }
-Tensor turn_last_3d(Tensor x_BTH, Tensor positions, std::int64_t width, const RopeOptions& rope) {
+Tensor rotate_last_3d(Tensor x_BTH, Tensor positions, std::int64_t width, const RopeOptions& rope) {
   const Dims shape = x_BTH.shape();
-  return reshape(turn_last(split_heads(x_BTH, 1), positions, width, rope), shape);
+  return reshape(rotate_last(split_heads(x_BTH, 1), positions, width, rope), shape);
 }
 
-// Windows of x as entries [B, W, width], normed and turned to the position of their first token.
-// With overlap each also stands for the window before.
+// Windows of x as entries [B, W, width], normed and rotated to the position of their first token.
+// With overlap each also covers the window before.
 Tensor compress(Scope s, const Config& c, Tensor x_BTD, const Step& step, const Windows& windows,
                 std::int64_t width, bool overlap, const RopeOptions& rope) {
   const std::int64_t channels = overlap ? 2 * width : width;
@@ -55,7 +58,7 @@ Tensor compress(Scope s, const Config& c, Tensor x_BTD, const Step& step, const 
   Tensor pooled = step.window_pool(values, gates, bias, windows,
                                    {.overlap = overlap, .state = s.path() + ".window"});
   pooled = rms_norm(s / "norm", pooled, c.rms_norm_eps);
-  return turn_last_3d(pooled, windows.starts_BW, c.qk_rope_head_dim, rope);
+  return rotate_last_3d(pooled, windows.starts_BW, c.qk_rope_head_dim, rope);
 }
 
 // Scores of entries for each token; sum over heads of weight relu(q . k). The indexer learns
@@ -65,7 +68,7 @@ Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step
   const std::int64_t heads = c.index_heads, width = c.index_head_dim;
   x_BTD = stop_gradient(x_BTD);
   Tensor q = linear(s / "wq_b", stop_gradient(q_latent), heads * width, {.out = axis::heads});
-  q = turn_last(split_heads(q, heads), step.positions_BT, c.qk_rope_head_dim, rope);
+  q = rotate_last(split_heads(q, heads), step.positions_BT, c.qk_rope_head_dim, rope);
   Tensor k_BWH = compress(s / "compressor", c, x_BTD, step, windows, width, true, rope);
   Tensor weight_BTI = linear(s / "weights_proj", x_BTD, heads, {.out = axis::heads});
   const double scale_by = 1 / std::sqrt(static_cast<double>(heads * width));
@@ -81,10 +84,10 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step, std::
   Tensor q_BTNH =
       split_heads(linear(s / "wq_b", latent, n * h, {.out = axis::heads, .in = axis::q_lora}), n);
   q_BTNH = rms_norm(q_BTNH, Tensor{}, {.eps = c.rms_norm_eps});
-  q_BTNH = turn_last(q_BTNH, step.positions_BT, r, rope);
+  q_BTNH = rotate_last(q_BTNH, step.positions_BT, r, rope);
   Tensor kv_BTH =
       rms_norm(s / "kv_norm", linear(s / "wkv", x_BTD, h, {.out = axis::head_dim}), c.rms_norm_eps);
-  kv_BTH = turn_last_3d(kv_BTH, step.positions_BT, r, rope);
+  kv_BTH = rotate_last_3d(kv_BTH, step.positions_BT, r, rope);
   Tensor sinks = s.param("sinks", {n}, {.axes = {axis::heads}, .role = Role::scalar});
 
   Tensor o_BTNH;
@@ -101,8 +104,8 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step, std::
         step.compressed_attention(q_BTNH, kv_BTH, entries, windows,
                                   {.window = c.sliding_window, .k = c.index_topk}, scores, sinks);
   }
-  // Values were turned with the keys: turned back at the query.
-  o_BTNH = turn_last(o_BTNH, -step.positions_BT, r, rope);
+  // Values were rotated with the keys: rotated back at the query.
+  o_BTNH = rotate_last(o_BTNH, -step.positions_BT, r, rope);
 
   // Each group of heads has a projection of its own, then one for all.
   const Dims shape = o_BTNH.shape();

@@ -19,7 +19,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double partial_rotary_factor;  // of which qk_rope_head_dim comes, 0 = not
   std::int64_t o_groups, o_lora_rank;
   std::int64_t sliding_window;
-  std::vector<std::int64_t> compress_ratios;  // kWindow, kSparse or kHeavy; one a layer, or more
+  std::vector<std::int64_t> compress_ratios;  // kWindow, kSparse or kHeavy; one per layer, or more
   std::vector<std::string_view> layer_types;  // the same in words; empty = compress_ratios
   std::int64_t sparse_rate, heavy_rate;       // tokens of a window
   double compress_rope_theta;

@@ -16,21 +16,23 @@ constexpr std::string_view kWindowType = "sliding_attention",
 
 void attention_keys(Schema<Config>& key) {
   key("q_lora_rank", &Config::q_lora_rank,
-      {.fallback = 1024, .min = 1, .doc = "width of the latent that queries are made of"});
+      {.fallback = 1024, .min = 1, .doc = "rank of the query latent"});
   key("qk_rope_head_dim", &Config::qk_rope_head_dim,
       {.min = 2,
-       .doc = "dims at the end of a head that rotary positions turn; an eighth of head_dim"});
+       .doc = "dims at the end of each head to which RoPE is applied; default head_dim / 8"});
   key("partial_rotary_factor", &Config::partial_rotary_factor,
       {.max = 1,
        .above = 0,
        .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "qk_rope_head_dim as a part of head_dim, which it goes before"});
+       .doc = "qk_rope_head_dim as a fraction of head_dim; takes precedence"});
   key("o_groups", &Config::o_groups,
       {.fallback = 8, .min = 1, .doc = "groups of heads with an output projection of their own"});
   key("o_lora_rank", &Config::o_lora_rank,
       {.fallback = 1024, .min = 1, .doc = "width that each group of heads is projected to"});
   key("sliding_window", &Config::sliding_window,
-      {.fallback = 128, .min = 1, .doc = "tokens a query sees as they are, itself included"});
+      {.fallback = 128,
+       .min = 1,
+       .doc = "sliding window: uncompressed tokens a query sees, itself included"});
   key("compress_ratios", &Config::compress_ratios,
       {.doc = "what each layer sees before its window: 0 nothing, 4 the best entries of short "
               "windows, 128 all entries of long ones; published files go on with layers that "
@@ -38,7 +40,7 @@ void attention_keys(Schema<Config>& key) {
   key("layer_types", &Config::layer_types,
       {.choices = {kWindowType, kSparseType, kHeavyType},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "compress_ratios in words"});
+       .doc = "compress_ratios by name"});
   key("compress_rate_csa", &Config::sparse_rate,
       {.fallback = kSparse,
        .min = 1,
@@ -59,7 +61,7 @@ void attention_keys(Schema<Config>& key) {
   key("index_head_dim", &Config::index_head_dim,
       {.fallback = 128, .min = 2, .doc = "head width of the indexer"});
   key("index_topk", &Config::index_topk,
-      {.fallback = 512, .min = 1, .doc = "entries of short windows that a query keeps"});
+      {.fallback = 512, .min = 1, .doc = "short-window entries that a query attends to"});
 }
 
 void expert_keys(Schema<Config>& key) {
@@ -67,17 +69,19 @@ void expert_keys(Schema<Config>& key) {
   key("moe_intermediate_size", &Config::moe_intermediate_size,
       {.fallback = 2048, .min = 1, .doc = "width of an expert"});
   key("n_shared_experts", &Config::n_shared_experts,
-      {.fallback = 1, .min = 0, .doc = "experts that every token is given to"});
+      {.fallback = 1, .min = 0, .doc = "shared experts, which every token uses"});
   key("num_hash_layers", &Config::num_hash_layers,
-      {.min = 0, .doc = "first layers, whose experts a table of tokens chooses; 3"});
+      {.min = 0,
+       .doc = "number of first layers whose experts are chosen by a hash table of token ids; "
+              "default 3"});
   key("mlp_layer_types", &Config::mlp_layer_types,
       {.choices = {kHashType, kMoeType},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "num_hash_layers layer by layer"});
+       .doc = "num_hash_layers, per layer"});
   key("scoring_func", &Config::scoring_func,
       {.fallback = "sqrtsoftplus",
        .choices = {"sqrtsoftplus"},
-       .doc = "what the router's logits become: the square root of their softplus"});
+       .doc = "function that turns router logits into scores: sqrt(softplus(x))"});
   key("topk_method", &Config::topk_method,
       {.fallback = "noaux_tc",
        .choices = {"noaux_tc"},
@@ -89,10 +93,11 @@ void expert_keys(Schema<Config>& key) {
   key("swiglu_limit", &Config::swiglu_limit,
       {.fallback = 10.0,
        .min = 0,
-       .doc = "cuts the gate above and its partner both ways; 0 = not"});
+       .doc = "clamps the gate from above and the up projection from both sides; 0 = off"});
   key("limit_shared_experts", &Config::limit_shared_experts,
       {.fallback = true,
-       .doc = "swiglu_limit holds in shared experts too, as in transformers but not in MaxText"});
+       .doc =
+           "swiglu_limit also applies to shared experts, as in transformers but not in MaxText"});
 }
 
 }  // namespace
@@ -107,18 +112,20 @@ void keys(Schema<Config>& key) {
   expert_keys(key);
   key("hc_mult", &Config::hc_mult, {.fallback = 4, .min = 1, .doc = "residual streams"});
   key("hc_sinkhorn_iters", &Config::hc_sinkhorn_iters,
-      {.fallback = 20, .min = 1, .doc = "rounds that balance the mixing of streams"});
+      {.fallback = 20,
+       .min = 1,
+       .doc = "Sinkhorn iterations that normalise the mixing of streams"});
   key("hc_eps", &Config::hc_eps,
-      {.fallback = 1e-6, .above = 0, .doc = "added to weights of streams and divisors"});
+      {.fallback = 1e-6, .above = 0, .doc = "epsilon of stream weights and divisors"});
   // Multi-token prediction has no published definition; files say themselves how they are stored.
   key.ignore({"expert_dtype", "intermediate_size", "mlp_bias", "router_jitter_noise",
               "num_nextn_predict_layers"});
 }
 
 void derive(const Config& c, const Derived& derived) {
-  const double turned = c.partial_rotary_factor > 0 ? c.partial_rotary_factor : 0.125;
+  const double rotary = c.partial_rotary_factor > 0 ? c.partial_rotary_factor : 0.125;
   derived.set("qk_rope_head_dim",
-              static_cast<std::int64_t>(static_cast<double>(c.head_dim) * turned));
+              static_cast<std::int64_t>(static_cast<double>(c.head_dim) * rotary));
   derived.set("num_hash_layers", std::min<std::int64_t>(3, c.num_hidden_layers));
 }
 
@@ -129,7 +136,7 @@ std::vector<std::int64_t> ratios_of(const Config& c) {
   std::vector<std::int64_t> out;
   for (std::string_view type : c.layer_types)
     out.push_back(type == kWindowType ? kWindow : type == kSparseType ? kSparse : kHeavy);
-  // As in transformers: long windows, from the fourth layer on short ones in turn.
+  // As in transformers: long windows, from the fourth layer on alternating with short ones.
   for (std::int64_t i = 0; c.layer_types.empty() && i < layers; ++i)
     out.push_back(i > 2 && i % 2 == 1 ? kSparse : kHeavy);
   return out;
@@ -158,7 +165,7 @@ void check_layers(const Config& c, const Problems& problem) {
     Config by_types = c;
     by_types.compress_ratios.clear();
     if (ratios_of(by_types) != ratios_of(c))
-      problem("layer_types", "says something else than compress_ratios; give one of them");
+      problem("layer_types", "contradicts compress_ratios; give one of them");
   }
   if (c.mlp_layer_types.empty() && c.num_hash_layers > c.num_hidden_layers)
     problem("num_hash_layers", "got ", c.num_hash_layers,

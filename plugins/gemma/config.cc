@@ -28,25 +28,25 @@ void shared_keys(Schema<Config>& key, const Defaults& defaults) {
   key("use_bidirectional_attention", &Config::use_bidirectional_attention,
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "every token sees every other; must be false, for lamina decodes"});
+       .doc = "bidirectional attention; must be false: lamina is decoder-only"});
   key.ignore({"cache_implementation"});  // the reader's business
 }
 
 // Keys of the families with local and global layers.
 void window_keys(Schema<Config>& key, double final_logit_softcapping) {
   key("query_pre_attn_scalar", &Config::query_pre_attn_scalar,
-      {.fallback = 256.0, .above = 0, .doc = "scores are divided by its square root"});
+      {.fallback = 256.0, .above = 0, .doc = "attention scores are divided by its square root"});
   key("final_logit_softcapping", &Config::final_logit_softcapping,
       {.fallback = final_logit_softcapping,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "logits x become c * tanh(x / c); 0 = not"});
+       .doc = "soft cap c of the logits, c * tanh(x / c); 0 = off"});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 4096, .min = 1, .doc = "tokens that a local layer sees, the query's included"});
   key("layer_types", &Config::layer_types,
       {.choices = {kSlidingAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "local or global, one a layer; default: by the family's pattern"});
+       .doc = "local or global, one per layer; default: by the family's pattern"});
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void gemma2_keys(Schema<Config>& key) {
       {.fallback = 50.0,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "scores x become c * tanh(x / c) before the mask; 0 = not"});
+       .doc = "soft cap c of attention scores before the mask, c * tanh(x / c); 0 = off"});
 }
 
 void gemma3_keys(Schema<Config>& key) {
@@ -81,7 +81,8 @@ void gemma3_keys(Schema<Config>& key) {
                     .rope_theta = 1000000.0});
   window_keys(key, 0.0);
   key("sliding_window_pattern", &Config::sliding_window_pattern,
-      {.min = 1, .doc = "every such layer is global, if layer_types does not say; default 6"});
+      {.min = 1,
+       .doc = "one in this many layers is global, where layer_types is not given; default 6"});
   key("rope_local_base_freq", &Config::rope_local_base_freq,
       {.fallback = 10000.0,
        .above = 0,
@@ -110,7 +111,7 @@ void validate(const Config& c, const Problems& problem) {
     if (c.layer_types[i] == by_pattern[i]) continue;
     problem("layer_types", "layer ", i, " is '", c.layer_types[i],
             "', by sliding_window_pattern = ", c.sliding_window_pattern, " it is '", by_pattern[i],
-            "'; keep the one that is meant");
+            "'; keep one of them");
     return;
   }
 }

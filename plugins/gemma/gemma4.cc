@@ -1,9 +1,8 @@
-// Gemma 4: sandwich norms as Gemma 2 has them, five windowed layers to a full one, and after each
-// layer a scale of everything. Full layers have wider heads of which a quarter turns, and may take
-// their values from the key projection; scores are not scaled. The small models give every layer an
-// input of its own, made from the token, and let the last layers read keys and values of earlier
-// ones; the mixture model adds routed experts to each feed-forward.
-// Gemma Team 2026, "Gemma 4".
+// Gemma 4: sandwich norms as Gemma 2 has them, five windowed layers per full one, and after each
+// layer a scale of everything. Full layers have wider heads, a quarter of which is rotated, and may
+// take their values from the key projection; scores are not scaled. In the small models every layer
+// has an input embedding of its own, and the last layers read keys and values of earlier ones; the
+// mixture model adds routed experts to each feed-forward. Gemma Team 2026, "Gemma 4".
 //
 // Shapes: B batch, T tokens, D model width, N query heads, K key/value heads, H head width,
 //         F feed-forward width, L layers, P width of a layer's own input.
@@ -21,12 +20,12 @@ RmsNormOptions norm_options(const Config& c) { return {.eps = c.rms_norm_eps}; }
 
 RopeOptions rope_of(const Config& c, const Kind& kind) {
   if (!kind.global) return {.theta = c.local_rope_theta};
-  // Of H dims only the first R frequencies' pairs (i, i + H / 2) turn, by theta^(-2 i / H), which
-  // is (theta^(R / H))^(-2 i / R).
+  // Of H dims only the first R frequencies' pairs (i, i + H / 2) are rotated, by theta^(-2 i / H),
+  // which is (theta^(R / H))^(-2 i / R).
   const auto h = static_cast<double>(c.global_head_dim);
-  const std::int64_t turned = 2 * static_cast<std::int64_t>(c.partial_rotary_factor * h / 2);
-  return {.theta = std::pow(c.global_rope_theta, static_cast<double>(turned) / h),
-          .frequency_dim = turned};
+  const std::int64_t rotary_dim = 2 * static_cast<std::int64_t>(c.partial_rotary_factor * h / 2);
+  return {.theta = std::pow(c.global_rope_theta, static_cast<double>(rotary_dim) / h),
+          .frequency_dim = rotary_dim};
 }
 
 Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const Step& step) {
@@ -36,7 +35,7 @@ Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const
   const std::int64_t k = keys_are_values && c.num_global_key_value_heads > 0
                              ? c.num_global_key_value_heads
                              : c.num_key_value_heads;
-  const RopeOptions turn = rope_of(c, kind);
+  const RopeOptions rotation = rope_of(c, kind);
   const AttendOptions options{
       .scale = 1,
       .window = kind.global ? 0 : c.sliding_window,
@@ -44,7 +43,7 @@ Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const
 
   Tensor q_BTNH =
       split_heads(linear(s / "wq", x_BTD, n * h, {.out = axis::heads, .bias = bias}), n);
-  q_BTNH = rope(rms_norm(s / "q_norm", q_BTNH, norm_options(c)), step.positions_BT, turn);
+  q_BTNH = rope(rms_norm(s / "q_norm", q_BTNH, norm_options(c)), step.positions_BT, rotation);
   if (kind.shared) return project_out(s, step.attend(q_BTNH, options), c.hidden_size, bias);
 
   Tensor k_BTKH =
@@ -52,7 +51,7 @@ Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const
   Tensor v_BTKH = k_BTKH;
   if (!keys_are_values)
     v_BTKH = split_heads(linear(s / "wv", x_BTD, k * h, {.out = axis::kv_heads, .bias = bias}), k);
-  k_BTKH = rope(rms_norm(s / "k_norm", k_BTKH, norm_options(c)), step.positions_BT, turn);
+  k_BTKH = rope(rms_norm(s / "k_norm", k_BTKH, norm_options(c)), step.positions_BT, rotation);
   v_BTKH = rms_norm(v_BTKH, {}, norm_options(c));
   return project_out(s, step.attend(q_BTNH, k_BTKH, v_BTKH, options), c.hidden_size, bias);
 }

@@ -19,7 +19,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t num_global_key_value_heads;    // K of global layers without wv; 0 = as local ones
   bool attention_k_eq_v;                      // global layers take values from wk
   double local_rope_theta, global_rope_theta;
-  double partial_rotary_factor;    // the share of a global head's dims that turns
+  double partial_rotary_factor;    // fraction of a global head's dims that are rotated
   double final_logit_softcapping;  // 0 = none
 
   std::int64_t

@@ -13,12 +13,12 @@ void attention_keys(Schema<Config>& key) {
       {.fallback = 512,
        .min = 2,
        .aliases = {"per_layer_config.*.head_dim"},
-       .doc = "H of global layers"});
+       .doc = "head width H of global layers"});
   key("final_logit_softcapping", &Config::final_logit_softcapping,
       {.fallback = 0.0,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "logits x become c * tanh(x / c); 0 = not"});
+       .doc = "soft cap c of the logits, c * tanh(x / c); 0 = off"});
   key("attention_k_eq_v", &Config::attention_k_eq_v,
       {.fallback = false, .doc = "global layers take their values from the key projection"});
   key("num_global_key_value_heads", &Config::num_global_key_value_heads,
@@ -26,7 +26,7 @@ void attention_keys(Schema<Config>& key) {
        .min = 0,
        .aliases = {"per_layer_config.*.num_key_value_heads"},
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "K of global layers if attention_k_eq_v; 0 = num_key_value_heads"});
+       .doc = "key/value heads K of global layers with attention_k_eq_v; 0 = num_key_value_heads"});
   key("attention_bias", &Config::attention_bias,
       {.fallback = false, .doc = "biases in the attention projections"});
   key("sliding_window", &Config::sliding_window,
@@ -34,7 +34,7 @@ void attention_keys(Schema<Config>& key) {
   key("layer_types", &Config::layer_types,
       {.choices = {kSlidingAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "local or global, one a layer; default: every sixth is global"});
+       .doc = "local or global, one per layer; default: every sixth is global"});
   key("full_last_layer", &Config::full_last_layer,
       {.fallback = true, .doc = "the last layer is global, whatever layer_types says"});
   key("use_bidirectional_attention", &Config::use_bidirectional_attention,
@@ -52,7 +52,10 @@ void attention_keys(Schema<Config>& key) {
   key("rope_parameters.full_attention.rope_theta", &Config::global_rope_theta,
       {.fallback = 1000000.0, .above = 0, .doc = "their base"});
   key("rope_parameters.full_attention.partial_rotary_factor", &Config::partial_rotary_factor,
-      {.fallback = 0.25, .max = 1, .above = 0, .doc = "the share of a head's dims that turns"});
+      {.fallback = 0.25,
+       .max = 1,
+       .above = 0,
+       .doc = "fraction of a global head's dims to which RoPE is applied"});
 }
 
 void sharing_keys(Schema<Config>& key) {
@@ -60,20 +63,20 @@ void sharing_keys(Schema<Config>& key) {
       {.fallback = 0,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc =
-           "last layers that read the keys and values of the last one before them of their type"});
+       .doc = "number of last layers that share the keys and values of the last earlier layer of "
+              "their type"});
   key("use_double_wide_mlp", &Config::use_double_wide_mlp,
       {.fallback = false, .doc = "those layers have a feed-forward of twice intermediate_size"});
   key("train_layer_scalar", &Config::train_layer_scalar,
       {.fallback = false,
-       .doc = "train the factor of each layer's result, as MaxText does; Transformers keeps it"});
+       .doc = "train the scale of each layer's output, as MaxText does; fixed in Transformers"});
   key("hidden_size_per_layer_input", &Config::hidden_size_per_layer_input,
       {.fallback = 256,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "width of each layer's own input; 0 = none"});
+       .doc = "width of the per-layer input embeddings; 0 = none"});
   key("vocab_size_per_layer_input", &Config::vocab_size_per_layer_input,
-      {.fallback = 262144, .min = 1, .doc = "rows of the table of those inputs"});
+      {.fallback = 262144, .min = 1, .doc = "vocabulary size of the per-layer input embeddings"});
 }
 
 void expert_keys(Schema<Config>& key) {
@@ -97,7 +100,7 @@ void validate_heads(const Config& c, const Problems& problem) {
   if (c.partial_rotary_factor * static_cast<double>(c.global_head_dim) < 2)
     problem("rope_parameters.full_attention.partial_rotary_factor",
             "leaves no pair of global_head_dim = ", c.global_head_dim,
-            " to turn; it must be at least 2 / global_head_dim");
+            " to rotate; it must be at least 2 / global_head_dim");
 }
 
 void validate_sharing(const Config& c, const Problems& problem) {
@@ -123,7 +126,7 @@ void validate_experts(const Config& c, const Problems& problem) {
     problem("top_k_experts", "got ", c.num_experts_per_tok,
             "; it must be at most num_experts = ", c.num_experts);
   if (c.moe_intermediate_size < 1)
-    problem("moe_intermediate_size", "is missing; enable_moe_block asks for at least 1");
+    problem("moe_intermediate_size", "is missing; enable_moe_block needs at least 1");
 }
 
 }  // namespace

@@ -24,13 +24,13 @@ void keys(Schema<Config>& key) {
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees; default: windowed and full in turn"});
+       .doc = "what each layer sees; default: alternating windowed and full"});
   key("swiglu_limit", &Config::swiglu_limit,
       {.fallback = 7.0,
        .min = 0,
-       .doc = "bound of the gate from above and of its partner from both sides; 0 = none"});
+       .doc = "clamps the gate from above and the up projection from both sides; 0 = off"});
   key("swiglu_alpha", &Config::swiglu_alpha,
-      {.fallback = 1.702, .doc = "of the gate, gate sigmoid(alpha gate): close to gelu(gate)"});
+      {.fallback = 1.702, .doc = "alpha of the activation gate * sigmoid(alpha * gate)"});
   moe_keys(key, {.experts_key = "num_local_experts",
                  .experts_aliases = {"num_experts"},
                  .experts = 128,

@@ -11,7 +11,7 @@ namespace gpt_oss {
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
-  std::vector<std::string_view> layer_types;  // empty = windowed and full layers in turn
+  std::vector<std::string_view> layer_types;  // empty = alternating windowed and full layers
   double swiglu_limit, swiglu_alpha;
 };
 

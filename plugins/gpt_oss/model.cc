@@ -1,4 +1,4 @@
-// gpt-oss: a mixture-of-experts transformer whose layers see a window and everything in turn, with
+// gpt-oss: a mixture-of-experts transformer with alternating sliding-window and full layers, and
 // a learnt sink beside the keys of each head, biases everywhere and a bounded SwiGLU.
 // OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card", 2.
 //

@@ -22,14 +22,14 @@ void end_keys(Schema<Config>& key) {
       {.fallback = 0.0,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "c tanh(logits / c); 0 = off"});
+       .doc = "soft cap c of the logits, c * tanh(x / c); 0 = off"});
 }
 
 void shared_keys(Schema<Config>& key) {
   standard_keys(key, {.max_position_embeddings = 2048});
   key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
       {.fallback = false,
-       .doc = "rotate neighbouring elements, as in Meta's files, not the halves of a head"});
+       .doc = "RoPE rotates neighbouring dims, as in Meta's files, not the two halves of a head"});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 0,
        .min = 0,
@@ -45,19 +45,17 @@ void shared_keys(Schema<Config>& key) {
 void llama_keys(Schema<Config>& key) {
   shared_keys(key);
   key("moba_chunk_size", &Config::moba_chunk_size,
-      {.fallback = 0,
-       .min = 0,
-       .doc = "mixture of block attention: tokens of a chunk that is seen whole or not; 0 = off"});
+      {.fallback = 0, .min = 0, .doc = "MoBA chunk size in tokens; 0 = off"});
   key("moba_topk", &Config::moba_topk,
       {.fallback = 8,
        .min = 1,
-       .doc = "chunks that a query then sees, its own among them: those whose mean key fits best"});
+       .doc =
+           "MoBA chunks attended per query (top-k by gate score; the query's own always counts)"});
 }
 
 void default_keys(Schema<Config>& key) {
   shared_keys(key);
-  key("gated_mlp", &Config::gated_mlp,
-      {.fallback = true, .doc = "the feed-forward has a gate beside its input matrix"});
+  key("gated_mlp", &Config::gated_mlp, {.fallback = true, .doc = "the feed-forward is gated"});
 }
 
 void learned_keys(Schema<Config>& key) {
@@ -69,7 +67,7 @@ void learned_keys(Schema<Config>& key) {
   key("teacher_head_dim", &Config::teacher_head_dim,
       {.same_as = "head_dim", .min = 1, .doc = "head width of the teacher"});
   key("lti_use_general_linear_map", &Config::lti_use_general_linear_map,
-      {.fallback = false, .doc = "mix heads and channels by one matrix, not by two"});
+      {.fallback = false, .doc = "mix heads and channels with one matrix instead of two"});
 }
 
 void validate(const Config& c, const Problems& problem) {

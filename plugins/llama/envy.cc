@@ -48,11 +48,11 @@ void envy_keys(Schema<C>& key) {
   key("moe_intermediate_size", &C::moe_intermediate_size,
       {.same_as = "intermediate_size", .min = 1, .doc = "width F of an expert"});
   key("interleave_moe_layer_step", &C::interleave_moe_layer_step,
-      {.fallback = 2, .min = 1, .doc = "every so many layers one has experts"});
+      {.fallback = 2, .min = 1, .doc = "one in this many layers has experts"});
   key("use_qk_norm", &C::use_qk_norm,
       {.fallback = false, .doc = "norms of queries and keys per head"});
   key("use_post_ffw_norm", &C::use_post_ffw_norm,
-      {.fallback = false, .doc = "a norm after the feed-forward too"});
+      {.fallback = false, .doc = "a second norm, after the feed-forward"});
   key("normalize_embedding_logits", &C::normalize_embedding_logits,
       {.fallback = true, .doc = "divide logits by sqrt(hidden_size) where the head is tied"});
 }

@@ -51,12 +51,12 @@ Tensor mix(const Mixing& m, Tensor x) {
   return merge_heads(x_BTUV);
 }
 
-Tensor turned(Tensor w) { return transpose(w, {1, 0}); }
+Tensor transposed(Tensor w) { return transpose(w, {1, 0}); }
 
 // The one that takes cotangents back.
-Mixing turned(const Mixing& m) {
-  if (m.map.handle != 0) return {m.to, m.from, turned(m.map), {}, {}};
-  return {m.to, m.from, {}, turned(m.heads), turned(m.channels)};
+Mixing transposed(const Mixing& m) {
+  if (m.map.handle != 0) return {m.to, m.from, transposed(m.map), {}, {}};
+  return {m.to, m.from, {}, transposed(m.heads), transposed(m.channels)};
 }
 
 // Of each row of w.
@@ -75,7 +75,7 @@ Tensor teacher(Scope s, const Config& c, std::int64_t out, std::int64_t in,
 }
 
 // Names w as the matrix of a Llama 2.
-void give(std::string_view name, Tensor w) {
+void export_as(std::string_view name, Tensor w) {
   tag(w, "org.lamina.llama.exports.attention." + std::string(name) + ".weight");
 }
 
@@ -86,7 +86,7 @@ Tensor project(Scope attention, std::string_view name, const Config& c, Tensor x
   Tensor w_MD = teacher(s, c, from.count * from.width, c.hidden_size, axis::heads, axis::embed);
   const Mixing m = mixing(s, c, from, to);
   Scope::Open open(s);
-  give(name, turned(mix_rows(m, turned(w_MD))));
+  export_as(name, transposed(mix_rows(m, transposed(w_MD))));
   return split_heads(mix(m, linear(x_BTD, w_MD)), to.count);
 }
 
@@ -103,7 +103,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const Mixing m = mixing(s / "wo", c, queries, from_queries);
   Tensor w_DM = teacher(s / "wo", c, c.hidden_size, from_queries.count * from_queries.width,
                         axis::embed, axis::heads);
-  give("wo", mix_rows(turned(m), w_DM));
+  export_as("wo", mix_rows(transposed(m), w_DM));
   return tag(linear(mix(m, merge_heads(o_BTNH)), w_DM), tags::out_proj);
 }
 

@@ -24,39 +24,41 @@ void llama4_keys(Schema<Llama4Config>& key) {
   key("intermediate_size_mlp", &C::intermediate_size_mlp,
       {.fallback = 16384, .min = 1, .doc = "width of layers without experts"});
   key("interleave_moe_layer_step", &C::interleave_moe_layer_step,
-      {.fallback = 1, .min = 1, .doc = "every so many layers one has experts"});
+      {.fallback = 1, .min = 1, .doc = "one in this many layers has experts"});
   key("no_rope_layer_interval", &C::no_rope_layer_interval,
       {.fallback = 4,
        .min = 1,
-       .doc = "every so many layers one has no rotary positions and sees everything"});
+       .doc = "one in this many layers has no rotary positions and global attention"});
   key("no_rope_layers", &C::no_rope_layers,
       {.fallback = std::vector<std::int64_t>{},
        .min = 0,
        .max = 1,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "1 or 0 a layer, with or without positions; empty = by no_rope_layer_interval"});
+       .doc = "1 or 0 per layer: with or without rotary positions; empty = by "
+              "no_rope_layer_interval"});
   key("attention_chunk_size", &C::attention_chunk_size,
       {.fallback = 8192,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "tokens of a chunk, which layers with positions do not look out of; 0 = all"});
+       .doc = "chunk size in tokens: layers with positions attend within a chunk only; 0 = all"});
   key("use_qk_norm", &C::use_qk_norm,
-      {.fallback = true, .doc = "norms without weight of queries and keys that have positions"});
+      {.fallback = true, .doc = "unweighted norms of queries and keys in layers with positions"});
   key("attn_temperature_tuning", &C::attn_temperature_tuning,
-      {.fallback = true, .doc = "queries without positions grow with the logarithm of theirs"});
+      {.fallback = true,
+       .doc = "scale queries in layers without positions by the logarithm of their position"});
   key("floor_scale", &C::floor_scale,
-      {.fallback = 8192, .min = 1, .doc = "tokens until they first grow"});
-  key("attn_scale", &C::attn_scale, {.fallback = 0.1, .doc = "how much they grow"});
+      {.fallback = 8192, .min = 1, .doc = "tokens until the first scaling step"});
+  key("attn_scale", &C::attn_scale, {.fallback = 0.1, .doc = "coefficient of the logarithm"});
   moe_keys(key, {.experts_key = "num_local_experts", .experts = 16, .per_token = 1});
   key("moe_layers", &C::moe_layers,
       {.fallback = std::vector<std::int64_t>{},
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "layers that have experts, from 0; empty = by interleave_moe_layer_step"});
+       .doc = "indices of layers with experts, from 0; empty = by interleave_moe_layer_step"});
   key("layer_types", &C::layer_types,
       {.choices = {kChunkedAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees; those without positions see everything, the others a chunk"});
+       .doc = "what each layer sees; layers without positions see everything, the others a chunk"});
   // router_jitter_noise is 0 in published files. The rest belongs to images.
   key.ignore({"router_jitter_noise", "vision_config", "boi_token_index", "eoi_token_index",
               "image_token_index", "for_llm_compressor"});

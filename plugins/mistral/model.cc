@@ -1,6 +1,6 @@
 // Mistral 7B: RMSNorm before each sub-layer, grouped-query attention with a sliding window, rotary
 // positions and a SwiGLU feed-forward. Jiang et al. 2023, "Mistral 7B".
-// Mixtral: the same with a mixture of experts for its feed-forward, each token given to two of
+// Mixtral: the same with a mixture of experts for its feed-forward, each token routed to two of
 // eight. Jiang et al. 2024, "Mixtral of Experts".
 //
 // Shapes: B batch, T tokens, D model width, E experts, K experts of a token.
@@ -53,7 +53,7 @@ constexpr Model<Config> kMixtral = {
                .hf_model_types = {"mixtral"},
                .hf_architectures = {"MixtralForCausalLM"},
                .hf_prefixes = {"model."},
-               .doc = "Mixtral 8x7B and 8x22B: two of eight experts a token"},
+               .doc = "Mixtral 8x7B and 8x22B: two of eight experts per token"},
     .keys = mixtral_keys,
     .validate = validate_mixtral,
     .blocks = mixtral_blocks,

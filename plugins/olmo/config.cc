@@ -13,7 +13,7 @@ void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
   key("qk_norm", &Config::qk_norm,
       {.fallback = "whole",
        .choices = {"whole", "per_head"},
-       .doc = "queries and keys are normed over all heads at once, or each head by itself"});
+       .doc = "norms of queries and keys: over all heads at once, or per head"});
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ void olmo3_keys(Schema<Config>& key) {
       {.fallback = "default",
        .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
        .aliases = {"rope_parameters.sliding_attention.rope_type"},
-       .doc =
-           "rope_scaling.rope_type of sliding layers; the numbers of rope_scaling hold for both"});
+       .doc = "rope_scaling.rope_type of sliding layers; the other rope_scaling keys apply to both "
+              "kinds"});
 }
 
 }  // namespace olmo

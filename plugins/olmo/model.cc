@@ -1,5 +1,5 @@
-// OLMo 2 and 3: a decoder-only transformer whose sub-layers are normed behind, not before, before
-// they are added; queries and keys are normed over all heads at once. OLMo 3 has three layers with
+// OLMo 2 and 3: a decoder-only transformer whose sub-layers are normed after, not before, and then
+// added; queries and keys are normed over all heads at once. OLMo 3 has three layers with
 // a sliding window for each one that sees everything, and stretches only the latter's positions.
 // OLMo et al. 2025, "2 OLMo 2 Furious", section 2; Team OLMo 2025, "Olmo 3".
 //
@@ -50,7 +50,7 @@ constexpr Model<Config> kOlmo2 = {
                .hf_model_types = {"olmo2"},
                .hf_architectures = {"Olmo2ForCausalLM"},
                .hf_prefixes = {"model."},
-               .doc = "OLMo 2: norms behind the sub-layers, and of queries and keys"},
+               .doc = "OLMo 2: norms after the sub-layers, and of queries and keys"},
     .keys = olmo2_keys,
     .blocks = blocks,
     .weights = weights,

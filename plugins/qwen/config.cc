@@ -10,7 +10,7 @@ using namespace lamina::sdk;
 
 void window_keys(Schema<Config>& key) {
   key("use_sliding_window", &Config::use_sliding_window,
-      {.fallback = false, .doc = "the later layers see a window"});
+      {.fallback = false, .doc = "the later layers use a sliding window"});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 4096,
        .min = 0,
@@ -44,7 +44,7 @@ void qwen3_vl_keys(Schema<Config>& key) {
                  .num_key_value_heads = 32,
                  .head_dim = 128,
                  .rope = {.theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}});
-  // The vision tower and the tokens that stand for its output; text needs neither.
+  // The vision encoder and its placeholder tokens; text needs neither.
   key.ignore({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
               "vision_end_token_id"});
 }

@@ -1,6 +1,6 @@
 // Qwen 3 with a mixture of experts for its feed-forward; layers without experts are those of the
 // dense model. Yang et al. 2025, "Qwen3 Technical Report", 2. The custom block is MaxText's
-// `qwen3_custom_moe`: attention gives, and experts work in, a space narrower than the model.
+// `qwen3_custom_moe`: attention's output and the experts' input are narrower than the model.
 //
 // Shapes: B batch, T tokens, D model width, A width of the narrow space.
 

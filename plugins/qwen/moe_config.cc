@@ -11,24 +11,24 @@ using namespace lamina::sdk;
 void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bool norm_topk_prob) {
   standard_keys(key, defaults);
   key("use_sliding_window", &SparseConfig::use_sliding_window,
-      {.fallback = false, .doc = "layers see a window"});
+      {.fallback = false, .doc = "layers use a sliding window"});
   key("sliding_window", &SparseConfig::sliding_window,
       {.fallback = 4096,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "tokens a query then sees, itself included"});
+       .doc = "sliding window: tokens a query sees, itself included"});
   moe_keys(key, {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8});
   key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
       {.fallback = 768, .min = 1, .doc = "width F of an expert"});
   key("norm_topk_prob", &SparseConfig::norm_topk_prob,
       {.fallback = norm_topk_prob, .doc = "weights of a token's experts are divided by their sum"});
   key("decoder_sparse_step", &SparseConfig::decoder_sparse_step,
-      {.fallback = 1, .min = 0, .doc = "every so many layers one has experts; 0 = none has"});
+      {.fallback = 1, .min = 0, .doc = "one in this many layers has experts; 0 = none"});
   key("mlp_only_layers", &SparseConfig::mlp_only_layers,
       {.fallback = std::vector<std::int64_t>{},
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "layers without experts"});
+       .doc = "indices of layers without experts"});
   key.ignore({"max_window_layers"});  // all layers are alike
 }
 
@@ -51,7 +51,7 @@ void qwen3_vl_moe_keys(Schema<SparseConfig>& key) {
                .head_dim = 128,
                .rope = {.theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}},
               true);
-  // Towers for other kinds of input and output, and the tokens that stand for them.
+  // Encoders and decoders of other modalities, and their placeholder tokens.
   key.ignore({"vision_config", "audio_config", "image_token_id", "video_token_id", "audio_token_id",
               "vision_start_token_id", "vision_end_token_id"});
 }
@@ -65,9 +65,9 @@ void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
                .rope = {.theta = 1e7}},
               true);
   key("attention_output_dim", &SparseConfig::attention_output_dim,
-      {.min = 1, .doc = "width A of what attention gives; default hidden_size"});
+      {.min = 1, .doc = "width A of attention's output; default hidden_size"});
   key("moe_expert_input_dim", &SparseConfig::moe_expert_input_dim,
-      {.same_as = "attention_output_dim", .min = 1, .doc = "width that experts work on, also A"});
+      {.same_as = "attention_output_dim", .min = 1, .doc = "input width of experts; equal to A"});
   key("use_qk_norm", &SparseConfig::use_qk_norm,
       {.fallback = true, .doc = "norms of queries and keys per head"});
 }
@@ -86,7 +86,7 @@ void validate_custom_moe(const SparseConfig& c, const Problems& problem) {
   validate_moe(c, problem);
   if (c.moe_expert_input_dim != c.attention_output_dim)
     problem("moe_expert_input_dim", "got ", c.moe_expert_input_dim,
-            "; experts read what attention gives, so it must be attention_output_dim = ",
+            "; experts read attention's output, so it must be attention_output_dim = ",
             c.attention_output_dim);
 }
 

@@ -1,5 +1,5 @@
 // Qwen 3 Next and Qwen 3.5: of four layers three mix tokens by a gated delta net and one by
-// attention whose result is gated; rotary positions turn a part of each head, norms multiply by
+// attention whose output is gated; RoPE rotates a part of each head, norms multiply by
 // 1 + w. Qwen Team 2025, "Qwen3-Next"; Yang et al. 2024, "Gated Delta Networks"; the gate of
 // attention: Qiu et al. 2025, "Gated Attention for Large Language Models".
 //
@@ -34,11 +34,11 @@ Tensor attention(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
   Tensor v_BTKH =
       split_heads(linear(s / "wv", x_BTD, k * h, {.out = axis::kv_heads, .bias = bias}), k);
   Tensor q_BTNH = c.attn_output_gate ? columns(q_BTNW, 0, h) : q_BTNW;
-  const RopeOptions turns = c.rope_options();
+  const RopeOptions rotation = c.rope_options();
   const Tensor positions =
-      turns.mrope_section.empty() ? step.positions_BT : step.input(LAMINA_INPUT_POSITIONS_3D);
-  q_BTNH = rope(norm(s / "q_norm", c, q_BTNH), positions, turns);
-  k_BTKH = rope(norm(s / "k_norm", c, k_BTKH), positions, turns);
+      rotation.mrope_section.empty() ? step.positions_BT : step.input(LAMINA_INPUT_POSITIONS_3D);
+  q_BTNH = rope(norm(s / "q_norm", c, q_BTNH), positions, rotation);
+  k_BTKH = rope(norm(s / "k_norm", c, k_BTKH), positions, rotation);
   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH);
   if (c.attn_output_gate) o_BTNH = glu(columns(q_BTNW, h, h), o_BTNH, {.activation = "sigmoid"});
   return project_out(s, o_BTNH, c.hidden_size, bias);

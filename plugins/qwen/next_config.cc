@@ -14,11 +14,12 @@ void mixer_keys(Schema<NextConfig>& key) {
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what mixes the tokens of each layer; default: by full_attention_interval"});
   key("full_attention_interval", &NextConfig::full_attention_interval,
-      {.fallback = 4, .min = 1, .doc = "every so many layers one is attention"});
+      {.fallback = 4, .min = 1, .doc = "one in this many layers is attention"});
   key("attn_output_gate", &NextConfig::attn_output_gate,
-      {.fallback = true, .doc = "attention's result is gated, from the query projection"});
+      {.fallback = true,
+       .doc = "attention's output is gated; the gate comes from the query projection"});
   key("linear_conv_kernel_dim", &NextConfig::linear_conv_kernel_dim,
-      {.fallback = 4, .min = 1, .doc = "tokens that a delta net's convolution sees"});
+      {.fallback = 4, .min = 1, .doc = "kernel size of a delta net's convolution, in tokens"});
   key("linear_num_key_heads", &NextConfig::linear_num_key_heads,
       {.fallback = 16, .min = 1, .doc = "key heads K of a delta net"});
   key("linear_num_value_heads", &NextConfig::linear_num_value_heads,
@@ -29,7 +30,7 @@ void mixer_keys(Schema<NextConfig>& key) {
       {.fallback = 128, .min = 1, .doc = "width of its value heads"});
   key("recurrence_across_documents", &NextConfig::recurrence_across_documents,
       {.fallback = false,
-       .doc = "delta nets run on over the borders of documents in a row, as MaxText's do"});
+       .doc = "delta nets carry their state across documents in a row, as MaxText's do"});
 }
 
 void mixture_keys(Schema<NextConfig>& key, const MoeDefaults& defaults) {
@@ -37,12 +38,12 @@ void mixture_keys(Schema<NextConfig>& key, const MoeDefaults& defaults) {
   key("moe_intermediate_size", &NextConfig::moe_intermediate_size,
       {.fallback = 512, .min = 1, .doc = "width F of an expert"});
   key("shared_expert_intermediate_size", &NextConfig::shared_expert_intermediate_size,
-      {.fallback = 512, .min = 1, .doc = "width of the expert that all tokens go through"});
+      {.fallback = 512, .min = 1, .doc = "width of the shared expert"});
   key("norm_topk_prob", &NextConfig::norm_topk_prob,
       {.fallback = true, .doc = "weights of a token's experts are divided by their sum"});
 }
 
-// The vision tower and the tokens that stand for its output; depths of prediction that are not
+// The vision encoder and its placeholder tokens; depths of prediction that are not
 // published; the state of a delta net, which always is f32.
 void ignore_qwen3_5(Schema<NextConfig>& key) {
   key.ignore({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
@@ -74,14 +75,14 @@ void qwen3_next_keys(Schema<NextConfig>& key) {
   mixer_keys(key);
   mixture_keys(key, {.experts = 512, .per_token = 10});
   key("decoder_sparse_step", &NextConfig::decoder_sparse_step,
-      {.fallback = 1, .min = 0, .doc = "every so many layers one has experts; 0 = none has"});
+      {.fallback = 1, .min = 0, .doc = "one in this many layers has experts; 0 = none"});
   key("mlp_only_layers", &NextConfig::mlp_only_layers,
       {.fallback = std::vector<std::int64_t>{},
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "layers without experts"});
   key("use_sliding_window", &NextConfig::use_sliding_window,
-      {.fallback = false, .doc = "must be false: there are no windows"});
+      {.fallback = false, .doc = "must be false: this family has no sliding windows"});
 }
 
 void qwen3_5_keys(Schema<NextConfig>& key) {

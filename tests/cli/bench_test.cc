@@ -69,8 +69,7 @@ TEST(Bench, LazyUpdatesWantATableThatIsOnlyLookedUp) {
   EXPECT_EQ(train("false").code, 0);
   const Finished refused = train("true");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--lazy-embeddings: this model has no table that is only "
-                                     "looked up"));
+  EXPECT_THAT(refused.err, HasSubstr("--lazy-embeddings: this model has no lookup-only table"));
 }
 
 TEST(Bench, ProfileNamesKernelsOnStderr) {

@@ -36,7 +36,7 @@ Numbers eval(std::vector<std::string> words) {
 TEST(Eval, Example) {
   const Finished result = lamina_program({"eval", trained_run()});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("nats a token"));
+  EXPECT_THAT(result.out, HasSubstr("nats per token"));
   EXPECT_THAT(result.out, HasSubstr("bits per byte"));
 }
 
@@ -162,7 +162,7 @@ TEST(Eval, RefusesWhatItCannotEvaluate) {
       {{"-m", folder / "none", "--data", text},
        4,
        "error: " + (folder / "none") +
-           ": there is no such file or directory; a Hugging Face directory, a checkpoint or a run "
+           ": no such file or directory; a Hugging Face directory, a checkpoint or a run "
            "directory would be right\n"},
   };
   for (const Refusal& c : cases) {
@@ -183,7 +183,7 @@ TEST(Eval, ARunThatKeepsNothingBackNeedsText) {
   const Finished result = lamina_program({"eval", folder / "out"});
   EXPECT_EQ(result.code, 5);
   EXPECT_EQ(result.err, "error: " + (folder / "out/config.toml") +
-                            ": keeps nothing back for validation; give text with --data\n");
+                            ": holds out nothing for validation; give text with --data\n");
 }
 
 }  // namespace

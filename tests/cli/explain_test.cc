@@ -68,7 +68,7 @@ TEST(Explain, MissingFileIsNamed) {
   const Finished result = lamina_program({"explain", "none.toml"});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
-            "error: none.toml: there is no such file or directory; a run file, a model file or a "
+            "error: none.toml: no such file or directory; a run file, a model file or a "
             "model directory would be right\n");
 }
 

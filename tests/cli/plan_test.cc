@@ -76,9 +76,8 @@ TEST(Plan, CountsTheStateOfATrainingRun) {
   const TempDir folder;
   const std::string file = folder.write("small.toml", kSmall);
   const std::string text = plan({file, "--context", "3"});
-  EXPECT_THAT(text, HasSubstr("state of a training run, a microbatch of 1 x 3 tokens a step\n"));
-  EXPECT_THAT(text,
-              HasSubstr("  tables that are only looked up have rows of a step's tokens: 128"));
+  EXPECT_THAT(text, HasSubstr("state of a training run, a microbatch of 1 x 3 tokens per step\n"));
+  EXPECT_THAT(text, HasSubstr("  lookup-only tables need only the rows of a step's tokens: 128"));
   EXPECT_THAT(plan({file, "--context", "3", "--set", "model.tie_word_embeddings=true"}),
               Not(HasSubstr("only looked up")));
 }
@@ -116,7 +115,7 @@ TEST(Plan, DrawsTheStack) {
   EXPECT_THAT(text, HasSubstr("layers 0-15"));
   EXPECT_THAT(text, HasSubstr("x 16"));
   EXPECT_THAT(text, HasSubstr("###"));
-  EXPECT_THAT(text, Not(HasSubstr("active for a token")));
+  EXPECT_THAT(text, Not(HasSubstr("active per token")));
 }
 
 TEST(Plan, WindowsAreRingsOfFixedSize) {
@@ -143,7 +142,7 @@ TEST(Plan, RunFileIsPlannedAsItRuns) {
 
 TEST(Plan, MistakesAreNamed) {
   EXPECT_EQ(lamina_program({"plan", "none.toml"}).err,
-            "error: none.toml: there is no such file or directory; a run file, a model file or a "
+            "error: none.toml: no such file or directory; a run file, a model file or a "
             "model directory would be right\n");
   const Finished longer = lamina_program({"plan", shipped("gpt2-124m"), "--context", "2000"});
   EXPECT_EQ(longer.code, 2);

@@ -87,7 +87,7 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndSayWhatIsRight) {
       {{"config", "show"},
        "error: missing RUN.toml\n  The run file.\n  see `lamina config show --help`\n"},
       {{"config", "show", "x", "y"},
-       "error: superfluous argument 'y'\n  see `lamina config show --help`\n"},
+       "error: unexpected argument 'y'\n  see `lamina config show --help`\n"},
       {{"config", "show", "x", "--set"}, "error: option '--set' needs KEY=VALUE\n"},
       {{"config", "show", "x", "--set="}, "error: option '--set' needs KEY=VALUE\n"},
       {{"config", "show", "x", "--set", "--quiet"}, "error: option '--set' needs KEY=VALUE\n"},

@@ -248,7 +248,7 @@ TEST_F(ModelFiles, MissingModelSaysWhereItWasNamed) {
 
 TEST_F(ModelFiles, FolderWithoutConfigIsRefused) {
   EXPECT_USER_ERROR(load_model(folder_.path()), 4,
-                    folder_.path() + ": has no config.json: no model directory");
+                    folder_.path() + ": has no config.json: not a model directory");
 }
 
 TEST_F(ModelFiles, RunWithoutModelIsRefused) {

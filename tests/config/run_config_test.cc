@@ -115,8 +115,8 @@ TEST_F(RunFile, EveryMistakeIsReportedAtOnce) {
                 "  did you mean 'train.steps'?\n  also: ") +
           in_folder("run.toml: missing key 'data.train'\n"
                     "    Text to train on: files, folders or globs, eg: train = "
-                    "[\"corpus.txt\"]. A folder stands for every file in it and below; names that "
-                    "begin with a dot are left out.\n  also: ") +
+                    "[\"corpus.txt\"]. A folder means every file in it and below; names that "
+                    "begin with a dot are skipped.\n  also: ") +
           in_folder("run.toml:2: 'train.steps' must be an integer, at least 1 and at most "
                     "1000000000000, got 0\n  also: ") +
           in_folder("run.toml:5: 'optimizer.beta1' must be a number, at least 0 and less than 1, "

@@ -166,7 +166,7 @@ TEST(Environment, DoubleUnderscoreSeparatesSectionAndKey) {
 TEST(Faults, F33NamesThatAreNearlyThoseOfKeysAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"LAMINA_TRAIN_STEPS=10",
-       "LAMINA_TRAIN_STEPS: is no variable of lamina\n  did you mean LAMINA_TRAIN__STEPS?"},
+       "LAMINA_TRAIN_STEPS: is not a lamina variable\n  did you mean LAMINA_TRAIN__STEPS?"},
       {"LAMINA_CHECKPOINT_KEEP=3", "did you mean LAMINA_CHECKPOINT__KEEP?"},
       {"LAMINA_PLUGINPATH=/x", "did you mean LAMINA_PLUGIN_PATH?"},
       {"LAMINA__=1", "LAMINA__: is not LAMINA_SECTION__KEY"},
@@ -191,10 +191,9 @@ TEST(Faults, F33VariablesOfSomethingElseAreLeftAlone) {
 TEST(Faults, F33WhatBeginsLikeAKeyIsWarnedOf) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(parse_environment({"LAMINA_MODEL_HIDDEN_SIZE=8"}).entries.empty());
-  EXPECT_EQ(
-      ::testing::internal::GetCapturedStderr(),
-      "warning: LAMINA_MODEL_HIDDEN_SIZE has no effect; two underscores stand between section "
-      "and key: LAMINA_MODEL__HIDDEN_SIZE\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: LAMINA_MODEL_HIDDEN_SIZE has no effect; section and key are joined by two "
+            "underscores: LAMINA_MODEL__HIDDEN_SIZE\n");
 }
 
 }  // namespace

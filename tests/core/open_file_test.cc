@@ -39,7 +39,7 @@ TEST(InputFile, APathDoesNotEndAtANulByte) {
   TempDir dir;
   const std::string path = dir.write("a.txt", "abc");
   EXPECT_ERROR_SAYS(InputFile(path + std::string("\0b", 2), ExitCode::data), ExitCode::data,
-                    "is no path; names of files hold no NUL byte");
+                    "is not a path; file names cannot contain a NUL byte");
 }
 
 TEST(Faults, F14WhatIsNoFileIsRefusedAtOnce) {

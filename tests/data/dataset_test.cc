@@ -160,17 +160,17 @@ TEST(Dataset, RefusesTooLittleText) {
                     "data: all text together has 7 tokens; one row needs 8\n"
                     "  give more text, or set data.sequence_length to at most 6");
   EXPECT_ERROR_SAYS(split(counting_store({16}), 0.9, {.tokens_per_row = 7}), ExitCode::data,
-                    "2 of 2 rows would be kept back for validation");
+                    "2 of 2 rows would be held out for validation");
 }
 
 TEST(TokenStore, RefusesIdsThatTheModelLacks) {
   TempDir dir;
   const std::string path = dir.write("a.txt", "abc");
-  EXPECT_USER_ERROR(tokenize_files({path}, Separator::file, *text::make_byte_tokenizer(), 256),
-                    ExitCode::data,
-                    path +
-                        ": the tokenizer gives the id 257 (\"\"), but the model has ids 0 to 255\n"
-                        "  use the model's own tokenizer, or set model.vocab_size to at least 258");
+  EXPECT_USER_ERROR(
+      tokenize_files({path}, Separator::file, *text::make_byte_tokenizer(), 256), ExitCode::data,
+      path +
+          ": the tokenizer produces the id 257 (\"\"), but the model has ids 0 to 255\n"
+          "  use the model's own tokenizer, or set model.vocab_size to at least 258");
 }
 
 TEST(TokenStore, RefusesFilesWithoutText) {

@@ -57,7 +57,7 @@ TEST(FindFiles, SaysWhichPathIsMissing) {
                     "none.txt: no such file or directory\n  check the path; it is relative to");
   EXPECT_ERROR_SAYS(find_files(dir / "*.txt"), ExitCode::data, "*.txt: matches no file");
   EXPECT_ERROR_SAYS(find_files(dir.path()), ExitCode::data, "is a directory without files");
-  EXPECT_ERROR_SAYS(find_files(""), ExitCode::data, "'': is no path");
+  EXPECT_ERROR_SAYS(find_files(""), ExitCode::data, "'': is not a path");
   fs::create_directory(dir / "empty");
   EXPECT_ERROR_SAYS(find_files(dir / "*"), ExitCode::data,
                     "matches only directories without files");
@@ -82,8 +82,8 @@ TEST(Faults, F1WhatCannotBeReadIsNamed) {
   for (const char* pattern : {"b", "b/*", "b/gone.txt", "b/gone*"})
     EXPECT_USER_ERROR(find_files(dir / pattern), ExitCode::data,
                       dir / "b/gone.txt" +
-                          ": is a link that leads nowhere\n"
-                          "  remove it, or restore what it stands for");
+                          ": is a dangling link\n"
+                          "  remove it, or restore its target");
   fs::remove(dir / "b/gone.txt");
   ASSERT_EQ(::mkfifo((dir / "b/fifo").c_str(), 0600), 0);
   EXPECT_ERROR_SAYS(find_files(dir / "b"), ExitCode::data,

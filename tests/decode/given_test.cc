@@ -214,7 +214,7 @@ TEST_P(SeenImages, ReadInPiecesAreAsWhole) {
   EXPECT_USER_ERROR(
       session.append(text.ids, given), ExitCode::usage,
       "images: the tokens of an image see each other, and it has more than the 3 that "
-      "are read at once\n  raise the tokens of a call");
+      "are read at once\n  raise the maximum tokens per call");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SeenImages, ::testing::Values("gemma3_window", "gemma4_dense"),
@@ -244,7 +244,7 @@ TEST(GivenErrors, SayWhatDoesNotGoTogether) {
                     "images: got 50 numbers for their rows\n"
                     "  each row has 24, the width of the model");
   EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = beyond}), ExitCode::data,
-                    "images: a token stands for row 2 of 2\n"
+                    "images: a token refers to row 2 of 2\n"
                     "  rows are 0 to 1; -1 is none");
   EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = std::span(index).first(2)}),
                     ExitCode::data,

@@ -178,8 +178,9 @@ TEST(StackPlan, RefusesDonorsThatComeLaterOrReadThemselves) {
                     "layer 2 reads keys and values of layer 3, which is not before it");
   reader.unit[0].kv_donor = 1;
   last.unit[0].kv_donor = 2;
-  EXPECT_ERROR_SAYS(resolve_stack({{first, reader, last}}, {}), ExitCode::plugin,
-                    "layer 2 gives its keys and values to others and reads those of another");
+  EXPECT_ERROR_SAYS(
+      resolve_stack({{first, reader, last}}, {}), ExitCode::plugin,
+      "layer 2 is the donor of another layer and reads the keys and values of a third");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ TEST(DecodeErrors, AModelIsNeeded) {
       {{"decode", "-p", "x"}, 2, {"missing option '--model DIR'", "lamina decode --help"}},
       {{"decode", "-m", "nowhere", "-p", "x"},
        4,
-       {"nowhere: there is no such file or directory", "a Hugging Face directory"}},
+       {"nowhere: no such file or directory", "a Hugging Face directory"}},
       {{"decode", "-m", "empty", "-p", "x"},
        4,
        {"empty: holds no model: neither config.json, model.toml nor checkpoints", "it is empty"}},
@@ -175,7 +175,7 @@ TEST(VerifyErrors, ACaseNeedsItsNumbersAndDisagreementExitsWithThree) {
   Finished f = w.lamina({"verify", "case"});
   EXPECT_EQ(f.code, 3) << f.err;
   EXPECT_THAT(f.out, ::testing::HasSubstr("FAIL hidden.0"));
-  EXPECT_THAT(f.out, ::testing::HasSubstr("the first that departs is layer 0"));
+  EXPECT_THAT(f.out, ::testing::HasSubstr("the first difference is in layer 0"));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(DenseFamilyErrors, Positions) {
   w.expect({as("qwen3_vl", {"num_key_value_heads=2", "head_dim=16"}),
             2,
             {"rope_scaling.mrope_section", "got 3 numbers with the sum 64",
-             "three with the sum 8, half of the dims that are turned"}});
+             "three with the sum 8, half of the rotated dims"}});
   w.expect({as("qwen3_vl",
                {"num_key_value_heads=2", "head_dim=16", "rope_scaling.mrope_section=[4, 4]"}),
             2,

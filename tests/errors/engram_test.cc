@@ -48,7 +48,7 @@ TEST(EngramErrors, Sizes) {
             {"model.engram_vocab_bases[1]", "at least 2", "got 1"}});
   w.expect({with({"engram_vocab_bases=[2000000000, 1500000000]"}),
             2,
-            {"'engram_vocab_bases'", "more than 7e+09 rows", "rows are counted to 2^31 - 1",
+            {"'engram_vocab_bases'", "more than 7e+09 rows", "the maximum is 2^31 - 1",
              "engram_num_heads = 2"}});
   for (const char* key : {"head_dim", "num_heads", "kernel_size"})
     w.expect({with({std::string("engram_") + key + "=0"}),

@@ -55,9 +55,8 @@ TEST(Faults, F1ALinkThatLeadsNowhereEndsTheRunBeforeItBegins) {
   Workplace w;
   w.write("books/a.txt", "one\n");
   fs::create_symlink("gone", w.path("books/b.txt"));
-  w.expect({{"train", "run.toml", "--set", "data.train=books"},
-            5,
-            {"books/b.txt: is a link that leads nowhere"}});
+  w.expect(
+      {{"train", "run.toml", "--set", "data.train=books"}, 5, {"books/b.txt: is a dangling link"}});
   EXPECT_FALSE(w.exists("out"));
 }
 
@@ -109,7 +108,7 @@ TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {
        5,
        {"fifo: is a FIFO; expected text"}},
       {{"train", "by_file.toml"}, 2, {says}},
-      {{"decode", "-m", "fifo", "-p", "x"}, 4, {"fifo: is no directory"}},
+      {{"decode", "-m", "fifo", "-p", "x"}, 4, {"fifo: is not a directory"}},
       {{"decode", "-m", "out", "-f", "fifo"}, 5, {says}},
       {{"eval", "-m", "out", "-d", "fifo"}, 5, {"fifo: is a FIFO; expected text"}},
       {{"decode", "-m", "m", "--ids", "1", "--placeholder", "1", "--embeddings", "fifo"},
@@ -151,7 +150,7 @@ TEST(Faults, F22APromptIsGivenOnce) {
   const Mistake mistakes[] = {
       {{"decode", "-m", model, "-p", "a", "-f", "nosuch", "--ids", "1"},
        2,
-       {"decode: -p and -f and --ids are given; each is a prompt", "keep one of them"}},
+       {"decode: -p and -f and --ids are given; each sets the prompt", "keep one of them"}},
       {{"decode", "-m", model, "-f", "run.toml", "--ids", "1"}, 2, {"-f and --ids are given"}},
       {{"decode", "-m", model, "--ids", ""}, 2, {"--ids: got ''"}},
       {{"decode", "-m", model, "--ids", "1,"}, 2, {"--ids: got '1,'"}},
@@ -182,7 +181,7 @@ TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
   Workplace w;
   const std::string evil = "a\x1b[31m\xc2\x9b\n.txt", worse = "\x9b" + evil;
   const std::string shown = "a\\x1b[31m\\xc2\\x9b\\x0a.txt";
-  w.expect({{"decode", "-m", evil, "-p", "x"}, 4, {shown + ": there is no such file"}});
+  w.expect({{"decode", "-m", evil, "-p", "x"}, 4, {shown + ": no such file"}});
   w.expect({{"config", "show", evil}, 2, {shown + ": cannot be read"}});
   w.expect({{"config", "show", worse}, 2, {"\\x9b" + shown}});
   w.write("books/" + worse, "text\xff");
@@ -223,13 +222,14 @@ TEST(Faults, F26CheckpointsThatAreNotWholeAreNotDenied) {
   w.write("run/checkpoints/step-5/model.safetensors", "");
   w.expect({{"decode", "-m", "run", "-p", "x"},
             4,
-            {"run: has checkpoints, but none that is whole", "`lamina ckpt verify` says what"}});
+            {"run: has checkpoints, but none is complete", "`lamina ckpt verify` says what"}});
   fs::create_directories(w.path("empty/checkpoints"));
-  w.expect({{"decode", "-m", "empty", "-p", "x"},
-            4,
-            {"empty/checkpoints: holds no whole checkpoint, and beside it is neither config.json "
-             "nor model.toml",
-             "it is empty"}});
+  w.expect(
+      {{"decode", "-m", "empty", "-p", "x"},
+       4,
+       {"empty/checkpoints: holds no complete checkpoint, and next to it is neither config.json "
+        "nor model.toml",
+        "it is empty"}});
 }
 
 }  // namespace

@@ -51,12 +51,12 @@ TEST(ResumeErrors, WhatIsNoCheckpointIsNotResumedFrom) {
   fs::create_directory(w.path("empty"));
   w.expect({{"train", "run.toml", "--resume", "nowhere"},
             4,
-            {"nowhere: there is no such file or directory", "a checkpoint"}});
+            {"nowhere: no such file or directory", "a checkpoint"}});
   w.expect(
       {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: holds no model", "it is empty"}});
   w.expect({{"train", "run.toml", "--resume", golden_model("llama3_gqa")},
             4,
-            {"llama3_gqa: holds no optimizer state, so it is no checkpoint to resume from"}});
+            {"llama3_gqa: holds no optimizer state, so training cannot resume from it"}});
   EXPECT_FALSE(w.exists("out/checkpoints"));
 }
 

@@ -193,15 +193,14 @@ TEST(Faults, F15CheckpointsWithoutManifestsAreNotIgnored) {
   const std::string metrics = w.read("out/metrics.jsonl");
   w.expect({{"train", "run.toml"},
             4,
-            {"out: has checkpoints, but none that is whole", "step-00000002: has no manifest.json",
+            {"out: has checkpoints, but none is complete", "step-00000002: has no manifest.json",
              "step-00000004: has no manifest.json", "bring one back from a copy"}});
   EXPECT_TRUE(w.exists(kNewest));
   EXPECT_EQ(w.read("out/metrics.jsonl"), metrics);
   w.expect({{"train", "run.toml", "--resume", "none"}, 2, {"has checkpoints of an earlier run"}});
-  w.expect(
-      {{"decode", "-m", "out", "-p", "a"}, 4, {"out: has checkpoints, but none that is whole"}});
+  w.expect({{"decode", "-m", "out", "-p", "a"}, 4, {"out: has checkpoints, but none is complete"}});
   w.expect({{"ckpt", "verify", "out"}, 4, {"step-00000002: has no manifest.json"}});
-  EXPECT_THAT(w.lamina({"ckpt", "ls", "out"}).out, HasSubstr("not whole: no manifest"));
+  EXPECT_THAT(w.lamina({"ckpt", "ls", "out"}).out, HasSubstr("incomplete: no manifest"));
 }
 
 TEST(Faults, F15OnlyDamagedCheckpointsAreNoReasonToStartAgain) {
@@ -212,7 +211,7 @@ TEST(Faults, F15OnlyDamagedCheckpointsAreNoReasonToStartAgain) {
   for (int attempt = 0; attempt < 2; ++attempt)  // the first must not clear the way for the second
     w.expect({{"train", "run.toml"},
               4,
-              {"out: has checkpoints, but none that is whole", "step-00000002/model.safetensors",
+              {"out: has checkpoints, but none is complete", "step-00000002/model.safetensors",
                "step-00000004/optimizer.safetensors"}});
   fs::remove_all(w.path(kOlder));
   fs::rename(w.path(kNewest), w.path(std::string(kNewest) + ".damaged"));

@@ -109,8 +109,8 @@ TEST(SparseFamilyErrors, Heads) {
 
 TEST(SparseFamilyErrors, Experts) {
   expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_experts_per_tok=5"},
-              {"'num_experts_per_tok': got 5; a layer has num_local_experts = 4 experts, it must "
-               "be at most that"});
+              {"'num_experts_per_tok': got 5; a layer has num_local_experts = 4 experts, so it "
+               "must be at most that"});
   expect_each({"qwen3_moe", "qwen3_custom_moe", "qwen3_next", "qwen3_5_moe", "envy"},
               {"num_experts_per_tok=5"}, {"got 5; a layer has num_experts = 4 experts"});
   expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_local_experts=0"},
@@ -122,7 +122,7 @@ TEST(SparseFamilyErrors, Experts) {
       {"enable_moe_block=true", "num_experts=4", "moe_intermediate_size=8", "top_k_experts=5"},
       {"'top_k_experts': got 5; it must be at most num_experts = 4"});
   expect_each({"gemma4"}, {"enable_moe_block=true", "num_experts=4", "moe_intermediate_size=0"},
-              {"'moe_intermediate_size'", "enable_moe_block asks for at least 1"});
+              {"'moe_intermediate_size'", "enable_moe_block needs at least 1"});
   expect_each({"qwen3_custom_moe"}, {"moe_expert_input_dim=0"}, {"at least 1, got 0"});
   expect_each({"mixtral", "qwen3_moe", "envy", "llama4"}, {"capacity_factor=-1"},
               {"at least 0, got -1"});
@@ -133,7 +133,7 @@ TEST(SparseFamilyErrors, GroupsOfExperts) {
   expect_each({"deepseek"}, {"n_group=3"}, {"'n_group': got 3; it must divide the 8 experts"});
   expect_each({"deepseek"}, {"topk_group=5"}, {"'topk_group': got 5; it must be 1 to n_group = 4"});
   expect_each({"deepseek"}, {"num_experts_per_tok=4", "topk_group=1"},
-              {"'topk_group': got 1 groups of 2 experts; a token is given to 4 of them"});
+              {"'topk_group': got 1 groups of 2 experts; a token is routed to 4 of them"});
   expect_each({"deepseek"}, {"scoring_func=\"relu\""},
               {"must be \"softmax\" or \"sigmoid\", got \"relu\""});
   expect_each({"deepseek_v2"}, {"topk_method=\"best\""},
@@ -249,7 +249,7 @@ moe_intermediate_size = 8
   refuses(
       "layer_types = [\"sliding_attention\", \"sliding_attention\", "
       "\"compressed_sparse_attention\"]\ncompress_ratios = [0, 4, 4, 0]",
-      {"'layer_types': says something else than compress_ratios"});
+      {"'layer_types': contradicts compress_ratios"});
   refuses("num_hash_layers = 4",
           {"'num_hash_layers': got 4; it must be at most num_hidden_layers"});
   refuses("qk_rope_head_dim = 10", {"'qk_rope_head_dim': got 10; it must be even and at most"});

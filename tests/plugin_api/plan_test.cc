@@ -54,7 +54,7 @@ TEST(SdkPlan, LayersLeftOverAreRefusedUnlessAskedFor) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), LAMINA_ERROR_CONFIG);
-    EXPECT_STREQ(error.what(), "plan: 10 layers are no multiple of the unit's 4");
+    EXPECT_STREQ(error.what(), "plan: 10 layers are not a multiple of the unit's 4");
   }
 }
 

@@ -31,10 +31,10 @@ TEST(SearchPath, VariableComesBeforeTheDefaultsAndNeverMeansTheCurrentFolder) {
   EXPECT_EQ(path.folders, (std::vector<fs::path>{"/usr", "/opt/lib/lamina/plugins"}));
   EXPECT_EQ(path.warnings,
             (std::vector<std::string>{
-                "LAMINA_PLUGIN_PATH has an empty element, which is not taken as the current "
-                "folder; remove it, or write the folder out",
-                "LAMINA_PLUGIN_PATH: 'plugins' is left out; write it as an absolute path",
-                "LAMINA_PLUGIN_PATH: '/no/such/folder' is no folder; correct or remove it"}));
+                "LAMINA_PLUGIN_PATH has an empty element, which does not mean the current folder; "
+                "remove it, or write the folder out",
+                "LAMINA_PLUGIN_PATH: 'plugins' is skipped; write it as an absolute path",
+                "LAMINA_PLUGIN_PATH: '/no/such/folder' is not a folder; correct or remove it"}));
 }
 
 TEST(SearchPath, IgnoresVariablesWhenPrivileged) {
@@ -48,7 +48,7 @@ TEST(SearchPath, IgnoresVariablesWhenPrivileged) {
 
 TEST(SearchPath, NamedFolderMustBeThere) {
   EXPECT_USER_ERROR(search_path({}, {}, {"/no/such/folder"}), ExitCode::usage,
-                    "--plugin-path: '/no/such/folder' is no folder\n"
+                    "--plugin-path: '/no/such/folder' is not a folder\n"
                     "  name folders that hold *.lamina.so files");
 }
 
@@ -101,7 +101,7 @@ TEST(Catalog, ListsAnUnusableFileAndGoesOn) {
 TEST(Catalog, AnUnusableFileThatIsNamedIsAnError) {
   const Folder folder;
   const fs::path broken = folder.write("broken.so", "text");
-  EXPECT_ERROR_SAYS(Catalog::scan(only(folder, {broken})), ExitCode::plugin, "is no ELF file");
+  EXPECT_ERROR_SAYS(Catalog::scan(only(folder, {broken})), ExitCode::plugin, "is not an ELF file");
 }
 
 TEST(Catalog, AbsentFamilyErrorListsNamesFoldersAndUnusableFiles) {
@@ -111,12 +111,13 @@ TEST(Catalog, AbsentFamilyErrorListsNamesFoldersAndUnusableFiles) {
   const Catalog catalog = Catalog::scan(only(folder));
   EXPECT_ERROR_SAYS(
       catalog.find("tinny", "run.toml:3"), ExitCode::plugin,
-      fmt::format("run.toml:3: no plugin has family 'tinny'; found: tiny\n"
-                  "  did you mean 'tiny'?\n"
-                  "  looked in: {0}\n"
-                  "  could not read {0}/broken.lamina.so: is no ELF file, it begins with \"text\"; "
-                  "a plugin is an ELF shared library",
-                  folder.path().string()));
+      fmt::format(
+          "run.toml:3: no plugin has family 'tinny'; found: tiny\n"
+          "  did you mean 'tiny'?\n"
+          "  looked in: {0}\n"
+          "  could not read {0}/broken.lamina.so: is not an ELF file, it begins with \"text\"; "
+          "a plugin is an ELF shared library",
+          folder.path().string()));
 }
 
 TEST(Catalog, AbsentFamilyIsBlamedOnTheUnusableFileOfItsName) {

@@ -82,7 +82,7 @@ TEST(ElfFile, RefusesWhatIsNoSharedLibrary) {
   const Folder folder;
   EXPECT_EQ(refusal(folder, ""), "the file is empty; a plugin is an ELF shared library");
   EXPECT_EQ(refusal(folder, "#!/bin/sh\necho\n"),
-            "is no ELF file, it begins with \"#!/bin/s\"; a plugin is an ELF shared library");
+            "is not an ELF file, it begins with \"#!/bin/s\"; a plugin is an ELF shared library");
   EXPECT_EQ(refusal(folder, "!<arch>\nx"),
             "is a static archive; a plugin is an ELF shared library");
   std::string object = bytes_of(zoo("tiny"));
@@ -96,7 +96,7 @@ TEST(ElfFile, RefusesALibraryWithoutManifestOrEntry) {
   EXPECT_ERROR_SAYS(read_elf(zoo("no_manifest")), ExitCode::plugin,
                     "has no manifest: section '.lamina.manifest' is missing");
   EXPECT_ERROR_SAYS(read_elf(zoo("no_entry")), ExitCode::plugin,
-                    "is a shared library but no plugin: it does not export 'lamina_plugin_v0'");
+                    "is a shared library but not a plugin: it does not export 'lamina_plugin_v0'");
   EXPECT_ERROR_SAYS(read_elf(zoo("function_entry")), ExitCode::plugin,
                     "exports 'lamina_plugin_v0' as something else than data");
 }

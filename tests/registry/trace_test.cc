@@ -115,7 +115,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {2, "block 'layer': op number 999 is not known to this host"},
       {4, "block 'layer': op 'rms_norm' has no attribute 9; it has 2"},
       {5, "block 'layer': attribute 'eps' of op 'rms_norm' must be a number, got a string"},
-      {6, "block 'layer': op 'copy' (1014) is the host's own; plugins use those below 1000"},
+      {6, "block 'layer': op 'copy' (1014) is private to the host; plugins use ids below 1000"},
       {7, "block 'layer': parameter 'inner.weight' is declared as [9] and before as [8]"},
       {8, "block 'layer': its build fails with status 7 (state) and no message"},
       {9, "block 'layer': its build leaves carry_out[0] unset; it must be a tensor f32[2, 3, 8]"},
@@ -123,7 +123,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {11, "block 'layer': input 'b' of op 'add' is a handle of another trace; a handle is valid"},
       {13, "block 'layer': its build leaves the scope 'inner' open; each is closed again"},
       {14,
-       "'query_prj' is no tag of names.h, and does not begin with 'org.example.tiny.'; did you "
+       "names.h has no tag 'query_prj', and it does not begin with 'org.example.tiny.'; did you "
        "mean 'query_proj'?"},
       {15, "block 'layer': state 'inner.kv' is declared twice; names are unique"},
       {16, "attribute 1 of op 'rms_norm' needs a host with plugin ABI 0.40; this one has 0."},
@@ -136,7 +136,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {26, "block 'layer': parameter 'inner.hostile' has 2 dims and 1 axes; each dim has one"},
       {28, "the init of parameter 'inner.hostile' counts modulo 0; it must be 1 or more"},
       {29, "state 'inner.sparse' has stride -2; it must not be negative"},
-      {27, "block 'layer': the inputs of op 'add': 4000000000 elements at no address"},
+      {27, "block 'layer': the inputs of op 'add': 4000000000 elements at a null address"},
       {30, "attribute 'start' of op 'slice' is 9223372036854775804; it must be between -2^45 and"},
       {31, "slice: 8 elements from 17592186044416 on are outside dim 2 of f32[2, 3, 8]"},
       {32, "constant: shape has a dim of -2; it must not be negative"},
@@ -145,8 +145,8 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {35, "block 'layer': it uses more than 262144 ops"},
       {37, "the weight of 'loss' is the key 'act', which is a string; it must be a number"},
       {38, "the rate of 'inner.weight' is the key 'act', which is a string; it must be a number"},
-      {39, "a tag is a text with a control character, byte 0x1b"},
-      {40, "the message of block 'layer' is a text with a control character, byte 0x1b"},
+      {39, "a tag is a string with a control character, byte 0x1b"},
+      {40, "the message of block 'layer' is a string with a control character, byte 0x1b"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };
   for (const Fault& fault : kFaults) {

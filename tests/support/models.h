@@ -70,7 +70,7 @@ std::vector<float> forward(const decoder::Model& model, std::span<void* const> p
 inspect::ForwardResult forward_with_hidden(const decoder::Model& model,
                                            std::span<void* const> parameters, const Rows& rows);
 
-// Copies of a state's tensors, one a parameter.
+// Copies of a state's tensors, one per parameter.
 std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from);
 std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<float* const> from);
 

@@ -52,7 +52,8 @@ Records read_metrics(const std::string& path, const std::string& after) {
                       at->second + "\n" + line);
       out.steps.push_back(step);
     } catch (const Error& e) {
-      throw Failure(after + ": a line of metrics.jsonl is no whole record", line + "\n" + e.what());
+      throw Failure(after + ": a line of metrics.jsonl is not a whole record",
+                    line + "\n" + e.what());
     }
   }
   return out;

@@ -239,9 +239,9 @@ TEST(Training, LazyUpdatesWantATableThatIsOnlyLookedUp) {
   TrainingRun run(tied);
   EXPECT_USER_ERROR(run.train(false), ExitCode::usage,
                     run.file() +
-                        ":22: optimizer.lazy_embeddings: this model has no table that is only "
-                        "looked up, so it would change nothing\n"
-                        "  leave it out; a token table that is also the head is read whole");
+                        ":22: optimizer.lazy_embeddings: this model has no lookup-only table, so "
+                        "it would have no effect\n"
+                        "  leave it out; a tied token table is read whole by the head");
 }
 
 TEST(Training, OtherDataIsNotResumedOn) {

@@ -70,7 +70,7 @@ std::string parameters_text(const inspect::ModelPlan& plan) {
   auto row = [&](const char* name, std::int64_t n) {
     if (n != 0) table.row({name, thousands_text(n), count_text(static_cast<double>(n))});
   };
-  if (p.active != p.total) row("active for a token", p.active);
+  if (p.active != p.total) row("active per token", p.active);
   row("active without embedding and head", p.active_non_embedding);
   row("embedding", p.embedding);
   row("learned positions", p.positions);
@@ -112,7 +112,7 @@ std::string memory_text(const inspect::ModelPlan& plan) {
     weights.push_back(fmt::format("{} in {}", bytes(n), long_name(dtype)));
   std::string out = fmt::format("weights\n  {}\n\n", fmt::join(weights, ", "));
   TextTable table(1);
-  table.row({"kind", "layers", "a token", "fixed", "all layers, a token", "fixed"});
+  table.row({"kind", "layers", "per token", "fixed", "all layers, per token", "fixed"});
   double per_token = 0, fixed = 0;
   for (const inspect::StateUse& s : plan.states) {
     auto layers = static_cast<double>(s.num_layers);
@@ -123,7 +123,7 @@ std::string memory_text(const inspect::ModelPlan& plan) {
   }
   if (plan.states.size() > 1) table.row({"all", "", "", "", bytes(per_token), bytes(fixed)});
   out += fmt::format("decode state in {}; {} of {} tokens: {}\n{}", long_name(o.dtype),
-                     o.batch == 1 ? "a sequence" : fmt::format("{} sequences", o.batch), o.tokens,
+                     o.batch == 1 ? "per sequence" : fmt::format("{} sequences", o.batch), o.tokens,
                      bytes(plan.state_bytes), plan.states.empty() ? "" : table.text());
   return out;
 }
@@ -153,10 +153,10 @@ std::string train_text(const inspect::ModelPlan& plan) {
   row("gradients", b.gradients);
   std::string saved;
   if (plan.train.whole_gradients > b.gradients)
-    saved = fmt::format("  tables that are only looked up have rows of a step's tokens: {} less\n",
+    saved = fmt::format("  lookup-only tables need only the rows of a step's tokens: {} less\n",
                         bytes(static_cast<double>(plan.train.whole_gradients - b.gradients)));
   return fmt::format(
-      "state of a training run, {} of {} x {} tokens a step\n{}{}",
+      "state of a training run, {} of {} x {} tokens per step\n{}{}",
       o.microbatches == 1 ? "a microbatch" : fmt::format("{} microbatches", o.microbatches),
       o.batch, o.tokens, table.text(), saved);
 }

@@ -52,8 +52,7 @@ void check_sizes(const registry::ModelConfig& config, const std::vector<std::int
   for (std::int64_t base : bases) rows += static_cast<double>(base) * static_cast<double>(heads);
   if (rows > std::numeric_limits<std::int32_t>::max())
     refuse(config, kBases, {config.describe("engram_num_heads")},
-           "the tables of a layer would have more than {:.3g} rows; rows are counted to 2^31 - 1",
-           rows);
+           "the tables of a layer would have more than {:.3g} rows; the maximum is 2^31 - 1", rows);
 }
 
 std::vector<EngramLayer> lay_out(const registry::ModelConfig& config, std::int64_t vocabulary) {
@@ -72,9 +71,8 @@ std::vector<EngramLayer> lay_out(const registry::ModelConfig& config, std::int64
     for (const auto& of_length : sizes[i])
       layer.sizes.insert(layer.sizes.end(), of_length.begin(), of_length.end());
     if (layer.num_rows() > std::numeric_limits<std::int32_t>::max())
-      refuse(config, kBases, {},
-             "the tables of layer {} have {} rows; rows are counted to 2^31 - 1", layer.layer,
-             layer.num_rows());
+      refuse(config, kBases, {}, "the tables of layer {} have {} rows; the maximum is 2^31 - 1",
+             layer.layer, layer.num_rows());
   }
   return out;
 }
@@ -106,14 +104,13 @@ std::optional<Engram> read_engram(const registry::ModelConfig& config,
   if (!compress)
     refuse(config, config::kEngramLayers,
            {"give a directory that has a tokenizer beside the model, or leave Engram out"},
-           "n-grams are made of the tokenizer's tokens, and there is no tokenizer");
+           "n-grams are hashed from the tokenizer's tokens, and there is no tokenizer");
   CompressedTokens tokens = compress(config.vocab_size());
   if (!tokens.pad)
-    refuse(
-        config, config::kEngramLayers,
-        {"name a pad_token in the tokenizer's tokenizer_config.json"},
-        "n-grams at the start of a text are filled up with the tokenizer's padding token, and it "
-        "has none");
+    refuse(config, config::kEngramLayers,
+           {"name a pad_token in the tokenizer's tokenizer_config.json"},
+           "n-grams at the start of a text are padded with the tokenizer's padding token, and it "
+           "has none");
   return Engram{.layers = lay_out(config, tokens.count),
                 .ids = std::move(tokens.ids),
                 .pad = *tokens.pad,

@@ -36,12 +36,13 @@ void Assembler::add_features(const Place& place) {
   ScanBuilder& scan = *place.scan;
   Tensor& x = scan.carries()[0];
   if (x.type() != phase().activations())
-    throw UserError(ExitCode::usage,
-                    {"images",
-                     fmt::format("features are added to layers that give {}; this model "
-                                 "has layers that give {}",
-                                 to_string(phase().activations()), to_string(x.type())),
-                     {"give the images without features"}});
+    throw UserError(
+        ExitCode::usage,
+        {"images",
+         fmt::format("features are added to the output of layers of type {}; this model "
+                     "has layers of type {}",
+                     to_string(phase().activations()), to_string(x.type())),
+         {"give the images without features"}});
   InputRole role{Input::layer_index, {}, true, {}};
   for (std::int64_t layer : place.layers) role.values.push_back(static_cast<double>(layer));
   Tensor layer = value_input(place, "layer_index", {DType::i32, {}, {}}, std::move(role));

@@ -54,8 +54,8 @@ void check_agreement(std::span<const SownValue> parts) {
         static_cast<bool>(part.other) != static_cast<bool>(first.other) ||
         part.value.shape().without_leading() != first.value.shape().without_leading())
       throw PluginError({first.desc.name,
-                         fmt::format("is kept by layers {} and {} in different ways",
-                                     first.layers[0], part.layers[0]),
+                         fmt::format("is declared differently by layers {} and {}", first.layers[0],
+                                     part.layers[0]),
                          {"give it one shape, weight and reduction, or two names"}});
 }
 

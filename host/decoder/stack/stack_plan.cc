@@ -33,11 +33,12 @@ std::set<std::int64_t> checked_donors(const registry::PlanSpec& plan) {
   });
   for (std::int64_t layer : readers)
     if (donors.contains(layer))
-      throw PluginError({"plan",
-                         fmt::format("layer {} gives its keys and values to others and reads those "
-                                     "of another itself; name that one in its place",
-                                     layer),
-                         {}});
+      throw PluginError(
+          {"plan",
+           fmt::format("layer {} is the donor of another layer and reads the keys and values "
+                       "of a third one; name that one as the donor",
+                       layer),
+           {}});
   return donors;
 }
 

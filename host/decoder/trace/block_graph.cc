@@ -132,7 +132,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
     refuse_outside_layers(fmt::format("constant '{}'", name));
     if (use_.kind == BlockUse::Kind::mtp)
       throw PluginError({"host",
-                         fmt::format("constant '{}' has a value for each layer, and a prediction "
+                         fmt::format("constant '{}' has a value per layer, and a prediction layer "
                                      "comes after the last; use the index of the layer",
                                      name),
                          {}});
@@ -200,7 +200,9 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
   void refuse_outside_layers(std::string_view what) const {
     if (use_.kind == BlockUse::Kind::entry || use_.kind == BlockUse::Kind::exit)
       throw PluginError(
-          {"host", fmt::format("{} belongs to a layer, and this block is none", what), {}});
+          {"host",
+           fmt::format("{} is only available in layers, and this block is not one", what),
+           {}});
   }
 
   template <typename Add>

@@ -117,7 +117,7 @@ std::vector<Tensor> decode_attention(MixerCall& call) {
     std::int64_t wanted = reach(call);
     if (kv.ring && (wanted == 0 || wanted > kv.window))
       refuse(call,
-             fmt::format("reads {} of a layer that keeps the last {} tokens",
+             fmt::format("reads {} of a donor that keeps the last {} tokens",
                          wanted == 0 ? "all tokens" : fmt::format("{} tokens", wanted), kv.window));
   } else {
     Written k = write_cache(call, "k", input(call, "k"), reach(call));
@@ -337,7 +337,8 @@ bool remembers(const MixerCall& call) {
 void check(const MixerOp& mixer, const MixerCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     if (call.inputs[i] && call.op.inputs[i].optional && is_host_input(call.op.inputs[i].name))
-      refuse(call, fmt::format("input '{}' is the host's; leave it out", call.op.inputs[i].name));
+      refuse(call, fmt::format("input '{}' is supplied by the host; leave it out",
+                               call.op.inputs[i].name));
   if (call.state && !mixer.state) refuse(call, "takes no decode state");
   if (!call.state) return;
   if (call.state->kind != *mixer.state)
@@ -394,7 +395,7 @@ std::vector<Tensor> add_mixer(const MixerOp& mixer, MixerCall call) {
   const auto& donor = call.context.donor();
   const bool shares = mixer.name == "attention";
   if (donor && shares && (input(call, "k") || input(call, "v")))
-    refuse(call, "has k and v in a layer that reads another's; leave them out");
+    refuse(call, "has k and v in a layer that reads a donor's; leave them out");
   if (!donor || !shares) {
     check_num_dims(mixer, call);
     if (call.state) check_state_dims(mixer, call);

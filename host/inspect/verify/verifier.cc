@@ -31,9 +31,9 @@ double gradient_scale(double own, double largest) {
 std::string_view reason_to_skip(std::string_view quantity) {
   if (quantity.find(".visual.") != quantity.npos || quantity == "image.pixel_values" ||
       quantity == "image.grid_thw" || quantity == "image.rope_deltas")
-    return "is of a vision tower, which is no part of ours";
+    return "belongs to a vision encoder, which lamina does not have";
   if (quantity.ends_with("_hf_cached"))
-    return "is of keys that keep the rotations of shorter sequences; ours are turned again";
+    return "is of keys that keep the rotations of shorter sequences; lamina rotates them again";
   return {};
 }
 
@@ -320,7 +320,7 @@ void Verifier::greedy(const std::string& prefix, const decode::Given& given) {
   // A run in a coarser type may choose otherwise where two logits are near.
   if (dtype_ == DType::f32)
     add(prefix + "greedy_ids", static_cast<double>(want.size() - agreed), 0,
-        diverged ? fmt::format("parts from the golden at token {}", agreed) : "");
+        diverged ? fmt::format("differs from the golden at token {}", agreed) : "");
   known_.insert(known_.end(), {prefix + "greedy_ids", prefix + "prompt_ids"});
 }
 

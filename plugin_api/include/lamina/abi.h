@@ -119,7 +119,7 @@ struct lamina_config {
   const lamina_config_api_t *api;
 };
 
-/* ---- Reply: where a family's [config] functions put what they have to say -------------------- */
+/* ---- Reply: receives the results of a family's [config] functions ---------------------------- */
 
 /* One layer of a unit. */
 typedef struct lamina_position {
@@ -127,8 +127,8 @@ typedef struct lamina_position {
   lamina_span_t overrides;  /* lamina_setting_t: values of declared keys in this position */
   uint32_t inject_before;   /* id of a block to run before this layer, outside the scan; 0 = none */
   uint32_t inject_after;
-  /* 1 + global index of an earlier layer. This layer then emits attention without k and v: the host
-   * gives it those that the donor's one attention with a kv state receives. 0 = none. */
+  /* 1 + global index of an earlier layer, the donor. This layer then emits attention without k and
+   * v: the host adds those of the donor's one attention with a kv state. 0 = none. */
   uint32_t kv_donor;
   uint32_t flags;
 } lamina_position_t;
@@ -148,8 +148,8 @@ typedef struct lamina_norm {
   lamina_span_t attrs;                /* lamina_attr_t */
 } lamina_norm_t;
 
-/* x = dropout(table[ids] * scale + positions), which is carry 0 of the first layer, or what the
- * entry block makes the carries of. */
+/* x = dropout(table[ids] * scale + positions), which is carry 0 of the first layer, or the input
+ * of the entry block. */
 typedef struct lamina_embed {
   uint32_t size, flags;
   double scale;              /* 0 = 1 */
@@ -160,7 +160,7 @@ typedef struct lamina_embed {
   double positions_init_std; /* 0 = as init_std */
   /* Id of a block that runs once, before the layers; 0 = none. carry_in[0] is x; it writes n_carry
    * carries of any shape, then n_per_layer tensors whose first dim is num_hidden_layers: layer i
-   * is given element i of each, see lamina_io_t. Its parameters are called "entry.<name>". */
+   * receives element i of each, see lamina_io_t. Its parameters are called "entry.<name>". */
   uint32_t entry;
   uint32_t n_carry;          /* 0 = 1 */
   uint32_t n_per_layer, _pad1;
@@ -178,8 +178,8 @@ typedef struct lamina_head {
   uint32_t exit, _pad0;
 } lamina_head_t;
 
-/* Multi-token prediction: `depth` blocks after the stack, each one token further. Block j gets
- * carry_in[0] = hidden state h[j - 1] (h[-1]: the stack's x) and carry_in[1] = the embedding of the
+/* Multi-token prediction: `depth` blocks after the stack, each predicting one token further. Block j
+ * gets carry_in[0] = hidden state h[j - 1] (h[-1]: the stack's x) and carry_in[1] = the embedding of the
  * token 1 + j places ahead in the same document; it writes carry_out[0] = h[j] and carry_out[1] =
  * what the head turns into logits of the token after that. Embedding and head are those of the
  * model. In training only, weight_j * (sum over j of the cross-entropies) / (their number over all
@@ -195,7 +195,7 @@ typedef struct lamina_mtp {
 typedef struct lamina_reply_api {
   uint32_t size, abi_minor;
 
-  /* A value for a declared key that the config leaves without one; a key that has a value keeps
+  /* A value for a declared key that the config does not set; a key that has a value keeps
    * it. [config: derive] */
   lamina_status_t (*set)(lamina_reply_t *reply, const lamina_setting_t *setting);
 
@@ -238,8 +238,8 @@ typedef struct lamina_param {
   lamina_str_t group;    /* a name for learning rates and masks; empty = by role */
 } lamina_param_t;
 
-/* What a layer remembers between decoded tokens. In training the handle is valid too and the
- * stateful op takes its stateless path, so that one build serves every phase. */
+/* What a layer remembers between decoded tokens: docs/decode_state.md. In training the handle is
+ * valid too and the stateful op takes its stateless path, so that one build serves every phase. */
 typedef struct lamina_state_desc {
   uint32_t size, kind;   /* LAMINA_STATE_*, which says what dims are */
   lamina_str_t name;
@@ -248,7 +248,7 @@ typedef struct lamina_state_desc {
   int64_t window;        /* only the last `window` tokens are read; 0 = all */
   int64_t chunk;         /* only tokens of the current chunk are read; 0 = all */
   uint32_t dtype, flags; /* 0 = the run's; LAMINA_STATE_FLAG_* */
-  int64_t stride;        /* one slot for so many tokens; 0 = 1 */
+  int64_t stride;        /* tokens per slot; 0 = 1 */
 } lamina_state_desc_t;
 
 /* One use of an op. */
@@ -269,23 +269,23 @@ typedef struct lamina_emit {
   uint32_t n_outputs, _pad1;
 } lamina_emit_t;
 
-/* Which value of the layer to keep as a named loss or metric; all layers that sow a name agree in
- * the rest. Losses are added to the objective, times the weight, their mean over microbatches. */
+/* An auxiliary loss or metric of the layer, by name; all layers that sow a name agree in the other
+ * fields. Losses are averaged over microbatches and added to the objective times their weight. */
 typedef struct lamina_sow {
   uint32_t size, kind;     /* LAMINA_SOW_* */
   lamina_str_t name;
   lamina_tensor_t value;   /* of a loss: a scalar, or see `other` */
   lamina_str_t weight_key; /* config key that multiplies a loss; empty = 1 */
-  /* LAMINA_REDUCE_*. Of a loss: over the layers that sow it, SUM or MEAN. Of a metric, which is
-   * reported layer by layer: over microbatches. */
+  /* LAMINA_REDUCE_*. For a loss: over the layers that sow it, SUM or MEAN. For a metric, which is
+   * reported per layer: over microbatches. */
   uint32_t reduce, _pad0;
-  /* Of a loss that is a product of means over all layers: value and other have one shape, and the
+  /* For a loss that is a product of means over all layers: value and other have one shape, and the
    * loss is sum(mean over layers of value * mean over layers of other). 0 = none. */
   lamina_tensor_t other;
 } lamina_sow_t;
 
-/* A change of a parameter that is not a gradient's, made after the optimizer's step with the mean
- * of value over microbatches. */
+/* A change of a parameter that does not come from a gradient, made after the optimizer's step with
+ * the mean of value over microbatches. */
 typedef struct lamina_update {
   uint32_t size, rule;   /* LAMINA_UPDATE_* */
   lamina_str_t param;    /* full name inside the block */
@@ -331,7 +331,7 @@ typedef struct lamina_build_api {
   /* `tensor` under a name that rematerialisation policies know (names.h, or "<plugin id>.<x>"). */
   lamina_status_t (*tag)(lamina_build_t *build, lamina_tensor_t tensor, lamina_str_t name,
                          const lamina_where_t *at, lamina_tensor_t *out);
-  /* `tensor` with logical axes: lamina_str_t, one per dim, empty = not sharded. */
+  /* `tensor` with logical axes: lamina_str_t, one per dim, empty = none. */
   lamina_status_t (*axes)(lamina_build_t *build, lamina_tensor_t tensor, lamina_span_t names,
                           const lamina_where_t *at, lamina_tensor_t *out);
   lamina_status_t (*sow)(lamina_build_t *build, const lamina_sow_t *sow, const lamina_where_t *at);
@@ -386,8 +386,8 @@ typedef struct lamina_block {
                            const lamina_io_t *io);
 } lamina_block_t;
 
-/* A step on the way from a published tensor to ours; each can be undone. Dims are those of the
- * tensor as the steps before leave it; negative ones count from the last. */
+/* A step of the conversion from a published tensor to ours; each can be undone. Dims are those of
+ * the tensor after the steps before; negative ones count from the last. */
 typedef struct lamina_transform {
   uint32_t size, kind;   /* LAMINA_TRANSFORM_* */
   double number;         /* of ADD, MUL */
@@ -395,11 +395,11 @@ typedef struct lamina_transform {
   uint32_t index, count; /* of PART (index), STRIDED */
 } lamina_transform_t;
 
-/* A row of the tensor map; it serves loading and exporting. A row is not used where the block of
+/* A row of the tensor map; it serves loading and exporting. A row is ignored where the block of
  * this model has no such parameter. Several rows of one parameter are alternatives: the first whose
- * tensors are there is read, the first of all is exported. Compressed tensors have their values: f8
- * with block scales beside it (x_scale_inv, or x.scale) is found by the name x itself, MXFP4 has
- * rows that name x_blocks, of shape [.., 32 * blocks]; the scales are found by the host. */
+ * tensors exist is read, the first of all is exported. Compressed tensors are decompressed: f8 with
+ * block scales in another tensor (x_scale_inv, or x.scale) is found by the name x itself, MXFP4 has
+ * rows that name x_blocks, of shape [.., 32 * blocks]; the host finds the scales. */
 typedef struct lamina_hf_tensor {
   uint32_t size, block;     /* block id; 0 = outside the layers, see LAMINA_NAME_* */
   uint32_t flags, _pad0;    /* LAMINA_HF_* */
@@ -410,7 +410,7 @@ typedef struct lamina_hf_tensor {
   lamina_span_t transforms; /* lamina_transform_t, in order, from published to ours */
 } lamina_hf_tensor_t;
 
-/* A model family. Functions may be null where they have nothing to say, except plan. */
+/* A model family. Functions except plan may be null where they would do nothing. */
 typedef struct lamina_family {
   uint32_t size, flags;
   lamina_str_t name;              /* eg: "my_family"; value of `family` in a run file */
@@ -432,8 +432,8 @@ typedef struct lamina_family {
   lamina_status_t (*plan)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
   lamina_status_t (*options)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
 
-  /* The family that exports to Hugging Face's names are of, with the values of the keys that both
-   * have; empty = this one. Parameters that this one has not are values that its blocks give the
+  /* The family whose Hugging Face format exports use, with the values of the keys that both have;
+   * empty = this one. Parameters that this one lacks are values that its blocks mark with the
    * tag "<plugin id>.exports.<name of the parameter in its block>". */
   lamina_str_t exports_as;
 } lamina_family_t;

@@ -49,7 +49,7 @@
 
 /* Flags of a config key. */
 #define LAMINA_KEY_REQUIRED 1u     /* no default, and derive() does not give one */
-#define LAMINA_KEY_HF_ONLY 2u      /* may stand in config.json, not in [model]; its value counts */
+#define LAMINA_KEY_HF_ONLY 2u      /* allowed in config.json, not in [model]; its value counts */
 #define LAMINA_KEY_IGNORED 4u      /* known in config.json, without effect here */
 #define LAMINA_KEY_NULL_IS_ZERO 8u /* null in config.json is 0, false or empty, not "absent" */
 #define LAMINA_KEY_PER_LAYER 16u   /* a list with one element per layer */
@@ -78,17 +78,16 @@
 
 /* Flags of the head. */
 #define LAMINA_HEAD_TIED 1u    /* logits by the embedding table */
-#define LAMINA_HEAD_NO_LOSS 2u /* training computes no logits: only what layers sow is minimised */
+#define LAMINA_HEAD_NO_LOSS 2u /* training computes no logits; only auxiliary losses count */
 
 /* Flags of multi-token prediction. */
 #define LAMINA_MTP_NORMED_HIDDEN 1u     /* h[-1] is the stack's x after the final norm */
-#define LAMINA_MTP_SHIFTED_POSITIONS 2u /* block j sees the positions of the tokens it is given */
+#define LAMINA_MTP_SHIFTED_POSITIONS 2u /* block j sees the positions of its input tokens */
 #define LAMINA_MTP_FINAL_NORM 4u        /* carry_out[1] goes through the model's final norm */
-/* A token ahead is there if the one before it is of its document, though the token that looks ahead
- * be of another. */
+/* A target counts if it is in the same document as the token before it (not as the query token). */
 #define LAMINA_MTP_CHAINED 8u
 
-/* What a parameter is for: decides decay, precision, low-rank targets, default sharding. */
+/* What a parameter is for. Decides weight decay and precision. */
 #define LAMINA_ROLE_WEIGHT 1u    /* a product's matrix, [out, in] */
 #define LAMINA_ROLE_BIAS 2u
 #define LAMINA_ROLE_NORM 3u      /* a norm's gain */
@@ -107,7 +106,7 @@
 #define LAMINA_INIT_UNIFORM 5u          /* between init_a and init_b */
 #define LAMINA_INIT_LOG_UNIFORM 6u      /* log of a draw between init_a and init_b */
 #define LAMINA_INIT_FAN_IN 7u           /* normal, deviation init_a / sqrt(size of the last dim) */
-#define LAMINA_INIT_CYCLE 8u            /* element i of all is i modulo init_a */
+#define LAMINA_INIT_CYCLE 8u            /* element i of the whole tensor is i modulo init_a */
 
 /* Flags of a parameter. */
 #define LAMINA_PARAM_BUFFER 1u   /* not trained */
@@ -131,10 +130,10 @@
 #define LAMINA_INPUT_SEGMENT_IDS 3u /* i32[B, T]; 0 = padding */
 #define LAMINA_INPUT_LAYER_INDEX 4u /* i32[], global */
 #define LAMINA_INPUT_SEED 5u        /* i64[2] for dropout: seed, step */
-#define LAMINA_INPUT_EMBEDDING 6u   /* [B, T, D], the embedding: what enters the first layer */
-#define LAMINA_INPUT_POSITIONS_3D 7u /* i32[3, B, T]: time, height, width; of text all POSITIONS */
+#define LAMINA_INPUT_EMBEDDING 6u   /* [B, T, D], the input of the first layer */
+#define LAMINA_INPUT_POSITIONS_3D 7u /* i32[3, B, T]: time, height, width; in text all POSITIONS */
 
-/* Losses, metrics, updates. */
+/* Auxiliary losses and metrics ("sown" by blocks), updates. */
 #define LAMINA_SOW_LOSS 1u
 #define LAMINA_SOW_METRIC 2u
 #define LAMINA_REDUCE_SUM 0u
@@ -147,7 +146,7 @@
 /* Rows of a tensor map. */
 #define LAMINA_HF_OPTIONAL 1u /* may be absent: the parameter then has its initial value */
 #define LAMINA_HF_TIED 2u     /* absent, or ignored, where the head is tied */
-#define LAMINA_HF_IGNORE 4u   /* published, and of no use here; `param` is empty. A row with a block
+#define LAMINA_HF_IGNORE 4u   /* published, and not used here; `param` is empty. A row with a block
                                * is for the layers of that block only */
 #define LAMINA_HF_BEYOND 8u   /* with IGNORE: only where {L} is num_hidden_layers or more */
 #define LAMINA_HF_SURPLUS 16u /* may be published where the layer has no such parameter too */
@@ -156,7 +155,7 @@
 #define LAMINA_TRANSFORM_TRANSPOSE 1u /* swap the last two dims */
 #define LAMINA_TRANSFORM_ADD 2u       /* + number */
 #define LAMINA_TRANSFORM_MUL 3u       /* * number */
-/* Part `index` of those that lie one after the other along dim; the other parts are the parameters
+/* Part `index` of several parameters concatenated along dim; the other parts are the parameters
  * of the layer whose rows have this published name. */
 #define LAMINA_TRANSFORM_PART 4u
 #define LAMINA_TRANSFORM_STRIDED 5u /* every count-th along dim, from index on */
@@ -174,7 +173,7 @@
 #define LAMINA_AXIS_EMBED "embed" /* model width */
 #define LAMINA_AXIS_HEADS "heads" /* query heads times head width */
 #define LAMINA_AXIS_KV_HEADS "kv_heads"
-#define LAMINA_AXIS_QKV "qkv"     /* queries, keys and values one after the other */
+#define LAMINA_AXIS_QKV "qkv"     /* queries, keys and values concatenated */
 #define LAMINA_AXIS_HEAD_DIM "head_dim"
 #define LAMINA_AXIS_MLP "mlp"
 #define LAMINA_AXIS_EXPERTS "experts"
@@ -204,8 +203,8 @@
 #define LAMINA_AXIS_CACHE_DIM "cache_dim"
 
 /* Tags: names of values for rematerialisation policies (decoder_layer_input is always kept) and for
- * those who want to see them, eg: `lamina verify`. */
-#define LAMINA_TAG_DECODER_LAYER_INPUT "decoder_layer_input" /* what enters a layer */
+ * tools that inspect values inside layers, eg: `lamina verify`. */
+#define LAMINA_TAG_DECODER_LAYER_INPUT "decoder_layer_input" /* input of a layer */
 #define LAMINA_TAG_QUERY_PROJ "query_proj" /* q as attention takes it, after norm and rope */
 #define LAMINA_TAG_KEY_PROJ "key_proj"
 #define LAMINA_TAG_VALUE_PROJ "value_proj"
@@ -221,7 +220,7 @@
 #define LAMINA_TAG_MLPWI "mlpwi" /* the product of a fused or single input projection */
 #define LAMINA_TAG_MLPWI_0 "mlpwi_0" /* the gate's product, before the activation */
 #define LAMINA_TAG_MLPWI_1 "mlpwi_1" /* the other input product */
-#define LAMINA_TAG_MLPWO "mlpwo" /* what the feed-forward gives */
+#define LAMINA_TAG_MLPWO "mlpwo" /* output of the feed-forward */
 #define LAMINA_TAG_MOE_MLPWI_0 "moe_mlpwi_0"
 #define LAMINA_TAG_MOE_MLPWI_1 "moe_mlpwi_1"
 #define LAMINA_TAG_MOE_MLPWO "moe_mlpwo"
@@ -231,14 +230,14 @@
 #define LAMINA_TAG_ROUTER_LOGITS "router_logits" /* f32[B, T, E] */
 #define LAMINA_TAG_ROUTER_EXPERTS "router_experts" /* i32[B, T, K], the chosen */
 #define LAMINA_TAG_ROUTER_WEIGHTS "router_weights" /* f32[B, T, K], of the chosen */
-#define LAMINA_TAG_MOE_OUT "moe_out" /* what experts, and shared ones if any, give together */
-/* [B, T, keys]: how much each query wants each key, or each entry of a window that was pooled. */
+#define LAMINA_TAG_MOE_OUT "moe_out" /* output of the experts, shared ones included */
+/* [B, T, keys]: the indexer's score of each key, or of each pooled window, per query. */
 #define LAMINA_TAG_INDEXER_SCORES "indexer_scores"
 /* i32[B, windows]: the index in the row of each window's last token; -1 = none. */
 #define LAMINA_TAG_WINDOW_ENDS "window_ends"
 #define LAMINA_TAG_COMPRESSED_ENTRIES "compressed_entries" /* [B, windows, D], as attention reads */
-/* Of several residual streams: what a branch is given [B, T, D], the weights of what it gives
- * [B, T, K], and those of the streams among each other, from before to after: [B, T, K, K]. */
+/* Hyper-connections: the input of a branch [B, T, D], the weights of its output per stream
+ * [B, T, K], and the mixing matrix of the streams, from before to after: [B, T, K, K]. */
 #define LAMINA_TAG_MHC_COLLAPSED "mhc_collapsed"
 #define LAMINA_TAG_MHC_POST "mhc_post"
 #define LAMINA_TAG_MHC_COMB "mhc_comb"

@@ -3,7 +3,7 @@
 //
 //   Windows windows = window_ends(step.positions_BT, 4);
 //   Tensor pooled_BWD = step.window_pool(values_BTC, gates_BTC, bias, windows, {.overlap = true});
-//   Tensor entries_BWD = ...;  // normed, turned to windows.starts_BW
+//   Tensor entries_BWD = ...;  // normed, rotated by windows.starts_BW
 //   Tensor o_BTND = step.compressed_attention(q_BTND, kv_BTD, entries_BWD, windows, {...});
 #pragma once
 
@@ -37,7 +37,7 @@ inline Tensor window_pool(Tensor values, Tensor gates, Tensor bias, const Window
 }
 
 struct CompressedAttentionOptions {
-  std::int64_t window = 1;  // tokens a query sees as they are, itself included
+  std::int64_t window = 1;  // uncompressed tokens a query sees, itself included
   std::int64_t k = 0;       // entries kept where there are scores
   double scale = 0;         // 0 = 1 / sqrt(head width)
 };

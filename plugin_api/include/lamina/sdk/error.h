@@ -64,7 +64,7 @@ inline void check(lamina_status_t status) {
   if (status != LAMINA_OK) throw Refused{status};
 }
 
-// Runs `body`, and turns whatever it throws into a status; the text goes to `target`, a
+// Runs `body` and converts whatever it throws to a status; the text goes to `target`, a
 // lamina_build_t or a lamina_reply_t. No exception crosses the border.
 template <class Target, class Body>
 lamina_status_t guarded(Target* target, Body&& body) noexcept {

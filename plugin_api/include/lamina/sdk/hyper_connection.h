@@ -21,7 +21,7 @@ struct HyperConnectionOptions {
   double eps = 1e-6;             // added to weights and divisors
   double norm_eps = 1e-6;
   bool norm_weight = true;  // the norm of the streams has a gain
-  // The mixing of streams is a weighted mean of all K! permutations, which needs no balancing.
+  // Mix streams by a weighted mean of all K! permutation matrices, which is doubly stochastic.
   bool permutations = false;
 };
 inline constexpr std::int64_t kMaxPermutedStreams = 5;

@@ -1,5 +1,5 @@
 // The ops of ops.def that layers are made of, as functions: products with weights, norms, rotary
-// positions, what mixes tokens, experts. Weights and decode states are given: layers.h and step.h
+// positions, token mixers, experts. Weights and decode states are arguments: layers.h and step.h
 // have the forms that own theirs, which blocks usually call. Options have the names and defaults of
 // ops.def (a test compares).
 //
@@ -59,7 +59,7 @@ struct RopeOptions {
   bool truncate = true;
   std::int64_t max_positions = 0;
   std::int64_t frequency_dim = 0;
-  Dims mrope_section = {};  // frequencies that turn by time, height, width
+  Dims mrope_section = {};  // frequencies rotated by time, height, width
   bool mrope_interleaved = false;
 };
 inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
@@ -152,7 +152,7 @@ inline Tensor soft_cap(Tensor x, double cap, At at = At::current()) {
 
 struct DropoutOptions {
   double rate = 0;
-  std::int64_t stream = 0;  // tells the dropouts of one layer apart
+  std::int64_t stream = 0;  // distinguishes the dropouts of one layer
 };
 // Blocks usually call step.dropout().
 inline Tensor dropout(Tensor x, Tensor seed, Tensor layer, const DropoutOptions& o,
@@ -206,8 +206,8 @@ inline Tensor top_k_mask(Tensor scores, std::int64_t k, bool causal = true, At a
                               Attrs<Op::top_k_mask>().integer("k", k).flag("causal", causal), at);
 }
 
-// What all heads of attention of q[B, T, N, H] to k[B, S, N, H] together give each key that
-// mask[B, T, S] keeps; scale 0 is 1 / sqrt(H). Nothing is learned through it.
+// Attention probabilities of q[B, T, N, H] and k[B, S, N, H] summed over heads, for the keys that
+// mask[B, T, S] keeps; scale 0 is 1 / sqrt(H). No gradient flows through it.
 inline Tensor attention_mass(Tensor q, Tensor k, Tensor mask, double scale = 0,
                              At at = At::current()) {
   return emit<Op::attention_mass>({q, k, mask}, Attrs<Op::attention_mass>().number("scale", scale),

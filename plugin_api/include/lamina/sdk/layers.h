@@ -80,7 +80,7 @@ inline std::string_view activation_name(std::string_view hf, At at = At::current
     return hf;
   throw Error(LAMINA_ERROR_CONFIG,
               "'" + std::string(hf) +
-                  "' is no activation; use silu, gelu, gelu_tanh, relu or "
+                  "' is not an activation; use silu, gelu, gelu_tanh, relu or "
                   "sigmoid",
               at);
 }

@@ -37,7 +37,7 @@ struct Family {
   Names hf_architectures = {};  // `architectures`; the first is exported
   Names hf_prefixes = {};       // that published tensor names may have or lack
   std::string_view doc;         // one line: paper, what is covered
-  // The family that exports are of, whose parameters the blocks make: a value that is tagged
+  // The family whose format exports use; the blocks compute its parameters: a value tagged
   // "<plugin id>.exports.<name>" is the parameter of that name. Empty = this one.
   std::string_view exports_as = {};
 };
@@ -81,22 +81,22 @@ struct Embed {
 struct Head {
   Norm norm = {};
   bool tied = false;     // w is the embedding table
-  bool no_loss = false;  // training computes no logits: only what layers sow is minimised
+  bool no_loss = false;  // training computes no logits: only auxiliary losses are minimised
   double logit_scale = 1;
   double soft_cap = 0;
   double init_std = 0;     // 0 = the model's
   std::uint32_t exit = 0;  // block that runs once, after the layers: the carries to {x_BTD}
 };
 
-// Multi-token prediction; see lamina_mtp_t. Block j (from 0) turns {hidden state, embedding of the
-// token 1 + j ahead} into {next hidden state, what the head gets}.
+// Multi-token prediction; see lamina_mtp_t. Block j (from 0) maps {hidden state, embedding of the
+// token 1 + j ahead} to {next hidden state, input of the head}.
 struct Mtp {
   std::uint32_t block = 0;
   std::int64_t depth = 0;  // 0 = none
   std::vector<Override> overrides = {};
   std::string_view weight_key = {};  // a number, or a list with one per depth; empty = 1
   bool normed_hidden = false;        // the first hidden state is that after the final norm
-  bool shifted_positions = false;    // blocks see the positions of the tokens they are given
+  bool shifted_positions = false;    // blocks see the positions of their input tokens
   bool final_norm = true;            // the final norm is applied before the head
   bool chained = false;              // LAMINA_MTP_CHAINED
 };
@@ -108,15 +108,15 @@ template <class Config>
 struct Block {
   std::uint32_t id = 0;        // from 1; what the plan's units name
   std::string_view name = {};  // for messages
-  // Of carry 0; further carries pass through.
+  // Maps carry 0; further carries pass through.
   Tensor (*build)(Scope s, const Config& c, Tensor x_BTD, const Step& step) = nullptr;
-  // Of all carries.
+  // Maps all carries.
   Tensors (*build_all)(Scope s, const Config& c, const Tensors& carries,
                        const Step& step) = nullptr;
 };
 
-// A step from a published tensor to ours; dims as the steps before leave them, negative ones from
-// the last.
+// A step of the conversion from a published tensor to ours; dims are those after the steps before,
+// negative ones count from the last.
 struct Transform {
   std::uint32_t kind = 0;  // LAMINA_TRANSFORM_*
   double number = 0;
@@ -126,7 +126,7 @@ struct Transform {
 inline constexpr Transform kTranspose{LAMINA_TRANSFORM_TRANSPOSE};  // the last two dims
 constexpr Transform added(double number) { return {LAMINA_TRANSFORM_ADD, number}; }
 constexpr Transform multiplied(double number) { return {LAMINA_TRANSFORM_MUL, number}; }
-// Part `index` of a tensor in which several parameters lie one after the other along dim.
+// Part `index` of several parameters concatenated along dim.
 constexpr Transform part(std::uint32_t index, std::int64_t dim) {
   return {LAMINA_TRANSFORM_PART, 0, dim, index};
 }
@@ -139,8 +139,8 @@ constexpr Transform squeezed(std::int64_t dim) { return {LAMINA_TRANSFORM_SQUEEZ
 // One published dim that is our dims dim and dim + 1.
 constexpr Transform split(std::int64_t dim) { return {LAMINA_TRANSFORM_SPLIT, 0, dim}; }
 
-// A row of the tensor map: our name, the published one, and how to get from there to here. It
-// serves loading and exporting, and is not used where a model has no such parameter. Several rows
+// A row of the tensor map: our name, the published one, and the conversion from it. It serves
+// loading and exporting, and is ignored where a model has no such parameter. Several rows
 // of one parameter are alternatives; the first is exported.
 //   {kMoe, "experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
 //   {kMoe, "experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
@@ -152,9 +152,9 @@ struct Weight {
   std::vector<Transform> transforms = {};
   std::uint32_t flags = 0;  // LAMINA_HF_*
 };
-// A published tensor that is of no use here; * stands for anything.
+// A published tensor that is not used here; * matches anything.
 inline Weight ignored(std::string_view hf) { return {.hf = hf, .flags = LAMINA_HF_IGNORE}; }
-// Likewise of layers past the last, which {L} stands for, eg: "model.layers.{L}.*".
+// Likewise for layers past the last, which {L} means here, eg: "model.layers.{L}.*".
 inline Weight ignored_beyond(std::string_view hf) {
   return {.hf = hf, .flags = LAMINA_HF_IGNORE | LAMINA_HF_BEYOND};
 }
@@ -163,8 +163,8 @@ inline Weight ignored_beyond(std::string_view hf) {
 // MaxText trains it.
 enum class MtpInputs { published, maxtext };
 
-// Everything about a family; family, keys and blocks are needed. Of what is left out some follows
-// from the config, see standard_model.h, and the rest has nothing to say.
+// Everything about a family; family, keys and blocks are required. Functions that are left out
+// follow from the config where it says "follows" (see standard_model.h), and do nothing elsewhere.
 template <class C>
 struct Model {
   using Config = C;

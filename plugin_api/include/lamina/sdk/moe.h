@@ -1,5 +1,5 @@
 // Mixture of experts: a router chooses experts for each token, the experts are feed-forwards of
-// their own, and what they give is summed by the router's weights. Shazeer et al. 2017.
+// their own, and their outputs are summed with the router's weights. Shazeer et al. 2017.
 //
 //   Tensor y_BTD = mixture(s / "moe", x_BTD, step, {
 //       .router = {.experts = 128, .per_token = 8},
@@ -22,15 +22,16 @@ struct ExpertsOptions {
   std::int64_t width = 0;  // F
   GluLimits glu = {};
   bool bias = false;
-  bool weigh_input = false;  // weights multiply what experts are given, not what they give
-  // Each expert takes at most ceil(T K / E) times this from a row of the batch, the first ones;
-  // the others go without it. 0 = all. Fedus et al. 2021. Decoding, a row is what one call brings.
+  bool weigh_input = false;  // weights multiply the inputs of experts, not their outputs
+  // Each expert takes at most ceil(T K / E) times this from a row of the batch, in order;
+  // the others are dropped. 0 = all. Fedus et al. 2021. When decoding, a row is the tokens of one
+  // call.
   double capacity_factor = 0;
 };
 
-// The weighted sum of what the chosen experts make of x[B, T, D]. Owns "w1", "w3" [E, F, D] and
-// "w2" [E, D, F], and biases where there are. w1 is published as gate_proj, w3 as up_proj, w2 as
-// down_proj. Who adds a shared expert tags the sum with tags::moe_out again.
+// The weighted sum of the chosen experts' outputs for x[B, T, D]. Owns "w1", "w3" [E, F, D] and
+// "w2" [E, D, F], and biases if any. w1 is published as gate_proj, w3 as up_proj, w2 as
+// down_proj. A caller that adds a shared expert tags the sum with tags::moe_out again.
 inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const ExpertsOptions& o,
                       At at = At::current()) {
   const std::int64_t e = routed.experts, d = x_BTD.dim(-1, at), f = o.width;
@@ -75,11 +76,11 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
 
 // Which losses of the router are kept: the config keys of their weights, empty = not kept.
 struct RouterLosses {
-  // E sum over e of f_e P_e: f_e assignments of e a token, P_e mean probability, both over the
+  // E sum over e of f_e P_e: f_e assignments of e per token, P_e mean probability, both over the
   // tokens of all layers; as in Hugging Face.
   std::string_view pooled_key = {};
-  // E^2 times the mean over rows and experts of the same product, of each row; the mean over
-  // layers; as in MaxText. With of_scores P is the softmax of what chose, not of the logits.
+  // E^2 times the mean over rows and experts of the same product, computed per row; averaged over
+  // layers; as in MaxText. With of_scores P is the softmax of the choice scores, not of the logits.
   std::string_view mean_key = {};
   bool of_scores = false;
   std::string_view z_key = {};  // mean of logsumexp(logits)^2; Zoph et al. 2022

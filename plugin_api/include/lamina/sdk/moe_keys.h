@@ -35,7 +35,7 @@ struct MoeConfig {
   }
 };
 
-// What families differ in.
+// Where families differ.
 struct MoeDefaults {
   std::string_view experts_key = "num_experts";
   std::vector<std::string_view> experts_aliases = {};
@@ -46,7 +46,7 @@ struct MoeDefaults {
   double router_aux_loss_coef = 0.001;
 };
 
-// More than any model has by far; every expert is a tensor in files.
+// Far above any published model; every expert is a tensor in files.
 inline constexpr int kMostExperts = 1 << 16;
 
 template <class Config>
@@ -56,23 +56,24 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
        .min = 1,
        .max = kMostExperts,
        .aliases = defaults.experts_aliases,
-       .doc = "experts E of a layer"});
+       .doc = "experts E per layer"});
   key(defaults.per_token_key, &Config::num_experts_per_tok,
       {.fallback = defaults.per_token,
        .min = 1,
        .aliases = defaults.per_token_aliases,
-       .doc = "experts K that a token is given to"});
+       .doc = "experts K per token"});
   key("output_router_logits", &Config::output_router_logits,
       {.fallback = false,
-       .doc = "training adds router_aux_loss_coef times the balance loss over all layers"});
+       .doc =
+           "add router_aux_loss_coef times the load-balancing loss over all layers in training"});
   key("router_aux_loss_coef", &Config::router_aux_loss_coef,
       {.fallback = defaults.router_aux_loss_coef,
        .min = 0,
-       .doc = "weight of the balance loss of output_router_logits"});
+       .doc = "weight of the load-balancing loss that output_router_logits adds"});
   key("load_balance_loss_weight", &Config::load_balance_loss_weight,
       {.fallback = 0.0,
        .min = 0,
-       .doc = "weight of the mean over layers of their balance losses, as in MaxText; 0 = off"});
+       .doc = "weight of the load-balancing losses averaged over layers, as in MaxText; 0 = off"});
   key("router_z_loss_coef", &Config::router_z_loss_coef,
       {.fallback = 0.0,
        .min = 0,
@@ -80,7 +81,8 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
   key("capacity_factor", &Config::capacity_factor,
       {.fallback = 0.0,
        .min = 0,
-       .doc = "an expert takes so many times its equal share of a row's tokens; 0 = all"});
+       .doc = "capacity factor: tokens per row that an expert accepts, relative to an equal share; "
+              "0 = unlimited"});
 }
 
 // For validate(). experts_key: as the family calls it.
@@ -88,7 +90,7 @@ inline void check_moe(const MoeConfig& c, const Problems& problem,
                       std::string_view experts_key = "num_experts") {
   if (c.num_experts_per_tok > c.num_experts)
     problem("num_experts_per_tok", "got ", c.num_experts_per_tok, "; a layer has ", experts_key,
-            " = ", c.num_experts, " experts, it must be at most that");
+            " = ", c.num_experts, " experts, so it must be at most that");
 }
 
 // For validate(): experts in groups, of which some are chosen.
@@ -101,7 +103,7 @@ inline void check_groups(std::int64_t experts, std::string_view groups_key, std:
     problem(kept_key, "got ", kept, "; it must be 1 to ", groups_key, " = ", groups);
   else if (per_token > kept * (experts / groups))
     problem(kept_key, "got ", kept, " groups of ", experts / groups,
-            " experts; a token is given to ", per_token, " of them, so more groups must be kept");
+            " experts; a token is routed to ", per_token, " of them, so more groups must be kept");
 }
 
 }  // namespace lamina::sdk

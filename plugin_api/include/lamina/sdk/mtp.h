@@ -1,6 +1,6 @@
-// Multi-token prediction: layers after the last one that look one token further each, and are
-// trained beside the head's loss. DeepSeek-AI, "DeepSeek-V3", 2024, section 2.2. Every family has
-// it without a line of its own: a prediction is made by one more layer like the last of its plan.
+// Multi-token prediction: layers after the last one, each predicting one token further, trained
+// with a loss of their own. DeepSeek-AI, "DeepSeek-V3", 2024, section 2.2. Every family has it
+// without a line of its own: a prediction layer is one more layer like the last of its plan.
 //
 // Shapes: B batch, T tokens, D model width.
 #pragma once
@@ -27,21 +27,25 @@ inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
       {.fallback = 0,
        .min = 0,
        .max = 64,
-       .doc = "layers that predict further tokens, in training"});
+       .doc = "multi-token prediction: additional prediction layers in training"});
   key("mtp_loss_weight", &MtpConfig::mtp_loss_weight,
-      {.fallback = 0.1, .min = 0, .doc = "weight of their loss"});
+      {.fallback = 0.1, .min = 0, .doc = "weight of the multi-token prediction loss"});
   key("mtp_normed_hidden", &MtpConfig::mtp_normed_hidden,
       {.fallback = published,
-       .doc = "the first is given the state after the final norm; not in MaxText"});
+       .doc = "the first prediction layer reads the hidden state after the final norm; not in "
+              "MaxText"});
   key("mtp_shifted_positions", &MtpConfig::mtp_shifted_positions,
-      {.fallback = published, .doc = "positions are of the tokens they are given; not in MaxText"});
+      {.fallback = published,
+       .doc = "prediction layers see the positions of their input tokens; not in MaxText"});
   key("mtp_own_norm", &MtpConfig::mtp_own_norm,
       {.fallback = published,
-       .doc = "a norm of its own before the head; the final one in MaxText"});
+       .doc = "prediction layers have a norm of their own before the head; MaxText uses the final "
+              "one"});
   key("mtp_chained", &MtpConfig::mtp_chained,
       {.fallback = !published,
-       .doc = "a token ahead counts if the one before it is of its document, as in MaxText; else "
-              "if the token that looks ahead is"});
+       .doc = "a target counts if it is in the same document as the token before it, as in "
+              "MaxText; else "
+              "if it is in the document of the query token"});
 }
 
 // For validate(): whether the last layer of the plan can be used once more.
@@ -51,7 +55,7 @@ inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed,
   if (depth == 0) return;
   if (plan.empty())
     problem(kMtpDepthKey, "got ", depth,
-            "; a prediction is made by a layer like the last one, and "
+            "; a prediction layer is a copy of the last layer, and "
             "num_hidden_layers = 0");
   else if (embed.entry != 0)
     problem(kMtpDepthKey, "got ", depth,
@@ -87,8 +91,8 @@ inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan) {
           .chained = c.mtp_chained};
 }
 
-// The tensors of predictions, laid out as in DeepSeek's files: those of a layer (the same of
-// several kinds once), and beside them what predict_next() owns. Files may lack them.
+// The tensors of prediction layers, laid out as in DeepSeek's files: those of a layer (deduplicated
+// over kinds), and what predict_next() owns. Files may lack them.
 inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::vector<Weight>& rows,
                                               std::deque<std::string>& texts) {
   std::vector<Weight> out;

@@ -16,7 +16,7 @@ namespace lamina::sdk {
 
 using Dims = std::vector<std::int64_t>;
 
-// A tensor together with the line that used it, so that operators know their place too.
+// A tensor together with the source line that used it, so that operators report it too.
 struct Operand {
   Tensor tensor;
   At at;
@@ -79,7 +79,7 @@ inline Tensor cast(Tensor x, std::string_view dtype, At at = At::current()) {
   return emit<Op::cast>({x}, Attrs<Op::cast>().text("dtype", dtype), at);
 }
 
-// x in f32, where sums and weights keep their digits; f64 stays.
+// x in f32, or in f64 if it is that.
 inline Tensor widen(Tensor x, At at = At::current()) {
   const std::uint32_t dtype = x.dtype(at);
   return dtype == LAMINA_DTYPE_F32 || dtype == LAMINA_DTYPE_F64 ? x : cast(x, "f32", at);

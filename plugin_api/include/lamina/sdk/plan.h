@@ -1,8 +1,8 @@
-// The scan plan: which block stands in which layer, as segments of repeated units.
+// The stack plan: the block of each layer, as segments of repeated units.
 //
 //   repeat(unit(kLocal, 5) + unit(kGlobal)).over(62).remainder_prefix()   // {LLLLLG}x10 {LL}x1
 //   prefix("dense", unit(kDense), 3) + repeat(unit(kMoe)).over(58)        // {D}x3 {M}x58
-//   layers_of(c.layer_types, unit_of_kind)                                 // whatever they say
+//   layers_of(c.layer_types, unit_of_kind)                                 // as the list says
 //   each_layer(c.num_hidden_layers, block_of_layer)                        // likewise
 #pragma once
 
@@ -63,7 +63,8 @@ std::vector<T> joined(std::vector<T> a, const std::vector<T>& b) {
 inline Unit operator+(Unit a, const Unit& b) { return plan_ops::joined(std::move(a), b); }
 inline Plan operator+(Plan a, const Plan& b) { return plan_ops::joined(std::move(a), b); }
 
-// A unit over a number of layers. Where they are no multiple of the unit, say which is meant.
+// A unit over a number of layers. Where that is not a multiple of the unit, say how to fill the
+// rest.
 class Repeated {
  public:
   Repeated(Unit unit, std::string name, std::int64_t layers, At at)
@@ -72,11 +73,11 @@ class Repeated {
     if (layers_ < 0) throw Error(LAMINA_ERROR_CONFIG, "plan: fewer than 0 layers", at_);
   }
 
-  // Refuses a number of layers that the unit does not divide.
+  // Refuses a number of layers that is not a multiple of the unit.
   Plan exact() const {
     if (layers_ % length() != 0)
       throw Error(LAMINA_ERROR_CONFIG,
-                  "plan: " + std::to_string(layers_) + " layers are no multiple of the unit's " +
+                  "plan: " + std::to_string(layers_) + " layers are not a multiple of the unit's " +
                       std::to_string(length()),
                   at_);
     return whole();
@@ -159,7 +160,7 @@ Plan each_layer(std::int64_t layers, BlockOf block_of) {
   return layers_of(blocks, [](std::uint32_t block) { return unit(block); });
 }
 
-// A kind for each layer: every so many layers one is `nth`, the others are `others`.
+// A kind per layer: one in so many layers is `nth`, the others are `others`.
 inline std::vector<std::string_view> kinds_in_turn(std::int64_t layers, std::int64_t every,
                                                    std::string_view nth, std::string_view others) {
   std::vector<std::string_view> out;

@@ -16,34 +16,34 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// What the keys say. `type` is config.json's name; options.scaling and what depends on other keys
-// is filled in by rope_options().
+// Values of the keys. `type` is config.json's name; rope_options() fills in options.scaling and
+// what depends on other keys.
 struct RopeConfig {
   std::string_view type = "default";
-  double partial_rotary_factor = 1;  // share of each head that is turned
+  double partial_rotary_factor = 1;  // fraction of each head that is rotated
   RopeOptions options = {};
 };
 
 struct RopeKeys {
   double theta = 10000;
-  // The part of rope_parameters that these keys are in, where it tells kinds of layers apart, eg:
+  // The sub-object of rope_parameters with these keys, where kinds of layers have one each, eg:
   // "full_attention".
   std::string_view group = {};
   std::string_view theta_group = {};  // the part that rope_theta is in, if another
-  // Families that turn a part of each head declare partial_rotary_factor, with this default.
+  // Families that rotate a part of each head declare partial_rotary_factor, with this default.
   std::optional<double> partial_rotary_factor = {};
   // Families with positions in three rows declare mrope_section and mrope_interleaved.
   Dims mrope_section = {};
   bool mrope_interleaved = false;
-  // Files that say nothing of rope_scaling mean one: derive() gives its type, factor, original
-  // context and truncate.
+  // Files without rope_scaling mean this one: derive() sets its type, factor, original context and
+  // truncate.
   bool scaling_is_derived = false;
 };
 
 // field: a pointer to the RopeConfig in Config, or a function that returns a reference to it.
 template <class Config, class Field>
 void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
-  // Where a key may stand besides its name: rope_parameters.x, rope_parameters.<group>.x.
+  // Other paths of a key: rope_parameters.x, rope_parameters.<group>.x.
   auto in_group = [&](std::string_view group, std::string_view name,
                       std::vector<std::string_view> more) {
     more.push_back(key.keep_text("rope_parameters." + std::string(name)));
@@ -105,7 +105,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
   key("rope_scaling.truncate", option(&RopeOptions::truncate),
       {.fallback = keys.scaling_is_derived ? std::optional<bool>() : true,
        .aliases = also("truncate"),
-       .doc = "yarn: round the ends of the ramp to whole dims"});
+       .doc = "yarn: round the ends of the ramp to integer dims"});
   key("rope_scaling.attention_factor", option(&RopeOptions::attention_factor),
       {.fallback = 0.0,
        .min = 0,
@@ -125,17 +125,17 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
          .max = 1,
          .above = 0,
          .aliases = also("partial_rotary_factor"),
-         .doc = "share of each head that rotary positions turn"});
+         .doc = "fraction of head_dim to which RoPE is applied"});
   if (keys.mrope_section.empty()) return;
   key("rope_scaling.mrope_section", option(&RopeOptions::mrope_section),
       {.fallback = keys.mrope_section,
        .min = 0,
        .aliases = also("mrope_section"),
-       .doc = "frequencies that turn by time, by height and by width"});
+       .doc = "number of frequencies rotated by time, by height and by width"});
   key("rope_scaling.mrope_interleaved", option(&RopeOptions::mrope_interleaved),
       {.fallback = keys.mrope_interleaved,
        .aliases = also("mrope_interleaved"),
-       .doc = "time, height and width take turns, not one after the other"});
+       .doc = "frequencies of time, height and width are interleaved, not in three blocks"});
 }
 
 // As the op takes them, for heads of width head_dim.
@@ -152,20 +152,20 @@ inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
 
 // For validate().
 inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problems& problem) {
-  const std::int64_t turned = rope_options(c, head_dim, 0).rotary_dim;
-  const std::int64_t rotary = turned == 0 ? head_dim : turned;
+  const std::int64_t rotated = rope_options(c, head_dim, 0).rotary_dim;
+  const std::int64_t rotary = rotated == 0 ? head_dim : rotated;
   if (head_dim % 2 != 0)
     problem("head_dim", "got ", head_dim, "; rotary positions need an even head_dim");
-  else if (c.partial_rotary_factor != 1 && (turned == 0 || turned % 2 != 0))
-    problem("partial_rotary_factor", "turns ", turned, " of head_dim = ", head_dim,
-            " dims; it must turn an even number above 0");
+  else if (c.partial_rotary_factor != 1 && (rotated == 0 || rotated % 2 != 0))
+    problem("partial_rotary_factor", "rotates ", rotated, " of head_dim = ", head_dim,
+            " dims; it must rotate an even number above 0");
   const Dims& section = c.options.mrope_section;
   std::int64_t sum = 0;
   for (std::int64_t n : section) sum += n;
   if (!section.empty() && (section.size() != 3 || sum != rotary / 2))
     problem("rope_scaling.mrope_section", "got ", section.size(), " numbers with the sum ", sum,
             "; it must be three with the sum ", rotary / 2,
-            ", half of the dims that are turned (head_dim = ", head_dim, ")");
+            ", half of the rotated dims (head_dim = ", head_dim, ")");
   if (c.type == "llama3" && c.options.low_freq_factor > c.options.high_freq_factor)
     problem("rope_scaling.low_freq_factor", "got ", c.options.low_freq_factor,
             "; it must be at most rope_scaling.high_freq_factor = ", c.options.high_freq_factor);

@@ -1,5 +1,5 @@
-// The router of a mixture of experts: it chooses experts for each token and says how much what
-// they give counts. Shazeer et al. 2017.
+// The router of a mixture of experts: it chooses experts for each token and the weights of their
+// outputs. Shazeer et al. 2017.
 //
 //   const Routed routed = route(s / "router", x_BTD, {.experts = 128, .per_token = 8});
 //
@@ -13,7 +13,7 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// What the logits of all experts are turned into.
+// The function that turns logits into scores.
 enum class RouterScores { logits, softmax, sigmoid, sqrt_softplus };
 
 // How the scores of the chosen experts become weights.
@@ -29,11 +29,11 @@ struct RouterOptions {
   RouterScores scores = RouterScores::logits;
   RouterWeights weights = RouterWeights::softmax;
   double epsilon = 0;  // of RouterWeights::normalized
-  double scale = 1;    // of the weights, at last
+  double scale = 1;    // of the weights, applied last
   bool bias = false;   // of the logits: part of choice and weights
   bool wide = false;   // logits are computed in f32
   // "correction_bias" [E], added to scores for the choice alone; Wang et al. 2024. With
-  // biased_weights the weights have it too.
+  // biased_weights the weights include it too.
   bool correction_bias = false;
   bool biased_weights = false;
   bool learned_correction = false;  // the optimizer moves it, too
@@ -118,7 +118,7 @@ inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor
   Tensor choice = o.groups > 1 ? moe::limit_groups(s, out.choice_BTE, o, at) : out.choice_BTE;
   Tensor chosen;
   if (ids.handle == 0 && !o.correction_bias && o.groups <= 1) {
-    // Sigmoid and softplus rise with the logit, and round different ones to the same score.
+    // Sigmoid and softplus are monotonic, but round different logits to the same score.
     const bool by_logit = o.scores != RouterScores::softmax;
     const auto best = top_k(by_logit ? out.logits_BTE : scores, {.k = o.per_token}, at);
     chosen = by_logit ? moe::scores_of(best[0], o.scores, at) : best[0];

@@ -19,7 +19,7 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// What is said about a key. T is the type of its field: std::int64_t, double, bool,
+// The declaration of a key. T is the type of its field: std::int64_t, double, bool,
 // std::string_view, or std::vector of std::int64_t, double or std::string_view. All text is
 // borrowed: use literals.
 template <class T>
@@ -100,7 +100,7 @@ class Schema {
     });
   }
 
-  // Keys of config.json that say nothing about the model, or nothing that it can have.
+  // Keys of config.json that have no effect here.
   void ignore(const std::vector<std::string_view>& names) {
     for (std::string_view name : names) {
       lamina_key_t& out = keys_.emplace_back();

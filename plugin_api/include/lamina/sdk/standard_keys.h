@@ -1,5 +1,5 @@
 // The config keys that nearly every family has, under the names of Hugging Face's config.json, and
-// what they must satisfy together. A family's Config derives from StandardConfig and its keys()
+// the constraints between them. A family's Config derives from StandardConfig and its keys()
 // calls standard_keys(), or one of the parts, with the family's own defaults.
 //
 //   struct Config : StandardConfig { std::int64_t sliding_window; };
@@ -61,7 +61,7 @@ inline constexpr std::string_view kSlidingAttention = "sliding_attention";
 struct StandardDefaults {
   std::optional<std::int64_t> vocab_size = {};  // empty = it must be given
   std::int64_t max_position_embeddings = 2048;
-  // Where both names stand in files, "hidden_activation" decides and is the key.
+  // Where files have both names, "hidden_activation" decides and is the key.
   std::string_view activation_key = "hidden_act";
   std::string_view hidden_act = "silu";
   double rms_norm_eps = 1e-6;

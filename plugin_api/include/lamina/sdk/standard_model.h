@@ -4,7 +4,7 @@
 //   validate  check_standard()
 //   init_std  initializer_range, or 0.02
 //   plan      all layers are the first block
-//   head      an RMS norm, and the token table or not, as rms_norm_eps and tie_word_embeddings say
+//   head      an RMS norm with rms_norm_eps, tied as tie_word_embeddings says
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,5 @@
-// What a block is given besides its input, and the layers that look at other tokens: they declare
-// the decode state that keeps what came before.
+// A block's input besides activations, and the layers that mix tokens: they declare the decode
+// state that keeps what came before (docs/decode_state.md).
 //
 //   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH, {.window = c.sliding_window});
 #pragma once
@@ -16,8 +16,8 @@ struct AttendOptions {
   bool causal = true;
   std::int64_t window = 0;  // keys a query sees, itself included; 0 = all
   std::int64_t chunk = 0;   // only keys of the same chunk; 0 = all
-  // Mixture of block attention: of chunks of so many tokens (0 = all) the moba_top_k whose mean key
-  // fits the query best, its own among them; Lu et al. 2025. Without a window.
+  // Mixture of block attention: chunk size in tokens (0 = off) and chunks attended per query, by
+  // the score of their mean key; the query's own always counts. Lu et al. 2025. Without a window.
   std::int64_t moba_chunk = 0, moba_top_k = 0;
   bool see_images = false;        // the tokens of an image see each other, both ways
   Tensor sinks = {};              // [N], one more logit per head
@@ -27,14 +27,14 @@ struct AttendOptions {
 struct ConvolveOptions {
   std::int64_t dilation = 1;
   std::string_view activation = "none";  // or silu
-  bool across = false;                   // documents of a row are not told apart
+  bool across = false;                   // state crosses document boundaries
   std::string_view state = "conv";       // unique in the block
 };
 
 struct DeltaRuleOptions {
   double scale = 0;                      // 0 = 1 / sqrt(key width)
-  bool normalize = false;                // q and k are divided by their length
-  bool across = false;                   // documents of a row are not told apart
+  bool normalize = false;                // q and k are divided by their L2 norm
+  bool across = false;                   // state crosses document boundaries
   std::string_view state = "recurrent";  // unique in the block
 };
 
@@ -47,18 +47,18 @@ struct AttendLatentOptions {
 };
 
 struct IndexScoresOptions {
-  std::int64_t stride = 1;                // tokens that each key stands for
+  std::int64_t stride = 1;                // tokens that each key covers
   std::string_view state = "index_keys";  // unique in the block
 };
 
 struct WindowPoolOptions {
-  bool overlap = false;               // each window sees the one before it, too
+  bool overlap = false;               // each window also sees the one before it
   std::string_view state = "window";  // unique in the block
 };
 
 struct LossOptions {
   std::string_view weight_key = {};  // config key that multiplies it; empty = 1
-  bool mean = false;                 // over the layers that sow it, not their sum
+  bool mean = false;                 // mean over the layers that declare it, not the sum
 };
 
 // How a metric of several microbatches becomes one.
@@ -75,7 +75,7 @@ enum class Update : std::uint32_t {
   assign = LAMINA_UPDATE_ASSIGN
 };
 
-// What a block is given besides its input: the same in training, prefill and decoding.
+// A block's input besides activations: the same in training, prefill and decoding.
 class Step {
  public:
   explicit Step(const Scope& s, std::vector<Tensor> per_layer = {}, At at = At::current())
@@ -137,7 +137,7 @@ class Step {
   }
 
   // The gated delta rule: q, k[B,T,K,H], v[B,T,N,Hv], g, beta[B,T,N] to [B,T,N,Hv]. Declares the
-  // decode state that keeps one matrix [H,Hv] a head.
+  // decode state that keeps one matrix [H,Hv] per head.
   Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta,
                           const DeltaRuleOptions& o = {}, At at = At::current()) const {
     State matrix =
@@ -164,7 +164,7 @@ class Step {
   }
 
   // Scores of an indexer: q[B,T,I,H], k[B,S,H], weights f32[B,T,I] to f32[B,T,S]. Declares the
-  // decode state that keeps k, one row for `stride` tokens; then S is its slots.
+  // decode state that keeps k, one row per `stride` tokens; then S is its slots.
   Tensor index_scores(Tensor q, Tensor k, Tensor weights, const IndexScoresOptions& o = {},
                       At at = At::current()) const {
     State kept = scope_.state(LAMINA_STATE_INDEX_KEYS, o.state, {k.dim(2, at)},
@@ -209,18 +209,18 @@ class Step {
     return tag(y, tags::attention_out, at);
   }
 
-  // Keeps a scalar as a loss that training adds to its objective, times the value of weight_key.
+  // Adds an auxiliary loss to the training objective: a scalar, times the value of weight_key.
   void loss(std::string_view name, Tensor value, const LossOptions& o = {},
             At at = At::current()) const {
     sow(LAMINA_SOW_LOSS, name, value, {}, o.weight_key,
         o.mean ? LAMINA_REDUCE_MEAN : LAMINA_REDUCE_SUM, at);
   }
-  // The same of sum(mean(a) * mean(b)), where means are over all layers that keep this name.
+  // The same for sum(mean(a) * mean(b)), where means are over all layers that declare this name.
   void pooled_loss(std::string_view name, Tensor a, Tensor b, std::string_view weight_key = {},
                    At at = At::current()) const {
     sow(LAMINA_SOW_LOSS, name, a, b, weight_key, LAMINA_REDUCE_MEAN, at);
   }
-  // Keeps a value, of any shape, to be reported for each layer.
+  // Reports a value, of any shape, as a metric of each layer.
   void metric(std::string_view name, Tensor value, Reduce reduce = Reduce::mean,
               At at = At::current()) const {
     sow(LAMINA_SOW_METRIC, name, value, {}, {}, static_cast<std::uint32_t>(reduce), at);
@@ -241,7 +241,7 @@ class Step {
     check(scope_.build()->api->update(scope_.build(), &out, &where));
   }
 
-  // Zeroes elements at random in training; `stream` tells the dropouts of one block apart.
+  // Zeroes elements at random in training; `stream` distinguishes the dropouts of one block.
   Tensor dropout(Tensor x, double rate, std::int64_t stream, At at = At::current()) const {
     if (rate == 0) return x;
     return sdk::dropout(x, input(LAMINA_INPUT_SEED, at), input(LAMINA_INPUT_LAYER_INDEX, at),

@@ -16,13 +16,13 @@
 namespace lamina::sdk {
 
 // A value of the graph being built: a handle, copied freely, valid during one build call. A
-// default-constructed one stands for "none" where an input is optional.
+// default-constructed one means "none" where an input is optional.
 struct Tensor {
   lamina_build_t* build = nullptr;
   lamina_tensor_t handle = 0;
 
   explicit operator bool() const { return handle != 0; }
-  // Sizes; negative ones are known only at run time, and are fit for the shapes of ops.
+  // Sizes; negative ones are known only at run time, and may be used in the shapes of ops.
   std::vector<std::int64_t> shape(At at = At::current()) const;
   // The size of a dim; counted from the back if negative: dim(-1) is the last.
   std::int64_t dim(int i, At at = At::current()) const;
@@ -141,7 +141,7 @@ class Scope {
   Tensor layer_constant(std::string_view name, const std::vector<double>& values,
                         At at = At::current()) const;
 
-  // While it lives, the host shows this scope in the messages of the ops that are added.
+  // While it exists, the host shows this scope in the messages of the ops that are added.
   class Open {
    public:
     explicit Open(const Scope& s);
@@ -163,9 +163,9 @@ class Scope {
   std::string path_;
 };
 
-// x under a name for rematerialisation policies and for who looks into a layer, one of tags::*.
+// x under a name for rematerialisation policies and `lamina verify`, one of tags::*.
 Tensor tag(Tensor x, std::string_view name, At at = At::current());
-// x with logical axes of activations, one per dim; axis::none = not sharded.
+// x with logical axes of activations, one per dim; axis::none = no name.
 Tensor with_axes(Tensor x, const std::vector<std::string_view>& names, At at = At::current());
 
 // ---------------------------------------------------------------------------------------------

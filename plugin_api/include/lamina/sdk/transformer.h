@@ -41,8 +41,8 @@ struct Qkv {
   Tensor q_BTNH, k_BTKH, v_BTKH;
 };
 
-// Queries, keys and values of x[B, T, D], normed and turned. Owns "wq", "wk", "wv" and, where there
-// is a norm, "q_norm", "k_norm".
+// Queries, keys and values of x[B, T, D], normed and rotated. Owns "wq", "wk", "wv" and, where
+// there is a norm, "q_norm", "k_norm".
 inline Qkv project_qkv(const Scope& s, Tensor x_BTD, const Step& step,
                        const SelfAttentionOptions& o, At at = At::current()) {
   const std::int64_t n = o.heads, k = o.kv_heads, h = o.head_dim;
@@ -89,7 +89,7 @@ inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
 
 struct GluLimits {
   std::string_view activation = "silu";  // of the gate, as config.json names it
-  double limit = 0;                      // gate is cut from above, up from both sides; 0 = not
+  double limit = 0;                      // gate is clamped from above, up from both sides; 0 = off
   double alpha = 0;                      // not 0: gate sigmoid(alpha gate) (up + 1), as in gpt-oss
 };
 

@@ -1,0 +1,26 @@
+// Plans as docs/add_a_model.md shows them.
+
+#include "lamina/sdk.h"
+
+namespace windowed {
+
+using namespace lamina::sdk;
+
+constexpr std::uint32_t kBlock = 1, kLocal = 2, kGlobal = 3, kDense = 4, kSparse = 5, kReader = 6;
+
+std::vector<Plan> plans(std::int64_t layers) {
+  return {
+      repeat(unit(kBlock)).over(layers),                                    // {B} x L
+      repeat(unit(kLocal, 5) + unit(kGlobal)).over(62).remainder_prefix(),  // {LLLLLG} x 10, {LL}
+      prefix("dense", unit(kDense), 3) + repeat(unit(kSparse)).over(58),    // {D} x 3, {M} x 58
+      repeat(unit(kBlock, 1, {{"sliding_window", 512}}) + unit(kBlock)).over(layers),
+  };
+}
+
+// The last two layers read the keys and values of an earlier one.
+Plan shared_tail(std::uint32_t donor) {
+  return prefix("own", unit(kLocal), 4) +
+         prefix("shared", Unit{{.block = kReader, .kv_donor = 1 + donor}}, 2);
+}
+
+}  // namespace windowed
