@@ -1,5 +1,5 @@
-// The tensor map: parameters cut, stacked and turned out of published tensors, and put back.
-#include "decoder/tensor_map.h"
+// The tensor map: parameters cut, stacked and transposed out of published tensors, and put back.
+#include "weights/published.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 
 #include "backends/cpu/backend.h"
 #include "config/run_config.h"
-#include "decoder/weights.h"
 #include "lamina/sdk.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "weights/weights.h"
 
 namespace lamina::decoder {
 namespace {
@@ -117,19 +117,19 @@ std::vector<float> parameter(const Model& model, const io::WeightFiles& files,
                              const std::string& name) {
   const int index = model.parameters().find(name);
   std::vector<float> out(static_cast<std::size_t>(model.parameters()[index].num_elements()));
-  read_parameter(match_weights(model, files), files, index, 0, out);
+  weights::read_parameter(weights::match_weights(model, files), files, index, 0, out);
   return out;
 }
 
 // Every tensor of the files is what comes back out of the parameters.
 void expect_round_trip(const Model& model, const io::WeightFiles& files) {
-  const TensorMap map = match_weights(model, files);
+  const weights::TensorMap map = weights::match_weights(model, files);
   for (std::size_t i = 0; i < map.tensors().size(); ++i) {
     std::vector<float> ours;
-    const std::vector<float> got =
-        assemble(map, static_cast<int>(i), [&](int p, std::int64_t first, std::int64_t count) {
+    const std::vector<float> got = weights::assemble(
+        map, static_cast<int>(i), [&](int p, std::int64_t first, std::int64_t count) {
           ours.resize(static_cast<std::size_t>(count));
-          read_parameter(map, files, p, first, ours);
+          weights::read_parameter(map, files, p, first, ours);
           return std::span<const float>(ours);
         });
     std::vector<float> want(got.size());
@@ -208,8 +208,8 @@ TEST(TensorMap, TheFirstAlternativeThatIsThereIsRead) {
   Made made(joined(map, kMatrix));
   TempDir dir;
   const io::WeightFiles files = written(dir, others_and({{"model.layers.0.gate_up", {2, 6, 4}}}));
-  EXPECT_EQ(match_weights(made.model, files).tensors().size(), 5u);
-  EXPECT_EQ(published_tensors(made.model).tensors()[1].name, "layers.0.experts.0.gate");
+  EXPECT_EQ(weights::match_weights(made.model, files).tensors().size(), 5u);
+  EXPECT_EQ(weights::published_tensors(made.model).tensors()[1].name, "layers.0.experts.0.gate");
   expect_round_trip(made.model, files);
 }
 
@@ -217,7 +217,7 @@ TEST(TensorMap, OneExpertThatIsMissingIsNamed) {
   Made made(joined(kApart, kMatrix));
   TempDir dir;
   const io::WeightFiles files = written(dir, others_and({{"layers.0.experts.0.gate", {3, 4}}}));
-  EXPECT_ERROR_SAYS(match_weights(made.model, files), ExitCode::checkpoint,
+  EXPECT_ERROR_SAYS(weights::match_weights(made.model, files), ExitCode::checkpoint,
                     "tensor 'layers.0.experts.1.gate' is missing\n"
                     "  for parameter 'layers.0.gate'");
 }
@@ -229,7 +229,7 @@ TEST(TensorMap, AFusedTensorOfAnotherShapeShowsBoth) {
                    kMatrix));
   TempDir dir;
   const io::WeightFiles files = written(dir, others_and({{"layers.0.gate_up", {2, 8, 4}}}));
-  EXPECT_ERROR_SAYS(match_weights(made.model, files), ExitCode::checkpoint,
+  EXPECT_ERROR_SAYS(weights::match_weights(made.model, files), ExitCode::checkpoint,
                     dir.path() +
                         "/model.safetensors: tensor 'layers.0.gate_up' is [2, 8, 4]; the config "
                         "asks for [2, 6, 4]");
@@ -245,7 +245,7 @@ std::string left_over(std::vector<sdk::Weight> more, const std::string& name) {
                                 {"layers.0.experts.1.up", {3, 4}}});
   tensors[name] = {1};
   try {
-    match_weights(made.model, written(dir, tensors));
+    weights::match_weights(made.model, written(dir, tensors));
   } catch (const UserError& e) {
     return e.what();
   }
@@ -257,7 +257,7 @@ TEST(TensorMap, OneTensorForTwoParametersIsThePluginsFault) {
                     {1, "up", "layers.{L}.gate"},
                     {1, "bias", "layers.{L}.bias"}},
                    kMatrix));
-  EXPECT_ERROR_SAYS(published_tensors(made.model), ExitCode::plugin,
+  EXPECT_ERROR_SAYS(weights::published_tensors(made.model), ExitCode::plugin,
                     "published tensor 'layers.0.gate': is mapped to parameter 'layers.0.gate' and "
                     "again to 'layers.0.up' by rows of family 'cuts'");
 }
@@ -276,8 +276,8 @@ TEST(TensorMap, PatternsWithManyStarsTakeNoLongerThanTheirLengths) {
                                 {"layers.0.experts.0.up", {3, 4}},
                                 {"layers.0.experts.1.up", {3, 4}}});
   tensors[std::string(2000, 'a')] = {1};
-  EXPECT_ERROR_SAYS(match_weights(with_stars.model, written(dir, tensors)), ExitCode::checkpoint,
-                    "1 tensor that family 'cuts' has no use for");
+  EXPECT_ERROR_SAYS(weights::match_weights(with_stars.model, written(dir, tensors)),
+                    ExitCode::checkpoint, "1 tensor that family 'cuts' has no use for");
 }
 
 TEST(TensorMap, TensorsAreIgnoredByNameLayerAndBlock) {
@@ -305,7 +305,8 @@ TEST(TensorMap, PiecesOfOneTensorAreReadWhereTheyLie) {
   TempDir dir;
   auto files =
       std::make_shared<io::WeightFiles>(written(dir, others_and({{"layers.0.both", {4, 3, 4}}})));
-  const Weights weights = Weights::load(made.model, files, DType::f32, cpu::cpu_backend());
+  const weights::Weights weights =
+      weights::Weights::load(made.model, files, DType::f32, cpu::cpu_backend());
   EXPECT_TRUE(weights.is_mapped(made.model.parameters().find("layers.0.up")));
   EXPECT_EQ(static_cast<const float*>(weights.pointers()[static_cast<std::size_t>(
                 made.model.parameters().find("layers.0.up"))])[0],
@@ -336,7 +337,7 @@ std::string with_head(const io::TensorSpec& head, float more) {
     return all.first(static_cast<std::size_t>(io::num_bytes(spec)));
   });
   try {
-    match_weights(made.model, io::WeightFiles(dir.path()));
+    weights::match_weights(made.model, io::WeightFiles(dir.path()));
   } catch (const UserError& e) {
     EXPECT_EQ(e.code(), ExitCode::checkpoint);
     return std::string(e.what()).substr(dir.path().size());
