@@ -12,6 +12,7 @@ Command config_show_command();
 Command config_explain_command();
 Command plugin_list_command();
 Command plugin_inspect_command();
+Command plugin_ops_command();
 Command plugin_new_command();
 Command completion_command();
 Command verify_command();

@@ -49,6 +49,27 @@ class Call {
   const Origin* origin_;
 };
 
+// For kernels and costs: also the types of the results.
+class NodeView : public Call {
+ public:
+  NodeView(const Call& call, std::span<const Type* const> outputs)
+      : Call(call), outputs_(outputs) {}
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  const Type& out_type(int i = 0) const { return *outputs_[static_cast<std::size_t>(i)]; }
+
+ private:
+  std::span<const Type* const> outputs_;
+};
+
+// Calls fn(NodeView) for a node of a graph.
+template <typename Fn>
+auto with_node_view(const Graph& graph, const Node& node, Fn fn) {
+  std::vector<const Type*> inputs, outputs;
+  for (ValueId v : node.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph.type(v));
+  for (ValueId v : node.outputs) outputs.push_back(&graph.type(v));
+  return fn(NodeView(Call(*node.op, inputs, node.attrs, node.origin.get()), outputs));
+}
+
 // For lower: also the tensors, in the graph that the smaller ops go to.
 class LowerCall : public Call {
  public:

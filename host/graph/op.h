@@ -1,4 +1,4 @@
-// An op is data: a row of ops.def joined with the functions of the op's file.
+// An op is data: a row of ops.def or internal.def joined with the constant of the op's file.
 //
 // This header is what graphs need to know of ops; ops/op.h is what an op's file includes.
 #pragma once
@@ -18,9 +18,16 @@ namespace lamina {
 
 class Graph;
 class Call;
+class NodeView;
 class LowerCall;
 class VjpCall;
 struct Tensor;
+namespace ops {
+struct DecodeForm;
+}
+
+// One constant per op, of the same name: ops/op_code.h.
+enum class OpCode : std::uint16_t;
 
 // Attributes are plain values (and bodies), compared by the framework.
 using AttrValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
@@ -39,6 +46,7 @@ struct OpAttr {
   std::string name;
   AttrValue fallback;  // its alternative is the attribute's kind
   bool required = false;
+  bool is_flag = false;  // a whole number that is 0 or 1
 };
 
 // Results [0, num_results) of an op, which the node of another op also makes.
@@ -47,7 +55,44 @@ struct Byproducts {
   std::uint32_t num_results = 0;
 };
 
-// The functions of an op, a constant in its file. See docs/add_an_op.md.
+// What the work of a node depends on besides its types and attributes.
+struct WorkContext {
+  std::int64_t start = 0;  // tokens in the decode state before the call; 0 without one
+  // For each input, how many keys a query may use at most by it; 0 = any number.
+  std::span<const std::int64_t> keys_kept = {};
+};
+
+// What an op must do at least: the numerators of limits, of `plan` and `bench`.
+struct OpCost {
+  // Floating point operations of its products, a multiplication and an addition each; nothing else
+  // counts. Null where `none` says why there are none.
+  double (*flops)(const NodeView&, const WorkContext&) = nullptr;
+  std::string_view none = {};
+  // How much of an input must be read, 0 to 1 (more where parts are read twice); null: all of it.
+  double (*share_read)(const NodeView&, int input) = nullptr;
+  // Of an op that makes a mask: how many keys it leaves to a query at most.
+  std::int64_t (*keys_kept)(const NodeView&) = nullptr;
+};
+
+// How the dims of an op's operands may be split over devices. The rule names every dim of every
+// operand as einsum does: "...i, oi, o?! -> ...o+i" (a product with weights and bias).
+//   - A dim with a small letter may be split, at all operands that have the letter alike, into as
+//     many parts as divide each of their sizes. (Query heads and key/value heads have one letter:
+//     a part has the query heads of its key/value heads.) An output that has the letter is then
+//     made in parts, any other is the same for all parts.
+//   - "+i" after an output: it is a sum over i; the results of the parts are added up.
+//   - A capital letter must be whole, and so must "_".
+//   - "..." are any number of dims that may all be split; "___" any number that must be whole.
+//   - "()" is an operand without dims. "?" after an operand: it may be absent. "!": it is added to
+//     a sum, so one part has it and the others do not.
+// See ops/split.h.
+struct OpSplit {
+  std::string_view rule = {};
+  std::string (*rule_of)(const Call&) = nullptr;  // where it depends on attributes or types
+  std::string_view none = {};                     // why operands must be whole
+};
+
+// All that the host knows of an op, a constant in its file. See docs/add_an_op.md.
 struct OpDef {
   // The only place where shapes, dtypes and user mistakes are decided: types of all outputs.
   std::vector<Type> (*infer)(const Call&) = nullptr;
@@ -73,11 +118,22 @@ struct OpDef {
   // The op of the node that vjp makes of the same inputs and attributes, when that node's first
   // results are this op's first results too: where both are wanted, autodiff takes those.
   Byproducts from_gradient;
+  // What it remembers of earlier tokens and how it goes on from that (ops/decode.h), or why it need
+  // not. Null for elementwise ops, which treat each token by itself.
+  const ops::DecodeForm* decode = nullptr;
+  // Empty for elementwise ops, which have no products.
+  OpCost cost = {};
+  // Empty for elementwise ops, whose rule is broadcasting.
+  OpSplit split = {};
+  // Output 0 is [rows, D], where row i is the sum of those rows of input 1 whose element of input 0
+  // is i: a gradient that training may keep as a list of rows instead.
+  bool sums_rows = false;
 };
 
-// A row of ops.def, parsed.
+// A row of ops.def or internal.def, parsed.
 struct Op {
-  std::uint32_t id = 0;
+  OpCode code{};
+  std::uint32_t id = 0;  // 0: the host's own, which plugins cannot emit
   std::uint32_t revision = 0;
   std::string name;
   std::vector<OpInput> inputs;
@@ -86,7 +142,7 @@ struct Op {
   std::string doc;
   const OpDef* def = nullptr;
 
-  bool host_only() const { return id >= 1000; }
+  bool host_only() const { return id == 0; }
   // Position of an attribute, or -1.
   int attr_index(std::string_view attr) const;
 };

@@ -42,6 +42,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef adamw_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+constinit const OpDef adamw_op = {.infer = infer,
+                                  .lower = lower,
+                                  .zero_gradient = true,
+                                  .decode = &kTrainingOnly,
+                                  .cost = kNoProducts,
+                                  .split = {.rule = "..., ..., ..., ..., _ -> ..., ..., ..., ..."}};
 
 }  // namespace lamina::ops

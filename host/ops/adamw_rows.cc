@@ -54,6 +54,12 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef adamw_rows_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+constinit const OpDef adamw_rows_op = {
+    .infer = infer,
+    .lower = lower,
+    .zero_gradient = true,
+    .decode = &kTrainingOnly,
+    .cost = kNoProducts,
+    .split = {.rule = "Rd, S, Sd, Rd, Rd, _, Rd? -> Rd, Rd, Rd, Rd"}};
 
 }  // namespace lamina::ops

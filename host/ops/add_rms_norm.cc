@@ -19,6 +19,10 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef add_rms_norm_op = {.infer = infer, .lower = lower};
+constinit const OpDef add_rms_norm_op = {.infer = infer,
+                                         .lower = lower,
+                                         .decode = &kEachToken,
+                                         .cost = kNoProducts,
+                                         .split = {.rule = "...D, ...D, D? -> ...D, ...D"}};
 
 }  // namespace lamina::ops

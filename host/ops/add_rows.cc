@@ -26,6 +26,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef add_rows_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef add_rows_op = {.infer = infer,
+                                     .zero_gradient = true,
+                                     .decode = &kTrainingOnly,
+                                     .cost = kNoProducts,
+                                     .split = {.rule = "S, Sd, M, Md -> S, Sd"}};
 
 }  // namespace lamina::ops

@@ -8,13 +8,15 @@
 //   segments  segments[b, t] == key_segments[b, s], and neither is 0 (padding)
 // or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other both ways); and in any
 // case mask[b, t, s] or mask[b, n, t, s], where there is one. Positions default to the index in the
-// row. A query that sees nothing gets zeros. With moba_chunk the mask is that of moba_mask.
+// row. A query that sees nothing gets zeros.
 //
 // With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s holds the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
 // Blocks are then those of the call's tokens; earlier ones are in none.
 #include <cmath>
 
+#include "ops/attended_pairs.h"
+#include "ops/decode.h"
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -74,11 +76,8 @@ std::vector<Type> infer(const Call& c) {
     c.require_shape(kMask, {q.dim(0), q.dim(2), q.dim(1), k.dim(1)});
   else
     c.require_shape(kMask, {q.dim(0), q.dim(1), k.dim(1)});
-  c.require((!c.has(kMask) && !c.i("moba_chunk")) || !c.i("ring"), "a ring goes without a mask");
-  c.require(!c.has(kMask) || !c.i("moba_chunk"), "moba_chunk makes the mask; leave it out");
-  c.require(!c.i("moba_chunk") || c.i("moba_top_k") >= 1,
-            "moba_top_k is {}; with moba_chunk it must be at least 1", c.i("moba_top_k"));
-  for (const char* name : {"window", "chunk", "moba_chunk"})
+  c.require(!c.has(kMask) || !c.i("ring"), "a ring goes without a mask");
+  for (const char* name : {"window", "chunk"})
     c.require(c.i(name) >= 0, "{} must not be negative, got {}", name, c.i(name));
   c.require(!c.i("ring") || c.has(kStart), "ring needs start");
   c.require(c.has(kStart) || c.has(kPositions) || q.dim(1) == k.dim(1),
@@ -132,25 +131,6 @@ Tensor both(Tensor a, Tensor b) { return call("minimum", {a, b}); }
 Tensor either(Tensor a, Tensor b) { return call("maximum", {a, b}); }
 Tensor is_not(Tensor a) { return shift(-a, 1); }
 
-// What moba_chunk stands for.
-Tensor chosen_keys(const LowerCall& c) {
-  return call("moba_mask",
-              {c.in(kQ), c.in(kK), c.in(kPositions), c.in(kKeyPositions), c.in(kSegments),
-               c.in(kKeySegments), c.in(kStart)},
-              {{"chunk", c.i("moba_chunk")}, {"k", c.i("moba_top_k")}});
-}
-
-std::vector<Tensor> with_chosen_keys(const LowerCall& c) {
-  std::vector<Tensor> inputs;
-  for (int i = 0; i < kMask; ++i) inputs.push_back(c.in(i));
-  inputs.push_back(chosen_keys(c));
-  const std::vector<std::pair<std::string_view, AttrValue>> attrs = {
-      {"scale", c.f("scale")},   {"soft_cap", c.f("soft_cap")}, {"causal", c.i("causal")},
-      {"window", c.i("window")}, {"chunk", c.i("chunk")},
-  };
-  return call_all("attention", inputs, attrs);
-}
-
 // 1 where the query sees the key, else 0: i32[B, 1 or N, T, S].
 Tensor visible(const LowerCall& c) {
   std::int64_t batch = c.type(kQ).dim(0), tokens = c.type(kQ).dim(1), keys = c.type(kK).dim(1);
@@ -194,7 +174,6 @@ Tensor visible(const LowerCall& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  if (c.i("moba_chunk") > 0) return with_chosen_keys(c);
   const Type& q_type = c.type(kQ);
   std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
   std::int64_t keys = c.type(kK).dim(1), kv_heads = c.type(kK).dim(2), group = heads / kv_heads;
@@ -234,23 +213,95 @@ std::vector<Tensor> lower(const LowerCall& c) {
 std::vector<Tensor> vjp(const VjpCall& c) {
   c.require(!c.has(kStart), "attention over decode state has no gradient");
   c.require(!c.ct(1), "lse has no gradient");
-  auto grads = call_all("attention_grad",
-                        {c.in(kQ), c.in(kK), c.in(kV), c.in(kPositions), c.in(kKeyPositions),
-                         c.in(kSegments), c.in(kKeySegments), c.in(kSinks), c.in(kBlocks), c.out(0),
-                         c.out(1), c.ct(0), c.i("moba_chunk") > 0 ? chosen_keys(c) : c.in(kMask)},
-                        {{"scale", c.f("scale")},
-                         {"soft_cap", c.f("soft_cap")},
-                         {"causal", c.i("causal")},
-                         {"window", c.i("window")},
-                         {"chunk", c.i("chunk")}});
+  auto grads = call_all(
+      "attention_grad",
+      {c.in(kQ), c.in(kK), c.in(kV), c.in(kPositions), c.in(kKeyPositions), c.in(kSegments),
+       c.in(kKeySegments), c.in(kSinks), c.in(kBlocks), c.out(0), c.out(1), c.ct(0), c.in(kMask)},
+      {{"scale", c.f("scale")},
+       {"soft_cap", c.f("soft_cap")},
+       {"causal", c.i("causal")},
+       {"window", c.i("window")},
+       {"chunk", c.i("chunk")}});
   std::vector<Tensor> out(static_cast<std::size_t>(c.num_inputs()));
   for (std::size_t i : {0, 1, 2}) out[i] = grads[i];
   if (c.has(kSinks)) out[kSinks] = grads[3];
   return out;
 }
 
+// The last tokens that a query sees, itself included; 0 = all.
+std::int64_t reach(const DecodeCall& c) {
+  const std::int64_t window = c.i("window"), chunk = c.i("chunk");
+  return window > 0 && chunk > 0 ? std::min(window, chunk) : std::max(window, chunk);
+}
+
+std::vector<Tensor> decode(DecodeCall& c) {
+  KeysAndValues kv;
+  if (const auto& donor = c.context.donor()) {
+    kv = *donor;
+    const std::int64_t back = reach(c);
+    if (kv.ring && (back == 0 || back > kv.window))
+      c.refuse(fmt::format("reads {} of a layer that keeps the last {} tokens",
+                           back == 0 ? "all tokens" : fmt::format("{} tokens", back), kv.window));
+  } else {
+    const WrittenCache k = c.write_cache("k", c.in(kK), reach(c));
+    const WrittenCache v = c.write_cache("v", c.in(kV), reach(c));
+    kv = {k.cache, v.cache, k.ring, reach(c)};
+    c.context.donate(kv);
+  }
+  const DType dtype = c.in(kQ).dtype();
+  c.in(kK) = cast(kv.k, dtype);
+  c.in(kV) = cast(kv.v, dtype);
+  c.attrs.emplace_back("ring", std::int64_t{kv.ring});
+  return c.add_node();
+}
+
+std::vector<std::int64_t> state_dims(const DecodeCall& c) {
+  const Tensor k = c.in(kK), v = c.in(kV);
+  if (c.state->dims.size() == 2 && k.dim(3) == v.dim(3)) return {k.dim(2), k.dim(3)};
+  return {k.dim(2), k.dim(3), v.dim(3)};
+}
+
+// Chunks are cut by position in the document; windows and order follow from the row.
+bool has_chunks(const DecodeCall& c) { return c.i("chunk") > 0; }
+
+constexpr OperandDims kNumDims[] = {{kQ, 4}, {kK, 4}, {kV, 4}};
+constexpr HostOperand kHost[] = {
+    {kSegments, HostInput::segments},
+    {kKeySegments, HostInput::segments},
+    {.input = kPositions, .value = HostInput::positions, .when = has_chunks},
+    {.input = kKeyPositions, .value = HostInput::positions, .when = has_chunks},
+    {.input = kStart, .value = HostInput::start, .decoding = true},
+};
+constexpr DecodeForm kDecode{.state = StateKind::kv,
+                             .step = decode,
+                             .state_dims = state_dims,
+                             .num_dims = kNumDims,
+                             .host = kHost,
+                             .shared_kv = DecodeForm::SharedKv{kK, kV},
+                             .reach = reach};
+
+double flops(const NodeView& n, const WorkContext& work) {
+  const Type& q = n.type(kQ);
+  const double per_pair = 2 * static_cast<double>(q.dim(3) + n.type(kV).dim(3));
+  const Visibility seen{n.i("causal") != 0, n.type(kK).dim(1), n.i("window"), n.i("chunk"),
+                        work.keys_kept[kMask]};
+  return static_cast<double>(q.dim(0) * q.dim(2)) * per_pair *
+         attended_pairs(seen, work.start, q.dim(1));
+}
+
+std::string split_rule(const Call& c) {
+  const bool per_head = c.has(kMask) && c.type(kMask).ndim() == 4;
+  return fmt::format("bTnH, bSnH, bSnV, bT?, bS?, bT?, bS?, n?, b?, bT?, {}? -> bTnV, bnT",
+                     per_head ? "bnTS" : "bTS");
+}
+
 }  // namespace
 
-constinit const OpDef attention_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef attention_op = {.infer = infer,
+                                      .lower = lower,
+                                      .vjp = vjp,
+                                      .decode = &kDecode,
+                                      .cost = {.flops = flops},
+                                      .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

@@ -17,8 +17,21 @@ std::vector<Type> infer(const Call& c) {
   return {q, c.type(1), c.type(2), {wide, {c.has(kSinks) ? q.dim(2) : 0}, {}}};
 }
 
+std::string split_rule(const Call& c) {
+  constexpr int kMask = 12;
+  const bool per_head = c.has(kMask) && c.type(kMask).ndim() == 4;
+  return fmt::format(
+      "bTnH, bSnH, bSnV, bT?, bS?, bT?, bS?, n?, bT?, bTnV, bnT, bTnV, {}? -> bTnH, bSnH, bSnV, "
+      "n+b",
+      per_head ? "bnTS" : "bTS");
+}
+
 }  // namespace
 
-constinit const OpDef attention_grad_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef attention_grad_op = {.infer = infer,
+                                           .zero_gradient = true,
+                                           .decode = &kTrainingOnly,
+                                           .cost = kOfBackwardPass,
+                                           .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

@@ -3,6 +3,7 @@
 // DeepSeek-AI 2025 (V3.2), section 2.1. Nothing is learned through it.
 #include <cmath>
 
+#include "ops/attended_pairs.h"
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -41,8 +42,19 @@ std::vector<Tensor> lower(const LowerCall& c) {
 // Not zero_gradient: what took so long is kept for the backward pass where that is wanted.
 std::vector<Tensor> vjp(const VjpCall&) { return {{}, {}, {}}; }
 
+double flops(const NodeView& n, const WorkContext& work) {
+  const Type& q = n.type(kQ);
+  return 2 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) *
+         attended_pairs({}, work.start, q.dim(1));
+}
+
 }  // namespace
 
-constinit const OpDef attention_mass_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef attention_mass_op = {.infer = infer,
+                                           .lower = lower,
+                                           .vjp = vjp,
+                                           .decode = &kTrainingOnly,
+                                           .cost = {.flops = flops},
+                                           .split = {.rule = "btnH, bSnH, btS -> btS+n"}};
 
 }  // namespace lamina::ops

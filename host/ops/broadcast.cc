@@ -16,6 +16,10 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {sum_to(c.ct(), c.type(0).sha
 }  // namespace
 
 constinit const OpDef broadcast_op = {
-    .infer = infer, .vjp = vjp, .elementwise = true, .layout_only = true};
+    .infer = infer,
+    .vjp = vjp,
+    .elementwise = true,
+    .layout_only = true,
+    .split = {.none = "its shape is an attribute, that of the whole"}};
 
 }  // namespace lamina::ops

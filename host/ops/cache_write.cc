@@ -24,6 +24,11 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef cache_write_op = {.infer = infer, .in_place = 1, .zero_gradient = true};
+constinit const OpDef cache_write_op = {.infer = infer,
+                                        .in_place = 1,
+                                        .zero_gradient = true,
+                                        .decode = &kGoesOn,
+                                        .cost = kNoProducts,
+                                        .split = {.rule = "bS..., bT..., b -> bS..."}};
 
 }  // namespace lamina::ops

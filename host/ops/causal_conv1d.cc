@@ -2,6 +2,7 @@
 // convolved over time with its own w[c, :], whose last tap is for the current token, in f32. Tokens
 // of other documents (segments) count as zeros, unless across.
 #include "ops/conv_taps.h"
+#include "ops/decode.h"
 
 namespace lamina::ops {
 namespace {
@@ -30,8 +31,38 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {grads[0], grads[1], c.has(2) ? grads[2] : Tensor{}, {}};
 }
 
+std::vector<Tensor> decode(DecodeCall& c) {
+  const Tensor x = c.in(0);
+  const std::int64_t dims[] = {x.dim(0), c.state->dims[1], c.state->dims[0]};
+  return c.add_step("causal_conv1d_step", "window", c.fixed_state(c.state_dtype(x.dtype()), dims));
+}
+
+// Channels, tokens kept.
+std::vector<std::int64_t> state_dims(const DecodeCall& c) {
+  const Tensor w = c.in(1);
+  return {w.dim(0), (w.dim(1) - 1) * std::max<std::int64_t>(c.i("dilation"), 1)};
+}
+
+bool has_memory(const DecodeCall& c) { return !c.in(1) || c.in(1).dim(1) > 1; }
+bool by_document(const DecodeCall& c) { return c.i("across") == 0; }
+
+constexpr OperandDims kNumDims[] = {{0, 3}, {1, 2}};
+constexpr HostOperand kHost[] = {
+    {.input = kSegments, .value = HostInput::segments, .when = by_document}};
+constexpr DecodeForm kDecode{.state = StateKind::conv_window,
+                             .step = decode,
+                             .state_dims = state_dims,
+                             .num_dims = kNumDims,
+                             .remembers = has_memory,
+                             .host = kHost};
+
 }  // namespace
 
-constinit const OpDef causal_conv1d_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef causal_conv1d_op = {.infer = infer,
+                                          .lower = lower,
+                                          .vjp = vjp,
+                                          .decode = &kDecode,
+                                          .cost = {.flops = conv_flops},
+                                          .split = {.rule = "bTc, cK, c?, bT? -> bTc"}};
 
 }  // namespace lamina::ops

@@ -49,6 +49,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }  // namespace
 
 constinit const OpDef causal_conv1d_grad_op = {
-    .infer = infer, .lower = lower, .zero_gradient = true};
+    .infer = infer,
+    .lower = lower,
+    .zero_gradient = true,
+    .decode = &kTrainingOnly,
+    .cost = kOfBackwardPass,
+    .split = {.rule = "bTc, cK, c?, bT?, bTc -> bTc, cK+b, c+b"}};
 
 }  // namespace lamina::ops

@@ -51,6 +51,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }  // namespace
 
 constinit const OpDef causal_conv1d_step_op = {
-    .infer = infer, .lower = lower, .zero_gradient = true};
+    .infer = infer,
+    .lower = lower,
+    .zero_gradient = true,
+    .decode = &kGoesOn,
+    .cost = {.flops = conv_flops},
+    .split = {.rule = "bTc, cK, c?, b, b, bWc -> bTc, bWc"}};
 
 }  // namespace lamina::ops

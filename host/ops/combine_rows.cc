@@ -31,6 +31,10 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef combine_rows_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef combine_rows_op = {.infer = infer,
+                                         .vjp = vjp,
+                                         .decode = &kEachToken,
+                                         .cost = kNoProducts,
+                                         .split = {.rule = "Rd, R, ___ -> ___d"}};
 
 }  // namespace lamina::ops

@@ -25,6 +25,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef combine_rows_grad_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef combine_rows_grad_op = {.infer = infer,
+                                              .zero_gradient = true,
+                                              .decode = &kTrainingOnly,
+                                              .cost = kOfBackwardPass,
+                                              .split = {.rule = "Rd, R, ___, ___d -> Rd, ___+d"}};
 
 }  // namespace lamina::ops

@@ -8,6 +8,9 @@
 #include <algorithm>
 
 #include "ops/compressed_attention.h"
+#include "ops/decode.h"
+
+#include "ops/attended_pairs.h"
 
 namespace lamina::ops {
 namespace {
@@ -75,6 +78,44 @@ std::vector<Tensor> lower(const LowerCall& c) {
                          c.in(kSinks), c.f("scale"))};
 }
 
+// One cache: a ring of the tokens that the window reaches, then the entries, written as their
+// windows end.
+std::vector<Tensor> decode(DecodeCall& c) {
+  const std::int64_t window = c.i("window"), ratio = c.i("ratio");
+  if (c.state->window != window || c.state->stride != ratio)
+    c.refuse(
+        fmt::format("has a state with window {} and stride {}; they must be its own window "
+                    "{} and ratio {}",
+                    c.state->window, c.state->stride, window, ratio));
+  const Tensor kv = c.in(kKv), start = c.context.host_input(HostInput::start);
+  const std::int64_t entries = c.slots();
+  const std::int64_t ring =
+      std::min(c.context.capacity(), window + c.context.max_call_tokens() - 1);
+  const std::int64_t dims[] = {kv.dim(0), ring + entries, kv.dim(2)};
+  const Tensor cache = c.fixed_state(c.state_dtype(kv.dtype()), dims);
+  Tensor written = call("cache_write", {cache, cast(kv, cache.dtype()), start},
+                        {{"ring", std::int64_t{ring < c.context.capacity()}}, {"slots", ring}});
+  written = call("cache_write", {written, cast(c.in(kEntries), cache.dtype()), c.first_slot()},
+                 {{"first", ring}, {"slots", entries}});
+  c.context.state_output(cache, written);
+  return {call("compressed_attention_step", {c.in(kQ), written, start, c.in(kScores), c.in(kSinks)},
+               {{"ratio", ratio},
+                {"window", window},
+                {"k", c.i("k")},
+                {"scale", c.f("scale")},
+                {"ring", ring}})};
+}
+
+std::vector<std::int64_t> state_dims(const DecodeCall& c) { return {1, c.in(kKv).dim(2)}; }
+
+constexpr OperandDims kNumDims[] = {{kQ, 4}, {kKv, 3}, {kEntries, 3}};
+constexpr DecodeForm kDecode{
+    .state = StateKind::kv, .step = decode, .state_dims = state_dims, .num_dims = kNumDims};
+
+double flops(const NodeView& n, const WorkContext& work) {
+  return compressed_attention_flops(n, work, n.has(kScores));
+}
+
 }  // namespace
 
 Tensor best(Tensor scores, Tensor seen, std::int64_t k) {
@@ -110,7 +151,19 @@ Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double s
       .front();
 }
 
+double compressed_attention_flops(const NodeView& n, const WorkContext& work, bool scores) {
+  const Type& q = n.type(0);
+  const double pairs = attended_pairs({.window = n.i("window")}, work.start, q.dim(1)) +
+                       ended_windows(n.i("ratio"), scores ? n.i("k") : 0, work.start, q.dim(1));
+  return 4 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) * pairs;
+}
+
 constinit const OpDef compressed_attention_op = {
-    .infer = infer, .lower = lower, .always_lower = true};
+    .infer = infer,
+    .lower = lower,
+    .always_lower = true,
+    .decode = &kDecode,
+    .cost = {.flops = flops},
+    .split = {.rule = "bTnD, bTD, bWD, bW, bW, bT, bTW?, n? -> bTnD"}};
 
 }  // namespace lamina::ops

@@ -20,4 +20,8 @@ Best best_of(Tensor scores, Tensor seen, std::int64_t k);
 // seen i32[B, T, S] is 1; sinks may be null, scale 0 is 1 / sqrt(D).
 Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double scale);
 
+// Products with the tokens of the window, and with compressed entries of windows that have ended:
+// those that are chosen where there are scores to choose by.
+double compressed_attention_flops(const NodeView& n, const WorkContext& work, bool scores);
+
 }  // namespace lamina::ops

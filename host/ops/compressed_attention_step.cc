@@ -91,8 +91,18 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {};
 }
 
+double flops(const NodeView& n, const WorkContext& work) {
+  return compressed_attention_flops(n, work, n.has(kScores));
+}
+
 }  // namespace
 
-constinit const OpDef compressed_attention_step_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef compressed_attention_step_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    .decode = &kGoesOn,
+    .cost = {.flops = flops},
+    .split = {.rule = "bTnD, bCD, b, bTE?, n? -> bTnD"}};
 
 }  // namespace lamina::ops

@@ -30,8 +30,21 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return out;
 }
 
+std::string split_rule(const Call& c) {
+  const std::int64_t dim[] = {c.i("dim")};
+  const std::string dims = dim_letters(c, 0, dim);
+  std::string rule = dims;
+  for (int i = 1; i < c.num_inputs(); ++i) rule += ", " + dims;
+  return rule + " -> " + dims;
+}
+
 }  // namespace
 
-constinit const OpDef concat_op = {.infer = infer, .vjp = vjp, .layout_only = true};
+constinit const OpDef concat_op = {.infer = infer,
+                                   .vjp = vjp,
+                                   .layout_only = true,
+                                   .decode = &kEachToken,
+                                   .cost = kNoProducts,
+                                   .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

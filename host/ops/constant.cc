@@ -13,6 +13,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef constant_op = {.infer = infer, .elementwise = true, .zero_gradient = true};
+constinit const OpDef constant_op = {
+    .infer = infer,
+    .elementwise = true,
+    .zero_gradient = true,
+    .split = {.none = "its shape is an attribute, that of the whole"}};
 
 }  // namespace lamina::ops

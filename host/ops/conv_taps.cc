@@ -57,4 +57,8 @@ Tensor weighted_taps(const LowerCall& c, const std::vector<Tensor>& taps, DType 
   return c.has(kBias) ? sum + cast(c.in(kBias), wide) : sum;
 }
 
+double conv_flops(const NodeView& n, const WorkContext&) {
+  return 2 * num_elements(n.type(0)) * static_cast<double>(n.type(kW).dim(1));
+}
+
 }  // namespace lamina::ops

@@ -22,4 +22,6 @@ Tensor weighted_taps(const LowerCall& c, const std::vector<Tensor>& taps, DType 
 // Where documents are told apart: segments, or null.
 Tensor conv_segments(const LowerCall& c);
 
+double conv_flops(const NodeView& n, const WorkContext& work);
+
 }  // namespace lamina::ops

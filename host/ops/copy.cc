@@ -10,6 +10,10 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {c.ct()}; }
 
 }  // namespace
 
-constinit const OpDef copy_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef copy_op = {.infer = infer,
+                                 .vjp = vjp,
+                                 .decode = &kEachToken,
+                                 .cost = kNoProducts,
+                                 .split = {.rule = "... -> ..."}};
 
 }  // namespace lamina::ops

@@ -49,6 +49,10 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {grads[2], grads[3], {}};
 }
 
+double flops(const NodeView& n, const WorkContext&) {
+  return 2 * num_elements(n.type(0)) * static_cast<double>(n.type(1).dim(0));
+}
+
 }  // namespace
 
 constinit const OpDef cross_entropy_op = {
@@ -56,6 +60,9 @@ constinit const OpDef cross_entropy_op = {
     .lower = lower,
     .vjp = vjp,
     // The loss comes out of the same walk over the vocabulary.
-    .from_gradient = {"cross_entropy_grad", 2}};
+    .from_gradient = {"cross_entropy_grad", 2},
+    .decode = &kTrainingOnly,
+    .cost = {.flops = flops},
+    .split = {.rule = "mD, VD, m -> ()+m, ()+m, m"}};
 
 }  // namespace lamina::ops

@@ -51,6 +51,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }  // namespace
 
 constinit const OpDef cross_entropy_grad_op = {
-    .infer = infer, .lower = lower, .zero_gradient = true};
+    .infer = infer,
+    .lower = lower,
+    .zero_gradient = true,
+    .decode = &kTrainingOnly,
+    .cost = kOfBackwardPass,
+    .split = {.rule = "mD, VD, m, (), () -> ()+m, ()+m, mD, VD+m"}};
 
 }  // namespace lamina::ops

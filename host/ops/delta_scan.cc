@@ -84,4 +84,8 @@ DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs) {
   return {cast(y, value_type.dtype), results[0]};
 }
 
+double delta_rule_flops(const NodeView& n, const WorkContext&) {
+  return 6 * num_elements(n.type(2)) * static_cast<double>(n.type(0).dim(3));
+}
+
 }  // namespace lamina::ops

@@ -21,4 +21,7 @@ struct DeltaScan {
 };
 DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs);
 
+// A state of H by Hv per head, read twice and written once.
+double delta_rule_flops(const NodeView& n, const WorkContext& work);
+
 }  // namespace lamina::ops

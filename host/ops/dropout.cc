@@ -25,6 +25,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef dropout_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef dropout_op = {
+    .infer = infer,
+    .vjp = vjp,
+    .decode = &kEachToken,
+    .cost = kNoProducts,
+    .split = {.none = "a draw depends on the place of its element in the whole"}};
 
 }  // namespace lamina::ops

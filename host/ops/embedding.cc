@@ -18,8 +18,19 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {call("embedding_grad", {c.in(1), c.ct()}, {{"rows", c.type(0).dim(0)}}), {}};
 }
 
+// Of the table the rows that are looked up.
+double share_read(const NodeView& n, int input) {
+  return input == 0
+             ? static_cast<double>(n.out_type().bytes()) / static_cast<double>(n.type(0).bytes())
+             : 1;
+}
+
 }  // namespace
 
-constinit const OpDef embedding_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef embedding_op = {.infer = infer,
+                                      .vjp = vjp,
+                                      .decode = &kEachToken,
+                                      .cost = {.none = kNoProducts.none, .share_read = share_read},
+                                      .split = {.rule = "Vd, ... -> ...d"}};
 
 }  // namespace lamina::ops

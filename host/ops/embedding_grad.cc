@@ -19,6 +19,11 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef embedding_grad_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef embedding_grad_op = {.infer = infer,
+                                           .zero_gradient = true,
+                                           .decode = &kTrainingOnly,
+                                           .cost = kOfBackwardPass,
+                                           .split = {.rule = "..., ...d, Vd?! -> Vd+..."},
+                                           .sums_rows = true};
 
 }  // namespace lamina::ops

@@ -23,6 +23,11 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef extend_window_op = {.infer = infer, .in_place = 1, .zero_gradient = true};
+constinit const OpDef extend_window_op = {.infer = infer,
+                                          .in_place = 1,
+                                          .zero_gradient = true,
+                                          .decode = &kGoesOn,
+                                          .cost = kNoProducts,
+                                          .split = {.rule = "bK..., bT..., b, b -> bK..., bE..."}};
 
 }  // namespace lamina::ops

@@ -26,6 +26,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef fused_map_op = {.infer = infer, .lower = lower};
+constinit const OpDef fused_map_op = {
+    .infer = infer,
+    .lower = lower,
+    .decode = &kEachToken,
+    .cost = kNoProducts,
+    .split = {.none = "made of elementwise ops after they are split"}};
 
 }  // namespace lamina::ops

@@ -4,6 +4,7 @@
 // in f32. Key head n / (N / K) serves head n. normalize: q and k are divided by sqrt(sum of their
 // squares + 1e-6) first. scale 0 = 1 / sqrt(H). S starts with zeros at every document (segments),
 // or with across only at the beginning of the row. Yang et al. 2024, "Gated Delta Networks".
+#include "ops/decode.h"
 #include "ops/delta_scan.h"
 
 namespace lamina::ops {
@@ -42,8 +43,37 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {grads[0], grads[1], grads[2], grads[3], grads[4], {}};
 }
 
+std::vector<Tensor> decode(DecodeCall& c) {
+  const Tensor v = c.in(2);
+  const std::int64_t dims[] = {v.dim(0), c.state->dims[0], c.state->dims[1], c.state->dims[2]};
+  return c.add_step("gated_delta_rule_step", "state", c.fixed_state(sum_dtype(v.dtype()), dims));
+}
+
+// Heads, key width, value width.
+std::vector<std::int64_t> state_dims(const DecodeCall& c) {
+  const Tensor k = c.in(1), v = c.in(2);
+  return {v.dim(2), k.dim(3), v.dim(3)};
+}
+
+bool by_document(const DecodeCall& c) { return c.i("across") == 0; }
+
+constexpr OperandDims kNumDims[] = {{1, 4}, {2, 4}};
+constexpr HostOperand kHost[] = {
+    {.input = kSegments, .value = HostInput::segments, .when = by_document}};
+constexpr DecodeForm kDecode{.state = StateKind::recurrent,
+                             .step = decode,
+                             .state_dims = state_dims,
+                             .num_dims = kNumDims,
+                             .host = kHost};
+
 }  // namespace
 
-constinit const OpDef gated_delta_rule_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef gated_delta_rule_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    .decode = &kDecode,
+    .cost = {.flops = delta_rule_flops},
+    .split = {.rule = "bTnH, bTnH, bTnV, bTn, bTn, bT? -> bTnV"}};
 
 }  // namespace lamina::ops

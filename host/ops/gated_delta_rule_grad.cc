@@ -17,6 +17,11 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef gated_delta_rule_grad_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef gated_delta_rule_grad_op = {
+    .infer = infer,
+    .zero_gradient = true,
+    .decode = &kTrainingOnly,
+    .cost = kOfBackwardPass,
+    .split = {.rule = "bTnH, bTnH, bTnV, bTn, bTn, bT?, bTnV -> bTnH, bTnH, bTnV, bTn, bTn"}};
 
 }  // namespace lamina::ops

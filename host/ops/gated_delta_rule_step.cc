@@ -42,6 +42,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }  // namespace
 
 constinit const OpDef gated_delta_rule_step_op = {
-    .infer = infer, .lower = lower, .zero_gradient = true};
+    .infer = infer,
+    .lower = lower,
+    .zero_gradient = true,
+    .decode = &kGoesOn,
+    .cost = {.flops = delta_rule_flops},
+    .split = {.rule = "bTnH, bTnH, bTnV, bTn, bTn, b, b, bnHV -> bTnV, bnHV"}};
 
 }  // namespace lamina::ops

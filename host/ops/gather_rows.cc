@@ -33,6 +33,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef gather_rows_op = {.infer = infer, .vjp = vjp, .layout_only = true};
+constinit const OpDef gather_rows_op = {.infer = infer,
+                                        .vjp = vjp,
+                                        .layout_only = true,
+                                        .decode = &kEachToken,
+                                        .cost = kNoProducts,
+                                        .split = {.rule = "___d, _ -> Rd"}};
 
 }  // namespace lamina::ops

@@ -26,6 +26,10 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef glu_op = {.infer = infer, .lower = lower};
+constinit const OpDef glu_op = {.infer = infer,
+                                .lower = lower,
+                                .decode = &kEachToken,
+                                .cost = kNoProducts,
+                                .split = {.rule = "..., ... -> ..."}};
 
 }  // namespace lamina::ops

@@ -17,6 +17,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef group_rows_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef group_rows_op = {.infer = infer,
+                                       .zero_gradient = true,
+                                       .decode = &kEachToken,
+                                       .cost = kNoProducts,
+                                       .split = {.none = "a sort of all assignments"}};
 
 }  // namespace lamina::ops

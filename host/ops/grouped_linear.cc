@@ -34,8 +34,23 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {dx, grads[0], {}, c.has(3) ? grads[1] : Tensor{}};
 }
 
+double flops(const NodeView& n, const WorkContext&) {
+  return 2 * num_elements(n.out_type()) * static_cast<double>(n.type(0).dim(-1));
+}
+
+// Of the matrices and biases at most one per row.
+double share_read(const NodeView& n, int input) {
+  if (input != 1 && input != 3) return 1;
+  return std::min(1.0,
+                  static_cast<double>(n.type(0).dim(0)) / static_cast<double>(n.type(1).dim(0)));
+}
+
 }  // namespace
 
-constinit const OpDef grouped_linear_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef grouped_linear_op = {.infer = infer,
+                                           .vjp = vjp,
+                                           .decode = &kEachToken,
+                                           .cost = {.flops = flops, .share_read = share_read},
+                                           .split = {.rule = "Ri, Eoi, _, Eo?! -> Ro+i"}};
 
 }  // namespace lamina::ops

@@ -24,6 +24,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef grouped_linear_dw_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef grouped_linear_dw_op = {.infer = infer,
+                                              .zero_gradient = true,
+                                              .decode = &kTrainingOnly,
+                                              .cost = kOfBackwardPass,
+                                              .split = {.rule = "Ri, Ro, _ -> Eoi, Eo"}};
 
 }  // namespace lamina::ops

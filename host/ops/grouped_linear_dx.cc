@@ -20,6 +20,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef grouped_linear_dx_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef grouped_linear_dx_op = {.infer = infer,
+                                              .zero_gradient = true,
+                                              .decode = &kTrainingOnly,
+                                              .cost = kOfBackwardPass,
+                                              .split = {.rule = "Ro, Eoi, _ -> Ri+o"}};
 
 }  // namespace lamina::ops

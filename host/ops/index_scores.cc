@@ -2,6 +2,8 @@
 // indexer. DeepSeek-AI 2025 (V3.2), equation 1. Scores are made for every pair; who may see whom is
 // for top_k_mask to say.
 #include "ops/index_scores.h"
+#include "ops/attended_pairs.h"
+#include "ops/decode.h"
 
 namespace lamina::ops {
 namespace {
@@ -23,6 +25,12 @@ std::vector<Type> infer_index_scores(const Call& c) {
   return {{sum_dtype(q.dtype), {q.dim(0), q.dim(1), k.dim(1)}, {}}};
 }
 
+double index_scores_flops(const NodeView& n, const WorkContext& work, std::int64_t stride) {
+  const Type& q = n.type(kQ);
+  return 2 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) *
+         (attended_pairs({}, work.start, q.dim(1)) / static_cast<double>(stride));
+}
+
 namespace {
 
 std::vector<Tensor> lower(const LowerCall& c) {
@@ -41,8 +49,31 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return call_all("index_scores_grad", {c.in(kQ), c.in(kK), c.in(kWeights), c.ct()});
 }
 
+// All keys that there are by then are scored.
+std::vector<Tensor> decode(DecodeCall& c) {
+  const Tensor k = c.in(kK);
+  const WrittenCache keys = c.write_cache("", k, 0);
+  return {call("index_scores_step",
+               {c.in(kQ), cast(keys.cache, k.dtype()), c.in(kWeights),
+                c.context.host_input(HostInput::start)},
+               {{"stride", c.state->stride}})};
+}
+
+std::vector<std::int64_t> state_dims(const DecodeCall& c) { return {c.in(kK).dim(2)}; }
+
+constexpr OperandDims kNumDims[] = {{kK, 3}};
+constexpr DecodeForm kDecode{
+    .state = StateKind::index_keys, .step = decode, .state_dims = state_dims, .num_dims = kNumDims};
+
+double flops(const NodeView& n, const WorkContext& work) { return index_scores_flops(n, work, 1); }
+
 }  // namespace
 
-constinit const OpDef index_scores_op = {.infer = infer_index_scores, .lower = lower, .vjp = vjp};
+constinit const OpDef index_scores_op = {.infer = infer_index_scores,
+                                         .lower = lower,
+                                         .vjp = vjp,
+                                         .decode = &kDecode,
+                                         .cost = {.flops = flops},
+                                         .split = {.rule = "btnH, bsH, btn -> bts+n"}};
 
 }  // namespace lamina::ops

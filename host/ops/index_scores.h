@@ -9,4 +9,7 @@ namespace lamina::ops {
 // the scores.
 std::vector<Type> infer_index_scores(const Call& c);
 
+// Products of every query with every key that it may see; a key stands for `stride` tokens.
+double index_scores_flops(const NodeView& n, const WorkContext& work, std::int64_t stride);
+
 }  // namespace lamina::ops

@@ -32,6 +32,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef index_scores_grad_op = {.infer = infer, .lower = lower};
+constinit const OpDef index_scores_grad_op = {
+    .infer = infer,
+    .lower = lower,
+    .decode = &kTrainingOnly,
+    .cost = kOfBackwardPass,
+    .split = {.rule = "btnH, bsH, btn, bts -> btnH+s, bsH+t+n, btn+s"}};
 
 }  // namespace lamina::ops

@@ -35,8 +35,17 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {};
 }
 
+double flops(const NodeView& n, const WorkContext& work) {
+  return index_scores_flops(n, work, n.i("stride"));
+}
+
 }  // namespace
 
-constinit const OpDef index_scores_step_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef index_scores_step_op = {.infer = infer,
+                                              .lower = lower,
+                                              .vjp = vjp,
+                                              .decode = &kGoesOn,
+                                              .cost = {.flops = flops},
+                                              .split = {.rule = "bTnH, bSH, bTn, b -> bTS+n"}};
 
 }  // namespace lamina::ops

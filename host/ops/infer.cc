@@ -67,4 +67,12 @@ std::int64_t checked_product(const Call& c, std::int64_t a, std::int64_t b) {
   return out;
 }
 
+std::string dim_letters(const Call& c, int input, std::span<const std::int64_t> whole) {
+  const int ndim = c.type(input).ndim();
+  std::string letters;
+  for (int i = 0; i < ndim; ++i) letters += static_cast<char>('a' + i);
+  for (std::int64_t dim : whole) letters[static_cast<std::size_t>(checked_dim(c, dim, ndim))] = '_';
+  return letters.empty() ? "()" : letters;
+}
+
 }  // namespace lamina::ops

@@ -14,6 +14,9 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef iota_op = {.infer = infer, .elementwise = true, .zero_gradient = true};
+constinit const OpDef iota_op = {.infer = infer,
+                                 .elementwise = true,
+                                 .zero_gradient = true,
+                                 .split = {.none = "its shape is an attribute, that of the whole"}};
 
 }  // namespace lamina::ops

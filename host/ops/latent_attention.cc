@@ -2,6 +2,8 @@
 // whole prompt see it: keys and values are made for every head, then attention is attention.
 // DeepSeek-AI 2024 (V2), section 2.1. Decoding reads the latents: latent_attention_step.
 #include "ops/latent_attention.h"
+#include "ops/attended_pairs.h"
+#include "ops/decode.h"
 
 #include <cmath>
 
@@ -57,6 +59,23 @@ ExpandedLatent expand_latent(const LowerCall& c) {
           slice(kv, 3, nope, width - nope)};
 }
 
+double latent_attention_flops(const NodeView& n, const WorkContext& work) {
+  constexpr int kLastInput = 5;  // the mask, in both forms
+  const Type &q = n.type(kQ), &latent = n.type(kLatent);
+  const auto tokens = static_cast<double>(q.dim(1)), heads = static_cast<double>(q.dim(2));
+  const auto rank = static_cast<double>(latent.dim(2)), nope = static_cast<double>(n.i("nope_dim"));
+  const double rotated = static_cast<double>(q.dim(3)) - nope;
+  const double weights = num_elements(n.type(kWKv)), value = weights / rank / heads - nope;
+  const bool causal = n.op().attr_index("causal") < 0 || n.i("causal") != 0;
+  const double pairs = attended_pairs(
+      {.causal = causal, .keys = latent.dim(1), .max_keys = work.keys_kept[kLastInput]}, work.start,
+      q.dim(1));
+  const double expanded = weights * (static_cast<double>(work.start) + tokens) +
+                          heads * pairs * (nope + rotated + value);
+  const double absorbed = weights * tokens + heads * pairs * (2 * rank + rotated);
+  return 2 * static_cast<double>(q.dim(0)) * std::min(expanded, absorbed);
+}
+
 double latent_scale(const LowerCall& c) {
   return c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(c.type(kQ).dim(3)));
 }
@@ -83,8 +102,35 @@ std::vector<Tensor> lower(const LowerCall& c) {
       {{"scale", latent_scale(c)}, {"causal", c.i("causal")}})[0]};
 }
 
+// Attention over latents themselves: keys and values are never made.
+std::vector<Tensor> decode(DecodeCall& c) {
+  for (const auto& [part, input] : {std::pair{"latent", kLatent}, {"k_rope", kKRope}}) {
+    const Tensor update = c.in(input);
+    c.in(input) = cast(c.write_cache(part, update, 0).cache, update.dtype());
+  }
+  return c.add_step("latent_attention_step");
+}
+
+std::vector<std::int64_t> state_dims(const DecodeCall& c) {
+  return {c.in(kLatent).dim(2), c.in(kKRope).dim(2)};
+}
+
+constexpr OperandDims kNumDims[] = {{kLatent, 3}, {kKRope, 3}};
+constexpr HostOperand kHost[] = {{kSegments, HostInput::segments}};
+constexpr DecodeForm kDecode{.state = StateKind::latent,
+                             .step = decode,
+                             .state_dims = state_dims,
+                             .num_dims = kNumDims,
+                             .host = kHost};
+
 }  // namespace
 
-constinit const OpDef latent_attention_op = {.infer = infer, .lower = lower, .always_lower = true};
+constinit const OpDef latent_attention_op = {
+    .infer = infer,
+    .lower = lower,
+    .always_lower = true,
+    .decode = &kDecode,
+    .cost = {.flops = latent_attention_flops},
+    .split = {.rule = "bTnH, bTR, bTP, nR, bT?, bTT? -> bTnV"}};
 
 }  // namespace lamina::ops

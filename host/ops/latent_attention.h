@@ -21,4 +21,9 @@ ExpandedLatent expand_latent(const LowerCall& c);
 // The attribute, or 1 / sqrt(width of q).
 double latent_scale(const LowerCall& c);
 
+// Products of latent attention, over decode state or not: keys and values of a head may be made of
+// the latents once (reading a prompt), or the query and the result may be moved into the space of
+// the latents (decoding), whichever is less.
+double latent_attention_flops(const NodeView& n, const WorkContext& work);
+
 }  // namespace lamina::ops

@@ -35,6 +35,12 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef latent_attention_step_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef latent_attention_step_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    .decode = &kGoesOn,
+    .cost = {.flops = latent_attention_flops},
+    .split = {.rule = "bTnH, bSR, bSP, nR, b, bTS? -> bTnV"}};
 
 }  // namespace lamina::ops

@@ -35,6 +35,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef layer_norm_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef layer_norm_op = {.infer = infer,
+                                       .lower = lower,
+                                       .vjp = vjp,
+                                       .decode = &kEachToken,
+                                       .cost = kNoProducts,
+                                       .split = {.rule = "...D, D?, D? -> ...D"}};
 
 }  // namespace lamina::ops

@@ -46,8 +46,17 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {dx, dw, dbias};
 }
 
+double flops(const NodeView& n, const WorkContext&) {
+  return 2 * num_elements(n.out_type()) * static_cast<double>(n.type(0).dim(-1));
+}
+
 }  // namespace
 
-constinit const OpDef linear_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef linear_op = {.infer = infer,
+                                   .lower = lower,
+                                   .vjp = vjp,
+                                   .decode = &kEachToken,
+                                   .cost = {.flops = flops},
+                                   .split = {.rule = "...i, oi, o?! -> ...o+i"}};
 
 }  // namespace lamina::ops

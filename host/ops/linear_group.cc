@@ -38,8 +38,18 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return out;
 }
 
+double flops(const NodeView& n, const WorkContext&) {
+  double outputs = 0;
+  for (int i = 0; i < n.num_outputs(); ++i) outputs += num_elements(n.out_type(i));
+  return 2 * outputs * static_cast<double>(n.type(0).dim(-1));
+}
+
 }  // namespace
 
-constinit const OpDef linear_group_op = {.infer = infer, .lower = lower};
+constinit const OpDef linear_group_op = {.infer = infer,
+                                         .lower = lower,
+                                         .decode = &kEachToken,
+                                         .cost = {.flops = flops},
+                                         .split = {.none = "made of linears after they are split"}};
 
 }  // namespace lamina::ops

@@ -45,8 +45,22 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {da, db, c.has(2) ? c.ct() : Tensor{}};
 }
 
+double flops(const NodeView& n, const WorkContext&) {
+  return 2 * num_elements(n.out_type()) *
+         static_cast<double>(n.type(0).dim(n.i("transpose_a") ? -2 : -1));
+}
+
+std::string split_rule(const Call& c) {
+  return fmt::format("...{}, ...{}, ...mn?! -> ...mn+k", c.i("transpose_a") ? "km" : "mk",
+                     c.i("transpose_b") ? "nk" : "kn");
+}
+
 }  // namespace
 
-constinit const OpDef matmul_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef matmul_op = {.infer = infer,
+                                   .vjp = vjp,
+                                   .decode = &kEachToken,
+                                   .cost = {.flops = flops},
+                                   .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

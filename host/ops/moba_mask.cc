@@ -10,6 +10,7 @@
 // Positions are the index in the row, or with start i32[B] (keys are slots of decode state)
 // start[b] + t and the slot. Positions and segments that are given cut each document from its own
 // first token on.
+#include "ops/decode.h"
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -153,8 +154,42 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {less(chooser.real(0.5), apart ? chooser.of_documents() : chooser.of_rows())};
 }
 
+// Reads the keys of the attention that it is a mask for, in the state that both are given.
+std::vector<Tensor> decode(DecodeCall& c) {
+  const Tensor k = c.in(kK);
+  c.in(kK) = cast(c.write_cache("k", k, 0).cache, c.in(kQ).dtype());
+  return c.add_node();
+}
+
+// Chunks are those of each document.
+bool has_segments(const DecodeCall& c) { return c.context.segments(); }
+
+constexpr OperandDims kNumDims[] = {{kQ, 4}, {kK, 4}};
+constexpr HostOperand kHost[] = {
+    {kSegments, HostInput::segments},
+    {kKeySegments, HostInput::segments},
+    {.input = kPositions, .value = HostInput::positions, .when = has_segments},
+    {.input = kKeyPositions, .value = HostInput::positions, .when = has_segments},
+    {.input = kStart, .value = HostInput::start, .decoding = true},
+};
+constexpr DecodeForm kDecode{
+    .state = StateKind::kv, .step = decode, .num_dims = kNumDims, .host = kHost};
+
+// Queries times the mean key of each chunk.
+double flops(const NodeView& n, const WorkContext&) {
+  return 2 * num_elements(n.type(kQ)) *
+         std::ceil(static_cast<double>(n.type(kK).dim(1)) / static_cast<double>(n.i("chunk")));
+}
+std::int64_t keys_kept(const NodeView& n) { return n.i("chunk") * n.i("k"); }
+
 }  // namespace
 
-constinit const OpDef moba_mask_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+constinit const OpDef moba_mask_op = {
+    .infer = infer,
+    .lower = lower,
+    .zero_gradient = true,
+    .decode = &kDecode,
+    .cost = {.flops = flops, .keys_kept = keys_kept},
+    .split = {.rule = "bTnH, bSnH, bT?, bS?, bT?, bS?, b? -> bnTS"}};
 
 }  // namespace lamina::ops

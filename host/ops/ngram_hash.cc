@@ -1,6 +1,7 @@
 // ngram_hash(tokens, table, segments?): rows of Engram's tables for the n-grams that end at each
 // token. DeepSeek-AI, Engram, 2026, section 2.2; what is before a row, or before the token's
 // document where segments tell documents apart, is `pad`.
+#include "ops/decode.h"
 #include "ops/ngrams.h"
 #include "ops/op.h"
 
@@ -15,8 +16,23 @@ std::vector<Type> infer(const Call& c) {
   return {ngram_rows_type(c, c.type(0), 1)};
 }
 
+// N-grams of the tokens of a call reach back into those before it.
+std::vector<Tensor> decode(DecodeCall& c) {
+  const std::int64_t dims[] = {c.in(0).dim(0), c.state->dims[0]};
+  return c.add_step("ngram_hash_step", "history", c.fixed_state(DType::i32, dims));
+}
+
+bool by_document(const DecodeCall& c) { return c.i("across") == 0; }
+
+constexpr HostOperand kHost[] = {{.input = 2, .value = HostInput::segments, .when = by_document}};
+constexpr DecodeForm kDecode{.state = StateKind::token_history, .step = decode, .host = kHost};
+
 }  // namespace
 
-constinit const OpDef ngram_hash_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef ngram_hash_op = {.infer = infer,
+                                       .zero_gradient = true,
+                                       .decode = &kDecode,
+                                       .cost = kNoProducts,
+                                       .split = {.rule = "bT, V, bT? -> bTH"}};
 
 }  // namespace lamina::ops

@@ -19,6 +19,11 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef ngram_hash_step_op = {.infer = infer, .in_place = 1, .zero_gradient = true};
+constinit const OpDef ngram_hash_step_op = {.infer = infer,
+                                            .in_place = 1,
+                                            .zero_gradient = true,
+                                            .decode = &kGoesOn,
+                                            .cost = kNoProducts,
+                                            .split = {.rule = "bN, bT, V, b, b -> bN, bTH"}};
 
 }  // namespace lamina::ops

@@ -1,12 +1,13 @@
 // What an op's file includes: the call contexts, and every op as a function on Tensors.
 //
 // A file defines one constant `const OpDef <name>_op`; ops/registry.cc joins it with its row of
-// ops.def. See docs/add_an_op.md.
+// ops.def or internal.def. See docs/add_an_op.md.
 #pragma once
 
 #include "core/error.h"
 #include "graph/call.h"
 #include "graph/graph.h"
+#include "ops/decode.h"
 #include "ops/tensor.h"
 
 namespace lamina::ops {
@@ -14,6 +15,18 @@ namespace lamina::ops {
 // Each op's file defines its constant.
 #define LAMINA_OP(id, name, ...) extern const OpDef name##_op;
 #include "lamina/ops.def"
+#define LAMINA_INTERNAL_OP(name, ...) extern const OpDef name##_op;
+#include "ops/internal.def"
+
+// Costs of ops that need no function of their own.
+inline constexpr OpCost kNoProducts{.none = "has no products"};
+inline constexpr OpCost kOfBackwardPass{.none = "counted as twice the products of its forward op"};
+
+// A type's elements as a number that products of several cannot overflow.
+inline double num_elements(const Type& type) { return static_cast<double>(type.num_elements()); }
+
+// One letter per dim of input i, for split rules: small, but "_" for the dims named in `whole`.
+std::string dim_letters(const Call& c, int input, std::span<const std::int64_t> whole = {});
 
 // Shape rules shared by families of ops.
 

@@ -18,8 +18,19 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {slice(c.ct(), dim, c.i("before"), c.type(0).dim(dim))};
 }
 
+std::string split_rule(const Call& c) {
+  const std::int64_t dim[] = {c.i("dim")};
+  const std::string dims = dim_letters(c, 0, dim);
+  return fmt::format("{0} -> {0}", dims);
+}
+
 }  // namespace
 
-constinit const OpDef pad_op = {.infer = infer, .vjp = vjp, .layout_only = true};
+constinit const OpDef pad_op = {.infer = infer,
+                                .vjp = vjp,
+                                .layout_only = true,
+                                .decode = &kEachToken,
+                                .cost = kNoProducts,
+                                .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

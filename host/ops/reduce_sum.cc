@@ -19,8 +19,24 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {broadcast(ct, c.type(0).shape)};
 }
 
+std::string split_rule(const Call& c) {
+  const std::string dims = dim_letters(c, 0);
+  std::string kept = dims, summed;
+  for (std::int64_t dim : c.list("dims")) {
+    char& letter = kept[static_cast<std::size_t>(checked_dim(c, dim, c.type(0).ndim()))];
+    summed += std::string{'+', letter};
+    letter = '_';
+  }
+  if (!c.i("keep")) std::erase(kept, '_');
+  return fmt::format("{} -> {}{}", dims, kept.empty() ? "()" : kept, summed);
+}
+
 }  // namespace
 
-constinit const OpDef reduce_sum_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef reduce_sum_op = {.infer = infer,
+                                       .vjp = vjp,
+                                       .decode = &kEachToken,
+                                       .cost = kNoProducts,
+                                       .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

@@ -1,4 +1,4 @@
-// The ops there are: ops.def joined with the files of this folder.
+// The ops there are: ops.def and internal.def joined with the files of this folder.
 #pragma once
 
 #include <span>
@@ -8,14 +8,15 @@
 
 namespace lamina::ops {
 
-// Every op, in the order of ops.def. [any thread]
+// Every op by its code, in the order of ops.def, then of internal.def. [any thread]
 std::span<const Op> all();
 
-// By name or number; null when there is none.
+// By name, or by number as plugins name it; null when there is none.
 const Op* find(std::string_view name);
 const Op* find(std::uint32_t id);
 
 // REQUIRES: the op exists (names in our own code).
 const Op& get(std::string_view name);
+const Op& get(OpCode code);
 
 }  // namespace lamina::ops

@@ -18,6 +18,12 @@ std::optional<std::int64_t> view(const Call&) { return 0; }
 
 }  // namespace
 
-constinit const OpDef reshape_op = {.infer = infer, .vjp = vjp, .view = view, .layout_only = true};
+constinit const OpDef reshape_op = {.infer = infer,
+                                    .vjp = vjp,
+                                    .view = view,
+                                    .layout_only = true,
+                                    .decode = &kEachToken,
+                                    .cost = kNoProducts,
+                                    .split = {.none = "elements change the dims that they are in"}};
 
 }  // namespace lamina::ops

@@ -33,6 +33,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef rms_norm_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef rms_norm_op = {.infer = infer,
+                                     .lower = lower,
+                                     .vjp = vjp,
+                                     .decode = &kEachToken,
+                                     .cost = kNoProducts,
+                                     .split = {.rule = "...D, D? -> ...D"}};
 
 }  // namespace lamina::ops

@@ -26,6 +26,10 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef rms_norm_grad_op = {.infer = infer, .lower = lower};
+constinit const OpDef rms_norm_grad_op = {.infer = infer,
+                                          .lower = lower,
+                                          .decode = &kTrainingOnly,
+                                          .cost = kOfBackwardPass,
+                                          .split = {.rule = "...D, D?, ...D -> ...D, D+..."}};
 
 }  // namespace lamina::ops

@@ -32,8 +32,18 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {call("rotate", {c.in(0), table}, {{"interleaved", c.i("interleaved")}})};
 }
 
+// With dynamic scaling the rotation of a row depends on its largest position.
+std::string split_rule(const Call& c) {
+  return c.type(1).ndim() == 3 ? "bTnH, _bT -> bTnH" : "bTnH, bT -> bTnH";
+}
+
 }  // namespace
 
-constinit const OpDef rope_op = {.infer = infer, .lower = lower, .always_lower = true};
+constinit const OpDef rope_op = {.infer = infer,
+                                 .lower = lower,
+                                 .always_lower = true,
+                                 .decode = &kEachToken,
+                                 .cost = kNoProducts,
+                                 .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

@@ -39,8 +39,17 @@ std::vector<Type> infer(const Call& c) {
   return {{DType::f32, {2, p.dim(-2), p.dim(-1), rotary / 2}, {}}};
 }
 
+// With dynamic scaling the rotation of a row depends on its largest position.
+std::string split_rule(const Call& c) {
+  return c.type(0).ndim() == 3 ? "_bT -> _bTF" : "bT -> _bTF";
+}
+
 }  // namespace
 
-constinit const OpDef rope_table_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef rope_table_op = {.infer = infer,
+                                       .zero_gradient = true,
+                                       .decode = &kEachToken,
+                                       .cost = kNoProducts,
+                                       .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

@@ -55,6 +55,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef rotate_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef rotate_op = {.infer = infer,
+                                   .lower = lower,
+                                   .vjp = vjp,
+                                   .decode = &kEachToken,
+                                   .cost = kNoProducts,
+                                   .split = {.rule = "btnH, _btF -> btnH"}};
 
 }  // namespace lamina::ops

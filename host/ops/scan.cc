@@ -42,6 +42,9 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef scan_op = {.infer = infer};
+constinit const OpDef scan_op = {.infer = infer,
+                                 .decode = &kEachToken,
+                                 .cost = {.none = "what its body costs, as often as it runs"},
+                                 .split = {.none = "the ops of its body are split"}};
 
 }  // namespace lamina::ops

@@ -21,6 +21,11 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {call("take_along", {c.ct(), 
 
 }  // namespace
 
-constinit const OpDef scatter_along_op = {.infer = infer, .vjp = vjp, .layout_only = true};
+constinit const OpDef scatter_along_op = {.infer = infer,
+                                          .vjp = vjp,
+                                          .layout_only = true,
+                                          .decode = &kEachToken,
+                                          .cost = kNoProducts,
+                                          .split = {.rule = "...K, ...K -> ...N"}};
 
 }  // namespace lamina::ops

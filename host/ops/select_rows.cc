@@ -14,6 +14,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef select_rows_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef select_rows_op = {.infer = infer,
+                                        .zero_gradient = true,
+                                        .decode = &kEachToken,
+                                        .cost = kNoProducts,
+                                        .split = {.rule = "bTd, b -> bd"}};
 
 }  // namespace lamina::ops

@@ -11,7 +11,12 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef sign_op = {
-    .infer = infer_unary, .lower = lower, .always_lower = true, .zero_gradient = true};
+constinit const OpDef sign_op = {.infer = infer_unary,
+                                 .lower = lower,
+                                 .always_lower = true,
+                                 .zero_gradient = true,
+                                 .decode = &kEachToken,
+                                 .cost = kNoProducts,
+                                 .split = {.rule = "... -> ..."}};
 
 }  // namespace lamina::ops

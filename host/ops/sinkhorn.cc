@@ -36,6 +36,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef sinkhorn_op = {.infer = infer, .lower = lower, .vjp = vjp};
+constinit const OpDef sinkhorn_op = {.infer = infer,
+                                     .lower = lower,
+                                     .vjp = vjp,
+                                     .decode = &kEachToken,
+                                     .cost = kNoProducts,
+                                     .split = {.rule = "...KK -> ...KK"}};
 
 }  // namespace lamina::ops

@@ -39,6 +39,10 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef sinkhorn_grad_op = {.infer = infer, .lower = lower};
+constinit const OpDef sinkhorn_grad_op = {.infer = infer,
+                                          .lower = lower,
+                                          .decode = &kTrainingOnly,
+                                          .cost = kOfBackwardPass,
+                                          .split = {.rule = "...KK, ...KK -> ...KK"}};
 
 }  // namespace lamina::ops

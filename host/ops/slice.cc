@@ -32,8 +32,20 @@ std::optional<std::int64_t> view(const Call& c) {
   return c.i("start") * row;
 }
 
+std::string split_rule(const Call& c) {
+  const std::int64_t dim[] = {c.i("dim")};
+  const std::string dims = dim_letters(c, 0, dim);
+  return fmt::format("{0} -> {0}", dims);
+}
+
 }  // namespace
 
-constinit const OpDef slice_op = {.infer = infer, .vjp = vjp, .view = view, .layout_only = true};
+constinit const OpDef slice_op = {.infer = infer,
+                                  .vjp = vjp,
+                                  .view = view,
+                                  .layout_only = true,
+                                  .decode = &kEachToken,
+                                  .cost = kNoProducts,
+                                  .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

@@ -12,6 +12,10 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef soft_cap_op = {.infer = infer_unary, .lower = lower};
+constinit const OpDef soft_cap_op = {.infer = infer_unary,
+                                     .lower = lower,
+                                     .decode = &kEachToken,
+                                     .cost = kNoProducts,
+                                     .split = {.rule = "... -> ..."}};
 
 }  // namespace lamina::ops

@@ -20,6 +20,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef softmax_op = {.infer = infer_unary, .lower = lower, .vjp = vjp};
+constinit const OpDef softmax_op = {.infer = infer_unary,
+                                    .lower = lower,
+                                    .vjp = vjp,
+                                    .decode = &kEachToken,
+                                    .cost = kNoProducts,
+                                    .split = {.rule = "...D -> ...D"}};
 
 }  // namespace lamina::ops

@@ -10,6 +10,11 @@ std::vector<Tensor> lower(const LowerCall& c) { return {c.in(0)}; }
 
 }  // namespace
 
-constinit const OpDef stop_gradient_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+constinit const OpDef stop_gradient_op = {.infer = infer,
+                                          .lower = lower,
+                                          .zero_gradient = true,
+                                          .decode = &kEachToken,
+                                          .cost = kNoProducts,
+                                          .split = {.rule = "... -> ..."}};
 
 }  // namespace lamina::ops

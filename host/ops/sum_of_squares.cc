@@ -16,6 +16,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 }  // namespace
 
-constinit const OpDef sum_of_squares_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+constinit const OpDef sum_of_squares_op = {.infer = infer,
+                                           .lower = lower,
+                                           .zero_gradient = true,
+                                           .decode = &kTrainingOnly,
+                                           .cost = kNoProducts,
+                                           .split = {.rule = "... -> ()+..."}};
 
 }  // namespace lamina::ops

@@ -24,6 +24,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef sum_rows_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef sum_rows_op = {.infer = infer,
+                                     .zero_gradient = true,
+                                     .decode = &kTrainingOnly,
+                                     .cost = kNoProducts,
+                                     .split = {.rule = "___, ___d -> S, Sd"}};
 
 }  // namespace lamina::ops

@@ -34,20 +34,6 @@ Tensor call_in(Graph& graph, std::string_view op, Attrs attrs) {
   return graph.add_node(get(op), {}, std::span(attrs.begin(), attrs.size())).front();
 }
 
-Tensor add(Tensor a, Tensor b) { return call("add", {a, b}); }
-Tensor sub(Tensor a, Tensor b) { return call("sub", {a, b}); }
-Tensor mul(Tensor a, Tensor b) { return call("mul", {a, b}); }
-Tensor div(Tensor a, Tensor b) { return call("div", {a, b}); }
-Tensor less(Tensor a, Tensor b) { return call("less", {a, b}); }
-Tensor equal(Tensor a, Tensor b) { return call("equal", {a, b}); }
-Tensor select(Tensor condition, Tensor a, Tensor b) { return call("select", {condition, a, b}); }
-Tensor neg(Tensor x) { return call("neg", {x}); }
-Tensor square(Tensor x) { return call("square", {x}); }
-Tensor exp(Tensor x) { return call("exp", {x}); }
-Tensor log(Tensor x) { return call("log", {x}); }
-Tensor rsqrt(Tensor x) { return call("rsqrt", {x}); }
-Tensor tanh(Tensor x) { return call("tanh", {x}); }
-Tensor sigmoid(Tensor x) { return call("sigmoid", {x}); }
 Tensor scale(Tensor x, double by) { return by == 1 ? x : call("scale", {x}, {{"by", by}}); }
 Tensor shift(Tensor x, double by) { return by == 0 ? x : call("shift", {x}, {{"by", by}}); }
 
@@ -117,8 +103,6 @@ Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, DType dtyp
 Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {
   return matmul(a, b, transpose_a, transpose_b, a.dtype());
 }
-
-Tensor linear(Tensor x, Tensor w, Tensor bias) { return call("linear", {x, w, bias}); }
 
 Tensor as_rows(Tensor x) {
   std::int64_t last = x.dim(-1);

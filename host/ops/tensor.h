@@ -1,4 +1,5 @@
-// Ops as functions on Tensors: the vocabulary of lower, vjp and the host's own graphs.
+// Ops as functions on Tensors: the vocabulary of lower, vjp and the host's own graphs. Most are
+// generated (ops/calls.h); here are those whose arguments have a handier form, and combinations.
 //
 // Operands of one call lie in one graph. Shapes and dtypes are checked by the op's infer, which
 // throws; nothing here computes a shape.
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/calls.h"
 
 namespace lamina::ops {
 
@@ -24,20 +26,7 @@ std::vector<Tensor> call_all(std::string_view op, std::initializer_list<Tensor> 
 // Any op with no tensor inputs.
 Tensor call_in(Graph& graph, std::string_view op, Attrs attrs);
 
-Tensor add(Tensor a, Tensor b);
-Tensor sub(Tensor a, Tensor b);
-Tensor mul(Tensor a, Tensor b);
-Tensor div(Tensor a, Tensor b);
-Tensor less(Tensor a, Tensor b);
-Tensor equal(Tensor a, Tensor b);
-Tensor select(Tensor condition, Tensor a, Tensor b);
-Tensor neg(Tensor x);
-Tensor square(Tensor x);
-Tensor exp(Tensor x);
-Tensor log(Tensor x);
-Tensor rsqrt(Tensor x);
-Tensor tanh(Tensor x);
-Tensor sigmoid(Tensor x);
+// `x` itself when nothing changes.
 Tensor scale(Tensor x, double by);
 Tensor shift(Tensor x, double by);
 // `x` itself when it has the dtype already.
@@ -57,7 +46,6 @@ Tensor mean_last(Tensor x);
 Tensor sum_to(Tensor x, const Shape& shape);
 Tensor matmul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_b = false);
 Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, DType dtype);
-Tensor linear(Tensor x, Tensor w, Tensor bias = {});
 
 std::vector<std::int64_t> to_list(const Shape& shape);
 

@@ -23,6 +23,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef top_k_op = {.infer = infer, .vjp = vjp, .layout_only = true};
+constinit const OpDef top_k_op = {.infer = infer,
+                                  .vjp = vjp,
+                                  .layout_only = true,
+                                  .decode = &kEachToken,
+                                  .cost = kNoProducts,
+                                  .split = {.rule = "...D -> ...K, ...K"}};
 
 }  // namespace lamina::ops

@@ -3,6 +3,7 @@
 // they are no more than k. No gradient flows through a choice.
 //
 // With start i32[B], keys are slots of decode state and token t of row b is at start[b] + t.
+#include "ops/decode.h"
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -66,8 +67,21 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {less(half, chosen * seen)};
 }
 
+constexpr HostOperand kHost[] = {
+    {kSegments, HostInput::segments},
+    {.input = kStart, .value = HostInput::start, .decoding = true},
+};
+constexpr DecodeForm kDecode{.host = kHost};
+
+std::int64_t keys_kept(const NodeView& n) { return n.i("k"); }
+
 }  // namespace
 
-constinit const OpDef top_k_mask_op = {.infer = infer, .lower = lower, .zero_gradient = true};
+constinit const OpDef top_k_mask_op = {.infer = infer,
+                                       .lower = lower,
+                                       .zero_gradient = true,
+                                       .decode = &kDecode,
+                                       .cost = {.none = kNoProducts.none, .keys_kept = keys_kept},
+                                       .split = {.rule = "bTS, bT?, b? -> bTS"}};
 
 }  // namespace lamina::ops

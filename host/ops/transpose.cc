@@ -31,8 +31,21 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {transpose(c.ct(), std::move(inverse))};
 }
 
+std::string split_rule(const Call& c) {
+  const std::string dims = dim_letters(c, 0);
+  std::string permuted;
+  for (std::int64_t dim : c.list("perm"))
+    permuted += dims[static_cast<std::size_t>(checked_dim(c, dim, c.type(0).ndim()))];
+  return fmt::format("{} -> {}", dims, permuted);
+}
+
 }  // namespace
 
-constinit const OpDef transpose_op = {.infer = infer, .vjp = vjp, .layout_only = true};
+constinit const OpDef transpose_op = {.infer = infer,
+                                      .vjp = vjp,
+                                      .layout_only = true,
+                                      .decode = &kEachToken,
+                                      .cost = kNoProducts,
+                                      .split = {.rule_of = split_rule}};
 
 }  // namespace lamina::ops

@@ -18,6 +18,10 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef window_ends_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef window_ends_op = {.infer = infer,
+                                        .zero_gradient = true,
+                                        .decode = &kEachToken,
+                                        .cost = kNoProducts,
+                                        .split = {.rule = "bT -> bW, bW"}};
 
 }  // namespace lamina::ops

@@ -7,6 +7,7 @@
 // and row w pools 2 ratio tokens, the earlier half only if starts[b, w] > 0. Rows with ends -1 are
 // 0.
 #include "ops/window_pool.h"
+#include "ops/decode.h"
 
 namespace lamina::ops {
 
@@ -45,8 +46,55 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {d[0], d[1], cast(d[2], c.type(2).dtype), {}, {}};
 }
 
+enum Input { kValues, kGates, kBias, kEnds, kStarts };
+
+// Windows that end in this call reach back into earlier ones: the latest rows are kept, before
+// those of this call.
+std::vector<Tensor> decode(DecodeCall& c) {
+  const Tensor values = c.in(kValues), gates = c.in(kGates);
+  const std::int64_t width = values.dim(2), kept = c.state->dims[1];
+  const Tensor x = call("concat", {values, gates}, {{"dim", std::int64_t{2}}});
+  const std::int64_t dims[] = {x.dim(0), kept, x.dim(2)};
+  const Tensor window = c.fixed_state(c.state_dtype(x.dtype()), dims);
+  const std::vector<Tensor> results = call_all(
+      "extend_window", {window, cast(x, window.dtype()), c.context.host_input(HostInput::start),
+                        c.context.host_input(HostInput::count)});
+  c.context.state_output(window, results[0]);
+  const Tensor extended = cast(results[1], x.dtype());
+  c.in(kValues) = slice(extended, 2, 0, width);
+  c.in(kGates) = slice(extended, 2, width, width);
+  const Tensor ends = c.in(kEnds);
+  const Tensor unused = constant(*ends.graph, {DType::i32, {1, 1}, {}}, -1);
+  c.in(kEnds) = select(equal(ends, unused), ends, shift(ends, static_cast<double>(kept)));
+  return c.add_node();
+}
+
+// Channels of values and gates, tokens kept.
+std::vector<std::int64_t> state_dims(const DecodeCall& c) {
+  const std::int64_t windows = c.i("overlap") != 0 ? 2 : 1;
+  return {2 * c.in(kValues).dim(2), windows * c.i("ratio") - 1};
+}
+
+bool has_memory(const DecodeCall& c) { return c.i("ratio") > 1 || c.i("overlap") != 0; }
+
+constexpr OperandDims kNumDims[] = {{kValues, 3}, {kGates, 3}, {kEnds, 2}};
+constexpr DecodeForm kDecode{.state = StateKind::conv_window,
+                             .step = decode,
+                             .state_dims = state_dims,
+                             .num_dims = kNumDims,
+                             .remembers = has_memory};
+
+// Values times their weights, in every window that a token belongs to.
+double flops(const NodeView& n, const WorkContext&) {
+  return 2 * num_elements(n.type(kValues)) * (n.i("overlap") != 0 ? 2 : 1);
+}
+
 }  // namespace
 
-constinit const OpDef window_pool_op = {.infer = infer, .vjp = vjp};
+constinit const OpDef window_pool_op = {.infer = infer,
+                                        .vjp = vjp,
+                                        .decode = &kDecode,
+                                        .cost = {.flops = flops},
+                                        .split = {.rule = "bTD, bTD, RD, bW, bW -> bWD"}};
 
 }  // namespace lamina::ops

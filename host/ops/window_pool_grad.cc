@@ -16,6 +16,11 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef window_pool_grad_op = {.infer = infer, .zero_gradient = true};
+constinit const OpDef window_pool_grad_op = {
+    .infer = infer,
+    .zero_gradient = true,
+    .decode = &kTrainingOnly,
+    .cost = kOfBackwardPass,
+    .split = {.rule = "bTD, bTD, RD, bW, bW, bWD -> bTD, bTD, RD+b"}};
 
 }  // namespace lamina::ops

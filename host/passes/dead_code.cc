@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "graph/rewrite.h"
+#include "ops/op_code.h"
 
 namespace lamina::passes {
 namespace {
@@ -33,7 +34,7 @@ class DeadCode {
       changed = changed || !alive[n];
       if (!alive[n]) continue;
       const Narrowed* scan = nullptr;
-      if (node.op->name == "scan") scan = &(scans[n] = narrowed(node, used));
+      if (node.op->code == OpCode::scan) scan = &(scans[n] = narrowed(node, used));
       if (scan) changed = changed || scan->body != node.body();
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
         if (node.inputs[i] != kNoValue && (!scan || scan->operands[i])) used[node.inputs[i]] = true;

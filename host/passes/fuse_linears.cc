@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "graph/rewrite.h"
+#include "ops/op_code.h"
 #include "ops/registry.h"
 #include "passes/levels.h"
 
@@ -13,7 +14,7 @@ namespace {
 std::optional<Graph> group_level(const Graph& graph) {
   std::unordered_map<ValueId, std::vector<NodeId>> by_input;
   for (NodeId n = 0; n < graph.nodes().size(); ++n)
-    if (graph.node(n).op->name == "linear") by_input[graph.node(n).inputs[0]].push_back(n);
+    if (graph.node(n).op->code == OpCode::linear) by_input[graph.node(n).inputs[0]].push_back(n);
   // The group stands where its first member stood: the other weights must exist there.
   auto exists_before = [&](ValueId v, NodeId n) {
     return v == kNoValue || graph.value(v).node == kNoNode || graph.value(v).node < n;

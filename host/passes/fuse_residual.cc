@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "graph/rewrite.h"
+#include "ops/op_code.h"
 #include "ops/registry.h"
 #include "passes/levels.h"
 
@@ -49,8 +50,8 @@ class Fusion {
   void find() {
     for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
       const Node& node = graph_.node(n);
-      if (node.op->name == "rms_norm") find_norm(n, node);
-      if (node.op->name == "add") find_term(n, node);
+      if (node.op->code == OpCode::rms_norm) find_norm(n, node);
+      if (node.op->code == OpCode::add) find_term(n, node);
     }
   }
 

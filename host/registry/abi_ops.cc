@@ -66,8 +66,6 @@ const Op& op(std::uint32_t id, std::uint32_t revision) {
     throw Breach(LAMINA_ERROR_UNSUPPORTED,
                  fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
                              LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
-  if (found->host_only())
-    breach("op '{}' ({}) is private to the host; plugins use ids below 1000", found->name, id);
   if (found->revision != revision)
     throw Breach(LAMINA_ERROR_UNSUPPORTED,
                  fmt::format("op '{}' is requested in revision {}; this host has revision {}",

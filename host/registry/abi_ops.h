@@ -12,8 +12,8 @@ namespace lamina::registry::abi {
 
 using NamedAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
 
-// The op of that number. Throws Breach if there is none, it is the host's own, or this host has
-// another revision.
+// The op of that number. Throws Breach if there is none, or this host has another
+// revision.
 const Op& op(std::uint32_t id, std::uint32_t revision);
 
 // The attributes that are given, by name (borrowed from the op). Throws Breach for keys that the

@@ -191,10 +191,13 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
 }
 
 lamina_tensor_t BlockBuild::input(std::uint32_t kind) {
-  const auto which = enumerator<InputKind>(kind, LAMINA_INPUT_POSITIONS, LAMINA_INPUT_POSITIONS_3D,
+  const auto which = enumerator<InputKind>(kind, LAMINA_INPUT_POSITIONS, LAMINA_INPUT_IMAGE_BLOCKS,
                                            "the kind of input");
   auto at = inputs_.find(kind);
-  if (at == inputs_.end()) at = inputs_.emplace(kind, hand_out(trace_.make_input(which))).first;
+  if (at == inputs_.end()) {
+    const Tensor input = trace_.make_input(which);
+    at = inputs_.emplace(kind, input ? hand_out(input) : 0).first;
+  }
   return at->second;
 }
 

@@ -52,7 +52,7 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
 
 std::uint64_t host_has_op(const lamina_host_t*, std::uint32_t id, std::uint32_t revision) {
   const Op* op = ops::find(id);
-  return op != nullptr && !op->host_only() && op->revision == revision ? 1 : 0;
+  return op != nullptr && op->revision == revision ? 1 : 0;
 }
 
 const lamina_host_t& host() {

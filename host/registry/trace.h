@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/decode.h"
 #include "registry/family.h"
 #include "registry/model_config.h"
 #include "registry/plan.h"
@@ -56,21 +57,9 @@ struct ParamDesc {
   friend bool operator==(const ParamDesc&, const ParamDesc&) = default;
 };
 
-// What a block remembers between decoded tokens (LAMINA_STATE_*).
-enum class StateKind { kv = 1, latent, recurrent, conv_window, token_history, index_keys, custom };
-
-struct StateDesc {
-  std::string name;  // full and unique inside the block
-  StateKind kind = StateKind::kv;
-  std::vector<std::int64_t> dims;  // what they are depends on the kind
-  std::vector<AxisId> axes;        // one per dim
-  std::int64_t window = 0;         // tokens that are read; 0 = all
-  std::int64_t chunk = 0;
-  std::int64_t stride = 1;  // tokens of a slot
-  std::optional<DType> dtype;
-  bool quantize = true;  // may be kept in fewer bits
-  friend bool operator==(const StateDesc&, const StateDesc&) = default;
-};
+// What a block remembers between decoded tokens.
+using ops::StateDesc;
+using ops::StateKind;
 
 enum class InputKind {
   positions = 1,
@@ -79,7 +68,8 @@ enum class InputKind {
   layer_index,
   seed,
   embedding,
-  positions_3d
+  positions_3d,
+  image_blocks
 };
 
 struct SowDesc {
@@ -101,7 +91,7 @@ struct UpdateDesc {
   std::string rate_key;  // config key; empty = 1
 };
 
-using NamedAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
+using ops::NamedAttrs;
 
 class Trace {
  public:
@@ -122,7 +112,7 @@ class Trace {
   // A decode state, once per name and block; `index` counts from 0 in each block and is what
   // add_op() gets.
   virtual void make_state(const StateDesc& state, int index) = 0;
-  // An input of the block, once per kind and block.
+  // An input of the block, once per kind and block; null for image_blocks without images.
   virtual Tensor make_input(InputKind kind) = 0;
   // f32[]: values[i] in layer i.
   virtual Tensor make_layer_constant(const std::string& name,

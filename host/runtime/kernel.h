@@ -17,18 +17,6 @@
 
 namespace lamina {
 
-// A node as kernels see it: types of inputs and outputs, attributes.
-class NodeView : public Call {
- public:
-  NodeView(const Call& call, std::span<const Type* const> outputs)
-      : Call(call), outputs_(outputs) {}
-  int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  const Type& out_type(int i = 0) const { return *outputs_[static_cast<std::size_t>(i)]; }
-
- private:
-  std::span<const Type* const> outputs_;
-};
-
 // Yes, or a sentence that says why not ("needs avx512_bf16", "only f32 and bf16, got f64").
 struct Verdict {
   std::string why_not;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "graph/rewrite.h"
+#include "ops/op_code.h"
 #include "ops/registry.h"
 #include "runtime/memory_plan.h"
 #include "runtime/program_steps.h"
@@ -33,7 +34,7 @@ ValueId made_at(const Graph& graph, ValueId v) {
 // The operand that result `i` of the node is always written over, or kNoValue.
 ValueId always_written_over(const Node& node, std::size_t i) {
   if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
-  if (node.op->name != "scan") return kNoValue;
+  if (node.op->code != OpCode::scan) return kNoValue;
   int input = node.body()->outputs()[i].alias_input;
   return input < 0 ? kNoValue : node.inputs[static_cast<std::size_t>(input)];
 }
@@ -157,7 +158,7 @@ struct Program::Planner {
 
   // The graph input that copy node `node` brings an aliased output to, or kNoValue.
   ValueId alias_target(const Node& node) const {
-    if (node.op->name != "copy") return kNoValue;
+    if (node.op->code != OpCode::copy) return kNoValue;
     for (const GraphOutput& output : graph.outputs())
       if (output.alias_input >= 0 && output.value == node.outputs[0])
         return graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
@@ -260,7 +261,7 @@ struct Program::Planner {
   // The kernel of the step's node, made; null for a scan. Its workspace goes to `workspace_bytes`.
   const KernelChoice* make_kernel_of(const Node& node, Step& step, std::size_t* workspace_bytes) {
     const KernelChoice* choice = nullptr;
-    if (node.op->name == "scan") {
+    if (node.op->code == OpCode::scan) {
       step.kernel_name = "scan";
       step.scan = plan_scan(node, workspace_bytes);
       return choice;

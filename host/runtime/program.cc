@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "ops/op_code.h"
 #include "runtime/program_steps.h"
 
 namespace lamina {
@@ -31,7 +32,7 @@ const KernelChoice* choose_kernel(const Backend& backend, const NodeView& node,
 }
 
 bool is_supported(const Backend& backend, const Graph& graph, const Node& node) {
-  if (node.op->name == "scan") return true;
+  if (node.op->code == OpCode::scan) return true;
   return with_node_view(graph, node, [&](const NodeView& view) {
     return (node.op->def->view && node.op->def->view(view)) || choose_kernel(backend, view);
   });

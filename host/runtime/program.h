@@ -116,13 +116,4 @@ const KernelChoice* choose_kernel(const Backend& backend, const NodeView& node,
 // Whether `backend` has a kernel for the node; scans and views need none.
 bool is_supported(const Backend& backend, const Graph& graph, const Node& node);
 
-// Calls fn(NodeView) for a node of a graph.
-template <typename Fn>
-auto with_node_view(const Graph& graph, const Node& node, Fn fn) {
-  std::vector<const Type*> inputs, outputs;
-  for (ValueId v : node.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph.type(v));
-  for (ValueId v : node.outputs) outputs.push_back(&graph.type(v));
-  return fn(NodeView(Call(*node.op, inputs, node.attrs, node.origin.get()), outputs));
-}
-
 }  // namespace lamina

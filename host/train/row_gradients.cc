@@ -1,4 +1,5 @@
 #include "train/row_gradients.h"
+#include "ops/op_code.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +19,7 @@ struct RowList {
 
 bool is_lookup(const Graph& graph, ValueId v) {
   NodeId node = graph.value(v).node;
-  return node != kNoNode && graph.node(node).op->name == "embedding_grad";
+  return node != kNoNode && graph.node(node).op->def->sums_rows;
 }
 
 // The nodes whose results `v` is the sum of, in the order in which fuse_residual has them added up;
@@ -31,7 +32,7 @@ bool find_lookups(const Graph& graph, ValueId v, std::vector<NodeId>& out) {
     out.push_back(id);
     return true;
   }
-  if (node.op->name != "add" || graph.type(node.inputs[0]) != graph.type(node.inputs[1]))
+  if (node.op->code != OpCode::add || graph.type(node.inputs[0]) != graph.type(node.inputs[1]))
     return false;
   const bool first_last = is_lookup(graph, node.inputs[0]);
   return find_lookups(graph, node.inputs[first_last ? 1 : 0], out) &&
@@ -68,7 +69,7 @@ std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   const Value value = graph.value(v);
   if (value.node == kNoNode) return {};
   const Node node = graph.node(value.node);
-  if (node.op->name != "scan") return list_lookups(graph, v);
+  if (node.op->code != OpCode::scan) return list_lookups(graph, v);
   if (value.index < node.int_attr("num_carries")) return {};  // a sum over rounds
   auto body = std::make_shared<Graph>(*node.body());
   const GraphOutput output = body->outputs()[value.index];

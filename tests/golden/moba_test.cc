@@ -29,10 +29,12 @@ void expect_agreement(const fs::path& directory) {
     inputs.push_back(graph.add_input(name, type));
     values.push_back(array(type, std::vector<double>(floats.begin(), floats.end())));
   }
-  Tensor y = ops::call_all("attention", {inputs[0], inputs[1], inputs[2]},
-                           {{"scale", 1.0},
-                            {"moba_chunk", config.root().at("moba_chunk_size").as_int64()},
-                            {"moba_top_k", config.root().at("moba_topk").as_int64()}})[0];
+  Tensor mask = ops::call("moba_mask", {inputs[0], inputs[1]},
+                          {{"chunk", config.root().at("moba_chunk_size").as_int64()},
+                           {"k", config.root().at("moba_topk").as_int64()}});
+  Tensor y = ops::call_all("attention",
+                           {inputs[0], inputs[1], inputs[2], {}, {}, {}, {}, {}, {}, {}, mask},
+                           {{"scale", 1.0}})[0];
   graph.add_output("out", y);
   const std::vector<Tensor> gradients =
       autodiff::vjp(graph, std::span(&y, 1), std::span(&inputs[3], 1), std::span(inputs).first(3),

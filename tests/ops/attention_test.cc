@@ -53,9 +53,6 @@ std::vector<In> masked(In mask, std::vector<In> before = {}) {
   return before;
 }
 
-const Attrs kChunksOfTwo = {{"moba_chunk", number(2)}, {"moba_top_k", number(2)}};
-const In kDocuments = ints({2, 7}, {0, 1, 2, 3, 0, 1, 0, 0, 0, 1, 2, 0, 1, 2});
-
 const OpCases kCases =
     {.op = "attention",
      .cases =
@@ -85,11 +82,6 @@ const OpCases kCases =
              attend("mask of tiles", 70, 70, masked(kept(70, 70))),
              attend("mask of each head", 7, 7, masked(kept_by_heads(7, 7))),
              attend("mask of each head, of tiles", 70, 70, masked(kept_by_heads(70, 70))),
-             attend("chosen chunks", 7, 7, {}, kChunksOfTwo),
-             attend("more chunks chosen than there are", 5, 5,
-                    {}, {{"moba_chunk", number(3)}, {"moba_top_k", number(9)}}),
-             attend("chosen chunks of documents", 7, 7,
-                    {kDocuments, kDocuments, kSegments, kSegments, kSinks}, kChunksOfTwo),
              attend("no tokens", 0, 0),
              attend("a few more", 70, 70),
          },
@@ -120,7 +112,6 @@ OpCases over_state() {
           decode("mask of each head", 3, 20, ints({2}, {2, 17}), {}, kept_by_heads(3, 20)),
           decode("mask of each head, of many rows", 9, 80, ints({2}, {60, 17}), {},
                  kept_by_heads(9, 80)),
-          decode("chosen chunks", 3, 19, ints({2}, {2, 16}), kChunksOfTwo),
           decode("mask of many rows", 9, 80, ints({2}, {60, 17}), {}, kept(9, 80)),
           decode("long", 1, 300, ints({2}, {299, 17}))}};
 }

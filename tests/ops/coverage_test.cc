@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "ops/decode.h"
 #include "ops/registry.h"
 
 namespace lamina {
@@ -29,6 +30,21 @@ TEST(OpTests, EveryOpHasCases) {
     suites.insert(name.substr(name.find('/') + 1));  // "Dtypes/FusedMap"
   }
   for (const Op& op : ops::all()) EXPECT_TRUE(suites.contains(suite_of(op.name))) << op.name;
+}
+
+// What plan, bench, decoding and sharding go by is said of every op, or why there is nothing to
+// say.
+TEST(OpTests, EveryOpSaysWhatItCostsRemembersAndSplits) {
+  for (const Op& op : ops::all()) {
+    SCOPED_TRACE(op.name);
+    const OpDef& def = *op.def;
+    if (def.elementwise) continue;
+    EXPECT_EQ(def.cost.flops == nullptr, !def.cost.none.empty());
+    ASSERT_NE(def.decode, nullptr);
+    EXPECT_EQ(def.decode->none.empty(), ops::decode_form(op) != nullptr);
+    const int rules = !def.split.rule.empty() + (def.split.rule_of != nullptr);
+    EXPECT_EQ(rules, def.split.none.empty() ? 1 : 0);
+  }
 }
 
 }  // namespace

@@ -133,16 +133,11 @@ const std::vector<Case>& cases() {
       {"attention", [](Tensor x, Scope) { attention(x, x, x, {}); },
        [](Tensor x, Scope) {
          attention(x, x, x, {},
-                   {.scale = 2,
-                    .soft_cap = 3,
-                    .causal = false,
-                    .window = 4,
-                    .chunk = 5,
-                    .moba_chunk = 6,
-                    .moba_top_k = 7,
-                    .see_images = true},
-                   x);
+                   {.scale = 2, .soft_cap = 3, .causal = false, .window = 4, .chunk = 5},
+                   {.sinks = x, .blocks = x, .mask = x});
        }},
+      {"moba_mask", [](Tensor x, Scope) { moba_mask(x, x, {}, {}); },
+       [](Tensor x, Scope) { moba_mask(x, x, {}, {.chunk = 2, .k = 3}); }},
       {"causal_conv1d", [](Tensor x, Scope) { causal_conv1d(x, x, x, {}); },
        [](Tensor x, Scope) {
          causal_conv1d(x, x, x, {}, {.dilation = 2, .activation = "silu", .across = true});
@@ -207,6 +202,7 @@ std::vector<AttrRow> attributes_of(const OpSpec& spec) {
     row.key = ++key;
     row.name = word.substr(0, colon);
     row.kind = word.substr(colon + 1, std::min(equals, word.size()) - colon - 1);
+    if (row.kind == "b") row.kind = "i";  // a flag is a whole number
     row.has_fallback = equals != std::string::npos;
     if (row.has_fallback) row.fallback = word.substr(equals + 1);
     if (!host_decides(spec.name, row.name)) rows.push_back(row);
@@ -288,8 +284,8 @@ TEST(SdkOps, GiveEachAttributeItsOwnValue) {
 }
 
 TEST(SdkOps, SinksAreTheEighthInputOfAttention) {
-  const Emission e = emission_of([](Tensor x, Scope) { attention(x, x, x, {}, {}, x); });
-  EXPECT_EQ(e.inputs, (std::vector<lamina_tensor_t>{1, 1, 1, 0, 0, 0, 0, 1}));
+  const Emission e = emission_of([](Tensor x, Scope) { attention(x, x, x, {}, {}, {.sinks = x}); });
+  EXPECT_EQ(e.inputs, (std::vector<lamina_tensor_t>{1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0}));
 }
 
 TEST(SdkOps, OperatorsKnowTheLineThatUsedThem) {

@@ -115,7 +115,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {2, "block 'layer': op number 999 is not known to this host"},
       {4, "block 'layer': op 'rms_norm' has no attribute 9; it has 2"},
       {5, "block 'layer': attribute 'eps' of op 'rms_norm' must be a number, got a string"},
-      {6, "block 'layer': op 'copy' (1014) is private to the host; plugins use ids below 1000"},
+      {6, "block 'layer': op number 1014 is not known to this host"},
       {7, "block 'layer': parameter 'inner.weight' is declared as [9] and before as [8]"},
       {8, "block 'layer': its build fails with status 7 (state) and no message"},
       {9, "block 'layer': its build leaves carry_out[0] unset; it must be a tensor f32[2, 3, 8]"},

@@ -10,7 +10,7 @@
 // with each instruction set, in place and with outputs left out, on one thread and on two, gives
 // what the op means, computed in f64; the gradient is that of finite differences in f64; the op's
 // own vjp is what differentiating lower gives; two nodes that differ in an attribute are not
-// merged.
+// merged; run in parts by its split rule, it gives the same.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -75,6 +75,7 @@ void check_kernels(const OpCases& list);
 void check_gradient(const OpCases& list);
 void check_own_gradient(const OpCases& list);
 void check_merging(const OpCases& list);
+void check_split(const OpCases& list);
 
 }  // namespace lamina::testing
 
@@ -83,4 +84,5 @@ void check_merging(const OpCases& list);
   TEST(Suite, KernelsComputeWhatItMeans) { ::lamina::testing::check_kernels(list); }              \
   TEST(Suite, GradientEqualsFiniteDifferences) { ::lamina::testing::check_gradient(list); }       \
   TEST(Suite, OwnGradientEqualsThatOfItsMeaning) { ::lamina::testing::check_own_gradient(list); } \
-  TEST(Suite, NodesThatDifferInAnAttributeStayApart) { ::lamina::testing::check_merging(list); }
+  TEST(Suite, NodesThatDifferInAnAttributeStayApart) { ::lamina::testing::check_merging(list); }  \
+  TEST(Suite, PartsOfASplitGiveTheWhole) { ::lamina::testing::check_split(list); }

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/device/memory.h"
 #include "backends/cpu/kernels.h"
+#include "ops/op_code.h"
 #include "ops/registry.h"
 
 namespace lamina::cpu {
@@ -23,7 +24,7 @@ constexpr KernelTable (*kFamilies[])() = {
 Lists find_lists() {
   Lists lists;
   for (const Op& op : ops::all())
-    if (op.def->elementwise || op.name == "fused_map") lists[&op] = elementwise_kernels();
+    if (op.def->elementwise || op.code == OpCode::fused_map) lists[&op] = elementwise_kernels();
   for (KernelTable (*family)() : kFamilies)
     for (const OpKernels& kernels : family()) lists[&ops::get(kernels.op)] = kernels.choices;
   return lists;

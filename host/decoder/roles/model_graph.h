@@ -78,7 +78,6 @@ enum class Input {
   parameter,       // stacked over `members` when it lies in a segment
   state,           // decode state, stacked over `members`, written in place
 };
-using Role = Input;  // blocks ask for nothing else
 
 // What an output is.
 enum class Output {

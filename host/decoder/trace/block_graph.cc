@@ -5,14 +5,15 @@
 #include "core/error.h"
 #include "decoder/roles/roles.h"
 #include "decoder/stack/parameter.h"
-#include "decoder/trace/stateful_ops.h"
+#include "ops/decode.h"
+#include "ops/op_code.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
 namespace {
 
-class BlockTrace final : public registry::Trace, public HostBuild, private MixerContext {
+class BlockTrace final : public registry::Trace, public HostBuild, private ops::DecodeContext {
  public:
   BlockTrace(BlockGraph& out, const TracePhase& phase, const BlockUse& use,
              const BlockGraph::Kv* donor)
@@ -83,14 +84,12 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
 
   // HostBuild.
   Tensor param(const registry::ParamDesc& desc) override { return make_param(desc); }
-  Tensor input(Role role) override { return host_input(role); }
+  Tensor input(Input role) override { return host_input(role); }
   Tensor name(Tensor value, const std::string& tag) override { return this->tag(value, tag); }
   std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
                           const registry::NamedAttrs& attrs,
                           const registry::StateDesc& state) override {
-    const MixerOp* mixer = find_mixer(op);
-    LAMINA_ASSERT(mixer);
-    return add_mixer(*mixer, {ops::get(op), std::move(inputs), attrs, &state, *this});
+    return ops::trace_op({ops::get(op), std::move(inputs), attrs, &state, *this});
   }
 
  protected:
@@ -111,19 +110,21 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
   Tensor make_input(registry::InputKind kind) override {
     switch (kind) {
       case registry::InputKind::positions:
-        return host_input(Role::positions);
+        return host_input(Input::positions);
       case registry::InputKind::token_ids:
-        return host_input(Role::tokens);
+        return host_input(Input::tokens);
       case registry::InputKind::segment_ids:
-        return host_input(Role::segments);
+        return host_input(Input::segments);
       case registry::InputKind::layer_index:
-        return host_input(Role::layer_index);
+        return host_input(Input::layer_index);
       case registry::InputKind::seed:
-        return host_input(Role::seed);
+        return host_input(Input::seed);
       case registry::InputKind::embedding:
-        return host_input(Role::embedding);
+        return host_input(Input::embedding);
       case registry::InputKind::positions_3d:
-        return host_input(Role::positions_3d);
+        return host_input(Input::positions_3d);
+      case registry::InputKind::image_blocks:
+        return phase_.given.count > 0 ? host_input(Input::given_blocks) : Tensor{};
     }
     throw PluginError({"host", "an input of an unknown kind", {}});
   }
@@ -137,26 +138,28 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
                                      name),
                          {}});
     Tensor input = graph().add_input(name, {phase_.dtype, {}, {}});
-    out_.host_inputs.push_back({Role::layer_constant, index_of(input), values});
+    out_.host_inputs.push_back({Input::layer_constant, index_of(input), values});
     return input;
   }
 
   bool supplies(const Op& op, std::size_t input) const override {
-    return donor_ && op.name == "attention" &&
-           (op.inputs[input].name == "k" || op.inputs[input].name == "v");
+    const ops::DecodeForm* form = ops::decode_form(op);
+    if (!donor_ || !form || !form->shared_kv) return false;
+    const int at = static_cast<int>(input);
+    return at == form->shared_kv->k || at == form->shared_kv->v;
   }
 
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& attrs, std::optional<int> state) override {
-    if (const MixerOp* mixer = find_mixer(op.name))
-      return add_mixer(*mixer, {op,
-                                {inputs.begin(), inputs.end()},
-                                attrs,
-                                state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
-                                *this});
+    if (ops::decode_form(op))
+      return ops::trace_op({op,
+                            {inputs.begin(), inputs.end()},
+                            attrs,
+                            state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
+                            *this});
     if (state) throw PluginError({op.name, "takes no decode state", {}});
-    if (op.name == "dropout") return dropout(op, inputs, attrs);
-    if (op.name == "rope") note_length_dependence(attrs);
+    if (op.code == OpCode::dropout) return dropout(op, inputs, attrs);
+    if (op.code == OpCode::rope) note_length_dependence(attrs);
     return graph().add_node(op, inputs, attrs);
   }
 
@@ -224,14 +227,30 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
     out_.given_kv = kv;
   }
 
-  // MixerContext.
-  const TracePhase& phase() const override { return phase_; }
+  // ops::DecodeContext.
   Graph& graph() override { return out_.graph; }
-  Tensor host_input(Role role) override {
+  bool stateful() const override { return phase_.stateful; }
+  std::int64_t capacity() const override { return phase_.capacity; }
+  std::int64_t max_call_tokens() const override { return phase_.max_call_tokens; }
+  bool segments() const override { return phase_.segments; }
+  Tensor host_input(ops::HostInput input) override {
+    switch (input) {
+      case ops::HostInput::positions:
+        return host_input(Input::positions);
+      case ops::HostInput::segments:
+        return host_input(Input::segments);
+      case ops::HostInput::start:
+        return host_input(Input::start);
+      case ops::HostInput::count:
+        return host_input(Input::count);
+    }
+    throw PluginError({"host", "an input of an unknown kind", {}});
+  }
+  Tensor host_input(Input role) {
     for (const BlockGraph::HostInput& known : out_.host_inputs)
       if (known.role == role)
         return graph().tensor(graph().inputs()[static_cast<std::size_t>(known.input)].value);
-    if (role == Role::layer_index) refuse_outside_layers("the index of the layer");
+    if (role == Input::layer_index) refuse_outside_layers("the index of the layer");
     Tensor input = graph().add_input(std::string(role_name(role)), host_input_type(role, phase_));
     out_.host_inputs.push_back({role, index_of(input), {}});
     return input;
@@ -250,8 +269,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
     for (std::size_t i = 0; i < out_.states.size(); ++i)
       if (out_.states[i].input == index_of(state)) written_[i] = written;
   }
-  const std::optional<KeysAndValues>& donor() const override { return donor_; }
-  void donate(const KeysAndValues& kv) override {
+  const std::optional<ops::KeysAndValues>& donor() const override { return donor_; }
+  void donate(const ops::KeysAndValues& kv) override {
     if (donated_ && use_.gives_kv)
       throw PluginError(
           {"host",
@@ -263,9 +282,9 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
   std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> given,
                               const registry::NamedAttrs& attrs) {
     if (!phase_.training) return {given[0]};
-    std::vector<Tensor> inputs{given[0], host_input(Role::seed)};
+    std::vector<Tensor> inputs{given[0], host_input(Input::seed)};
     bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
-    inputs.push_back(in_layer ? host_input(Role::layer_index) : Tensor{});
+    inputs.push_back(in_layer ? host_input(Input::layer_index) : Tensor{});
     // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
     std::int64_t stream = next_stream_++;
     if (use_.kind == BlockUse::Kind::entry) stream = -2 * stream;
@@ -290,7 +309,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private Mixer
   const TracePhase& phase_;
   const BlockUse& use_;
   std::vector<Tensor> carries_, per_layer_;
-  std::optional<KeysAndValues> donor_, donated_;
+  std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
   std::vector<Tensor> written_;  // one a state of out_
   std::vector<registry::SowDesc> sown_;

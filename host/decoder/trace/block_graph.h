@@ -27,7 +27,7 @@ struct BlockGraph {
     int output;  // written over the input
   };
   struct HostInput {
-    Role role;
+    Input role;
     int input;
     std::vector<double> values;  // of a layer constant: one a layer of the model
   };

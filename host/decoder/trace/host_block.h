@@ -17,7 +17,7 @@ class HostBuild {
   virtual ~HostBuild() = default;
   virtual Tensor param(const registry::ParamDesc& desc) = 0;
   virtual Tensor input(Input role) = 0;
-  // One use of an op that mixes tokens (stateful_ops.h), with what it remembers while decoding.
+  // One use of an op that mixes tokens (ops/decode.h), with what it remembers while decoding.
   virtual std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
                                   const registry::NamedAttrs& attrs,
                                   const registry::StateDesc& state) = 0;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "graph/call.h"
+#include "ops/op_code.h"
+
 namespace lamina::inspect {
 namespace {
 
@@ -27,18 +30,18 @@ void mark(const Graph& graph, ValueId value, double share, std::vector<double>& 
 std::vector<double> used_shares(const Graph& graph) {
   std::vector<double> shares(graph.inputs().size(), 1.0);
   for (const Node& node : graph.nodes()) {
-    if (node.op->name == "scan") {
+    if (node.op->code == OpCode::scan) {
       std::vector<double> inner = used_shares(*node.body());
       for (std::size_t i = 0; i < inner.size(); ++i)
         if (inner[i] < 1) mark(graph, node.inputs[i], inner[i], shares);
     }
-    if (node.op->name != "grouped_linear") continue;
-    const Type& rows = graph.type(node.inputs[0]);
-    const Type& experts = graph.type(node.inputs[1]);
-    double share =
-        std::min(1.0, static_cast<double>(rows.dim(0)) / static_cast<double>(experts.dim(0)));
-    mark(graph, node.inputs[1], share, shares);
-    if (node.inputs.size() > 3) mark(graph, node.inputs[3], share, shares);
+    const OpCost& cost = node.op->def->cost;
+    if (!cost.flops || !cost.share_read) continue;
+    with_node_view(graph, node, [&](const NodeView& view) {
+      for (int i = 0; i < view.num_inputs(); ++i)
+        if (double share = cost.share_read(view, i); view.has(i) && share < 1)
+          mark(graph, node.inputs[static_cast<std::size_t>(i)], share, shares);
+    });
   }
   return shares;
 }

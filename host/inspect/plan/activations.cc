@@ -13,15 +13,39 @@
 namespace lamina::inspect {
 namespace {
 
+// Inputs that say what d loss is: nothing of a forward pass depends on them.
+std::vector<bool> seeds_of(const decoder::ModelGraph& graph) {
+  std::vector<bool> out;
+  for (const decoder::InputRole& input : graph.inputs) {
+    using enum decoder::Input;
+    out.push_back(input.role == loss_scale || input.role == z_loss_scale ||
+                  input.role == aux_scale || input.role == mtp_scale);
+  }
+  return out;
+}
+
+// The first node that combines what depends on a seed with anything else; -1 if there is none.
+int first_of_backward(const Graph& graph, const std::vector<bool>& seeds) {
+  std::vector<bool> depends(graph.values().size());
+  for (std::size_t i = 0; i < seeds.size(); ++i) depends[graph.inputs()[i].value] = seeds[i];
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    std::size_t count = 0, others = 0;
+    for (ValueId v : node.inputs)
+      if (v != kNoValue) ++(depends[v] ? count : others);
+    if (count > 0 && others > 0) return static_cast<int>(n);
+    for (ValueId v : node.outputs) depends[v] = count > 0;
+  }
+  return -1;
+}
+
 // What lives across the place where the backward pass begins.
-std::int64_t kept_bytes(const Program& program) {
-  int turn = -1;
-  const std::vector<Node>& nodes = program.graph().nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (nodes[i].op->name == "cross_entropy_grad") turn = static_cast<int>(i);
+std::int64_t kept_bytes(const Program& program, const std::vector<bool>& seeds) {
+  const int backward = first_of_backward(program.graph(), seeds);
   std::int64_t bytes = 0;
   for (const ArenaBlock& block : program.arena_blocks())
-    if (block.first < turn && block.last > turn) bytes += static_cast<std::int64_t>(block.bytes);
+    if (block.first < backward && block.last > backward)
+      bytes += static_cast<std::int64_t>(block.bytes);
   return bytes;
 }
 
@@ -50,13 +74,14 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
     for (const std::string& tag : tags) kept.push_back(saves(tag));
     auto known = std::ranges::find(all, kept, &Measured::kept);
     if (known == all.end()) {
-      program::BoundProgram bound(
-          train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves)),
-          backend);
+      decoder::ModelGraph trained =
+          train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves));
+      const std::vector<bool> seeds = seeds_of(trained);
+      program::BoundProgram bound(std::move(trained), backend);
       const Program& program = bound.program();
       Measured fresh{std::move(kept), {}, required_flops(program.graph())};
       fresh.cost.arena_bytes = static_cast<std::int64_t>(program.arena_bytes());
-      fresh.cost.kept_bytes = kept_bytes(program);
+      fresh.cost.kept_bytes = kept_bytes(program, seeds);
       known = all.insert(all.end(), std::move(fresh));
     }
     known->cost.policies.push_back(policy.name);

@@ -132,6 +132,9 @@
 #define LAMINA_INPUT_SEED 5u        /* i64[2] for dropout: seed, step */
 #define LAMINA_INPUT_EMBEDDING 6u   /* [B, T, D], the input of the first layer */
 #define LAMINA_INPUT_POSITIONS_3D 7u /* i32[3, B, T]: time, height, width; in text all POSITIONS */
+/* i32[B, T]: which image each token is part of, from 1; 0 = none. Handle 0, no tensor, where the
+   call has no images: an input of an op that may be absent takes that, too. */
+#define LAMINA_INPUT_IMAGE_BLOCKS 8u
 
 /* Auxiliary losses and metrics ("sown" by blocks), updates. */
 #define LAMINA_SOW_LOSS 1u

@@ -71,7 +71,6 @@ class AttentionKernel final : public Kernel {
 };
 
 Verdict supports_reference(const NodeView& n) {
-  if (n.i("moba_chunk") > 0) return Verdict::no("keys are chosen by an op of their own");
   if (n.type(0).dtype == DType::f16 || sinks_dtype(n, kWhere.sinks) == DType::f16)
     return Verdict::no("takes f32, bf16 and f64, got f16");
   if (n.has(kStart) && (n.has(kWhere.segments) || n.has(kWhere.blocks) || n.has(kWhere.positions)))

@@ -52,11 +52,11 @@ struct AttrName {
   std::uint32_t key = 0;
 
   static consteval std::uint32_t kind_of(std::string_view letters) {
-    return letters == "i"    ? LAMINA_KIND_INT
-           : letters == "f"  ? LAMINA_KIND_FLOAT
-           : letters == "s"  ? LAMINA_KIND_STRING
-           : letters == "il" ? LAMINA_KIND_INT_LIST
-                             : LAMINA_KIND_FLOAT_LIST;
+    return letters == "i" || letters == "b" ? LAMINA_KIND_INT
+           : letters == "f"                 ? LAMINA_KIND_FLOAT
+           : letters == "s"                 ? LAMINA_KIND_STRING
+           : letters == "il"                ? LAMINA_KIND_INT_LIST
+                                            : LAMINA_KIND_FLOAT_LIST;
   }
 
   consteval AttrName(const char* name) {

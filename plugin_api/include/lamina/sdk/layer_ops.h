@@ -91,25 +91,38 @@ struct AttentionOptions {
   bool causal = true;
   std::int64_t window = 0;
   std::int64_t chunk = 0;
-  std::int64_t moba_chunk = 0;
-  std::int64_t moba_top_k = 0;
-  bool see_images = false;
 };
-// The host adds positions, segments and the decode state's memory; sinks may be empty. Blocks
-// usually call step.attend(), which declares the state too.
+// What attention may be given besides q, k and v; each may be empty.
+struct AttentionExtras {
+  Tensor sinks = {};   // [N], one more logit per head
+  Tensor blocks = {};  // i32[B, T]: tokens of one block (0 = none) see each other both ways
+  Tensor mask = {};    // bool[B, T, S] or [B, N, T, S]: keys that may be seen
+};
+// The host adds positions, segments and the decode state's memory. Blocks usually call
+// step.attend(), which declares the state too.
 inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const AttentionOptions& o = {},
-                        Tensor sinks = {}, At at = At::current()) {
+                        const AttentionExtras& e = {}, At at = At::current()) {
   Attrs<Op::attention> attrs;
   attrs.number("scale", o.scale)
       .number("soft_cap", o.soft_cap)
       .flag("causal", o.causal)
       .integer("window", o.window)
-      .integer("chunk", o.chunk)
-      .integer("moba_chunk", o.moba_chunk)
-      .integer("moba_top_k", o.moba_top_k)
-      .flag("see_images", o.see_images);
-  const std::array<Tensor, 8> inputs{q, k, v, {}, {}, {}, {}, sinks};
+      .integer("chunk", o.chunk);
+  const std::array<Tensor, 11> inputs{q, k, v, {}, {}, {}, {}, e.sinks, {}, e.blocks, e.mask};
   return emit_all<Op::attention>(inputs, attrs, state, at).front();
+}
+
+struct MobaMaskOptions {
+  std::int64_t chunk = 1;  // tokens
+  std::int64_t k = 1;      // chunks per query, its own among them
+};
+// The keys that q[B, T, N, H] may see of k[B, S, K, H]: those of the chunks whose mean key fits it
+// best, as bool[B, N, T, S]. `state` is that of the attention that gets the mask; Lu et al. 2025.
+inline Tensor moba_mask(Tensor q, Tensor k, State state, const MobaMaskOptions& o,
+                        At at = At::current()) {
+  Attrs<Op::moba_mask> attrs;
+  attrs.integer("chunk", o.chunk).integer("k", o.k);
+  return emit_all<Op::moba_mask>(std::array{q, k}, attrs, state, at).front();
 }
 
 struct CausalConv1dOptions {

@@ -249,17 +249,18 @@ class Step {
   }
 
  private:
-  static Tensor attend_over(Tensor q, Tensor k, Tensor v, State kv, const AttendOptions& o, At at) {
+  Tensor attend_over(Tensor q, Tensor k, Tensor v, State kv, const AttendOptions& o, At at) const {
+    AttentionExtras extras{.sinks = o.sinks};
+    if (o.see_images) extras.blocks = input(LAMINA_INPUT_IMAGE_BLOCKS, at);
+    if (o.moba_chunk > 0)
+      extras.mask = moba_mask(q, k, kv, {.chunk = o.moba_chunk, .k = o.moba_top_k}, at);
     Tensor y = attention(q, k, v, kv,
                          {.scale = o.scale,
                           .soft_cap = o.soft_cap,
                           .causal = o.causal,
                           .window = o.window,
-                          .chunk = o.chunk,
-                          .moba_chunk = o.moba_chunk,
-                          .moba_top_k = o.moba_top_k,
-                          .see_images = o.see_images},
-                         o.sinks, at);
+                          .chunk = o.chunk},
+                         extras, at);
     return tag(y, tags::attention_out, at);
   }
 

@@ -1,0 +1,15 @@
+// Every op as a constant, for code that is about one: `node.op->code == OpCode::scan`.
+#pragma once
+
+#include "graph/op.h"
+
+namespace lamina {
+
+enum class OpCode : std::uint16_t {
+#define LAMINA_OP(id, name, ...) name,
+#include "lamina/ops.def"
+#define LAMINA_INTERNAL_OP(name, ...) name,
+#include "ops/internal.def"
+};
+
+}  // namespace lamina

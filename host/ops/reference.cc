@@ -1,0 +1,100 @@
+#include "ops/reference.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ops/decode.h"
+#include "ops/registry.h"
+#include "ops/split.h"
+
+namespace lamina::ops {
+namespace {
+
+std::string operands(const std::vector<OpInput>& operands) {
+  std::vector<std::string> out;
+  for (const OpInput& operand : operands)
+    out.push_back(operand.name + (operand.optional ? "?" : operand.variadic ? "..." : ""));
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+std::string fallback(const OpAttr& attr) {
+  if (attr.required) return "required";
+  if (auto* i = std::get_if<std::int64_t>(&attr.fallback))
+    return attr.is_flag ? (*i ? "true" : "false") : std::to_string(*i);
+  if (auto* f = std::get_if<double>(&attr.fallback)) return fmt::format("{}", *f);
+  if (auto* s = std::get_if<std::string>(&attr.fallback)) return s->empty() ? "\"\"" : *s;
+  return "[]";
+}
+
+// A "|" would end a cell.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string gradient(const OpDef& def) {
+  if (def.zero_gradient) return "none flows";
+  if (def.vjp) return "its own";
+  return "that of its meaning in smaller ops";
+}
+
+std::string decoding(const Op& op) {
+  const DecodeForm* form = decode_form(op);
+  if (!form) return std::string(op.def->elementwise ? kEachToken.none : op.def->decode->none);
+  std::vector<std::string> parts;
+  if (form->state) parts.push_back(fmt::format("state of kind {}", to_string(*form->state)));
+  for (const HostOperand& operand : form->host)
+    parts.push_back(fmt::format("the host adds `{}`{}",
+                                op.inputs[static_cast<std::size_t>(operand.input)].name,
+                                operand.decoding ? " while decoding" : ""));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string section(const Op& op) {
+  std::string out =
+      fmt::format("\n### {}\n\n`{}({}) -> {}`, op {}, revision {}. {}.\n\n", op.name, op.name,
+                  operands(op.inputs), operands(op.outputs), op.id, op.revision, op.doc);
+  if (!op.attrs.empty()) {
+    out += "| attribute | default |\n|---|---|\n";
+    for (const OpAttr& attr : op.attrs)
+      out += fmt::format("| `{}` | {} |\n", attr.name, fallback(attr));
+    out += "\n";
+  }
+  return out + fmt::format("Gradient: {}. Decoding: {}. Split: `{}`.\n", gradient(*op.def),
+                           decoding(op), rule_text(op));
+}
+
+constexpr std::string_view kHead = R"(# Ops
+
+<!-- Generated: lamina plugin ops --markdown > docs/ops.md -->
+
+What a block is made of. Every op has one row in `plugin_api/include/lamina/ops.def` (or, the host's
+own, in `host/ops/internal.def`) and one file in `host/ops`, from which this page is made.
+
+Shapes: B batch, T tokens, S keys, D width, N query heads, K key/value heads, H head width, V
+vocabulary. `x?` may be absent, `xs...` is any number. Sums are in float32 whatever the dtype (float64
+for float64). "Split" says which dims may be split over devices, one letter per dim: small letters
+may be, capitals must be whole, `+i` is a sum over the parts of i, `!` an operand that one part has;
+`host/ops/split.h`.
+
+## Ops that plugins may emit
+)";
+
+}  // namespace
+
+std::string reference_page() {
+  std::string out(kHead), own;
+  for (const Op& op : all())
+    if (op.host_only())
+      own += fmt::format("| `{}({}) -> {}` | {} |\n", op.name, operands(op.inputs),
+                         operands(op.outputs), cell(op.doc));
+    else
+      out += section(op);
+  return out +
+         "\n## The host's own\n\nMade by passes, autodiff, the decoder and the optimizer; "
+         "plugins cannot emit them.\n\n| op | meaning |\n|---|---|\n" +
+         own;
+}
+
+}  // namespace lamina::ops

@@ -1,0 +1,114 @@
+#include "ops/rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    std::size_t end = std::min(text.find(' '), text.size());
+    if (end) out.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::vector<OpInput> parse_operands(std::string_view text) {
+  std::vector<OpInput> out;
+  for (std::string_view word : words(text)) {
+    OpInput input;
+    input.optional = word.back() == '?';
+    input.variadic = word.back() == '*';
+    if (input.optional || input.variadic) word.remove_suffix(1);
+    input.name = word;
+    out.push_back(std::move(input));
+  }
+  return out;
+}
+
+template <typename T>
+T parse_number(std::string_view text) {
+  T value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  LAMINA_ASSERT(error == std::errc() && end == text.data() + text.size());
+  return value;
+}
+
+// "eps:f=1e-6"
+OpAttr parse_attr(std::string_view word) {
+  std::size_t colon = word.find(':');
+  std::size_t equals = std::min(word.find('='), word.size());
+  std::string_view kind = word.substr(colon + 1, equals - colon - 1);
+  bool has_default = equals < word.size();
+  std::string_view fallback = has_default ? word.substr(equals + 1) : "";
+  OpAttr attr{std::string(word.substr(0, colon)), {}, false};
+  if (kind == "i" || kind == "b") {
+    attr.fallback = parse_number<std::int64_t>(fallback);
+    attr.is_flag = kind == "b";
+  } else if (kind == "f") {
+    attr.fallback = parse_number<double>(fallback);
+  } else if (kind == "s") {
+    attr.fallback = std::string(fallback);
+    attr.required = !has_default;
+  } else if (kind == "il") {
+    attr.fallback = std::vector<std::int64_t>{};
+  } else if (kind == "fl") {
+    attr.fallback = std::vector<double>{};
+  } else {
+    LAMINA_ASSERT(kind == "g");
+    attr.fallback = std::shared_ptr<const Graph>{};
+    attr.required = true;
+  }
+  return attr;
+}
+
+struct Row {
+  std::uint32_t id, revision;
+  std::string_view name, inputs, outputs, attrs, doc;
+};
+
+constexpr Row kRows[] = {
+#define LAMINA_OP(id, name, revision, inputs, outputs, attrs, doc) \
+  {id, revision, #name, inputs, outputs, attrs, doc},
+#include "lamina/ops.def"
+#define LAMINA_INTERNAL_OP(name, inputs, outputs, attrs, doc) \
+  {0, 0, #name, inputs, outputs, attrs, doc},
+#include "ops/internal.def"
+};
+
+// "=rope" are the attributes of rope, which comes earlier.
+std::vector<OpAttr> parse_attrs(std::string_view text, const std::vector<Op>& earlier) {
+  if (text.starts_with('=')) {
+    auto like = std::ranges::find(earlier, text.substr(1), &Op::name);
+    LAMINA_ASSERT(like != earlier.end());
+    return like->attrs;
+  }
+  std::vector<OpAttr> out;
+  for (std::string_view word : words(text)) out.push_back(parse_attr(word));
+  return out;
+}
+
+}  // namespace
+
+std::vector<Op> parse_rows() {
+  std::vector<Op> out;
+  out.reserve(std::size(kRows));
+  for (const Row& row : kRows)
+    out.push_back({.code = static_cast<OpCode>(out.size()),
+                   .id = row.id,
+                   .revision = row.revision,
+                   .name = std::string(row.name),
+                   .inputs = parse_operands(row.inputs),
+                   .outputs = parse_operands(row.outputs),
+                   .attrs = parse_attrs(row.attrs, out),
+                   .doc = std::string(row.doc)});
+  return out;
+}
+
+}  // namespace lamina::ops
