@@ -85,19 +85,22 @@ void attempt(const Place& place, const Kind& kind, std::uint64_t seed, const std
   } catch (const std::exception& e) {
     what = fmt::format("the driver itself failed: {}", e.what());
   }
+  std::string unwanted = keep ? "" : c.folder;
   std::lock_guard lock(mutex);
   tally.skipped = std::max(tally.skipped, skipped);
   if (skipped.empty()) ++tally.tried;
   if (!what.empty()) {
     ++tally.failed;
     Finding& finding = tally.findings[without_digits(what)];
-    if (++finding.count == 1) {
-      finding = {what, detail, c.folder, seed, 1};
-      keep = true;
+    ++finding.count;
+    // The lowest seed, so that what is said does not depend on which job ended first.
+    if (finding.count == 1 || seed < finding.seed) {
+      if (!keep) unwanted = finding.folder;
+      finding = {what, detail, c.folder, seed, finding.count};
     }
   }
   std::error_code ignored;
-  if (!keep) fs::remove_all(c.folder, ignored);
+  if (!unwanted.empty()) fs::remove_all(unwanted, ignored);
 }
 
 Tally run_kind(const Place& place, const Kind& kind, const Options& options,
