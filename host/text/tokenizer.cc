@@ -22,19 +22,32 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
   return replace_invalid_utf8(bytes);
 }
 
-bool has_tokenizer(const std::string& directory) {
-  std::error_code ec;
-  return fs::exists(directory + "/tokenizer.json", ec) ||
-         fs::exists(directory + "/" + kByteTokenizerFile, ec);
-}
+namespace {
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
+void check_directory(const std::string& directory) {
   std::error_code ec;
   if (!fs::exists(directory, ec))
     throw UserError(ExitCode::checkpoint,
                     {directory,
                      "there is no such directory; expected a model directory with its tokenizer",
                      {"check the path"}});
+}
+
+}  // namespace
+
+bool has_tokenizer(const std::string& directory) {
+  std::error_code ec;
+  if (fs::exists(directory + "/tokenizer.json", ec) ||
+      fs::exists(directory + "/" + kByteTokenizerFile, ec))
+    return true;
+  // Last: what training removed a moment ago had one.
+  check_directory(directory);
+  return false;
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
+  check_directory(directory);
+  std::error_code ec;
   const std::string json = directory + "/tokenizer.json";
   if (fs::exists(json, ec)) return load_tokenizer_json(directory);
   if (fs::exists(directory + "/" + kByteTokenizerFile, ec)) return load_byte_tokenizer(directory);

@@ -63,7 +63,8 @@ class Tokenizer {
 // tokenizer). Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 
-// True if load_tokenizer() would find a file to read.
+// True if load_tokenizer() would find a file to read. Errors (class checkpoint): there is no such
+// directory.
 bool has_tokenizer(const std::string& directory);
 
 // Ids 0..255 are the bytes, 256 begins a text (BOS), 257 ends one (EOS).

@@ -108,10 +108,12 @@ TEST(Faults, F3DecodeDoesNotFillACutModelFileWithDefaults) {
 }
 
 // Trains in the background, runs the other line when it has begun, and stops it with the signal.
+// The line may exit early: nothing that trains on is left then.
 Finished beside_training(const Workplace& w, const std::string& line, const std::string& signal) {
   return run_shell(
       "\"$lamina\" train run.toml --quiet --set train.steps=1000000 --set "
       "checkpoint.every_steps=1 --set checkpoint.keep=1 & first=$!\n"
+      "trap 'kill -KILL $first 2>/dev/null' EXIT\n"
       "until ls out/checkpoints/step-*/manifest.json; do sleep 0.02; done "
       ">/dev/null 2>&1\n" +
           line + "\ncode=$?\nkill -" + signal +

@@ -361,6 +361,8 @@ TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
                         "tokenizer\n  copy the tokenizer files of the model there, or give "
                         "token ids");
   EXPECT_FALSE(has_tokenizer(dir.path()));
+  EXPECT_ERROR_SAYS(has_tokenizer(dir.path() + "/removed"), ExitCode::checkpoint,
+                    "there is no such directory");
   dir.write("tokenizer.model", "x");
   EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint, "SentencePiece");
 }
