@@ -1,10 +1,22 @@
-# lamina_library(<folder> SOURCES ... LINKS ... [PRIVATE_LINKS ...]): the library of one host
-# folder. LINKS are the folders and packages that its headers may include.
+# lamina_library(<folder> SOURCES ... LINKS ... [PRIVATE_LINKS ...] [PRIVATE_HEADERS ...]): the
+# library of one host folder. LINKS are the folders and packages that its headers may include.
+# PRIVATE_LINKS named lamina_* are header-only and leave no trace in an installed library.
+# PRIVATE_HEADERS are regular expressions of headers that only the folder itself can compile. All
+# others compile alone (target all_verify_interface_header_sets) and are installed with the
+# component `host`.
 function(lamina_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS;PRIVATE_HEADERS" ${ARGN})
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
+  foreach(pattern IN LISTS ARG_PRIVATE_HEADERS)
+    list(FILTER headers EXCLUDE REGEX ${pattern})
+  endforeach()
+  list(TRANSFORM ARG_PRIVATE_LINKS REPLACE "^(lamina_.*)$" "$<BUILD_INTERFACE:\\1>")
   add_library(lamina_${name} STATIC ${ARG_SOURCES})
   add_library(lamina::${name} ALIAS lamina_${name})
-  target_include_directories(lamina_${name} PUBLIC ${PROJECT_SOURCE_DIR}/host)
+  set_target_properties(lamina_${name} PROPERTIES
+    EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
+  target_sources(lamina_${name}
+    PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/host FILES ${headers})
   target_link_libraries(lamina_${name}
-    PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS} lamina::warnings)
+    PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS} $<BUILD_INTERFACE:lamina::warnings>)
 endfunction()
