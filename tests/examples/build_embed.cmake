@@ -1,0 +1,46 @@
+# Builds examples/ with nothing but an installation, trains three steps with the example, then
+# continues a text with the checkpoint.
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE errors)
+  if(failed)
+    message(FATAL_ERROR "${ARGN}: exit ${failed}\n${text}\n${errors}")
+  endif()
+  set(text "${text}" PARENT_SCOPE)
+endfunction()
+function(expect pattern)
+  if(NOT text MATCHES "${pattern}")
+    message(FATAL_ERROR "wanted ${pattern}, got: ${text}")
+  endif()
+endfunction()
+
+foreach(component plugin_api host)
+  run(${CMAKE_COMMAND} --install ${BUILD} --component ${component} --prefix ${WORK}/prefix)
+endforeach()
+run(${CMAKE_COMMAND} -S ${EXAMPLES} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
+    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
+    "-DCMAKE_CXX_FLAGS=-O1 ${CXX_FLAGS}" "-DCMAKE_EXE_LINKER_FLAGS=${LINKER_FLAGS}")
+run(${CMAKE_COMMAND} --build ${WORK}/build)
+
+file(WRITE ${WORK}/run.toml "family = \"llama2\"
+[model]
+vocab_size = 258
+hidden_size = 32
+num_hidden_layers = 2
+num_attention_heads = 2
+intermediate_size = 48
+[data]
+train = [\"${TEXT}\"]
+sequence_length = 32
+[train]
+steps = 3
+batch_size = 2
+[run]
+out = \"${WORK}/run\"
+")
+set(ENV{LAMINA_PLUGIN_PATH} ${BUILD}/lib/lamina/plugins)
+run(${WORK}/build/embed train ${WORK}/run.toml)
+expect("^loss [0-9]")
+run(${WORK}/build/embed decode ${WORK}/run "The")
+expect(".")
