@@ -291,13 +291,11 @@ std::vector<Tensor> ScanTransposer::transpose(Graph& graph, NodeId scan_id,
         break;
     }
   }
-  auto results = ops::call_all("scan", operands,
-                               std::vector<std::pair<std::string_view, AttrValue>>{
-                                   {"body", t.backward},
-                                   {"times", times},
-                                   {"num_consts", static_cast<std::int64_t>(t.num_consts)},
-                                   {"num_carries", static_cast<std::int64_t>(t.num_carries)},
-                                   {"reverse", 1 - scan.int_attr("reverse")}});
+  auto results = ops::scan(operands, {.body = t.backward,
+                                      .times = times,
+                                      .num_consts = static_cast<std::int64_t>(t.num_consts),
+                                      .num_carries = static_cast<std::int64_t>(t.num_carries),
+                                      .reverse = scan.int_attr("reverse") == 0});
   std::vector<Tensor> out(scan.inputs.size());
   for (std::size_t r = 0; r < results.size(); ++r) out[t.operand_of_result[r]] = results[r];
   return out;

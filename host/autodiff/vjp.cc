@@ -144,7 +144,7 @@ void take_byproducts_of_gradients(Graph& graph) {
     const Byproducts& byproducts = forward.op->def->from_gradient;
     if (value.index >= byproducts.num_results) continue;
     for (const Node& node : graph.nodes())
-      if (node.op->name == byproducts.op && is_gradient_of(node, forward))
+      if (node.op->code == byproducts.op && is_gradient_of(node, forward))
         output.value = node.outputs[value.index];
   }
   graph.set_outputs(std::move(outputs));

@@ -73,11 +73,12 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   }
   Tensor x = a.final_norm(hidden);
   Tensor weight = a.parameter(parts_->head_weight());
-  std::vector<Tensor> loss =
-      ops::call_all("cross_entropy", {ops::as_rows(x), weight, a.host_input(Input::labels)},
-                    {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}});
-  a.add_output(Output::loss, loss[0]);
-  a.add_output(Output::z_loss, loss[1]);
+  const Tensor rows = ops::as_rows(x);
+  const auto sums =
+      ops::cross_entropy(rows, weight, a.host_input(Input::labels),
+                         {.soft_cap = head.soft_cap, .logit_scale = head.logit_scale});
+  a.add_output(Output::loss, sums.loss);
+  a.add_output(Output::z_loss, sums.z_loss);
   LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
   if (features.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
   if (features.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
@@ -103,7 +104,7 @@ ModelGraph Model::decode_graph(const GraphShape& shape, const StateSize& state,
   Assembler a(*parts_, {shape, features, state, true});
   Tensor x = a.stack(a.embedding(), false);
   // Only the wanted rows go through the norm and the head.
-  x = ops::call("select_rows", {x, a.host_input(Input::rows)});
+  x = ops::select_rows(x, a.host_input(Input::rows));
   a.add_output(Output::logits, a.logits(a.final_norm(x)));
   return std::move(a.out());
 }

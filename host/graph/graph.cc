@@ -105,9 +105,13 @@ std::vector<Tensor> Graph::add_node_like(const Node& like, std::span<const Tenso
     node.inputs.push_back(input ? input.id : kNoValue);
     types.push_back(input ? &type(input.id) : nullptr);
   }
+  const bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
+  const std::size_t fixed = op.inputs.size() - (variadic ? 1 : 0);
+  while (node.inputs.size() < fixed) {
+    node.inputs.push_back(kNoValue);
+    types.push_back(nullptr);
+  }
   Call call(op, types, node.attrs, node.origin.get());
-  bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
-  std::size_t fixed = op.inputs.size() - (variadic ? 1 : 0);
   call.require(variadic || inputs.size() <= fixed, "takes {} inputs, got {}", fixed, inputs.size());
   for (std::size_t i = 0; i < fixed; ++i)
     call.require(op.inputs[i].optional || call.has(static_cast<int>(i)), "input '{}' is missing",

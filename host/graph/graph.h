@@ -31,7 +31,7 @@ std::string to_string(const Origin& origin);
 
 struct Node {
   const Op* op = nullptr;
-  ValueList inputs;  // kNoValue where an optional input is absent
+  ValueList inputs;  // one per input of the op; kNoValue where an optional one is absent
   AttrList attrs;    // one per attribute of the op, in its order
   ValueList outputs;
   std::shared_ptr<const Origin> origin;  // shared by all nodes of one line; may be null
@@ -93,7 +93,8 @@ class Graph {
   void set_outputs(std::vector<GraphOutput> outputs) { outputs_ = std::move(outputs); }
 
   // Appends a node; types of its outputs come from the op's infer. `attrs` gives some of the
-  // attributes by name; the rest take their defaults. Absent optional inputs are null Tensors.
+  // attributes by name; the rest take their defaults. Absent optional inputs are null Tensors;
+  // trailing ones may be left out, and the node has them all the same.
   // Throws UserError when infer refuses, naming op and origin.
   std::vector<Tensor> add_node(const Op& op, std::span<const Tensor> inputs,
                                std::span<const std::pair<std::string_view, AttrValue>> attrs);

@@ -51,7 +51,7 @@ struct OpAttr {
 
 // Results [0, num_results) of an op, which the node of another op also makes.
 struct Byproducts {
-  std::string_view op;
+  OpCode op{};
   std::uint32_t num_results = 0;
 };
 

@@ -38,6 +38,7 @@ void print(const Graph& graph, int indent, std::string& out) {
       types.push_back(lamina::to_string(graph.type(v)) + (tag.empty() ? "" : " '" + tag + "'"));
     }
     for (ValueId v : node.inputs) operands.push_back(v == kNoValue ? "-" : fmt::format("%{}", v));
+    while (!operands.empty() && operands.back() == "-") operands.pop_back();
     for (std::size_t i = 0; i < node.attrs.size(); ++i)
       if (!same_attr(node.attrs[i], node.op->attrs[i].fallback))
         attrs.push_back(node.op->attrs[i].name + "=" + to_string(node.attrs[i]));

@@ -25,6 +25,11 @@ void verify(const Graph& graph, std::string_view after_pass) {
                fmt::format("node {} ({}) uses %{} before it is made", n, node.op->name, v));
       types.push_back(v == kNoValue ? nullptr : &graph.type(v));
     }
+    const std::vector<OpInput>& inputs = node.op->inputs;
+    const bool variadic = !inputs.empty() && inputs.back().variadic;
+    if (variadic ? node.inputs.size() + 1 < inputs.size() : node.inputs.size() != inputs.size())
+      broken(after_pass, fmt::format("node {} ({}) has {} inputs, expected {}", n, node.op->name,
+                                     node.inputs.size(), inputs.size()));
     if (node.attrs.size() != node.op->attrs.size())
       broken(after_pass, fmt::format("node {} ({}) has {} attributes, expected {}", n,
                                      node.op->name, node.attrs.size(), node.op->attrs.size()));

@@ -33,7 +33,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   p = p - p * scale(lr, c.f("weight_decay"));
   Tensor m = scale(c.in(2), beta1) + scale(g, 1 - beta1);
   Tensor v = scale(c.in(3), beta2) + scale(square(g), 1 - beta2);
-  Tensor root = call("sqrt", {v}) / call("sqrt", {scalar(3)});
+  Tensor root = sqrt(v) / sqrt(scalar(3));
   p = p - lr / scalar(2) * (m / shift(root, c.f("eps")));
   std::vector<Tensor> out{p, m, v};
   if (c.i("copy")) out.push_back(cast(p, DType::bf16));

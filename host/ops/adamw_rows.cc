@@ -33,16 +33,16 @@ std::vector<Type> infer(const Call& c) {
 std::vector<Tensor> lower(const LowerCall& c) {
   const std::int64_t rows = c.type(0).dim(0);
   const bool copy = c.has(6);
-  auto spread = [&](Tensor values) {
-    return call("embedding_grad", {c.in(1), values}, {{"rows", rows}});
-  };
-  std::vector<Tensor> made =
-      call_all("adamw", {c.in(0), spread(c.in(2)), c.in(3), c.in(4), c.in(5)},
-               {{"beta1", c.f("beta1")},
-                {"beta2", c.f("beta2")},
-                {"eps", c.f("eps")},
-                {"weight_decay", c.f("weight_decay")},
-                {"copy", std::int64_t{copy}}});
+  auto spread = [&](Tensor values) { return embedding_grad(c.in(1), values, {}, {.rows = rows}); };
+  const auto step =
+      adamw({.p = c.in(0), .g = spread(c.in(2)), .m = c.in(3), .v = c.in(4), .scalars = c.in(5)},
+            {.beta1 = c.f("beta1"),
+             .beta2 = c.f("beta2"),
+             .eps = c.f("eps"),
+             .weight_decay = c.f("weight_decay"),
+             .copy = copy});
+  std::vector<Tensor> made{step.p_out, step.m_out, step.v_out};
+  if (copy) made.push_back(step.copy);
   if (!c.i("lazy")) return made;
   Graph& graph = *c.in(0).graph;
   Tensor times = spread(constant(graph, {DType::f32, {c.type(1).dim(0), 1}, {}}, 1));

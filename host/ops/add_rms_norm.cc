@@ -14,7 +14,7 @@ std::vector<Type> infer(const Call& c) {
 
 std::vector<Tensor> lower(const LowerCall& c) {
   Tensor sum = c.in(0) + c.in(1);
-  return {call("rms_norm", {sum, c.in(2)}, {{"eps", c.f("eps")}, {"offset", c.f("offset")}}), sum};
+  return {rms_norm(sum, c.in(2), {.eps = c.f("eps"), .offset = c.f("offset")}), sum};
 }
 
 }  // namespace

@@ -6,20 +6,19 @@
 namespace lamina::ops {
 namespace {
 
+namespace in = operand::attention_grad;
+
 std::vector<Type> infer(const Call& c) {
-  constexpr int kSinks = 7, kY = 9, kLse = 10, kDy = 11;
   const Type& q = c.type(0);
-  c.require(c.num_inputs() >= 12, "takes 12 or 13 inputs, got {}", c.num_inputs());
-  c.require(c.type(kDy) == c.type(kY), "dy must be {}, got {}", to_string(c.type(kY)),
-            to_string(c.type(kDy)));
-  c.require_shape(kLse, {q.dim(0), q.dim(2), q.dim(1)});
+  c.require(c.type(in::kDy) == c.type(in::kY), "dy must be {}, got {}", to_string(c.type(in::kY)),
+            to_string(c.type(in::kDy)));
+  c.require_shape(in::kLse, {q.dim(0), q.dim(2), q.dim(1)});
   DType wide = sum_dtype(q.dtype);
-  return {q, c.type(1), c.type(2), {wide, {c.has(kSinks) ? q.dim(2) : 0}, {}}};
+  return {q, c.type(1), c.type(2), {wide, {c.has(in::kSinks) ? q.dim(2) : 0}, {}}};
 }
 
 std::string split_rule(const Call& c) {
-  constexpr int kMask = 12;
-  const bool per_head = c.has(kMask) && c.type(kMask).ndim() == 4;
+  const bool per_head = c.has(in::kMask) && c.type(in::kMask).ndim() == 4;
   return fmt::format(
       "bTnH, bSnH, bSnV, bT?, bS?, bT?, bS?, n?, bT?, bTnV, bnT, bTnV, {}? -> bTnH, bSnH, bSnV, "
       "n+b",

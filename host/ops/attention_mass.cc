@@ -9,33 +9,33 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kQ, kK, kMask };
+namespace in = operand::attention_mass;
 
 std::vector<Type> infer(const Call& c) {
-  const Type& q = c.type(kQ);
-  const Type& k = c.type(kK);
-  for (int i : {kQ, kK}) {
+  const Type& q = c.type(in::kQ);
+  const Type& k = c.type(in::kK);
+  for (int i : {in::kQ, in::kK}) {
     c.require_floating(i);
     c.require_ndim(i, 4);
   }
   c.require(
       k.dtype == q.dtype && k.dim(0) == q.dim(0) && k.dim(2) == q.dim(2) && k.dim(3) == q.dim(3),
       "k {} does not go with q {}", to_string(k), to_string(q));
-  c.require_dtype(kMask, DType::boolean);
-  c.require_shape(kMask, {q.dim(0), q.dim(1), k.dim(1)});
+  c.require_dtype(in::kMask, DType::boolean);
+  c.require_shape(in::kMask, {q.dim(0), q.dim(1), k.dim(1)});
   return {{sum_dtype(q.dtype), {q.dim(0), q.dim(1), k.dim(1)}, {}}};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  const Type& q = c.type(kQ);
+  const Type& q = c.type(in::kQ);
   const DType wide = sum_dtype(q.dtype);
   const double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q.dim(3)));
   auto heads_first = [&](int i) { return transpose(cast(c.in(i), wide), {0, 2, 1, 3}); };
-  Tensor logits = scale(matmul(heads_first(kQ), heads_first(kK), false, true), factor);
-  Tensor mask = reshape(c.in(kMask), {q.dim(0), 1, q.dim(1), c.type(kK).dim(1)});
+  Tensor logits = scale(matmul(heads_first(in::kQ), heads_first(in::kK), false, true), factor);
+  Tensor mask = reshape(c.in(in::kMask), {q.dim(0), 1, q.dim(1), c.type(in::kK).dim(1)});
   Tensor all = broadcast(mask, logits.shape());
   Tensor none = broadcast(constant(*logits.graph, {wide, {1, 1, 1, 1}, {}}, -1e30), logits.shape());
-  Tensor p = call("softmax", {select(all, logits, none)});
+  Tensor p = softmax(select(all, logits, none));
   return {reduce_sum(select(all, p, zeros_like(p)), {1})};
 }
 
@@ -43,7 +43,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
 std::vector<Tensor> vjp(const VjpCall&) { return {{}, {}, {}}; }
 
 double flops(const NodeView& n, const WorkContext& work) {
-  const Type& q = n.type(kQ);
+  const Type& q = n.type(in::kQ);
   return 2 * static_cast<double>(q.dim(0) * q.dim(2) * q.dim(3)) *
          attended_pairs({}, work.start, q.dim(1));
 }

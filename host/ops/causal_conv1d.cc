@@ -7,34 +7,38 @@
 namespace lamina::ops {
 namespace {
 
-constexpr int kSegments = 3;
+namespace in = operand::causal_conv1d;
 
 std::vector<Type> infer(const Call& c) {
   check_conv(c);
-  c.require_dtype(kSegments, DType::i32);
-  c.require_shape(kSegments, {c.type(0).dim(0), c.type(0).dim(1)});
+  c.require_dtype(in::kSegments, DType::i32);
+  c.require_shape(in::kSegments, {c.type(0).dim(0), c.type(0).dim(1)});
   return {c.type(0)};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = sum_dtype(c.type(0).dtype);
   Tensor y = weighted_taps(c, conv_taps(c, cast(c.in(0), wide), conv_segments(c)), wide);
-  if (c.s("activation") == "silu") y = call("silu", {y});
+  if (c.s("activation") == "silu") y = silu(y);
   return {cast(y, c.type(0).dtype)};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  auto grads = call_all("causal_conv1d_grad", {c.in(0), c.in(1), c.in(2), c.in(3), c.ct()},
-                        {{"dilation", c.i("dilation")},
-                         {"activation", c.s("activation")},
-                         {"across", c.i("across")}});
-  return {grads[0], grads[1], c.has(2) ? grads[2] : Tensor{}, {}};
+  const auto grads = causal_conv1d_grad(
+      {.x = c.in(in::kX),
+       .w = c.in(in::kW),
+       .bias = c.in(in::kBias),
+       .segments = c.in(in::kSegments),
+       .dy = c.ct()},
+      {.dilation = c.i("dilation"), .activation = c.s("activation"), .across = c.i("across") != 0});
+  return {grads.dx, grads.dw, c.has(in::kBias) ? grads.dbias : Tensor{}, {}};
 }
 
 std::vector<Tensor> decode(DecodeCall& c) {
   const Tensor x = c.in(0);
   const std::int64_t dims[] = {x.dim(0), c.state->dims[1], c.state->dims[0]};
-  return c.add_step("causal_conv1d_step", "window", c.fixed_state(c.state_dtype(x.dtype()), dims));
+  return c.add_step(OpCode::causal_conv1d_step, operand::causal_conv1d_step::kWindow,
+                    c.fixed_state(c.state_dtype(x.dtype()), dims));
 }
 
 // Channels, tokens kept.
@@ -48,7 +52,7 @@ bool by_document(const DecodeCall& c) { return c.i("across") == 0; }
 
 constexpr OperandDims kNumDims[] = {{0, 3}, {1, 2}};
 constexpr HostOperand kHost[] = {
-    {.input = kSegments, .value = HostInput::segments, .when = by_document}};
+    {.input = in::kSegments, .value = HostInput::segments, .when = by_document}};
 constexpr DecodeForm kDecode{.state = StateKind::conv_window,
                              .step = decode,
                              .state_dims = state_dims,

@@ -9,19 +9,18 @@
 namespace lamina::ops {
 namespace {
 
-constexpr int kDy = 4;
+namespace in = operand::causal_conv1d_grad;
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
-  c.require(c.num_inputs() == 5, "takes 5 inputs, got {}", c.num_inputs());
-  c.require_shape(kDy, x.shape);
+  c.require_shape(in::kDy, x.shape);
   DType wide = sum_dtype(x.dtype);
   return {x, {wide, c.type(1).shape, {}}, {wide, {c.has(2) ? x.dim(2) : 0}, {}}};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = sum_dtype(c.type(0).dtype);
-  Tensor x = cast(c.in(0), wide), d = cast(c.in(kDy), wide), segments = conv_segments(c);
+  Tensor x = cast(c.in(0), wide), d = cast(c.in(in::kDy), wide), segments = conv_segments(c);
   std::vector<Tensor> taps = conv_taps(c, x, segments);
   if (c.s("activation") == "silu") {
     Tensor before = weighted_taps(c, taps, wide), s = sigmoid(before);
@@ -36,11 +35,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
     const std::int64_t tap = static_cast<std::int64_t>(j);
     const std::int64_t back = conv_reach(c) - tap * c.i("dilation");
     Tensor flow = d * joined[j] * reshape(slice(w, 1, tap, 1), {channels});
-    flow = call("pad", {flow}, {{"dim", std::int64_t{1}}, {"after", back}});
+    flow = pad(flow, {.dim = 1, .after = back});
     flow = slice(flow, 1, back, tokens);
     dx = dx ? dx + flow : flow;
     Tensor column = reshape(reduce_sum(d * taps[j], {0, 1}), {channels, 1});
-    dw = dw ? call("concat", {dw, column}, {{"dim", std::int64_t{1}}}) : column;
+    dw = dw ? concat({dw, column}, {.dim = 1}) : column;
   }
   Tensor dbias = c.has(2) ? reduce_sum(d, {0, 1}) : constant(*x.graph, {wide, {0}, {}}, 0);
   return {cast(dx, c.type(0).dtype), dw, dbias};

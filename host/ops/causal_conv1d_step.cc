@@ -7,45 +7,43 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kX, kW, kBias, kStart, kCount, kWindow };
+namespace in = operand::causal_conv1d_step;
 
 std::vector<Type> infer(const Call& c) {
   check_conv(c);
-  const Type& x = c.type(kX);
-  for (int i : {kStart, kCount}) {
+  const Type& x = c.type(in::kX);
+  for (int i : {in::kStart, in::kCount}) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, {x.dim(0)});
   }
-  c.require_dtype(kWindow, x.dtype);
-  c.require_shape(kWindow, {x.dim(0), conv_reach(c), x.dim(2)});
-  return {x, c.type(kWindow)};
+  c.require_dtype(in::kWindow, x.dtype);
+  c.require_shape(in::kWindow, {x.dim(0), conv_reach(c), x.dim(2)});
+  return {x, c.type(in::kWindow)};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  DType wide = sum_dtype(c.type(kX).dtype);
-  Tensor x = cast(c.in(kX), wide), window = cast(c.in(kWindow), wide);
+  DType wide = sum_dtype(c.type(in::kX).dtype);
+  Tensor x = cast(c.in(in::kX), wide), window = cast(c.in(in::kWindow), wide);
   Graph& graph = *x.graph;
   const std::int64_t batch = x.dim(0), tokens = x.dim(1), reach = conv_reach(c);
   Tensor zero = constant(graph, {DType::i32, {1, 1, 1}, {}}, 0);
   auto per_row = [&](int i) { return reshape(c.in(i), {batch, 1, 1}); };
   auto is_zero = [&](int i) { return equal(per_row(i), zero); };
-  Tensor before = select(is_zero(kStart), zeros_like(window), window);
-  Tensor all = call("concat", {before, x}, {{"dim", std::int64_t{1}}});
+  Tensor before = select(is_zero(in::kStart), zeros_like(window), window);
+  Tensor all = concat({before, x}, {.dim = 1});
   std::vector<Tensor> taps;
-  for (std::int64_t j = 0; j < c.type(kW).dim(1); ++j)
+  for (std::int64_t j = 0; j < c.type(in::kW).dim(1); ++j)
     taps.push_back(slice(all, 1, j * c.i("dilation"), tokens));
   Tensor y = weighted_taps(c, taps, wide);
-  if (c.s("activation") == "silu") y = call("silu", {y});
+  if (c.s("activation") == "silu") y = silu(y);
 
   // Row i of the new window is row i + count of everything: a product with zeros and ones.
   auto index = [&](std::int64_t dim) {
-    return call_in(
-        graph, "iota",
-        {{"shape", std::vector<std::int64_t>{batch, reach, reach + tokens}}, {"dim", dim}});
+    return iota(graph, {.shape = {batch, reach, reach + tokens}, .dim = dim});
   };
-  Tensor chosen = cast(cast(equal(index(2), index(1) + per_row(kCount)), DType::i32), wide);
-  Tensor after = select(is_zero(kCount), window, matmul(chosen, all));
-  return {cast(y, c.type(kX).dtype), cast(after, c.type(kWindow).dtype)};
+  Tensor chosen = cast(cast(equal(index(2), index(1) + per_row(in::kCount)), DType::i32), wide);
+  Tensor after = select(is_zero(in::kCount), window, matmul(chosen, all));
+  return {cast(y, c.type(in::kX).dtype), cast(after, c.type(in::kWindow).dtype)};
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  std::vector<Tensor> grads = call_all("combine_rows_grad", {c.in(0), c.in(1), c.in(2), c.ct()});
-  return {grads[0], {}, grads[1]};
+  const auto grads = combine_rows_grad(c.in(0), c.in(1), c.in(2), c.ct());
+  return {grads.dx, {}, grads.dweights};
 }
 
 }  // namespace

@@ -10,28 +10,28 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kQ, kCache, kStart, kScores, kSinks };
+namespace in = operand::compressed_attention_step;
 
 std::vector<Type> infer(const Call& c) {
-  const Type& q = c.type(kQ);
-  const Type& cache = c.type(kCache);
-  c.require_floating(kQ);
-  c.require_floating(kCache);
-  c.require_ndim(kQ, 4);
-  c.require_ndim(kCache, 3);
+  const Type& q = c.type(in::kQ);
+  const Type& cache = c.type(in::kCache);
+  c.require_floating(in::kQ);
+  c.require_floating(in::kCache);
+  c.require_ndim(in::kQ, 4);
+  c.require_ndim(in::kCache, 3);
   c.require(cache.dim(0) == q.dim(0) && cache.dim(2) == q.dim(3), "cache {} does not go with q {}",
             to_string(cache), to_string(q));
-  c.require_dtype(kStart, DType::i32);
-  c.require_shape(kStart, {q.dim(0)});
+  c.require_dtype(in::kStart, DType::i32);
+  c.require_shape(in::kStart, {q.dim(0)});
   for (const char* name : {"ratio", "window", "ring"})
     c.require(c.i(name) > 0, "{} must be positive, got {}", name, c.i(name));
   c.require(c.i("ring") <= cache.dim(1), "a ring of {} slots is not in the cache {}", c.i("ring"),
             to_string(cache));
-  c.require_floating(kScores);
-  c.require_shape(kScores, {q.dim(0), q.dim(1), cache.dim(1) - c.i("ring")});
-  c.require(!c.has(kScores) || c.i("k") > 0, "scores need k, the number of entries to keep");
-  c.require_floating(kSinks);
-  c.require_shape(kSinks, {q.dim(2)});
+  c.require_floating(in::kScores);
+  c.require_shape(in::kScores, {q.dim(0), q.dim(1), cache.dim(1) - c.i("ring")});
+  c.require(!c.has(in::kScores) || c.i("k") > 0, "scores need k, the number of entries to keep");
+  c.require_floating(in::kSinks);
+  c.require_shape(in::kSinks, {q.dim(2)});
   return {q};
 }
 
@@ -43,16 +43,17 @@ struct Sight {
 // A slot of the ring has the latest token that belongs there, so its distance to a query follows
 // from their numbers alone. An entry is seen from the last token of its window on.
 Sight sight_of(const LowerCall& c) {
-  Graph& graph = *c.in(kQ).graph;
-  const std::int64_t batch = c.type(kQ).dim(0), tokens = c.type(kQ).dim(1), ring = c.i("ring"),
-                     entries = c.type(kCache).dim(1) - ring, ratio = c.i("ratio");
+  Graph& graph = *c.in(in::kQ).graph;
+  const std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),
+                     ring = c.i("ring"), entries = c.type(in::kCache).dim(1) - ring,
+                     ratio = c.i("ratio");
   auto number = [&](std::int64_t n) {
     return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
   };
   auto index = [&](std::int64_t size, Shape shape) {
-    return reshape(call_in(graph, "iota", {{"shape", std::vector<std::int64_t>{size}}}), shape);
+    return reshape(iota(graph, {.shape = {size}}), shape);
   };
-  Tensor position = reshape(c.in(kStart), {batch, 1, 1}) + index(tokens, {1, tokens, 1});
+  Tensor position = reshape(c.in(in::kStart), {batch, 1, 1}) + index(tokens, {1, tokens, 1});
   Tensor after = shift(position, 1);
   Tensor back = position - index(ring, {1, 1, ring});
   back = back - back / number(ring) * number(ring);
@@ -60,30 +61,29 @@ Sight sight_of(const LowerCall& c) {
   Tensor there = cast(less(back, after), DType::i32);
   Tensor last =
       shift(index(entries, {1, 1, entries}) * number(ratio), static_cast<double>(ratio - 1));
-  return {call("minimum", {near, there}), cast(less(last, after), DType::i32)};
+  return {minimum(near, there), cast(less(last, after), DType::i32)};
 }
 
-Tensor join(Tensor a, Tensor b, std::int64_t dim) { return call("concat", {a, b}, {{"dim", dim}}); }
-
 std::vector<Tensor> lower(const LowerCall& c) {
-  Tensor q = c.in(kQ), cache = cast(c.in(kCache), q.dtype());
+  Tensor q = c.in(in::kQ), cache = cast(c.in(in::kCache), q.dtype());
   const std::int64_t batch = q.dim(0), slots = cache.dim(1), ring = c.i("ring"), k = c.i("k");
   auto [tokens_seen, entries_seen] = sight_of(c);
   Tensor rows = cache;
-  if (c.has(kScores) && q.dim(1) == 1 && k < slots - ring) {
-    const Best found = best_of(c.in(kScores), entries_seen, k);
-    Tensor row = call_in(*q.graph, "iota", {{"shape", std::vector<std::int64_t>{batch}}});
+  if (c.has(in::kScores) && q.dim(1) == 1 && k < slots - ring) {
+    const Best found = best_of(c.in(in::kScores), entries_seen, k);
+    Tensor row = iota(*q.graph, {.shape = {batch}});
     Tensor first =
         shift(row * constant(*q.graph, {DType::i32, {1}, {}}, static_cast<double>(slots)),
               static_cast<double>(ring));
     Tensor places = reshape(found.ids, {batch, k}) + reshape(first, {batch, 1});
-    Tensor chosen = call("embedding", {reshape(cache, {batch * slots, cache.dim(2)}), places});
-    rows = join(slice(cache, 1, 0, ring), chosen, 1);
+    Tensor chosen = embedding(reshape(cache, {batch * slots, cache.dim(2)}), places);
+    rows = concat({slice(cache, 1, 0, ring), chosen}, {.dim = 1});
     entries_seen = found.seen;
-  } else if (c.has(kScores)) {
-    entries_seen = call("minimum", {entries_seen, best(c.in(kScores), entries_seen, k)});
+  } else if (c.has(in::kScores)) {
+    entries_seen = minimum(entries_seen, best(c.in(in::kScores), entries_seen, k));
   }
-  return {attend_to_rows(q, rows, join(tokens_seen, entries_seen, 2), c.in(kSinks), c.f("scale"))};
+  Tensor seen = concat({tokens_seen, entries_seen}, {.dim = 2});
+  return {attend_to_rows(q, rows, seen, c.in(in::kSinks), c.f("scale"))};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
@@ -92,7 +92,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 }
 
 double flops(const NodeView& n, const WorkContext& work) {
-  return compressed_attention_flops(n, work, n.has(kScores));
+  return compressed_attention_flops(n, work, n.has(in::kScores));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<Tensor> vjp(const VjpCall& c) { return {-(c.ct() * call("sin", {c.in(0)}))}; }
+std::vector<Tensor> vjp(const VjpCall& c) { return {-(c.ct() * sin(c.in(0)))}; }
 
 }  // namespace
 

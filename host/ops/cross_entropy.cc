@@ -26,13 +26,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = scalar(c).dtype;
   std::int64_t rows = c.type(0).dim(0), vocabulary = c.type(1).dim(0);
   Tensor logits = scale(matmul(c.in(0), c.in(1), false, true, wide), c.f("logit_scale"));
-  logits = call("soft_cap", {logits}, {{"cap", c.f("soft_cap")}});
+  logits = soft_cap(logits, {.cap = c.f("soft_cap")});
   Tensor top = reduce_max(logits, {1}, true);
   Tensor lse = reshape(log(reduce_sum(exp(logits - top), {1}, true)) + top, {rows});
   Graph& graph = *logits.graph;
-  Tensor column =
-      call_in(graph, "iota",
-              {{"shape", std::vector<std::int64_t>{1, vocabulary}}, {"dim", std::int64_t{1}}});
+  Tensor column = iota(graph, {.shape = {1, vocabulary}, .dim = 1});
   Tensor is_label = equal(reshape(c.in(2), {rows, 1}), column);
   Tensor picked = reduce_sum(select(is_label, logits, zeros_like(logits)), {1});
   Tensor counted = cast(less(constant(graph, {DType::i32, {rows}, {}}, -1), c.in(2)), wide);
@@ -42,11 +40,14 @@ std::vector<Tensor> lower(const LowerCall& c) {
 std::vector<Tensor> vjp(const VjpCall& c) {
   c.require(!c.ct(2), "lse has no gradient");
   Tensor zero = constant(*c.in(0).graph, scalar(c), 0);
-  auto grads =
-      call_all("cross_entropy_grad",
-               {c.in(0), c.in(1), c.in(2), c.ct(0) ? c.ct(0) : zero, c.ct(1) ? c.ct(1) : zero},
-               {{"soft_cap", c.f("soft_cap")}, {"logit_scale", c.f("logit_scale")}});
-  return {grads[2], grads[3], {}};
+  const auto grads =
+      cross_entropy_grad({.x = c.in(0),
+                          .w = c.in(1),
+                          .labels = c.in(2),
+                          .dloss = c.ct(0) ? c.ct(0) : zero,
+                          .dz_loss = c.ct(1) ? c.ct(1) : zero},
+                         {.soft_cap = c.f("soft_cap"), .logit_scale = c.f("logit_scale")});
+  return {grads.dx, grads.dw, {}};
 }
 
 double flops(const NodeView& n, const WorkContext&) {
@@ -60,7 +61,7 @@ constinit const OpDef cross_entropy_op = {
     .lower = lower,
     .vjp = vjp,
     // The loss comes out of the same walk over the vocabulary.
-    .from_gradient = {"cross_entropy_grad", 2},
+    .from_gradient = {OpCode::cross_entropy_grad, 2},
     .decode = &kTrainingOnly,
     .cost = {.flops = flops},
     .split = {.rule = "mD, VD, m -> ()+m, ()+m, m"}};

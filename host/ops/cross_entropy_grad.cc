@@ -26,15 +26,13 @@ std::vector<Tensor> lower(const LowerCall& c) {
   std::int64_t rows = c.type(0).dim(0), vocabulary = c.type(1).dim(0);
   double cap = c.f("soft_cap");
   Tensor raw = scale(matmul(c.in(0), c.in(1), false, true, wide), c.f("logit_scale"));
-  Tensor logits = call("soft_cap", {raw}, {{"cap", cap}});
+  Tensor logits = soft_cap(raw, {.cap = cap});
   Tensor top = reduce_max(logits, {1}, true);
   Tensor e = exp(logits - top);
   Tensor sum = reduce_sum(e, {1}, true);
   Tensor lse = log(sum) + top;
   Graph& graph = *logits.graph;
-  Tensor column =
-      call_in(graph, "iota",
-              {{"shape", std::vector<std::int64_t>{1, vocabulary}}, {"dim", std::int64_t{1}}});
+  Tensor column = iota(graph, {.shape = {1, vocabulary}, .dim = 1});
   Tensor onehot = cast(equal(reshape(c.in(2), {rows, 1}), column), wide);
   Tensor counted = cast(
       less(constant(graph, {DType::i32, {rows, 1}, {}}, -1), reshape(c.in(2), {rows, 1})), wide);

@@ -86,9 +86,10 @@ std::vector<Tensor> DecodeCall::add_node() const {
   return context.graph().add_node(op, inputs, attrs);
 }
 
-std::vector<Tensor> DecodeCall::add_step(std::string_view step_name, std::string_view state_name,
-                                         Tensor tensor) {
-  const Op& step = get(step_name);
+std::vector<Tensor> DecodeCall::add_step(OpCode code, int state_input, Tensor tensor) {
+  const Op& step = get(code);
+  const std::string state_name =
+      state_input < 0 ? "" : step.inputs[static_cast<std::size_t>(state_input)].name;
   std::vector<Tensor> operands;
   for (const OpInput& operand : step.inputs) {
     auto same = std::ranges::find(op.inputs, operand.name, &OpInput::name);
@@ -136,8 +137,8 @@ WrittenCache DecodeCall::write_cache(std::string_view part, Tensor update, std::
   shape[1] = size;
   Tensor cache =
       context.state_input(name, state->kind, {state_dtype(update.dtype()), shape, {}}, out.ring);
-  out.cache = call("cache_write", {cache, cast(update, cache.dtype()), first_slot()},
-                   {{"ring", std::int64_t{out.ring}}});
+  const Tensor rows = cast(update, cache.dtype());
+  out.cache = cache_write(cache, rows, first_slot(), {.ring = out.ring});
   context.state_output(cache, out.cache);
   context.caches.emplace_back(name, out);
   return out;

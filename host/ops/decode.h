@@ -105,9 +105,9 @@ struct DecodeCall {
   // The op itself with its inputs and attributes as they now are.
   std::vector<Tensor> add_node() const;
   // The op that goes on from a state: its inputs and attributes are those of the same names, its
-  // input `state_name` is `tensor` and is written over by the output called "<state_name>_out".
-  std::vector<Tensor> add_step(std::string_view step, std::string_view state_name = "",
-                               Tensor tensor = {});
+  // input `state_input` (-1: none) is `tensor` and is written over by the output that has the
+  // input's name and "_out".
+  std::vector<Tensor> add_step(OpCode step, int state_input = -1, Tensor tensor = {});
 
   // The declared dtype of the state, or `usual`.
   DType state_dtype(DType usual) const { return state->dtype.value_or(usual); }

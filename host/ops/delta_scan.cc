@@ -5,7 +5,12 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kQ, kK, kV, kG, kBeta };
+// The inputs that all three forms have, and in one place.
+namespace in = operand::gated_delta_rule;
+namespace grad = operand::gated_delta_rule_grad;
+namespace step = operand::gated_delta_rule_step;
+static_assert(int{in::kQ} == grad::kQ && int{in::kBeta} == grad::kBeta);
+static_assert(int{in::kQ} == step::kQ && int{in::kBeta} == step::kBeta);
 
 // One token: the state [B, N, H, Hv] decays, learns v for k, and answers q.
 std::shared_ptr<const Graph> token_body(const Type& state, const Type& key, const Type& value,
@@ -29,26 +34,26 @@ std::shared_ptr<const Graph> token_body(const Type& state, const Type& key, cons
 }  // namespace
 
 void check_delta_rule(const Call& c) {
-  const Type& q = c.type(kQ);
-  const Type& k = c.type(kK);
-  const Type& v = c.type(kV);
-  for (int i : {kQ, kK, kV, kG, kBeta}) c.require_floating(i);
-  for (int i : {kQ, kK, kV}) c.require_ndim(i, 4);
+  const Type& q = c.type(in::kQ);
+  const Type& k = c.type(in::kK);
+  const Type& v = c.type(in::kV);
+  for (int i : {in::kQ, in::kK, in::kV, in::kG, in::kBeta}) c.require_floating(i);
+  for (int i : {in::kQ, in::kK, in::kV}) c.require_ndim(i, 4);
   c.require(q == k, "q and k must have one type, got {} and {}", to_string(q), to_string(k));
   c.require(v.dtype == q.dtype && v.dim(0) == q.dim(0) && v.dim(1) == q.dim(1),
             "v {} does not go with q {}", to_string(v), to_string(q));
   c.require(q.dim(2) > 0 && v.dim(2) % q.dim(2) == 0,
             "{} value heads are not a multiple of {} key heads", v.dim(2), q.dim(2));
-  for (int i : {kG, kBeta}) c.require_shape(i, {v.dim(0), v.dim(1), v.dim(2)});
+  for (int i : {in::kG, in::kBeta}) c.require_shape(i, {v.dim(0), v.dim(1), v.dim(2)});
 }
 
 DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs) {
-  const Type& key_type = c.type(kQ);
-  const Type& value_type = c.type(kV);
+  const Type& key_type = c.type(in::kQ);
+  const Type& value_type = c.type(in::kV);
   const std::int64_t batch = key_type.dim(0), tokens = key_type.dim(1), width = key_type.dim(3);
   const std::int64_t key_heads = key_type.dim(2), heads = value_type.dim(2);
   DType wide = sum_dtype(key_type.dtype);
-  Graph& graph = *c.in(kQ).graph;
+  Graph& graph = *c.in(in::kQ).graph;
   const Type state_type{wide, {batch, heads, width, value_type.dim(3)}, {}};
   Tensor state = inputs.state ? inputs.state : constant(graph, state_type, 0);
   if (tokens == 0) return {constant(graph, value_type, 0), state};
@@ -63,22 +68,22 @@ DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs) {
   auto numbers = [&](Tensor x) { return transpose(x, {1, 0, 2}); };
   auto per_token = [&](Tensor x) { return reshape(x, {batch, tokens, 1}); };
   const double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(width));
-  Tensor decay = exp(cast(c.in(kG), wide)), beta = cast(c.in(kBeta), wide);
+  Tensor decay = exp(cast(c.in(in::kG), wide)), beta = cast(c.in(in::kBeta), wide);
   if (inputs.keep) decay = decay * per_token(inputs.keep);
   if (inputs.valid) {
     Tensor valid = per_token(inputs.valid);
     decay = decay * valid + shift(-valid, 1);
     beta = beta * valid;
   }
-  Tensor q = scale(keys(c.in(kQ)), factor), k = keys(c.in(kK));
-  Tensor v = transpose(cast(c.in(kV), wide), {1, 0, 2, 3});
+  Tensor q = scale(keys(c.in(in::kQ)), factor), k = keys(c.in(in::kK));
+  Tensor v = transpose(cast(c.in(in::kV), wide), {1, 0, 2, 3});
   auto one = [](Tensor x) { return x.type().with(x.shape().without_leading()); };
   decay = numbers(decay);
   beta = numbers(beta);
-  auto results = call_all("scan", {state, q, k, v, decay, beta},
-                          {{"body", token_body(state_type, one(q), one(v), one(beta))},
-                           {"times", tokens},
-                           {"num_carries", std::int64_t{1}}});
+  auto results = scan({state, q, k, v, decay, beta},
+                      {.body = token_body(state_type, one(q), one(v), one(beta)),
+                       .times = tokens,
+                       .num_carries = 1});
   Tensor y = transpose(results[1], {1, 0, 2, 3});
   if (inputs.valid) y = y * reshape(inputs.valid, {batch, tokens, 1, 1});
   return {cast(y, value_type.dtype), results[0]};

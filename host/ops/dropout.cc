@@ -17,10 +17,8 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  return {call("dropout", {c.ct(), c.in(1), c.in(2)},
-               {{"rate", c.f("rate")}, {"stream", c.i("stream")}}),
-          {},
-          {}};
+  return {
+      dropout(c.ct(), c.in(1), c.in(2), {.rate = c.f("rate"), .stream = c.i("stream")}), {}, {}};
 }
 
 }  // namespace

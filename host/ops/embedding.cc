@@ -15,7 +15,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  return {call("embedding_grad", {c.in(1), c.ct()}, {{"rows", c.type(0).dim(0)}}), {}};
+  return {embedding_grad(c.in(1), c.ct(), {}, {.rows = c.type(0).dim(0)}), {}};
 }
 
 // Of the table the rows that are looked up.

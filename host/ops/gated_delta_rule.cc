@@ -10,43 +10,48 @@
 namespace lamina::ops {
 namespace {
 
-constexpr int kSegments = 5;
+namespace in = operand::gated_delta_rule;
 
 std::vector<Type> infer(const Call& c) {
   check_delta_rule(c);
-  c.require_dtype(kSegments, DType::i32);
-  c.require_shape(kSegments, {c.type(0).dim(0), c.type(0).dim(1)});
+  c.require_dtype(in::kSegments, DType::i32);
+  c.require_shape(in::kSegments, {c.type(0).dim(0), c.type(0).dim(1)});
   return {c.type(2)};
 }
 
 // 0 where a document begins within the row, else 1.
 Tensor same_document(Tensor segments, DType wide) {
   const std::int64_t tokens = segments.dim(1);
-  Tensor before = call("concat", {slice(segments, 1, 0, 1), slice(segments, 1, 0, tokens - 1)},
-                       {{"dim", std::int64_t{1}}});
+  Tensor before = concat({slice(segments, 1, 0, 1), slice(segments, 1, 0, tokens - 1)}, {.dim = 1});
   return cast(cast(equal(segments, before), DType::i32), wide);
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = sum_dtype(c.type(0).dtype);
   DeltaScanInputs inputs;
-  if (c.has(kSegments) && !c.i("across") && c.type(0).dim(1) > 0)
-    inputs.keep = same_document(c.in(kSegments), wide);
+  if (c.has(in::kSegments) && !c.i("across") && c.type(0).dim(1) > 0)
+    inputs.keep = same_document(c.in(in::kSegments), wide);
   return {delta_scan(c, inputs).y};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  auto grads = call_all(
-      "gated_delta_rule_grad",
-      {c.in(0), c.in(1), c.in(2), c.in(3), c.in(4), c.in(kSegments), c.ct()},
-      {{"scale", c.f("scale")}, {"normalize", c.i("normalize")}, {"across", c.i("across")}});
-  return {grads[0], grads[1], grads[2], grads[3], grads[4], {}};
+  const auto grads = gated_delta_rule_grad(
+      {.q = c.in(in::kQ),
+       .k = c.in(in::kK),
+       .v = c.in(in::kV),
+       .g = c.in(in::kG),
+       .beta = c.in(in::kBeta),
+       .segments = c.in(in::kSegments),
+       .dy = c.ct()},
+      {.scale = c.f("scale"), .normalize = c.i("normalize") != 0, .across = c.i("across") != 0});
+  return {grads.dq, grads.dk, grads.dv, grads.dg, grads.dbeta, {}};
 }
 
 std::vector<Tensor> decode(DecodeCall& c) {
   const Tensor v = c.in(2);
   const std::int64_t dims[] = {v.dim(0), c.state->dims[0], c.state->dims[1], c.state->dims[2]};
-  return c.add_step("gated_delta_rule_step", "state", c.fixed_state(sum_dtype(v.dtype()), dims));
+  return c.add_step(OpCode::gated_delta_rule_step, operand::gated_delta_rule_step::kState,
+                    c.fixed_state(sum_dtype(v.dtype()), dims));
 }
 
 // Heads, key width, value width.
@@ -59,7 +64,7 @@ bool by_document(const DecodeCall& c) { return c.i("across") == 0; }
 
 constexpr OperandDims kNumDims[] = {{1, 4}, {2, 4}};
 constexpr HostOperand kHost[] = {
-    {.input = kSegments, .value = HostInput::segments, .when = by_document}};
+    {.input = in::kSegments, .value = HostInput::segments, .when = by_document}};
 constexpr DecodeForm kDecode{.state = StateKind::recurrent,
                              .step = decode,
                              .state_dims = state_dims,

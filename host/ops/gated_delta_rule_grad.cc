@@ -6,12 +6,12 @@
 namespace lamina::ops {
 namespace {
 
+namespace in = operand::gated_delta_rule_grad;
+
 std::vector<Type> infer(const Call& c) {
-  constexpr int kDy = 6;
   check_delta_rule(c);
-  c.require(c.num_inputs() == 7, "takes 7 inputs, got {}", c.num_inputs());
-  c.require(c.type(kDy) == c.type(2), "dy must be {}, got {}", to_string(c.type(2)),
-            to_string(c.type(kDy)));
+  c.require(c.type(in::kDy) == c.type(2), "dy must be {}, got {}", to_string(c.type(2)),
+            to_string(c.type(in::kDy)));
   return {c.type(0), c.type(1), c.type(2), c.type(3), c.type(4)};
 }
 

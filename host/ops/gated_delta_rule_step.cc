@@ -7,36 +7,34 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kStart = 5, kCount, kState };
+namespace in = operand::gated_delta_rule_step;
 
 std::vector<Type> infer(const Call& c) {
   check_delta_rule(c);
   const Type& q = c.type(0);
   const Type& v = c.type(2);
-  for (int i : {kStart, kCount}) {
+  for (int i : {in::kStart, in::kCount}) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, {q.dim(0)});
   }
-  c.require_dtype(kState, sum_dtype(q.dtype));
-  c.require_shape(kState, {q.dim(0), v.dim(2), q.dim(3), v.dim(3)});
-  return {v, c.type(kState)};
+  c.require_dtype(in::kState, sum_dtype(q.dtype));
+  c.require_shape(in::kState, {q.dim(0), v.dim(2), q.dim(3), v.dim(3)});
+  return {v, c.type(in::kState)};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
   const std::int64_t batch = c.type(0).dim(0), tokens = c.type(0).dim(1);
-  Tensor state = c.in(kState);
+  Tensor state = c.in(in::kState);
   Graph& graph = *state.graph;
   Tensor zero = constant(graph, {DType::i32, {1, 1, 1, 1}, {}}, 0);
   auto is_zero = [&](int i) { return equal(reshape(c.in(i), {batch, 1, 1, 1}), zero); };
   DeltaScanInputs inputs;
-  inputs.state = select(is_zero(kStart), zeros_like(state), state);
-  Tensor index =
-      call_in(graph, "iota",
-              {{"shape", std::vector<std::int64_t>{batch, tokens}}, {"dim", std::int64_t{1}}});
-  Tensor valid = less(index, reshape(c.in(kCount), {batch, 1}));
+  inputs.state = select(is_zero(in::kStart), zeros_like(state), state);
+  Tensor index = iota(graph, {.shape = {batch, tokens}, .dim = 1});
+  Tensor valid = less(index, reshape(c.in(in::kCount), {batch, 1}));
   inputs.valid = cast(cast(valid, DType::i32), state.dtype());
   DeltaScan result = delta_scan(c, inputs);
-  return {result.y, select(is_zero(kCount), state, result.state)};
+  return {result.y, select(is_zero(in::kCount), state, result.state)};
 }
 
 }  // namespace

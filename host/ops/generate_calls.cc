@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include "ops/rows.h"
@@ -16,7 +17,7 @@
 namespace lamina::ops {
 namespace {
 
-// Ops whose form in ops/tensor.h is closer to what code wants to say.
+// Ops whose form in ops/tensor.h is closer to what code wants to say; theirs are in ops::plain.
 const std::set<std::string_view> kHandWritten = {"broadcast",  "cast",       "constant", "matmul",
                                                  "reduce_max", "reduce_sum", "reshape",  "scale",
                                                  "shift",      "slice",      "transpose"};
@@ -143,6 +144,8 @@ std::string definition(const Op& op) {
   else if (op.outputs.size() == 1)
     out += "  return made[0];\n";
   else {
+    out += fmt::format("  made.resize({});  // null what this node does not make\n",
+                       op.outputs.size());
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < op.outputs.size(); ++i) parts.push_back(fmt::format("made[{}]", i));
     out += fmt::format("  return {{{}}};\n", fmt::join(parts, ", "));
@@ -161,7 +164,8 @@ int generate(const std::filesystem::path& dir) {
   std::string calls = fmt::format(
       "{}//\n// Every op as a function: ops::concat({{a, b}}, {{.dim = 2}}). Inputs that may be "
       "absent\n"
-      "// may be null. Types are checked by the op's infer, which throws.\n#pragma once\n\n"
+      "// may be null. Types are checked by the op's infer, which throws. Of the ops in plain,\n"
+      "// ops/tensor.h has handier forms.\n#pragma once\n\n"
       "#include <cstdint>\n#include <memory>\n#include <string>\n#include <vector>\n\n"
       "#include \"graph/graph.h\"\n\nnamespace lamina::ops {{\n",
       kNote);
@@ -181,14 +185,19 @@ int generate(const std::filesystem::path& dir) {
       kNote);
   for (const Op& op : parse_rows()) {
     operands += places("operand", op.name, op.inputs) + places("result", op.name, op.outputs);
-    if (kHandWritten.contains(op.name)) continue;
-    calls += declaration(op);
-    source += definition(op);
+    const bool plain = kHandWritten.contains(op.name);
+    const std::string_view open = plain ? "\nnamespace plain {" : "", close = plain ? "}\n" : "";
+    calls += fmt::format("{}{}{}", open, declaration(op), close);
+    source += fmt::format("{}{}{}", open, definition(op), close);
   }
   std::filesystem::create_directories(dir);
   auto write = [&](const char* name, const std::string& text, const char* space) {
+    const std::string whole = fmt::format("{}\n}}  // namespace {}\n", text, space);
+    // A file that says the same keeps its time, so that what includes it is not compiled again.
+    std::ifstream in(dir / name);
+    if (in && std::string(std::istreambuf_iterator<char>(in), {}) == whole) return true;
     std::ofstream out(dir / name);
-    out << text << "\n}  // namespace " << space << "\n";
+    out << whole;
     out.close();
     return out.good();
   };

@@ -29,9 +29,9 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  Tensor dx = call("grouped_linear_dx", {c.ct(), c.in(1), c.in(2)});
-  std::vector<Tensor> grads = call_all("grouped_linear_dw", {c.in(0), c.ct(), c.in(2)});
-  return {dx, grads[0], {}, c.has(3) ? grads[1] : Tensor{}};
+  Tensor dx = grouped_linear_dx(c.ct(), c.in(1), c.in(2));
+  const auto grads = grouped_linear_dw(c.in(0), c.ct(), c.in(2));
+  return {dx, grads.dw, {}, c.has(3) ? grads.dbias : Tensor{}};
 }
 
 double flops(const NodeView& n, const WorkContext&) {

@@ -6,26 +6,25 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kQ, kK, kWeights, kStart };
+namespace in = operand::index_scores_step;
 
 std::vector<Type> infer(const Call& c) {
   std::vector<Type> out = infer_index_scores(c);
-  c.require_dtype(kStart, DType::i32);
-  c.require_shape(kStart, {c.type(kQ).dim(0)});
+  c.require_dtype(in::kStart, DType::i32);
+  c.require_shape(in::kStart, {c.type(in::kQ).dim(0)});
   c.require(c.i("stride") > 0, "stride is {}; a key covers at least one token", c.i("stride"));
   return out;
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  Tensor scores = call("index_scores", {c.in(kQ), c.in(kK), c.in(kWeights)});
+  Tensor scores = index_scores(c.in(in::kQ), c.in(in::kK), c.in(in::kWeights));
   const std::int64_t batch = scores.dim(0), keys = scores.dim(2);
   Graph& graph = *scores.graph;
   auto number = [&](std::int64_t n) {
     return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
   };
-  Tensor end = shift(reshape(c.in(kStart), {batch, 1, 1}), double(c.type(kQ).dim(1)));
-  Tensor key = call_in(
-      graph, "iota", {{"shape", std::vector<std::int64_t>{1, 1, keys}}, {"dim", std::int64_t{2}}});
+  Tensor end = shift(reshape(c.in(in::kStart), {batch, 1, 1}), double(c.type(in::kQ).dim(1)));
+  Tensor key = iota(graph, {.shape = {1, 1, keys}, .dim = 2});
   Tensor zero = constant(graph, {scores.dtype(), {1, 1, 1}, {}}, 0);
   return {select(less(key, end / number(c.i("stride"))), scores, zero)};
 }

@@ -11,23 +11,28 @@ namespace lamina::ops {
 
 namespace {
 
-enum Input { kQ, kLatent, kKRope, kWKv, kSegments, kMask };
+namespace in = operand::latent_attention;
+// What both forms share is read by the places of this one.
+namespace step = operand::latent_attention_step;
+static_assert(int{in::kQ} == step::kQ && int{in::kLatent} == step::kLatent &&
+              int{in::kKRope} == step::kKRope && int{in::kWKv} == step::kWKv &&
+              int{in::kMask} == step::kMask);
 
 std::int64_t nope_dim(const Call& c) { return c.i("nope_dim"); }
 
 }  // namespace
 
 Type infer_latent_attention(const Call& c) {
-  const Type& q = c.type(kQ);
-  const Type& latent = c.type(kLatent);
-  const Type& rope = c.type(kKRope);
-  const Type& w = c.type(kWKv);
-  c.require_floating(kQ);
-  c.require_ndim(kQ, 4);
-  c.require_ndim(kLatent, 3);
-  c.require_ndim(kKRope, 3);
-  c.require_ndim(kWKv, 2);
-  for (int i : {kLatent, kKRope, kWKv})
+  const Type& q = c.type(in::kQ);
+  const Type& latent = c.type(in::kLatent);
+  const Type& rope = c.type(in::kKRope);
+  const Type& w = c.type(in::kWKv);
+  c.require_floating(in::kQ);
+  c.require_ndim(in::kQ, 4);
+  c.require_ndim(in::kLatent, 3);
+  c.require_ndim(in::kKRope, 3);
+  c.require_ndim(in::kWKv, 2);
+  for (int i : {in::kLatent, in::kKRope, in::kWKv})
     c.require(c.type(i).dtype == q.dtype, "inputs must have the dtype of q {}, got {}",
               to_string(q), to_string(c.type(i)));
   c.require(latent.dim(0) == q.dim(0) && rope.dim(0) == q.dim(0) && latent.dim(1) == rope.dim(1),
@@ -48,27 +53,25 @@ Type infer_latent_attention(const Call& c) {
 }
 
 ExpandedLatent expand_latent(const LowerCall& c) {
-  const Type& q = c.type(kQ);
-  const Type& rope = c.type(kKRope);
+  const Type& q = c.type(in::kQ);
+  const Type& rope = c.type(in::kKRope);
   const std::int64_t batch = rope.dim(0), keys = rope.dim(1), heads = q.dim(2);
-  const std::int64_t nope = c.i("nope_dim"), width = c.type(kWKv).dim(0) / heads;
-  Tensor kv = reshape(linear(c.in(kLatent), c.in(kWKv)), {batch, keys, heads, width});
-  Tensor shared = broadcast(reshape(c.in(kKRope), {batch, keys, 1, rope.dim(2)}),
+  const std::int64_t nope = c.i("nope_dim"), width = c.type(in::kWKv).dim(0) / heads;
+  Tensor kv = reshape(linear(c.in(in::kLatent), c.in(in::kWKv)), {batch, keys, heads, width});
+  Tensor shared = broadcast(reshape(c.in(in::kKRope), {batch, keys, 1, rope.dim(2)}),
                             {batch, keys, heads, rope.dim(2)});
-  return {call("concat", {slice(kv, 3, 0, nope), shared}, {{"dim", std::int64_t{3}}}),
-          slice(kv, 3, nope, width - nope)};
+  return {concat({slice(kv, 3, 0, nope), shared}, {.dim = 3}), slice(kv, 3, nope, width - nope)};
 }
 
 double latent_attention_flops(const NodeView& n, const WorkContext& work) {
-  constexpr int kLastInput = 5;  // the mask, in both forms
-  const Type &q = n.type(kQ), &latent = n.type(kLatent);
+  const Type &q = n.type(in::kQ), &latent = n.type(in::kLatent);
   const auto tokens = static_cast<double>(q.dim(1)), heads = static_cast<double>(q.dim(2));
   const auto rank = static_cast<double>(latent.dim(2)), nope = static_cast<double>(n.i("nope_dim"));
   const double rotated = static_cast<double>(q.dim(3)) - nope;
-  const double weights = num_elements(n.type(kWKv)), value = weights / rank / heads - nope;
+  const double weights = num_elements(n.type(in::kWKv)), value = weights / rank / heads - nope;
   const bool causal = n.op().attr_index("causal") < 0 || n.i("causal") != 0;
   const double pairs = attended_pairs(
-      {.causal = causal, .keys = latent.dim(1), .max_keys = work.keys_kept[kLastInput]}, work.start,
+      {.causal = causal, .keys = latent.dim(1), .max_keys = work.keys_kept[in::kMask]}, work.start,
       q.dim(1));
   const double expanded = weights * (static_cast<double>(work.start) + tokens) +
                           heads * pairs * (nope + rotated + value);
@@ -77,46 +80,50 @@ double latent_attention_flops(const NodeView& n, const WorkContext& work) {
 }
 
 double latent_scale(const LowerCall& c) {
-  return c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(c.type(kQ).dim(3)));
+  return c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(c.type(in::kQ).dim(3)));
 }
 
 namespace {
 
 std::vector<Type> infer(const Call& c) {
   const Type y = infer_latent_attention(c);
-  const Type& q = c.type(kQ);
-  c.require(c.type(kLatent).dim(1) == q.dim(1), "{} queries need as many latents, got {}", q.dim(1),
-            to_string(c.type(kLatent)));
-  c.require_dtype(kSegments, DType::i32);
-  c.require_shape(kSegments, {q.dim(0), q.dim(1)});
-  c.require_dtype(kMask, DType::boolean);
-  c.require_shape(kMask, {q.dim(0), q.dim(1), q.dim(1)});
+  const Type& q = c.type(in::kQ);
+  c.require(c.type(in::kLatent).dim(1) == q.dim(1), "{} queries need as many latents, got {}",
+            q.dim(1), to_string(c.type(in::kLatent)));
+  c.require_dtype(in::kSegments, DType::i32);
+  c.require_shape(in::kSegments, {q.dim(0), q.dim(1)});
+  c.require_dtype(in::kMask, DType::boolean);
+  c.require_shape(in::kMask, {q.dim(0), q.dim(1), q.dim(1)});
   return {y};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
   const ExpandedLatent kv = expand_latent(c);
-  return {call_all(
-      "attention",
-      {c.in(kQ), kv.k, kv.v, {}, {}, c.in(kSegments), c.in(kSegments), {}, {}, {}, c.in(kMask)},
-      {{"scale", latent_scale(c)}, {"causal", c.i("causal")}})[0]};
+  return {attention({.q = c.in(in::kQ),
+                     .k = kv.k,
+                     .v = kv.v,
+                     .segments = c.in(in::kSegments),
+                     .key_segments = c.in(in::kSegments),
+                     .mask = c.in(in::kMask)},
+                    {.scale = latent_scale(c), .causal = c.i("causal") != 0})
+              .y};
 }
 
 // Attention over latents themselves: keys and values are never made.
 std::vector<Tensor> decode(DecodeCall& c) {
-  for (const auto& [part, input] : {std::pair{"latent", kLatent}, {"k_rope", kKRope}}) {
+  for (const auto& [part, input] : {std::pair{"latent", in::kLatent}, {"k_rope", in::kKRope}}) {
     const Tensor update = c.in(input);
     c.in(input) = cast(c.write_cache(part, update, 0).cache, update.dtype());
   }
-  return c.add_step("latent_attention_step");
+  return c.add_step(OpCode::latent_attention_step);
 }
 
 std::vector<std::int64_t> state_dims(const DecodeCall& c) {
-  return {c.in(kLatent).dim(2), c.in(kKRope).dim(2)};
+  return {c.in(in::kLatent).dim(2), c.in(in::kKRope).dim(2)};
 }
 
-constexpr OperandDims kNumDims[] = {{kLatent, 3}, {kKRope, 3}};
-constexpr HostOperand kHost[] = {{kSegments, HostInput::segments}};
+constexpr OperandDims kNumDims[] = {{in::kLatent, 3}, {in::kKRope, 3}};
+constexpr HostOperand kHost[] = {{in::kSegments, HostInput::segments}};
 constexpr DecodeForm kDecode{.state = StateKind::latent,
                              .step = decode,
                              .state_dims = state_dims,

@@ -10,22 +10,26 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kQ, kLatent, kKRope, kWKv, kStart, kMask };
+namespace in = operand::latent_attention_step;
 
 std::vector<Type> infer(const Call& c) {
   const Type y = infer_latent_attention(c);
-  c.require_dtype(kStart, DType::i32);
-  c.require_shape(kStart, {y.dim(0)});
-  c.require_dtype(kMask, DType::boolean);
-  c.require_shape(kMask, {y.dim(0), y.dim(1), c.type(kLatent).dim(1)});
+  c.require_dtype(in::kStart, DType::i32);
+  c.require_shape(in::kStart, {y.dim(0)});
+  c.require_dtype(in::kMask, DType::boolean);
+  c.require_shape(in::kMask, {y.dim(0), y.dim(1), c.type(in::kLatent).dim(1)});
   return {y};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
   const ExpandedLatent kv = expand_latent(c);
-  return {call_all("attention",
-                   {c.in(kQ), kv.k, kv.v, {}, {}, {}, {}, {}, c.in(kStart), {}, c.in(kMask)},
-                   {{"scale", latent_scale(c)}})[0]};
+  return {attention({.q = c.in(in::kQ),
+                     .k = kv.k,
+                     .v = kv.v,
+                     .start = c.in(in::kStart),
+                     .mask = c.in(in::kMask)},
+                    {.scale = latent_scale(c)})
+              .y};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {

@@ -28,9 +28,9 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  auto grads = call_all("layer_norm_grad", {c.in(0), c.in(1), c.ct()},
-                        {{"eps", c.f("eps")}, {"offset", c.f("offset")}});
-  return {grads[0], c.has(1) ? grads[1] : Tensor{}, c.has(2) ? grads[2] : Tensor{}};
+  const auto grads =
+      layer_norm_grad(c.in(0), c.in(1), c.ct(), {.eps = c.f("eps"), .offset = c.f("offset")});
+  return {grads.dx, c.has(1) ? grads.dw : Tensor{}, c.has(2) ? grads.dbias : Tensor{}};
 }
 
 }  // namespace

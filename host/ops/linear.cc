@@ -40,9 +40,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor dx = reshape(matmul(dy, w), c.type(0).shape);
   Tensor dw = matmul(dy, x, true, false, wide);
   Tensor dbias;
-  if (c.has(2))
-    dbias = call("reduce_sum", {dy},
-                 {{"dims", std::vector<std::int64_t>{0}}, {"dtype", std::string(name(wide))}});
+  if (c.has(2)) dbias = plain::reduce_sum(dy, {.dims = {0}, .dtype = std::string(name(wide))});
   return {dx, dw, dbias};
 }
 

@@ -16,12 +16,12 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kQ, kK, kPositions, kKeyPositions, kSegments, kKeySegments, kStart };
+namespace in = operand::moba_mask;
 
 std::vector<Type> infer(const Call& c) {
-  const Type& q = c.type(kQ);
-  const Type& k = c.type(kK);
-  for (int i : {kQ, kK}) {
+  const Type& q = c.type(in::kQ);
+  const Type& k = c.type(in::kK);
+  for (int i : {in::kQ, in::kK}) {
     c.require_floating(i);
     c.require_ndim(i, 4);
   }
@@ -31,32 +31,35 @@ std::vector<Type> infer(const Call& c) {
             "{} query heads are not a multiple of {} key/value heads", q.dim(2), k.dim(2));
   c.require(c.i("chunk") >= 1, "chunk is {}; it must be at least 1", c.i("chunk"));
   c.require(c.i("k") >= 1, "k is {}; it must be at least 1", c.i("k"));
-  for (int i : {kPositions, kSegments}) {
+  for (int i : {in::kPositions, in::kSegments}) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, {q.dim(0), q.dim(1)});
   }
-  for (int i : {kKeyPositions, kKeySegments}) {
+  for (int i : {in::kKeyPositions, in::kKeySegments}) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, {k.dim(0), k.dim(1)});
   }
-  c.require_dtype(kStart, DType::i32);
-  c.require_shape(kStart, {q.dim(0)});
-  c.require(c.has(kPositions) == c.has(kKeyPositions) && c.has(kSegments) == c.has(kKeySegments),
+  c.require_dtype(in::kStart, DType::i32);
+  c.require_shape(in::kStart, {q.dim(0)});
+  c.require(c.has(in::kPositions) == c.has(in::kKeyPositions) &&
+                c.has(in::kSegments) == c.has(in::kKeySegments),
             "positions and segments are given for both queries and keys, or for neither");
-  c.require(!c.has(kStart) || (!c.has(kPositions) && !c.has(kSegments)),
+  c.require(!c.has(in::kStart) || (!c.has(in::kPositions) && !c.has(in::kSegments)),
             "decode state goes without positions and segments");
-  c.require(c.has(kStart) || c.has(kPositions) || q.dim(1) == k.dim(1),
+  c.require(c.has(in::kStart) || c.has(in::kPositions) || q.dim(1) == k.dim(1),
             "{} queries and {} keys need positions", q.dim(1), k.dim(1));
   return {{DType::boolean, {q.dim(0), q.dim(2), q.dim(1), k.dim(1)}, {}}};
 }
 
 struct Chooser {
   const LowerCall& c;
-  std::int64_t batch = c.type(kQ).dim(0), tokens = c.type(kQ).dim(1), heads = c.type(kQ).dim(2);
-  std::int64_t width = c.type(kQ).dim(3), keys = c.type(kK).dim(1), kv_heads = c.type(kK).dim(2);
+  std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),
+               heads = c.type(in::kQ).dim(2);
+  std::int64_t width = c.type(in::kQ).dim(3), keys = c.type(in::kK).dim(1),
+               kv_heads = c.type(in::kK).dim(2);
   std::int64_t size = c.i("chunk");
-  DType wide = sum_dtype(c.type(kQ).dtype);
-  Graph& graph = *c.in(kQ).graph;
+  DType wide = sum_dtype(c.type(in::kQ).dtype);
+  Graph& graph = *c.in(in::kQ).graph;
 
   Tensor integer(std::int64_t n) const {
     return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
@@ -65,7 +68,7 @@ struct Chooser {
   Tensor index(std::int64_t count, int dim) const {
     Shape shape{1, 1, 1};
     shape[dim] = count;
-    return call_in(graph, "iota", {{"shape", to_list(shape)}, {"dim", std::int64_t{dim}}});
+    return iota(graph, {.shape = to_list(shape), .dim = dim});
   }
   // 0 or 1.
   Tensor flag(Tensor condition) const { return cast(condition, wide); }
@@ -74,7 +77,7 @@ struct Chooser {
   // Of C chunks [B, C, K H]: the gate of each for every query, [B, N, T, C].
   Tensor gates(Tensor means, std::int64_t chunks) const {
     auto heads_first = [](Tensor x) { return transpose(x, {0, 2, 1, 3}); };
-    Tensor q = reshape(heads_first(cast(c.in(kQ), wide)),
+    Tensor q = reshape(heads_first(cast(c.in(in::kQ), wide)),
                        {batch, kv_heads, heads / kv_heads * tokens, width});
     Tensor m = heads_first(reshape(means, {batch, chunks, kv_heads, width}));
     return reshape(matmul(q, m, false, true), {batch, heads, tokens, chunks});
@@ -89,24 +92,24 @@ struct Chooser {
     Tensor score = select(less(real(0.5), seen), gate, real(-3e38));
     score = select(less(real(0.5), of_heads(own)), real(3e38), score);
     const std::int64_t best = std::min(c.i("k"), chunks);
-    Tensor ids = call_all("top_k", {score}, {{"k", best}})[1];
+    Tensor ids = top_k(score, {.k = best}).ids;
     Tensor ones = constant(graph, {wide, ids.shape(), {}}, 1);
-    return call("scatter_along", {ones, ids}, {{"size", chunks}}) * seen;
+    return scatter_along(ones, ids, {.size = chunks}) * seen;
   }
 
   // Chunks lie one after the other in the row.
   Tensor of_rows() const {
     const std::int64_t chunks = (keys + size - 1) / size;
-    Tensor k = reshape(cast(c.in(kK), wide), {batch, keys, kv_heads * width});
+    Tensor k = reshape(cast(c.in(in::kK), wide), {batch, keys, kv_heads * width});
     if (chunks * size > keys)
-      k = call("concat",
-               {k, constant(graph, {wide, {batch, chunks * size - keys, kv_heads * width}, {}}, 0)},
-               {{"dim", std::int64_t{1}}});
+      k = concat(
+          {k, constant(graph, {wide, {batch, chunks * size - keys, kv_heads * width}, {}}, 0)},
+          {.dim = 1});
     // The last one may be short, but is the query's own or comes after it: its gate is not read.
     Tensor means = scale(reduce_sum(reshape(k, {batch, chunks, size, kv_heads * width}), {2}),
                          1 / static_cast<double>(size));
     Tensor token = index(tokens, 1);
-    if (c.has(kStart)) token = token + reshape(c.in(kStart), {batch, 1, 1});
+    if (c.has(in::kStart)) token = token + reshape(c.in(in::kStart), {batch, 1, 1});
     Tensor mine = token / integer(size), chunk = index(chunks, 2);
     Tensor chosen = choose(gates(means, chunks), is_not(flag(less(mine, chunk))),
                            flag(equal(mine, chunk)), chunks);
@@ -122,21 +125,21 @@ struct Chooser {
       return index(of_keys ? keys : tokens, shape[1] == 1 ? 2 : 1);
     };
     const Shape down{batch, tokens, 1}, across{batch, 1, keys}, key_down{batch, keys, 1};
-    Tensor mine = ids(kPositions, false, down) / integer(size);
-    Tensor place = ids(kKeyPositions, true, across), chunk = place / integer(size);
-    Tensor chunk_down = ids(kKeyPositions, true, key_down) / integer(size);
+    Tensor mine = ids(in::kPositions, false, down) / integer(size);
+    Tensor place = ids(in::kKeyPositions, true, across), chunk = place / integer(size);
+    Tensor chunk_down = ids(in::kKeyPositions, true, key_down) / integer(size);
     Tensor together = flag(equal(chunk_down, chunk));                       // [B, S, S]
     Tensor first = flag(equal(place - chunk * integer(size), integer(0)));  // [B, 1, S]
     Tensor seen = is_not(flag(less(mine, chunk))) * first, own = flag(equal(mine, chunk)) * first;
-    if (c.has(kSegments)) {
-      Tensor segment = reshape(c.in(kKeySegments), across);
-      Tensor same = flag(equal(reshape(c.in(kSegments), down), segment));
-      together = together * flag(equal(reshape(c.in(kKeySegments), key_down), segment));
+    if (c.has(in::kSegments)) {
+      Tensor segment = reshape(c.in(in::kKeySegments), across);
+      Tensor same = flag(equal(reshape(c.in(in::kSegments), down), segment));
+      together = together * flag(equal(reshape(c.in(in::kKeySegments), key_down), segment));
       seen = seen * same;
       own = own * same;
     }
     together = broadcast(together, {batch, keys, keys});
-    Tensor k = reshape(cast(c.in(kK), wide), {batch, keys, kv_heads * width});
+    Tensor k = reshape(cast(c.in(in::kK), wide), {batch, keys, kv_heads * width});
     Tensor means = matmul(together, k) / reduce_sum(together, {2}, true);
     Tensor chosen = choose(gates(means, keys), seen, own, keys);
     Tensor rows = reshape(chosen, {batch, heads * tokens, keys});
@@ -145,40 +148,41 @@ struct Chooser {
 };
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  const Type out{DType::boolean,
-                 {c.type(kQ).dim(0), c.type(kQ).dim(2), c.type(kQ).dim(1), c.type(kK).dim(1)},
-                 {}};
-  if (out.shape.num_elements() == 0) return {constant(*c.in(kQ).graph, out, 0)};
+  const Type out{
+      DType::boolean,
+      {c.type(in::kQ).dim(0), c.type(in::kQ).dim(2), c.type(in::kQ).dim(1), c.type(in::kK).dim(1)},
+      {}};
+  if (out.shape.num_elements() == 0) return {constant(*c.in(in::kQ).graph, out, 0)};
   const Chooser chooser{c};
-  const bool apart = c.has(kPositions) || c.has(kSegments);
+  const bool apart = c.has(in::kPositions) || c.has(in::kSegments);
   return {less(chooser.real(0.5), apart ? chooser.of_documents() : chooser.of_rows())};
 }
 
 // Reads the keys of the attention that it is a mask for, in the state that both are given.
 std::vector<Tensor> decode(DecodeCall& c) {
-  const Tensor k = c.in(kK);
-  c.in(kK) = cast(c.write_cache("k", k, 0).cache, c.in(kQ).dtype());
+  const Tensor k = c.in(in::kK);
+  c.in(in::kK) = cast(c.write_cache("k", k, 0).cache, c.in(in::kQ).dtype());
   return c.add_node();
 }
 
 // Chunks are those of each document.
 bool has_segments(const DecodeCall& c) { return c.context.segments(); }
 
-constexpr OperandDims kNumDims[] = {{kQ, 4}, {kK, 4}};
+constexpr OperandDims kNumDims[] = {{in::kQ, 4}, {in::kK, 4}};
 constexpr HostOperand kHost[] = {
-    {kSegments, HostInput::segments},
-    {kKeySegments, HostInput::segments},
-    {.input = kPositions, .value = HostInput::positions, .when = has_segments},
-    {.input = kKeyPositions, .value = HostInput::positions, .when = has_segments},
-    {.input = kStart, .value = HostInput::start, .decoding = true},
+    {in::kSegments, HostInput::segments},
+    {in::kKeySegments, HostInput::segments},
+    {.input = in::kPositions, .value = HostInput::positions, .when = has_segments},
+    {.input = in::kKeyPositions, .value = HostInput::positions, .when = has_segments},
+    {.input = in::kStart, .value = HostInput::start, .decoding = true},
 };
 constexpr DecodeForm kDecode{
     .state = StateKind::kv, .step = decode, .num_dims = kNumDims, .host = kHost};
 
 // Queries times the mean key of each chunk.
 double flops(const NodeView& n, const WorkContext&) {
-  return 2 * num_elements(n.type(kQ)) *
-         std::ceil(static_cast<double>(n.type(kK).dim(1)) / static_cast<double>(n.i("chunk")));
+  return 2 * num_elements(n.type(in::kQ)) *
+         std::ceil(static_cast<double>(n.type(in::kK).dim(1)) / static_cast<double>(n.i("chunk")));
 }
 std::int64_t keys_kept(const NodeView& n) { return n.i("chunk") * n.i("k"); }
 

@@ -19,7 +19,8 @@ std::vector<Type> infer(const Call& c) {
 // N-grams of the tokens of a call reach back into those before it.
 std::vector<Tensor> decode(DecodeCall& c) {
   const std::int64_t dims[] = {c.in(0).dim(0), c.state->dims[0]};
-  return c.add_step("ngram_hash_step", "history", c.fixed_state(DType::i32, dims));
+  return c.add_step(OpCode::ngram_hash_step, operand::ngram_hash_step::kHistory,
+                    c.fixed_state(DType::i32, dims));
 }
 
 bool by_document(const DecodeCall& c) { return c.i("across") == 0; }

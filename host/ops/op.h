@@ -8,6 +8,8 @@
 #include "graph/call.h"
 #include "graph/graph.h"
 #include "ops/decode.h"
+#include "ops/op_code.h"
+#include "ops/operands.h"
 #include "ops/tensor.h"
 
 namespace lamina::ops {

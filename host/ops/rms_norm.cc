@@ -26,9 +26,9 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  auto grads = call_all("rms_norm_grad", {c.in(0), c.in(1), c.ct()},
-                        {{"eps", c.f("eps")}, {"offset", c.f("offset")}});
-  return {grads[0], c.has(1) ? grads[1] : Tensor{}};
+  const auto grads =
+      rms_norm_grad(c.in(0), c.in(1), c.ct(), {.eps = c.f("eps"), .offset = c.f("offset")});
+  return {grads.dx, c.has(1) ? grads.dw : Tensor{}};
 }
 
 }  // namespace

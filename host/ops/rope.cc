@@ -2,6 +2,7 @@
 // Su et al. 2021. positions i32[B, T] or i32[3, B, T]. The table is a node of its own so that
 // queries, keys and layers share one.
 #include "ops/op.h"
+#include "ops/registry.h"
 
 namespace lamina::ops {
 namespace {
@@ -27,9 +28,10 @@ std::vector<Tensor> lower(const LowerCall& c) {
     attrs.emplace_back(op.attrs[i].name, c.attrs()[i]);
   for (auto& [name, value] : attrs)
     if (name == "rotary_dim" && !c.i("rotary_dim")) value = c.type(0).dim(3);
-  Tensor positions = c.in(1);
-  Tensor table = call_all("rope_table", std::span(&positions, 1), attrs).front();
-  return {call("rotate", {c.in(0), table}, {{"interleaved", c.i("interleaved")}})};
+  const Tensor positions = c.in(1);
+  const Op& op_of_table = get(OpCode::rope_table);
+  Tensor table = positions.graph->add_node(op_of_table, std::span(&positions, 1), attrs).front();
+  return {rotate(c.in(0), table, {.interleaved = c.i("interleaved") != 0})};
 }
 
 // With dynamic scaling the rotation of a row depends on its largest position.

@@ -39,17 +39,16 @@ std::vector<Tensor> lower(const LowerCall& c) {
   for (int i = 0; i < 4; ++i) slot[i] = heads[i];
   slot[3] = interleaved ? half : 1;
   slot[4] = interleaved ? 1 : half;
-  Tensor y = call("concat", {reshape(a * cos - b * sin, slot), reshape(b * cos + a * sin, slot)},
-                  {{"dim", std::int64_t{pair_dim}}});
+  Tensor y = concat({reshape(a * cos - b * sin, slot), reshape(b * cos + a * sin, slot)},
+                    {.dim = pair_dim});
   y = reshape(y, {x.dim(0), x.dim(1), x.dim(2), rotary});
-  if (rotary < width)
-    y = call("concat", {y, slice(x, 3, rotary, width - rotary)}, {{"dim", std::int64_t{3}}});
+  if (rotary < width) y = concat({y, slice(x, 3, rotary, width - rotary)}, {.dim = 3});
   return {cast(y, x_type.dtype)};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  return {call("rotate", {c.ct(), c.in(1)},
-               {{"interleaved", c.i("interleaved")}, {"inverse", 1 - c.i("inverse")}}),
+  return {rotate(c.ct(), c.in(1),
+                 {.interleaved = c.i("interleaved") != 0, .inverse = c.i("inverse") == 0}),
           {}};
 }
 

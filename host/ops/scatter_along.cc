@@ -17,7 +17,7 @@ std::vector<Type> infer(const Call& c) {
   return {x.with(shape)};
 }
 
-std::vector<Tensor> vjp(const VjpCall& c) { return {call("take_along", {c.ct(), c.in(1)}), {}}; }
+std::vector<Tensor> vjp(const VjpCall& c) { return {take_along(c.ct(), c.in(1)), {}}; }
 
 }  // namespace
 

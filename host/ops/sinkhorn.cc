@@ -18,7 +18,7 @@ std::vector<Type> infer(const Call& c) {
 std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = sum_dtype(c.type(0).dtype);
   double eps = c.f("eps");
-  Tensor m = shift(call("softmax", {cast(c.in(0), wide)}), eps);
+  Tensor m = shift(softmax(cast(c.in(0), wide)), eps);
   auto normalize = [&](int dim) { m = m / shift(reduce_sum(m, {dim}, true), eps); };
   int last = m.ndim() - 1;
   normalize(last - 1);
@@ -30,8 +30,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  return {call("sinkhorn_grad", {c.in(0), c.ct()},
-               {{"iterations", c.i("iterations")}, {"eps", c.f("eps")}})};
+  return {sinkhorn_grad(c.in(0), c.ct(), {.iterations = c.i("iterations"), .eps = c.f("eps")})};
 }
 
 }  // namespace

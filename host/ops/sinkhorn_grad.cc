@@ -21,7 +21,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
     int dim;
   };
   std::vector<Division> divisions;
-  Tensor weights = call("softmax", {cast(c.in(0), wide)}), m = shift(weights, eps);
+  Tensor weights = softmax(cast(c.in(0), wide)), m = shift(weights, eps);
   for (std::int64_t i = 0; i < 2 * c.i("iterations") - 1; ++i) {
     const int dim = i % 2 ? last : last - 1;
     Tensor sum = shift(reduce_sum(m, {dim}, true), eps);

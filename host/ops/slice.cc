@@ -17,8 +17,7 @@ std::vector<Type> infer(const Call& c) {
 std::vector<Tensor> vjp(const VjpCall& c) {
   int dim = checked_dim(c, c.i("dim"), c.type(0).ndim());
   std::int64_t after = c.type(0).dim(dim) - c.i("start") - c.i("size");
-  return {call("pad", {c.ct()},
-               {{"dim", std::int64_t{dim}}, {"before", c.i("start")}, {"after", after}})};
+  return {pad(c.ct(), {.dim = dim, .before = c.i("start"), .after = after})};
 }
 
 // A slice of the first dim that is longer than 1 is one run of memory.

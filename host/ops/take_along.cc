@@ -19,7 +19,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  return {call("scatter_along", {c.ct(), c.in(1)}, {{"size", c.type(0).dim(-1)}}), {}};
+  return {scatter_along(c.ct(), c.in(1), {.size = c.type(0).dim(-1)}), {}};
 }
 
 }  // namespace

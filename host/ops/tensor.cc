@@ -9,7 +9,7 @@ namespace {
 Graph& graph_of(std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs)
     if (t) return *t.graph;
-  LAMINA_ASSERT(!"an op without inputs needs call_in");
+  LAMINA_ASSERT(!"an op is given a tensor");
   return *inputs.front().graph;
 }
 
@@ -30,16 +30,12 @@ Tensor call(std::string_view op, std::initializer_list<Tensor> inputs, Attrs att
   return call_all(op, inputs, attrs).front();
 }
 
-Tensor call_in(Graph& graph, std::string_view op, Attrs attrs) {
-  return graph.add_node(get(op), {}, std::span(attrs.begin(), attrs.size())).front();
-}
-
-Tensor scale(Tensor x, double by) { return by == 1 ? x : call("scale", {x}, {{"by", by}}); }
-Tensor shift(Tensor x, double by) { return by == 0 ? x : call("shift", {x}, {{"by", by}}); }
+Tensor scale(Tensor x, double by) { return by == 1 ? x : plain::scale(x, {.by = by}); }
+Tensor shift(Tensor x, double by) { return by == 0 ? x : plain::shift(x, {.by = by}); }
 
 Tensor cast(Tensor x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  return call("cast", {x}, {{"dtype", std::string(name(dtype))}});
+  return plain::cast(x, {.dtype = std::string(name(dtype))});
 }
 
 std::vector<std::int64_t> to_list(const Shape& shape) {
@@ -48,36 +44,36 @@ std::vector<std::int64_t> to_list(const Shape& shape) {
 
 Tensor reshape(Tensor x, Shape shape) {
   if (x.shape() == shape) return x;
-  return call("reshape", {x}, {{"shape", to_list(shape)}});
+  return plain::reshape(x, {.shape = to_list(shape)});
 }
 
 Tensor transpose(Tensor x, std::vector<std::int64_t> perm) {
-  return call("transpose", {x}, {{"perm", std::move(perm)}});
+  return plain::transpose(x, {.perm = std::move(perm)});
 }
 
 Tensor slice(Tensor x, int dim, std::int64_t start, std::int64_t size) {
-  return call("slice", {x}, {{"dim", std::int64_t{dim}}, {"start", start}, {"size", size}});
+  return plain::slice(x, {.dim = dim, .start = start, .size = size});
 }
 
 Tensor broadcast(Tensor x, Shape shape) {
   if (x.shape() == shape) return x;
-  return call("broadcast", {x}, {{"shape", to_list(shape)}});
+  return plain::broadcast(x, {.shape = to_list(shape)});
 }
 
 Tensor constant(Graph& graph, Type type, double value) {
-  return call_in(
-      graph, "constant",
-      {{"shape", to_list(type.shape)}, {"dtype", std::string(name(type.dtype))}, {"value", value}});
+  return plain::constant(
+      graph,
+      {.shape = to_list(type.shape), .dtype = std::string(name(type.dtype)), .value = value});
 }
 
 Tensor zeros_like(Tensor x) { return constant(*x.graph, x.type(), 0); }
 
 Tensor reduce_sum(Tensor x, std::vector<std::int64_t> dims, bool keep) {
-  return call("reduce_sum", {x}, {{"dims", std::move(dims)}, {"keep", std::int64_t{keep}}});
+  return plain::reduce_sum(x, {.dims = std::move(dims), .keep = keep});
 }
 
 Tensor reduce_max(Tensor x, std::vector<std::int64_t> dims, bool keep) {
-  return call("reduce_max", {x}, {{"dims", std::move(dims)}, {"keep", std::int64_t{keep}}});
+  return plain::reduce_max(x, {.dims = std::move(dims), .keep = keep});
 }
 
 Tensor mean_last(Tensor x) {
@@ -94,10 +90,9 @@ Tensor sum_to(Tensor x, const Shape& shape) {
 }
 
 Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, DType dtype) {
-  return call("matmul", {a, b},
-              {{"transpose_a", std::int64_t{transpose_a}},
-               {"transpose_b", std::int64_t{transpose_b}},
-               {"dtype", std::string(name(dtype))}});
+  return plain::matmul(
+      a, b, {},
+      {.transpose_a = transpose_a, .transpose_b = transpose_b, .dtype = std::string(name(dtype))});
 }
 
 Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {

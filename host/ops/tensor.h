@@ -17,14 +17,12 @@ namespace lamina::ops {
 
 using Attrs = std::initializer_list<std::pair<std::string_view, AttrValue>>;
 
-// Any op by name; the first is for ops with one result.
+// Any op by a name that is data, with at least one tensor; the first is for ops with one result.
 Tensor call(std::string_view op, std::initializer_list<Tensor> inputs, Attrs attrs = {});
 std::vector<Tensor> call_all(std::string_view op, std::span<const Tensor> inputs,
                              std::span<const std::pair<std::string_view, AttrValue>> attrs = {});
 std::vector<Tensor> call_all(std::string_view op, std::initializer_list<Tensor> inputs,
                              Attrs attrs = {});
-// Any op with no tensor inputs.
-Tensor call_in(Graph& graph, std::string_view op, Attrs attrs);
 
 // `x` itself when nothing changes.
 Tensor scale(Tensor x, double by);

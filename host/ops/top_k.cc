@@ -18,7 +18,7 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  return {call("scatter_along", {c.ct(), c.out(1)}, {{"size", c.type(0).dim(-1)}})};
+  return {scatter_along(c.ct(), c.out(1), {.size = c.type(0).dim(-1)})};
 }
 
 }  // namespace

@@ -9,67 +9,67 @@
 namespace lamina::ops {
 namespace {
 
-enum Input { kScores, kSegments, kStart };
+namespace in = operand::top_k_mask;
 
 std::vector<Type> infer(const Call& c) {
-  const Type& scores = c.type(kScores);
-  c.require_floating(kScores);
-  c.require_ndim(kScores, 3);
+  const Type& scores = c.type(in::kScores);
+  c.require_floating(in::kScores);
+  c.require_ndim(in::kScores, 3);
   c.require(c.i("k") >= 1, "k is {}; it must be at least 1", c.i("k"));
-  c.require_dtype(kSegments, DType::i32);
-  c.require_shape(kSegments, {scores.dim(0), scores.dim(1)});
-  c.require_dtype(kStart, DType::i32);
-  c.require_shape(kStart, {scores.dim(0)});
-  c.require(!c.has(kSegments) || !c.has(kStart), "decode state goes without segments");
-  c.require(c.has(kStart) || scores.dim(1) == scores.dim(2),
+  c.require_dtype(in::kSegments, DType::i32);
+  c.require_shape(in::kSegments, {scores.dim(0), scores.dim(1)});
+  c.require_dtype(in::kStart, DType::i32);
+  c.require_shape(in::kStart, {scores.dim(0)});
+  c.require(!c.has(in::kSegments) || !c.has(in::kStart), "decode state goes without segments");
+  c.require(c.has(in::kStart) || scores.dim(1) == scores.dim(2),
             "scores {} must have a row and a column for each token", to_string(scores));
   return {{DType::boolean, scores.shape, {}}};
 }
 
 // 1 where the query may see the key, else 0: f32[B, T, S] or one that broadcasts to it.
 Tensor visible(const LowerCall& c) {
-  const Type& scores = c.type(kScores);
+  const Type& scores = c.type(in::kScores);
   const std::int64_t batch = scores.dim(0), tokens = scores.dim(1), keys = scores.dim(2);
-  Graph& graph = *c.in(kScores).graph;
+  Graph& graph = *c.in(in::kScores).graph;
   auto index = [&](Shape shape, std::int64_t dim) {
-    return call_in(graph, "iota", {{"shape", to_list(shape)}, {"dim", dim}});
+    return iota(graph, {.shape = to_list(shape), .dim = dim});
   };
   auto seen_if = [](Tensor condition) { return cast(condition, DType::f32); };
   Tensor query = index({1, tokens, 1}, 1), key = index({1, 1, keys}, 2);
-  if (c.has(kStart)) query = query + reshape(c.in(kStart), {batch, 1, 1});
+  if (c.has(in::kStart)) query = query + reshape(c.in(in::kStart), {batch, 1, 1});
   Tensor last = query;
   if (!c.i("causal")) {
     last = constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(tokens - 1));
-    if (c.has(kStart)) last = last + reshape(c.in(kStart), {batch, 1, 1});
+    if (c.has(in::kStart)) last = last + reshape(c.in(in::kStart), {batch, 1, 1});
   }
   Tensor seen = shift(-seen_if(less(last, key)), 1);
-  if (!c.has(kSegments)) return seen;
-  Tensor segment = reshape(c.in(kSegments), {batch, tokens, 1});
+  if (!c.has(in::kSegments)) return seen;
+  Tensor segment = reshape(c.in(in::kSegments), {batch, tokens, 1});
   Tensor zero = constant(graph, {DType::i32, {1, 1, 1}, {}}, 0);
-  seen = seen * seen_if(equal(segment, reshape(c.in(kSegments), {batch, 1, keys})));
+  seen = seen * seen_if(equal(segment, reshape(c.in(in::kSegments), {batch, 1, keys})));
   return seen * shift(-seen_if(equal(segment, zero)), 1);
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  const Type& scores = c.type(kScores);
+  const Type& scores = c.type(in::kScores);
   const std::int64_t keys = scores.dim(2);
-  Graph& graph = *c.in(kScores).graph;
+  Graph& graph = *c.in(in::kScores).graph;
   const Type one{DType::f32, {1, 1, 1}, {}};
   Tensor half = constant(graph, one, 0.5);
   Tensor seen = broadcast(visible(c), scores.shape);
   if (c.i("k") >= keys) return {less(half, seen)};
   const DType wide = sum_dtype(scores.dtype);
   Tensor lowest = constant(graph, {wide, {1, 1, 1}, {}}, -3e38);
-  Tensor masked = select(less(half, seen), cast(c.in(kScores), wide), lowest);
-  Tensor ids = call_all("top_k", {masked}, {{"k", c.i("k")}})[1];
+  Tensor masked = select(less(half, seen), cast(c.in(in::kScores), wide), lowest);
+  Tensor ids = top_k(masked, {.k = c.i("k")}).ids;
   Tensor ones = constant(graph, {DType::f32, ids.shape(), {}}, 1);
-  Tensor chosen = call("scatter_along", {ones, ids}, {{"size", keys}});
+  Tensor chosen = scatter_along(ones, ids, {.size = keys});
   return {less(half, chosen * seen)};
 }
 
 constexpr HostOperand kHost[] = {
-    {kSegments, HostInput::segments},
-    {.input = kStart, .value = HostInput::start, .decoding = true},
+    {in::kSegments, HostInput::segments},
+    {.input = in::kStart, .value = HostInput::start, .decoding = true},
 };
 constexpr DecodeForm kDecode{.host = kHost};
 

@@ -35,49 +35,52 @@ Type pooled_type(const Call& c) {
 
 namespace {
 
+namespace in = operand::window_pool;
+
 std::vector<Type> infer(const Call& c) { return {pooled_type(c)}; }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  std::vector<Tensor> inputs(c.ins().begin(), c.ins().end());
-  inputs.push_back(c.ct());
-  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"ratio", c.i("ratio")},
-                                                            {"overlap", c.i("overlap")}};
-  std::vector<Tensor> d = call_all("window_pool_grad", inputs, attrs);
-  return {d[0], d[1], cast(d[2], c.type(2).dtype), {}, {}};
+  const auto d = window_pool_grad({.values = c.in(in::kValues),
+                                   .gates = c.in(in::kGates),
+                                   .bias = c.in(in::kBias),
+                                   .ends = c.in(in::kEnds),
+                                   .starts = c.in(in::kStarts),
+                                   .dy = c.ct()},
+                                  {.ratio = c.i("ratio"), .overlap = c.i("overlap") != 0});
+  return {d.dvalues, d.dgates, cast(d.dbias, c.type(in::kBias).dtype), {}, {}};
 }
-
-enum Input { kValues, kGates, kBias, kEnds, kStarts };
 
 // Windows that end in this call reach back into earlier ones: the latest rows are kept, before
 // those of this call.
 std::vector<Tensor> decode(DecodeCall& c) {
-  const Tensor values = c.in(kValues), gates = c.in(kGates);
+  const Tensor values = c.in(in::kValues), gates = c.in(in::kGates);
   const std::int64_t width = values.dim(2), kept = c.state->dims[1];
-  const Tensor x = call("concat", {values, gates}, {{"dim", std::int64_t{2}}});
+  const Tensor x = concat({values, gates}, {.dim = 2});
   const std::int64_t dims[] = {x.dim(0), kept, x.dim(2)};
   const Tensor window = c.fixed_state(c.state_dtype(x.dtype()), dims);
-  const std::vector<Tensor> results = call_all(
-      "extend_window", {window, cast(x, window.dtype()), c.context.host_input(HostInput::start),
-                        c.context.host_input(HostInput::count)});
-  c.context.state_output(window, results[0]);
-  const Tensor extended = cast(results[1], x.dtype());
-  c.in(kValues) = slice(extended, 2, 0, width);
-  c.in(kGates) = slice(extended, 2, width, width);
-  const Tensor ends = c.in(kEnds);
+  const Tensor rows = cast(x, window.dtype());
+  const Tensor start = c.context.host_input(HostInput::start);
+  const Tensor count = c.context.host_input(HostInput::count);
+  const auto results = extend_window(window, rows, start, count);
+  c.context.state_output(window, results.window_out);
+  const Tensor extended = cast(results.extended, x.dtype());
+  c.in(in::kValues) = slice(extended, 2, 0, width);
+  c.in(in::kGates) = slice(extended, 2, width, width);
+  const Tensor ends = c.in(in::kEnds);
   const Tensor unused = constant(*ends.graph, {DType::i32, {1, 1}, {}}, -1);
-  c.in(kEnds) = select(equal(ends, unused), ends, shift(ends, static_cast<double>(kept)));
+  c.in(in::kEnds) = select(equal(ends, unused), ends, shift(ends, static_cast<double>(kept)));
   return c.add_node();
 }
 
 // Channels of values and gates, tokens kept.
 std::vector<std::int64_t> state_dims(const DecodeCall& c) {
   const std::int64_t windows = c.i("overlap") != 0 ? 2 : 1;
-  return {2 * c.in(kValues).dim(2), windows * c.i("ratio") - 1};
+  return {2 * c.in(in::kValues).dim(2), windows * c.i("ratio") - 1};
 }
 
 bool has_memory(const DecodeCall& c) { return c.i("ratio") > 1 || c.i("overlap") != 0; }
 
-constexpr OperandDims kNumDims[] = {{kValues, 3}, {kGates, 3}, {kEnds, 2}};
+constexpr OperandDims kNumDims[] = {{in::kValues, 3}, {in::kGates, 3}, {in::kEnds, 2}};
 constexpr DecodeForm kDecode{.state = StateKind::conv_window,
                              .step = decode,
                              .state_dims = state_dims,
@@ -86,7 +89,7 @@ constexpr DecodeForm kDecode{.state = StateKind::conv_window,
 
 // Values times their weights, in every window that a token belongs to.
 double flops(const NodeView& n, const WorkContext&) {
-  return 2 * num_elements(n.type(kValues)) * (n.i("overlap") != 0 ? 2 : 1);
+  return 2 * num_elements(n.type(in::kValues)) * (n.i("overlap") != 0 ? 2 : 1);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "graph/rewrite.h"
-#include "ops/registry.h"
+#include "ops/tensor.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
@@ -151,9 +151,8 @@ void emit_group(const Graph& graph, const std::vector<NodeId>& members,
     return;
   }
   out.set_origin(graph.node(members.back()).origin);
-  std::pair<std::string_view, AttrValue> attr{"body",
-                                              std::make_shared<const Graph>(std::move(body))};
-  std::vector<Tensor> made = out.add_node(ops::get("fused_map"), operands, std::span(&attr, 1));
+  std::vector<Tensor> made =
+      ops::fused_map(operands, {.body = std::make_shared<const Graph>(std::move(body))});
   for (std::size_t i = 0; i < made.size(); ++i) copy.set(results[i], made[i]);
 }
 

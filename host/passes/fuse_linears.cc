@@ -5,16 +5,20 @@
 
 #include "graph/rewrite.h"
 #include "ops/op_code.h"
-#include "ops/registry.h"
+#include "ops/operands.h"
+#include "ops/tensor.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
 
+namespace in = operand::linear;
+
 std::optional<Graph> group_level(const Graph& graph) {
   std::unordered_map<ValueId, std::vector<NodeId>> by_input;
   for (NodeId n = 0; n < graph.nodes().size(); ++n)
-    if (graph.node(n).op->code == OpCode::linear) by_input[graph.node(n).inputs[0]].push_back(n);
+    if (graph.node(n).op->code == OpCode::linear)
+      by_input[graph.node(n).inputs[in::kX]].push_back(n);
   // The group stands where its first member stood: the other weights must exist there.
   auto exists_before = [&](ValueId v, NodeId n) {
     return v == kNoValue || graph.value(v).node == kNoNode || graph.value(v).node < n;
@@ -25,8 +29,8 @@ std::optional<Graph> group_level(const Graph& graph) {
     NodeId first = members.front();
     std::erase_if(members, [&](NodeId n) {
       const Node& node = graph.node(n);
-      return !exists_before(node.inputs[1], first) ||
-             (node.inputs.size() > 2 && !exists_before(node.inputs[2], first));
+      return !exists_before(node.inputs[in::kW], first) ||
+             !exists_before(node.inputs[in::kBias], first);
     });
     if (members.size() < 2) continue;
     for (NodeId n : members) absorbed[n] = n != first;
@@ -44,20 +48,19 @@ std::optional<Graph> group_level(const Graph& graph) {
       copy.node(graph.node(n));
       continue;
     }
-    std::vector<Tensor> operands{copy.get(graph.node(n).inputs[0])};
-    std::vector<Tensor> biases;
+    const Tensor x = copy.get(graph.node(n).inputs[in::kX]);
+    std::vector<Tensor> operands, biases;
     std::vector<std::int64_t> has_bias;
     for (NodeId m : found->second) {
       const Node& node = graph.node(m);
-      operands.push_back(copy.get(node.inputs[1]));
-      Tensor bias = node.inputs.size() > 2 ? copy.get(node.inputs[2]) : Tensor{};
+      operands.push_back(copy.get(node.inputs[in::kW]));
+      Tensor bias = copy.get(node.inputs[in::kBias]);
       has_bias.push_back(bias ? 1 : 0);
       if (bias) biases.push_back(bias);
     }
     operands.insert(operands.end(), biases.begin(), biases.end());
     out.set_origin(graph.node(n).origin);
-    std::pair<std::string_view, AttrValue> attr{"biases", has_bias};
-    auto made = out.add_node(ops::get("linear_group"), operands, std::span(&attr, 1));
+    auto made = ops::linear_group(x, operands, {.biases = has_bias});
     for (std::size_t i = 0; i < made.size(); ++i)
       copy.set(graph.node(found->second[i]).outputs[0], made[i]);
   }

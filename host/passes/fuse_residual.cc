@@ -6,11 +6,16 @@
 
 #include "graph/rewrite.h"
 #include "ops/op_code.h"
-#include "ops/registry.h"
+#include "ops/operands.h"
+#include "ops/tensor.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
+
+// Where the ops that can add to another tensor have it.
+constexpr int kAcc = operand::matmul::kAcc;
+static_assert(int{operand::embedding_grad::kAcc} == kAcc);
 
 class Fusion {
  public:
@@ -32,7 +37,7 @@ class Fusion {
       out.set_origin(node.origin);
       if (skipped_.contains(n)) continue;
       if (auto norm = norm_of_add_.find(n); norm != norm_of_add_.end())
-        emit_add_rms_norm(node, graph_.node(norm->second), copy, out);
+        emit_add_rms_norm(node, graph_.node(norm->second), copy);
       else if (auto term = term_of_add_.find(n); term != term_of_add_.end())
         emit_accumulation(node, graph_.node(term->second), copy, out);
       else
@@ -43,9 +48,7 @@ class Fusion {
   }
 
  private:
-  bool is(NodeId n, std::string_view op) const {
-    return n != kNoNode && graph_.node(n).op->name == op;
-  }
+  bool is(NodeId n, OpCode op) const { return n != kNoNode && graph_.node(n).op->code == op; }
 
   void find() {
     for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
@@ -57,12 +60,12 @@ class Fusion {
 
   void find_norm(NodeId n, const Node& norm) {
     NodeId add = graph_.value(norm.inputs[0]).node;
-    if (!is(add, "add") || norm_of_add_.contains(add) || term_of_add_.contains(add)) return;
+    if (!is(add, OpCode::add) || norm_of_add_.contains(add) || term_of_add_.contains(add)) return;
     const Node& sum = graph_.node(add);
     if (graph_.type(sum.inputs[0]) != graph_.type(sum.inputs[1])) return;
     // The norm moves up to the sum: its weight must exist there.
-    if (norm.inputs.size() > 1 && norm.inputs[1] != kNoValue) {
-      NodeId weight = graph_.value(norm.inputs[1]).node;
+    if (const ValueId w = norm.inputs[operand::rms_norm::kW]; w != kNoValue) {
+      NodeId weight = graph_.value(w).node;
       if (weight != kNoNode && weight > add) return;
     }
     norm_of_add_.emplace(add, n);
@@ -74,9 +77,9 @@ class Fusion {
       ValueId term = add.inputs[static_cast<std::size_t>(i)];
       ValueId other = add.inputs[static_cast<std::size_t>(1 - i)];
       NodeId made_by = graph_.value(term).node;
-      if (!is(made_by, "matmul") && !is(made_by, "embedding_grad")) continue;
+      if (!is(made_by, OpCode::matmul) && !is(made_by, OpCode::embedding_grad)) continue;
       const Node& node = graph_.node(made_by);
-      bool free = node.inputs.size() < 3 || node.inputs[2] == kNoValue;
+      bool free = node.inputs[kAcc] == kNoValue;
       if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
       if (graph_.type(term).dtype == DType::bf16) continue;  // would round once instead of twice
       term_of_add_.emplace(n, made_by);
@@ -85,24 +88,21 @@ class Fusion {
     }
   }
 
-  void emit_add_rms_norm(const Node& add, const Node& norm, Copier& copy, Graph& out) {
+  void emit_add_rms_norm(const Node& add, const Node& norm, Copier& copy) {
     auto attr = [&](std::string_view name) {
-      return norm.attrs[static_cast<std::size_t>(norm.op->attr_index(name))];
+      return std::get<double>(norm.attrs[static_cast<std::size_t>(norm.op->attr_index(name))]);
     };
-    std::vector<Tensor> operands{copy.get(add.inputs[0]), copy.get(add.inputs[1])};
-    operands.push_back(norm.inputs.size() > 1 ? copy.get(norm.inputs[1]) : Tensor{});
-    std::pair<std::string_view, AttrValue> attrs[] = {{"eps", attr("eps")},
-                                                      {"offset", attr("offset")}};
-    auto made = out.add_node(ops::get("add_rms_norm"), operands, attrs);
-    copy.set(norm.outputs[0], made[0]);
-    copy.set(add.outputs[0], made[1]);
+    const auto made = ops::add_rms_norm(copy.get(add.inputs[0]), copy.get(add.inputs[1]),
+                                        copy.get(norm.inputs[operand::rms_norm::kW]),
+                                        {.eps = attr("eps"), .offset = attr("offset")});
+    copy.set(norm.outputs[0], made.y);
+    copy.set(add.outputs[0], made.sum);
   }
 
   void emit_accumulation(const Node& add, const Node& term, Copier& copy, Graph& out) {
     ValueId other = add.inputs[add.inputs[0] == term.outputs[0] ? 1 : 0];
     std::vector<Tensor> operands = copy.operands(term);
-    operands.resize(3);
-    operands[2] = copy.get(other);
+    operands[kAcc] = copy.get(other);
     copy.set(add.outputs[0], out.add_node_like(term, operands).front());
   }
 

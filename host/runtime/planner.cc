@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "graph/rewrite.h"
 #include "ops/op_code.h"
-#include "ops/registry.h"
+#include "ops/tensor.h"
 #include "runtime/memory_plan.h"
 #include "runtime/program_steps.h"
 
@@ -64,9 +64,6 @@ Graph with_own_outputs(const Graph& graph) {
   for (const Node& node : graph.nodes()) copy.node(node);
   std::vector<ValueId> taken;
   std::vector<Tensor> values;
-  auto copied = [&](Tensor value) {
-    return out.add_node(ops::get("copy"), std::span(&value, 1), {}).front();
-  };
   for (const GraphOutput& output : graph.outputs()) {
     values.push_back(copy.get(output.value));
     if (output.alias_input >= 0) continue;
@@ -76,14 +73,14 @@ Graph with_own_outputs(const Graph& graph) {
                always_written_over(graph.node(made.node), made.index) == kNoValue &&
                std::ranges::count(taken, origin) == 0 &&
                made.type.bytes() == graph.type(output.value).bytes();
-    if (!own) values.back() = copied(values.back());
+    if (!own) values.back() = ops::copy(values.back());
     taken.push_back(origin);
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const GraphOutput& output = graph.outputs()[i];
     if (output.alias_input < 0) continue;
     ValueId input = graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
-    if (written_input(graph, output.value) != input) values[i] = copied(values[i]);
+    if (written_input(graph, output.value) != input) values[i] = ops::copy(values[i]);
   }
   for (std::size_t i = 0; i < values.size(); ++i)
     out.add_output(graph.outputs()[i].name, values[i], graph.outputs()[i].alias_input);

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "ops/registry.h"
+#include "ops/operands.h"
 #include "ops/tensor.h"
 #include "program/compile.h"
 
@@ -13,7 +13,7 @@ namespace {
 Graph norm_graph(std::int64_t elements) {
   Graph graph;
   Tensor g = graph.add_input("g", {DType::f32, {elements}, {}});
-  graph.add_output("sum", ops::call("sum_of_squares", {g}));
+  graph.add_output("sum", ops::sum_of_squares(g));
   return graph;
 }
 
@@ -32,55 +32,61 @@ Graph add_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots,
   Tensor sums = graph.add_input("sums", {DType::f32, {slots, width}, {}});
   Tensor more_ids = graph.add_input("more ids", {DType::i32, {more_slots}, {}});
   Tensor more = graph.add_input("more", {DType::f32, {more_slots, width}, {}});
-  auto made = ops::call_all("add_rows", {ids, sums, more_ids, more}, {{"rows", rows}});
-  graph.add_output("ids", made[0], 0);
-  graph.add_output("sums", made[1], 1);
+  const auto made = ops::add_rows(ids, sums, more_ids, more, {.rows = rows});
+  graph.add_output("ids", made.ids_out, 0);
+  graph.add_output("sums", made.sums_out, 1);
   return graph;
 }
 
-using Attributes = std::vector<std::pair<std::string_view, AttrValue>>;
-
-Attributes attributes_of(const config::OptimizerSection& config, bool decay) {
-  return {{"beta1", config.beta1},
-          {"beta2", config.beta2},
-          {"eps", config.eps},
-          {"weight_decay", decay ? config.weight_decay : 0.0}};
+double weight_decay(const config::OptimizerSection& config, bool decay) {
+  return decay ? config.weight_decay : 0.0;
 }
 
-Graph adamw_graph(std::int64_t elements, Attributes attrs, bool copy) {
+Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config, bool decay,
+                  bool copy) {
+  namespace in = operand::adamw;
   Graph graph;
-  std::vector<Tensor> inputs;
-  for (const char* name : {"p", "g", "m", "v"})
-    inputs.push_back(graph.add_input(name, {DType::f32, {elements}, {}}));
-  inputs.push_back(graph.add_input("scalars", {DType::f32, {4}, {}}));
-  attrs.emplace_back("copy", std::int64_t{copy});
-  auto results = ops::call_all("adamw", inputs, attrs);
-  graph.add_output("p", results[0], 0);
-  graph.add_output("m", results[1], 2);
-  graph.add_output("v", results[2], 3);
-  if (copy) graph.add_output("copy", results[3]);
+  auto flat = [&](const char* name) { return graph.add_input(name, {DType::f32, {elements}, {}}); };
+  const ops::AdamwInputs inputs{.p = flat("p"),
+                                .g = flat("g"),
+                                .m = flat("m"),
+                                .v = flat("v"),
+                                .scalars = graph.add_input("scalars", {DType::f32, {4}, {}})};
+  const auto results = ops::adamw(inputs, {.beta1 = config.beta1,
+                                           .beta2 = config.beta2,
+                                           .eps = config.eps,
+                                           .weight_decay = weight_decay(config, decay),
+                                           .copy = copy});
+  graph.add_output("p", results.p_out, in::kP);
+  graph.add_output("m", results.m_out, in::kM);
+  graph.add_output("v", results.v_out, in::kV);
+  if (copy) graph.add_output("copy", results.copy);
   return graph;
 }
 
-Graph adamw_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots, Attributes attrs,
-                       bool copy, bool lazy) {
+Graph adamw_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots,
+                       const config::OptimizerSection& config, bool decay, bool copy) {
+  namespace in = operand::adamw_rows;
   Graph graph;
   auto table = [&](const char* name) {
     return graph.add_input(name, {DType::f32, {rows, width}, {}});
   };
-  std::vector<Tensor> inputs{table("p"),
-                             graph.add_input("ids", {DType::i32, {slots}, {}}),
-                             graph.add_input("g", {DType::f32, {slots, width}, {}}),
-                             table("m"),
-                             table("v"),
-                             graph.add_input("scalars", {DType::f32, {4}, {}})};
-  if (copy) inputs.push_back(graph.add_input("copy", {DType::bf16, {rows, width}, {}}));
-  attrs.emplace_back("lazy", std::int64_t{lazy});
-  auto results = ops::call_all("adamw_rows", inputs, attrs);
-  graph.add_output("p", results[0], 0);
-  graph.add_output("m", results[1], 3);
-  graph.add_output("v", results[2], 4);
-  if (copy) graph.add_output("copy", results[3], 6);
+  ops::AdamwRowsInputs inputs{.p = table("p"),
+                              .ids = graph.add_input("ids", {DType::i32, {slots}, {}}),
+                              .g = graph.add_input("g", {DType::f32, {slots, width}, {}}),
+                              .m = table("m"),
+                              .v = table("v"),
+                              .scalars = graph.add_input("scalars", {DType::f32, {4}, {}})};
+  if (copy) inputs.copy = graph.add_input("copy", {DType::bf16, {rows, width}, {}});
+  const auto results = ops::adamw_rows(inputs, {.beta1 = config.beta1,
+                                                .beta2 = config.beta2,
+                                                .eps = config.eps,
+                                                .weight_decay = weight_decay(config, decay),
+                                                .lazy = config.lazy_embeddings});
+  graph.add_output("p", results.p_out, in::kP);
+  graph.add_output("m", results.m_out, in::kM);
+  graph.add_output("v", results.v_out, in::kV);
+  if (copy) graph.add_output("copy", results.copy_out, in::kCopy);
   return graph;
 }
 
@@ -102,10 +108,8 @@ Graph Optimizer::graph_of(const Kind& k) const {
     case Kind::Work::update:
       break;
   }
-  Attributes attrs = attributes_of(config_, k.decay);
-  return k.slots > 0 ? adamw_rows_graph(k.rows, k.width, k.slots, std::move(attrs), k.copy,
-                                        config_.lazy_embeddings)
-                     : adamw_graph(k.rows, std::move(attrs), k.copy);
+  return k.slots > 0 ? adamw_rows_graph(k.rows, k.width, k.slots, config_, k.decay, k.copy)
+                     : adamw_graph(k.rows, config_, k.decay, k.copy);
 }
 
 void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,

@@ -1,5 +1,4 @@
 #include "train/row_gradients.h"
-#include "ops/op_code.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "ops/op_code.h"
+#include "ops/operands.h"
 #include "ops/tensor.h"
 
 namespace lamina::train {
@@ -41,8 +42,7 @@ bool find_lookups(const Graph& graph, ValueId v, std::vector<NodeId>& out) {
 
 Tensor joined(const std::vector<Tensor>& parts) {
   if (parts.size() == 1) return parts.front();
-  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
-  return ops::call_all("concat", parts, attrs).front();
+  return ops::concat(parts, {.dim = 0});
 }
 
 std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
@@ -52,16 +52,16 @@ std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
   const DType dtype = graph.type(graph.node(lookups.front()).inputs[1]).dtype;
   for (NodeId n : lookups) {
     const Node node = graph.node(n);  // a copy: the list grows
-    if (node.inputs.size() > 2 && node.inputs[2] != kNoValue) return {};
+    if (node.inputs[operand::embedding_grad::kAcc] != kNoValue) return {};
     Tensor dy = graph.tensor(node.inputs[1]);
     if (dy.dtype() != dtype) return {};
     ids.push_back(
         ops::reshape(graph.tensor(node.inputs[0]), {graph.type(node.inputs[0]).num_elements()}));
     rows.push_back(ops::as_rows(dy));
   }
-  auto made =
-      ops::call_all("sum_rows", {joined(ids), joined(rows)}, {{"rows", graph.type(v).dim(0)}});
-  return RowList{made[0], made[1]};
+  const Tensor all_ids = joined(ids);
+  const auto made = ops::sum_rows(all_ids, joined(rows), {.rows = graph.type(v).dim(0)});
+  return RowList{made.sum_ids, made.sums};
 }
 
 // As list_lookups, also where `v` is what a scan gives for each round.

@@ -10,6 +10,7 @@
 #include "decoder/engram/engram_block.h"
 #include "decoder/engram/ngram_tables.h"
 #include "io/safetensors.h"
+#include "ops/op_code.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 #include "support/goldens.h"
@@ -37,9 +38,8 @@ class ModuleBuild final : public decoder::HostBuild {
                ? graph_.add_input("tokens", tokens_)
                : graph_.add_input("compressed_tokens", {DType::i32, {num_ids_}, {}});
   }
-  std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
-                          const registry::NamedAttrs& attrs, const registry::StateDesc&) override {
-    inputs.resize(ops::get(op).inputs.size());
+  std::vector<Tensor> mix(OpCode op, std::vector<Tensor> inputs, const registry::NamedAttrs& attrs,
+                          const registry::StateDesc&) override {
     return graph_.add_node(ops::get(op), inputs, attrs);
   }
   Tensor name(Tensor value, const std::string&) override { return value; }

@@ -46,6 +46,15 @@ TEST(Graph, AttributesTakeTheirDefaults) {
             1e-6);
 }
 
+TEST(Graph, NodesHaveAnOperandForEveryInput) {
+  Graph g;
+  Tensor x = g.add_input("x", kMatrix);
+  ops::call("layer_norm", {x});
+  ops::layer_norm(x);
+  EXPECT_EQ(g.node(0).inputs, (ValueList{x.id, kNoValue, kNoValue}));
+  EXPECT_EQ(g.node(1).inputs, g.node(0).inputs);
+}
+
 TEST(Graph, EqualStructureIsEqualWhateverTheNames) {
   auto make = [](const char* name, double by) {
     Graph g;

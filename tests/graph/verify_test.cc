@@ -40,5 +40,14 @@ TEST(Verify, NamesResultsThatTheShapeRuleDoesNotHave) {
                     "graph after breaking: node 0 (scan) has 2 results, its shape rule says 1");
 }
 
+TEST(Verify, NamesNodesThatLackAnInput) {
+  Graph g, broken;
+  ops::rms_norm(g.add_input("x", kRow));
+  Tensor x = broken.add_input("x", kRow);
+  broken.add_copy(g, g.node(0), {x.id});
+  EXPECT_ERROR_SAYS(verify(broken, "breaking"), ExitCode::unclassified,
+                    "graph after breaking: node 0 (rms_norm) has 1 inputs, expected 2");
+}
+
 }  // namespace
 }  // namespace lamina

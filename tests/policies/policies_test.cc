@@ -73,6 +73,9 @@ TEST(Layers, ViolationsAreNamedWithLine) {
        "host/extra/x.cc:1: the folder is not in docs/layers.txt\n"},
       {"host/graph/node.cc", "/* no */ int qwen3;\n", "host/graph/node.cc:1:  int qwen3;"},
       {"host/graph/node.cc", "int gpt_oss;\n", "<- names a model family\n"},
+      {"host/train/step.cc", "auto y = ops::call(\"exp\", {x});\n",
+       "host/train/step.cc:1: auto y = ops::call(\"exp\", {x});   <- calls an op by its name"},
+      {"host/ops/op.cc", "auto y = call_all(\n    \"exp\", {x});\n", "<- calls an op by its name"},
       {"plugins/llama/fast.cc", "\nbool cuda = true;\n", "plugins/llama/fast.cc:2: bool cuda"},
   };
   for (const Violation& c : cases) {

@@ -59,6 +59,7 @@ struct KernelRun {
       if (built.operands[i]) place[i] = static_cast<int>(next++);
       in.push_back(place[i] < 0 ? nullptr : inputs[static_cast<std::size_t>(place[i])].data());
     }
+    in.resize(built.node().inputs.size());  // the case may leave out the last ones
     std::vector<void*> out;
     for (std::size_t i = 0; i < outputs.size(); ++i)
       out.push_back(leave_out && i > 0 ? nullptr : outputs[i].data());

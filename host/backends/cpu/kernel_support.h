@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "ops/operands.h"
 #include "runtime/backend.h"
 #include "runtime/kernel.h"
 

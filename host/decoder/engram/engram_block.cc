@@ -6,6 +6,7 @@
 #include "config/model_keys.h"
 #include "core/error.h"
 #include "lamina/names.h"
+#include "ops/op_code.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
@@ -43,7 +44,7 @@ class EngramBuild {
                                {"across", across()}};
     Tensor ids =
         build_
-            .mix("ngram_hash",
+            .mix(OpCode::ngram_hash,
                  {build_.input(Input::tokens), build_.input(Input::compressed_tokens)}, attrs,
                  {.name = "engram.history",
                   .kind = registry::StateKind::token_history,
@@ -54,7 +55,7 @@ class EngramBuild {
         param("engram.table.weight", {layer_.num_rows(), engram_.head_dim},
               {LAMINA_AXIS_VOCAB, LAMINA_AXIS_EMBED}, registry::Role::embedding,
               {InitSpec::Kind::normal, 1 / std::sqrt(static_cast<double>(engram_.head_dim)), 0});
-    Tensor rows = ops::cast(ops::call("embedding", {table, ids}), dtype_);
+    Tensor rows = ops::cast(ops::embedding(table, ids), dtype_);
     return ops::reshape(rows, {shape_[0], shape_[1], row_width()});
   }
 
@@ -73,8 +74,8 @@ class EngramBuild {
     Tensor score = ops::scale(ops::reduce_sum(products, {3}, true),
                               1 / std::sqrt(static_cast<double>(width())));
     Tensor least = ops::constant(*score.graph, {wide, {}, {}}, kLeastScore);
-    Tensor size = ops::call("maximum", {ops::call("abs", {score}), least});
-    Tensor root = ops::call("sign", {score}) * ops::call("sqrt", {size});
+    Tensor size = ops::maximum(ops::abs(score), least);
+    Tensor root = ops::sign(score) * ops::sqrt(size);
     return ops::cast(ops::sigmoid(root), dtype_);
   }
 
@@ -85,7 +86,7 @@ class EngramBuild {
     registry::NamedAttrs attrs{
         {"dilation", engram_.max_ngram}, {"activation", std::string("silu")}, {"across", across()}};
     Tensor y = build_
-                   .mix("causal_conv1d", {flat(x_BTKD), w}, attrs,
+                   .mix(OpCode::causal_conv1d, {flat(x_BTKD), w}, attrs,
                         {.name = "engram.conv",
                          .kind = registry::StateKind::conv_window,
                          .dims = {channels, (taps - 1) * engram_.max_ngram},
@@ -113,7 +114,7 @@ class EngramBuild {
     return build_.param(desc);
   }
   Tensor rms_norm(Tensor x, Tensor weight) {
-    return ops::call("rms_norm", {x, weight}, {{"eps", engram_.norm_eps}});
+    return ops::rms_norm(x, weight, {.eps = engram_.norm_eps});
   }
   Tensor flat(Tensor x_BTKD) {
     return ops::reshape(x_BTKD, {shape_[0], shape_[1], streams() * width()});

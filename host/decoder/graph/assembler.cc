@@ -14,16 +14,12 @@ std::string layer_scope(std::int64_t layer) { return fmt::format("layers.{}.", l
 // the halves apart.
 Tensor sinusoids(Tensor x, Tensor positions) {
   std::int64_t half = x.dim(-1) / 2;
-  Tensor index = ops::call_in(*x.graph, "iota",
-                              {{"shape", std::vector<std::int64_t>{1, 1, half}},
-                               {"dtype", std::string("f32")},
-                               {"dim", std::int64_t{2}}});
+  Tensor index = ops::iota(*x.graph, {.shape = {1, 1, half}, .dtype = "f32", .dim = 2});
   Tensor frequency = ops::exp(ops::scale(
       index, -std::log(10000.0) / static_cast<double>(std::max<std::int64_t>(half - 1, 1))));
   Tensor position = ops::reshape(ops::cast(positions, DType::f32), {x.dim(0), x.dim(1), 1});
   Tensor angle = position * frequency;
-  Tensor both = ops::call("concat", {ops::call("sin", {angle}), ops::call("cos", {angle})},
-                          {{"dim", std::int64_t{2}}});
+  Tensor both = ops::concat({ops::sin(angle), ops::cos(angle)}, {.dim = 2});
   return ops::cast(both, x.dtype());
 }
 
@@ -112,14 +108,12 @@ Type Assembler::param_type(const registry::ParamDesc& desc, const Parameter& p) 
 
 Tensor Assembler::embed(Tensor tokens, Tensor positions, std::int64_t stream) {
   const registry::EmbedSpec& spec = parts_.options.embed;
-  Tensor x = ops::call("embedding", {parameter(parts_.embed), tokens});
+  Tensor x = ops::embedding(parameter(parts_.embed), tokens);
   x = ops::scale(x, spec.scale);
-  if (parts_.positions >= 0)
-    x = x + ops::call("embedding", {parameter(parts_.positions), positions});
+  if (parts_.positions >= 0) x = x + ops::embedding(parameter(parts_.positions), positions);
   if (spec.positions == registry::Positions::sinusoidal) x = x + sinusoids(x, positions);
   if (phase().training && spec.dropout > 0)
-    x = ops::call("dropout", {x, host_input(Input::seed)},
-                  {{"rate", spec.dropout}, {"stream", stream}});
+    x = ops::dropout(x, host_input(Input::seed), {}, {.rate = spec.dropout, .stream = stream});
   return x;
 }
 
@@ -166,7 +160,7 @@ Tensor Assembler::head(Tensor rows, Tensor weight) const {
   const registry::HeadSpec& head = parts_.options.head;
   Tensor logits = ops::matmul(rows, weight, false, true, sum_dtype(rows.dtype()));
   logits = ops::scale(logits, head.logit_scale);
-  if (head.soft_cap != 0) logits = ops::call("soft_cap", {logits}, {{"cap", head.soft_cap}});
+  if (head.soft_cap != 0) logits = ops::soft_cap(logits, {.cap = head.soft_cap});
   return logits;
 }
 
@@ -180,12 +174,11 @@ Tensor Assembler::choices(Tensor x) {
   Tensor rows = ops::as_rows(x), weight = parameter(parts_.head_weight()), out;
   const std::int64_t count = rows.dim(0), times = (count + kBlockRows - 1) / kBlockRows;
   if (std::int64_t missing = times * kBlockRows - count; missing > 0)
-    rows = ops::call("pad", {rows}, {{"dim", std::int64_t{0}}, {"after", missing}});
+    rows = ops::pad(rows, {.dim = 0, .after = missing});
   ScanBuilder scan(graph(), times, {{"head", weight}}, {});
   Tensor block = scan.add_x("rows", ops::reshape(rows, {times, kBlockRows, rows.dim(1)}));
   Tensor logits = head(block, scan.inner_const(weight));
-  scan.add_y("choice", ops::call_all("top_k", {logits}, {{"k", std::int64_t{1}}})[1],
-             [&out](Tensor all) { out = all; });
+  scan.add_y("choice", ops::top_k(logits, {.k = 1}).ids, [&out](Tensor all) { out = all; });
   scan.finish([](auto body) { return body; });
   return ops::slice(ops::reshape(out, {times * kBlockRows}), 0, 0, count);
 }

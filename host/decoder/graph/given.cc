@@ -18,7 +18,7 @@ Tensor number(Graph& graph, double value) {
 }  // namespace
 
 Tensor Assembler::with_given_rows(Tensor x, Tensor index) {
-  Tensor rows = ops::call("embedding", {host_input(Input::given_rows), index});
+  Tensor rows = ops::embedding(host_input(Input::given_rows), index);
   Tensor own = ops::less(index, number(graph(), 0));
   return ops::select(ops::reshape(own, {phase().batch, phase().tokens, 1}), x, rows);
 }
@@ -49,7 +49,7 @@ void Assembler::add_features(const Place& place) {
   Tensor offset =
       ops::reshape(layer, {1, 1}) * number(scan.body(), static_cast<double>(phase().given.count));
   Tensor features = scan.inner_const(host_input(Input::given_features));
-  x = x + ops::call("embedding", {features, scan.inner_const(given_places()) + offset});
+  x = x + ops::embedding(features, scan.inner_const(given_places()) + offset);
 }
 
 }  // namespace lamina::decoder

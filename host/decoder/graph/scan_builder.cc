@@ -42,13 +42,10 @@ std::vector<Tensor> ScanBuilder::finish(
     const std::function<std::shared_ptr<const Graph>(std::shared_ptr<const Graph>)>& share) {
   for (Tensor carry : carries_) body_->add_output("x", carry);
   for (const Result& result : results_) body_->add_output(result.name, result.inner, result.over);
-  std::vector<Tensor> made =
-      ops::call_all("scan", operands_,
-                    std::vector<std::pair<std::string_view, AttrValue>>{
-                        {"body", share(body_)},
-                        {"times", times_},
-                        {"num_consts", static_cast<std::int64_t>(num_consts_)},
-                        {"num_carries", static_cast<std::int64_t>(carries_.size())}});
+  std::vector<Tensor> made = ops::scan(operands_, {.body = share(body_),
+                                                   .times = times_,
+                                                   .num_consts = std::ssize(consts_),
+                                                   .num_carries = std::ssize(carries_)});
   std::vector<Tensor> out(made.begin(),
                           made.begin() + static_cast<std::ptrdiff_t>(carries_.size()));
   for (std::size_t i = 0; i < results_.size(); ++i) results_[i].use(made[out.size() + i]);

@@ -42,8 +42,7 @@ std::pair<Tensor, std::vector<std::int64_t>> joined(std::span<const SownValue> p
     layers.insert(layers.end(), part.layers.begin(), part.layers.end());
   }
   if (values.size() == 1) return {values[0], layers};
-  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
-  return {ops::call_all("concat", values, attrs).front(), layers};
+  return {ops::concat(values, {.dim = 0}), layers};
 }
 
 void check_agreement(std::span<const SownValue> parts) {
@@ -81,7 +80,7 @@ void Assembler::sow_statistics(const Place& place, Tensor x) {
   Tensor mean = mean_of(x);
   Tensor zero = ops::constant(*x.graph, mean.type(), 0);
   sow("activation_mean", mean);
-  sow("activation_stdev", ops::call("sqrt", {mean_of(ops::square(x - mean))}));
+  sow("activation_stdev", ops::sqrt(mean_of(ops::square(x - mean))));
   sow("activation_zeros", mean_of(ops::cast(ops::equal(x, zero), x.dtype())));
 }
 

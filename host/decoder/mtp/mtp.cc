@@ -13,9 +13,8 @@ Tensor shifted(Tensor x, Tensor together, double fill) {
   Shape column = x.shape();
   column[last] = 1;
   Tensor edge = ops::constant(*x.graph, {x.dtype(), column, {}}, fill);
-  Tensor next = tokens > 1 ? ops::call("concat", {ops::slice(x, last, 1, tokens - 1), edge},
-                                       {{"dim", std::int64_t{last}}})
-                           : edge;
+  Tensor next =
+      tokens > 1 ? ops::concat({ops::slice(x, last, 1, tokens - 1), edge}, {.dim = last}) : edge;
   if (!together) return next;
   return ops::select(together, next, ops::constant(*x.graph, x.type(), fill));
 }
@@ -23,8 +22,7 @@ Tensor shifted(Tensor x, Tensor together, double fill) {
 // One behind the other along the first dim.
 Tensor joined(const std::vector<Tensor>& parts) {
   if (parts.size() == 1) return parts[0];
-  std::vector<std::pair<std::string_view, AttrValue>> attrs{{"dim", std::int64_t{0}}};
-  return ops::call_all("concat", parts, attrs).front();
+  return ops::concat(parts, {.dim = 0});
 }
 
 // Runs the blocks; visit(depth, state, what the head gets, labels) is called for each.
@@ -93,10 +91,11 @@ void add_mtp_loss(Assembler& a, Tensor hidden) {
   Tensor labels = ops::reshape(a.host_input(Input::labels), {phase.batch, phase.tokens});
   Tensor total;
   for_each_depth(a, hidden, labels, [&](std::int64_t j, Tensor, Tensor x, Tensor shifted_labels) {
-    Tensor loss = ops::call_all(
-        "cross_entropy",
-        {ops::as_rows(x), weight, ops::reshape(shifted_labels, {phase.batch * phase.tokens})},
-        {{"soft_cap", head.soft_cap}, {"logit_scale", head.logit_scale}})[0];
+    const Tensor rows = ops::as_rows(x);
+    const Tensor row_labels = ops::reshape(shifted_labels, {phase.batch * phase.tokens});
+    Tensor loss = ops::cross_entropy(rows, weight, row_labels,
+                                     {.soft_cap = head.soft_cap, .logit_scale = head.logit_scale})
+                      .loss;
     loss = ops::scale(loss, mtp_weight(a.parts(), j));
     total = total ? total + loss : loss;
   });

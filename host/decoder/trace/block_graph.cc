@@ -86,8 +86,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   Tensor param(const registry::ParamDesc& desc) override { return make_param(desc); }
   Tensor input(Input role) override { return host_input(role); }
   Tensor name(Tensor value, const std::string& tag) override { return this->tag(value, tag); }
-  std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
-                          const registry::NamedAttrs& attrs,
+  std::vector<Tensor> mix(OpCode op, std::vector<Tensor> inputs, const registry::NamedAttrs& attrs,
                           const registry::StateDesc& state) override {
     return ops::trace_op({ops::get(op), std::move(inputs), attrs, &state, *this});
   }

@@ -18,7 +18,7 @@ class HostBuild {
   virtual Tensor param(const registry::ParamDesc& desc) = 0;
   virtual Tensor input(Input role) = 0;
   // One use of an op that mixes tokens (ops/decode.h), with what it remembers while decoding.
-  virtual std::vector<Tensor> mix(std::string_view op, std::vector<Tensor> inputs,
+  virtual std::vector<Tensor> mix(OpCode op, std::vector<Tensor> inputs,
                                   const registry::NamedAttrs& attrs,
                                   const registry::StateDesc& state) = 0;
   virtual Tensor name(Tensor value, const std::string& tag) = 0;  // for rematerialisation

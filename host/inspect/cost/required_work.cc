@@ -24,9 +24,8 @@ double flops_of(const Graph& graph, const Node& node, std::int64_t start) {
     return static_cast<double>(node.int_attr("times")) * required_flops(*node.body(), start);
   const OpCost& cost = node.op->def->cost;
   if (!cost.flops) return 0;
-  // Trailing inputs that are absent have a place, too.
-  std::vector<std::int64_t> kept(std::max(node.inputs.size(), node.op->inputs.size()));
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) kept[i] = keys_kept(graph, node.inputs[i]);
+  std::vector<std::int64_t> kept;
+  for (ValueId v : node.inputs) kept.push_back(keys_kept(graph, v));
   return with_node_view(graph, node, [&](const NodeView& view) {
     return cost.flops(view, {.start = start, .keys_kept = kept});
   });

@@ -14,22 +14,22 @@
 namespace lamina::cpu {
 namespace {
 
-enum Input { kQ, kCache, kStart, kScores, kSinks };
+namespace in = operand::compressed_attention_step;
 
 class CompressedAttentionStep final : public Kernel {
  public:
   explicit CompressedAttentionStep(const NodeView& n)
-      : dtype_(n.type(kQ).dtype),
-        sinks_dtype_(sinks_dtype(n, kSinks)),
-        batch_(n.type(kQ).dim(0)),
-        tokens_(n.type(kQ).dim(1)),
-        heads_(n.type(kQ).dim(2)),
-        width_(n.type(kQ).dim(3)),
+      : dtype_(n.type(in::kQ).dtype),
+        sinks_dtype_(sinks_dtype(n, in::kSinks)),
+        batch_(n.type(in::kQ).dim(0)),
+        tokens_(n.type(in::kQ).dim(1)),
+        heads_(n.type(in::kQ).dim(2)),
+        width_(n.type(in::kQ).dim(3)),
         ring_(n.i("ring")),
-        entries_(n.type(kCache).dim(1) - ring_),
+        entries_(n.type(in::kCache).dim(1) - ring_),
         window_(n.i("window")),
         ratio_(n.i("ratio")),
-        k_(n.has(kScores) ? n.i("k") : entries_),
+        k_(n.has(in::kScores) ? n.i("k") : entries_),
         scale_(n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(static_cast<double>(width_))) {}
 
   std::size_t workspace_bytes() const override {
@@ -43,8 +43,8 @@ class CompressedAttentionStep final : public Kernel {
     Arena arena(args.workspace);
     const Memory memory = take_memory(arena);
     AttentionForwardArgs forward{
-        .q = {args.inputs[kQ], contiguous_strides(tokens_, heads_, width_)},
-        .sinks = optional_input(args, kSinks),
+        .q = {args.inputs[in::kQ], contiguous_strides(tokens_, heads_, width_)},
+        .sinks = args.inputs[in::kSinks],
         .sinks_dtype = sinks_dtype_,
         .o = {args.outputs[0], contiguous_strides(tokens_, heads_, width_)}};
     const std::int64_t keys =
@@ -103,7 +103,7 @@ class CompressedAttentionStep final : public Kernel {
   template <class Keep>
   void for_entries(const KernelArgs& args, std::int64_t b, std::int64_t t, std::int64_t position,
                    float* scratch, Keep keep) const {
-    const auto* scores = static_cast<const float*>(optional_input(args, kScores));
+    const auto* scores = static_cast<const float*>(args.inputs[in::kScores]);
     const std::int64_t count = ended(position);
     if (scores == nullptr || count <= k_) {
       for (std::int64_t e = 0; e < count; ++e) keep(e);
@@ -117,7 +117,7 @@ class CompressedAttentionStep final : public Kernel {
   // The rows that each batch row's token sees, one after the other; the most of a batch row.
   std::int64_t gather(const KernelArgs& args, const Memory& memory,
                       AttentionForwardArgs& forward) const {
-    const auto* starts = static_cast<const std::int32_t*>(args.inputs[kStart]);
+    const auto* starts = static_cast<const std::int32_t*>(args.inputs[in::kStart]);
     std::int32_t *slots = memory.slots, *last = memory.last;
     const std::int64_t most = most_rows();
     parallel_tasks(batch_, [&](std::int64_t b, int thread) {
@@ -139,7 +139,7 @@ class CompressedAttentionStep final : public Kernel {
         const std::int64_t b = i / keys, key = i % keys;
         if (key > last[b]) continue;
         std::memcpy(rows + i * row_bytes,
-                    at_byte(args.inputs[kCache], (b * all + slots[b * most + key]) * row_bytes),
+                    at_byte(args.inputs[in::kCache], (b * all + slots[b * most + key]) * row_bytes),
                     static_cast<std::size_t>(row_bytes));
       }
     });
@@ -150,7 +150,7 @@ class CompressedAttentionStep final : public Kernel {
   // Which of the slots up to the last entry each token sees; how many those are at most.
   std::int64_t mask(const KernelArgs& args, const Memory& memory,
                     AttentionForwardArgs& forward) const {
-    const auto* starts = static_cast<const std::int32_t*>(args.inputs[kStart]);
+    const auto* starts = static_cast<const std::int32_t*>(args.inputs[in::kStart]);
     std::int32_t* last = memory.last;
     std::int64_t keys = 0;
     for (std::int64_t b = 0; b < batch_; ++b) {
@@ -169,7 +169,7 @@ class CompressedAttentionStep final : public Kernel {
                   [&](std::int64_t e) { to[ring_ + e] = 1; });
     });
     forward.masks.keep = kept;
-    forward.k = {args.inputs[kCache],
+    forward.k = {args.inputs[in::kCache],
                  {.batch = (ring_ + entries_) * width_, .token = width_, .head = 0}};
     return keys;
   }
@@ -180,12 +180,14 @@ class CompressedAttentionStep final : public Kernel {
 };
 
 Verdict supports(const NodeView& n) {
-  if (n.type(kCache).dtype != n.type(kQ).dtype)
-    return Verdict::no("takes a cache of the type of q, got " + to_string(n.type(kCache)));
-  if (n.has(kScores) && n.type(kScores).dtype != DType::f32)
-    return Verdict::no("takes scores in f32, got " + to_string(n.type(kScores)));
-  if (n.type(kQ).dim(0) == 0 || n.type(kQ).dim(1) == 0) return Verdict::no("takes some tokens");
-  if (n.i("ring") < n.type(kQ).dim(1)) return Verdict::no("takes a ring with room for the call");
+  if (n.type(in::kCache).dtype != n.type(in::kQ).dtype)
+    return Verdict::no("takes a cache of the type of q, got " + to_string(n.type(in::kCache)));
+  if (n.has(in::kScores) && n.type(in::kScores).dtype != DType::f32)
+    return Verdict::no("takes scores in f32, got " + to_string(n.type(in::kScores)));
+  if (n.type(in::kQ).dim(0) == 0 || n.type(in::kQ).dim(1) == 0)
+    return Verdict::no("takes some tokens");
+  if (n.i("ring") < n.type(in::kQ).dim(1))
+    return Verdict::no("takes a ring with room for the call");
   return only_f32_and_bf16(n);
 }
 

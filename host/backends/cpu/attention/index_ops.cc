@@ -151,8 +151,9 @@ class TopKMaskKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     const auto* scores = static_cast<const float*>(args.inputs[0]);
-    const auto* segments = static_cast<const std::int32_t*>(optional_input(args, 1));
-    const auto* starts = static_cast<const std::int32_t*>(optional_input(args, 2));
+    const auto* segments =
+        static_cast<const std::int32_t*>(args.inputs[operand::top_k_mask::kSegments]);
+    const auto* starts = static_cast<const std::int32_t*>(args.inputs[operand::top_k_mask::kStart]);
     auto* mask = static_cast<std::uint8_t*>(args.outputs[0]);
     parallel_tasks(batch_ * tokens_, [&](std::int64_t row, int thread) {
       const std::int64_t b = row / tokens_, t = row % tokens_;

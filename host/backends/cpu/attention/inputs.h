@@ -8,16 +8,12 @@
 
 namespace lamina::cpu {
 
-// Input i of a run; null when absent.
-inline const void* optional_input(const KernelArgs& args, int i) {
-  return static_cast<std::size_t>(i) >= args.inputs.size()
-             ? nullptr
-             : args.inputs[static_cast<std::size_t>(i)];
-}
-
-// The sizes and attributes of attention and attention_grad: inputs 0, 1 and 2 are q, k and v.
+// The sizes and attributes of attention and attention_grad, which have q, k and v in one place.
 inline AttentionSpec attention_spec(const NodeView& n) {
-  const Type &q = n.type(0), &k = n.type(1), &v = n.type(2);
+  namespace in = operand::attention;
+  namespace grad = operand::attention_grad;
+  static_assert(int{in::kQ} == grad::kQ && int{in::kK} == grad::kK && int{in::kV} == grad::kV);
+  const Type &q = n.type(in::kQ), &k = n.type(in::kK), &v = n.type(in::kV);
   return {.dtype = q.dtype,
           .batch = q.dim(0),
           .q_tokens = q.dim(1),
@@ -43,19 +39,19 @@ inline AttentionOutput attention_output(void* data, const Type& type) {
 
 // Where the optional inputs of an op are.
 struct AttentionPositions {
-  int positions, key_positions, segments, key_segments, sinks, blocks, mask;
+  std::size_t positions, key_positions, segments, key_segments, blocks, mask;
 };
 
 inline AttentionMasks attention_masks(const KernelArgs& args, const AttentionPositions& where,
                                       bool by_head) {
-  const auto ids = [&](int i) { return static_cast<const std::int32_t*>(optional_input(args, i)); };
+  const auto ids = [&](std::size_t i) { return static_cast<const std::int32_t*>(args.inputs[i]); };
   AttentionMasks masks;
   masks.q_positions = ids(where.positions);
   masks.k_positions = ids(where.key_positions);
   masks.q_segments = ids(where.segments);
   masks.k_segments = ids(where.key_segments);
   masks.q_blocks = masks.k_blocks = ids(where.blocks);
-  masks.keep = static_cast<const std::uint8_t*>(optional_input(args, where.mask));
+  masks.keep = static_cast<const std::uint8_t*>(args.inputs[where.mask]);
   masks.keep_by_head = by_head;
   return masks;
 }

@@ -8,13 +8,13 @@
 namespace lamina::cpu {
 namespace {
 
-enum Input { kQ, kLatent, kKRope, kWKv, kStart, kMask };
+namespace in = operand::latent_attention_step;
 
 class LatentAttentionKernel final : public Kernel {
  public:
   explicit LatentAttentionKernel(const NodeView& n) {
-    const Type& q = n.type(kQ);
-    const Type& latent = n.type(kLatent);
+    const Type& q = n.type(in::kQ);
+    const Type& latent = n.type(in::kLatent);
     const std::int64_t nope = n.i("nope_dim");
     spec_ = {.dtype = q.dtype,
              .batch = q.dim(0),
@@ -32,12 +32,12 @@ class LatentAttentionKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     latent_attention(spec_,
-                     {.q = args.inputs[kQ],
-                      .latent = args.inputs[kLatent],
-                      .k_rope = args.inputs[kKRope],
-                      .w_kv = args.inputs[kWKv],
-                      .starts = static_cast<const std::int32_t*>(args.inputs[kStart]),
-                      .keep = static_cast<const std::uint8_t*>(optional_input(args, kMask)),
+                     {.q = args.inputs[in::kQ],
+                      .latent = args.inputs[in::kLatent],
+                      .k_rope = args.inputs[in::kKRope],
+                      .w_kv = args.inputs[in::kWKv],
+                      .starts = static_cast<const std::int32_t*>(args.inputs[in::kStart]),
+                      .keep = static_cast<const std::uint8_t*>(args.inputs[in::kMask]),
                       .y = args.outputs[0]},
                      args.workspace);
   }
@@ -47,9 +47,9 @@ class LatentAttentionKernel final : public Kernel {
 };
 
 Verdict supports(const NodeView& n) {
-  if (n.type(kQ).dtype == DType::bf16 && n.type(kLatent).dim(2) % 2 != 0)
+  if (n.type(in::kQ).dtype == DType::bf16 && n.type(in::kLatent).dim(2) % 2 != 0)
     return Verdict::no("takes latents of even width in bf16");
-  if (n.type(kKRope).dim(2) == 0) return Verdict::no("takes heads with rotary dims");
+  if (n.type(in::kKRope).dim(2) == 0) return Verdict::no("takes heads with rotary dims");
   return only_f32_and_bf16(n);
 }
 

@@ -14,26 +14,25 @@ namespace {
 // decode state when there is a start.
 namespace attention_op {
 
-constexpr int kStart = 8;
-constexpr AttentionPositions kWhere = {.positions = 3,
-                                       .key_positions = 4,
-                                       .segments = 5,
-                                       .key_segments = 6,
-                                       .sinks = 7,
-                                       .blocks = 9,
-                                       .mask = 10};
+namespace in = operand::attention;
+constexpr AttentionPositions kWhere = {.positions = in::kPositions,
+                                       .key_positions = in::kKeyPositions,
+                                       .segments = in::kSegments,
+                                       .key_segments = in::kKeySegments,
+                                       .blocks = in::kBlocks,
+                                       .mask = in::kMask};
 
 // One run of the op; `tiles` chooses between the kernels and their reference.
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const NodeView& n, bool tiles)
       : spec_(attention_spec(n)),
-        by_head_(mask_by_head(n, kWhere.mask)),
-        sinks_dtype_(sinks_dtype(n, kWhere.sinks)),
+        by_head_(mask_by_head(n, in::kMask)),
+        sinks_dtype_(sinks_dtype(n, in::kSinks)),
         tiles_(tiles),
         ring_(n.i("ring") != 0),
-        has_start_(n.has(kStart)),
-        types_{n.type(0), n.type(1), n.type(2), n.out_type()} {}
+        has_start_(n.has(in::kStart)),
+        types_{n.type(in::kQ), n.type(in::kK), n.type(in::kV), n.out_type()} {}
 
   std::size_t workspace_bytes() const override {
     if (!tiles_) return reference::attention_forward_workspace_bytes(spec_);
@@ -43,17 +42,16 @@ class AttentionKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     const AttentionForwardArgs forward{
-        .q = attention_input(args.inputs[0], types_[0]),
-        .k = attention_input(args.inputs[1], types_[1]),
-        .v = attention_input(args.inputs[2], types_[2]),
-        .sinks = optional_input(args, kWhere.sinks),
+        .q = attention_input(args.inputs[in::kQ], types_[0]),
+        .k = attention_input(args.inputs[in::kK], types_[1]),
+        .v = attention_input(args.inputs[in::kV], types_[2]),
+        .sinks = args.inputs[in::kSinks],
         .sinks_dtype = sinks_dtype_,
         .masks = attention_masks(args, kWhere, by_head_),
         .o = attention_output(args.outputs[0], types_[3]),
         .lse = args.outputs[1],
     };
-    const AttentionCache cache{static_cast<const std::int32_t*>(optional_input(args, kStart)),
-                               ring_};
+    const AttentionCache cache{static_cast<const std::int32_t*>(args.inputs[in::kStart]), ring_};
     if (!tiles_)
       reference::attention_forward(spec_, forward, has_start_ ? &cache : nullptr, args.workspace);
     else if (has_start_)
@@ -71,15 +69,15 @@ class AttentionKernel final : public Kernel {
 };
 
 Verdict supports_reference(const NodeView& n) {
-  if (n.type(0).dtype == DType::f16 || sinks_dtype(n, kWhere.sinks) == DType::f16)
+  if (n.type(in::kQ).dtype == DType::f16 || sinks_dtype(n, in::kSinks) == DType::f16)
     return Verdict::no("takes f32, bf16 and f64, got f16");
-  if (n.has(kStart) && (n.has(kWhere.segments) || n.has(kWhere.blocks) || n.has(kWhere.positions)))
+  if (n.has(in::kStart) && (n.has(in::kSegments) || n.has(in::kBlocks) || n.has(in::kPositions)))
     return Verdict::no("decode state goes without segments, blocks and positions");
   return Verdict::yes();
 }
 
 Verdict supports_tiles(const NodeView& n) {
-  if (n.type(0).dtype == DType::f64) return Verdict::no("takes f32 and bf16, got f64");
+  if (n.type(in::kQ).dtype == DType::f64) return Verdict::no("takes f32 and bf16, got f64");
   return supports_reference(n);
 }
 
@@ -99,23 +97,22 @@ constexpr KernelChoice kChoices[] = {
 // f64.
 namespace attention_grad_op {
 
-constexpr int kY = 9, kLse = 10, kDy = 11;
-constexpr AttentionPositions kWhere = {.positions = 3,
-                                       .key_positions = 4,
-                                       .segments = 5,
-                                       .key_segments = 6,
-                                       .sinks = 7,
-                                       .blocks = 8,
-                                       .mask = 12};
+namespace in = operand::attention_grad;
+constexpr AttentionPositions kWhere = {.positions = in::kPositions,
+                                       .key_positions = in::kKeyPositions,
+                                       .segments = in::kSegments,
+                                       .key_segments = in::kKeySegments,
+                                       .blocks = in::kBlocks,
+                                       .mask = in::kMask};
 
 class AttentionGradKernel final : public Kernel {
  public:
   AttentionGradKernel(const NodeView& n, bool tiles)
       : spec_(attention_spec(n)),
-        by_head_(mask_by_head(n, kWhere.mask)),
-        sinks_dtype_(sinks_dtype(n, kWhere.sinks)),
+        by_head_(mask_by_head(n, in::kMask)),
+        sinks_dtype_(sinks_dtype(n, in::kSinks)),
         tiles_(tiles),
-        types_{n.type(0), n.type(1), n.type(2), n.type(kY)} {}
+        types_{n.type(in::kQ), n.type(in::kK), n.type(in::kV), n.type(in::kY)} {}
 
   std::size_t workspace_bytes() const override {
     return tiles_ ? attention_backward_workspace_bytes(spec_)
@@ -124,19 +121,19 @@ class AttentionGradKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     const AttentionBackwardArgs backward{
-        .q = attention_input(args.inputs[0], types_[0]),
-        .k = attention_input(args.inputs[1], types_[1]),
-        .v = attention_input(args.inputs[2], types_[2]),
-        .o = attention_input(args.inputs[kY], types_[3]),
-        .d_o = attention_input(args.inputs[kDy], types_[3]),
-        .lse = args.inputs[kLse],
-        .sinks = optional_input(args, kWhere.sinks),
+        .q = attention_input(args.inputs[in::kQ], types_[0]),
+        .k = attention_input(args.inputs[in::kK], types_[1]),
+        .v = attention_input(args.inputs[in::kV], types_[2]),
+        .o = attention_input(args.inputs[in::kY], types_[3]),
+        .d_o = attention_input(args.inputs[in::kDy], types_[3]),
+        .lse = args.inputs[in::kLse],
+        .sinks = args.inputs[in::kSinks],
         .sinks_dtype = sinks_dtype_,
         .masks = attention_masks(args, kWhere, by_head_),
         .dq = attention_output(args.outputs[0], types_[0]),
         .dk = attention_output(args.outputs[1], types_[1]),
         .dv = attention_output(args.outputs[2], types_[2]),
-        .dsinks = optional_input(args, kWhere.sinks) ? args.outputs[3] : nullptr,
+        .dsinks = args.inputs[in::kSinks] ? args.outputs[3] : nullptr,
     };
     if (tiles_)
       attention_backward(spec_, backward, args.workspace);
@@ -153,13 +150,13 @@ class AttentionGradKernel final : public Kernel {
 };
 
 Verdict supports_reference(const NodeView& n) {
-  if (n.type(0).dtype == DType::f16 || sinks_dtype(n, kWhere.sinks) == DType::f16)
+  if (n.type(in::kQ).dtype == DType::f16 || sinks_dtype(n, in::kSinks) == DType::f16)
     return Verdict::no("takes f32, bf16 and f64, got f16");
   return Verdict::yes();
 }
 
 Verdict supports_tiles(const NodeView& n) {
-  if (n.type(0).dtype == DType::f64) return Verdict::no("takes f32 and bf16, got f64");
+  if (n.type(in::kQ).dtype == DType::f64) return Verdict::no("takes f32 and bf16, got f64");
   return supports_reference(n);
 }
 
@@ -178,25 +175,28 @@ constexpr KernelChoice kChoices[] = {
 // Softmaxes of a block of queries, head by head, added up where they go.
 namespace attention_mass_op {
 
+namespace in = operand::attention_mass;
+
 class AttentionMassKernel final : public Kernel {
  public:
   explicit AttentionMassKernel(const NodeView& n)
-      : spec_{.dtype = n.type(0).dtype,
-              .batch = n.type(0).dim(0),
-              .q_tokens = n.type(0).dim(1),
-              .k_tokens = n.type(1).dim(1),
-              .heads = n.type(0).dim(2),
-              .dim = n.type(0).dim(3),
-              .scale = n.f("scale") != 0 ? n.f("scale")
-                                         : 1 / std::sqrt(static_cast<double>(n.type(0).dim(3)))} {}
+      : spec_{.dtype = n.type(in::kQ).dtype,
+              .batch = n.type(in::kQ).dim(0),
+              .q_tokens = n.type(in::kQ).dim(1),
+              .k_tokens = n.type(in::kK).dim(1),
+              .heads = n.type(in::kQ).dim(2),
+              .dim = n.type(in::kQ).dim(3),
+              .scale = n.f("scale") != 0
+                           ? n.f("scale")
+                           : 1 / std::sqrt(static_cast<double>(n.type(in::kQ).dim(3)))} {}
 
   std::size_t workspace_bytes() const override { return attention_mass_workspace_bytes(spec_); }
 
   void run(const KernelArgs& args) override {
     attention_mass(spec_,
-                   {.q = args.inputs[0],
-                    .k = args.inputs[1],
-                    .keep = static_cast<const std::uint8_t*>(args.inputs[2]),
+                   {.q = args.inputs[in::kQ],
+                    .k = args.inputs[in::kK],
+                    .keep = static_cast<const std::uint8_t*>(args.inputs[in::kMask]),
                     .p = static_cast<float*>(args.outputs[0])},
                    args.workspace);
   }

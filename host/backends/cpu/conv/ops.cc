@@ -6,25 +6,27 @@
 namespace lamina::cpu {
 namespace {
 
+// The inputs that all three ops have, in one place (host/ops/conv_taps.cc).
+namespace in = operand::causal_conv1d;
+
 Conv1d conv1d_of(const NodeView& n) {
-  const Type& x = n.type(0);
+  const Type& x = n.type(in::kX);
   Conv1d p{.dtype = x.dtype,
            .batch = x.dim(0),
            .tokens = x.dim(1),
            .channels = x.dim(2),
-           .width = n.type(1).dim(1),
+           .width = n.type(in::kW).dim(1),
            .dilation = n.i("dilation"),
-           .w_dtype = n.type(1).dtype,
-           .bias_dtype = n.has(2) ? n.type(2).dtype : DType::f32,
+           .w_dtype = n.type(in::kW).dtype,
+           .bias_dtype = n.has(in::kBias) ? n.type(in::kBias).dtype : DType::f32,
            .silu = n.s("activation") == "silu"};
   return p;
 }
 
-// Inputs 0 to 2.
 void set_conv1d_inputs(Conv1d& p, const KernelArgs& args) {
-  p.x = args.inputs[0];
-  p.w = args.inputs[1];
-  p.bias = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
+  p.x = args.inputs[in::kX];
+  p.w = args.inputs[in::kW];
+  p.bias = args.inputs[in::kBias];
 }
 
 // Blocks of channels and tokens.
@@ -33,11 +35,11 @@ namespace causal_conv1d_op {
 std::unique_ptr<Kernel> make(const NodeView& n) {
   Conv1dForward p;
   static_cast<Conv1d&>(p) = conv1d_of(n);
-  const bool apart = n.has(3) && !n.i("across");
+  const bool apart = n.has(in::kSegments) && !n.i("across");
   return make_kernel(
       [p, apart](const KernelArgs& args) mutable {
         set_conv1d_inputs(p, args);
-        p.segments = apart ? static_cast<const std::int32_t*>(args.inputs[3]) : nullptr;
+        p.segments = apart ? static_cast<const std::int32_t*>(args.inputs[in::kSegments]) : nullptr;
         p.y = args.outputs[0];
         p.workspace = reinterpret_cast<float*>(args.workspace);
         conv1d_forward(p);
@@ -55,13 +57,13 @@ namespace causal_conv1d_grad_op {
 std::unique_ptr<Kernel> make(const NodeView& n) {
   Conv1dBackward p;
   static_cast<Conv1d&>(p) = conv1d_of(n);
-  const bool apart = n.has(3) && !n.i("across");
-  const bool has_bias = n.has(2);
+  const bool apart = n.has(in::kSegments) && !n.i("across");
+  const bool has_bias = n.has(in::kBias);
   return make_kernel(
       [p, apart, has_bias](const KernelArgs& args) mutable {
         set_conv1d_inputs(p, args);
-        p.segments = apart ? static_cast<const std::int32_t*>(args.inputs[3]) : nullptr;
-        p.dy = args.inputs[4];
+        p.segments = apart ? static_cast<const std::int32_t*>(args.inputs[in::kSegments]) : nullptr;
+        p.dy = args.inputs[operand::causal_conv1d_grad::kDy];
         p.dx = args.outputs[0];
         p.dw = static_cast<float*>(args.outputs[1]);
         p.dbias = has_bias ? static_cast<float*>(args.outputs[2]) : nullptr;
@@ -78,16 +80,19 @@ constexpr KernelChoice kChoices[] = {{"channels", only_f32_and_bf16, make}};
 // Blocks of channels, each with its part of the window.
 namespace causal_conv1d_step_op {
 
+namespace step = operand::causal_conv1d_step;
+
 std::unique_ptr<Kernel> make(const NodeView& n) {
   Conv1dForward p;
   static_cast<Conv1d&>(p) = conv1d_of(n);
-  const std::int64_t window_bytes = n.type(5).bytes();
+  const std::int64_t window_bytes = n.type(step::kWindow).bytes();
   return make_kernel(
       [p, window_bytes](const KernelArgs& args) mutable {
-        parallel_copy(args.outputs[1], args.inputs[5], window_bytes);  // nothing when in place
+        parallel_copy(args.outputs[1], args.inputs[step::kWindow],
+                      window_bytes);  // nothing when in place
         set_conv1d_inputs(p, args);
-        p.start = static_cast<const std::int32_t*>(args.inputs[3]);
-        p.count = static_cast<const std::int32_t*>(args.inputs[4]);
+        p.start = static_cast<const std::int32_t*>(args.inputs[step::kStart]);
+        p.count = static_cast<const std::int32_t*>(args.inputs[step::kCount]);
         p.window = args.outputs[1];
         p.y = args.outputs[0];
         p.workspace = reinterpret_cast<float*>(args.workspace);
@@ -100,7 +105,7 @@ constexpr KernelChoice kChoices[] = {
     {.name = "channels",
      .supports = only_f32_and_bf16,
      .make = make,
-     .in_place = in_place_of(5),
+     .in_place = in_place_of(step::kWindow),
      .writes_all = true},
 };
 

@@ -46,11 +46,13 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   DeltaRuleForward p;
   static_cast<DeltaRule&>(p) = delta_rule_of(n);
   p.y.dtype = n.out_type().dtype;
-  const bool apart = n.has(5) && !n.i("across");
+  const bool apart = n.has(operand::gated_delta_rule::kSegments) && !n.i("across");
   return make_kernel(
       [p, apart](const KernelArgs& args) mutable {
         set_delta_rule_inputs(p, args);
-        p.segments = apart ? static_cast<const std::int32_t*>(args.inputs[5]) : nullptr;
+        p.segments = apart ? static_cast<const std::int32_t*>(
+                                 args.inputs[operand::gated_delta_rule::kSegments])
+                           : nullptr;
         p.y.data = args.outputs[0];
         p.workspace = reinterpret_cast<float*>(args.workspace);
         delta_rule_forward(p);
@@ -65,11 +67,11 @@ constexpr KernelChoice kChoices[] = {{"chunks", only_f32_and_bf16, make}};
 // Few tokens one by one with the state in place, many in chunks.
 namespace gated_delta_rule_step_op {
 
-constexpr int kStart = 5, kCount = 6, kState = 7;
+namespace in = operand::gated_delta_rule_step;
 
 class StepKernel final : public Kernel {
  public:
-  explicit StepKernel(const NodeView& n) : state_bytes_(n.type(kState).bytes()) {
+  explicit StepKernel(const NodeView& n) : state_bytes_(n.type(in::kState).bytes()) {
     static_cast<DeltaRule&>(p_) = delta_rule_of(n);
     p_.y.dtype = n.out_type().dtype;
     // The workspace depends on whether there is a state, not on where it is.
@@ -83,10 +85,10 @@ class StepKernel final : public Kernel {
     return delta_rule_is_recurrent(p_.tokens) ? "token by token" : "in chunks";
   }
   void run(const KernelArgs& args) override {
-    parallel_copy(args.outputs[1], args.inputs[kState], state_bytes_);  // nothing when in place
+    parallel_copy(args.outputs[1], args.inputs[in::kState], state_bytes_);  // nothing when in place
     set_delta_rule_inputs(p_, args);
-    p_.start = static_cast<const std::int32_t*>(args.inputs[kStart]);
-    p_.count = static_cast<const std::int32_t*>(args.inputs[kCount]);
+    p_.start = static_cast<const std::int32_t*>(args.inputs[in::kStart]);
+    p_.count = static_cast<const std::int32_t*>(args.inputs[in::kCount]);
     p_.state = static_cast<float*>(args.outputs[1]);
     p_.y.data = args.outputs[0];
     p_.workspace = reinterpret_cast<float*>(args.workspace);
@@ -105,7 +107,7 @@ constexpr KernelChoice kChoices[] = {
     {.name = "state",
      .supports = only_f32_and_bf16,
      .make = make,
-     .in_place = in_place_of(kState),
+     .in_place = in_place_of(in::kState),
      .writes_all = true},
 };
 
@@ -115,20 +117,20 @@ constexpr KernelChoice kChoices[] = {
 // widest arithmetic, which keep the state before each token.
 namespace gated_delta_rule_grad_op {
 
-constexpr int kSegments = 5, kDy = 6;
+namespace in = operand::gated_delta_rule_grad;
 
 std::unique_ptr<Kernel> make_chunks(const NodeView& n) {
   DeltaRuleBackward p;
   static_cast<DeltaRule&>(p) = delta_rule_of(n);
-  p.dy.dtype = n.type(kDy).dtype;
+  p.dy.dtype = n.type(in::kDy).dtype;
   Numbers* const results[] = {&p.dq, &p.dk, &p.dv, &p.dg, &p.dbeta};
   for (int i = 0; i < 5; ++i) results[i]->dtype = n.out_type(i).dtype;
-  const bool apart = n.has(kSegments) && !n.i("across");
+  const bool apart = n.has(in::kSegments) && !n.i("across");
   return make_kernel(
       [p, apart](const KernelArgs& args) mutable {
         set_delta_rule_inputs(p, args);
-        p.segments = apart ? static_cast<const std::int32_t*>(args.inputs[kSegments]) : nullptr;
-        p.dy.data = args.inputs[kDy];
+        p.segments = apart ? static_cast<const std::int32_t*>(args.inputs[in::kSegments]) : nullptr;
+        p.dy.data = args.inputs[in::kDy];
         Numbers* const outs[] = {&p.dq, &p.dk, &p.dv, &p.dg, &p.dbeta};
         for (std::size_t i = 0; i < 5; ++i) outs[i]->data = args.outputs[i];
         p.workspace = reinterpret_cast<float*>(args.workspace);
@@ -201,7 +203,7 @@ class Loops {
 
   bool forgets(std::int64_t b, std::int64_t t) const {
     if (t == 0) return true;
-    const auto* row = static_cast<const std::int32_t*>(args_.inputs[kSegments]);
+    const auto* row = static_cast<const std::int32_t*>(args_.inputs[in::kSegments]);
     if (!apart_) return false;
     return row[b * p_.tokens + t] != row[b * p_.tokens + t - 1];
   }
@@ -245,7 +247,7 @@ class Loops {
       double dg = 0, dbeta = 0;
       for (std::int64_t c = 0; c < V; ++c) {
         const double u = beta * raw[static_cast<std::size_t>(c)],
-                     dy = value(args_.inputs[kDy], t, c);
+                     dy = value(args_.inputs[in::kDy], t, c);
         double du = 0;
         for (std::int64_t h = 0; h < H; ++h) {
           const auto at = static_cast<std::size_t>(h * V + c), row = static_cast<std::size_t>(h);
@@ -281,7 +283,7 @@ std::unique_ptr<Kernel> make_loops(const NodeView& n) {
   DeltaRule p = delta_rule_of(n);
   const std::int64_t states = p.tokens * p.key_width * p.value_width;
   const double scale = delta_rule_scale(n);
-  const bool apart = n.has(kSegments) && !n.i("across");
+  const bool apart = n.has(in::kSegments) && !n.i("across");
   return make_kernel(
       [=](const KernelArgs& args) mutable {
         set_delta_rule_inputs(p, args);

@@ -21,6 +21,8 @@ std::int64_t group_of(const std::int32_t* offsets, std::int64_t groups, std::int
 // f16.
 namespace grouped_linear_op {
 
+namespace in = operand::grouped_linear;
+
 GroupedSpec spec_of(const NodeView& n) {
   const Type& w = n.type(1);
   GroupedSpec spec{.rows = n.type(0).dim(0),
@@ -28,7 +30,7 @@ GroupedSpec spec_of(const NodeView& n) {
                    .inputs = w.dim(2),
                    .outputs = w.dim(1),
                    .dtype = w.dtype};
-  if (n.has(3)) spec.bias = n.type(3).dtype;
+  if (n.has(in::kBias)) spec.bias = n.type(in::kBias).dtype;
   return spec;
 }
 
@@ -39,8 +41,7 @@ class StreamKernel final : public Kernel {
   std::string detail() const override { return std::string(product_.kernel()); }
   void run(const KernelArgs& args) override {
     product_.run(args.inputs[0], args.inputs[1], static_cast<const std::int32_t*>(args.inputs[2]),
-                 args.inputs.size() > 3 ? args.inputs[3] : nullptr, args.outputs[0],
-                 args.workspace);
+                 args.inputs[in::kBias], args.outputs[0], args.workspace);
   }
 
  private:
@@ -77,8 +78,7 @@ std::unique_ptr<Kernel> make_reference(const NodeView& n) {
         using B = decltype(b);
         multiply(s, static_cast<const T*>(args.inputs[0]), static_cast<const T*>(args.inputs[1]),
                  static_cast<const std::int32_t*>(args.inputs[2]),
-                 static_cast<const B*>(args.inputs.size() > 3 ? args.inputs[3] : nullptr),
-                 static_cast<T*>(args.outputs[0]));
+                 static_cast<const B*>(args.inputs[in::kBias]), static_cast<T*>(args.outputs[0]));
       });
     });
   });

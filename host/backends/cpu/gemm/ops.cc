@@ -14,7 +14,9 @@ namespace {
 // One product, weights streamed for few rows and tiled for many. Other dtypes are lowered.
 namespace linear_op {
 
-const Type* bias_of(const NodeView& n) { return n.has(2) ? &n.type(2) : nullptr; }
+namespace in = operand::linear;
+
+const Type* bias_of(const NodeView& n) { return n.has(in::kBias) ? &n.type(in::kBias) : nullptr; }
 
 Verdict supports(const NodeView& n) {
   return gemm_takes(n.type(0).dtype, n.type(0).dtype, bias_of(n));
@@ -28,8 +30,8 @@ class LinearKernel final : public Kernel {
   std::size_t workspace_bytes() const override { return gemm_->workspace_bytes(); }
   std::string detail() const override { return std::string(gemm_->kernel()); }
   void run(const KernelArgs& args) override {
-    const void* bias = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
-    gemm_->run(args.inputs[0], args.inputs[1], bias, args.outputs[0], args.workspace);
+    gemm_->run(args.inputs[in::kX], args.inputs[in::kW], args.inputs[in::kBias], args.outputs[0],
+               args.workspace);
   }
 
  private:
@@ -234,13 +236,13 @@ void multiply(const Sizes& s, const In* a, const In* b, const Out* acc, Out* y) 
 std::unique_ptr<Kernel> make_reference(const NodeView& n) {
   return make_kernel([s = Sizes(n), in = n.type(0).dtype,
                       out = n.out_type().dtype](const KernelArgs& args) {
-    const void* acc = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
     with_floating(in, [&](auto x) {
       with_floating(out, [&](auto y) {
         using In = decltype(x);
         using Out = decltype(y);
         multiply(s, static_cast<const In*>(args.inputs[0]), static_cast<const In*>(args.inputs[1]),
-                 static_cast<const Out*>(acc), static_cast<Out*>(args.outputs[0]));
+                 static_cast<const Out*>(args.inputs[operand::matmul::kAcc]),
+                 static_cast<Out*>(args.outputs[0]));
       });
     });
   });

@@ -9,18 +9,20 @@ namespace {
 // One pass over each row.
 namespace rms_norm_op {
 
+namespace in = operand::rms_norm;
+
 std::unique_ptr<Kernel> make(const NodeView& n) {
-  const Type& x = n.type(0);
+  const Type& x = n.type(in::kX);
   RmsNormForward p{.dtype = x.dtype,
                    .rows = num_rows(x),
                    .width = x.dim(-1),
                    .eps = static_cast<float>(n.f("eps")),
                    .offset = static_cast<float>(n.f("offset"))};
-  if (n.has(1)) p.weight_dtype = n.type(1).dtype;
+  if (n.has(in::kW)) p.weight_dtype = n.type(in::kW).dtype;
   return make_kernel([p](const KernelArgs& args) mutable {
-    p.x = args.inputs[0];
+    p.x = args.inputs[in::kX];
     p.y = args.outputs[0];
-    p.weight = args.inputs.size() > 1 ? args.inputs[1] : nullptr;
+    p.weight = args.inputs[in::kW];
     rms_norm_forward(p);
   });
 }
@@ -60,18 +62,20 @@ constexpr KernelChoice kChoices[] = {{"rows", only_f32_and_bf16, make, in_place_
 // The sum and its norm in one pass over each row.
 namespace add_rms_norm_op {
 
+namespace in = operand::add_rms_norm;
+
 std::unique_ptr<Kernel> make(const NodeView& n) {
-  const Type& x = n.type(0);
+  const Type& x = n.type(in::kX);
   RmsNormForward p{.dtype = x.dtype,
                    .rows = num_rows(x),
                    .width = x.dim(-1),
                    .eps = static_cast<float>(n.f("eps")),
                    .offset = static_cast<float>(n.f("offset"))};
-  if (n.has(2)) p.weight_dtype = n.type(2).dtype;
+  if (n.has(in::kW)) p.weight_dtype = n.type(in::kW).dtype;
   return make_kernel([p](const KernelArgs& args) mutable {
-    p.x = args.inputs[0];
-    p.residual = args.inputs[1];
-    p.weight = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
+    p.x = args.inputs[in::kX];
+    p.residual = args.inputs[in::kResidual];
+    p.weight = args.inputs[in::kW];
     p.y = args.outputs[0];
     p.sum = args.outputs[1];
     rms_norm_forward(p);
@@ -89,25 +93,27 @@ constexpr KernelChoice kChoices[] = {{.name = "rows",
 // One pass over each row.
 namespace layer_norm_op {
 
+namespace in = operand::layer_norm;
+
 Verdict supports(const NodeView& n) {
-  if (n.has(1) && n.has(2) && n.type(1).dtype != n.type(2).dtype)
+  if (n.has(in::kW) && n.has(in::kBias) && n.type(in::kW).dtype != n.type(in::kBias).dtype)
     return Verdict::no("takes weight and bias of one dtype");
   return only_f32_and_bf16(n);
 }
 
 std::unique_ptr<Kernel> make(const NodeView& n) {
-  const Type& x = n.type(0);
+  const Type& x = n.type(in::kX);
   LayerNormForward p{.dtype = x.dtype,
                      .rows = num_rows(x),
                      .width = x.dim(-1),
                      .eps = static_cast<float>(n.f("eps")),
                      .offset = static_cast<float>(n.f("offset"))};
-  for (int i : {1, 2})
+  for (int i : {in::kW, in::kBias})
     if (n.has(i)) p.weight_dtype = n.type(i).dtype;
   return make_kernel([p](const KernelArgs& args) mutable {
-    p.x = args.inputs[0];
-    p.weight = args.inputs.size() > 1 ? args.inputs[1] : nullptr;
-    p.bias = args.inputs.size() > 2 ? args.inputs[2] : nullptr;
+    p.x = args.inputs[in::kX];
+    p.weight = args.inputs[in::kW];
+    p.bias = args.inputs[in::kBias];
     p.y = args.outputs[0];
     layer_norm_forward(p);
   });

@@ -21,9 +21,9 @@ std::uint64_t mixed(std::uint64_t x) {
 }
 
 RandomStream stream_of(const KernelArgs& args, std::int64_t stream) {
-  const auto* seed = static_cast<const std::int64_t*>(args.inputs[1]);
-  const auto* layer =
-      static_cast<const std::int32_t*>(args.inputs.size() > 2 ? args.inputs[2] : nullptr);
+  namespace in = operand::dropout;
+  const auto* seed = static_cast<const std::int64_t*>(args.inputs[in::kSeed]);
+  const auto* layer = static_cast<const std::int32_t*>(args.inputs[in::kLayer]);
   const auto run = static_cast<std::uint64_t>(seed[0]), step = static_cast<std::uint64_t>(seed[1]);
   const auto number = static_cast<std::uint64_t>(layer ? *layer : 0) & 0xffffff;
   return {.seed = mixed(mixed(run) + step * 0x9e3779b97f4a7c15u),
