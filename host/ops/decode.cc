@@ -68,9 +68,13 @@ void check_state_dims(const DecodeForm& form, const DecodeCall& call) {
 }  // namespace
 
 std::string_view to_string(StateKind kind) {
-  constexpr std::string_view kNames[] = {
-      "", "kv", "latent", "recurrent", "conv window", "token history", "index keys", "custom"};
-  return kNames[static_cast<int>(kind)];
+  switch (kind) {
+#define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims) \
+  case StateKind::name:                                           \
+    return text;
+#include "lamina/state_kinds.def"
+  }
+  return {};
 }
 
 std::int64_t DecodeCall::i(std::string_view name) const {

@@ -19,7 +19,10 @@
 namespace lamina::ops {
 
 // What a block remembers between decoded tokens (LAMINA_STATE_*).
-enum class StateKind { kv = 1, latent, recurrent, conv_window, token_history, index_keys, custom };
+enum class StateKind {
+#define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims) name = number,
+#include "lamina/state_kinds.def"
+};
 std::string_view to_string(StateKind kind);
 
 // A decode state as a block declares it.

@@ -78,14 +78,16 @@ InitSpec read_init(const lamina_param_t& from, const std::string& what) {
 }
 
 void check_state_dims(StateKind kind, std::size_t count, const std::string& what) {
-  struct Range {
-    std::size_t least, most;
+  auto require = [&](std::size_t min, std::size_t max) {
+    if (count < min || count > max)
+      abi::breach("{} has {} dims; its kind has {} to {}", what, count, min, max);
   };
-  static constexpr Range kRanges[] = {{2, 3}, {2, 2}, {1, LAMINA_MAX_DIMS}, {2, 2},
-                                      {1, 1}, {1, 1}, {1, LAMINA_MAX_DIMS}};
-  const Range range = kRanges[static_cast<int>(kind) - 1];
-  if (count < range.least || count > range.most)
-    abi::breach("{} has {} dims; its kind has {} to {}", what, count, range.least, range.most);
+  switch (kind) {
+#define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims) \
+  case StateKind::name:                                           \
+    return require(min_dims, max_dims);
+#include "lamina/state_kinds.def"
+  }
 }
 
 }  // namespace

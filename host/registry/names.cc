@@ -1,63 +1,21 @@
 #include "registry/names.h"
 
-#include "lamina/names.h"
-
 namespace lamina::registry {
 namespace {
 
 constexpr std::string_view kAxes[] = {
-    LAMINA_AXIS_EMBED,        LAMINA_AXIS_HEADS,
-    LAMINA_AXIS_KV_HEADS,     LAMINA_AXIS_QKV,
-    LAMINA_AXIS_HEAD_DIM,     LAMINA_AXIS_MLP,
-    LAMINA_AXIS_EXPERTS,      LAMINA_AXIS_EXPERT_MLP,
-    LAMINA_AXIS_VOCAB,        LAMINA_AXIS_NORM,
-    LAMINA_AXIS_POSITIONS,    LAMINA_AXIS_Q_LORA,
-    LAMINA_AXIS_KV_LORA,      LAMINA_AXIS_RECURRENT_HEADS,
-    LAMINA_AXIS_CONV,         LAMINA_AXIS_ENGRAM,
-    LAMINA_AXIS_MHC,          LAMINA_AXIS_ACT_BATCH,
-    LAMINA_AXIS_ACT_LENGTH,   LAMINA_AXIS_ACT_EMBED,
-    LAMINA_AXIS_ACT_HEADS,    LAMINA_AXIS_ACT_KV_HEADS,
-    LAMINA_AXIS_ACT_MLP,      LAMINA_AXIS_ACT_EXPERTS,
-    LAMINA_AXIS_ACT_VOCAB,    LAMINA_AXIS_CACHE_BATCH,
-    LAMINA_AXIS_CACHE_LENGTH, LAMINA_AXIS_CACHE_HEADS,
-    LAMINA_AXIS_CACHE_DIM,
+#define LAMINA_AXIS(name, text) text,
+#include "lamina/axes.def"
 };
+#define LAMINA_AXIS(name, text) static_assert(std::string_view(#name) == text);
+#include "lamina/axes.def"
 
 constexpr std::string_view kTags[] = {
-    LAMINA_TAG_DECODER_LAYER_INPUT,
-    LAMINA_TAG_QUERY_PROJ,
-    LAMINA_TAG_KEY_PROJ,
-    LAMINA_TAG_VALUE_PROJ,
-    LAMINA_TAG_QKV_PROJ,
-    LAMINA_TAG_KV_PROJ,
-    LAMINA_TAG_QUERY_WA_PROJ,
-    LAMINA_TAG_MLA_Q,
-    LAMINA_TAG_KV_WA_PROJ,
-    LAMINA_TAG_MLA_KV,
-    LAMINA_TAG_ATTENTION_OUT,
-    LAMINA_TAG_OUT_PROJ,
-    LAMINA_TAG_CONTEXT,
-    LAMINA_TAG_MLPWI,
-    LAMINA_TAG_MLPWI_0,
-    LAMINA_TAG_MLPWI_1,
-    LAMINA_TAG_MLPWO,
-    LAMINA_TAG_MOE_MLPWI_0,
-    LAMINA_TAG_MOE_MLPWI_1,
-    LAMINA_TAG_MOE_MLPWO,
-    LAMINA_TAG_QUANTIZATION,
-    LAMINA_TAG_RECURRENT_OUT,
-    LAMINA_TAG_ENGRAM,
-    LAMINA_TAG_ROUTER_LOGITS,
-    LAMINA_TAG_ROUTER_EXPERTS,
-    LAMINA_TAG_ROUTER_WEIGHTS,
-    LAMINA_TAG_MOE_OUT,
-    LAMINA_TAG_INDEXER_SCORES,
-    LAMINA_TAG_WINDOW_ENDS,
-    LAMINA_TAG_COMPRESSED_ENTRIES,
-    LAMINA_TAG_MHC_COLLAPSED,
-    LAMINA_TAG_MHC_POST,
-    LAMINA_TAG_MHC_COMB,
+#define LAMINA_TAG(name, text) text,
+#include "lamina/tags.def"
 };
+#define LAMINA_TAG(name, text) static_assert(std::string_view(#name) == text);
+#include "lamina/tags.def"
 
 }  // namespace
 

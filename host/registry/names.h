@@ -1,12 +1,17 @@
-// The names of names.h as lists, to refuse a mistyped axis or tag.
+// The names of axes.def and tags.def as lists, to refuse a mistyped axis or tag.
 #pragma once
 
 #include <span>
 #include <string_view>
 
+#include "lamina/names.h"
+
 namespace lamina::registry {
 
 std::span<const std::string_view> axis_names();
 std::span<const std::string_view> tag_names();
+
+// What enters a layer: always kept (a carry of the scan), whatever a rematerialisation policy says.
+inline constexpr std::string_view kLayerInputTag = LAMINA_TAG_DECODER_LAYER_INPUT;
 
 }  // namespace lamina::registry

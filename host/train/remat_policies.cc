@@ -1,51 +1,14 @@
 #include "train/remat_policies.h"
 
 #include <algorithm>
-#include <array>
 
 #include "autodiff/tags.h"
 #include "core/error.h"
 #include "core/suggest.h"
+#include "registry/names.h"
 
 namespace lamina::train {
 namespace {
-
-constexpr std::array<std::string_view, 36> kTags = {kLayerInputTag,
-                                                    "query_proj",
-                                                    "key_proj",
-                                                    "value_proj",
-                                                    "kv_proj",
-                                                    "qkv_proj",
-                                                    "query_wa_proj",
-                                                    "kv_wa_proj",
-                                                    "mla_q",
-                                                    "mla_kv",
-                                                    "context",
-                                                    "attention_out",
-                                                    "out_proj",
-                                                    "mlpwi",
-                                                    "mlpwi_0",
-                                                    "mlpwi_1",
-                                                    "mlpwo",
-                                                    "moe_mlpwi",
-                                                    "moe_mlpwi_0",
-                                                    "moe_mlpwi_1",
-                                                    "moe_mlpwo",
-                                                    "indexer_cutoff_threshold",
-                                                    "recurrent_out",
-                                                    "engram",
-                                                    "quantization",
-                                                    "iteration_input",
-                                                    "router_logits",
-                                                    "router_experts",
-                                                    "router_weights",
-                                                    "moe_out",
-                                                    "indexer_scores",
-                                                    "window_ends",
-                                                    "compressed_entries",
-                                                    "mhc_collapsed",
-                                                    "mhc_post",
-                                                    "mhc_comb"};
 
 using Tags = std::vector<std::string>;
 
@@ -103,15 +66,16 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
   auto refuse = [&](std::string what, std::string note) {
     refuse_key(place, kTagsKey + tag, std::move(what), std::move(note));
   };
-  if (std::ranges::find(kTags, tag) == kTags.end())
-    refuse(fmt::format("unknown tag '{}'", tag), nearest_or_all(tag, {kTags.begin(), kTags.end()}));
+  const std::span<const std::string_view> known = registry::tag_names();
+  if (std::ranges::find(known, tag) == known.end())
+    refuse(fmt::format("unknown tag '{}'", tag), nearest_or_all(tag, {known.begin(), known.end()}));
   if (residency == "device") {
     policy.saved.push_back(tag);
   } else if (residency == "offload") {
     policy.offloaded.push_back(tag);
   } else if (residency != "remat") {
     refuse(fmt::format("unknown place '{}'", residency), "use device, offload or remat");
-  } else if (tag == kLayerInputTag) {
+  } else if (tag == registry::kLayerInputTag) {
     refuse("what enters a layer is always kept", "leave it out, or say \"device\"");
   }
 }
@@ -157,12 +121,10 @@ void check_remat_tags(const RematTags& tags, const Graph& loss, const config::Ke
   if (tags.empty()) return;
   const std::set<std::string> named = autodiff::tags_in(loss);
   for (const auto& [tag, residency] : tags)
-    if (tag != kLayerInputTag && !named.contains(tag))
+    if (tag != registry::kLayerInputTag && !named.contains(tag))
       refuse_key(place, kTagsKey + tag,
                  fmt::format("no layer of this model names a value '{}'", tag),
                  fmt::format("its layers name {}", fmt::join(named, ", ")));
 }
-
-std::span<const std::string_view> remat_tags() { return kTags; }
 
 }  // namespace lamina::train

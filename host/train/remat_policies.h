@@ -13,9 +13,6 @@
 
 namespace lamina::train {
 
-// What enters a layer: always kept (a carry of the scan), whatever a policy says.
-inline constexpr std::string_view kLayerInputTag = "decoder_layer_input";
-
 struct RematPolicy {
   std::string name;
   std::vector<std::string> saved;      // tags kept on the device
@@ -39,8 +36,5 @@ RematPolicy find_remat_policy(std::string_view name, const RematTags& tags = {},
 
 // Throws UserError (exit 2) likewise for a tag that no value of the graph has.
 void check_remat_tags(const RematTags& tags, const Graph& loss, const config::KeyPlace& place = {});
-
-// Every tag a policy may speak of.
-std::span<const std::string_view> remat_tags();
 
 }  // namespace lamina::train

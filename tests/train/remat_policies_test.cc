@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "registry/names.h"
 #include "support/expect_error.h"
 
 namespace lamina::train {
@@ -12,7 +13,7 @@ TEST(RematPolicy, EveryTagOfAPolicyExists) {
   for (const RematPolicy& policy : remat_policies())
     for (const auto& tags : {policy.saved, policy.offloaded})
       for (const std::string& tag : tags)
-        EXPECT_EQ(std::ranges::count(remat_tags(), tag), 1) << policy.name << ": " << tag;
+        EXPECT_EQ(std::ranges::count(registry::tag_names(), tag), 1) << policy.name << ": " << tag;
 }
 
 TEST(RematPolicy, NoneKeepsEverythingAndFullNothing) {

@@ -113,14 +113,9 @@
 #define LAMINA_PARAM_NO_DECAY 2u /* no weight decay, whatever its role */
 #define LAMINA_PARAM_DECAY 4u    /* weight decay, whatever its role */
 
-/* Decode states; B (requests) and token slots are the host's dims. dims are: */
-#define LAMINA_STATE_KV 1u            /* kv heads, head width of k[, of v]; of attention */
-#define LAMINA_STATE_LATENT 2u        /* rank, rope width; written by latent_attention */
-#define LAMINA_STATE_RECURRENT 3u     /* heads, key width, value width; of gated_delta_rule */
-#define LAMINA_STATE_CONV_WINDOW 4u   /* channels, earlier tokens kept; of causal_conv1d, window_pool */
-#define LAMINA_STATE_TOKEN_HISTORY 5u /* last n token ids */
-#define LAMINA_STATE_INDEX_KEYS 6u    /* width of an indexer key; of index_scores */
-#define LAMINA_STATE_CUSTOM 7u        /* any */
+/* LAMINA_STATE_*: kinds of decode states. */
+#define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims)
+#include "lamina/state_kinds.def"
 
 #define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* keeps the run's dtype under cache quantisation */
 
@@ -172,77 +167,12 @@
 #define LAMINA_NAME_NORM_BIAS "norm.bias"        /* [D] */
 #define LAMINA_NAME_HEAD "head.weight"           /* [V, D] */
 
-/* Logical axes of parameters, */
-#define LAMINA_AXIS_EMBED "embed" /* model width */
-#define LAMINA_AXIS_HEADS "heads" /* query heads times head width */
-#define LAMINA_AXIS_KV_HEADS "kv_heads"
-#define LAMINA_AXIS_QKV "qkv"     /* queries, keys and values concatenated */
-#define LAMINA_AXIS_HEAD_DIM "head_dim"
-#define LAMINA_AXIS_MLP "mlp"
-#define LAMINA_AXIS_EXPERTS "experts"
-#define LAMINA_AXIS_EXPERT_MLP "expert_mlp"
-#define LAMINA_AXIS_VOCAB "vocab"
-#define LAMINA_AXIS_NORM "norm"
-#define LAMINA_AXIS_POSITIONS "positions"
-#define LAMINA_AXIS_Q_LORA "q_lora"
-#define LAMINA_AXIS_KV_LORA "kv_lora"
-#define LAMINA_AXIS_RECURRENT_HEADS "recurrent_heads"
-#define LAMINA_AXIS_CONV "conv"
-#define LAMINA_AXIS_ENGRAM "engram"
-#define LAMINA_AXIS_MHC "mhc"
-/* of activations, */
-#define LAMINA_AXIS_ACT_BATCH "act_batch"
-#define LAMINA_AXIS_ACT_LENGTH "act_length"
-#define LAMINA_AXIS_ACT_EMBED "act_embed"
-#define LAMINA_AXIS_ACT_HEADS "act_heads"
-#define LAMINA_AXIS_ACT_KV_HEADS "act_kv_heads"
-#define LAMINA_AXIS_ACT_MLP "act_mlp"
-#define LAMINA_AXIS_ACT_EXPERTS "act_experts"
-#define LAMINA_AXIS_ACT_VOCAB "act_vocab"
-/* and of decode state. */
-#define LAMINA_AXIS_CACHE_BATCH "cache_batch"
-#define LAMINA_AXIS_CACHE_LENGTH "cache_length"
-#define LAMINA_AXIS_CACHE_HEADS "cache_heads"
-#define LAMINA_AXIS_CACHE_DIM "cache_dim"
+/* LAMINA_AXIS_*: logical axes. */
+#define LAMINA_AXIS(name, text)
+#include "lamina/axes.def"
 
-/* Tags: names of values for rematerialisation policies (decoder_layer_input is always kept) and for
- * tools that inspect values inside layers, eg: `lamina verify`. */
-#define LAMINA_TAG_DECODER_LAYER_INPUT "decoder_layer_input" /* input of a layer */
-#define LAMINA_TAG_QUERY_PROJ "query_proj" /* q as attention takes it, after norm and rope */
-#define LAMINA_TAG_KEY_PROJ "key_proj"
-#define LAMINA_TAG_VALUE_PROJ "value_proj"
-#define LAMINA_TAG_QKV_PROJ "qkv_proj" /* the product of a fused projection */
-#define LAMINA_TAG_KV_PROJ "kv_proj"
-#define LAMINA_TAG_QUERY_WA_PROJ "query_wa_proj" /* low-rank q before its norm */
-#define LAMINA_TAG_MLA_Q "mla_q" /* and after */
-#define LAMINA_TAG_KV_WA_PROJ "kv_wa_proj" /* latent and rope part before the norm */
-#define LAMINA_TAG_MLA_KV "mla_kv" /* and after */
-#define LAMINA_TAG_ATTENTION_OUT "attention_out" /* before the output projection */
-#define LAMINA_TAG_OUT_PROJ "out_proj" /* and after it */
-#define LAMINA_TAG_CONTEXT "context" /* output and log-sum-exp of attention */
-#define LAMINA_TAG_MLPWI "mlpwi" /* the product of a fused or single input projection */
-#define LAMINA_TAG_MLPWI_0 "mlpwi_0" /* the gate's product, before the activation */
-#define LAMINA_TAG_MLPWI_1 "mlpwi_1" /* the other input product */
-#define LAMINA_TAG_MLPWO "mlpwo" /* output of the feed-forward */
-#define LAMINA_TAG_MOE_MLPWI_0 "moe_mlpwi_0"
-#define LAMINA_TAG_MOE_MLPWI_1 "moe_mlpwi_1"
-#define LAMINA_TAG_MOE_MLPWO "moe_mlpwo"
-#define LAMINA_TAG_QUANTIZATION "quantization" /* quantised operands */
-#define LAMINA_TAG_RECURRENT_OUT "recurrent_out"
-#define LAMINA_TAG_ENGRAM "engram"
-#define LAMINA_TAG_ROUTER_LOGITS "router_logits" /* f32[B, T, E] */
-#define LAMINA_TAG_ROUTER_EXPERTS "router_experts" /* i32[B, T, K], the chosen */
-#define LAMINA_TAG_ROUTER_WEIGHTS "router_weights" /* f32[B, T, K], of the chosen */
-#define LAMINA_TAG_MOE_OUT "moe_out" /* output of the experts, shared ones included */
-/* [B, T, keys]: the indexer's score of each key, or of each pooled window, per query. */
-#define LAMINA_TAG_INDEXER_SCORES "indexer_scores"
-/* i32[B, windows]: the index in the row of each window's last token; -1 = none. */
-#define LAMINA_TAG_WINDOW_ENDS "window_ends"
-#define LAMINA_TAG_COMPRESSED_ENTRIES "compressed_entries" /* [B, windows, D], as attention reads */
-/* Hyper-connections: the input of a branch [B, T, D], the weights of its output per stream
- * [B, T, K], and the mixing matrix of the streams, from before to after: [B, T, K, K]. */
-#define LAMINA_TAG_MHC_COLLAPSED "mhc_collapsed"
-#define LAMINA_TAG_MHC_POST "mhc_post"
-#define LAMINA_TAG_MHC_COMB "mhc_comb"
+/* LAMINA_TAG_*: names of values. */
+#define LAMINA_TAG(name, text)
+#include "lamina/tags.def"
 
 #endif /* LAMINA_NAMES_H */

@@ -36,44 +36,17 @@ struct State {
   lamina_state_t handle = 0;
 };
 
-// Logical axes of parameters (names.h).
+// Logical axes: axis::embed and so on, the names of axes.def.
 namespace axis {
-inline constexpr std::string_view embed = LAMINA_AXIS_EMBED, heads = LAMINA_AXIS_HEADS,
-                                  kv_heads = LAMINA_AXIS_KV_HEADS, qkv = LAMINA_AXIS_QKV,
-                                  head_dim = LAMINA_AXIS_HEAD_DIM, mlp = LAMINA_AXIS_MLP,
-                                  experts = LAMINA_AXIS_EXPERTS,
-                                  expert_mlp = LAMINA_AXIS_EXPERT_MLP, vocab = LAMINA_AXIS_VOCAB,
-                                  norm = LAMINA_AXIS_NORM, q_lora = LAMINA_AXIS_Q_LORA,
-                                  kv_lora = LAMINA_AXIS_KV_LORA,
-                                  recurrent_heads = LAMINA_AXIS_RECURRENT_HEADS,
-                                  conv = LAMINA_AXIS_CONV, mhc = LAMINA_AXIS_MHC, none = "";
+#define LAMINA_AXIS(name, text) inline constexpr std::string_view name = text;
+#include "lamina/axes.def"
+inline constexpr std::string_view none = "";
 }  // namespace axis
 
-// Names of values (names.h).
+// Names of values: tags::query_proj and so on, those of tags.def.
 namespace tags {
-inline constexpr std::string_view query_proj = LAMINA_TAG_QUERY_PROJ,
-                                  key_proj = LAMINA_TAG_KEY_PROJ,
-                                  value_proj = LAMINA_TAG_VALUE_PROJ,
-                                  qkv_proj = LAMINA_TAG_QKV_PROJ, kv_proj = LAMINA_TAG_KV_PROJ,
-                                  query_wa_proj = LAMINA_TAG_QUERY_WA_PROJ,
-                                  mla_q = LAMINA_TAG_MLA_Q, kv_wa_proj = LAMINA_TAG_KV_WA_PROJ,
-                                  mla_kv = LAMINA_TAG_MLA_KV,
-                                  attention_out = LAMINA_TAG_ATTENTION_OUT,
-                                  out_proj = LAMINA_TAG_OUT_PROJ, mlpwi = LAMINA_TAG_MLPWI,
-                                  mlpwi_0 = LAMINA_TAG_MLPWI_0, mlpwi_1 = LAMINA_TAG_MLPWI_1,
-                                  mlpwo = LAMINA_TAG_MLPWO, moe_mlpwi_0 = LAMINA_TAG_MOE_MLPWI_0,
-                                  moe_mlpwi_1 = LAMINA_TAG_MOE_MLPWI_1,
-                                  moe_mlpwo = LAMINA_TAG_MOE_MLPWO,
-                                  recurrent_out = LAMINA_TAG_RECURRENT_OUT,
-                                  router_logits = LAMINA_TAG_ROUTER_LOGITS,
-                                  router_experts = LAMINA_TAG_ROUTER_EXPERTS,
-                                  router_weights = LAMINA_TAG_ROUTER_WEIGHTS,
-                                  moe_out = LAMINA_TAG_MOE_OUT,
-                                  indexer_scores = LAMINA_TAG_INDEXER_SCORES,
-                                  window_ends = LAMINA_TAG_WINDOW_ENDS,
-                                  compressed_entries = LAMINA_TAG_COMPRESSED_ENTRIES,
-                                  mhc_collapsed = LAMINA_TAG_MHC_COLLAPSED,
-                                  mhc_post = LAMINA_TAG_MHC_POST, mhc_comb = LAMINA_TAG_MHC_COMB;
+#define LAMINA_TAG(name, text) inline constexpr std::string_view name = text;
+#include "lamina/tags.def"
 }  // namespace tags
 
 // What a parameter is for.
