@@ -51,14 +51,9 @@ void add_sources(std::span<const data::TokenSource> sources, std::string_view be
 }  // namespace
 
 std::vector<std::string> data_lines(const data::RunData& data) {
-  const std::string dropped =
-      data.counts.dropped == 0
-          ? ""
-          : fmt::format(", {} of them in no row",
-                        thousands_text(static_cast<std::int64_t>(data.counts.dropped)));
   std::vector<std::string> lines{fmt::format(
-      "{} in {} of {}{}; {} to validate on", number_of(data.counts.num_tokens, "token"),
-      number_of(data.train.num_rows(), "row"), data.train.tokens_per_row(), dropped,
+      "{} in {} of {}; {} to validate on", number_of(data.counts.num_tokens, "token"),
+      number_of(data.train.num_rows(), "row"), data.train.tokens_per_row(),
       data.validation.empty() ? "no rows" : number_of(data.validation.front().num_rows(), "row"))};
   add_sources(data.train_sources, "", lines);
   add_sources(data.validation_sources, "validation, ", lines);

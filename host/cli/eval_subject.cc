@@ -45,7 +45,7 @@ data::Dataset rows_of_files(const Arguments& a, const text::Tokenizer& tokenizer
         static_cast<std::int64_t>(store->document_begin[i + 1] - store->document_begin[i]) - 1);
   return data::split(store, 0,
                      {.tokens_per_row = std::min(tokens, longest),
-                      .packing = {.packing = data::Packing::chunk},
+                      .packing = data::Packing::chunk,
                       .shuffle = false})
       .train;
 }

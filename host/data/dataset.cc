@@ -12,18 +12,16 @@ namespace {
 DatasetCounts count(const TokenStore& store, const PackedRows& rows, std::uint64_t row_tokens) {
   DatasetCounts counts;
   counts.num_tokens = store.tokens.size();
-  for (const Piece& piece : rows.pieces) counts.in_rows += piece.num_tokens;
-  counts.dropped = counts.num_tokens - counts.in_rows;
-  counts.padding = rows.num_rows() * row_tokens - counts.in_rows;
+  counts.padding = rows.num_rows() * row_tokens - counts.num_tokens;
   return counts;
 }
 
 std::string fingerprint(const TokenStore& store, const PackedRows& rows, std::uint64_t first_row,
                         const DatasetOptions& options) {
-  const std::string all = fmt::format(
-      "{} {} {} {} {} {}", io::xxh3_128_hex(std::as_bytes(std::span(store.tokens))),
-      io::xxh3_128_hex(std::as_bytes(std::span(store.document_begin))), options.tokens_per_row,
-      name(options.packing.packing), rows.num_rows(), first_row);
+  const std::string all =
+      fmt::format("{} {} {} {} {} {}", io::xxh3_128_hex(std::as_bytes(std::span(store.tokens))),
+                  io::xxh3_128_hex(std::as_bytes(std::span(store.document_begin))),
+                  options.tokens_per_row, name(options.packing), rows.num_rows(), first_row);
   return io::xxh3_128_hex(std::as_bytes(std::span(all)));
 }
 

@@ -36,17 +36,14 @@ struct Batch {
 
 struct DatasetOptions {
   std::int64_t tokens_per_row = 512;  // T: inputs of a row; it holds T + 1 tokens
-  PackingOptions packing = {};
+  Packing packing = Packing::concat_then_split;
   std::int32_t pad_id = 0;
   std::uint64_t seed = 0;
   bool shuffle = true;
 };
 
-// What became of the tokens: the accounts balance, tokens == in_rows + dropped.
 struct DatasetCounts {
-  std::uint64_t num_tokens = 0;  // of the whole store
-  std::uint64_t in_rows = 0;     // of those, how many lie in a row
-  std::uint64_t dropped = 0;     // cut off by the packing
+  std::uint64_t num_tokens = 0;  // each is in one row
   std::uint64_t padding = 0;     // places in rows that hold no token
 };
 
@@ -97,7 +94,7 @@ struct DatasetSplit {
 // Packs the store and keeps the last `validation_fraction` of the rows (rounded, at least one if
 // the fraction is above 0) for validation. The split depends on nothing but data, packing and
 // fraction. Errors (class data): fewer tokens than one row; a split that leaves nothing to train
-// on; a document too long for the packing.
+// on.
 DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fraction,
                    const DatasetOptions& options);
 

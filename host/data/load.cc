@@ -24,7 +24,7 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
   };
   DatasetOptions options;
   options.tokens_per_row = section.sequence_length;
-  options.packing.packing = section.pack ? Packing::concat_then_split : Packing::chunk;
+  options.packing = section.pack ? Packing::concat_then_split : Packing::chunk;
   options.seed = seed;
   options.shuffle = section.shuffle;
 

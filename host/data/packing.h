@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,30 +13,11 @@ enum class Packing {
   // Documents one after another, cut at the end of each row; the rest begins the next row as a
   // segment of its own.
   concat_then_split,
-  // Likewise, but documents that fill exactly one row are not cut.
-  concat_then_split_keep_full,
-  // Into the first of `open_rows` rows that has room, resp. into the one that it fills best. If
-  // none has room all are closed. Longer documents are refused.
-  first_fit,
-  best_fit,
-  // Longest document first, each into the fullest row that has room (TRL's "bfd"); longer
-  // documents are cut off, resp. cut into pieces.
-  best_fit_decreasing,
-  best_fit_decreasing_split,
-  pad_or_trim,  // one document a row, the rest of a longer one dropped
-  chunk,        // one piece of a document a row, longer ones in pieces
+  chunk,  // one piece of a document a row, longer ones in pieces
 };
 
+// Part of the fingerprint of a run's data.
 std::string_view name(Packing packing);
-std::optional<Packing> parse_packing(std::string_view text);
-// Every name, in the order above.
-std::vector<std::string_view> packing_names();
-
-struct PackingOptions {
-  Packing packing = Packing::concat_then_split;
-  int open_rows = 64;                            // of first_fit and best_fit
-  std::optional<int> max_segments_per_row = {};  // of first_fit and best_fit
-};
 
 // Consecutive tokens of one document: one segment of a row.
 struct Piece {
@@ -57,10 +37,9 @@ struct PackedRows {
 };
 
 // `document_begin` has one entry more than there are documents: where each begins in the tokens,
-// and the end of the last. Empty documents are left out. Fails with a UserError (class data) where
-// a document is longer than a row and the packing cannot cut it.
+// and the end of the last. Empty documents are left out; every token is in one row.
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
-                const PackingOptions& options);
+                Packing packing);
 
 // One row written out; all spans have the same length, that of the row.
 struct RowView {
@@ -74,10 +53,7 @@ struct RowView {
 
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
-// `first_token_of_piece`: replaces the first token of every piece, eg by BOS, so that the
-// continuation of a cut document begins like a document (and loses a token).
 void write_row(std::span<const std::int32_t> tokens, std::span<const Piece> pieces,
-               std::int32_t pad_id, const RowView& row,
-               std::optional<std::int32_t> first_token_of_piece = std::nullopt);
+               std::int32_t pad_id, const RowView& row);
 
 }  // namespace lamina::data
