@@ -2,17 +2,10 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "core/split_mix.h"
 
 namespace lamina::bench {
 namespace {
-
-// SplitMix64, Steele et al. 2014: element i of the stream that starts at `seed`.
-std::uint64_t draw(std::uint64_t seed, std::uint64_t i) {
-  std::uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
 
 template <typename T, typename Convert>
 void fill_uniform(std::uint64_t seed, std::int64_t count, T* out, const Device& device,
@@ -20,7 +13,7 @@ void fill_uniform(std::uint64_t seed, std::int64_t count, T* out, const Device& 
   constexpr float kHalfWidth = 0.0346f;  // of a uniform number with deviation 0.02
   device.parallel_ranges((count + 3) / 4, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t group = begin; group < end; ++group) {
-      std::uint64_t bits = draw(seed, static_cast<std::uint64_t>(group));
+      std::uint64_t bits = split_mix(seed, static_cast<std::uint64_t>(group));
       for (std::int64_t i = 4 * group; i < std::min(4 * group + 4, count); ++i, bits >>= 16)
         out[i] = convert((static_cast<float>(bits & 0xffff) / 32768.f - 1.f) * kHalfWidth);
     }

@@ -94,10 +94,12 @@ std::string inspect_json(const PluginFile& plugin, const std::vector<Family>& fa
 }
 
 std::string file_text(const PluginFile& plugin) {
-  Rows rows = {
-      {"file", plugin.path.string()},          {"bytes", fmt::format("{}", plugin.elf.num_bytes)},
-      {"machine", plugin.elf.machine},         {"plugin ABI", abi_of(plugin)},
-      {"exports", joined(plugin.elf.exports)}, {"needs", joined(plugin.elf.needed)}};
+  Rows rows = {{"file", plugin.path.string()},
+               {"bytes", fmt::format("{}", plugin.elf.num_bytes)},
+               {"machine", plugin.elf.machine},
+               {"plugin ABI", abi_of(plugin)},
+               {"exports", registry::joined(plugin.elf.exports)},
+               {"needs", registry::joined(plugin.elf.needed)}};
   if (!plugin.elf.run_path.empty()) rows.emplace_back("run path", plugin.elf.run_path);
   if (plugin.elf.executable_stack) rows.emplace_back("stack", "asks for an executable stack");
   return fmt::format("{} {}\n{}", plugin.manifest.id, plugin.manifest.version, two_columns(rows));
@@ -107,10 +109,11 @@ std::string family_text(const Family& family) {
   std::string out = fmt::format("\nfamily {}\n  {}\n", family.name(), wrap(family.names().doc, 2));
   std::vector<std::string> blocks;
   for (const registry::Block& block : family.blocks()) blocks.push_back(block.name);
-  Rows rows = {{"blocks", joined(blocks)}};
-  if (!family.names().aliases.empty()) rows.emplace_back("aliases", joined(family.names().aliases));
-  rows.emplace_back("model_type", joined(family.names().hf_model_types));
-  rows.emplace_back("architectures", joined(family.names().hf_architectures));
+  Rows rows = {{"blocks", registry::joined(blocks)}};
+  if (!family.names().aliases.empty())
+    rows.emplace_back("aliases", registry::joined(family.names().aliases));
+  rows.emplace_back("model_type", registry::joined(family.names().hf_model_types));
+  rows.emplace_back("architectures", registry::joined(family.names().hf_architectures));
   rows.emplace_back("tensor rows", fmt::format("{}", family.tensor_rows().size()));
   out += two_columns(rows) + "\n  [model]\n";
   Rows keys;

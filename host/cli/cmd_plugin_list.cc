@@ -66,7 +66,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 std::string list_text(const Catalog& catalog) {
   std::string out;
   if (catalog.plugins().empty()) {
-    out = fmt::format("no plugins in: {}\n", joined(searched(catalog)));
+    out = fmt::format("no plugins in: {}\n", registry::joined(searched(catalog)));
   } else {
     std::vector<std::vector<std::string>> rows = {{"family", "plugin", "version", "abi", "file"}};
     for (const PluginFile& plugin : catalog.plugins())

@@ -12,10 +12,6 @@ std::string abi_of(const PluginFile& plugin) {
   return fmt::format("{}.{}", plugin.manifest.abi_major, plugin.manifest.abi_built);
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ", "));
-}
-
 void write(JsonWriter& json, const char* key, const std::vector<std::string>& values) {
   json.key(key).begin_array();
   for (const std::string& value : values) json.value(value);

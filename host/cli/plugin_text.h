@@ -10,7 +10,6 @@
 namespace lamina::cli {
 
 std::string abi_of(const registry::PluginFile& plugin);
-std::string joined(const std::vector<std::string>& words);
 void write(JsonWriter& json, const char* key, const std::vector<std::string>& values);
 void write_identity(JsonWriter& json, const registry::PluginFile& plugin);
 void write_names(JsonWriter& json, const registry::FamilyNames& names);

@@ -1,13 +1,13 @@
 // JSON text to the table of a document.
 #include <bit>
 #include <boost/json/basic_parser_impl.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <charconv>
 #include <cmath>
 
 #include "core/json.h"
 #include "core/json_table.h"
 #include "core/read_file.h"
-#include "core/text_hash.h"
 
 namespace lamina {
 namespace {
@@ -25,9 +25,9 @@ struct Handler {
   static constexpr std::size_t max_string_size = std::size_t(-1);
 
   Data* data = nullptr;
-  std::vector<std::uint32_t> open;   // containers
-  std::string parts;                 // of an escaped string, or of a number
-  std::vector<std::uint32_t> slots;  // of the hash table that finds duplicate keys
+  std::vector<std::uint32_t> open;                   // containers
+  std::string parts;                                 // of an escaped string, or of a number
+  boost::unordered_flat_set<std::string_view> seen;  // keys of an object, to find duplicates
   std::uint32_t last_offset = 0;
   std::string refusal;
   std::uint32_t refusal_offset = 0;
@@ -80,14 +80,10 @@ struct Handler {
       }
       return true;
     }
-    slots.assign(std::bit_ceil(count * 2), 0);
-    const std::size_t mask = slots.size() - 1;
-    for (std::uint32_t key = object + 1; key < nodes.size(); key = data->next(key + 1)) {
-      std::size_t slot = hash_text(string_of(nodes[key])) & mask;
-      for (; slots[slot] != 0; slot = (slot + 1) & mask)
-        if (string_of(nodes[slots[slot]]) == string_of(nodes[key])) return duplicate(ec, key);
-      slots[slot] = key;
-    }
+    seen.clear();
+    seen.reserve(count);
+    for (std::uint32_t key = object + 1; key < nodes.size(); key = data->next(key + 1))
+      if (!seen.insert(string_of(nodes[key])).second) return duplicate(ec, key);
     return true;
   }
 

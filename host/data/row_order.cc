@@ -5,16 +5,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/split_mix.h"
 
 namespace lamina::data {
-
-// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t mix_bits(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 // A Feistel network (Luby & Rackoff 1988) permutes the smallest power of 4 that holds n; walking
 // along its cycles until a value is below n permutes 0..n-1 (Black & Rogaway 2002). Fewer than 4
@@ -22,8 +15,8 @@ std::uint64_t mix_bits(std::uint64_t x) {
 RowOrder::RowOrder(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch)
     : n_(n), half_bits_(std::max(1, (static_cast<int>(std::bit_width(n - 1)) + 1) / 2)) {
   LAMINA_ASSERT(n >= 1);
-  std::uint64_t key = mix_bits(mix_bits(seed) ^ epoch);
-  for (std::uint64_t& round : keys_) round = key = mix_bits(key);
+  std::uint64_t key = split_mix(split_mix(seed) ^ epoch);
+  for (std::uint64_t& round : keys_) round = key = split_mix(key);
 }
 
 std::uint64_t RowOrder::operator[](std::uint64_t i) const {
@@ -31,7 +24,7 @@ std::uint64_t RowOrder::operator[](std::uint64_t i) const {
   do {
     std::uint64_t left = i >> half_bits_, right = i & mask;
     for (std::uint64_t key : keys_)
-      left = std::exchange(right, left ^ (mix_bits(right ^ key) & mask));
+      left = std::exchange(right, left ^ (split_mix(right ^ key) & mask));
     i = left << half_bits_ | right;
   } while (i >= n_);
   return i;

@@ -20,7 +20,4 @@ class RowOrder {
   std::uint64_t keys_[kRounds];
 };
 
-// Mixes all bits of `x`: equal inputs, equal outputs; near inputs, unrelated outputs.
-std::uint64_t mix_bits(std::uint64_t x);
-
 }  // namespace lamina::data

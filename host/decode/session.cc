@@ -11,11 +11,6 @@ using decoder::Output;
 
 namespace {
 
-constexpr std::size_t kAlign = 64;
-std::size_t aligned(std::int64_t bytes) {
-  return (static_cast<std::size_t>(bytes) + kAlign - 1) / kAlign * kAlign;
-}
-
 decoder::GraphShape shape_of(const SessionOptions& options, std::int64_t tokens) {
   return {options.batch, tokens, options.dtype};
 }
@@ -39,12 +34,13 @@ Session::Session(const decoder::Model& model, std::span<void* const> parameters,
   std::vector<decoder::StateTensor> states =
       model.states(shape_of(options_, 1), state_size(options_));
   std::size_t bytes = 0;
-  for (const decoder::StateTensor& state : states) bytes += aligned(state.bytes());
+  for (const decoder::StateTensor& state : states)
+    bytes += aligned(static_cast<std::size_t>(state.bytes()));
   state_buffer_ = backend.allocate(bytes);
   std::byte* next = state_buffer_->data();
   for (const decoder::StateTensor& state : states) {
     states_.push_back(next);
-    next += aligned(state.bytes());
+    next += aligned(static_cast<std::size_t>(state.bytes()));
   }
   std::size_t batch = static_cast<std::size_t>(options.batch);
   std::size_t call = batch * static_cast<std::size_t>(options_.call_tokens);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/read_file.h"
+#include "core/round_up.h"
 #include "io/safetensors.h"
 
 namespace lamina::io {
@@ -36,7 +37,7 @@ std::string header_text(const std::vector<TensorSpec>& specs,
   }
   json.end_object();
   std::string text = json.text();
-  text.resize((text.size() + kHeaderAlignBytes - 1) / kHeaderAlignBytes * kHeaderAlignBytes, ' ');
+  text.resize(round_up(text.size(), kHeaderAlignBytes), ' ');
   return text;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "core/round_up.h"
 
 namespace lamina::io {
 namespace {
@@ -87,8 +88,6 @@ std::string_view without_suffix(std::string_view name, std::string_view suffix) 
   return name.substr(0, name.size() - suffix.size());
 }
 
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 void StoredWeight::fail(const std::string& what, const std::string& note) const {
@@ -139,8 +138,8 @@ void StoredWeight::open_f8() {
   if (scale_values_.size() == 1) return;  // one for the whole tensor
   block_rows_ = files_->compression().block_rows;
   block_columns_ = files_->compression().block_columns;
-  grid_rows_ = divided_up(rows, block_rows_);
-  grid_columns_ = divided_up(columns, block_columns_);
+  grid_rows_ = divide_up(rows, block_rows_);
+  grid_columns_ = divide_up(columns, block_columns_);
   Shape grid = shape_;
   grid[-2] = grid_rows_;
   grid[-1] = grid_columns_;
@@ -184,7 +183,7 @@ void StoredWeight::open_fp4_pairs() {
          "such weights are matrices");
   shape_[-1] *= 2;
   Shape grid = shape_;
-  grid[-1] = divided_up(shape_[-1], kFp4Block);
+  grid[-1] = divide_up(shape_[-1], kFp4Block);
   const bool powers = scales_.dtype == DType::f8_e8m0 || scales_.dtype == DType::u8;
   if (!powers || scales_.shape != grid)
     fail(fmt::format("is {}{}, pairs of FP4 values in blocks of {}: its scales must be f8_e8m0{}, "
@@ -211,7 +210,7 @@ float StoredWeight::f8_scale(std::int64_t element) const {
 void StoredWeight::decode_fp4(std::int64_t first, std::int64_t stride, std::span<float> out) const {
   const auto* pairs = reinterpret_cast<const std::uint8_t*>(data_.bytes.data());
   const auto* scales = reinterpret_cast<const std::uint8_t*>(scales_.bytes.data());
-  const std::int64_t columns = shape_[-1], blocks = divided_up(columns, kFp4Block);
+  const std::int64_t columns = shape_[-1], blocks = divide_up(columns, kFp4Block);
   std::int64_t at = first;
   for (std::size_t i = 0; i < out.size();) {
     const std::int64_t row = at / columns, block = at % columns / kFp4Block;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/round_up.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 
@@ -116,9 +117,7 @@ std::vector<Tensor> DecodeCall::add_step(OpCode code, int state_input, Tensor te
   return out;
 }
 
-std::int64_t DecodeCall::slots() const {
-  return (context.capacity() + state->stride - 1) / state->stride;
-}
+std::int64_t DecodeCall::slots() const { return divide_up(context.capacity(), state->stride); }
 
 Tensor DecodeCall::first_slot() {
   Tensor start = context.host_input(HostInput::start);

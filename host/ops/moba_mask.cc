@@ -10,6 +10,7 @@
 // Positions are the index in the row, or with start i32[B] (keys are slots of decode state)
 // start[b] + t and the slot. Positions and segments that are given cut each document from its own
 // first token on.
+#include "core/round_up.h"
 #include "ops/decode.h"
 #include "ops/op.h"
 
@@ -99,7 +100,7 @@ struct Chooser {
 
   // Chunks lie one after the other in the row.
   Tensor of_rows() const {
-    const std::int64_t chunks = (keys + size - 1) / size;
+    const std::int64_t chunks = divide_up(keys, size);
     Tensor k = reshape(cast(c.in(in::kK), wide), {batch, keys, kv_heads * width});
     if (chunks * size > keys)
       k = concat(

@@ -99,6 +99,10 @@ Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {
   return matmul(a, b, transpose_a, transpose_b, a.dtype());
 }
 
+Tensor joined(const std::vector<Tensor>& parts) {
+  return parts.size() == 1 ? parts.front() : concat(parts, {.dim = 0});
+}
+
 Tensor as_rows(Tensor x) {
   std::int64_t last = x.dim(-1);
   std::int64_t rows = 1;

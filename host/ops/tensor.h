@@ -47,6 +47,8 @@ Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, DType dtyp
 
 std::vector<std::int64_t> to_list(const Shape& shape);
 
+// One after the other along the first dim; the part itself when there is one.
+Tensor joined(const std::vector<Tensor>& parts);
 // All dims but the last multiplied together: [rows, last].
 Tensor as_rows(Tensor x);
 

@@ -1,5 +1,6 @@
 // window_ends(positions; ratio): the windows of `ratio` tokens of a document that end in each row,
 // in order. DeepSeek-AI 2026 (DeepSeek V4), compressed attention.
+#include "core/round_up.h"
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -11,7 +12,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(c.i("ratio") > 0, "ratio is {}; a window has at least one token", c.i("ratio"));
   const Type& positions = c.type(0);
   // As many as can end among so many tokens, wherever the first of them stands in its window.
-  std::int64_t windows = (positions.dim(1) + c.i("ratio") - 1) / c.i("ratio");
+  std::int64_t windows = divide_up(positions.dim(1), c.i("ratio"));
   Type out{DType::i32, {positions.dim(0), windows}, {}};
   return {out, out};
 }

@@ -64,10 +64,6 @@ std::string writable_by_anyone(const fs::path& path) {
   return "";
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 // What `broken` says on one line.
 std::string one_line(const BrokenFile& broken) {
   return fmt::format("could not read {}: {}", broken.error.where, broken.error.what);
@@ -234,6 +230,10 @@ FamilyFile Catalog::find_published(std::string_view model_type,
                         model_type, architectures.empty() ? "(none)" : joined(architectures),
                         joined(family_names())),
             model_type);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace lamina::registry

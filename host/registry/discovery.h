@@ -97,4 +97,7 @@ class Catalog {
   std::vector<BrokenFile> broken_;
 };
 
+// For messages: "a, b", or "none".
+std::string joined(const std::vector<std::string>& names);
+
 }  // namespace lamina::registry

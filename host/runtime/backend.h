@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/round_up.h"
 #include "runtime/kernel.h"
 
 namespace lamina {
@@ -21,9 +22,6 @@ class Buffer {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
-
-// Bytes that a part of a Buffer takes so that the next part is 64-byte aligned too.
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 class Backend {
  public:

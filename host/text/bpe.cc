@@ -1,14 +1,12 @@
 #include "text/bpe.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <queue>
 
 #include "core/error.h"
 #include "core/read_file.h"
-#include "core/text_hash.h"
 #include "core/utf8.h"
 
 namespace lamina::text {
@@ -52,11 +50,6 @@ std::ptrdiff_t to_bytes(std::string_view token, char* out) {
 std::uint64_t pair_of(TokenId left, TokenId right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
          static_cast<std::uint32_t>(right);
-}
-
-std::size_t hash_pair(std::uint64_t pair) {
-  pair *= 0x9e3779b97f4a7c15u;
-  return static_cast<std::size_t>(pair ^ (pair >> 29));
 }
 
 // Options that change the result and that no byte-level vocabulary in use sets.
@@ -127,8 +120,7 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
 
   text_.resize(text_bytes);
   offsets_.resize(tokens.size() + 1);
-  slots_.resize(std::bit_ceil(vocabulary.size() * 2 + 2));  // ids may be far apart
-  const std::size_t mask = slots_.size() - 1;
+  ids_.reserve(vocabulary.size());
   std::size_t at = 0;
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     offsets_[id] = static_cast<std::uint32_t>(at);
@@ -141,10 +133,7 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
     }
     const std::string_view bytes(text_.data() + at, static_cast<std::size_t>(length));
     at += bytes.size();
-    const std::uint64_t h = hash_text(bytes);
-    std::size_t slot = h & mask;
-    while (slots_[slot].id >= 0) slot = (slot + 1) & mask;
-    slots_[slot] = {static_cast<std::uint32_t>(h >> 32), static_cast<TokenId>(id)};
+    ids_.try_emplace(bytes, static_cast<TokenId>(id));
   }
   offsets_[tokens.size()] = static_cast<std::uint32_t>(at);
   text_.resize(at);
@@ -158,16 +147,12 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
 }
 
 std::optional<TokenId> Bpe::find(std::string_view text) const {
-  const std::size_t mask = slots_.size() - 1;
-  const std::uint64_t h = hash_text(text);
-  for (std::size_t slot = h & mask; slots_[slot].id >= 0; slot = (slot + 1) & mask)
-    if (slots_[slot].tag == static_cast<std::uint32_t>(h >> 32) && bytes(slots_[slot].id) == text)
-      return slots_[slot].id;
-  return std::nullopt;
+  const auto found = ids_.find(text);
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Bpe::read_merges(const JsonValue& merges) {
-  merges_.resize(std::bit_ceil(merges.size() * 3 / 2 + 2));
+  merges_.reserve(merges.size());
   std::uint32_t rank = 0;
   TokenId guess = 256;
   for (JsonValue merge : merges.elements()) {
@@ -214,20 +199,13 @@ void Bpe::add_merge(const JsonValue& where, std::string_view left, std::string_v
   if (!result) unknown(std::string(left) + std::string(right));
   guess = *result + 1;
 
-  const std::uint64_t pair = pair_of(*left_id, *right_id);
-  const std::size_t mask = merges_.size() - 1;
-  std::size_t slot = hash_pair(pair) & mask;
-  while (merges_[slot].pair != kNoPair && merges_[slot].pair != pair) slot = (slot + 1) & mask;
-  merges_[slot] = {pair, rank, *result};  // of equal pairs the last counts, as in the reference
+  // Of equal pairs the last counts, as in the reference.
+  merges_[pair_of(*left_id, *right_id)] = {rank, *result};
 }
 
-const Bpe::Merge* Bpe::find_merge(TokenId left, TokenId right) const {
-  const std::uint64_t pair = pair_of(left, right);
-  const std::size_t mask = merges_.size() - 1;
-  for (std::size_t slot = hash_pair(pair) & mask;; slot = (slot + 1) & mask) {
-    if (merges_[slot].pair == pair) return &merges_[slot];
-    if (merges_[slot].pair == kNoPair) return nullptr;
-  }
+Bpe::FoundMerge Bpe::find_merge(TokenId left, TokenId right) const {
+  const auto found = merges_.find(pair_of(left, right));
+  return found == merges_.end() ? nullptr : &*found;
 }
 
 void Bpe::check_bytes(std::string_view word) const {
@@ -252,7 +230,7 @@ void Bpe::encode_word(std::string_view word, std::vector<TokenId>& ids) const {
 
 void Bpe::merge_short(std::string_view word, std::vector<TokenId>& ids) const {
   TokenId parts[kShortWordBytes];
-  const Merge* merges[kShortWordBytes];  // of part i with part i + 1
+  FoundMerge merges[kShortWordBytes];  // of part i with part i + 1
   std::size_t n = word.size();
   for (std::size_t i = 0; i < n; ++i) parts[i] = byte_ids_[static_cast<unsigned char>(word[i])];
   for (std::size_t i = 0; i + 1 < n; ++i) merges[i] = find_merge(parts[i], parts[i + 1]);
@@ -260,12 +238,12 @@ void Bpe::merge_short(std::string_view word, std::vector<TokenId>& ids) const {
     std::size_t best = n;
     std::uint32_t best_rank = std::numeric_limits<std::uint32_t>::max();
     for (std::size_t i = 0; i + 1 < n; ++i)
-      if (merges[i] && merges[i]->rank < best_rank) {
+      if (merges[i] && merges[i]->second.rank < best_rank) {
         best = i;
-        best_rank = merges[i]->rank;
+        best_rank = merges[i]->second.rank;
       }
     if (best == n) break;
-    parts[best] = merges[best]->result;
+    parts[best] = merges[best]->second.result;
     --n;
     for (std::size_t i = best + 1; i < n; ++i) parts[i] = parts[i + 1];
     for (std::size_t i = best + 1; i + 1 < n; ++i) merges[i] = merges[i + 1];
@@ -283,7 +261,7 @@ void Bpe::merge_long(std::string_view word, std::vector<TokenId>& ids) const {
   struct Candidate {
     std::uint32_t rank;
     std::size_t at;
-    const Merge* merge;
+    FoundMerge merge;
     bool operator<(const Candidate& other) const {  // the queue gives the largest first
       return rank != other.rank ? rank > other.rank : at > other.at;
     }
@@ -297,8 +275,8 @@ void Bpe::merge_long(std::string_view word, std::vector<TokenId>& ids) const {
   std::priority_queue<Candidate> queue;
   const auto consider = [&](std::size_t i) {
     if (i == kNone || parts[i].after == kNone) return;
-    if (const Merge* merge = find_merge(parts[i].id, parts[parts[i].after].id))
-      queue.push({merge->rank, i, merge});
+    if (const FoundMerge merge = find_merge(parts[i].id, parts[parts[i].after].id))
+      queue.push({merge->second.rank, i, merge});
   };
   for (std::size_t i = 0; i + 1 < n; ++i) consider(i);
   while (!queue.empty()) {
@@ -307,8 +285,8 @@ void Bpe::merge_long(std::string_view word, std::vector<TokenId>& ids) const {
     Part& left = parts[top.at];
     if (left.id < 0 || left.after == kNone) continue;
     Part& right = parts[left.after];
-    if (pair_of(left.id, right.id) != top.merge->pair) continue;  // one of them merged meanwhile
-    left.id = top.merge->result;
+    if (pair_of(left.id, right.id) != top.merge->first) continue;  // one of them merged meanwhile
+    left.id = top.merge->second.result;
     right.id = -1;
     left.after = right.after;
     if (left.after != kNone) parts[left.after].before = top.at;

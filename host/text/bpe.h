@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ class Bpe {
   // The value of the key "model". Errors (class checkpoint): another type of model, a feature that
   // lamina lacks, bad ids, merges of tokens that do not exist.
   explicit Bpe(const JsonValue& model);
+  Bpe(const Bpe&) = delete;
+  Bpe& operator=(const Bpe&) = delete;
 
   // One more than the largest id.
   std::size_t num_ids() const { return offsets_.size() - 1; }
@@ -47,29 +50,25 @@ class Bpe {
 
  private:
   struct Merge {
-    std::uint64_t pair = kNoPair;  // left id, right id
-    std::uint32_t rank = 0;        // lower merges first
+    std::uint32_t rank = 0;  // lower merges first
     TokenId result = 0;
   };
-  struct Slot {
-    std::uint32_t tag = 0;  // part of the hash
-    TokenId id = -1;
-  };
-  static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
+  using Merges = boost::unordered_flat_map<std::uint64_t, Merge>;  // by left and right id
+  using FoundMerge = const Merges::value_type*;                    // null where there is none
 
   void read_vocabulary(const JsonValue& vocabulary);
   void read_merges(const JsonValue& merges);
   void add_merge(const JsonValue& where, std::string_view left, std::string_view right,
                  std::uint32_t rank, TokenId& guess);
-  const Merge* find_merge(TokenId left, TokenId right) const;
+  FoundMerge find_merge(TokenId left, TokenId right) const;
   void check_bytes(std::string_view word) const;
   void merge_short(std::string_view word, std::vector<TokenId>& ids) const;
   void merge_long(std::string_view word, std::vector<TokenId>& ids) const;
 
-  std::string text_;                     // of all tokens, by id
-  std::vector<std::uint32_t> offsets_;   // into text_; one more than ids
-  std::vector<Slot> slots_;              // open addressing: bytes -> id
-  std::vector<Merge> merges_;            // open addressing: pair -> merge
+  std::string text_;                                          // of all tokens, by id
+  std::vector<std::uint32_t> offsets_;                        // into text_; one more than ids
+  boost::unordered_flat_map<std::string_view, TokenId> ids_;  // the keys are in text_
+  Merges merges_;
   std::array<TokenId, 256> byte_ids_{};  // -1 = none
   bool has_all_bytes_ = true;
   bool ignore_merges_ = false;  // a word that is a token is that token, whatever the merges say

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <boost/container_hash/hash.hpp>
 #include <cstring>
 #include <filesystem>
 #include <unordered_map>
@@ -107,9 +108,7 @@ class WordCache {
     if (word.size() > kKeyBytes) return bpe.encode_word(word, ids);
     std::uint64_t key[3] = {};
     std::memcpy(key, word.data(), word.size());
-    const std::uint64_t h = (key[0] ^ std::rotl(key[1], 23) ^ std::rotl(key[2], 47) ^ word.size()) *
-                            0x9e3779b97f4a7c15u;
-    Entry& entry = entries_[(h >> 32) & (entries_.size() - 1)];
+    Entry& entry = entries_[boost::hash<std::string_view>()(word) & (entries_.size() - 1)];
     if (entry.num_bytes == word.size() && std::memcmp(entry.key, key, sizeof key) == 0) {
       ids.insert(ids.end(), entry.ids, entry.ids + entry.num_ids);
       return;

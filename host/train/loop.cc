@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "core/round_up.h"
 #include "train/run_directory.h"
 #include "train/schedule.h"
 #include "weights/weights.h"
@@ -119,7 +120,7 @@ EvalSums Loop::validate() {
   std::int64_t rows = options_.train.microbatch_size;
   std::int64_t batches = std::min<std::int64_t>(
       options_.train.eval_batches,
-      (static_cast<std::int64_t>(inputs_.validation->num_rows()) + rows - 1) / rows);
+      divide_up(static_cast<std::int64_t>(inputs_.validation->num_rows()), rows));
   for (std::int64_t i = 0; i < batches; ++i) {
     inputs_.validation->next(cursor, rows, batch);
     total += eval_->run(rows_of(batch, 0), state_.used());

@@ -40,11 +40,6 @@ bool find_lookups(const Graph& graph, ValueId v, std::vector<NodeId>& out) {
          find_lookups(graph, node.inputs[first_last ? 0 : 1], out);
 }
 
-Tensor joined(const std::vector<Tensor>& parts) {
-  if (parts.size() == 1) return parts.front();
-  return ops::concat(parts, {.dim = 0});
-}
-
 std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
   std::vector<NodeId> lookups;
   if (!find_lookups(graph, v, lookups)) return {};
@@ -59,8 +54,8 @@ std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
         ops::reshape(graph.tensor(node.inputs[0]), {graph.type(node.inputs[0]).num_elements()}));
     rows.push_back(ops::as_rows(dy));
   }
-  const Tensor all_ids = joined(ids);
-  const auto made = ops::sum_rows(all_ids, joined(rows), {.rows = graph.type(v).dim(0)});
+  const Tensor all_ids = ops::joined(ids);
+  const auto made = ops::sum_rows(all_ids, ops::joined(rows), {.rows = graph.type(v).dim(0)});
   return RowList{made.sum_ids, made.sums};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/round_up.h"
 #include "io/stored_weight.h"
 
 namespace lamina::weights {
@@ -92,7 +93,7 @@ void read_piece(const io::StoredWeight& weight, const Piece& piece, std::int64_t
   }
   if (width == 0) return;
   const std::int64_t most = std::max(kTileRows, kStretch / width), matrix = rows.rows_per_matrix();
-  const std::int64_t last = (end + width - 1) / width;
+  const std::int64_t last = divide_up(end, width);
   for (std::int64_t row = begin / width, n; row < last; row += n) {
     n = std::min({most, matrix - row % matrix, last - row});
     values.resize(static_cast<std::size_t>(n * width));

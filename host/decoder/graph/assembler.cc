@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/round_up.h"
 
 namespace lamina::decoder {
 namespace {
@@ -172,7 +173,7 @@ Tensor Assembler::logits(Tensor x) {
 Tensor Assembler::choices(Tensor x) {
   constexpr std::int64_t kBlockRows = 64;
   Tensor rows = ops::as_rows(x), weight = parameter(parts_.head_weight()), out;
-  const std::int64_t count = rows.dim(0), times = (count + kBlockRows - 1) / kBlockRows;
+  const std::int64_t count = rows.dim(0), times = divide_up(count, kBlockRows);
   if (std::int64_t missing = times * kBlockRows - count; missing > 0)
     rows = ops::pad(rows, {.dim = 0, .after = missing});
   ScanBuilder scan(graph(), times, {{"head", weight}}, {});

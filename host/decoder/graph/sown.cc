@@ -41,8 +41,7 @@ std::pair<Tensor, std::vector<std::int64_t>> joined(std::span<const SownValue> p
     values.push_back(ops::cast(part.value, DType::f32));
     layers.insert(layers.end(), part.layers.begin(), part.layers.end());
   }
-  if (values.size() == 1) return {values[0], layers};
-  return {ops::concat(values, {.dim = 0}), layers};
+  return {ops::joined(values), layers};
 }
 
 void check_agreement(std::span<const SownValue> parts) {

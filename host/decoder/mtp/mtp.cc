@@ -19,12 +19,6 @@ Tensor shifted(Tensor x, Tensor together, double fill) {
   return ops::select(together, next, ops::constant(*x.graph, x.type(), fill));
 }
 
-// One behind the other along the first dim.
-Tensor joined(const std::vector<Tensor>& parts) {
-  if (parts.size() == 1) return parts[0];
-  return ops::concat(parts, {.dim = 0});
-}
-
 // Runs the blocks; visit(depth, state, what the head gets, labels) is called for each.
 template <typename Visit>
 void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
@@ -121,8 +115,8 @@ void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x) {
         counted.push_back(sum(weight));
         agreed.push_back(sum(ops::select(same, weight, none)));
       });
-  a.add_output(Output::mtp_counted, joined(counted));
-  a.add_output(Output::mtp_agreed, joined(agreed));
+  a.add_output(Output::mtp_counted, ops::joined(counted));
+  a.add_output(Output::mtp_agreed, ops::joined(agreed));
 }
 
 void add_mtp_outputs(Assembler& a, Tensor hidden) {
@@ -137,9 +131,9 @@ void add_mtp_outputs(Assembler& a, Tensor hidden) {
     logits.push_back(
         ops::reshape(a.logits(x), {1, phase.batch, phase.tokens, a.parts().config.vocab_size()}));
   });
-  a.add_output(Output::mtp_hidden, joined(states));
-  a.add_output(Output::mtp_normed, joined(normed));
-  a.add_output(Output::mtp_logits, joined(logits));
+  a.add_output(Output::mtp_hidden, ops::joined(states));
+  a.add_output(Output::mtp_normed, ops::joined(normed));
+  a.add_output(Output::mtp_logits, ops::joined(logits));
 }
 
 }  // namespace lamina::decoder

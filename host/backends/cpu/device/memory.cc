@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/round_up.h"
 
 namespace lamina::cpu {
 namespace {
@@ -129,13 +130,13 @@ std::unique_ptr<Buffer> allocate_memory(std::size_t bytes) {
     const std::uint64_t available = available_memory_bytes();
     if (bytes > available) out_of_memory(bytes, available);
   }
-  const std::size_t size = std::max<std::size_t>((bytes + align - 1) / align * align, align);
+  const std::size_t size = std::max(round_up(bytes, align), align);
   const std::size_t map_bytes = large ? size + align : size;
   void* map = mmap(nullptr, map_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED) out_of_memory(bytes, available_memory_bytes());
   const auto start = reinterpret_cast<std::uintptr_t>(map);
-  auto* data = reinterpret_cast<std::byte*>((start + align - 1) / align * align);
+  auto* data = reinterpret_cast<std::byte*>(round_up(start, align));
   if (large) (void)madvise(data, size, MADV_HUGEPAGE);  // refused: merely slower
   return std::make_unique<MappedBuffer>(map, map_bytes, data, bytes);
 }

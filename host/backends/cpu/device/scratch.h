@@ -1,15 +1,14 @@
-// Scratch memory handed out in pieces, and sizes rounded up. Also for files that are compiled for
-// several instruction sets, hence everything is internal.
+// Scratch memory handed out in pieces. Also for files that are compiled for several instruction
+// sets, hence everything is internal.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/round_up.h"
+
 namespace lamina::cpu {
 namespace {
-
-constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return divide_up(n, to) * to; }
 
 // Hands out 64-byte aligned pieces of a workspace; with a null base it only counts.
 class Arena {

@@ -9,24 +9,19 @@
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/random/random.h"
+#include "core/split_mix.h"
 
 namespace lamina::cpu {
 namespace {
 
-// SplitMix64's finaliser (Steele et al. 2014): steps of one run, and runs, are far apart.
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
+// Steps of one run, and runs, are far apart.
 RandomStream stream_of(const KernelArgs& args, std::int64_t stream) {
   namespace in = operand::dropout;
   const auto* seed = static_cast<const std::int64_t*>(args.inputs[in::kSeed]);
   const auto* layer = static_cast<const std::int32_t*>(args.inputs[in::kLayer]);
   const auto run = static_cast<std::uint64_t>(seed[0]), step = static_cast<std::uint64_t>(seed[1]);
   const auto number = static_cast<std::uint64_t>(layer ? *layer : 0) & 0xffffff;
-  return {.seed = mixed(mixed(run) + step * 0x9e3779b97f4a7c15u),
+  return {.seed = split_mix_bits(split_mix_bits(run) + step * kSplitMixStep),
           .stream = (static_cast<std::uint64_t>(stream) & 0xffffffff) << 24 | number};
 }
 
