@@ -35,22 +35,33 @@ config::List list(const std::vector<T>& from) {
 
 namespace detail {
 
-void copy(void* to, const void* from, std::uint32_t known_bytes, std::string_view what) {
+void copy(void* to, const void* from, StructBytes sizes, std::size_t size_at,
+          std::string_view what) {
   if (from == nullptr) breach("{} is missing", what);
-  std::uint32_t given_bytes = 0;
-  std::memcpy(&given_bytes, from, sizeof given_bytes);
-  if (given_bytes < known_bytes)
-    breach("{} has size {}; it must be at least {}", what, given_bytes, known_bytes);
-  if (given_bytes > kMaxStructBytes)
-    breach("{} has size {}; it must be at most {}", what, given_bytes, kMaxStructBytes);
   const char* bytes = static_cast<const char*>(from);
-  for (std::uint32_t at = known_bytes; at < given_bytes; ++at)
+  std::uint32_t given = 0;
+  std::memcpy(&given, bytes + size_at, sizeof given);
+  if (given < sizes.least)
+    breach("{} has size {}; it must be at least {}", what, given, sizes.least);
+  if (given > kMaxStructBytes)
+    breach("{} has size {}; it must be at most {}", what, given, kMaxStructBytes);
+  for (std::uint32_t at = sizes.known; at < given; ++at)
     if (bytes[at] != 0)
       throw Breach(
           LAMINA_ERROR_ABI,
           fmt::format("{} uses byte {}, of which this host knows {}; it needs a newer host", what,
-                      at, known_bytes));
-  std::memcpy(to, from, known_bytes);
+                      at, sizes.known));
+  std::memcpy(to, from, std::min(given, sizes.known));
+}
+
+const void* element(const lamina_span_t& span, std::uint32_t i, std::string_view what) {
+  const char* at = static_cast<const char*>(span.ptr) + std::size_t{i} * span.stride;
+  std::uint32_t given = 0;
+  std::memcpy(&given, at, sizeof given);
+  if (given > span.stride)
+    breach("{}: element {} has size {}, and the next one is {} bytes further", what, i, given,
+           span.stride);
+  return at;
 }
 
 void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,

@@ -2,6 +2,8 @@
 // struct sizes, zero bytes beyond what is known, spans, strings. Internal to registry.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -34,33 +36,69 @@ template <typename... Args>
   throw Breach(LAMINA_ERROR_ARGUMENT, fmt::format(format, std::forward<Args>(args)...));
 }
 
+// What abi.h says that a T has at least, however old the plugin is.
+template <typename T>
+inline constexpr std::uint32_t kLeastBytes = 0;
+#define LAMINA_LEAST(type, bytes) \
+  template <>                     \
+  inline constexpr std::uint32_t kLeastBytes<type> = bytes;
+LAMINA_GROWABLE(LAMINA_LEAST)
+#undef LAMINA_LEAST
+
+// Sizes of a growable struct: what any plugin gives, and what this host knows.
+struct StructBytes {
+  std::uint32_t least, known;
+};
+template <typename T>
+inline constexpr StructBytes kStructBytes{kLeastBytes<T>, sizeof(T)};
+
 namespace detail {
-// Copies `known_bytes` of the struct at `from` to `to`; `what` names it in messages.
-void copy(void* to, const void* from, std::uint32_t known_bytes, std::string_view what);
+// Copies the struct at `from`, which says its size at `size_at`, to `to`, as far as this host knows
+// it; `what` names it in messages.
+void copy(void* to, const void* from, StructBytes bytes, std::size_t size_at,
+          std::string_view what);
+// Element i of a span of growable structs.
+const void* element(const lamina_span_t& span, std::uint32_t i, std::string_view what);
 // Checks a span of elements of at least `least_bytes` (exactly, if `frozen`).
 void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
            std::string_view what);
 }  // namespace detail
 
-// A growable struct, one that begins with its size. The known part is taken; bytes beyond it must
-// be zero. Throws Breach.
+// A growable struct, one that begins with its size. What an older plugin does not give is zero;
+// bytes beyond what this host knows must be zero. Throws Breach.
 template <typename T>
 T copy(const T* from, std::string_view what) {
+  static_assert(kLeastBytes<T> > 0, "not in LAMINA_GROWABLE");
   T out{};
-  detail::copy(&out, from, sizeof(T), what);
+  detail::copy(&out, from, kStructBytes<T>, offsetof(T, size), what);
   return out;
 }
 
-// The members of a span of growable structs.
+// Pointers to the members of a span of growable structs, each to be copied with copy().
+template <typename T>
+std::vector<const T*> elements(const lamina_span_t& span, std::string_view what) {
+  detail::check(span, kLeastBytes<T>, false, what);
+  std::vector<const T*> out;
+  for (std::uint32_t i = 0; i < span.count; ++i)
+    out.push_back(static_cast<const T*>(detail::element(span, i, what)));
+  return out;
+}
+
 template <typename T>
 std::vector<T> copies(const lamina_span_t& span, std::string_view what) {
-  detail::check(span, sizeof(T), false, what);
   std::vector<T> out;
-  for (std::uint32_t i = 0; i < span.count; ++i)
-    out.push_back(copy(reinterpret_cast<const T*>(static_cast<const char*>(span.ptr) +
-                                                  std::size_t{i} * span.stride),
-                       what));
+  for (const T* from : elements<T>(span, what)) out.push_back(copy(from, what));
   return out;
+}
+
+// Writes as much of `from` as the plugin's struct at `to` has room for, which says its size.
+template <typename T>
+void write(const T& from, T* to, std::string_view what) {
+  if (to == nullptr || to->size < kLeastBytes<T>)
+    breach("{} does not have {} bytes", what, kLeastBytes<T>);
+  const std::uint32_t size = to->size;
+  std::memcpy(static_cast<void*>(to), &from, std::min<std::size_t>(size, sizeof(T)));
+  to->size = size;
 }
 
 // The members of a span of numbers or frozen structs.

@@ -5,8 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include <mutex>
+#include <set>
+
+#include "core/log.h"
 #include "core/suggest.h"
 #include "registry/abi_ops.h"
+#include "registry/known_numbers.h"
 #include "registry/names.h"
 
 namespace lamina::registry {
@@ -16,6 +21,7 @@ constexpr std::int64_t kMaxElements = std::int64_t{1} << 45;
 constexpr std::size_t kMaxScopes = 64;
 // A block of this many ops is a loop that does not end.
 constexpr std::size_t kMaxOps = std::size_t{1} << 18;
+constexpr std::uint32_t kMaxOutputs = 64;
 
 // A config asks for it: no plugin knows how large a tensor may be.
 void check_size(std::span<const std::int64_t> dims, const std::string& what) {
@@ -46,17 +52,24 @@ std::vector<std::int64_t> sizes(const lamina_span_t& from, const std::string& wh
 
 // A number of names.h as one of our enumerators, which have the same numbers.
 template <typename Enum>
-Enum enumerator(std::uint32_t from, std::uint32_t least, std::uint32_t most,
-                const std::string& what) {
-  if (from < least || from > most)
-    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
-                      fmt::format("{} is {}; this host knows {} to {}", what, from, least, most));
+Enum enumerator(std::uint32_t from, std::uint32_t list, const std::string& what) {
+  const KnownNumbers known = known_numbers(list);
+  if (!known.contain(from))
+    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED, fmt::format("{} is {}; this host knows {} to {}",
+                                                            what, from, known.least, known.most));
   return static_cast<Enum>(from);
 }
 
+// Says each thing once, however often a block is traced, on any thread.
+void warn_once(const std::string& text) {
+  static std::mutex mutex;
+  static auto& said = *new std::set<std::string>;
+  std::lock_guard lock(mutex);
+  if (said.insert(text).second) log::warning("{}", text);
+}
+
 InitSpec read_init(const lamina_param_t& from, const std::string& what) {
-  InitSpec out{enumerator<InitSpec::Kind>(from.init, LAMINA_INIT_ZEROS, LAMINA_INIT_CYCLE,
-                                          "the init of " + what),
+  InitSpec out{enumerator<InitSpec::Kind>(from.init, LAMINA_CAPABILITY_INIT, "the init of " + what),
                from.init_a, from.init_b};
   if (!std::isfinite(out.a) || !std::isfinite(out.b))
     abi::breach("the init of {} has the numbers {} and {}; they must be finite", what, out.a,
@@ -100,12 +113,15 @@ void BlockBuild::emit(const lamina_emit_t* from) {
       abi::plain<lamina_tensor_t>(use.inputs, fmt::format("the inputs of op '{}'", op.name));
   const bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
   const std::size_t fixed = op.inputs.size() - (variadic ? 1 : 0);
-  if (handles.size() > fixed && !variadic)
-    abi::breach("op '{}' takes {} inputs, got {}", op.name, fixed, handles.size());
-  std::vector<Tensor> inputs(std::max(fixed, handles.size()));
+  std::size_t num_given = handles.size();
+  // Inputs of a newer list of ops, not used.
+  while (!variadic && num_given > fixed && handles[num_given - 1] == 0) --num_given;
+  if (num_given > fixed && !variadic)
+    abi::breach("op '{}' takes {} inputs, got {}", op.name, fixed, num_given);
+  std::vector<Tensor> inputs(std::max(fixed, num_given));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const OpInput& input = op.inputs[std::min(i, op.inputs.size() - 1)];
-    const lamina_tensor_t given = i < handles.size() ? handles[i] : 0;
+    const lamina_tensor_t given = i < num_given ? handles[i] : 0;
     if (given != 0 || !(input.optional || trace_.supplies(op, i)))
       inputs[i] = tensor(given, fmt::format("input '{}' of op '{}'", input.name, op.name));
   }
@@ -113,18 +129,19 @@ void BlockBuild::emit(const lamina_emit_t* from) {
   if (use.state != 0)
     state = static_cast<int>(
         index_of(use.state, true, states_.size(), fmt::format("the state of op '{}'", op.name)));
-  if (use.n_outputs > op.outputs.size())
+  if (use.n_outputs > kMaxOutputs)
     abi::breach("op '{}' has {} outputs, {} are requested", op.name, op.outputs.size(),
                 use.n_outputs);
   if (use.n_outputs > 0 && use.outputs == nullptr)
     abi::breach("op '{}' has a null pointer for its outputs", op.name);
   const NamedAttrs attrs = abi::attrs(op, use.attrs);
   const std::vector<Tensor> outputs = trace_.add_op(op, inputs, attrs, state);
-  LAMINA_ASSERT(outputs.size() >= use.n_outputs);
-  for (std::uint32_t i = 0; i < use.n_outputs; ++i) {
+  // Those of a newer list of ops stay without a handle. Nothing is written before all is checked.
+  const std::size_t num_known = std::min<std::size_t>(use.n_outputs, outputs.size());
+  for (std::size_t i = 0; i < num_known; ++i)
     check_size(outputs[i].shape().dims(), fmt::format("the result of op '{}'", op.name));
-    use.outputs[i] = hand_out(outputs[i]);
-  }
+  for (std::size_t i = 0; i < use.n_outputs; ++i)
+    use.outputs[i] = i < num_known ? hand_out(outputs[i]) : 0;
 }
 
 lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
@@ -145,9 +162,9 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
   constexpr std::uint32_t kFlags = LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY;
   abi::check_flags(given.flags, kFlags, what);
   out.axes = axis_list(given.axes, static_cast<std::size_t>(out.shape.ndim()), what);
-  out.role = given.role == 0 ? Role::weight
-                             : enumerator<Role>(given.role, LAMINA_ROLE_WEIGHT, LAMINA_ROLE_CONV,
-                                                "the role of " + what);
+  out.role = given.role == 0
+                 ? Role::weight
+                 : enumerator<Role>(given.role, LAMINA_CAPABILITY_ROLE, "the role of " + what);
   out.init = read_init(given, what);
   out.trained = !(given.flags & LAMINA_PARAM_BUFFER);
   if (given.flags & LAMINA_PARAM_NO_DECAY) out.decay = false;
@@ -172,8 +189,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   for (const StateDesc& other : states_)
     if (other.name == out.name) abi::breach("{} is declared twice; names are unique", what);
   abi::check_flags(given.flags, LAMINA_STATE_FLAG_NO_QUANTIZE, what);
-  out.kind = enumerator<StateKind>(given.kind, LAMINA_STATE_KV, LAMINA_STATE_CUSTOM,
-                                   "the kind of " + what);
+  out.kind = enumerator<StateKind>(given.kind, LAMINA_CAPABILITY_STATE, "the kind of " + what);
   out.dims = sizes(given.dims, what);
   check_state_dims(out.kind, out.dims.size(), what);
   out.axes = axis_list(given.axes, out.dims.size(), what);
@@ -193,8 +209,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
 }
 
 lamina_tensor_t BlockBuild::input(std::uint32_t kind) {
-  const auto which = enumerator<InputKind>(kind, LAMINA_INPUT_POSITIONS, LAMINA_INPUT_IMAGE_BLOCKS,
-                                           "the kind of input");
+  const auto which = enumerator<InputKind>(kind, LAMINA_CAPABILITY_INPUT, "the kind of input");
   auto at = inputs_.find(kind);
   if (at == inputs_.end()) {
     const Tensor input = trace_.make_input(which);
@@ -216,12 +231,12 @@ lamina_tensor_t BlockBuild::layer_constant(lamina_str_t name, lamina_span_t valu
 }
 
 void BlockBuild::type(lamina_tensor_t given, lamina_type_t* out) {
-  if (out == nullptr || out->size < sizeof(lamina_type_t))
-    abi::breach("the output for the type does not have {} bytes", sizeof(lamina_type_t));
   const Type& type = tensor(given, "the tensor").type();
-  out->dtype = abi::dtype_number(type.dtype);
-  out->ndim = static_cast<std::uint32_t>(type.ndim());
-  for (int i = 0; i < LAMINA_MAX_DIMS; ++i) out->dims[i] = i < type.ndim() ? type.dim(i) : 0;
+  lamina_type_t answer{};
+  answer.dtype = abi::dtype_number(type.dtype);
+  answer.ndim = static_cast<std::uint32_t>(type.ndim());
+  for (int i = 0; i < type.ndim(); ++i) answer.dims[i] = type.dim(i);
+  abi::write(answer, out, "the output for the type");
 }
 
 void BlockBuild::scope(lamina_str_t name, std::uint32_t push) {
@@ -238,7 +253,7 @@ void BlockBuild::scope(lamina_str_t name, std::uint32_t push) {
 lamina_tensor_t BlockBuild::tag(lamina_tensor_t given, lamina_str_t name) {
   const Tensor value = tensor(given, "the tensor");
   const std::string tag = abi::text(name, "a tag");
-  require_known(tag, tag_names(), "tag");
+  check_known(tag, tag_names(), "tag", "no rematerialisation policy goes by it");
   return hand_out(trace_.tag(value, tag));
 }
 
@@ -251,9 +266,8 @@ lamina_tensor_t BlockBuild::axes(lamina_tensor_t given, lamina_span_t names) {
 void BlockBuild::sow(const lamina_sow_t* from) {
   const lamina_sow_t given = abi::copy(from, "lamina_sow_t");
   SowDesc out;
-  out.kind = enumerator<SowDesc::Kind>(given.kind, LAMINA_SOW_LOSS, LAMINA_SOW_METRIC, "its kind");
-  out.reduce = enumerator<SowDesc::Reduce>(given.reduce, LAMINA_REDUCE_SUM, LAMINA_REDUCE_MAX,
-                                           "its reduction");
+  out.kind = enumerator<SowDesc::Kind>(given.kind, LAMINA_CAPABILITY_SOW, "its kind");
+  out.reduce = enumerator<SowDesc::Reduce>(given.reduce, LAMINA_CAPABILITY_REDUCE, "its reduction");
   out.name = abi::name(given.name, "its name");
   out.value = tensor(given.value, fmt::format("the value of '{}'", out.name));
   const bool is_loss = out.kind == SowDesc::Kind::loss;
@@ -282,8 +296,7 @@ void BlockBuild::sow(const lamina_sow_t* from) {
 void BlockBuild::update(const lamina_update_t* from) {
   const lamina_update_t given = abi::copy(from, "lamina_update_t");
   UpdateDesc out;
-  out.rule =
-      enumerator<UpdateDesc::Rule>(given.rule, LAMINA_UPDATE_ADD, LAMINA_UPDATE_ASSIGN, "its rule");
+  out.rule = enumerator<UpdateDesc::Rule>(given.rule, LAMINA_CAPABILITY_UPDATE, "its rule");
   out.param = abi::text(given.param, "the name of a parameter");
   const auto known = params_by_name_.find(out.param);
   if (known == params_by_name_.end())
@@ -312,20 +325,26 @@ std::string BlockBuild::full_name(const lamina_str_t& name, std::string_view wha
   return scope.empty() ? own : scope + "." + own;
 }
 
-void BlockBuild::require_known(const std::string& name, std::span<const std::string_view> known,
-                               std::string_view what) const {
-  const std::string& own = family_.plugin().id;
-  if (std::find(known.begin(), known.end(), name) != known.end() || name.starts_with(own + "."))
-    return;
+// A name that this host does not know may be one of a newer names.h: it changes nothing here.
+bool BlockBuild::check_known(const std::string& name, std::span<const std::string_view> known,
+                             std::string_view what, std::string_view so) const {
+  const PluginIdentity& plugin = family_.plugin();
+  if (std::find(known.begin(), known.end(), name) != known.end() ||
+      name.starts_with(plugin.id + "."))
+    return true;
   const std::string nearest =
       nearest_name(name, std::vector<std::string>(known.begin(), known.end()));
-  abi::breach("names.h has no {1} '{0}', and it does not begin with '{2}.'{3}", name, what, own,
-              nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
+  warn_once(fmt::format(
+      "plugin '{}' {}, block '{}': this host knows no {} '{}': {}; {}begin a name of your own with "
+      "'{}.'",
+      plugin.id, plugin.version, block_.name, what, name, so,
+      nearest.empty() ? "" : "did you mean '" + nearest + "'? Else ", plugin.id));
+  return false;
 }
 
 AxisId BlockBuild::axis(const std::string& name) const {
-  if (name.empty()) return 0;
-  require_known(name, axis_names(), "axis");
+  if (name.empty() || !check_known(name, axis_names(), "axis", "nothing is split along it"))
+    return 0;
   return intern_axis(name);
 }
 

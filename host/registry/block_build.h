@@ -67,9 +67,10 @@ class BlockBuild {
 
   std::string full_name(const lamina_str_t& name, std::string_view what) const;
   std::string scope_path() const;
-  // Refuses a name that is neither known nor the plugin's own ("<plugin id>.<x>").
-  void require_known(const std::string& name, std::span<const std::string_view> known,
-                     std::string_view what) const;
+  // Whether a name is known or the plugin's own ("<plugin id>.<x>"); else warns of it and what
+  // follows from it, `so`.
+  bool check_known(const std::string& name, std::span<const std::string_view> known,
+                   std::string_view what, std::string_view so) const;
   AxisId axis(const std::string& name) const;
   std::vector<AxisId> axis_list(const lamina_span_t& names, std::size_t num_dims,
                                 std::string_view what) const;

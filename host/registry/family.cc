@@ -7,6 +7,7 @@
 
 #include "config/model_keys.h"
 #include "registry/abi_ops.h"
+#include "registry/known_numbers.h"
 
 namespace lamina::registry {
 namespace {
@@ -153,14 +154,11 @@ std::vector<ModelKey> read_keys(const lamina_span_t& from) {
 
 std::vector<Block> read_blocks(const lamina_span_t& from) {
   std::vector<Block> out;
-  const auto all = abi::copies<lamina_block_t>(from, "lamina_block_t");
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const lamina_block_t& block = all[i];
+  for (const lamina_block_t* source : abi::elements<lamina_block_t>(from, "lamina_block_t")) {
+    const lamina_block_t block = abi::copy(source, "lamina_block_t");
     abi::check_flags(block.flags, 0, "a block");
-    Block made{.id = block.id,
-               .name = abi::name(block.name, "the name of a block"),
-               .source = reinterpret_cast<const lamina_block_t*>(
-                   static_cast<const char*>(from.ptr) + i * std::size_t{from.stride})};
+    Block made{
+        .id = block.id, .name = abi::name(block.name, "the name of a block"), .source = source};
     if (made.id == 0) abi::breach("block '{}' has id 0; ids count from 1", made.name);
     if (block.build == nullptr) abi::breach("block '{}' has no build function", made.name);
     for (const Block& other : out) {
@@ -175,7 +173,7 @@ std::vector<Block> read_blocks(const lamina_span_t& from) {
 }
 
 Transform read_transform(const lamina_transform_t& step, const std::string& what) {
-  if (step.kind < LAMINA_TRANSFORM_TRANSPOSE || step.kind > LAMINA_TRANSFORM_SPLIT)
+  if (!known_numbers(LAMINA_CAPABILITY_TRANSFORM).contain(step.kind))
     throw abi::Breach(
         LAMINA_ERROR_UNSUPPORTED,
         fmt::format("{} has transform {}, which this host does not know", what, step.kind));

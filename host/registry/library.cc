@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "ops/registry.h"
 #include "registry/abi_read.h"
+#include "registry/known_numbers.h"
 #include "registry/plugin_call.h"
 
 namespace lamina::registry {
@@ -50,7 +51,9 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
   }
 }
 
-std::uint64_t host_has_op(const lamina_host_t*, std::uint32_t id, std::uint32_t revision) {
+std::uint64_t host_capability(const lamina_host_t*, std::uint32_t what, std::uint32_t id,
+                              std::uint32_t revision) {
+  if (what != LAMINA_CAPABILITY_OP) return revision == 0 && known_numbers(what).contain(id) ? 1 : 0;
   const Op* op = ops::find(id);
   return op != nullptr && op->revision == revision ? 1 : 0;
 }
@@ -62,7 +65,7 @@ const lamina_host_t& host() {
                                       .version = abi::str(LAMINA_VERSION),
                                       .get_interface = host_interface,
                                       .log = host_log,
-                                      .has_op = host_has_op};
+                                      .capability = host_capability};
   return kHost;
 }
 
@@ -106,21 +109,10 @@ boost::dll::shared_library open_library(const PluginFile& file) {
 }
 
 lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source) {
-  constexpr std::size_t kHead = offsetof(lamina_plugin_t, size) + sizeof source.size;
   if (source.magic != LAMINA_PLUGIN_MAGIC)
     fail(file,
          fmt::format("its entry begins with {:#x}, not {:#x}", source.magic, LAMINA_PLUGIN_MAGIC));
-  if (source.size < sizeof(lamina_plugin_t) || source.size > (1u << 16))
-    fail(file, fmt::format("its entry has size {}; it must be at least {}", source.size,
-                           sizeof(lamina_plugin_t)));
-  const char* bytes = reinterpret_cast<const char*>(&source);
-  for (std::size_t at = std::max(kHead, sizeof(lamina_plugin_t)); at < source.size; ++at)
-    if (bytes[at] != 0)
-      fail(file,
-           fmt::format("its entry uses byte {}, of which this host knows {}", at,
-                       sizeof(lamina_plugin_t)),
-           {"rebuild it against the plugin_api of this host"});
-  lamina_plugin_t entry = source;
+  const lamina_plugin_t entry = abi::copy(&source, "its entry");
   check_abi(entry.abi_major, entry.abi_built, entry.abi_min_host, file.path.string());
   if (entry.init == nullptr || entry.deinit == nullptr || entry.get_interface == nullptr)
     fail(file, "its entry lacks init, deinit or get_interface");
@@ -143,13 +135,10 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
     fail(file, fmt::format("has no interface '{}', so no family", LAMINA_FAMILIES_ID));
   const auto table =
       abi::copy(static_cast<const lamina_families_t*>(interface), LAMINA_FAMILIES_ID);
-  abi::detail::check(table.families, sizeof(lamina_family_t), false, "its families");
   std::vector<Family> out;
-  for (std::uint32_t i = 0; i < table.families.count; ++i)
-    out.emplace_back(
-        *reinterpret_cast<const lamina_family_t*>(static_cast<const char*>(table.families.ptr) +
-                                                  std::size_t{i} * table.families.stride),
-        plugin);
+  for (const lamina_family_t* family :
+       abi::elements<lamina_family_t>(table.families, "its families"))
+    out.emplace_back(*family, plugin);
   std::vector<FamilyNames> names;
   for (const Family& family : out) names.push_back(family.names());
   if (names != file.manifest.families)

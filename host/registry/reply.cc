@@ -28,10 +28,10 @@ double not_negative(double value, std::string_view what) {
   return value;
 }
 
-NormSpec read_norm(const lamina_norm_t& from) {
+NormSpec read_norm(const lamina_norm_t* from) {
   NormSpec out;
-  if (from.op == 0) return out;
-  const lamina_norm_t norm = abi::copy(&from, "lamina_norm_t");
+  if (from == nullptr) return out;
+  const lamina_norm_t norm = abi::copy(from, "lamina_norm_t");
   abi::check_flags(norm.flags, LAMINA_NORM_BIAS | LAMINA_NORM_NO_WEIGHT, "the norm");
   out.op = &abi::op(norm.op, norm.revision);
   const auto& inputs = out.op->inputs;

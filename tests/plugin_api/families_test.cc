@@ -215,7 +215,7 @@ TEST(Gpt3, NormsMayHoldGainMinusOne) {
   RecordingReply reply;
   const RecordingConfig config = configure(family, values);
   ASSERT_EQ(family.options(family.user, &config, &reply), LAMINA_OK);
-  EXPECT_EQ(reply.head.norm.flags, LAMINA_NORM_BIAS);
+  EXPECT_EQ(reply.norm.flags, LAMINA_NORM_BIAS);
   EXPECT_EQ(reply.head.flags, LAMINA_HEAD_TIED);
   EXPECT_EQ(reply.norm_attrs.at(2), Value(1.0));
   EXPECT_EQ(reply.embed.positions, LAMINA_POSITIONS_LEARNED);

@@ -207,7 +207,9 @@ constexpr lamina_reply_api_t kReplyApi = {
     },
     [](lamina_reply_t* reply, const lamina_head_t* head) {
       self(reply).head = *head;
-      for (const lamina_attr_t& attr : copy_list<lamina_attr_t>(head->norm.attrs))
+      if (head->norm == nullptr) return LAMINA_OK;
+      self(reply).norm = *head->norm;
+      for (const lamina_attr_t& attr : copy_list<lamina_attr_t>(head->norm->attrs))
         self(reply).norm_attrs[attr.key] = copy_value(attr.value);
       return LAMINA_OK;
     },

@@ -95,6 +95,7 @@ class RecordingReply : public lamina_reply {
   std::vector<RecordedSegment> segments;
   lamina_embed_t embed{};
   lamina_head_t head{};
+  lamina_norm_t norm{};
   std::map<std::uint32_t, Value> norm_attrs;
   lamina_status_t failure = LAMINA_OK;
   std::string message;

@@ -20,6 +20,11 @@ TEST(Library, Example) {
   EXPECT_EQ(family.block(1).name, "layer");
 }
 
+// Its structs are longer than ours; what we do not know of them is zero.
+TEST(Library, LoadsAPluginOfANewerContractThatUsesNothingNewer) {
+  EXPECT_EQ(load_family(one("newer"), "tiny").plugin().id, "org.example.newer");
+}
+
 TEST(Library, LoadsAPluginOnce) {
   EXPECT_EQ(&load_family(one("tiny"), "tiny"), &load_family(one("tiny"), "tiny"));
 }

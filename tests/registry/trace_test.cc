@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "registry/model.h"
 #include "support/expect_error.h"
 
@@ -122,14 +124,11 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {10, "block 'layer': input 'b' of op 'add' is the handle of a state; it must be a tensor"},
       {11, "block 'layer': input 'b' of op 'add' is a handle of another trace; a handle is valid"},
       {13, "block 'layer': its build leaves the scope 'inner' open; each is closed again"},
-      {14,
-       "names.h has no tag 'query_prj', and it does not begin with 'org.example.tiny.'; did you "
-       "mean 'query_proj'?"},
       {15, "block 'layer': state 'inner.kv' is declared twice; names are unique"},
       {16, "attribute 1 of op 'rms_norm' needs a host with plugin ABI 0.40; this one has 0."},
       {17, "block 'layer': input 'w' of op 'linear' is none; it must be a tensor"},
       {19, "block 'layer': asks for the key 'undeclared', which the family does not declare"},
-      {20, "lamina_emit_t uses byte 72, of which this host knows 72; it needs a newer host"},
+      {20, "lamina_emit_t uses byte 128, of which this host knows "},
       {21, "block 'layer': op 'rms_norm' has no attribute 8; it has 2"},
       {23, "block 'layer': dim 0 of parameter 'inner.hostile' is -4; it must be at least 1"},
       {25, "the init of parameter 'inner.hostile' has the numbers inf and 0; they must be finite"},
@@ -154,6 +153,26 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
     EXPECT_ERROR_SAYS(build(fmt::format("fault = {}\n", fault.number)), ExitCode::plugin,
                       fault.says);
   }
+}
+
+TEST(Trace, WhatANewerContractAddsIsIgnoredWhereItIsNotUsed) { build("fault = 56\n"); }
+
+// Tags and axes say what may be done with a value, not what it is.
+TEST(Trace, UnknownTagsAndAxesAreWarnings) {
+  ::testing::internal::CaptureStderr();
+  build("fault = 14\n");
+  build("fault = 57\n");
+  build("fault = 57\n");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 2) << said;
+  EXPECT_NE(said.find("plugin 'org.example.tiny' 1.0, block 'layer': this host knows no tag "
+                      "'query_prj': no rematerialisation policy goes by it; did you mean "
+                      "'query_proj'? Else begin a name of your own with 'org.example.tiny.'"),
+            said.npos)
+      << said;
+  EXPECT_NE(said.find("no axis 'act_embedd': nothing is split along it; did you mean 'act_embed'?"),
+            said.npos)
+      << said;
 }
 
 TEST(Trace, RefusalOfAConfigValueIsTheUsersFault) {

@@ -9,7 +9,10 @@
  * - Little-endian, 64 bit. No implicit padding; fields `_padN` are zero.
  * - Zero means absent, off or default, for every field. Fields are only added, at the end.
  * - Structs that begin with `size` may grow: the writer sets size = sizeof(the struct) in its own
- *   build. The reader takes min(size, what it knows) bytes and refuses non-zero bytes beyond.
+ *   build. The reader takes min(size, what it knows) bytes, has zeros for what an older writer lacks,
+ *   and refuses non-zero bytes beyond what it knows. None is smaller than in LAMINA_GROWABLE.
+ * - Tables of functions grow too: a plugin asks LAMINA_HAS before it calls one that is younger than
+ *   the host it says it needs (abi_min_host).
  * - Strings are UTF-8, pointer and length, without a terminator, at most 64 KiB.
  * - What a call is given is borrowed until the call returns, and copied if kept. Nothing is freed
  *   across the border. Data reached from lamina_plugin_v0 and from get_interface() lives as long as
@@ -26,6 +29,7 @@
 #ifndef LAMINA_ABI_H
 #define LAMINA_ABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -38,9 +42,13 @@ extern "C" {
 /* The version of this header. Until the contract is frozen (major 1), minor versions must be
  * equal in host and plugin. */
 #define LAMINA_ABI_MAJOR 0u
-#define LAMINA_ABI_MINOR 1u
+#define LAMINA_ABI_MINOR 2u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
+
+/* Whether the struct at `ptr`, which may be of an older header, has `member`. */
+#define LAMINA_HAS(type, ptr, member) \
+  ((ptr)->size >= offsetof(type, member) + sizeof((ptr)->member))
 
 /* ---- Scalars, handles, frozen structs ------------------------------------------------------- */
 
@@ -172,7 +180,7 @@ typedef struct lamina_head {
   double logit_scale;    /* 0 = 1 */
   double soft_cap;       /* 0 = none */
   double init_std;       /* of an untied table; 0 = 0.02 */
-  lamina_norm_t norm;    /* the final norm; norm.op 0 = none */
+  const lamina_norm_t *norm; /* the final norm; null = none */
   /* Id of a block that runs once, after the layers: the carries in, x[B, T, D] out; 0 = x is carry
    * 0. Its parameters are called "exit.<name>". */
   uint32_t exit, _pad0;
@@ -254,7 +262,8 @@ typedef struct lamina_state_desc {
 /* One use of an op. */
 typedef struct lamina_emit {
   uint32_t size, op, revision, _pad0;
-  /* lamina_tensor_t in the order of ops.def; 0 or a shorter span where optional ones are absent.
+  /* lamina_tensor_t in the order of ops.def; 0 or a shorter span where optional ones are absent,
+   * also for those that only a newer host knows.
    * Inputs that only the host can know (positions, key_positions, segments, key_segments, start and
    * blocks of ops that mix tokens) are 0: the host adds them. So are k and v of attention in a
    * position with a kv_donor. */
@@ -265,7 +274,9 @@ typedef struct lamina_emit {
    * channels of values and gates together, tokens of the longest window less one),
    * compressed_attention (kv: 1, width; window and stride as the op has window and ratio). */
   lamina_state_t state;
-  lamina_tensor_t *outputs; /* written: one handle per output, the first n_outputs of them */
+  /* Written: one handle per output, the first n_outputs of them; 0 for those that the host does not
+   * know. */
+  lamina_tensor_t *outputs;
   uint32_t n_outputs, _pad1;
 } lamina_emit_t;
 
@@ -322,13 +333,16 @@ typedef struct lamina_build_api {
    * layer of the model. */
   lamina_status_t (*layer_constant)(lamina_build_t *build, lamina_str_t name, lamina_span_t values,
                                     const lamina_where_t *at, lamina_tensor_t *out);
+  /* out->size is set by the caller; that many bytes are written. */
   lamina_status_t (*type)(lamina_build_t *build, lamina_tensor_t tensor, const lamina_where_t *at,
-                          lamina_type_t *out); /* out->size is set by the caller */
+                          lamina_type_t *out);
 
   /* Opens (push 1) or closes (push 0, name ignored) a scope; closed again before build returns. */
   lamina_status_t (*scope)(lamina_build_t *build, lamina_str_t name, uint32_t push);
 
-  /* `tensor` under a name that rematerialisation policies know (names.h, or "<plugin id>.<x>"). */
+  /* `tensor` under a name that rematerialisation policies know (names.h, or "<plugin id>.<x>").
+   * Another name is a warning, and no policy goes by it; so is another axis, along which nothing is
+   * split. */
   lamina_status_t (*tag)(lamina_build_t *build, lamina_tensor_t tensor, lamina_str_t name,
                          const lamina_where_t *at, lamina_tensor_t *out);
   /* `tensor` with logical axes: lamina_str_t, one per dim, empty = none. */
@@ -457,8 +471,9 @@ struct lamina_host {
   /* A line for the log; severity is a LAMINA_LOG_*. [any] */
   void (*log)(const lamina_host_t *host, int32_t severity, lamina_str_t text,
               const lamina_where_t *at);
-  /* 1 if the host knows this revision of an op, else 0. [any] */
-  uint64_t (*has_op)(const lamina_host_t *host, uint32_t op, uint32_t revision);
+  /* 1 if the host knows the number `id` of the list `what`, a LAMINA_CAPABILITY_*, else 0. Of ops,
+   * in this revision, which is 0 for the others. [any] */
+  uint64_t (*capability)(const lamina_host_t *host, uint32_t what, uint32_t id, uint32_t revision);
 };
 
 typedef struct lamina_plugin {
@@ -488,32 +503,37 @@ extern __attribute__((visibility("default"))) const lamina_plugin_t lamina_plugi
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-#define LAMINA_SIZE(type, bytes) LAMINA_STATIC_ASSERT(sizeof(type) == (bytes), #type)
-LAMINA_SIZE(lamina_config_api_t, 16);
-LAMINA_SIZE(lamina_reply_api_t, 64);
-LAMINA_SIZE(lamina_position_t, 40);
-LAMINA_SIZE(lamina_segment_t, 48);
-LAMINA_SIZE(lamina_norm_t, 32);
-LAMINA_SIZE(lamina_embed_t, 72);
-LAMINA_SIZE(lamina_head_t, 72);
-LAMINA_SIZE(lamina_mtp_t, 48);
-LAMINA_SIZE(lamina_param_t, 104);
-LAMINA_SIZE(lamina_state_desc_t, 88);
-LAMINA_SIZE(lamina_emit_t, 72);
-LAMINA_SIZE(lamina_sow_t, 64);
-LAMINA_SIZE(lamina_update_t, 48);
-LAMINA_SIZE(lamina_type_t, 80);
-LAMINA_SIZE(lamina_build_api_t, 104);
-LAMINA_SIZE(lamina_key_t, 184);
-LAMINA_SIZE(lamina_io_t, 40);
-LAMINA_SIZE(lamina_block_t, 48);
-LAMINA_SIZE(lamina_transform_t, 32);
-LAMINA_SIZE(lamina_hf_tensor_t, 64);
-LAMINA_SIZE(lamina_family_t, 208);
-LAMINA_SIZE(lamina_families_t, 24);
-LAMINA_SIZE(lamina_host_t, 64);
-LAMINA_SIZE(lamina_plugin_t, 120);
-#undef LAMINA_SIZE
+/* The structs that may grow, with the least size that a reader takes: their own until the contract is
+ * frozen, what they had then from there on. */
+#define LAMINA_GROWABLE(X) \
+  X(lamina_config_api_t, 16) \
+  X(lamina_reply_api_t, 64) \
+  X(lamina_position_t, 40) \
+  X(lamina_segment_t, 48) \
+  X(lamina_norm_t, 32) \
+  X(lamina_embed_t, 72) \
+  X(lamina_head_t, 48) \
+  X(lamina_mtp_t, 48) \
+  X(lamina_param_t, 104) \
+  X(lamina_state_desc_t, 88) \
+  X(lamina_emit_t, 72) \
+  X(lamina_sow_t, 64) \
+  X(lamina_update_t, 48) \
+  X(lamina_type_t, 80) \
+  X(lamina_build_api_t, 104) \
+  X(lamina_key_t, 184) \
+  X(lamina_io_t, 40) \
+  X(lamina_block_t, 48) \
+  X(lamina_transform_t, 32) \
+  X(lamina_hf_tensor_t, 64) \
+  X(lamina_family_t, 208) \
+  X(lamina_families_t, 24) \
+  X(lamina_host_t, 64) \
+  X(lamina_plugin_t, 120)
+
+#define LAMINA_LEAST_SIZE(type, bytes) LAMINA_STATIC_ASSERT(sizeof(type) >= (bytes), #type);
+LAMINA_GROWABLE(LAMINA_LEAST_SIZE)
+#undef LAMINA_LEAST_SIZE
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -44,6 +44,17 @@
 #define LAMINA_LOG_WARNING 3
 #define LAMINA_LOG_ERROR 4
 
+/* Lists of numbers that a host may know only in part, for capability(). */
+#define LAMINA_CAPABILITY_OP 1u        /* ops.def */
+#define LAMINA_CAPABILITY_INPUT 2u     /* LAMINA_INPUT_* */
+#define LAMINA_CAPABILITY_STATE 3u     /* LAMINA_STATE_* */
+#define LAMINA_CAPABILITY_ROLE 4u      /* LAMINA_ROLE_* */
+#define LAMINA_CAPABILITY_INIT 5u      /* LAMINA_INIT_* */
+#define LAMINA_CAPABILITY_TRANSFORM 6u /* LAMINA_TRANSFORM_* */
+#define LAMINA_CAPABILITY_SOW 7u       /* LAMINA_SOW_* */
+#define LAMINA_CAPABILITY_REDUCE 8u    /* LAMINA_REDUCE_* */
+#define LAMINA_CAPABILITY_UPDATE 9u    /* LAMINA_UPDATE_* */
+
 /* Flags of a plugin. */
 #define LAMINA_PLUGIN_NEVER_UNLOAD 1u
 

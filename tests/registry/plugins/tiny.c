@@ -150,9 +150,8 @@ static lamina_status_t options(void *user, const lamina_config_t *config, lamina
   const lamina_attr_t attrs[] = {
       {1, 0, {.type = LAMINA_KIND_FLOAT, .v = {.f = get(config, "norm_eps").v.f}}}};
   const lamina_embed_t embed = {.size = sizeof embed, .scale = 2, .init_std = 0.5};
-  const lamina_head_t head = {
-      .size = sizeof head, .flags = LAMINA_HEAD_TIED,
-      .norm = {.size = sizeof(lamina_norm_t), .op = 62, .revision = 1, .attrs = SPAN(attrs)}};
+  const lamina_norm_t norm = {.size = sizeof norm, .op = 62, .revision = 1, .attrs = SPAN(attrs)};
+  const lamina_head_t head = {.size = sizeof head, .flags = LAMINA_HEAD_TIED, .norm = &norm};
   reply->api->embed(reply, &embed);
   return reply->api->head(reply, &head);
 }
@@ -272,7 +271,8 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
     case 18: b->api->fail(b, LAMINA_ERROR_CONFIG, (lamina_str_t)STR("'act' cannot be tanh"), AT); break;
     case 19: get(config, "undeclared"); return LAMINA_ERROR_NOT_FOUND;
     case 20: { /* a struct of the future */
-      struct { lamina_emit_t use; uint64_t more; } big = {{.size = sizeof big, .op = 1, .revision = 1}, 1};
+      struct { lamina_emit_t use; uint64_t more[8]; } big = {{.size = sizeof big, .op = 1, .revision = 1},
+                                                             {0, 0, 0, 0, 0, 0, 0, 1}};
       b->api->emit(b, &big.use, AT);
       break;
     }
@@ -304,6 +304,20 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       sparse.name = (lamina_str_t)STR("sparse");
       sparse.stride = -2;
       b->api->state(b, &sparse, AT, &state);
+      break;
+    }
+    case 56: { /* inputs and outputs of a newer ops.def */
+      const lamina_tensor_t inputs[] = {in[0], in[1], 0, 0};
+      lamina_tensor_t outputs[] = {0, 7, 7};
+      const lamina_emit_t use = {.size = sizeof use, .op = 1, .revision = 1, .inputs = SPAN(inputs),
+                                 .outputs = outputs, .n_outputs = 3};
+      b->api->emit(b, &use, AT);
+      if (outputs[0] == 0 || outputs[1] != 0 || outputs[2] != 0) return LAMINA_ERROR_INTERNAL;
+      break;
+    }
+    case 57: { /* an axis of a newer names.h */
+      const lamina_str_t axes[] = {STR(""), STR(""), STR("act_embedd")};
+      b->api->axes(b, in[0], (lamina_span_t)SPAN(axes), AT, &out);
       break;
     }
     case 39: b->api->tag(b, in[0], (lamina_str_t)STR("a\x1b[2Jb"), AT, &out); break;
@@ -372,8 +386,12 @@ static lamina_status_t tiny_init(const lamina_host_t *host) {
   (void)host;
   return LAMINA_ERROR_UNSUPPORTED;
 #else
-  return host->has_op(host, 62, 1) == 1 && host->has_op(host, 62, 9) == 0 ? LAMINA_OK
-                                                                          : LAMINA_ERROR_INTERNAL;
+  const int right = host->capability(host, LAMINA_CAPABILITY_OP, 62, 1) == 1 &&
+                    host->capability(host, LAMINA_CAPABILITY_OP, 62, 9) == 0 &&
+                    host->capability(host, LAMINA_CAPABILITY_STATE, LAMINA_STATE_KV, 0) == 1 &&
+                    host->capability(host, LAMINA_CAPABILITY_STATE, 99, 0) == 0 &&
+                    host->capability(host, 77, 1, 0) == 0;
+  return right ? LAMINA_OK : LAMINA_ERROR_INTERNAL;
 #endif
 }
 static void tiny_deinit(void) {}

@@ -97,11 +97,13 @@ class FamilyTables {
     head.logit_scale = h.logit_scale;
     head.soft_cap = h.soft_cap;
     head.init_std = h.init_std > 0 ? h.init_std : init_std;
-    head.norm.size = sizeof head.norm;
-    head.norm.op = h.norm.op;
-    head.norm.revision = h.norm.revision;
-    head.norm.flags = h.norm.flags;
-    head.norm.attrs = to_span(h.norm.attrs);
+    lamina_norm_t norm{};
+    norm.size = sizeof norm;
+    norm.op = h.norm.op;
+    norm.revision = h.norm.revision;
+    norm.flags = h.norm.flags;
+    norm.attrs = to_span(h.norm.attrs);
+    if (norm.op != 0) head.norm = &norm;
     head.exit = h.exit;
     check(reply->api->head(reply, &head));
     if (model_.mtp) send_mtp(model_.mtp(c), reply);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "lamina/sdk/family_tables.h"
+#include "lamina/sdk/host.h"
 #include "lamina/sdk/manifest.h"
 
 #pragma GCC visibility push(hidden)
@@ -21,6 +22,7 @@ class Plugin {
       return status;
     };
     try {
+      loading_host = host;
       if (uses_ == 0) tables_ = new Tables;
       ++uses_;
       return LAMINA_OK;
@@ -36,6 +38,7 @@ class Plugin {
     if (uses_ == 0 || --uses_ > 0) return;
     delete tables_;
     tables_ = nullptr;
+    loading_host = nullptr;
   }
   static const void* get_interface(lamina_str_t id) noexcept {
     if (!tables_ || to_view(id) != LAMINA_FAMILIES_ID) return nullptr;

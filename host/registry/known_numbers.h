@@ -1,0 +1,40 @@
+// Which numbers of each list of names.h this host knows. Internal to registry.
+#pragma once
+
+#include <cstdint>
+
+#include "lamina/names.h"
+
+namespace lamina::registry {
+
+// From least to most; none where least is above most.
+struct KnownNumbers {
+  std::uint32_t least = 1, most = 0;
+  constexpr bool contain(std::uint32_t number) const { return number >= least && number <= most; }
+};
+
+// Of a LAMINA_CAPABILITY_* but OP, which ops.def answers; none of other lists.
+constexpr KnownNumbers known_numbers(std::uint32_t list) {
+  switch (list) {
+    case LAMINA_CAPABILITY_INPUT:
+      return {LAMINA_INPUT_POSITIONS, LAMINA_INPUT_IMAGE_BLOCKS};
+    case LAMINA_CAPABILITY_STATE:
+      return {LAMINA_STATE_KV, LAMINA_STATE_CUSTOM};
+    case LAMINA_CAPABILITY_ROLE:
+      return {LAMINA_ROLE_WEIGHT, LAMINA_ROLE_CONV};
+    case LAMINA_CAPABILITY_INIT:
+      return {LAMINA_INIT_ZEROS, LAMINA_INIT_CYCLE};
+    case LAMINA_CAPABILITY_TRANSFORM:
+      return {LAMINA_TRANSFORM_TRANSPOSE, LAMINA_TRANSFORM_SPLIT};
+    case LAMINA_CAPABILITY_SOW:
+      return {LAMINA_SOW_LOSS, LAMINA_SOW_METRIC};
+    case LAMINA_CAPABILITY_REDUCE:
+      return {LAMINA_REDUCE_SUM, LAMINA_REDUCE_MAX};
+    case LAMINA_CAPABILITY_UPDATE:
+      return {LAMINA_UPDATE_ADD, LAMINA_UPDATE_ASSIGN};
+    default:
+      return {};
+  }
+}
+
+}  // namespace lamina::registry

@@ -1,0 +1,25 @@
+// What the host that loaded this plugin knows, for a plugin that also serves older ones.
+#pragma once
+
+#include "lamina/sdk/emit.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+// From init to deinit; set by LAMINA_PLUGIN.
+inline const lamina_host_t* loading_host = nullptr;
+
+// Whether the host has an op in the revision of this SDK. Example: host_knows(Op::sinkhorn).
+inline bool host_knows(Op op) {
+  return loading_host->capability(loading_host, LAMINA_CAPABILITY_OP,
+                                  static_cast<std::uint32_t>(op), spec_of(op).revision) != 0;
+}
+
+// Whether it knows a number of names.h. Example:
+// host_knows(LAMINA_CAPABILITY_STATE, LAMINA_STATE_LATENT).
+inline bool host_knows(std::uint32_t list, std::uint32_t number) {
+  return loading_host->capability(loading_host, list, number, 0) != 0;
+}
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop
