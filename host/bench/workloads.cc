@@ -107,7 +107,8 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   result.reads = true;
   for (int i = 0; i < options.repeats; ++i) {
     session.reset();
-    next = some_tokens(options.batch, model.vocab_size());
+    // Into the same memory: rows points there.
+    std::ranges::copy(some_tokens(options.batch, model.vocab_size()), next.begin());
     for (std::int64_t token = 0; token < kWarmTokens; ++token) write_one();
     BenchResult::Repeat r;
     double read_seconds = 0;
