@@ -81,9 +81,14 @@ void for_each_piece(const Plan& plan, std::int64_t groups, std::int64_t num_piec
 void zero_rows_outside(const Plan& plan, const GroupedSpec& spec, std::int64_t width, void* y) {
   const std::size_t row_bytes = static_cast<std::size_t>(width * size_bytes(spec.dtype));
   const std::int64_t first = plan.begins[0], last = plan.begins[spec.groups];
-  std::memset(y, 0, static_cast<std::size_t>(first) * row_bytes);
-  std::memset(at(y, last * width, spec.dtype), 0,
-              static_cast<std::size_t>(spec.rows - last) * row_bytes);
+  const auto zero = [&](std::int64_t begin, std::int64_t end) {
+    // An empty y may have no address, which memset must not see.
+    if (begin < end)
+      std::memset(at(y, begin * width, spec.dtype), 0,
+                  static_cast<std::size_t>(end - begin) * row_bytes);
+  };
+  zero(0, first);
+  zero(last, spec.rows);
 }
 
 // Reading a row of a matrix takes as long as multiplying it with about so many rows.
