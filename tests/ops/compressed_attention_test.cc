@@ -56,7 +56,8 @@ auto pooled(std::size_t batch, std::size_t tokens, std::size_t channels, std::si
           double sum = 0, weighted = 0;
           std::size_t before = overlap && start > 0 ? ratio : 0;
           for (std::size_t i = 0; end >= 0 && i < before + ratio; ++i) {
-            std::size_t t = at(end) + 1 - ratio - before + i;
+            std::size_t t = at(end) + 1 - ratio - before + i;  // very large before the row
+            if (t >= tokens) continue;
             std::size_t channel = c + (i >= before ? channels - width : 0);
             std::size_t place = (b * tokens + t) * channels + channel;
             double e = std::exp(in[1][place] + in[2][i % ratio * channels + channel]);
@@ -79,6 +80,14 @@ const OpCases kPool = {.op = "window_pool",
                                              {.shape = {2, 7, 5}},
                                              {.shape = {3, 5}},
                                              ints({2, 2}, {2, 6, 4, -1}),
+                                             ints({2, 2}, {0, 3, 3, 0})},
+                                  .attrs = pool_attrs(3, false),
+                                  .expect = pooled(2, 7, 5, 3, false)},
+                                 {.name = "windows that reach out of the row",
+                                  .inputs = {{.shape = {2, 7, 5}},
+                                             {.shape = {2, 7, 5}},
+                                             {.shape = {3, 5}},
+                                             ints({2, 2}, {0, 8, 1, 7}),
                                              ints({2, 2}, {0, 3, 3, 0})},
                                   .attrs = pool_attrs(3, false),
                                   .expect = pooled(2, 7, 5, 3, false)},

@@ -31,13 +31,18 @@ struct WindowSizes {
 };
 
 // Calls fn(token, place in bias, first channel) for every token of the window that ends at `end`;
-// the window before takes part when there is one in the document.
+// the window before takes part when there is one in the document. A plugin may give any ends: what
+// would lie outside of the row is left out.
 template <typename Fn>
 void for_each_slot(const WindowSizes& s, std::int64_t end, std::int64_t start, Fn fn) {
+  const auto visit = [&](std::int64_t first, std::int64_t channel) {
+    const std::int64_t past = std::min(s.ratio, s.tokens - first);
+    for (std::int64_t i = std::max<std::int64_t>(0, -first); i < past; ++i)
+      fn(first + i, i, channel);
+  };
   const std::int64_t first = end - s.ratio + 1;
-  if (s.overlap && start > 0)
-    for (std::int64_t i = 0; i < s.ratio; ++i) fn(first - s.ratio + i, i, std::int64_t{0});
-  for (std::int64_t i = 0; i < s.ratio; ++i) fn(first + i, i, s.channels - s.width);
+  if (s.overlap && start > 0) visit(first - s.ratio, 0);
+  visit(first, s.channels - s.width);
 }
 
 // Copies of token rows.
@@ -90,9 +95,10 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
       std::int32_t *ends = row(0), *starts = row(1);
       std::int64_t found = 0;
       for (std::int64_t t = 0; t < tokens && found < windows; ++t) {
-        if ((position[t] + 1) % ratio != 0) continue;
+        const std::int64_t next = std::int64_t{position[t]} + 1;
+        if (next % ratio != 0) continue;
         if (ends) ends[found] = static_cast<std::int32_t>(t);
-        if (starts) starts[found] = static_cast<std::int32_t>(position[t] + 1 - ratio);
+        if (starts) starts[found] = static_cast<std::int32_t>(next - ratio);
         ++found;
       }
       if (ends) std::fill(ends + found, ends + windows, -1);
