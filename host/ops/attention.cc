@@ -69,6 +69,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(!c.has(in::kMask) || !c.i("ring"), "a ring goes without a mask");
   for (const char* name : {"window", "chunk"})
     c.require(c.i(name) >= 0, "{} must not be negative, got {}", name, c.i(name));
+  c.require(c.f("soft_cap") >= 0, "soft_cap must not be negative, got {}", c.f("soft_cap"));
   c.require(!c.i("ring") || c.has(in::kStart), "ring needs start");
   c.require(c.has(in::kStart) || c.has(in::kPositions) || q.dim(1) == k.dim(1),
             "{} queries and {} keys need positions", q.dim(1), k.dim(1));
@@ -229,24 +230,20 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return out;
 }
 
-// The last tokens that a query sees, itself included; 0 = all.
-std::int64_t reach(const DecodeCall& c) {
-  const std::int64_t window = c.i("window"), chunk = c.i("chunk");
-  return window > 0 && chunk > 0 ? std::min(window, chunk) : std::max(window, chunk);
-}
+Reach reach(const DecodeCall& c) { return {.window = c.i("window"), .chunk = c.i("chunk")}; }
 
 std::vector<Tensor> decode(DecodeCall& c) {
   KeysAndValues kv;
+  const std::int64_t back = reach(c).tokens();
   if (const auto& donor = c.context.donor()) {
     kv = *donor;
-    const std::int64_t back = reach(c);
     if (kv.ring && (back == 0 || back > kv.window))
       c.refuse(fmt::format("reads {} of a layer that keeps the last {} tokens",
                            back == 0 ? "all tokens" : fmt::format("{} tokens", back), kv.window));
   } else {
-    const WrittenCache k = c.write_cache("k", c.in(in::kK), reach(c));
-    const WrittenCache v = c.write_cache("v", c.in(in::kV), reach(c));
-    kv = {k.cache, v.cache, k.ring, reach(c)};
+    const WrittenCache k = c.write_cache("k", c.in(in::kK), back);
+    const WrittenCache v = c.write_cache("v", c.in(in::kV), back);
+    kv = {k.cache, v.cache, k.ring, back};
     c.context.donate(kv);
   }
   const DType dtype = c.in(in::kQ).dtype();

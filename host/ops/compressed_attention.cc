@@ -82,11 +82,6 @@ std::vector<Tensor> lower(const LowerCall& c) {
 // windows end.
 std::vector<Tensor> decode(DecodeCall& c) {
   const std::int64_t window = c.i("window"), ratio = c.i("ratio");
-  if (c.state->window != window || c.state->stride != ratio)
-    c.refuse(
-        fmt::format("has a state with window {} and stride {}; they must be its own window "
-                    "{} and ratio {}",
-                    c.state->window, c.state->stride, window, ratio));
   const Tensor kv = c.in(in::kKv), start = c.context.host_input(HostInput::start);
   const std::int64_t entries = c.slots();
   const std::int64_t ring =
@@ -109,9 +104,14 @@ std::vector<Tensor> decode(DecodeCall& c) {
 
 std::vector<std::int64_t> state_dims(const DecodeCall& c) { return {1, c.in(in::kKv).dim(2)}; }
 
+Reach reach(const DecodeCall& c) { return {.window = c.i("window"), .stride = c.i("ratio")}; }
+
 constexpr OperandDims kNumDims[] = {{in::kQ, 4}, {in::kKv, 3}, {in::kEntries, 3}};
-constexpr DecodeForm kDecode{
-    .state = StateKind::kv, .step = decode, .state_dims = state_dims, .num_dims = kNumDims};
+constexpr DecodeForm kDecode{.state = StateKind::kv,
+                             .step = decode,
+                             .state_dims = state_dims,
+                             .num_dims = kNumDims,
+                             .reach = reach};
 
 double flops(const NodeView& n, const WorkContext& work) {
   return compressed_attention_flops(n, work, n.has(in::kScores));

@@ -66,6 +66,28 @@ void check_state_dims(const DecodeForm& form, const DecodeCall& call) {
                             fmt::join(dims, ", ")));
 }
 
+// What the host frees by the declaration must not be read.
+void check_reach(const DecodeForm& form, const DecodeCall& call) {
+  if (!call.state) return;
+  const auto [window, chunk, stride] = form.reach ? form.reach(call) : Reach{};
+  const StateDesc& state = *call.state;
+  if (state.window > 0 && (window == 0 || window > state.window))
+    call.refuse(fmt::format(
+        "reads {} of the state '{}', which is declared with window {}; declare it with window {}",
+        window == 0 ? "all tokens" : fmt::format("the last {} tokens", window), state.name,
+        state.window, window));
+  if (state.chunk != chunk)
+    call.refuse(
+        fmt::format("has chunk {}, and the state '{}' is declared with chunk {}; they must "
+                    "be the same (0 = none)",
+                    chunk, state.name, state.chunk));
+  if (state.stride != stride)
+    call.refuse(
+        fmt::format("has {} tokens per slot, and the state '{}' is declared with stride "
+                    "{}; they must be the same",
+                    stride, state.name, state.stride));
+}
+
 }  // namespace
 
 std::string_view to_string(StateKind kind) {
@@ -167,6 +189,7 @@ std::vector<Tensor> trace_op(DecodeCall call) {
   if (!donor) {
     check_inputs(form, call);
     check_state_dims(form, call);
+    check_reach(form, call);
   }
   const bool remembers = !form.remembers || form.remembers(call);
   const bool decoding = call.context.stateful() && remembers;
@@ -181,7 +204,7 @@ std::vector<Tensor> trace_op(DecodeCall call) {
       call.in(form.shared_kv->v) = donor->v;
     } else {
       call.context.donate({call.in(form.shared_kv->k), call.in(form.shared_kv->v), false,
-                           form.reach ? form.reach(call) : 0});
+                           form.reach ? form.reach(call).tokens() : 0});
     }
   }
   return call.add_node();

@@ -6,6 +6,7 @@
 // See docs/decode_state.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -139,6 +140,18 @@ struct OperandDims {
   int num_dims;
 };
 
+// Which tokens an op reads of its state.
+struct Reach {
+  std::int64_t window = 0;  // the last so many, that of the query included; 0 = all
+  std::int64_t chunk = 0;   // those of the query's own chunk of so many; 0 = of all chunks
+  std::int64_t stride = 1;  // tokens per slot
+
+  // The last so many are enough; 0 = all.
+  std::int64_t tokens() const {
+    return window > 0 && chunk > 0 ? std::min(window, chunk) : std::max(window, chunk);
+  }
+};
+
 struct DecodeForm {
   // Why the op needs nothing of all this; the rest is then empty.
   std::string_view none = {};
@@ -159,8 +172,8 @@ struct DecodeForm {
     int k, v;
   };
   std::optional<SharedKv> shared_kv = {};
-  // Tokens back that the op sees, itself included; 0 = all. Null: all.
-  std::int64_t (*reach)(const DecodeCall&) = nullptr;
+  // Null: all tokens, one a slot.
+  Reach (*reach)(const DecodeCall&) = nullptr;
 };
 
 // Forms of ops that need none.
@@ -172,7 +185,8 @@ inline constexpr DecodeForm kGoesOn{.none = "goes on from decode state already"}
 const DecodeForm* decode_form(const Op& op);
 
 // Adds the op, or what stands for it while decoding. Throws PluginError when the plugin gives an
-// input that is the host's, or no state, or one of another kind or other dims than the op's.
+// input that is the host's, or no state, or one of another kind or other dims than the op's, or
+// one that keeps fewer tokens than the op reads.
 // REQUIRES: the op has a form.
 std::vector<Tensor> trace_op(DecodeCall call);
 

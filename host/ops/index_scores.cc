@@ -65,9 +65,15 @@ std::vector<Tensor> decode(DecodeCall& c) {
 
 std::vector<std::int64_t> state_dims(const DecodeCall& c) { return {c.in(in::kK).dim(2)}; }
 
+// Its keys are of as many tokens as the state says.
+Reach reach(const DecodeCall& c) { return {.stride = c.state->stride}; }
+
 constexpr OperandDims kNumDims[] = {{in::kK, 3}};
-constexpr DecodeForm kDecode{
-    .state = StateKind::index_keys, .step = decode, .state_dims = state_dims, .num_dims = kNumDims};
+constexpr DecodeForm kDecode{.state = StateKind::index_keys,
+                             .step = decode,
+                             .state_dims = state_dims,
+                             .num_dims = kNumDims,
+                             .reach = reach};
 
 double flops(const NodeView& n, const WorkContext& work) { return index_scores_flops(n, work, 1); }
 

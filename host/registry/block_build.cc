@@ -201,6 +201,13 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   if (given.stride < 0)
     abi::breach("{} has stride {}; it must not be negative", what, given.stride);
   out.stride = std::max<std::int64_t>(given.stride, 1);
+  const bool has_slots = out.kind == StateKind::kv || out.kind == StateKind::latent ||
+                         out.kind == StateKind::index_keys || out.kind == StateKind::custom;
+  if (!has_slots && (out.window > 0 || out.chunk > 0 || out.stride > 1))
+    abi::breach(
+        "{} has window {}, chunk {} and stride {}; a state of kind {} has one size for any "
+        "number of tokens, so leave them out",
+        what, out.window, out.chunk, out.stride, ops::to_string(out.kind));
   out.dtype = abi::dtype(given.dtype, what);
   out.quantize = !(given.flags & LAMINA_STATE_FLAG_NO_QUANTIZE);
   trace_.make_state(out, static_cast<int>(states_.size()));

@@ -1,59 +1,25 @@
 // What a block declares must be the same in every trace: everything is bound by its first.
 #include <gtest/gtest.h>
 
-#include "decoder/model.h"
-#include "lamina/sdk.h"
+#include "decoder/one_block_family.h"
 #include "support/expect_error.h"
 
 namespace lamina::decoder {
 namespace {
-
-namespace sdk = lamina::sdk;
-
-struct Config {
-  std::int64_t vocab_size, hidden_size, num_hidden_layers;
-};
-
-using Build = sdk::Tensor (*)(sdk::Scope s, const Config&, sdk::Tensor x, const sdk::Step&);
-Build build;  // the block of the next family
-
-constexpr sdk::Model<Config> kFamily = {
-    .family = {.name = "varying"},
-    .keys =
-        [](sdk::Schema<Config>& key) {
-          key("vocab_size", &Config::vocab_size, {.fallback = 5, .doc = "A number."});
-          key("hidden_size", &Config::hidden_size, {.fallback = 4, .doc = "A number."});
-          key("num_hidden_layers", &Config::num_hidden_layers, {.fallback = 2, .doc = "A number."});
-        },
-    .blocks =
-        [] {
-          return std::vector<sdk::Block<Config>>{{1, "varies", build}};
-        },
-    .plan = [](const Config&) { return sdk::prefix("a", sdk::unit(1), 2); },
-    .head = [](const Config&) { return sdk::Head{.tied = true}; },
-};
-
-void open_family_with(Build block) {
-  build = block;
-  const sdk::FamilyTables<Config> tables(kFamily);
-  const auto family = std::make_shared<registry::Family>(
-      tables.family(), std::make_shared<registry::PluginIdentity>());
-  const Model model(family, family->configure({}, "test"));
-}
 
 sdk::Tensor vector(sdk::Scope s, const char* name, std::int64_t size) {
   return s.param(name, {size}, {.axes = {sdk::axis::norm}, .role = sdk::Role::norm});
 }
 
 TEST(BlockDeclaration, SameInEveryTraceIsAccepted) {
-  open_family_with([](sdk::Scope s, const Config&, sdk::Tensor x, const sdk::Step&) {
+  open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
     return x * vector(s, "w", x.dim(2));
   });
 }
 
 TEST(BlockDeclaration, RefusesAParameterWhoseShapeDependsOnTheLength) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const Config&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
         vector(s, "per_token", x.dim(1));
         return x;
       }),
@@ -63,13 +29,13 @@ TEST(BlockDeclaration, RefusesAParameterWhoseShapeDependsOnTheLength) {
 
 TEST(BlockDeclaration, RefusesAParameterThatIsThereForSomeLengthsOnly) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const Config&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
         if (x.dim(1) > 1) vector(s, "late", 4);
         return x;
       }),
       ExitCode::plugin, "parameter 'late' is declared in one trace and not in another");
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const Config&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
         if (x.dim(1) == 1) vector(s, "early", 4);
         return x;
       }),
@@ -78,7 +44,7 @@ TEST(BlockDeclaration, RefusesAParameterThatIsThereForSomeLengthsOnly) {
 
 TEST(BlockDeclaration, RefusesAStateThatDependsOnTheBatch) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const Config&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
         s.state(LAMINA_STATE_CUSTOM, "memory", {x.dim(0)}, {.axes = {sdk::axis::embed}});
         return x;
       }),
@@ -87,7 +53,7 @@ TEST(BlockDeclaration, RefusesAStateThatDependsOnTheBatch) {
 
 TEST(BlockDeclaration, RefusesAGraphThatDependsOnACounter) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope, const Config&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with([](sdk::Scope, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
         static double calls = 0;
         return sdk::scale(x, ++calls);
       }),
@@ -96,7 +62,7 @@ TEST(BlockDeclaration, RefusesAGraphThatDependsOnACounter) {
 
 TEST(BlockDeclaration, RefusesAStateWhoseDimsAreNotTheOps) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const Config&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
         const sdk::Tensor kv = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});
         const sdk::State wrong =
             s.state(LAMINA_STATE_KV, "kv", {2, 3},
@@ -106,6 +72,62 @@ TEST(BlockDeclaration, RefusesAStateWhoseDimsAreNotTheOps) {
         return sdk::reshape(out[0], {x.dim(0), x.dim(1), 4});
       }),
       ExitCode::plugin, "attention: has the state 'kv' with dims [2, 3]; its inputs need [2, 2]");
+}
+
+// Attention over x with the window and chunk of `op`, and a state that is declared with others.
+sdk::Tensor windowed(sdk::Scope s, sdk::Tensor x, const sdk::AttentionOptions& op,
+                     const sdk::StateOptions& state) {
+  const sdk::Tensor kv = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});
+  return sdk::reshape(sdk::attention(kv, kv, kv, s.state(LAMINA_STATE_KV, "kv", {2, 2}, state), op),
+                      {x.dim(0), x.dim(1), 4});
+}
+
+const std::vector<std::string_view> kKvAxes{LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM};
+
+TEST(BlockDeclaration, RefusesAStateWithASmallerWindowThanTheOps) {
+  EXPECT_ERROR_SAYS(
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+        return windowed(s, x, {.window = 8}, {.axes = kKvAxes, .window = 4});
+      }),
+      ExitCode::plugin,
+      "attention: reads the last 8 tokens of the state 'kv', which is declared with window 4");
+  EXPECT_ERROR_SAYS(
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+        return windowed(s, x, {}, {.axes = kKvAxes, .window = 4});
+      }),
+      ExitCode::plugin,
+      "attention: reads all tokens of the state 'kv', which is declared with window 4");
+  open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+    return windowed(s, x, {.window = 8}, {.axes = kKvAxes, .window = 8});
+  });
+}
+
+TEST(BlockDeclaration, RefusesAStateWithAnotherChunkOrStrideThanTheOps) {
+  EXPECT_ERROR_SAYS(
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+        return windowed(s, x, {.chunk = 8}, {.axes = kKvAxes, .chunk = 16});
+      }),
+      ExitCode::plugin,
+      "attention: has chunk 8, and the state 'kv' is declared with chunk 16; they must be the "
+      "same");
+  EXPECT_ERROR_SAYS(
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+        return windowed(s, x, {}, {.axes = kKvAxes, .stride = 2});
+      }),
+      ExitCode::plugin,
+      "attention: has 1 tokens per slot, and the state 'kv' is declared with stride 2");
+}
+
+TEST(BlockDeclaration, RefusesAWindowOfAStateThatHasNoSlots) {
+  EXPECT_ERROR_SAYS(
+      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+        s.state(
+            LAMINA_STATE_RECURRENT, "matrix", {2, 2, 2},
+            {.axes = {LAMINA_AXIS_RECURRENT_HEADS, sdk::axis::none, sdk::axis::none}, .window = 4});
+        return x;
+      }),
+      ExitCode::plugin,
+      "state 'matrix' has window 4, chunk 0 and stride 1; a state of kind recurrent has one size");
 }
 
 TEST(BlockDeclaration, RefusesAFamilyWithoutBlocksOrBuilds) {

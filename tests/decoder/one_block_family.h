@@ -1,0 +1,46 @@
+// A family of one block, which is a function of the test.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "decoder/model.h"
+#include "lamina/sdk.h"
+
+namespace lamina::decoder {
+
+namespace sdk = lamina::sdk;
+
+struct OneBlockConfig {
+  std::int64_t vocab_size, hidden_size, num_hidden_layers;
+};
+
+using Build = sdk::Tensor (*)(sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&);
+inline Build build;  // the block of the next family
+
+inline constexpr sdk::Model<OneBlockConfig> kFamily = {
+    .family = {.name = "varying"},
+    .keys =
+        [](sdk::Schema<OneBlockConfig>& key) {
+          key("vocab_size", &OneBlockConfig::vocab_size, {.fallback = 5, .doc = "A number."});
+          key("hidden_size", &OneBlockConfig::hidden_size, {.fallback = 4, .doc = "A number."});
+          key("num_hidden_layers", &OneBlockConfig::num_hidden_layers,
+              {.fallback = 2, .doc = "A number."});
+        },
+    .blocks =
+        [] {
+          return std::vector<sdk::Block<OneBlockConfig>>{{1, "varies", build}};
+        },
+    .plan = [](const OneBlockConfig&) { return sdk::prefix("a", sdk::unit(1), 2); },
+    .head = [](const OneBlockConfig&) { return sdk::Head{.tied = true}; },
+};
+
+inline void open_family_with(Build block) {
+  build = block;
+  const sdk::FamilyTables<OneBlockConfig> tables(kFamily);
+  const auto family = std::make_shared<registry::Family>(
+      tables.family(), std::make_shared<registry::PluginIdentity>());
+  const Model model(family, family->configure({}, "test"));
+}
+
+}  // namespace lamina::decoder
