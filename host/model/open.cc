@@ -7,6 +7,7 @@
 #include "text/token_compression.h"
 #include "train/checkpoint.h"
 #include "train/run_directory.h"
+#include "weights/tensor_map.h"
 
 namespace lamina::model {
 namespace {
@@ -35,7 +36,9 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
   const registry::Family& family = registry::load_family(plugins, source);
   // Families live as long as the process.
   std::shared_ptr<const registry::Family> shared(&family, [](const registry::Family*) {});
-  return decoder::Model(shared, family.configure(source.raw, source.where), options);
+  decoder::Model out(shared, family.configure(source.raw, source.where), options);
+  weights::published_tensors(out);  // a map that cannot be right is said now, not after training
+  return out;
 }
 
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,

@@ -29,6 +29,7 @@ AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& giv
     if (std::isnan(value)) breach("{} is a NaN; it must be a number", what);
     return value;
   };
+  check_padding(given, what);
   switch (given.type) {
     case LAMINA_KIND_INT:
     case LAMINA_KIND_BOOL:

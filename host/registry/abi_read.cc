@@ -106,6 +106,7 @@ std::string name(const lamina_str_t& from, std::string_view what) {
 }
 
 std::optional<config::Value> value(const lamina_value_t& from, std::string_view what) {
+  check_padding(from, what);
   switch (from.type) {
     case 0:
       return std::nullopt;
@@ -171,6 +172,7 @@ std::string shown_file(std::string_view path) {
 
 Where where(const lamina_where_t* at) {
   if (at == nullptr) return {};
+  check_padding(*at, "a source location");
   return {shown_file(text(at->file, "a source location")), at->line};
 }
 

@@ -64,13 +64,25 @@ void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
            std::string_view what);
 }  // namespace detail
 
+// Fields that fill a gap are zero, so that a later version can give them a meaning.
+template <typename T>
+void check_padding(const T& given, std::string_view what) {
+  std::uint32_t padding = 0;
+  if constexpr (requires { given._pad0; }) padding |= given._pad0;
+  if constexpr (requires { given._pad1; }) padding |= given._pad1;
+  if (padding != 0)
+    breach("{} has padding that is not zero ({:#x}); clear the struct before its fields are set",
+           what, padding);
+}
+
 // A growable struct, one that begins with its size. What an older plugin does not give is zero;
-// bytes beyond what this host knows must be zero. Throws Breach.
+// bytes beyond what this host knows, and padding, must be zero. Throws Breach.
 template <typename T>
 T copy(const T* from, std::string_view what) {
   static_assert(kLeastBytes<T> > 0, "not in LAMINA_GROWABLE");
   T out{};
   detail::copy(&out, from, kStructBytes<T>, offsetof(T, size), what);
+  check_padding(out, what);
   return out;
 }
 

@@ -1,6 +1,5 @@
 // A family's functions on the config of one model: final values, plan, options.
 #include <algorithm>
-#include <limits>
 
 #include "config/model_keys.h"
 #include "config/schema.h"
@@ -12,6 +11,7 @@ namespace lamina::registry {
 namespace {
 
 constexpr std::string_view kModel = "model.";
+constexpr std::string_view kDerived = "derived";  // where a value comes from
 
 std::vector<std::string> doc_notes(const ModelKey& key) {
   return key.key.doc.empty() ? std::vector<std::string>{} : std::vector{key.key.doc};
@@ -90,19 +90,7 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
   }
 }
 
-// Sizes are multiplied with each other and kept in 64 bits.
-constexpr std::int64_t kMostOfAnything = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMostLayers = 1 << 16;
-
-// The first number of the value that is too large, or too far below 0.
-const std::int64_t* beyond_limits(const config::Value& value) {
-  if (const auto* number = value.get_if<std::int64_t>())
-    return *number > kMostOfAnything || *number < -kMostOfAnything ? number : nullptr;
-  if (const auto* list = value.get_if<config::List>())
-    for (const config::Value& element : *list)
-      if (const std::int64_t* number = beyond_limits(element)) return number;
-  return nullptr;
-}
 
 // Before the plugin sees the values.
 void check_sizes(const Family& family, const config::Table& values, config::Problems& problems) {
@@ -167,6 +155,26 @@ std::vector<std::string> unread_keys(const std::vector<ModelKey>& keys,
   return out;
 }
 
+// Values that the family made of others: of what is out of their limits the config is the reason,
+// and the family's own words about it come first.
+void check_derived(const Family& family, const config::Table& values, const std::string& where,
+                   config::Problems& problems) {
+  for (const config::Entry& entry : values.entries()) {
+    if (entry.origin.text != kDerived) continue;
+    const ModelKey& key = *family.find_key(entry.key);
+    const auto accepted = config::check_value(key.key, entry.key, entry.value, "");
+    const std::vector<std::string> notes{
+        fmt::format("family '{}' derives it from other keys; give it a value", family.name())};
+    if (const auto* refused = std::get_if<ErrorText>(&accepted))
+      problems.add({where, refused->what, notes});
+    else if (const std::int64_t* number = beyond_limits(entry.value))
+      problems.add({where,
+                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key,
+                                kMostOfAnything, kMostOfAnything, *number),
+                    notes});
+  }
+}
+
 // The entries in the order in which the keys are declared, without those of what the model lacks.
 config::Table in_order(const std::vector<ModelKey>& keys, const config::Table& values) {
   config::Table out;
@@ -199,7 +207,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
         call_config_function(*this, ConfigFunction::derive, source.derive, source.user, given);
     for (const Setting& setting : reply.settings)
       if (!values.has(setting.key))
-        values.add({setting.key, setting.value, {config::Origin::Kind::preset, "derived"}});
+        values.add(
+            {setting.key, setting.value, {config::Origin::Kind::preset, std::string(kDerived)}});
     fill_same(keys, values);
   }
   check_host_keys(*this, values, where, problems);
@@ -220,6 +229,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
                     fmt::format("'{}': {}", problem.where, problem.what), problem.notes});
     problems.raise();
   }
+  check_derived(*this, out.values(), where, problems);
+  problems.raise();
   return out;
 }
 

@@ -1,16 +1,23 @@
 #include "registry/library.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <boost/dll/shared_library.hpp>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "core/log.h"
+#include "core/read_file.h"
 #include "ops/registry.h"
 #include "registry/abi_read.h"
 #include "registry/known_numbers.h"
@@ -114,6 +121,10 @@ lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source
          fmt::format("its entry begins with {:#x}, not {:#x}", source.magic, LAMINA_PLUGIN_MAGIC));
   const lamina_plugin_t entry = abi::copy(&source, "its entry");
   check_abi(entry.abi_major, entry.abi_built, entry.abi_min_host, file.path.string());
+  constexpr std::uint64_t kKnownFlags = LAMINA_PLUGIN_NEVER_UNLOAD;
+  if ((entry.flags & ~kKnownFlags) != 0)
+    fail(file, fmt::format("its entry has flags {:#x}, of which this host does not know {:#x}",
+                           entry.flags, entry.flags & ~kKnownFlags));
   if (entry.init == nullptr || entry.deinit == nullptr || entry.get_interface == nullptr)
     fail(file, "its entry lacks init, deinit or get_interface");
   const std::string id = abi::name(entry.id, "its id");
@@ -146,12 +157,51 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
   return out;
 }
 
+// Keeps what is written to standard output from it, where the program's own output goes, to look at
+// it. Does nothing where the system has no file for that.
+class OutputWatch {
+ public:
+  OutputWatch() {
+    std::fflush(stdout);
+    kept_ = ::memfd_create("output of a plugin", MFD_CLOEXEC);
+    outside_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (kept_ >= 0 && outside_ >= 0 && ::dup2(kept_, STDOUT_FILENO) >= 0) return;
+    finish();
+  }
+  ~OutputWatch() { finish(); }
+  OutputWatch(const OutputWatch&) = delete;
+  OutputWatch& operator=(const OutputWatch&) = delete;
+
+  // The beginning of what was written; afterwards everything goes where it went before.
+  std::string text() {
+    std::fflush(stdout);
+    std::array<char, 64> bytes{};
+    const ssize_t count = kept_ < 0 ? 0 : ::pread(kept_, bytes.data(), bytes.size(), 0);
+    finish();
+    return count > 0 ? printable(std::string(bytes.data(), static_cast<std::size_t>(count)), 64)
+                     : std::string();
+  }
+
+ private:
+  void finish() {
+    if (kept_ >= 0 && outside_ >= 0) {
+      std::fflush(stdout);
+      ::dup2(outside_, STDOUT_FILENO);
+    }
+    for (int* file : {&kept_, &outside_})
+      if (*file >= 0) ::close(std::exchange(*file, -1));
+  }
+
+  int kept_ = -1, outside_ = -1;
+};
+
 // Never unmapped, whatever happens: at exit nothing of a plugin is called, and its threads or
 // destructors may be there even after a failure. REQUIRES: one call at a time.
 const Loaded* load(const PluginFile& file) {
   static auto& all = *new std::deque<Loaded>;
   const PluginCall call({file.manifest.id, file.manifest.version, file.path.string(), "", ""}, "",
                         "code that runs when it is loaded");
+  OutputWatch output;
   Loaded* const out = &all.emplace_back(Loaded{open_library(file), {}});
   try {
     const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);
@@ -161,6 +211,10 @@ const Loaded* load(const PluginFile& file) {
     if (status != LAMINA_OK)
       fail(file,
            fmt::format("does not start: init returned {} ({})", status, abi::status_name(status)));
+    if (const std::string text = output.text(); !text.empty())
+      fail(file, fmt::format("writes to standard output when it is loaded: {}", text),
+           {"leave that to the program, and use the host's log (C-4 of "
+            "docs/plugin_requirements.md)"});
     out->families = read_families(file, entry);
     return out;
   } catch (const Error&) {

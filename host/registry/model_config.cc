@@ -17,6 +17,15 @@ const ModelKey* find_key(const std::vector<ModelKey>& keys, std::string_view nam
 
 }  // namespace
 
+const std::int64_t* beyond_limits(const config::Value& value) {
+  if (const auto* number = value.get_if<std::int64_t>())
+    return *number > kMostOfAnything || *number < -kMostOfAnything ? number : nullptr;
+  if (const auto* list = value.get_if<config::List>())
+    for (const config::Value& element : *list)
+      if (const std::int64_t* number = beyond_limits(element)) return number;
+  return nullptr;
+}
+
 ModelConfig::ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
                          std::vector<std::string> unread, std::string where, bool in_wrapper)
     : data_(std::make_shared<Data>(Data{std::move(keys), std::move(values), std::move(unread),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,6 +71,11 @@ class ModelConfig {
   };
   std::shared_ptr<const Data> data_;  // shared by copies
 };
+
+// Sizes are multiplied with each other and kept in 64 bits.
+inline constexpr std::int64_t kMostOfAnything = std::numeric_limits<std::int32_t>::max();
+// The first integer of the value that is further from 0; null: none is.
+const std::int64_t* beyond_limits(const config::Value& value);
 
 // The same values as a plugin sees them through the C contract, `overrides` first. One per call;
 // remembers which keys were asked for.

@@ -36,7 +36,7 @@ NormSpec read_norm(const lamina_norm_t* from) {
   out.op = &abi::op(norm.op, norm.revision);
   const auto& inputs = out.op->inputs;
   if (inputs.empty() || inputs[0].name != "x" || inputs.size() > 3 ||
-      (inputs.size() > 1 && inputs[1].name != "w") ||
+      (inputs.size() > 1 && !(inputs[1].name == "w" && inputs[1].optional)) ||
       (inputs.size() > 2 && inputs[2].name != "bias"))
     abi::breach("op '{}' is not a norm; a norm takes (x, w?, bias?)", out.op->name);
   out.weight = !(norm.flags & LAMINA_NORM_NO_WEIGHT);
@@ -152,6 +152,19 @@ class Reply : public lamina_reply {
     return out;
   }
 
+  // What a position sets instead of the config's value is no less restricted.
+  Setting read_override(const lamina_setting_t& from) const {
+    Setting out = read_setting(from);
+    const auto accepted =
+        config::check_value(family_.find_key(out.key)->key, out.key, out.value, "");
+    if (const auto* refused = std::get_if<ErrorText>(&accepted))
+      abi::breach("overrides a key with what its declaration forbids: {}", refused->what);
+    if (const std::int64_t* number = beyond_limits(out.value))
+      abi::breach("overrides '{}' with {}; integers must be between -2^31 and 2^31", out.key,
+                  *number);
+    return out;
+  }
+
   void check_block(std::uint32_t id, std::string_view what) const {
     if (std::none_of(family_.blocks().begin(), family_.blocks().end(),
                      [&](const Block& block) { return block.id == id; }))
@@ -176,7 +189,7 @@ class Reply : public lamina_reply {
       if (at.inject_after) check_block(at.inject_after, "inject_after");
       if (position.kv_donor) at.kv_donor = position.kv_donor - std::int64_t{1};
       for (const auto& setting : abi::plain<lamina_setting_t>(position.overrides, "overrides"))
-        at.overrides.push_back(read_setting(setting));
+        at.overrides.push_back(read_override(setting));
       out.unit.push_back(std::move(at));
     }
     if (out.unit.empty()) abi::breach("{} has an empty unit", shown);
@@ -242,7 +255,7 @@ class Reply : public lamina_reply {
       abi::breach("mtp.depth is {}; it must be 1 to {}", out.depth, kMaxDepth);
     check_block(out.block, "mtp");
     for (const auto& setting : abi::plain<lamina_setting_t>(mtp.overrides, "overrides"))
-      out.overrides.push_back(read_setting(setting));
+      out.overrides.push_back(read_override(setting));
     out.normed_hidden = mtp.flags & LAMINA_MTP_NORMED_HIDDEN;
     out.shifted_positions = mtp.flags & LAMINA_MTP_SHIFTED_POSITIONS;
     out.final_norm = mtp.flags & LAMINA_MTP_FINAL_NORM;

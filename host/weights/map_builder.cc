@@ -101,10 +101,16 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
   for (const registry::TensorRow& row : model.family().tensor_rows())
     if (!row.ignore) all[{row.block, row.param}].push_back(&row);
   const auto& parameters = model.parameters().all();
+  // The SDK has rows for the block of multi-token prediction also where the family has none.
+  const bool has_map = std::ranges::any_of(parameters, [&](const decoder::Parameter& p) {
+    return p.layer < model.config().num_layers() && all.contains({p.block, p.desc.name});
+  });
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const decoder::Parameter& p = parameters[i];
     const auto found = all.find({p.block, p.desc.name});
-    if (p.block == 0 && p.layer >= 0)
+    if (!has_map)
+      rows_.push_back({&own_row(p)});
+    else if (p.block == 0 && p.layer >= 0)
       rows_.push_back({&host_row(p)});
     else
       rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
@@ -123,6 +129,15 @@ const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parame
     }
   return host_rows_.emplace_back(registry::TensorRow{
       .param = parameter.desc.name, .published = folder + parameter.desc.name, .transforms = {}});
+}
+
+// Of a family without a map: our name.
+const registry::TensorRow& MapBuilder::own_row(const decoder::Parameter& parameter) {
+  std::string name = parameter.name;
+  const std::string layer = fmt::format("layers.{}.", parameter.layer);
+  if (name.starts_with(layer)) name.replace(0, layer.size(), "layers.{L}.");
+  return host_rows_.emplace_back(registry::TensorRow{
+      .param = parameter.desc.name, .published = std::move(name), .transforms = {}});
 }
 
 const std::vector<const registry::TensorRow*>& MapBuilder::rows_of(int parameter) const {

@@ -44,12 +44,13 @@ class MapBuilder {
   void check_shares() const;
   int tensor_index(const std::string& name, const Shape& shape);
   const registry::TensorRow& host_row(const decoder::Parameter& parameter);
+  const registry::TensorRow& own_row(const decoder::Parameter& parameter);
   std::pair<std::int64_t, std::int64_t> extent_of_parts(int parameter,
                                                         const registry::TensorRow& row) const;
 
   const decoder::Model& model_;
   std::vector<std::vector<const registry::TensorRow*>> rows_;  // of each parameter
-  std::deque<registry::TensorRow> host_rows_;  // of parameters in layers that no family declares
+  std::deque<registry::TensorRow> host_rows_;  // of parameters that no row of the family is for
   std::unordered_map<std::int64_t, std::vector<int>> of_layer_;
   std::unordered_map<std::string, int> by_name_;
   TensorMap map_;

@@ -313,14 +313,39 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
   return Matcher(model, files).run();
 }
 
+namespace {
+
+[[noreturn]] void refuse_without_row(const decoder::Model& model, int index) {
+  const registry::Family& family = model.family();
+  const decoder::Parameter& parameter = model.parameters()[index];
+  std::vector<std::string> unused;
+  for (const registry::TensorRow& row : family.tensor_rows())
+    if (!row.ignore && row.block == parameter.block &&
+        std::ranges::none_of(model.parameters().all(), [&](const decoder::Parameter& p) {
+          return p.block == row.block && p.desc.name == row.param;
+        }))
+      unused.push_back(row.param);
+  std::vector<std::string> notes;
+  if (const std::string nearest = nearest_name(parameter.desc.name, unused); !nearest.empty())
+    notes.push_back(fmt::format("it has a row for '{}', which this model does not have", nearest));
+  const registry::PluginIdentity& plugin = family.plugin();
+  notes.push_back(fmt::format("plugin '{}' {}", plugin.id, plugin.version));
+  notes.push_back(
+      "a tensor map has a row for each parameter, or is empty: then ours are the published names "
+      "(M-9 of docs/plugin_requirements.md)");
+  throw PluginError({fmt::format("family '{}'", family.name()),
+                     fmt::format("its tensor map has no row for '{}', the parameter '{}'",
+                                 parameter.desc.name, parameter.name),
+                     std::move(notes)});
+}
+
+}  // namespace
+
 TensorMap published_tensors(const decoder::Model& model) {
   MapBuilder builder(model);
   const int count = static_cast<int>(model.parameters().all().size());
   for (int i = 0; i < count; ++i) {
-    if (builder.rows_of(i).empty())
-      user_error(ExitCode::checkpoint, "export",
-                 "family '{}' publishes no tensor for parameter '{}'; keep lamina's own format",
-                 model.family().name(), model.parameters()[i].name);
+    if (builder.rows_of(i).empty()) refuse_without_row(model, i);
     const Expansion expansion = builder.expand(i, *builder.rows_of(i).front());
     std::vector<std::string> names;
     for (const Expansion::Tensor& tensor : expansion.tensors) names.push_back(tensor.name);

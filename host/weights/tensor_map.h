@@ -66,7 +66,9 @@ class TensorMap {
 // file, the tensor and both shapes, and suggests the nearest name.
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files);
 
-// What an export to Hugging Face's names consists of, in the order of the parameters.
+// What an export to Hugging Face's names consists of, in the order of the parameters. A family
+// without a map publishes its parameters under our names. Throws PluginError where the map has no
+// row for a parameter, where its row does not fit it, or two parameters are the same elements.
 TensorMap published_tensors(const decoder::Model& model);
 
 }  // namespace lamina::weights

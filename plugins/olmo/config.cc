@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <algorithm>
+
 namespace olmo {
 namespace {
 
@@ -24,7 +26,7 @@ void olmo3_keys(Schema<Config>& key) {
   shared_keys(key, {.theta = 500000, .group = kFullAttention});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 4096,
-       .min = 1,
+       .min = 0,  // as the plan has it for layers that see everything
        .doc = "tokens a query of a sliding layer sees, itself included"});
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
@@ -41,6 +43,15 @@ void olmo3_keys(Schema<Config>& key) {
        .aliases = {"rope_parameters.sliding_attention.rope_type"},
        .doc = "rope_scaling.rope_type of sliding layers; the other rope_scaling keys apply to both "
               "kinds"});
+}
+
+void olmo3_validate(const Config& c, const Problems& problem) {
+  check_standard(c, problem);
+  const auto& types = c.layer_types;
+  const bool slides =
+      types.empty() || std::find(types.begin(), types.end(), kSlidingAttention) != types.end();
+  if (c.sliding_window == 0 && slides)
+    problem("sliding_window", "got 0 with sliding_attention layers; it must be at least 1");
 }
 
 }  // namespace olmo

@@ -20,6 +20,7 @@ struct Config : lamina::sdk::StandardConfig {
 
 void olmo2_keys(lamina::sdk::Schema<Config>& key);
 void olmo3_keys(lamina::sdk::Schema<Config>& key);
+void olmo3_validate(const Config& c, const lamina::sdk::Problems& problem);
 
 inline constexpr std::uint32_t kBlock = 1;
 std::vector<lamina::sdk::Weight> weights();

@@ -63,6 +63,7 @@ constexpr Model<Config> kOlmo3 = {
                .hf_prefixes = {"model."},
                .doc = "OLMo 3: the olmo2 block, three layers with a window and one without"},
     .keys = olmo3_keys,
+    .validate = olmo3_validate,
     .blocks = blocks,
     .plan = olmo3_plan,
     .weights = weights,

@@ -130,6 +130,25 @@ TEST(BlockDeclaration, RefusesAWindowOfAStateThatHasNoSlots) {
       "state 'matrix' has window 4, chunk 0 and stride 1; a state of kind recurrent has one size");
 }
 
+TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
+  const auto identity = [](sdk::Scope, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+    return x;
+  };
+  final_norm = sdk::RmsNormOptions{.eps = -1};
+  EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
+                    "head of family 'varying': its final norm is refused: rms_norm: eps is -1; it "
+                    "must be greater than 0");
+  final_norm.op = static_cast<std::uint32_t>(sdk::Op::linear);
+  EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
+                    "op 'linear' is not a norm; a norm takes (x, w?, bias?)");
+  final_norm = {};
+  final_norm.op = static_cast<std::uint32_t>(sdk::Op::less);
+  final_norm.revision = 1;
+  EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
+                    "op 'less' is not a norm; a norm takes (x, w?, bias?)");
+  final_norm = {};
+}
+
 TEST(BlockDeclaration, RefusesAFamilyWithoutBlocksOrBuilds) {
   EXPECT_THROW(open_family_with(nullptr), sdk::Error);
 }

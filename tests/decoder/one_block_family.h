@@ -18,6 +18,8 @@ struct OneBlockConfig {
 using Build = sdk::Tensor (*)(sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&);
 inline Build build;  // the block of the next family
 
+inline sdk::Norm final_norm;  // of the next family
+
 inline constexpr sdk::Model<OneBlockConfig> kFamily = {
     .family = {.name = "varying"},
     .keys =
@@ -32,7 +34,7 @@ inline constexpr sdk::Model<OneBlockConfig> kFamily = {
           return std::vector<sdk::Block<OneBlockConfig>>{{1, "varies", build}};
         },
     .plan = [](const OneBlockConfig&) { return sdk::prefix("a", sdk::unit(1), 2); },
-    .head = [](const OneBlockConfig&) { return sdk::Head{.tied = true}; },
+    .head = [](const OneBlockConfig&) { return sdk::Head{.norm = final_norm, .tied = true}; },
 };
 
 inline void open_family_with(Build block) {

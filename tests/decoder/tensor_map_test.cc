@@ -95,6 +95,29 @@ class Made {
   Model model;
 };
 
+TEST(TensorMap, WithoutARowForAParameterIsRefused) {
+  EXPECT_ERROR_SAYS(
+      weights::published_tensors(Made(joined({{1, "gate", "layers.{L}.experts.{E}.gate"},
+                                              {1, "up", "layers.{L}.experts.{E}.up"},
+                                              {1, "bais", "layers.{L}.bias"}},
+                                             kMatrix))
+                                     .model),
+      ExitCode::plugin,
+      "family 'cuts': its tensor map has no row for 'bias', the parameter 'layers.0.bias'\n"
+      "  it has a row for 'bais', which this model does not have");
+}
+
+TEST(TensorMap, OfAFamilyWithoutOneIsOurNames) {
+  const Made made({});
+  const weights::TensorMap map = weights::published_tensors(made.model);
+  ASSERT_EQ(map.tensors().size(), made.model.parameters().all().size());
+  for (std::size_t i = 0; i < map.tensors().size(); ++i) {
+    const decoder::Parameter& parameter = made.model.parameters()[static_cast<int>(i)];
+    EXPECT_EQ(map.tensors()[i].name, parameter.name);
+    EXPECT_EQ(map.tensors()[i].shape, parameter.desc.shape);
+  }
+}
+
 using Tensors = std::map<std::string, Shape>;
 
 // Files whose tensor i holds 1000 i, 1000 i + 1, ...

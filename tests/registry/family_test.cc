@@ -83,6 +83,22 @@ TEST(Family, PlanThatFailsIsThePluginsFault) {
                     "its 'validate' asks for the key 'undeclared', which the family does not");
 }
 
+TEST(Family, OverrideOfThePlanIsWithinTheKeysLimits) {
+  EXPECT_ERROR_SAYS(
+      tiny().plan(configured(tiny(), "fault = 105\n")), ExitCode::plugin,
+      "plan: overrides a key with what its declaration forbids: 'head_dim' must be an "
+      "integer, at least 0, got -1");
+  EXPECT_ERROR_SAYS(
+      tiny().plan(configured(tiny(), "fault = 106\n")), ExitCode::plugin,
+      "plan: overrides 'head_dim' with 1099511627776; integers must be between -2^31 and");
+}
+
+TEST(Family, DerivedValueIsWithinTheKeysLimits) {
+  EXPECT_ERROR_SAYS(configured(tiny(), "heads = 2\nfault = 107\n"), ExitCode::usage,
+                    "run.toml: 'head_dim' must be an integer, at least 0, got -5\n"
+                    "  family 'tiny' derives it from other keys; give it a value");
+}
+
 TEST(Family, PlanThatRefusesTheConfigIsTheUsersFault) {
   EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 101\n")), ExitCode::usage,
                     "run.toml: 5 layers are too odd\n  plugins/tiny/model.c:");

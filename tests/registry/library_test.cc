@@ -60,6 +60,8 @@ TEST(Library, RefusesWhatBreaksTheContractInWords) {
       {"entry_size", "its entry has size 16; it must be at least 120"},
       {"entry_id", "says that it is 'org.example.liar' 1.0; its manifest says 'org.example.tiny'"},
       {"init", "does not start: init returned 5 (unsupported)"},
+      {"init_prints", "writes to standard output when it is loaded: tiny is here"},
+      {"entry_flags", "its entry has flags 0xff00, of which this host does not know 0xff00"},
       {"no_families", "has no interface 'lamina.families/1', so no family"},
       {"family_name", "registers other families than its manifest lists"},
       {"no_plan", "plugin 'org.example.tiny' 1.0, family 'tiny': it has no plan function"},

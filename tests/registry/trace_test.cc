@@ -146,6 +146,9 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {38, "the rate of 'inner.weight' is the key 'act', which is a string; it must be a number"},
       {39, "a tag is a string with a control character, byte 0x1b"},
       {40, "the message of block 'layer' is a string with a control character, byte 0x1b"},
+      {42, "block 'layer': lamina_param_t has padding that is not zero (0x5); clear the struct"},
+      {43, "attribute 'eps' of op 'rms_norm' has padding that is not zero (0x5)"},
+      {44, "rms_norm: eps is 0; it must be greater than 0"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };
   for (const Fault& fault : kFaults) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "decoder/graph/block_cache.h"
 #include "lamina/names.h"
 
@@ -18,6 +19,34 @@ registry::ParamDesc host_param(std::string name, Shape shape,
   desc.role = role;
   desc.init = init;
   return desc;
+}
+
+// The final norm is the one op of a family that no block is traced with.
+void check_norm(const ModelParts& parts) {
+  const registry::NormSpec& spec = parts.options.head.norm;
+  if (!spec.op) return;
+  const auto fail = [&](const std::string& why) {
+    const registry::PluginIdentity& plugin = parts.family->plugin();
+    throw PluginError({fmt::format("head of family '{}'", parts.family->name()),
+                       "its final norm is refused: " + why,
+                       {fmt::format("plugin '{}' {}", plugin.id, plugin.version)}});
+  };
+  Graph graph;
+  const std::int64_t hidden = parts.config.hidden_size();
+  const Tensor x = graph.add_input("x", {DType::f32, {2, 3, hidden}, {}});
+  std::vector<Tensor> inputs{x};
+  for (const bool given : {spec.weight, spec.bias})
+    inputs.push_back(given ? graph.add_input("w", {DType::f32, {hidden}, {}}) : Tensor{});
+  inputs.resize(spec.op->inputs.size());
+  std::vector<std::pair<std::string_view, AttrValue>> attrs(spec.attrs.begin(), spec.attrs.end());
+  try {
+    const Tensor y = graph.add_node(*spec.op, inputs, attrs).front();
+    if (y.type() != x.type())
+      fail(fmt::format("{} makes {} of {}", spec.op->name, to_string(y.type()),
+                       to_string(x.type())));
+  } catch (const UserError& refused) {
+    fail(fmt::format("{}: {}", refused.text().where, refused.text().what));
+  }
 }
 
 class Declaration {
@@ -82,6 +111,7 @@ void declare_parameters(ModelParts& parts) {
   const registry::MtpSpec& mtp = parts.options.mtp;
   std::int64_t vocab = parts.config.vocab_size(), hidden = parts.config.hidden_size();
   std::int64_t num_layers = parts.config.num_layers();
+  check_norm(parts);
   Declaration declare(parts);
   parts.embed = declare.add(
       host_param(LAMINA_NAME_EMBED, {vocab, hidden}, {LAMINA_AXIS_VOCAB, LAMINA_AXIS_EMBED},

@@ -4,6 +4,7 @@
 #include "lamina/names.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +110,9 @@ static lamina_status_t derive(void *user, const lamina_config_t *config, lamina_
   const lamina_setting_t head_dim = {
       STR("head_dim"),
       {.type = LAMINA_KIND_INT,
-       .v = {.i = integer(config, "hidden_size") / integer(config, "heads")}}};
+       .v = {.i = integer(config, "fault") == 107
+                      ? -5
+                      : integer(config, "hidden_size") / integer(config, "heads")}}};
   return reply->api->set(reply, &head_dim);
 }
 
@@ -131,8 +134,9 @@ static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_re
   if (fault == 104) return LAMINA_ERROR_MEMORY;
   if (fault == 101)
     reply->api->fail(reply, LAMINA_ERROR_CONFIG, (lamina_str_t)STR("5 layers are too odd"), AT);
+  const int64_t width = fault == 105 ? -1 : fault == 106 ? (int64_t)1 << 40 : 64;
   const lamina_setting_t overrides[] = {
-      {STR("head_dim"), {.type = LAMINA_KIND_INT, .v = {.i = 64}}}};
+      {STR("head_dim"), {.type = LAMINA_KIND_INT, .v = {.i = width}}}};
   const lamina_position_t unit[] = {
       {.size = sizeof(lamina_position_t), .block = fault == 102 ? 9 : 1, .overrides = SPAN(overrides)},
       {.size = sizeof(lamina_position_t), .block = 1}};
@@ -280,7 +284,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       emit(b, 62, in, 2, (lamina_attr_t[]){{8, 0, attr.value}}, 1, &out);
       emit(b, 999, in, 2, &attr, 0, &out);
       break;
-    case 23: case 24: case 25: case 26: case 28: { /* hostile parameters */
+    case 23: case 24: case 25: case 26: case 28: case 42: { /* hostile parameters */
       const int64_t dims[] = {fault == 23 ? -4 : INT64_MAX / 2, INT64_MAX / 2};
       const lamina_str_t axes[] = {STR(LAMINA_AXIS_EMBED), STR(LAMINA_AXIS_EMBED)};
       lamina_param_t desc = {.size = sizeof desc, .name = STR("hostile"), .dims = SPAN(dims),
@@ -290,6 +294,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       if (fault == 25) desc.init_a = __builtin_inf();
       if (fault == 26) desc.axes.count = 1;
       if (fault == 28) desc.init = LAMINA_INIT_CYCLE;
+      if (fault == 42) desc._pad0 = 5;
       b->api->param(b, &desc, AT, &out);
       break;
     }
@@ -322,6 +327,8 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
     }
     case 39: b->api->tag(b, in[0], (lamina_str_t)STR("a\x1b[2Jb"), AT, &out); break;
     case 40: b->api->fail(b, LAMINA_ERROR_INTERNAL, (lamina_str_t)STR("a\x1b[2Jb"), AT); break;
+    case 43: attr.value._pad0 = 5; emit(b, 62, in, 2, &attr, 1, &out); break;
+    case 44: attr.value.v.f = 0; emit(b, 62, in, 2, &attr, 1, &out); break; /* a norm without eps */
     case 41: if (kept_build) return kept_build->api->scope(kept_build, (lamina_str_t)STR("x"), 1); break;
     default: hostile_sizes(b, fault, in[0]), bad_factor(b, fault, in[1]), die(fault); break;
   }
@@ -386,6 +393,9 @@ static lamina_status_t tiny_init(const lamina_host_t *host) {
   (void)host;
   return LAMINA_ERROR_UNSUPPORTED;
 #else
+#ifdef FAULT_INIT_PRINTS
+  puts("tiny is here");
+#endif
   const int right = host->capability(host, LAMINA_CAPABILITY_OP, 62, 1) == 1 &&
                     host->capability(host, LAMINA_CAPABILITY_OP, 62, 9) == 0 &&
                     host->capability(host, LAMINA_CAPABILITY_STATE, LAMINA_STATE_KV, 0) == 1 &&
@@ -423,6 +433,9 @@ static __attribute__((used))
 __attribute__((visibility("default")))
 #endif
 const lamina_plugin_t lamina_plugin_v0 = {
+#ifdef FAULT_ENTRY_FLAGS
+    .flags = 0xff00,
+#endif
 #ifdef FAULT_MAGIC
     .magic = 7,
 #else
