@@ -24,7 +24,8 @@ class VjpCall;
 struct Tensor;
 namespace ops {
 struct DecodeForm;
-}
+struct TokenFlow;
+}  // namespace ops
 
 // One constant per op, of the same name: ops/op_code.h.
 enum class OpCode : std::uint16_t;
@@ -125,6 +126,8 @@ struct OpDef {
   OpCost cost = {};
   // Empty for elementwise ops, whose rule is broadcasting.
   OpSplit split = {};
+  // Which tokens its outputs are of (ops/token_flow.h), where `split` does not tell.
+  void (*tokens)(ops::TokenFlow&) = nullptr;
   // Output 0 is [rows, D], where row i is the sum of those rows of input 1 whose element of input 0
   // is i: a gradient that training may keep as a list of rows instead.
   bool sums_rows = false;

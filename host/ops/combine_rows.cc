@@ -29,12 +29,22 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {grads.dx, {}, grads.dweights};
 }
 
+// What was sorted is put back to the places of the weights.
+void tokens(TokenFlow& flow) {
+  const Places& weights = flow.in(2);
+  if (has_tokens(weights.back())) flow.mix(2, static_cast<int>(weights.size()) - 1);
+  Places places = weights;
+  places.back() = flow.in(0)[1];
+  flow.outputs = {std::move(places)};
+}
+
 }  // namespace
 
 constinit const OpDef combine_rows_op = {.infer = infer,
                                          .vjp = vjp,
                                          .decode = &kEachToken,
                                          .cost = kNoProducts,
-                                         .split = {.rule = "Rd, R, ___ -> ___d"}};
+                                         .split = {.rule = "Rd, R, ___ -> ___d"},
+                                         .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -11,12 +11,15 @@ std::vector<Type> infer(const Call& c) {
   return {out};
 }
 
+void tokens(TokenFlow& flow) { flow.outputs = {places_of(flow.node.out_type(), Place::same)}; }
+
 }  // namespace
 
 constinit const OpDef constant_op = {
     .infer = infer,
     .elementwise = true,
     .zero_gradient = true,
-    .split = {.none = "its shape is an attribute, that of the whole"}};
+    .split = {.none = "its shape is an attribute, that of the whole"},
+    .tokens = tokens};
 
 }  // namespace lamina::ops

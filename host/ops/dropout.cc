@@ -28,6 +28,7 @@ constinit const OpDef dropout_op = {
     .vjp = vjp,
     .decode = &kEachToken,
     .cost = kNoProducts,
-    .split = {.none = "a draw depends on the place of its element in the whole"}};
+    .split = {.none = "a draw depends on the place of its element in the whole"},
+    .tokens = keep_places};
 
 }  // namespace lamina::ops

@@ -1,6 +1,8 @@
 // gather_rows(x, order; divide): y[r] = row order[r] / divide of x, whose leading dims count as
 // one. `order` holds each of the assignments 0 to rows * divide - 1 once, so that the gradient of a
 // row is the sum over its `divide` places.
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -31,6 +33,12 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {combine_rows(c.ct(), c.in(1), ones), {}};
 }
 
+void tokens(TokenFlow& flow) {
+  const bool of_tokens = std::ranges::any_of(flow.in(0), has_tokens) || has_tokens(flow.in(1)[0]);
+  const std::int64_t rows = flow.node.out_type().dim(0);
+  flow.outputs = {{dim_of(of_tokens ? Place::sorted : Place::other, rows), flow.in(0).back()}};
+}
+
 }  // namespace
 
 constinit const OpDef gather_rows_op = {.infer = infer,
@@ -38,6 +46,7 @@ constinit const OpDef gather_rows_op = {.infer = infer,
                                         .layout_only = true,
                                         .decode = &kEachToken,
                                         .cost = kNoProducts,
-                                        .split = {.rule = "___d, _ -> Rd"}};
+                                        .split = {.rule = "___d, _ -> Rd"},
+                                        .tokens = tokens};
 
 }  // namespace lamina::ops

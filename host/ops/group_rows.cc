@@ -1,6 +1,8 @@
 // group_rows(ids; groups, capacity): a stable counting sort of assignments by group, and where each
 // group begins. With a capacity only the first so many of a group stay in it, of each element of
 // ids' first dim (a row of the batch) on its own; Fedus et al. 2021, section 2.2.
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -15,12 +17,20 @@ std::vector<Type> infer(const Call& c) {
   return {{DType::i32, {ids.num_elements()}, {}}, {DType::i32, {c.i("groups") + 1}, {}}};
 }
 
+// Capacities count the tokens of a row of the batch: that is what they are for.
+void tokens(TokenFlow& flow) {
+  const bool of_tokens = std::ranges::any_of(flow.in(0), has_tokens);
+  flow.outputs = {places_of(flow.node.out_type(0), of_tokens ? Place::sorted : Place::other),
+                  places_of(flow.node.out_type(1), Place::other)};
+}
+
 }  // namespace
 
 constinit const OpDef group_rows_op = {.infer = infer,
                                        .zero_gradient = true,
                                        .decode = &kEachToken,
                                        .cost = kNoProducts,
-                                       .split = {.none = "a sort of all assignments"}};
+                                       .split = {.none = "a sort of all assignments"},
+                                       .tokens = tokens};
 
 }  // namespace lamina::ops

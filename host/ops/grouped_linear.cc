@@ -45,12 +45,18 @@ double share_read(const NodeView& n, int input) {
                   static_cast<double>(n.type(0).dim(0)) / static_cast<double>(n.type(1).dim(0)));
 }
 
+void tokens(TokenFlow& flow) {
+  if (has_tokens(flow.in(0)[1])) flow.mix(0, 1);
+  flow.outputs = {{flow.in(0)[0], dim_of(Place::other, flow.node.out_type().dim(1))}};
+}
+
 }  // namespace
 
 constinit const OpDef grouped_linear_op = {.infer = infer,
                                            .vjp = vjp,
                                            .decode = &kEachToken,
                                            .cost = {.flops = flops, .share_read = share_read},
-                                           .split = {.rule = "Ri, Eoi, _, Eo?! -> Ro+i"}};
+                                           .split = {.rule = "Ri, Eoi, _, Eo?! -> Ro+i"},
+                                           .tokens = tokens};
 
 }  // namespace lamina::ops

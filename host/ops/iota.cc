@@ -12,11 +12,20 @@ std::vector<Type> infer(const Call& c) {
   return {out};
 }
 
+void tokens(TokenFlow& flow) {
+  const Type& out = flow.node.out_type();
+  const int dim = checked_dim(flow.node, flow.node.i("dim"), out.ndim());
+  Places places = places_of(out, Place::same);
+  places[static_cast<std::size_t>(dim)] = dim_of(Place::other, out.dim(dim));
+  flow.outputs = {std::move(places)};
+}
+
 }  // namespace
 
 constinit const OpDef iota_op = {.infer = infer,
                                  .elementwise = true,
                                  .zero_gradient = true,
-                                 .split = {.none = "its shape is an attribute, that of the whole"}};
+                                 .split = {.none = "its shape is an attribute, that of the whole"},
+                                 .tokens = tokens};
 
 }  // namespace lamina::ops

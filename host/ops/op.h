@@ -11,6 +11,7 @@
 #include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
+#include "ops/token_flow.h"
 
 namespace lamina::ops {
 

@@ -46,6 +46,7 @@ constinit const OpDef rope_op = {.infer = infer,
                                  .always_lower = true,
                                  .decode = &kEachToken,
                                  .cost = kNoProducts,
-                                 .split = {.rule_of = split_rule}};
+                                 .split = {.rule_of = split_rule},
+                                 .tokens = keep_places};
 
 }  // namespace lamina::ops

@@ -47,5 +47,13 @@ TEST(OpTests, EveryOpSaysWhatItCostsRemembersAndSplits) {
   }
 }
 
+// What a block may do to tokens is followed through every op that a plugin can use.
+TEST(OpTests, EveryOpOfPluginsSaysWhichTokensItsOutputsAreOf) {
+  for (const Op& op : ops::all()) {
+    if (op.host_only()) continue;
+    EXPECT_TRUE(op.def->tokens || op.def->split.none.empty()) << op.name;
+  }
+}
+
 }  // namespace
 }  // namespace lamina

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "decoder/engram/engram_block.h"
+#include "decoder/trace/token_check.h"
 
 namespace lamina::decoder {
 
@@ -102,6 +103,12 @@ std::vector<BlockDeclaration> BlockCache::declarations() const {
 
 void BlockCache::trace_all(const std::vector<BlockDeclaration>& blocks) {
   for (const BlockDeclaration& block : blocks) get(block.use);
+}
+
+void BlockCache::check_tokens_apart() const {
+  for (const auto& [use, graph] : traced_)
+    if (use.kind != BlockUse::Kind::engram)
+      decoder::check_tokens_apart(use, *graph, phase_, *parts_.family);
 }
 
 void BlockCache::check_repeated(const BlockCache& first) {

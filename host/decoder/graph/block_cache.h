@@ -34,6 +34,9 @@ class BlockCache {
   void trace_all(const std::vector<BlockDeclaration>& blocks);
   // Likewise those of `first`, of the same phase; also where a graph is another.
   void check_repeated(const BlockCache& first);
+  // Throws PluginError where one that was traced mixes tokens as it may not. REQUIRES: the phase
+  // has no decode state, and several rows and tokens.
+  void check_tokens_apart() const;
 
  private:
   const BlockGraph& get(const BlockUse& use);

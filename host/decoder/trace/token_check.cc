@@ -1,0 +1,115 @@
+#include "decoder/trace/token_check.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/token_flow.h"
+
+namespace lamina::decoder {
+namespace {
+
+using ops::Place;
+using ops::Places;
+
+// An input of the host's or of other blocks: [B, T, ...], [3, B, T] or without tokens.
+Places places_of_input(const Type& type, const TracePhase& phase) {
+  Places out = ops::places_of(type, Place::other);
+  for (std::size_t d = 0; d + 1 < out.size(); ++d) {
+    const int dim = static_cast<int>(d);
+    if (type.dim(dim) != phase.batch || type.dim(dim + 1) != phase.tokens) continue;
+    out[d] = ops::dim_of(Place::batch, phase.batch);
+    out[d + 1] = ops::dim_of(Place::tokens, phase.tokens);
+    break;
+  }
+  return out;
+}
+
+struct Followed {
+  Places places;
+  int mixed_by = -1;  // index into the findings; -1: by nothing
+};
+
+struct Finding {
+  const Node* node;
+  std::string what;
+};
+
+class Follower {
+ public:
+  Follower(const BlockGraph& block, const TracePhase& phase) : graph_(block.graph) {
+    values_.resize(graph_.values().size());
+    for (const GraphInput& input : graph_.inputs())
+      at(input.value).places = places_of_input(graph_.type(input.value), phase);
+    for (const BlockGraph::Param& param : block.params) {
+      const ValueId value = graph_.inputs()[static_cast<std::size_t>(param.input)].value;
+      at(value).places = ops::places_of(graph_.type(value), Place::other);
+    }
+    for (const Node& node : graph_.nodes()) follow(node);
+  }
+
+  // What mixed the tokens of output `index`; null: nothing.
+  const Finding* of_output(int index) const {
+    const GraphOutput& output = graph_.outputs()[static_cast<std::size_t>(index)];
+    const int found = values_[output.value].mixed_by;
+    return found < 0 ? nullptr : &findings_[static_cast<std::size_t>(found)];
+  }
+
+ private:
+  Followed& at(ValueId value) { return values_[value]; }
+
+  void follow(const Node& node) {
+    std::vector<const Places*> inputs;
+    int mixed_by = -1;
+    for (ValueId value : node.inputs) {
+      inputs.push_back(value == kNoValue ? nullptr : &at(value).places);
+      if (value != kNoValue && mixed_by < 0) mixed_by = at(value).mixed_by;
+    }
+    with_node_view(graph_, node, [&](const NodeView& view) {
+      ops::TokenFlow flow{.node = view, .inputs = std::move(inputs)};
+      ops::follow_tokens(flow);
+      if (mixed_by < 0 && !flow.mixes.empty()) {
+        mixed_by = static_cast<int>(findings_.size());
+        findings_.push_back({&node, flow.mixes});
+      }
+      for (std::size_t i = 0; i < node.outputs.size(); ++i)
+        at(node.outputs[i]) = {std::move(flow.outputs[i]), mixed_by};
+    });
+  }
+
+  const Graph& graph_;
+  std::vector<Followed> values_;
+  std::vector<Finding> findings_;
+};
+
+[[noreturn]] void fail(const BlockUse& use, const Finding& finding,
+                       const registry::Family& family) {
+  const registry::PluginIdentity& plugin = family.plugin();
+  std::vector<std::string> notes;
+  if (finding.node->origin) notes.push_back(to_string(*finding.node->origin));
+  notes.push_back(fmt::format("plugin '{}' {}", plugin.id, plugin.version));
+  notes.push_back(
+      "a block sees other tokens only through step.attend, step.latent_attention, "
+      "step.gated_delta_rule, step.causal_conv1d (a token shift is one of two taps) and the other "
+      "functions of step that keep decode state; the place of a token is step.positions_BT (M-12 "
+      "of docs/plugin_requirements.md)");
+  throw PluginError(
+      {fmt::format("block '{}' of family '{}'", family.block(use.block).name, family.name()),
+       fmt::format("{} {}; decoding, where a call has a part of the tokens, would compute another "
+                   "model than training",
+                   finding.node->op->name, finding.what),
+       std::move(notes)});
+}
+
+}  // namespace
+
+void check_tokens_apart(const BlockUse& use, const BlockGraph& block, const TracePhase& phase,
+                        const registry::Family& family) {
+  const Follower follower(block, phase);
+  std::vector<int> outputs;
+  for (std::size_t i = 0; i < block.num_results; ++i) outputs.push_back(static_cast<int>(i));
+  if (block.given_kv) outputs.insert(outputs.end(), {block.given_kv->k_at, block.given_kv->v_at});
+  for (int output : outputs)
+    if (const Finding* finding = follower.of_output(output)) fail(use, *finding, family);
+}
+
+}  // namespace lamina::decoder

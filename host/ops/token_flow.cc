@@ -1,0 +1,101 @@
+#include "ops/token_flow.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+#include "ops/decode.h"
+#include "ops/split.h"
+
+namespace lamina::ops {
+namespace {
+
+bool all_same(const DimPlaces& dim) {
+  return std::ranges::all_of(dim, [](const Extent& e) { return e.place == Place::same; });
+}
+
+std::string shown(const TokenFlow& flow, int input, int dim) {
+  return fmt::format("dim {} of {} {}", dim, flow.node.input_name(input),
+                     to_string(flow.node.type(input)));
+}
+
+// Puts what is counted along one dim of several operands together.
+void join(TokenFlow& flow, DimPlaces& known, const DimPlaces& dim, int input, int d) {
+  if (all_same(known)) known = dim;
+  if (all_same(dim) || dim == known) return;
+  if (has_tokens(known) || has_tokens(dim)) {
+    if (flow.mixes.empty())
+      flow.mixes = fmt::format("tells tokens apart by their place in the call, along {}",
+                               shown(flow, input, d));
+    return;
+  }
+  std::int64_t size = 1;
+  for (const Extent& e : dim) size *= e.size;
+  known = dim_of(Place::other, size);
+}
+
+// The places of outputs by the letters of the op's rule.
+void follow_rule(TokenFlow& flow, const SplitRule& rule, bool may_mix) {
+  std::map<char, DimPlaces> of;
+  const auto in_every_output = [&](char letter) {
+    return std::ranges::all_of(rule.outputs, [&](const OperandSplit& output) {
+      return output.dims.find(letter) != std::string::npos;
+    });
+  };
+  for (int i = 0; i < flow.node.num_inputs(); ++i) {
+    if (!flow.node.has(i)) continue;
+    const std::string& letters = rule.inputs[static_cast<std::size_t>(i)].dims;
+    for (int d = 0; d < flow.node.type(i).ndim(); ++d) {
+      const DimPlaces& dim = flow.in(i)[static_cast<std::size_t>(d)];
+      const char letter = letters[static_cast<std::size_t>(d)];
+      if (may_mix) {
+        if (has_tokens(dim)) of.try_emplace(letter, dim);
+        continue;
+      }
+      if (has_tokens(dim) && !(may_split(letter) && in_every_output(letter))) flow.mix(i, d);
+      if (may_split(letter)) join(flow, of[letter], dim, i, d);
+    }
+  }
+  for (int i = 0; i < flow.node.num_outputs(); ++i) {
+    Places places = places_of(flow.node.out_type(i), Place::other);
+    const std::string& letters = rule.outputs[static_cast<std::size_t>(i)].dims;
+    for (std::size_t d = 0; d < places.size(); ++d)
+      if (const auto at = of.find(letters[d]); at != of.end() && letters[d] != '_')
+        places[d] = at->second;
+    flow.outputs.push_back(std::move(places));
+  }
+}
+
+}  // namespace
+
+bool has_tokens(const DimPlaces& dim) {
+  return std::ranges::any_of(
+      dim, [](const Extent& e) { return e.place != Place::same && e.place != Place::other; });
+}
+
+DimPlaces dim_of(Place place, std::int64_t size) {
+  return size > 1 ? DimPlaces{{place, size}} : DimPlaces{};
+}
+
+Places places_of(const Type& type, Place place) {
+  Places out;
+  for (std::int64_t size : type.shape.dims()) out.push_back(dim_of(place, size));
+  return out;
+}
+
+void TokenFlow::mix(int input, int dim) {
+  if (mixes.empty()) mixes = fmt::format("combines tokens, along {}", shown(*this, input, dim));
+}
+
+void keep_places(TokenFlow& flow) { flow.outputs = {flow.in(0)}; }
+
+void follow_tokens(TokenFlow& flow) {
+  const OpDef& def = *flow.node.op().def;
+  if (def.tokens) return def.tokens(flow);
+  const std::optional<SplitRule> rule = split_rule(flow.node);
+  LAMINA_ASSERT(rule);  // a test of every op of plugins sees to it
+  const bool may_mix = def.decode && def.decode != &kEachToken && def.decode != &kTrainingOnly;
+  follow_rule(flow, *rule, may_mix);
+}
+
+}  // namespace lamina::ops

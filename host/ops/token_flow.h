@@ -1,0 +1,59 @@
+// Which tokens the elements of a value are of, followed from op to op: where an op mixes tokens, or
+// tells them apart by their place in the call, a block would be another model while decoding.
+//
+// The dims of an op that may be split over devices keep tokens apart: ops/split.h. An op for which
+// that is no answer has a function of its own (OpDef::tokens).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/call.h"
+
+namespace lamina::ops {
+
+// What is counted along a dim, or along a part of one.
+enum class Place {
+  same,    // elements that are all the same
+  other,   // anything but tokens: channels, heads, experts
+  batch,   // rows of the batch
+  tokens,  // tokens of a row
+  sorted,  // tokens in an order of their own: rows by expert
+};
+
+struct Extent {
+  Place place;
+  std::int64_t size;  // 2 or more
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+// Of a dim, the outermost first; several where a reshape made one dim of them, none of size 1.
+using DimPlaces = std::vector<Extent>;
+bool has_tokens(const DimPlaces& dim);
+// A dim of `size` that counts `place`.
+DimPlaces dim_of(Place place, std::int64_t size);
+
+// Of a value: one per dim.
+using Places = std::vector<DimPlaces>;
+Places places_of(const Type& type, Place place);
+
+// One node of a graph.
+struct TokenFlow {
+  const NodeView& node;
+  std::vector<const Places*> inputs;  // null where absent
+  std::vector<Places> outputs = {};   // to be found
+  std::string mixes = {};             // what it does to tokens that may not be done; empty: nothing
+
+  const Places& in(int i) const { return *inputs[static_cast<std::size_t>(i)]; }
+  // Says that it combines the tokens along a dim of an input.
+  void mix(int input, int dim);
+};
+
+// Finds `outputs` and `mixes`. An op that sees other tokens through its decode state may mix them.
+void follow_tokens(TokenFlow& flow);
+
+// For OpDef::tokens: elements stay where those of input 0 are.
+void keep_places(TokenFlow& flow);
+
+}  // namespace lamina::ops

@@ -1,0 +1,108 @@
+// A block sees other tokens only through the ops that keep decode state: what mixes them in another
+// way trains one model and decodes another.
+#include <gtest/gtest.h>
+
+#include "decoder/one_block_family.h"
+#include "support/expect_error.h"
+
+namespace lamina::decoder {
+namespace {
+
+using sdk::Tensor;
+
+#define BLOCK(...)                                                   \
+  []([[maybe_unused]] sdk::Scope s, const OneBlockConfig&, Tensor x, \
+     [[maybe_unused]] const sdk::Step& step) -> Tensor __VA_ARGS__
+#define EXPECT_MIXES(words, ...) \
+  EXPECT_ERROR_SAYS(open_family_with(BLOCK(__VA_ARGS__)), ExitCode::plugin, words)
+
+Tensor slice(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t size) {
+  return sdk::slice(x, {.dim = dim, .start = start, .size = size});
+}
+
+// x with the tokens of each row moved by one: a token shift that only training has.
+Tensor shifted(Tensor x) {
+  return sdk::concat({slice(x, 1, 0, 1), slice(x, 1, 0, x.dim(1) - 1)}, 1);
+}
+
+TEST(TokenMixing, IsRefusedWithTheLineAndWhatToUse) {
+  const auto shift =
+      BLOCK({ return x + sdk::pad(slice(x, 1, 0, x.dim(1) - 1), {.dim = 1, .before = 1}); });
+  EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
+                    "block 'varies' of family 'varying': slice combines tokens, along dim 1 of x "
+                    "f32[2, 3, 4]; decoding, where a call has a part of the tokens");
+  EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
+                    "tests/decoder/token_mixing_test.cc:");
+  EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
+                    "through step.attend, step.latent_attention, step.gated_delta_rule, "
+                    "step.causal_conv1d (a token shift is one of two taps)");
+}
+
+TEST(TokenMixing, OfEveryOpIsRefused) {
+  EXPECT_MIXES("concat combines tokens, along dim 1 of xs 0", {
+    return slice(sdk::concat({x, x}, 1), 1, 0, x.dim(1));
+  });
+  EXPECT_MIXES("reduce_sum combines tokens, along dim 1 of x",
+               { return x + sdk::reduce_sum(x, {.dims = {1}, .keep = true}); });
+  EXPECT_MIXES("reduce_max combines tokens, along dim 0 of x", {  // of other rows
+    return x + sdk::reduce_max(x, {.dims = {0}, .keep = true});
+  });
+  EXPECT_MIXES("softmax combines tokens, along dim 2 of x f32[2, 3, 3]",
+               { return sdk::matmul(sdk::softmax(sdk::matmul(x, x, {.transpose_b = true})), x); });
+  EXPECT_MIXES("matmul combines tokens, along dim 2 of a f32[2, 3, 3]",
+               { return sdk::matmul(sdk::matmul(x, x, {.transpose_b = true}), x); });
+  EXPECT_MIXES("top_k combines tokens", {
+    return x + sdk::transpose(sdk::top_k(sdk::transpose(x, {0, 2, 1}), {.k = 1})[0], {0, 2, 1});
+  });
+  EXPECT_MIXES("rms_norm combines tokens, along dim 2 of x f32[2, 4, 3]", {
+    return sdk::transpose(sdk::rms_norm(sdk::transpose(x, {0, 2, 1}), Tensor{}), {0, 2, 1});
+  });
+  EXPECT_MIXES("reshape puts tokens of f32[2, 3, 4] into several dims of f32[3, 2, 4]", {
+    return sdk::reshape(sdk::reshape(x, {x.dim(1), x.dim(0), 4}), x.shape());
+  });
+}
+
+TEST(TokenMixing, ByThePlaceInTheCallIsRefused) {
+  EXPECT_MIXES("add tells tokens apart by their place in the call, along dim 0 of b f32[3, 4]", {
+    Tensor table = s.param("table", {16, 4}, {.axes = {sdk::axis::none, sdk::axis::embed}});
+    return x + slice(table, 0, 0, x.dim(1));
+  });
+}
+
+TEST(TokenMixing, IsFoundBehindOtherOps) {
+  EXPECT_MIXES("slice combines tokens, along dim 0 of x f32[6, 4]", {
+    Tensor rows = sdk::reshape(sdk::gelu(x), {x.dim(0) * x.dim(1), 4});
+    Tensor first = slice(rows, 0, 0, 1);
+    return x * sdk::reshape(first, {1, 1, 4});
+  });
+  EXPECT_MIXES("slice combines tokens, along dim 1 of x f32[2, 3, 4]", {
+    Tensor q = sdk::reshape(shifted(x), {x.dim(0), x.dim(1), 2, 2});
+    return sdk::reshape(step.attend(q, q, q), {x.dim(0), x.dim(1), 4});
+  });
+}
+
+TEST(TokenMixing, OfStatefulOpsAndOfLossesIsAccepted) {
+  open_family_with(BLOCK({
+    Tensor taps = s.param("taps", {4, 2}, {.axes = {sdk::axis::conv, sdk::axis::none}});
+    Tensor before = step.causal_conv1d(x, taps, {});
+    Tensor q = sdk::reshape(x + before, {x.dim(0), x.dim(1), 2, 2});
+    step.loss("load", sdk::reduce_sum(sdk::softmax(shifted(x)), {.dims = {0, 1, 2}}));
+    return sdk::reshape(step.attend(q, q, q), {x.dim(0), x.dim(1), 4});
+  }));
+}
+
+TEST(TokenMixing, IsNotSeenInWhatMovesTokensOnlyForATime) {
+  open_family_with(BLOCK({
+    Tensor w = s.param("w", {4, 4}, {.axes = {sdk::axis::embed, sdk::axis::embed}});
+    Tensor rows = sdk::reshape(sdk::transpose(x, {1, 0, 2}), {x.dim(0) * x.dim(1), 2, 2});
+    rows = sdk::linear(sdk::reshape(rows, {x.dim(0) * x.dim(1), 4}), w);
+    rows = sdk::reshape(rows, {x.dim(1), x.dim(0), 4});
+    Tensor ones =
+        sdk::broadcast(sdk::reshape(s.param("one", {1}, {.axes = {sdk::axis::none}}), {1, 1, 1}),
+                       {x.dim(0), x.dim(1), 1});
+    return sdk::transpose(rows, {1, 0, 2}) * ones;
+  }));
+}
+
+}  // namespace
+}  // namespace lamina::decoder
