@@ -12,7 +12,13 @@ DType result_dtype(const Call& c) {
   return *dtype;
 }
 
-std::vector<Type> infer(const Call& c) { return {{result_dtype(c), reduced_shape(c), {}}}; }
+std::vector<Type> infer(const Call& c) {
+  const DType from = c.type(0).dtype, to = result_dtype(c);
+  c.require(from != DType::boolean && to != DType::boolean && is_floating(from) == is_floating(to),
+            "{} cannot be summed as {}; both must be floating or both integers",
+            to_string(c.type(0)), name(to));
+  return {{to, reduced_shape(c), {}}};
+}
 
 std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor ct = cast(reshape(c.ct(), kept_shape(c)), c.type(0).dtype);
