@@ -4,6 +4,11 @@
 namespace lamina::ops {
 namespace {
 
+std::vector<Type> infer(const Call& c) {
+  c.require(c.type(0).ndim() >= 1, "x must have at least one dim, got {}", to_string(c.type(0)));
+  return infer_unary(c);
+}
+
 std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = cast(c.in(0), wide);
@@ -20,7 +25,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef softmax_op = {.infer = infer_unary,
+constinit const OpDef softmax_op = {.infer = infer,
                                     .lower = lower,
                                     .vjp = vjp,
                                     .decode = &kEachToken,
