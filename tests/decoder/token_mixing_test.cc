@@ -31,8 +31,7 @@ TEST(TokenMixing, IsRefusedWithTheLineAndWhatToUse) {
   EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
                     "block 'varies' of family 'varying': slice combines tokens, along dim 1 of x "
                     "f32[2, 3, 4]; decoding, where a call has a part of the tokens");
-  EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
-                    "tests/decoder/token_mixing_test.cc:");
+  EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin, "token_mixing_test.cc:");
   EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
                     "through step.attend, step.latent_attention, step.gated_delta_rule, "
                     "step.causal_conv1d (a token shift is one of two taps)");
