@@ -33,7 +33,7 @@ ExportedFrom export_once(const Arguments& a, const Backend& backend) {
   if (a.given("dtype")) dtype = parse_dtype(a.text("dtype"));
   const std::string to = a.text("to");
   std::optional<model::FoldedModel> folded;
-  if (!opened.model->family().exports_as().empty() && !fs::exists(to))
+  if (!opened.model->options().exports_as.empty() && !fs::exists(to))
     folded.emplace(*opened.model, opened.directory, to, plugin_catalog(a.globals), backend);
   return {opened.directory,
           weights::export_to_hf(folded ? folded->model() : *opened.model,

@@ -41,7 +41,7 @@ class Values {
                                         backend)) {
     std::set<std::string> tags;
     for (const decoder::Parameter& p : other.parameters().all())
-      if (model.parameters().find(p.name) < 0) tags.insert(folded_tag(model.family(), p.desc.name));
+      if (model.parameters().find(p.name) < 0) tags.insert(registry::export_tag(p.desc.name));
     made_ = program::record_layers(model, weights_.pointers(),
                                    program::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1),
                                    DType::f32, {tags.begin(), tags.end()}, backend);
@@ -52,14 +52,14 @@ class Values {
     const auto count = static_cast<std::size_t>(p.num_elements());
     if (const int own = model_.parameters().find(p.name); own >= 0)
       return {static_cast<const float*>(weights_.pointers()[static_cast<std::size_t>(own)]), count};
-    const std::string tag = folded_tag(model_.family(), p.desc.name);
+    const std::string tag = registry::export_tag(p.desc.name);
     const auto made = made_.find({p.layer, tag});
     if (made == made_.end() || made->second.front().shape != p.desc.shape)
       throw PluginError(
           {model_.family().name(),
            fmt::format("is exported as '{}', but no block makes its parameter '{}' {}",
-                       model_.family().exports_as(), p.name, to_string(p.desc.shape)),
-           {fmt::format("name the value with the tag '{}'", tag)}});
+                       model_.options().exports_as, p.name, to_string(p.desc.shape)),
+           {"the block must give it: Scope::exported_value(), ext/export.h"}});
     return made->second.front().values;
   }
 
@@ -71,16 +71,12 @@ class Values {
 
 }  // namespace
 
-std::string folded_tag(const registry::Family& family, std::string_view name) {
-  return fmt::format("{}.exports.{}", family.plugin().id, name);
-}
-
 FoldedModel::FoldedModel(const decoder::Model& model, const std::string& from,
                          const std::string& to, const registry::Catalog& plugins,
                          const Backend& backend)
     : directory_(to + ".folded") {
   const std::string text =
-      description(model, registry::load_family(plugins, model.family().exports_as()));
+      description(model, registry::load_family(plugins, model.options().exports_as));
   fs::remove_all(directory_);
   fs::create_directories(directory_);
   try {

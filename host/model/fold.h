@@ -15,7 +15,7 @@ namespace lamina::model {
 class FoldedModel {
  public:
   // Of `model`, whose weights are in `from`; the directory is made beside `to`. REQUIRES: its
-  // family names one in exports_as. Errors: exit 8 where a block lacks a parameter of the other
+  // options name one in exports_as. Errors: exit 8 where a block lacks a parameter of the other
   // family; exit 4 for damaged weights, or when the disk is full.
   FoldedModel(const decoder::Model& model, const std::string& from, const std::string& to,
               const registry::Catalog& plugins, const Backend& backend);
@@ -30,8 +30,5 @@ class FoldedModel {
   std::string directory_;
   std::unique_ptr<decoder::Model> model_;
 };
-
-// The tag that blocks of the family give to the value of that family's parameter `name`.
-std::string folded_tag(const registry::Family& family, std::string_view name);
 
 }  // namespace lamina::model

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lamina/names.h"
 #include "ops/decode.h"
 #include "ops/registry.h"
 #include "ops/split.h"
@@ -53,8 +54,9 @@ std::string decoding(const Op& op) {
 
 std::string section(const Op& op) {
   std::string out =
-      fmt::format("\n### {}\n\n`{}({}) -> {}`, op {}, revision {}. {}.\n\n", op.name, op.name,
-                  operands(op.inputs), operands(op.outputs), op.id, op.revision, op.doc);
+      fmt::format("\n### {}\n\n`{}({}) -> {}`, {} {}, revision {}. {}.\n\n", op.name, op.name,
+                  operands(op.inputs), operands(op.outputs),
+                  op.id >= LAMINA_DRAFT_OPS ? "draft op" : "op", op.id, op.revision, op.doc);
   if (!op.attrs.empty()) {
     out += "| attribute | default |\n|---|---|\n";
     for (const OpAttr& attr : op.attrs)
@@ -79,6 +81,9 @@ may be, capitals must be whole, `+i` is a sum over the parts of i, `!` an operan
 `host/ops/split.h`.
 
 ## Ops that plugins may emit
+
+A draft op serves one published family so far. It may change or go with a minor version of the
+contract: a plugin that emits one is for hosts of the minor version that it was built with.
 )";
 
 }  // namespace

@@ -16,6 +16,8 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "lamina/abi.h"
+#include "lamina/ext/auxiliary.h"
+#include "lamina/ext/mtp.h"
 #include "lamina/names.h"
 
 namespace lamina::registry::abi {
@@ -43,6 +45,8 @@ inline constexpr std::uint32_t kLeastBytes = 0;
   template <>                     \
   inline constexpr std::uint32_t kLeastBytes<type> = bytes;
 LAMINA_GROWABLE(LAMINA_LEAST)
+LAMINA_AUXILIARY_GROWABLE(LAMINA_LEAST)
+LAMINA_MTP_GROWABLE(LAMINA_LEAST)
 #undef LAMINA_LEAST
 
 // Sizes of a growable struct: what any plugin gives, and what this host knows.

@@ -202,7 +202,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
     abi::breach("{} has stride {}; it must not be negative", what, given.stride);
   out.stride = std::max<std::int64_t>(given.stride, 1);
   const bool has_slots = out.kind == StateKind::kv || out.kind == StateKind::latent ||
-                         out.kind == StateKind::index_keys || out.kind == StateKind::custom;
+                         out.kind == StateKind::index_keys;
   if (!has_slots && (out.window > 0 || out.chunk > 0 || out.stride > 1))
     abi::breach(
         "{} has window {}, chunk {} and stride {}; a state of kind {} has one size for any "
@@ -270,10 +270,15 @@ lamina_tensor_t BlockBuild::axes(lamina_tensor_t given, lamina_span_t names) {
       value, axis_list(names, static_cast<std::size_t>(value.ndim()), "the tensor")));
 }
 
-void BlockBuild::sow(const lamina_sow_t* from) {
-  const lamina_sow_t given = abi::copy(from, "lamina_sow_t");
+void BlockBuild::export_value(lamina_tensor_t given, lamina_str_t param) {
+  const Tensor value = tensor(given, "the tensor");
+  trace_.tag(value, export_tag(abi::name(param, "the name of a parameter")));
+}
+
+void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
+  const lamina_auxiliary_t given = abi::copy(from, "lamina_auxiliary_t");
   SowDesc out;
-  out.kind = enumerator<SowDesc::Kind>(given.kind, LAMINA_CAPABILITY_SOW, "its kind");
+  out.kind = enumerator<SowDesc::Kind>(given.kind, LAMINA_CAPABILITY_AUXILIARY, "its kind");
   out.reduce = enumerator<SowDesc::Reduce>(given.reduce, LAMINA_CAPABILITY_REDUCE, "its reduction");
   out.name = abi::name(given.name, "its name");
   out.value = tensor(given.value, fmt::format("the value of '{}'", out.name));

@@ -55,8 +55,9 @@ class BlockBuild {
   void scope(lamina_str_t name, std::uint32_t push);
   lamina_tensor_t tag(lamina_tensor_t tensor, lamina_str_t name);
   lamina_tensor_t axes(lamina_tensor_t tensor, lamina_span_t names);
-  void sow(const lamina_sow_t* from);
+  void add_auxiliary(const lamina_auxiliary_t* from);
   void update(const lamina_update_t* from);
+  void export_value(lamina_tensor_t tensor, lamina_str_t param);
 
   // Handles: trace | is it a state | generation | index.
   std::uint64_t handle(bool is_state, std::size_t index) const;

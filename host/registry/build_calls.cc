@@ -5,6 +5,7 @@
 #include <new>
 
 #include "registry/block_build.h"
+#include "registry/extensions.h"
 
 namespace lamina::registry {
 
@@ -86,13 +87,17 @@ struct BuildCalls {
     return BlockBuild::call(
         build, at, [&](BlockBuild& self) { store(out, [&] { return self.axes(tensor, names); }); });
   }
-  static lamina_status_t sow(lamina_build_t* build, const lamina_sow_t* sow,
-                             const lamina_where_t* at) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) { self.sow(sow); });
+  static lamina_status_t add_auxiliary(lamina_build_t* build, const lamina_auxiliary_t* value,
+                                       const lamina_where_t* at) {
+    return BlockBuild::call(build, at, [&](BlockBuild& self) { self.add_auxiliary(value); });
   }
   static lamina_status_t update(lamina_build_t* build, const lamina_update_t* update,
                                 const lamina_where_t* at) {
     return BlockBuild::call(build, at, [&](BlockBuild& self) { self.update(update); });
+  }
+  static lamina_status_t export_value(lamina_build_t* build, lamina_tensor_t tensor,
+                                      lamina_str_t param, const lamina_where_t* at) {
+    return BlockBuild::call(build, at, [&](BlockBuild& self) { self.export_value(tensor, param); });
   }
   static void fail(lamina_build_t* build, lamina_status_t status, lamina_str_t message,
                    const lamina_where_t* at) {
@@ -124,8 +129,6 @@ constexpr lamina_build_api_t kBuildApi = {.size = sizeof(lamina_build_api_t),
                                           .scope = BuildCalls::scope,
                                           .tag = BuildCalls::tag,
                                           .axes = BuildCalls::axes,
-                                          .sow = BuildCalls::sow,
-                                          .update = BuildCalls::update,
                                           .fail = BuildCalls::fail};
 
 BuildHandle& new_handle(BlockBuild* build) {
@@ -136,6 +139,19 @@ BuildHandle& new_handle(BlockBuild* build) {
 }
 
 }  // namespace
+
+lamina_status_t ExtensionCalls::add(lamina_build_t* build, const lamina_auxiliary_t* value,
+                                    const lamina_where_t* at) {
+  return BuildCalls::add_auxiliary(build, value, at);
+}
+lamina_status_t ExtensionCalls::update(lamina_build_t* build, const lamina_update_t* update,
+                                       const lamina_where_t* at) {
+  return BuildCalls::update(build, update, at);
+}
+lamina_status_t ExtensionCalls::export_value(lamina_build_t* build, lamina_tensor_t tensor,
+                                             lamina_str_t param, const lamina_where_t* at) {
+  return BuildCalls::export_value(build, tensor, param, at);
+}
 
 BlockBuild::BlockBuild(const Family& family, const Block& block, const ModelConfig& config,
                        Trace& trace, const BlockRequest& request)

@@ -250,7 +250,6 @@ Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity
     names_.aliases = abi::texts(family.aliases, "aliases");
     names_.hf_model_types = abi::texts(family.hf_model_types, "hf_model_types");
     names_.hf_architectures = abi::texts(family.hf_architectures, "hf_architectures");
-    exports_as_ = abi::text(family.exports_as, "exports_as");
     if (family.plan == nullptr) abi::breach("it has no plan function");
     if (family.options == nullptr) abi::breach("it has no options function");
     keys_ = std::make_shared<const std::vector<ModelKey>>(read_keys(family.keys));

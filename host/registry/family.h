@@ -69,7 +69,6 @@ class Family {
   const FamilyNames& names() const { return names_; }
   const std::string& name() const { return names_.name; }
   // The family that exports are of; empty = this one. See abi.h.
-  const std::string& exports_as() const { return exports_as_; }
   const PluginIdentity& plugin() const { return *plugin_; }
   const std::vector<ModelKey>& keys() const { return *keys_; }
   const ModelKey* find_key(std::string_view name) const;
@@ -93,7 +92,6 @@ class Family {
   [[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) const;
 
   FamilyNames names_;
-  std::string exports_as_;
   std::shared_ptr<const PluginIdentity> plugin_;       // shared by the families of a plugin
   std::shared_ptr<const std::vector<ModelKey>> keys_;  // shared with every ModelConfig
   std::vector<Block> blocks_;

@@ -261,7 +261,8 @@ OptionsSpec Family::options(const ModelConfig& config) const {
   const ReplyResult reply =
       call_config_function(*this, ConfigFunction::options, source.options, source.user, config);
   if (!reply.head) fail("its options name no head; a model ends with one");
-  return {reply.embed.value_or(EmbedSpec{}), *reply.head, reply.mtp.value_or(MtpSpec{})};
+  return {reply.embed.value_or(EmbedSpec{}), *reply.head, reply.mtp.value_or(MtpSpec{}),
+          reply.exports_as};
 }
 
 }  // namespace lamina::registry

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "lamina/ext/auxiliary.h"
 #include "lamina/names.h"
 
 namespace lamina::registry {
@@ -19,15 +20,15 @@ constexpr KnownNumbers known_numbers(std::uint32_t list) {
     case LAMINA_CAPABILITY_INPUT:
       return {LAMINA_INPUT_POSITIONS, LAMINA_INPUT_IMAGE_BLOCKS};
     case LAMINA_CAPABILITY_STATE:
-      return {LAMINA_STATE_KV, LAMINA_STATE_CUSTOM};
+      return {LAMINA_STATE_KV, LAMINA_STATE_INDEX_KEYS};
     case LAMINA_CAPABILITY_ROLE:
       return {LAMINA_ROLE_WEIGHT, LAMINA_ROLE_CONV};
     case LAMINA_CAPABILITY_INIT:
       return {LAMINA_INIT_ZEROS, LAMINA_INIT_CYCLE};
     case LAMINA_CAPABILITY_TRANSFORM:
       return {LAMINA_TRANSFORM_TRANSPOSE, LAMINA_TRANSFORM_SPLIT};
-    case LAMINA_CAPABILITY_SOW:
-      return {LAMINA_SOW_LOSS, LAMINA_SOW_METRIC};
+    case LAMINA_CAPABILITY_AUXILIARY:
+      return {LAMINA_AUXILIARY_LOSS, LAMINA_AUXILIARY_METRIC};
     case LAMINA_CAPABILITY_REDUCE:
       return {LAMINA_REDUCE_SUM, LAMINA_REDUCE_MAX};
     case LAMINA_CAPABILITY_UPDATE:

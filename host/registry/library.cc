@@ -20,13 +20,14 @@
 #include "core/read_file.h"
 #include "ops/registry.h"
 #include "registry/abi_read.h"
+#include "registry/extensions.h"
 #include "registry/known_numbers.h"
 #include "registry/plugin_call.h"
 
 namespace lamina::registry {
 namespace {
 
-const void* host_interface(const lamina_host_t*, lamina_str_t) { return nullptr; }
+const void* host_interface(const lamina_host_t*, lamina_str_t id) { return extension(id); }
 
 // Log lines that plugins may write in all: a loop must not fill the disk.
 constexpr int kMaxLogLines = 1000;

@@ -24,8 +24,6 @@ struct Setting {
 struct PositionSpec {
   std::uint32_t block = 0;  // id of a Block of the family
   std::vector<Setting> overrides;
-  std::uint32_t inject_before = 0;  // block that runs before, outside the scan; 0 = none
-  std::uint32_t inject_after = 0;
   std::optional<std::int64_t> kv_donor;  // global index of the layer whose kv state is read
   friend bool operator==(const PositionSpec&, const PositionSpec&) = default;
 };
@@ -86,7 +84,7 @@ struct HeadSpec {
   std::uint32_t exit = 0;  // block that makes x of the carries; 0 = x is carry 0
 };
 
-// Multi-token prediction: `depth` blocks after the stack; see lamina_mtp_t.
+// Multi-token prediction: `depth` blocks after the stack; see ext/mtp.h.
 struct MtpSpec {
   std::uint32_t block = 0;
   std::int64_t depth = 0;  // 0 = none
@@ -102,6 +100,7 @@ struct OptionsSpec {
   EmbedSpec embed;
   HeadSpec head;
   MtpSpec mtp;
+  std::string exports_as;  // the family whose published format exports use; empty = this one
 };
 
 }  // namespace lamina::registry

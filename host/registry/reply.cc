@@ -4,7 +4,9 @@
 #include <cmath>
 #include <new>
 
+#include "lamina/ext/mtp.h"
 #include "registry/abi_ops.h"
+#include "registry/extensions.h"
 #include "registry/plugin_call.h"
 
 namespace lamina::registry {
@@ -94,10 +96,33 @@ class Reply : public lamina_reply {
     });
   }
 
-  static lamina_status_t mtp(lamina_reply_t* reply, const lamina_mtp_t* mtp) {
-    return guarded(reply, ConfigFunction::options, "mtp", [&](Reply& self) {
-      if (self.result.mtp) abi::breach("mtp is given twice");
+  static lamina_status_t predict(lamina_reply_t* reply, const lamina_mtp_t* mtp) {
+    return guarded(reply, ConfigFunction::options, "predict", [&](Reply& self) {
+      if (self.result.mtp) abi::breach("multi-token prediction is given twice");
       self.result.mtp = self.read_mtp(mtp);
+    });
+  }
+
+  static lamina_status_t read_from(lamina_reply_t* reply, std::uint32_t position,
+                                   std::uint32_t donor) {
+    return guarded(reply, ConfigFunction::plan, "read_from", [&](Reply& self) {
+      auto& segments = self.result.plan.segments;
+      if (segments.empty()) abi::breach("read_from: no segment was given before");
+      std::vector<PositionSpec>& unit = segments.back().unit;
+      if (position >= unit.size())
+        abi::breach("read_from: position {} is not one of the {} of the segment", position,
+                    unit.size());
+      if (unit[position].kv_donor)
+        abi::breach("read_from: position {} reads layer {} already", position,
+                    *unit[position].kv_donor);
+      unit[position].kv_donor = donor;
+    });
+  }
+
+  static lamina_status_t export_as(lamina_reply_t* reply, lamina_str_t family) {
+    return guarded(reply, ConfigFunction::options, "as", [&](Reply& self) {
+      if (!self.result.exports_as.empty()) abi::breach("the family of exports is given twice");
+      self.result.exports_as = abi::name(family, "the family of exports");
     });
   }
 
@@ -181,13 +206,8 @@ class Reply : public lamina_reply {
     if (segment.times == 0) abi::breach("{} is repeated 0 times; leave it out", shown);
     for (const auto& position : abi::copies<lamina_position_t>(segment.unit, "lamina_position_t")) {
       abi::check_flags(position.flags, 0, "a position");
-      PositionSpec at{.block = position.block,
-                      .inject_before = position.inject_before,
-                      .inject_after = position.inject_after};
+      PositionSpec at{.block = position.block};
       check_block(at.block, "a position");
-      if (at.inject_before) check_block(at.inject_before, "inject_before");
-      if (at.inject_after) check_block(at.inject_after, "inject_after");
-      if (position.kv_donor) at.kv_donor = position.kv_donor - std::int64_t{1};
       for (const auto& setting : abi::plain<lamina_setting_t>(position.overrides, "overrides"))
         at.overrides.push_back(read_override(setting));
       out.unit.push_back(std::move(at));
@@ -281,13 +301,23 @@ constexpr lamina_reply_api_t kReplyApi = {.size = sizeof(lamina_reply_api_t),
                                           .segment = Reply::segment,
                                           .embed = Reply::embed,
                                           .head = Reply::head,
-                                          .fail = Reply::fail,
-                                          .mtp = Reply::mtp};
+                                          .fail = Reply::fail};
 
 Reply::Reply(const Family& family, ConfigFunction function)
     : lamina_reply{&kReplyApi}, family_(family), function_(function) {}
 
 }  // namespace
+
+lamina_status_t ExtensionCalls::predict(lamina_reply_t* reply, const lamina_mtp_t* mtp) {
+  return Reply::predict(reply, mtp);
+}
+lamina_status_t ExtensionCalls::read_from(lamina_reply_t* reply, std::uint32_t position,
+                                          std::uint32_t donor) {
+  return Reply::read_from(reply, position, donor);
+}
+lamina_status_t ExtensionCalls::export_as(lamina_reply_t* reply, lamina_str_t family) {
+  return Reply::export_as(reply, family);
+}
 
 ReplyResult call_config_function(const Family& family, ConfigFunction function,
                                  lamina_status_t (*pointer)(void*, const lamina_config_t*,

@@ -19,6 +19,7 @@ struct ReplyResult {
   std::optional<EmbedSpec> embed;
   std::optional<HeadSpec> head;
   std::optional<MtpSpec> mtp;
+  std::string exports_as;
 };
 
 enum class ConfigFunction { derive, validate, plan, options };

@@ -40,6 +40,8 @@ bool mentions(const std::string& text, const std::string& number) {
 
 }  // namespace
 
+std::string export_tag(std::string_view param) { return "exports." + std::string(param); }
+
 Trace::Trace(Graph& graph) : graph_(graph), tag_(next_tag()) {}
 Trace::~Trace() = default;
 

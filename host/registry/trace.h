@@ -91,6 +91,9 @@ struct UpdateDesc {
   std::string rate_key;  // config key; empty = 1
 };
 
+// The tag under which a block's graph keeps the value of the exported parameter `param`.
+std::string export_tag(std::string_view param);
+
 using ops::NamedAttrs;
 
 class Trace {

@@ -39,8 +39,8 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
 // What a layer is.
 struct Kind {
   bool global = false;
-  bool shared = false;      // reads the keys and values of `donor`
-  std::uint32_t donor = 0;  // 1 + a layer's index
+  bool shared = false;                     // reads the keys and values of `donor`
+  std::optional<std::int64_t> donor = {};  // a layer's index
   friend bool operator==(const Kind&, const Kind&) = default;
 };
 // One for each layer.

@@ -109,7 +109,7 @@ void validate_sharing(const Config& c, const Problems& problem) {
     problem("num_kv_shared_layers", "got ", shared,
             "; it must be less than num_hidden_layers = ", c.num_hidden_layers);
   for (const Kind& kind : kinds_of(c))
-    if (kind.shared && kind.donor == 0) {
+    if (kind.shared && !kind.donor) {
       problem("num_kv_shared_layers", "got ", shared, ", which leaves no ",
               kind.global ? "global" : "local",
               " layer before the shared ones to read from; use fewer");
@@ -158,7 +158,7 @@ void validate(const Config& c, const Problems& problem) {
 std::vector<Kind> kinds_of(const Config& c) {
   const std::int64_t layers = c.num_hidden_layers, own = layers - c.num_kv_shared_layers;
   std::vector<Kind> out;
-  std::uint32_t last[2] = {0, 0};  // 1 + the last local and the last global layer with own keys
+  std::optional<std::int64_t> last[2];  // the last local and global layer with keys of its own
   const std::vector<std::string_view> types =
       c.layer_types.empty() ? kinds_in_turn(layers, 6, kFullAttention, kSlidingAttention)
                             : c.layer_types;
@@ -168,7 +168,7 @@ std::vector<Kind> kinds_of(const Config& c) {
     if (kind.shared)
       kind.donor = last[kind.global];
     else
-      last[kind.global] = static_cast<std::uint32_t>(i + 1);
+      last[kind.global] = i;
     out.push_back(kind);
   }
   return out;

@@ -74,11 +74,6 @@ Tensor teacher(Scope s, const Config& c, std::int64_t out, std::int64_t in,
               .group = "teacher"});
 }
 
-// Names w as the matrix of a Llama 2.
-void export_as(std::string_view name, Tensor w) {
-  tag(w, "org.lamina.llama.exports.attention." + std::string(name) + ".weight");
-}
-
 // Queries, keys or values [B, T, N, H].
 Tensor project(Scope attention, std::string_view name, const Config& c, Tensor x_BTD, Heads from,
                Heads to) {
@@ -86,7 +81,7 @@ Tensor project(Scope attention, std::string_view name, const Config& c, Tensor x
   Tensor w_MD = teacher(s, c, from.count * from.width, c.hidden_size, axis::heads, axis::embed);
   const Mixing m = mixing(s, c, from, to);
   Scope::Open open(s);
-  export_as(name, transposed(mix_rows(m, transposed(w_MD))));
+  s.exported_value("weight", transposed(mix_rows(m, transposed(w_MD))));
   return split_heads(mix(m, linear(x_BTD, w_MD)), to.count);
 }
 
@@ -103,7 +98,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const Mixing m = mixing(s / "wo", c, queries, from_queries);
   Tensor w_DM = teacher(s / "wo", c, c.hidden_size, from_queries.count * from_queries.width,
                         axis::embed, axis::heads);
-  export_as("wo", mix_rows(transposed(m), w_DM));
+  (s / "wo").exported_value("weight", mix_rows(transposed(m), w_DM));
   return tag(linear(mix(m, merge_heads(o_BTNH)), w_DM), tags::out_proj);
 }
 

@@ -45,10 +45,11 @@ TEST(BlockDeclaration, RefusesAParameterThatIsThereForSomeLengthsOnly) {
 TEST(BlockDeclaration, RefusesAStateThatDependsOnTheBatch) {
   EXPECT_ERROR_SAYS(
       open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        s.state(LAMINA_STATE_CUSTOM, "memory", {x.dim(0)}, {.axes = {sdk::axis::embed}});
+        s.state(LAMINA_STATE_CONV_WINDOW, "memory", {x.dim(0), 3},
+                {.axes = {sdk::axis::conv, sdk::axis::none}});
         return x;
       }),
-      ExitCode::plugin, "state 'memory' is [1] in one trace and [2] in another");
+      ExitCode::plugin, "state 'memory' is [1, 3] in one trace and [2, 3] in another");
 }
 
 TEST(BlockDeclaration, RefusesAGraphThatDependsOnACounter) {

@@ -157,18 +157,16 @@ TEST(StackPlan, PositionsKeepTheirSettingsThroughACut) {
   EXPECT_EQ(plan.segments[2].unit[0], spec.unit[1]);
 }
 
-TEST(StackPlan, LayersWithInjectedBlocksAndDonorsStandAlone) {
-  SegmentSpec before = segment("B", 4), after = segment("B", 3), around = segment("B", 1);
-  around.unit[0].inject_before = 5;
+TEST(StackPlan, DonorsAreSegmentsOfTheirOwn) {
+  SegmentSpec before = segment("B", 4), after = segment("B", 3);
   after.unit[0].kv_donor = 2;
-  StackPlan plan = resolve_stack({{before, around, after}}, {});
-  ASSERT_EQ(plan.segments.size(), 5u);  // 0-1, 2, 3, 4, 5-7
+  StackPlan plan = resolve_stack({{before, after}}, {});
+  ASSERT_EQ(plan.segments.size(), 4u);  // 0-1, 2, 3, 4-6
   EXPECT_TRUE(plan.segments[1].one_shot && plan.segments[1].gives_kv);
-  EXPECT_TRUE(plan.segments[3].one_shot);
-  EXPECT_FALSE(plan.segments[3].gives_kv);
-  EXPECT_EQ(plan.segments[4].times, 3);
+  EXPECT_FALSE(plan.segments[2].gives_kv);
+  EXPECT_EQ(plan.segments[3].times, 3);
   EXPECT_EQ(plan.find(2), (std::pair<std::size_t, std::size_t>{1, 0}));
-  EXPECT_EQ(plan.find(7), (std::pair<std::size_t, std::size_t>{4, 0}));
+  EXPECT_EQ(plan.find(6), (std::pair<std::size_t, std::size_t>{3, 0}));
 }
 
 TEST(StackPlan, RefusesDonorsThatComeLaterOrReadThemselves) {

@@ -18,8 +18,7 @@ std::set<std::string> blocks_used(const decoder::Model& model) {
   std::set<std::uint32_t> ids = {model.options().embed.entry, model.options().head.exit,
                                  model.options().mtp.block};
   for (const decoder::StackSegment& segment : model.stack().segments)
-    for (const registry::PositionSpec& p : segment.unit)
-      ids.insert({p.block, p.inject_before, p.inject_after});
+    for (const registry::PositionSpec& p : segment.unit) ids.insert(p.block);
   std::set<std::string> out;
   for (const registry::Block& block : model.family().blocks())
     if (ids.contains(block.id)) out.insert(block.name);

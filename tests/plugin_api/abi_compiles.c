@@ -1,5 +1,9 @@
-/* abi.h and names.h compile in every language that a plugin may be written in; see CMakeLists. */
+/* abi.h, names.h and ext/ compile in every language that a plugin may be written in; see CMakeLists. */
 #include "lamina/abi.h"
+#include "lamina/ext/auxiliary.h"
+#include "lamina/ext/export.h"
+#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/mtp.h"
 #include "lamina/names.h"
 
 int lamina_abi_compiles(const lamina_plugin_t *plugin);

@@ -1,8 +1,12 @@
-// The layout of abi.h, field by field. Lines are only ever added: a change of an existing one is a
-// new major version.
+// The layout of abi.h and ext/, field by field. Lines are only ever added: a change of an existing
+// one is a new major version.
 #include <cstddef>
 
 #include "lamina/abi.h"
+#include "lamina/ext/auxiliary.h"
+#include "lamina/ext/export.h"
+#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/mtp.h"
 
 #define SIZE(type, bytes) static_assert(sizeof(struct type) == (bytes), #type)
 #define AT(type, field, bytes) \
@@ -36,14 +40,12 @@ AT(lamina_config_api, abi_minor, 4);
 AT(lamina_config_api, get, 8);
 SIZE(lamina_config, 8);
 AT(lamina_config, api, 0);
-SIZE(lamina_position, 40);
+SIZE(lamina_position, 32);
 AT(lamina_position, size, 0);
 AT(lamina_position, block, 4);
 AT(lamina_position, overrides, 8);
-AT(lamina_position, inject_before, 24);
-AT(lamina_position, inject_after, 28);
-AT(lamina_position, kv_donor, 32);
-AT(lamina_position, flags, 36);
+AT(lamina_position, flags, 24);
+AT(lamina_position, _pad0, 28);
 SIZE(lamina_segment, 48);
 AT(lamina_segment, size, 0);
 AT(lamina_segment, flags, 4);
@@ -80,14 +82,7 @@ AT(lamina_head, init_std, 24);
 AT(lamina_head, norm, 32);
 AT(lamina_head, exit, 40);
 AT(lamina_head, _pad0, 44);
-SIZE(lamina_mtp, 48);
-AT(lamina_mtp, size, 0);
-AT(lamina_mtp, flags, 4);
-AT(lamina_mtp, block, 8);
-AT(lamina_mtp, depth, 12);
-AT(lamina_mtp, overrides, 16);
-AT(lamina_mtp, weight_key, 32);
-SIZE(lamina_reply_api, 64);
+SIZE(lamina_reply_api, 56);
 AT(lamina_reply_api, size, 0);
 AT(lamina_reply_api, abi_minor, 4);
 AT(lamina_reply_api, set, 8);
@@ -96,7 +91,6 @@ AT(lamina_reply_api, segment, 24);
 AT(lamina_reply_api, embed, 32);
 AT(lamina_reply_api, head, 40);
 AT(lamina_reply_api, fail, 48);
-AT(lamina_reply_api, mtp, 56);
 SIZE(lamina_reply, 8);
 AT(lamina_reply, api, 0);
 SIZE(lamina_param, 104);
@@ -134,28 +128,13 @@ AT(lamina_emit, state, 48);
 AT(lamina_emit, outputs, 56);
 AT(lamina_emit, n_outputs, 64);
 AT(lamina_emit, _pad1, 68);
-SIZE(lamina_sow, 64);
-AT(lamina_sow, size, 0);
-AT(lamina_sow, kind, 4);
-AT(lamina_sow, name, 8);
-AT(lamina_sow, value, 24);
-AT(lamina_sow, weight_key, 32);
-AT(lamina_sow, reduce, 48);
-AT(lamina_sow, _pad0, 52);
-AT(lamina_sow, other, 56);
-SIZE(lamina_update, 48);
-AT(lamina_update, size, 0);
-AT(lamina_update, rule, 4);
-AT(lamina_update, param, 8);
-AT(lamina_update, value, 24);
-AT(lamina_update, rate_key, 32);
 SIZE(lamina_type, 80);
 AT(lamina_type, size, 0);
 AT(lamina_type, dtype, 4);
 AT(lamina_type, ndim, 8);
 AT(lamina_type, _pad0, 12);
 AT(lamina_type, dims, 16);
-SIZE(lamina_build_api, 104);
+SIZE(lamina_build_api, 88);
 AT(lamina_build_api, size, 0);
 AT(lamina_build_api, abi_minor, 4);
 AT(lamina_build_api, emit, 8);
@@ -167,9 +146,7 @@ AT(lamina_build_api, type, 48);
 AT(lamina_build_api, scope, 56);
 AT(lamina_build_api, tag, 64);
 AT(lamina_build_api, axes, 72);
-AT(lamina_build_api, sow, 80);
-AT(lamina_build_api, update, 88);
-AT(lamina_build_api, fail, 96);
+AT(lamina_build_api, fail, 80);
 SIZE(lamina_build, 8);
 AT(lamina_build, api, 0);
 SIZE(lamina_key, 184);
@@ -217,7 +194,7 @@ AT(lamina_hf_tensor, _pad0, 12);
 AT(lamina_hf_tensor, param, 16);
 AT(lamina_hf_tensor, hf, 32);
 AT(lamina_hf_tensor, transforms, 48);
-SIZE(lamina_family, 208);
+SIZE(lamina_family, 192);
 AT(lamina_family, size, 0);
 AT(lamina_family, flags, 4);
 AT(lamina_family, name, 8);
@@ -234,7 +211,6 @@ AT(lamina_family, derive, 160);
 AT(lamina_family, validate, 168);
 AT(lamina_family, plan, 176);
 AT(lamina_family, options, 184);
-AT(lamina_family, exports_as, 192);
 SIZE(lamina_families, 24);
 AT(lamina_families, size, 0);
 AT(lamina_families, _pad0, 4);
@@ -261,3 +237,37 @@ AT(lamina_plugin, toolchain, 80);
 AT(lamina_plugin, init, 96);
 AT(lamina_plugin, deinit, 104);
 AT(lamina_plugin, get_interface, 112);
+
+// ext/
+SIZE(lamina_mtp, 48);
+AT(lamina_mtp, size, 0);
+AT(lamina_mtp, flags, 4);
+AT(lamina_mtp, block, 8);
+AT(lamina_mtp, depth, 12);
+AT(lamina_mtp, overrides, 16);
+AT(lamina_mtp, weight_key, 32);
+SIZE(lamina_mtp_api, 16);
+AT(lamina_mtp_api, predict, 8);
+SIZE(lamina_kv_sharing_api, 16);
+AT(lamina_kv_sharing_api, read_from, 8);
+SIZE(lamina_auxiliary, 64);
+AT(lamina_auxiliary, size, 0);
+AT(lamina_auxiliary, kind, 4);
+AT(lamina_auxiliary, name, 8);
+AT(lamina_auxiliary, value, 24);
+AT(lamina_auxiliary, weight_key, 32);
+AT(lamina_auxiliary, reduce, 48);
+AT(lamina_auxiliary, _pad0, 52);
+AT(lamina_auxiliary, other, 56);
+SIZE(lamina_update, 48);
+AT(lamina_update, size, 0);
+AT(lamina_update, rule, 4);
+AT(lamina_update, param, 8);
+AT(lamina_update, value, 24);
+AT(lamina_update, rate_key, 32);
+SIZE(lamina_auxiliary_api, 24);
+AT(lamina_auxiliary_api, add, 8);
+AT(lamina_auxiliary_api, update, 16);
+SIZE(lamina_export_api, 24);
+AT(lamina_export_api, as, 8);
+AT(lamina_export_api, value, 16);

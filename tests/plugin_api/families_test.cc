@@ -39,7 +39,7 @@ std::string path_of(const std::string& name) {
 class Loaded {
  public:
   explicit Loaded(const std::string& path) : library_(path) {
-    EXPECT_EQ(library_.plugin().init(nullptr), LAMINA_OK);
+    EXPECT_EQ(library_.plugin().init(&recording_host()), LAMINA_OK);
   }
   ~Loaded() { library_.plugin().deinit(); }
 
@@ -226,8 +226,8 @@ TEST(PluginBorder, InitNestsAndUnloadingUnmaps) {
   const std::string path = path_of("simple");
   {
     const Library library(path);
-    EXPECT_EQ(library.plugin().init(nullptr), LAMINA_OK);
-    EXPECT_EQ(library.plugin().init(nullptr), LAMINA_OK);
+    EXPECT_EQ(library.plugin().init(&recording_host()), LAMINA_OK);
+    EXPECT_EQ(library.plugin().init(&recording_host()), LAMINA_OK);
     library.plugin().deinit();
     const std::string_view id = LAMINA_FAMILIES_ID;
     EXPECT_NE(library.plugin().get_interface({id.data(), id.size()}), nullptr);

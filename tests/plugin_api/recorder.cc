@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "lamina/ext/auxiliary.h"
+
 namespace lamina::testing {
 namespace {
 
@@ -142,8 +144,6 @@ constexpr lamina_build_api_t kBuildApi = {
     scope,
     tag,
     axes,
-    [](lamina_build_t*, const lamina_sow_t*, const lamina_where_t*) { return LAMINA_OK; },
-    [](lamina_build_t*, const lamina_update_t*, const lamina_where_t*) { return LAMINA_OK; },
     fail_build,
 };
 
@@ -240,6 +240,26 @@ Value copy_value(const lamina_value_t& value) {
     default:
       return std::monostate{};
   }
+}
+
+const lamina_host_t& recording_host() {
+  static constexpr lamina_auxiliary_api_t kAuxiliary = {
+      sizeof(lamina_auxiliary_api_t), 0,
+      [](lamina_build_t*, const lamina_auxiliary_t*, const lamina_where_t*) { return LAMINA_OK; },
+      [](lamina_build_t*, const lamina_update_t*, const lamina_where_t*) { return LAMINA_OK; }};
+  static const lamina_host_t kHost = {
+      sizeof(lamina_host_t),
+      LAMINA_ABI_MINOR,
+      {"recorder", 8},
+      {"0", 1},
+      [](const lamina_host_t*, lamina_str_t id) -> const void* {
+        return copy(id) == LAMINA_AUXILIARY_ID ? &kAuxiliary : nullptr;
+      },
+      [](const lamina_host_t*, std::int32_t, lamina_str_t, const lamina_where_t*) {},
+      [](const lamina_host_t*, std::uint32_t, std::uint32_t, std::uint32_t) {
+        return std::uint64_t{1};
+      }};
+  return kHost;
 }
 
 RecordingBuild::RecordingBuild(std::int64_t width) : lamina_build{&kBuildApi} {

@@ -101,6 +101,9 @@ class RecordingReply : public lamina_reply {
   std::string message;
 };
 
+// For init(); it has no interface but that of auxiliary values, which it ignores.
+const lamina_host_t& recording_host();
+
 // A config with the defaults of a family, `values` on top of them, and what it derives.
 RecordingConfig configure(const lamina_family_t& family, std::map<std::string, Value> values);
 

@@ -1,5 +1,6 @@
-# Writes OUTPUT: abi.h as a later minor might be, each growable struct with two fields more.
-file(READ ${ABI} text)
+# Writes OUTPUT: a header of the contract as a later minor might be, each growable struct with two
+# fields more.
+file(READ ${HEADER} text)
 string(REGEX MATCHALL "X\\((lamina_[a-z_]+_t), [0-9]+\\)" rows "${text}")
 foreach(row IN LISTS rows)
   string(REGEX REPLACE "X\\((lamina_[a-z_]+)_t, [0-9]+\\)" "\\1" name ${row})
@@ -9,7 +10,7 @@ foreach(row IN LISTS rows)
   string(SUBSTRING "${text}" ${begin} -1 after)
   string(FIND "${after}" "\n}" end)
   if(begin EQUAL -1 OR end EQUAL -1)
-    message(FATAL_ERROR "${ABI}: struct ${name} is not found")
+    message(FATAL_ERROR "${HEADER}: struct ${name} is not found")
   endif()
   string(SUBSTRING "${after}" 0 ${end} body)
   string(SUBSTRING "${after}" ${end} -1 after)

@@ -7,7 +7,6 @@
 #include "backends/cpu/backend.h"
 #include "inspect/verify/prediction.h"
 #include "inspect/verify/report.h"
-#include "model/fold.h"
 #include "program/records.h"
 #include "support/maxtext_model.h"
 #include "support/models.h"
@@ -41,7 +40,7 @@ class Comparison : MaxTextModel {
 
   std::vector<MaxTextRow> run() {
     forward();
-    if (!model_.family().exports_as().empty()) compare_exports();
+    if (!model_.options().exports_as.empty()) compare_exports();
     const bool sums_balance = config_.microbatches > 1 && config_.balance_weight > 0;
     train_step(model_, sums_balance ? "big_batch_" : "", true);
     // Gradients of sums over tokens and of each microbatch's balance loss, together divided by the
@@ -154,7 +153,7 @@ class Comparison : MaxTextModel {
                                                          {"attention.wv.weight", "value"},
                                                          {"attention.wo.weight", "out"}};
     std::vector<std::string> tags;
-    for (auto [ours, theirs] : names) tags.push_back(model::folded_tag(model_.family(), ours));
+    for (auto [ours, theirs] : names) tags.push_back(registry::export_tag(ours));
     std::vector<void*> pointers;
     for (auto& p : parameters_) pointers.push_back(p.data());
     const program::LayerRecords made = program::record_layers(

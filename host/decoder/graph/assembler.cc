@@ -189,27 +189,10 @@ Tensor Assembler::choices(Tensor x) {
 std::vector<Tensor> Assembler::layers(std::vector<Tensor> carries,
                                       const std::vector<Tensor>& per_layer, bool hidden) {
   for (const StackSegment& segment : parts_.stack.segments) {
-    carries = injected(std::move(carries), per_layer, segment, true);
     carries = engram(std::move(carries), segment);
     carries = this->segment(std::move(carries), per_layer, segment, hidden);
-    carries = injected(std::move(carries), per_layer, segment, false);
   }
   return carries;
-}
-
-// Blocks before or after a layer stand around a segment of that layer alone.
-std::vector<Tensor> Assembler::injected(std::vector<Tensor> carries,
-                                        const std::vector<Tensor>& per_layer,
-                                        const StackSegment& segment, bool before) {
-  const registry::PositionSpec& position = segment.unit[0];
-  if (!(before ? position.inject_before : position.inject_after)) return carries;
-  std::vector<Tensor> elements;
-  for (Tensor all : per_layer)
-    elements.push_back(
-        ops::reshape(every(all, segment.first_layer, 1, 0, 1), all.shape().without_leading()));
-  const BlockGraph& block = before ? blocks_.before(position) : blocks_.after(position);
-  return run_once(block, layer_scope(segment.first_layer) + (before ? "before." : "after."),
-                  segment.first_layer, carries, elements);
 }
 
 // A scan of its own, so that values in it are rematerialised as those of layers are, and the body

@@ -117,8 +117,6 @@ class Assembler {
   std::vector<Tensor> segment(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                               const StackSegment& segment, bool hidden);
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
-  std::vector<Tensor> injected(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
-                               const StackSegment& segment, bool before);
   Tensor head(Tensor rows, Tensor weight) const;
   // given.cc: what layers add behind themselves.
   bool has_features(std::int64_t first_layer) const {

@@ -43,14 +43,6 @@ const BlockGraph& BlockCache::layer(const StackSegment& segment, std::size_t pos
               .gives_kv = segment.gives_kv});
 }
 
-const BlockGraph& BlockCache::before(const registry::PositionSpec& position) {
-  return get({.block = position.inject_before, .overrides = position.overrides});
-}
-
-const BlockGraph& BlockCache::after(const registry::PositionSpec& position) {
-  return get({.block = position.inject_after, .overrides = position.overrides});
-}
-
 const BlockGraph& BlockCache::engram(std::int64_t layer) {
   return get({.kind = BlockUse::Kind::engram, .layer = layer});
 }

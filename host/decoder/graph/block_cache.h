@@ -19,8 +19,6 @@ class BlockCache {
   const TracePhase& phase() const { return phase_; }
 
   const BlockGraph& layer(const StackSegment& segment, std::size_t position);
-  const BlockGraph& before(const registry::PositionSpec& position);
-  const BlockGraph& after(const registry::PositionSpec& position);
   // What stands before that layer. REQUIRES: something does.
   const BlockGraph& engram(std::int64_t layer);
   // REQUIRES: the model has such a block.

@@ -91,12 +91,8 @@ class Declaration {
   void layer(const StackSegment& segment, std::size_t p, std::int64_t index) {
     const registry::PositionSpec& position = segment.unit[p];
     std::string scope = fmt::format("layers.{}.", index);
-    if (position.inject_before)
-      block(blocks_.before(position), position.inject_before, scope + "before.", index);
     if (parts_.engram && parts_.engram->find(index)) block(blocks_.engram(index), 0, scope, index);
     block(blocks_.layer(segment, p), position.block, scope, index);
-    if (position.inject_after)
-      block(blocks_.after(position), position.inject_after, scope + "after.", index);
   }
 
   ModelParts& parts_;

@@ -132,9 +132,6 @@ StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& opti
   std::set<std::int64_t> cuts = donors;
   cuts.insert(options.engram_layers.begin(), options.engram_layers.end());
   LAMINA_ASSERT(cuts.empty() || (*cuts.begin() >= 0 && *cuts.rbegin() < plan.num_layers()));
-  for_each_layer(plan, [&](std::int64_t layer, const registry::PositionSpec& position) {
-    if (position.inject_before || position.inject_after) cuts.insert(layer);
-  });
   Resolver resolver(options, cuts, donors);
   for (const registry::SegmentSpec& spec : plan.segments) resolver.add(spec);
   StackPlan out = resolver.take();

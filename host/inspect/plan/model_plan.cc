@@ -165,10 +165,8 @@ std::string_view kind_of(const decoder::StateTensor& state) {
       return "token_history";
     case registry::StateKind::index_keys:
       return "index_keys";
-    case registry::StateKind::custom:
-      return "custom";
   }
-  return "custom";
+  return "";
 }
 
 std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {

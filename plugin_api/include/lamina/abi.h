@@ -3,7 +3,8 @@
  * A plugin is a shared library `<name>.lamina.so` with one exported symbol, the constant
  * `lamina_plugin_v0`. It never computes: it describes model families as data, and the layers of
  * each as calls that add ops to a graph which the host owns. Names and numbers that both sides
- * must agree on are in names.h, ops in ops.def. The rules in words: docs/plugin_requirements.md.
+ * must agree on are in names.h, ops in ops.def, what only some families need in ext/. The rules in
+ * words: docs/plugin_requirements.md.
  *
  * Rules for everything below
  * - Little-endian, 64 bit. No implicit padding; fields `_padN` are zero.
@@ -42,7 +43,7 @@ extern "C" {
 /* The version of this header. Until the contract is frozen (major 1), minor versions must be
  * equal in host and plugin. */
 #define LAMINA_ABI_MAJOR 0u
-#define LAMINA_ABI_MINOR 2u
+#define LAMINA_ABI_MINOR 3u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
 
@@ -133,12 +134,7 @@ struct lamina_config {
 typedef struct lamina_position {
   uint32_t size, block;     /* block: the id of a lamina_block_t */
   lamina_span_t overrides;  /* lamina_setting_t: values of declared keys in this position */
-  uint32_t inject_before;   /* id of a block to run before this layer, outside the scan; 0 = none */
-  uint32_t inject_after;
-  /* 1 + global index of an earlier layer, the donor. This layer then emits attention without k and
-   * v: the host adds those of the donor's one attention with a kv state. 0 = none. */
-  uint32_t kv_donor;
-  uint32_t flags;
+  uint32_t flags, _pad0;
 } lamina_position_t;
 
 /* A unit of positions, repeated. Segments in order cover the layers 0 .. num_hidden_layers - 1,
@@ -186,20 +182,6 @@ typedef struct lamina_head {
   uint32_t exit, _pad0;
 } lamina_head_t;
 
-/* Multi-token prediction: `depth` blocks after the stack, each predicting one token further. Block j
- * gets carry_in[0] = hidden state h[j - 1] (h[-1]: the stack's x) and carry_in[1] = the embedding of the
- * token 1 + j places ahead in the same document; it writes carry_out[0] = h[j] and carry_out[1] =
- * what the head turns into logits of the token after that. Embedding and head are those of the
- * model. In training only, weight_j * (sum over j of the cross-entropies) / (their number over all
- * j) is added to the loss. Its parameters are called "mtp.<j>.<name>", j from 0; in the tensor map
- * {L} is num_hidden_layers + j. */
-typedef struct lamina_mtp {
-  uint32_t size, flags;      /* LAMINA_MTP_* */
-  uint32_t block, depth;     /* block: the id of a lamina_block_t */
-  lamina_span_t overrides;   /* lamina_setting_t */
-  lamina_str_t weight_key;   /* a number, or a list with one per depth; empty = 1 */
-} lamina_mtp_t;
-
 typedef struct lamina_reply_api {
   uint32_t size, abi_minor;
 
@@ -222,9 +204,6 @@ typedef struct lamina_reply_api {
   /* The calling function could not finish; the first message is shown. Any [config] function. */
   void (*fail)(lamina_reply_t *reply, lamina_status_t status, lamina_str_t message,
                const lamina_where_t *at);
-
-  /* At most once; none: no multi-token prediction. [config: options] */
-  lamina_status_t (*mtp)(lamina_reply_t *reply, const lamina_mtp_t *mtp);
 } lamina_reply_api_t;
 
 struct lamina_reply {
@@ -266,7 +245,7 @@ typedef struct lamina_emit {
    * also for those that only a newer host knows.
    * Inputs that only the host can know (positions, key_positions, segments, key_segments, start and
    * blocks of ops that mix tokens) are 0: the host adds them. So are k and v of attention in a
-   * position with a kv_donor. */
+   * layer that reads another's, see ext/kv_sharing.h. */
   lamina_span_t inputs;
   lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
   /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule
@@ -280,32 +259,7 @@ typedef struct lamina_emit {
   uint32_t n_outputs, _pad1;
 } lamina_emit_t;
 
-/* An auxiliary loss or metric of the layer, by name; all layers that sow a name agree in the other
- * fields. Losses are averaged over microbatches and added to the objective times their weight. */
-typedef struct lamina_sow {
-  uint32_t size, kind;     /* LAMINA_SOW_* */
-  lamina_str_t name;
-  lamina_tensor_t value;   /* of a loss: a scalar, or see `other` */
-  lamina_str_t weight_key; /* config key that multiplies a loss; empty = 1 */
-  /* LAMINA_REDUCE_*. For a loss: over the layers that sow it, SUM or MEAN. For a metric, which is
-   * reported per layer: over microbatches. */
-  uint32_t reduce, _pad0;
-  /* For a loss that is a product of means over all layers: value and other have one shape, and the
-   * loss is sum(mean over layers of value * mean over layers of other). 0 = none. */
-  lamina_tensor_t other;
-} lamina_sow_t;
-
-/* A change of a parameter that does not come from a gradient, made after the optimizer's step with
- * the mean of value over microbatches. */
-typedef struct lamina_update {
-  uint32_t size, rule;   /* LAMINA_UPDATE_* */
-  lamina_str_t param;    /* full name inside the block */
-  lamina_tensor_t value;
-  lamina_str_t rate_key; /* config key of the rate */
-} lamina_update_t;
-
-/* The sizes and type of a tensor. Negative sizes are known only at run time; equal numbers are
- * equal sizes, and they may be used in the `shape` attribute of ops. */
+/* The sizes and type of a tensor, over all devices. */
 typedef struct lamina_type {
   uint32_t size, dtype; /* LAMINA_DTYPE_*; 0 = the run's activations */
   uint32_t ndim, _pad0;
@@ -348,9 +302,6 @@ typedef struct lamina_build_api {
   /* `tensor` with logical axes: lamina_str_t, one per dim, empty = none. */
   lamina_status_t (*axes)(lamina_build_t *build, lamina_tensor_t tensor, lamina_span_t names,
                           const lamina_where_t *at, lamina_tensor_t *out);
-  lamina_status_t (*sow)(lamina_build_t *build, const lamina_sow_t *sow, const lamina_where_t *at);
-  lamina_status_t (*update)(lamina_build_t *build, const lamina_update_t *update,
-                            const lamina_where_t *at);
 
   /* The block cannot be built. */
   void (*fail)(lamina_build_t *build, lamina_status_t status, lamina_str_t message,
@@ -378,7 +329,7 @@ typedef struct lamina_key {
 } lamina_key_t;
 
 /* The tensors that a block's build works on. In a layer carry_out has the shapes of carry_in; for
- * the others see entry, exit and lamina_mtp_t. */
+ * the others see entry, exit and ext/mtp.h. */
 typedef struct lamina_io {
   uint32_t size, n_carry;           /* n_carry: of carry_in */
   const lamina_tensor_t *carry_in;  /* [0] = activations [B, T, D], unless the entry says otherwise */
@@ -445,11 +396,6 @@ typedef struct lamina_family {
   lamina_status_t (*validate)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
   lamina_status_t (*plan)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
   lamina_status_t (*options)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
-
-  /* The family whose Hugging Face format exports use, with the values of the keys that both have;
-   * empty = this one. Parameters that this one lacks are values that its blocks mark with the
-   * tag "<plugin id>.exports.<name of the parameter in its block>". */
-  lamina_str_t exports_as;
 } lamina_family_t;
 
 /* The interface LAMINA_FAMILIES_ID. */
@@ -466,7 +412,7 @@ typedef struct lamina_host lamina_host_t;
 struct lamina_host {
   uint32_t size, abi_minor;
   lamina_str_t name, version; /* eg: "lamina", "0.1.0" */
-  /* Host interfaces by id; null if unknown. [any] */
+  /* Host interfaces by id, those of ext/ and newer ones; null if unknown. [any] */
   const void *(*get_interface)(const lamina_host_t *host, lamina_str_t id);
   /* A line for the log; severity is a LAMINA_LOG_*. [any] */
   void (*log)(const lamina_host_t *host, int32_t severity, lamina_str_t text,
@@ -507,33 +453,30 @@ extern __attribute__((visibility("default"))) const lamina_plugin_t lamina_plugi
  * frozen, what they had then from there on. */
 #define LAMINA_GROWABLE(X) \
   X(lamina_config_api_t, 16) \
-  X(lamina_reply_api_t, 64) \
-  X(lamina_position_t, 40) \
+  X(lamina_reply_api_t, 56) \
+  X(lamina_position_t, 32) \
   X(lamina_segment_t, 48) \
   X(lamina_norm_t, 32) \
   X(lamina_embed_t, 72) \
   X(lamina_head_t, 48) \
-  X(lamina_mtp_t, 48) \
   X(lamina_param_t, 104) \
   X(lamina_state_desc_t, 88) \
   X(lamina_emit_t, 72) \
-  X(lamina_sow_t, 64) \
-  X(lamina_update_t, 48) \
   X(lamina_type_t, 80) \
-  X(lamina_build_api_t, 104) \
+  X(lamina_build_api_t, 88) \
   X(lamina_key_t, 184) \
   X(lamina_io_t, 40) \
   X(lamina_block_t, 48) \
   X(lamina_transform_t, 32) \
   X(lamina_hf_tensor_t, 64) \
-  X(lamina_family_t, 208) \
+  X(lamina_family_t, 192) \
   X(lamina_families_t, 24) \
   X(lamina_host_t, 64) \
   X(lamina_plugin_t, 120)
 
+/* Also for the lists of ext/. */
 #define LAMINA_LEAST_SIZE(type, bytes) LAMINA_STATIC_ASSERT(sizeof(type) >= (bytes), #type);
 LAMINA_GROWABLE(LAMINA_LEAST_SIZE)
-#undef LAMINA_LEAST_SIZE
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -51,9 +51,12 @@
 #define LAMINA_CAPABILITY_ROLE 4u      /* LAMINA_ROLE_* */
 #define LAMINA_CAPABILITY_INIT 5u      /* LAMINA_INIT_* */
 #define LAMINA_CAPABILITY_TRANSFORM 6u /* LAMINA_TRANSFORM_* */
-#define LAMINA_CAPABILITY_SOW 7u       /* LAMINA_SOW_* */
+#define LAMINA_CAPABILITY_AUXILIARY 7u /* LAMINA_AUXILIARY_* */
 #define LAMINA_CAPABILITY_REDUCE 8u    /* LAMINA_REDUCE_* */
 #define LAMINA_CAPABILITY_UPDATE 9u    /* LAMINA_UPDATE_* */
+
+/* Ops with this number or a larger one are drafts, see ops.def. */
+#define LAMINA_DRAFT_OPS 16384u
 
 /* Flags of a plugin. */
 #define LAMINA_PLUGIN_NEVER_UNLOAD 1u
@@ -90,13 +93,6 @@
 /* Flags of the head. */
 #define LAMINA_HEAD_TIED 1u    /* logits by the embedding table */
 #define LAMINA_HEAD_NO_LOSS 2u /* training computes no logits; only auxiliary losses count */
-
-/* Flags of multi-token prediction. */
-#define LAMINA_MTP_NORMED_HIDDEN 1u     /* h[-1] is the stack's x after the final norm */
-#define LAMINA_MTP_SHIFTED_POSITIONS 2u /* block j sees the positions of its input tokens */
-#define LAMINA_MTP_FINAL_NORM 4u        /* carry_out[1] goes through the model's final norm */
-/* A target counts if it is in the same document as the token before it (not as the query token). */
-#define LAMINA_MTP_CHAINED 8u
 
 /* What a parameter is for. Decides weight decay and precision. */
 #define LAMINA_ROLE_WEIGHT 1u    /* a product's matrix, [out, in] */
@@ -141,16 +137,6 @@
 /* i32[B, T]: which image each token is part of, from 1; 0 = none. Handle 0, no tensor, where the
    call has no images: an input of an op that may be absent takes that, too. */
 #define LAMINA_INPUT_IMAGE_BLOCKS 8u
-
-/* Auxiliary losses and metrics ("sown" by blocks), updates. */
-#define LAMINA_SOW_LOSS 1u
-#define LAMINA_SOW_METRIC 2u
-#define LAMINA_REDUCE_SUM 0u
-#define LAMINA_REDUCE_MEAN 1u
-#define LAMINA_REDUCE_MAX 2u
-#define LAMINA_UPDATE_ADD 1u       /* p += rate * value */
-#define LAMINA_UPDATE_SIGN_STEP 2u /* p += rate * sign(value) */
-#define LAMINA_UPDATE_ASSIGN 3u    /* p = value */
 
 /* Rows of a tensor map. */
 #define LAMINA_HF_OPTIONAL 1u /* may be absent: the parameter then has its initial value */

@@ -18,9 +18,9 @@ std::vector<Plan> plans(std::int64_t layers) {
 }
 
 // The last two layers read the keys and values of an earlier one.
-Plan shared_tail(std::uint32_t donor) {
+Plan shared_tail(std::int64_t donor) {
   return prefix("own", unit(kLocal), 4) +
-         prefix("shared", Unit{{.block = kReader, .kv_donor = 1 + donor}}, 2);
+         prefix("shared", Unit{{.block = kReader, .kv_donor = donor}}, 2);
 }
 
 }  // namespace windowed

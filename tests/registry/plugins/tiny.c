@@ -1,6 +1,7 @@
 /* The smallest plugin in plain C: one family, one block, y = x + weight. FAULT_* (at build time)
  * breaks one rule of the load; the config key `fault` (at run time) one rule of the build. */
 #include "lamina/abi.h"
+#include "lamina/ext/auxiliary.h"
 #include "lamina/names.h"
 
 #include <signal.h>
@@ -226,16 +227,20 @@ static void die(int64_t fault) {
   }
 }
 
+static const lamina_host_t *kept_host;
+
 /* Losses and updates that are multiplied by a key that is no number. */
 static void bad_factor(lamina_build_t *b, int64_t fault, lamina_tensor_t weight) {
-  const lamina_sow_t loss = {.size = sizeof loss, .kind = LAMINA_SOW_METRIC, .name = STR("loss"),
-                             .value = weight, .weight_key = STR("act"),
-                             .reduce = LAMINA_REDUCE_SUM};
+  const lamina_auxiliary_api_t *auxiliary =
+      kept_host->get_interface(kept_host, (lamina_str_t)STR(LAMINA_AUXILIARY_ID));
+  const lamina_auxiliary_t loss = {.size = sizeof loss, .kind = LAMINA_AUXILIARY_METRIC,
+                                   .name = STR("loss"), .value = weight, .weight_key = STR("act"),
+                                   .reduce = LAMINA_REDUCE_SUM};
   const lamina_update_t update = {.size = sizeof update, .rule = LAMINA_UPDATE_ADD,
                                   .param = STR("inner.weight"), .value = weight,
                                   .rate_key = STR("act")};
-  if (fault == 37) b->api->sow(b, &loss, AT);
-  if (fault == 38) b->api->update(b, &update, AT);
+  if (fault == 37) auxiliary->add(b, &loss, AT);
+  if (fault == 38) auxiliary->update(b, &update, AT);
 }
 
 static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_t *config,
@@ -389,8 +394,8 @@ static const lamina_families_t kInterface = {.size = sizeof(lamina_families_t),
                                              .families = SPAN(kFamilies)};
 
 static lamina_status_t tiny_init(const lamina_host_t *host) {
+  kept_host = host;
 #ifdef FAULT_INIT
-  (void)host;
   return LAMINA_ERROR_UNSUPPORTED;
 #else
 #ifdef FAULT_INIT_PRINTS
@@ -400,7 +405,8 @@ static lamina_status_t tiny_init(const lamina_host_t *host) {
                     host->capability(host, LAMINA_CAPABILITY_OP, 62, 9) == 0 &&
                     host->capability(host, LAMINA_CAPABILITY_STATE, LAMINA_STATE_KV, 0) == 1 &&
                     host->capability(host, LAMINA_CAPABILITY_STATE, 99, 0) == 0 &&
-                    host->capability(host, 77, 1, 0) == 0;
+                    host->capability(host, 77, 1, 0) == 0 &&
+                    host->get_interface(host, (lamina_str_t)STR("lamina.mtp/2")) == NULL;
   return right ? LAMINA_OK : LAMINA_ERROR_INTERNAL;
 #endif
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "lamina/ext/mtp.h"
 #include "lamina/sdk/mtp.h"
 #include "lamina/sdk/standard_model.h"
 
@@ -106,6 +107,8 @@ class FamilyTables {
     if (norm.op != 0) head.norm = &norm;
     head.exit = h.exit;
     check(reply->api->head(reply, &head));
+    if (const std::string_view other = model_.family.exports_as; !other.empty())
+      check(extension<lamina_export_api_t>(LAMINA_EXPORT_ID).as(reply, to_str(other)));
     if (model_.mtp) send_mtp(model_.mtp(c), reply);
     if (values.mtp.num_nextn_predict_layers > 0)
       send_mtp(mtp_of(values.mtp, prediction_id(), plan_of(model_, c)), reply);
@@ -127,7 +130,7 @@ class FamilyTables {
     mtp.depth = static_cast<std::uint32_t>(m.depth);
     mtp.overrides = to_span(overrides);
     mtp.weight_key = to_str(m.weight_key);
-    check(reply->api->mtp(reply, &mtp));
+    check(extension<lamina_mtp_api_t>(LAMINA_MTP_ID).predict(reply, &mtp));
   }
 
   template <void (FamilyTables::*function)(const Values&, lamina_reply_t*) const>
@@ -203,7 +206,6 @@ class FamilyTables {
     family_.hf_model_types = keep(f.hf_model_types);
     family_.hf_architectures = keep(f.hf_architectures);
     family_.hf_prefixes = keep(f.hf_prefixes);
-    family_.exports_as = to_str(f.exports_as);
   }
 
   void add_blocks() {

@@ -2,12 +2,10 @@
 #pragma once
 
 #include "lamina/sdk/emit.h"
+#include "lamina/sdk/extension.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
-
-// From init to deinit; set by LAMINA_PLUGIN.
-inline const lamina_host_t* loading_host = nullptr;
 
 // Whether the host has an op in the revision of this SDK. Example: host_knows(Op::sinkhorn).
 inline bool host_knows(Op op) {

@@ -175,19 +175,6 @@ inline Tensor dropout(Tensor x, Tensor seed, Tensor layer, const DropoutOptions&
                            at);
 }
 
-struct CrossEntropyOptions {
-  double soft_cap = 0;
-  double logit_scale = 1;
-};
-// loss, z_loss, lse.
-inline std::array<Tensor, 3> cross_entropy(Tensor x, Tensor w, Tensor labels,
-                                           const CrossEntropyOptions& o = {},
-                                           At at = At::current()) {
-  Attrs<Op::cross_entropy> attrs;
-  attrs.number("soft_cap", o.soft_cap).number("logit_scale", o.logit_scale);
-  return emit_all<Op::cross_entropy>(std::array{x, w, labels}, attrs, State{}, at);
-}
-
 // Experts. Blocks usually call the functions of lamina/sdk/moe.h.
 struct GroupRowsOptions {
   std::int64_t groups = 0;

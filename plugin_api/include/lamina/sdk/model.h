@@ -37,8 +37,8 @@ struct Family {
   Names hf_architectures = {};  // `architectures`; the first is exported
   Names hf_prefixes = {};       // that published tensor names may have or lack
   std::string_view doc;         // one line: paper, what is covered
-  // The family whose format exports use; the blocks compute its parameters: a value tagged
-  // "<plugin id>.exports.<name>" is the parameter of that name. Empty = this one.
+  // The family whose format exports use; the blocks compute its parameters, see
+  // Scope::exported_value(). Empty = this one.
   std::string_view exports_as = {};
 };
 
@@ -88,7 +88,7 @@ struct Head {
   std::uint32_t exit = 0;  // block that runs once, after the layers: the carries to {x_BTD}
 };
 
-// Multi-token prediction; see lamina_mtp_t. Block j (from 0) maps {hidden state, embedding of the
+// Multi-token prediction; see ext/mtp.h. Block j (from 0) maps {hidden state, embedding of the
 // token 1 + j ahead} to {next hidden state, input of the head}.
 struct Mtp {
   std::uint32_t block = 0;

@@ -61,7 +61,7 @@ inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed,
     problem(kMtpDepthKey, "got ", depth,
             "; layers of this model need more than one state of the "
             "model's width (several residual streams, or inputs of their own), so it must be 0");
-  else if (plan.back().unit.back().kv_donor != 0)
+  else if (plan.back().unit.back().kv_donor)
     problem(kMtpDepthKey, "got ", depth,
             "; the last layer reads keys and values of another, so it "
             "must be 0");

@@ -6,10 +6,12 @@
 //   each_layer(c.num_hidden_layers, block_of_layer)                        // likewise
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lamina/ext/kv_sharing.h"
 #include "lamina/sdk/emit.h"
 
 #pragma GCC visibility push(hidden)
@@ -30,9 +32,8 @@ struct Override {
 struct Position {
   std::uint32_t block = 0;
   std::vector<Override> overrides = {};
-  std::uint32_t inject_before = 0;  // block ids; 0 = none
-  std::uint32_t inject_after = 0;
-  std::uint32_t kv_donor = 0;  // 1 + index of the layer whose kv state this one reads
+  // Index of the earlier layer whose keys and values this one reads.
+  std::optional<std::int64_t> kv_donor = {};
 };
 
 using Unit = std::vector<Position>;
@@ -179,9 +180,6 @@ inline void send(const Plan& plan, lamina_reply_t* reply) {
       out.size = sizeof out;
       out.block = position.block;
       out.overrides = to_span(overrides);
-      out.inject_before = position.inject_before;
-      out.inject_after = position.inject_after;
-      out.kv_donor = position.kv_donor;
       unit.push_back(out);
     }
     lamina_segment_t out{};
@@ -191,6 +189,11 @@ inline void send(const Plan& plan, lamina_reply_t* reply) {
     out.unit = to_span(unit);
     out.times = static_cast<std::uint32_t>(segment.times);
     check(reply->api->segment(reply, &out));
+    for (std::size_t i = 0; i < segment.unit.size(); ++i)
+      if (const auto& donor = segment.unit[i].kv_donor)
+        check(extension<lamina_kv_sharing_api_t>(LAMINA_KV_SHARING_ID)
+                  .read_from(reply, static_cast<std::uint32_t>(i),
+                             static_cast<std::uint32_t>(*donor)));
   }
 }
 

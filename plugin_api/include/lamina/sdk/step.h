@@ -4,6 +4,7 @@
 //   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH, {.window = c.sliding_window});
 #pragma once
 
+#include "lamina/ext/auxiliary.h"
 #include "lamina/sdk/compressed_attention.h"
 #include "lamina/sdk/layer_ops.h"
 
@@ -212,18 +213,19 @@ class Step {
   // Adds an auxiliary loss to the training objective: a scalar, times the value of weight_key.
   void loss(std::string_view name, Tensor value, const LossOptions& o = {},
             At at = At::current()) const {
-    sow(LAMINA_SOW_LOSS, name, value, {}, o.weight_key,
-        o.mean ? LAMINA_REDUCE_MEAN : LAMINA_REDUCE_SUM, at);
+    add_auxiliary(LAMINA_AUXILIARY_LOSS, name, value, {}, o.weight_key,
+                  o.mean ? LAMINA_REDUCE_MEAN : LAMINA_REDUCE_SUM, at);
   }
   // The same for sum(mean(a) * mean(b)), where means are over all layers that declare this name.
   void pooled_loss(std::string_view name, Tensor a, Tensor b, std::string_view weight_key = {},
                    At at = At::current()) const {
-    sow(LAMINA_SOW_LOSS, name, a, b, weight_key, LAMINA_REDUCE_MEAN, at);
+    add_auxiliary(LAMINA_AUXILIARY_LOSS, name, a, b, weight_key, LAMINA_REDUCE_MEAN, at);
   }
   // Reports a value, of any shape, as a metric of each layer.
   void metric(std::string_view name, Tensor value, Reduce reduce = Reduce::mean,
               At at = At::current()) const {
-    sow(LAMINA_SOW_METRIC, name, value, {}, {}, static_cast<std::uint32_t>(reduce), at);
+    add_auxiliary(LAMINA_AUXILIARY_METRIC, name, value, {}, {}, static_cast<std::uint32_t>(reduce),
+                  at);
   }
   // Changes parameter `name` of `s` after the optimizer's step, by a value of its shape; the rate
   // is the value of rate_key, or 1.
@@ -238,7 +240,7 @@ class Step {
     out.param = to_str(param);
     out.value = value.handle;
     out.rate_key = to_str(rate_key);
-    check(scope_.build()->api->update(scope_.build(), &out, &where));
+    check(auxiliary(at).update(scope_.build(), &out, &where));
   }
 
   // Zeroes elements at random in training; `stream` distinguishes the dropouts of one block.
@@ -264,6 +266,10 @@ class Step {
     return tag(y, tags::attention_out, at);
   }
 
+  static const lamina_auxiliary_api_t& auxiliary(At at) {
+    return extension<lamina_auxiliary_api_t>(LAMINA_AUXILIARY_ID, at);
+  }
+
   static Tensor input(const Scope& s, std::uint32_t kind, At at) {
     const lamina_where_t where = to_where(at);
     Tensor out{s.build()};
@@ -271,10 +277,10 @@ class Step {
     return out;
   }
 
-  void sow(std::uint32_t kind, std::string_view name, Tensor value, Tensor other,
-           std::string_view weight_key, std::uint32_t reduce, At at) const {
+  void add_auxiliary(std::uint32_t kind, std::string_view name, Tensor value, Tensor other,
+                     std::string_view weight_key, std::uint32_t reduce, At at) const {
     const lamina_where_t where = to_where(at);
-    lamina_sow_t out{};
+    lamina_auxiliary_t out{};
     out.size = sizeof out;
     out.kind = kind;
     out.name = to_str(name);
@@ -282,7 +288,7 @@ class Step {
     out.weight_key = to_str(weight_key);
     out.reduce = reduce;
     out.other = other.handle;
-    check(scope_.build()->api->sow(scope_.build(), &out, &where));
+    check(auxiliary(at).add(scope_.build(), &out, &where));
   }
 
   Scope scope_;

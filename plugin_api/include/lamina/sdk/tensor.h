@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lamina/sdk/error.h"
+#include "lamina/ext/export.h"
+#include "lamina/sdk/extension.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -113,6 +114,9 @@ class Scope {
   // A scalar with the element type of activations: values[i] in layer i of the model.
   Tensor layer_constant(std::string_view name, const std::vector<double>& values,
                         At at = At::current()) const;
+
+  // What the family that this one is exported as (Family::exports_as) has as parameter `name` here.
+  void exported_value(std::string_view name, Tensor value, At at = At::current()) const;
 
   // While it exists, the host shows this scope in the messages of the ops that are added.
   class Open {
@@ -234,6 +238,13 @@ inline Tensor Scope::layer_constant(std::string_view name, const std::vector<dou
   check(
       build_->api->layer_constant(build_, to_str(full_name), to_span(values), &where, &out.handle));
   return out;
+}
+
+inline void Scope::exported_value(std::string_view name, Tensor value, At at) const {
+  const std::string full_name = full(name);
+  const lamina_where_t where = to_where(at);
+  check(extension<lamina_export_api_t>(LAMINA_EXPORT_ID, at)
+            .value(build_, value.handle, to_str(full_name), &where));
 }
 
 inline Scope::Open::Open(const Scope& s) : build_(s.build()) {

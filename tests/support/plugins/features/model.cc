@@ -12,14 +12,14 @@ using namespace lamina::sdk;
 
 struct Config {
   std::int64_t vocab_size, hidden_size, num_hidden_layers;
-  std::int64_t streams, per_layer, window, chunk, mtp_depth, first_reader, injected_layer;
+  std::int64_t streams, per_layer, window, chunk, mtp_depth, first_reader;
   bool attention, convolution, delta, embedding_input, losses, mtp_like_transformers, constants;
   double balance_weight, pooled_weight, bias_rate;
   std::vector<double> mtp_weights;
 };
 
 constexpr std::int64_t kHeads = 4, kKvHeads = 2, kHeadDim = 8, kTaps = 3;
-enum BlockId : std::uint32_t { kLayer = 1, kReader, kEntry, kExit, kBefore, kAfter, kMtp };
+enum BlockId : std::uint32_t { kLayer = 1, kReader, kEntry, kExit, kMtp };
 
 RmsNormOptions norm_options() { return {.eps = 1e-6}; }
 
@@ -152,11 +152,6 @@ Tensors exit(Scope s, const Config& c, const Tensors& carries, const Step&) {
   return {sum_BTD + linear(s / "w", carries[1], c.hidden_size)};
 }
 
-Tensor injected(Scope s, const Config& c, Tensor x, const Step& step) {
-  if (c.streams > 0) return x * 0.5;
-  return x + convolve(s / "conv", x, step, "conv");
-}
-
 Tensors mtp(Scope s, const Config& c, const Tensors& given, const Step& step) {
   Tensor e_BTD = rms_norm(s / "norm_e", given[1], norm_options());
   Tensor joined = concat({e_BTD, rms_norm(s / "norm_h", given[0], norm_options())}, 2);
@@ -183,8 +178,6 @@ void keys(Schema<Config>& key) {
   key("first_reader", &Config::first_reader,
       {.fallback = 0,
        .doc = "layers from here on read keys and values of the one before; 0: none"});
-  key("injected_layer", &Config::injected_layer,
-      {.fallback = 0, .doc = "layer with a block before and after it; 0: none"});
   key("attention", &Config::attention, {.fallback = true, .doc = "with attention"});
   key("convolution", &Config::convolution, {.fallback = false, .doc = "with a convolution"});
   key("delta", &Config::delta, {.fallback = false, .doc = "with the gated delta rule"});
@@ -207,20 +200,10 @@ Plan plan(const Config& c) {
   for (std::int64_t i = 0; i < c.num_hidden_layers;) {
     const bool reads = c.first_reader > 0 && i >= c.first_reader;
     Position position{.block = reads ? kReader : kLayer};
-    if (reads) position.kv_donor = static_cast<std::uint32_t>(c.first_reader);
-    std::int64_t times = 1;
-    if (c.injected_layer > 0 && i == c.injected_layer) {
-      position.inject_before = kBefore;
-      position.inject_after = kAfter;
-    } else {
-      const std::int64_t ends[] = {c.num_hidden_layers, c.first_reader, c.injected_layer};
-      std::int64_t end = c.num_hidden_layers;
-      for (std::int64_t e : ends)
-        if (e > i && e < end) end = e;
-      times = end - i;
-    }
-    out.push_back({.name = {}, .unit = {position}, .times = times});
-    i += times;
+    if (reads) position.kv_donor = c.first_reader - 1;
+    const std::int64_t end = c.first_reader > i ? c.first_reader : c.num_hidden_layers;
+    out.push_back({.name = {}, .unit = {position}, .times = end - i});
+    i = end;
   }
   return out;
 }
@@ -264,8 +247,6 @@ std::vector<Weight> weights() {
   out.push_back({kEntry, "conv.taps", "entry.conv.taps"});
   out.push_back({kEntry, "per_layer.weight", "entry.per_layer.weight"});
   out.push_back({kExit, "w.weight", "exit.w.weight"});
-  out.push_back({kBefore, "conv.taps", "layers.{L}.before.conv.taps"});
-  out.push_back({kAfter, "conv.taps", "layers.{L}.after.conv.taps"});
   for (const char* name : {"norm_e.weight", "norm_h.weight", "project.weight", "wq.weight",
                            "wo.weight", "head_norm.weight"}) {
     static std::deque<std::string> published;
@@ -281,11 +262,11 @@ constexpr Model<Config> kModel = {
     .init_std = [](const Config&) { return 0.2; },
     .blocks =
         [] {
-          return std::vector<Block<Config>>{
-              {kLayer, "layer", nullptr, writer}, {kReader, "reader", nullptr, reader},
-              {kEntry, "entry", nullptr, entry},  {kExit, "exit", nullptr, exit},
-              {kBefore, "before", injected},      {kAfter, "after", injected},
-              {kMtp, "mtp", nullptr, mtp}};
+          return std::vector<Block<Config>>{{kLayer, "layer", nullptr, writer},
+                                            {kReader, "reader", nullptr, reader},
+                                            {kEntry, "entry", nullptr, entry},
+                                            {kExit, "exit", nullptr, exit},
+                                            {kMtp, "mtp", nullptr, mtp}};
         },
     .plan = plan,
     .embed = embed,

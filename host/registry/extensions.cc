@@ -1,0 +1,32 @@
+#include "registry/extensions.h"
+
+#include <string_view>
+
+namespace lamina::registry {
+namespace {
+
+constexpr lamina_mtp_api_t kMtp = {
+    .size = sizeof(lamina_mtp_api_t), ._pad0 = 0, .predict = ExtensionCalls::predict};
+constexpr lamina_kv_sharing_api_t kKvSharing = {
+    .size = sizeof(lamina_kv_sharing_api_t), ._pad0 = 0, .read_from = ExtensionCalls::read_from};
+constexpr lamina_auxiliary_api_t kAuxiliary = {.size = sizeof(lamina_auxiliary_api_t),
+                                               ._pad0 = 0,
+                                               .add = ExtensionCalls::add,
+                                               .update = ExtensionCalls::update};
+constexpr lamina_export_api_t kExport = {.size = sizeof(lamina_export_api_t),
+                                         ._pad0 = 0,
+                                         .as = ExtensionCalls::export_as,
+                                         .value = ExtensionCalls::export_value};
+
+}  // namespace
+
+const void* extension(lamina_str_t id) {
+  const std::string_view wanted(id.ptr ? id.ptr : "", id.ptr ? id.len : 0);
+  if (wanted == LAMINA_MTP_ID) return &kMtp;
+  if (wanted == LAMINA_KV_SHARING_ID) return &kKvSharing;
+  if (wanted == LAMINA_AUXILIARY_ID) return &kAuxiliary;
+  if (wanted == LAMINA_EXPORT_ID) return &kExport;
+  return nullptr;
+}
+
+}  // namespace lamina::registry

@@ -1,0 +1,32 @@
+// The interfaces of plugin_api's ext/, which plugins ask for by id. Internal to registry.
+#pragma once
+
+#include <cstdint>
+
+#include "lamina/ext/auxiliary.h"
+#include "lamina/ext/export.h"
+#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/mtp.h"
+
+namespace lamina::registry {
+
+// What their tables point to.
+struct ExtensionCalls {
+  // reply.cc
+  static lamina_status_t predict(lamina_reply_t* reply, const lamina_mtp_t* mtp);
+  static lamina_status_t read_from(lamina_reply_t* reply, std::uint32_t position,
+                                   std::uint32_t donor);
+  static lamina_status_t export_as(lamina_reply_t* reply, lamina_str_t family);
+  // build_calls.cc
+  static lamina_status_t add(lamina_build_t* build, const lamina_auxiliary_t* value,
+                             const lamina_where_t* at);
+  static lamina_status_t update(lamina_build_t* build, const lamina_update_t* update,
+                                const lamina_where_t* at);
+  static lamina_status_t export_value(lamina_build_t* build, lamina_tensor_t tensor,
+                                      lamina_str_t param, const lamina_where_t* at);
+};
+
+// The table of an id; null if unknown.
+const void* extension(lamina_str_t id);
+
+}  // namespace lamina::registry
