@@ -46,7 +46,7 @@ class BoundProgram {
   // one are not read.
   void bind_updates(std::span<void* const> by_parameter);
 
-  // Outputs with a name: sown losses, metrics, records.
+  // Outputs with a name: auxiliary losses, metrics, records.
   struct NamedOutput {
     decoder::Output role;
     std::string name;

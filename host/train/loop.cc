@@ -191,7 +191,7 @@ LoopResult Loop::run(const LoopEvents& events) {
     if (result.total != result.loss) json.key("train/total_loss").value(result.total);
     if (result.aux_loss != 0) json.key("train/aux_loss").value(result.aux_loss);
     if (result.mtp_loss != 0) json.key("train/mtp_loss").value(result.mtp_loss);
-    for (const SownNumber& number : result.sown)
+    for (const AuxScalar& number : result.aux_scalars)
       json.key("train/" + number.name).value(number.value);
     json.key("train/tokens").value(progress_.num_tokens);
     json.key("perf/step_seconds").value(seconds);

@@ -172,9 +172,9 @@ class MoeCase {
   void differentiate() {
     Graph& graph = block_.graph;
     std::vector<Tensor> results = {graph.tensor(graph.outputs()[0].value)}, wanted, seeds;
-    for (const decoder::BlockGraph::Sown& sown : block_.sown) {
-      Tensor value = graph.tensor(graph.outputs()[static_cast<std::size_t>(sown.value)].value);
-      if (sown.desc.name == "moe_lb_loss")
+    for (const decoder::BlockGraph::Aux& aux : block_.aux) {
+      Tensor value = graph.tensor(graph.outputs()[static_cast<std::size_t>(aux.value)].value);
+      if (aux.desc.name == "moe_lb_loss")
         results.push_back(ops::scale(value, description_.number("load_balance_loss_weight")));
     }
     graph.add_output("weighted balance", results[1]);

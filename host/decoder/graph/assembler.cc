@@ -269,7 +269,7 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
           "per_layer",
           every(all, segment.first_layer, size, static_cast<std::int64_t>(p), segment.times)));
     scan.carries() = run(blocks_.layer(segment, p), place, scan.carries(), elements);
-    if (phase().layer_metrics) sow_statistics(place, scan.carries()[0]);
+    if (phase().layer_metrics) add_layer_metrics(place, scan.carries()[0]);
     if (hidden)
       collect(place, "hidden", scan.carries()[0], [this, layers = place.layers](Tensor t) {
         add_hidden(fmt::format("hidden from layer {}", layers[0]), t, layers, true);

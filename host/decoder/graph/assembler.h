@@ -18,8 +18,9 @@
 
 namespace lamina::decoder {
 
-// A value that layers keep, stacked over them: its first dim runs over `layers`.
-struct SownValue {
+// An auxiliary loss or metric, stacked over the layers that have it: its first dim runs over
+// `layers`.
+struct AuxValue {
   registry::SowDesc desc;
   std::vector<std::int64_t> layers;
   Tensor value, other;
@@ -68,8 +69,8 @@ class Assembler {
                                const std::map<Input, Tensor>& instead = {});
   BlockCache& blocks() { return blocks_; }
 
-  // Losses, metrics and updates that were sown so far become outputs.
-  void add_sown_outputs();
+  // The auxiliary losses and metrics collected so far become outputs.
+  void add_aux_outputs();
 
  private:
   // Where a block stands: inside a scan over `layers`, or once.
@@ -106,9 +107,9 @@ class Assembler {
   void collect_states(const BlockGraph& block, const Place& place, const Bound& bound,
                       const std::vector<Tensor>& results);
   void collect_kv(const BlockGraph& block, const Place& place, const std::vector<Tensor>& results);
-  void collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
-                    const std::vector<Tensor>& results);
-  void sow_statistics(const Place& place, Tensor x);
+  void collect_aux(const BlockGraph& block, const Place& place, const Bound& bound,
+                   const std::vector<Tensor>& results);
+  void add_layer_metrics(const Place& place, Tensor x);
   void collect_records(const BlockGraph& block, const Place& place,
                        const std::vector<Tensor>& results);
 
@@ -138,7 +139,7 @@ class Assembler {
   Tensor given_places_;
   std::map<int, Tensor> outside_;
   std::map<std::int64_t, std::pair<Tensor, Tensor>> given_kv_;  // by layer
-  std::vector<SownValue> sown_;
+  std::vector<AuxValue> aux_;
   std::vector<std::shared_ptr<const Graph>> bodies_;  // shared by equal segments
 };
 

@@ -1,5 +1,5 @@
 // Runs a block where it stands: binds what its graph reads, and takes what it gives beyond its
-// results (decode state, keys for other layers, sown values, records) to its places.
+// results (decode state, keys for other layers, auxiliary values, records) to its places.
 #include <algorithm>
 
 #include "decoder/graph/assembler.h"
@@ -86,7 +86,7 @@ std::vector<Tensor> Assembler::run(const BlockGraph& block, const Place& place,
       inline_graph(block.graph, place.scan ? place.scan->body() : graph(), bound.inputs);
   collect_states(block, place, bound, results);
   collect_kv(block, place, results);
-  collect_sown(block, place, bound, results);
+  collect_aux(block, place, bound, results);
   if (place.scan) collect_records(block, place, results);
   results.resize(block.num_results);
   return results;
@@ -140,16 +140,16 @@ void Assembler::collect_kv(const BlockGraph& block, const Place& place,
   take("given v", block.given_kv->v_at, false);
 }
 
-void Assembler::collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
-                             const std::vector<Tensor>& results) {
-  for (const BlockGraph::Sown& sown : block.sown) {
-    std::size_t index = sown_.size();
-    sown_.push_back({sown.desc, place.layers, {}, {}});
-    collect(place, sown.desc.name, results[static_cast<std::size_t>(sown.value)],
-            [this, index](Tensor t) { sown_[index].value = t; });
-    if (sown.other >= 0)
-      collect(place, sown.desc.name + " other", results[static_cast<std::size_t>(sown.other)],
-              [this, index](Tensor t) { sown_[index].other = t; });
+void Assembler::collect_aux(const BlockGraph& block, const Place& place, const Bound& bound,
+                            const std::vector<Tensor>& results) {
+  for (const BlockGraph::Aux& aux : block.aux) {
+    std::size_t index = aux_.size();
+    aux_.push_back({aux.desc, place.layers, {}, {}});
+    collect(place, aux.desc.name, results[static_cast<std::size_t>(aux.value)],
+            [this, index](Tensor t) { aux_[index].value = t; });
+    if (aux.other >= 0)
+      collect(place, aux.desc.name + " other", results[static_cast<std::size_t>(aux.other)],
+              [this, index](Tensor t) { aux_[index].other = t; });
   }
   for (const BlockGraph::Update& update : block.updates) {
     int input = bound.params[static_cast<std::size_t>(update.param)];

@@ -32,7 +32,7 @@ struct GraphFeatures {
   GivenRows given = {};
   // Of a loss.
   bool training = false;       // dropout is active
-  bool aux = false;            // also losses, metrics and updates that layers sow
+  bool aux = false;            // also auxiliary losses, metrics and updates of layers
   bool mtp = false;            // also what multi-token prediction loses; of logits: what it gives
   bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
@@ -83,9 +83,9 @@ enum class Input {
 enum class Output {
   loss,          // f32[]: sum of the cross-entropies of counted labels
   z_loss,        // f32[]: sum of their squared log-sum-exp
-  aux_loss,      // f32[]: sum of the losses that layers sow, times their weights
+  aux_loss,      // f32[]: sum of the auxiliary losses of layers, times their weights
   mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
-  sown_loss,     // f32[]: the loss `name` that layers sow, without its weight
+  named_loss,    // f32[]: the auxiliary loss `name`, without its weight
   metric,        // [layers, ...]: the metric `name` of each of `layers`
   state,         // decode state, stacked over `members`, written over its input
   update,        // [(times,) ...]: a change of the parameter input `input`
@@ -117,7 +117,7 @@ struct OutputRole {
   // have it.
   std::vector<std::int64_t> layers = {};
   bool stacked = false;   // its first dim runs over layers or parameters of the input
-  std::string name = {};  // of sown losses and metrics; the tag of a record
+  std::string name = {};  // of auxiliary losses and metrics; the tag of a record
 };
 
 // How values of several microbatches become one.
@@ -147,7 +147,7 @@ struct ModelGraph {
   std::vector<OutputRole> outputs;  // one an output
   std::vector<StateTensor> states;  // by index
   std::vector<ParameterUpdate> updates;
-  std::map<std::string, Reduce> metrics;  // of the metrics that layers sow
+  std::map<std::string, Reduce> metrics;  // of those of layers, by name
 };
 
 }  // namespace lamina::decoder

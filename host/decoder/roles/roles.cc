@@ -50,7 +50,7 @@ constexpr std::array kOutputs = {
     OutputKind{Output::z_loss, "z_loss"},
     OutputKind{Output::aux_loss, "aux_loss"},
     OutputKind{Output::mtp_loss, "mtp_loss"},
-    OutputKind{Output::sown_loss, ""},
+    OutputKind{Output::named_loss, ""},
     OutputKind{Output::metric, ""},
     OutputKind{Output::state, ""},
     OutputKind{Output::update, "update"},

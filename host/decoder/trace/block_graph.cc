@@ -66,11 +66,11 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       state.output = add(state.name, written_[i], state.input);
     }
     if (use_.gives_kv) give_kv(add);
-    for (std::size_t i = 0; i < sown_.size(); ++i) {
-      BlockGraph::Sown sown{sown_[i], add(sown_[i].name, sown_[i].value)};
-      if (sown_[i].other) sown.other = add(sown_[i].name + " other", sown_[i].other);
-      sown.desc.value = sown.desc.other = {};
-      out_.sown.push_back(std::move(sown));
+    for (std::size_t i = 0; i < aux_.size(); ++i) {
+      BlockGraph::Aux aux{aux_[i], add(aux_[i].name, aux_[i].value)};
+      if (aux_[i].other) aux.other = add(aux_[i].name + " other", aux_[i].other);
+      aux.desc.value = aux.desc.other = {};
+      out_.aux.push_back(std::move(aux));
     }
     for (const registry::UpdateDesc& update : updates_) {
       auto param = std::ranges::find_if(
@@ -173,10 +173,10 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   }
 
   void sow(const registry::SowDesc& sow) override {
-    for (const registry::SowDesc& other : sown_)
+    for (const registry::SowDesc& other : aux_)
       if (other.name == sow.name)
         throw PluginError({sow.name, "is kept twice by one block; names are unique", {}});
-    if (phase_.aux) sown_.push_back(sow);
+    if (phase_.aux) aux_.push_back(sow);
   }
   void update(const registry::UpdateDesc& update) override {
     for (const registry::UpdateDesc& other : updates_)
@@ -311,7 +311,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
   std::vector<Tensor> written_;  // one a state of out_
-  std::vector<registry::SowDesc> sown_;
+  std::vector<registry::SowDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;
   std::int64_t next_stream_ = 1;  // 0 is the embedding's

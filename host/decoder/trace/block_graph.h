@@ -38,7 +38,7 @@ struct BlockGraph {
     std::int64_t window = 0;
     int k_at, v_at;  // outputs where given, inputs where taken
   };
-  struct Sown {
+  struct Aux {
     registry::SowDesc desc;  // without tensors
     int value;               // outputs
     int other = -1;
@@ -64,7 +64,7 @@ struct BlockGraph {
   std::vector<registry::StateDesc> declared_states;  // as the plugin wrote them
   std::vector<HostInput> host_inputs;
   std::optional<Kv> given_kv, taken_kv;
-  std::vector<Sown> sown;
+  std::vector<Aux> aux;
   std::vector<Update> updates;
   std::vector<Record> records;
   // The least max_positions of rotations that depend on the length of the sequence; 0 = none.

@@ -193,8 +193,8 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
   };
   compare_loss("loss", result.loss + result.aux_loss);
   compare_loss("ce_loss", result.loss);
-  for (const train::SownNumber& sown : result.sown)
-    if (sown.name == kBalanceLoss) compare_loss("aux_loss", sown.value);
+  for (const train::AuxScalar& scalar : result.aux_scalars)
+    if (scalar.name == kBalanceLoss) compare_loss("aux_loss", scalar.value);
   compare_gradients(prefix, state);
 }
 

@@ -190,7 +190,8 @@ void keys(Schema<Config>& key) {
   key("delta", &Config::delta, {.fallback = false, .doc = "with the gated delta rule"});
   key("embedding_input", &Config::embedding_input, {.fallback = false, .doc = "layers read it"});
   key("constants", &Config::constants, {.fallback = false, .doc = "layers have a gain each"});
-  key("losses", &Config::losses, {.fallback = false, .doc = "layers sow"});
+  key("losses", &Config::losses,
+      {.fallback = false, .doc = "layers have auxiliary losses and metrics"});
   key("balance_weight", &Config::balance_weight, {.fallback = 0.5, .doc = "of a mean"});
   key("pooled_weight", &Config::pooled_weight, {.fallback = 0.25, .doc = "of a product of means"});
   key("bias_rate", &Config::bias_rate, {.fallback = 0.125, .doc = "of the update"});
