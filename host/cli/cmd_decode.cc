@@ -17,7 +17,7 @@
 namespace lamina::cli {
 namespace {
 
-using decoder::kMostTokens;
+using decoder::kMaxTokens;
 
 using Clock = std::chrono::steady_clock;
 
@@ -99,7 +99,7 @@ Command decode_command() {
       integer_option("placeholder", 0, {},
                      "Placeholder token that --embeddings replaces; those of config.json unless "
                      "given.",
-                     0, kMostTokens);
+                     0, kMaxTokens);
   placeholder.value = "ID";
   Option stop = text_option("stop", 0, "TEXT", "End before this text; may be given several times.");
   stop.repeatable = true;
@@ -118,7 +118,7 @@ Command decode_command() {
                            "prompt: a safetensors file, see docs/images.md."),
                placeholder,
                integer_option("max-new-tokens", 'n', 128, "Maximum number of tokens to write.", 1,
-                              kMostTokens),
+                              kMaxTokens),
                number_option("temp", 0.8, "Temperature; 0 always takes the likeliest token.", 0),
                integer_option("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),
                number_option(
@@ -134,7 +134,7 @@ Command decode_command() {
                         .doc = "Do not stop at the end token."}},
                integer_option("ctx-size", 0, 0,
                               "Context length in tokens; default: enough for prompt and -n.", 1,
-                              kMostTokens),
+                              kMaxTokens),
                choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16",
                              "Type to compute in."),
                {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},

@@ -140,10 +140,10 @@ Command explain_command() {
                       "tokens", 'n', {},
                       "Tokens per row or prompt; for decode, of the decode state. Default: the run "
                       "file's, or 512.",
-                      1, decoder::kMostTokens),
+                      1, decoder::kMaxTokens),
                   integer_option("batch", 'b', {},
                                  "Rows. Default: the run file's microbatch, or 1.", 1,
-                                 decoder::kMostTokens),
+                                 decoder::kMaxTokens),
                   choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
                                 "Type to compute in. Default: the run file's, or bfloat16."),
                   set_option()},

@@ -79,11 +79,11 @@ Command plan_command() {
                                 "Type to compute in. Default: the run file's, or bfloat16."),
                   integer_option("batch", 'b', {},
                                  "Rows at once. Default: the run file's microbatch, or 1.", 1,
-                                 decoder::kMostTokens),
+                                 decoder::kMaxTokens),
                   integer_option("context", 'c', {},
                                  "Tokens per row, and of the decode state. Default: the run file's "
                                  "sequence length, or 4096 within the model's positions.",
-                                 1, decoder::kMostTokens),
+                                 1, decoder::kMaxTokens),
                   set_option(), json_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

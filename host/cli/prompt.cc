@@ -13,17 +13,17 @@ namespace lamina::cli {
 namespace {
 
 // Far more than any context holds; what is read by mistake should not fill the memory.
-constexpr std::size_t kMostPromptBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
 
 // The text of -p, of the file of -f, or of stdin (-f -, or a pipe).
 std::string prompt_text(const Arguments& a) {
   if (a.given("prompt")) return a.text("prompt");
   const std::string path = a.given("file") ? a.text("file") : "-";
-  if (path != "-") return read_file(path, ExitCode::data, kMostPromptBytes);
+  if (path != "-") return read_file(path, ExitCode::data, kMaxPromptBytes);
   if (!a.given("file") && describe_terminal(0).is_terminal)
     throw UserError(ExitCode::usage,
                     {"decode", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
-  return read_stdin(ExitCode::data, kMostPromptBytes);
+  return read_stdin(ExitCode::data, kMaxPromptBytes);
 }
 
 std::vector<std::int32_t> parse_ids(const std::string& text) {

@@ -11,7 +11,7 @@ namespace lamina::log {
 
 enum class Level { debug, info, warning, error };
 
-// The least level that is written; info by default. [main thread, before work starts]
+// The lowest level that is written; info by default. [main thread, before work starts]
 void set_level(Level level);
 
 // Also appends every message, with time stamps, to `path` from now on; "" stops. DeviceError of

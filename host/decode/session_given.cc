@@ -63,9 +63,9 @@ void Session::check(std::span<const std::int32_t> tokens, const Given& given) co
 // The tokens from `first` on that are read at once: as many as go, but no cut through an image
 // whose tokens see each other.
 std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t first, Call call) {
-  const std::size_t most = static_cast<std::size_t>(options_.call_tokens);
-  if (blocks.size() - first <= most) return blocks.size() - first;
-  std::size_t end = first + most;
+  const std::size_t max_tokens = static_cast<std::size_t>(options_.call_tokens);
+  if (blocks.size() - first <= max_tokens) return blocks.size() - first;
+  std::size_t end = first + max_tokens;
   while (end > first && blocks[end] != 0 && blocks[end] == blocks[end - 1]) --end;
   if (end > first) return end - first;
   call.tokens = options_.call_tokens;
@@ -73,9 +73,9 @@ std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t fir
     refuse(ExitCode::usage,
            fmt::format("the tokens of an image see each other, and it has more than the {} that "
                        "are read at once",
-                       most),
+                       max_tokens),
            "raise the maximum tokens per call");
-  return most;
+  return max_tokens;
 }
 
 std::span<const float> Session::append(std::span<const std::int32_t> tokens, const Given& given) {

@@ -69,8 +69,8 @@ class DecodeContext {
  public:
   virtual ~DecodeContext() = default;
   virtual Graph& graph() = 0;
-  // Of the phase: whether there is decode state, its tokens per row, the most that one call
-  // writes, and whether rows hold several documents.
+  // Of the phase: whether there is decode state, its tokens per row, the maximum that
+  // one call writes, and whether rows hold several documents.
   virtual bool stateful() const = 0;
   virtual std::int64_t capacity() const = 0;
   virtual std::int64_t max_call_tokens() const = 0;

@@ -143,13 +143,14 @@ std::vector<BoundProgram::NamedOutput> BoundProgram::named_outputs() const {
 
 std::size_t BoundProgram::hidden_bytes() const {
   const Graph& graph = program_->graph();
-  std::int64_t most = 0;
+  std::int64_t max_bytes = 0;
   for (std::size_t i = 0; i < output_roles_.size(); ++i) {
     if (output_roles_[i].role != Output::hidden) continue;
     const Type& type = graph.type(graph.outputs()[i].value);
-    most = std::max(most, output_roles_[i].stacked ? type.bytes() / type.dim(0) : type.bytes());
+    max_bytes =
+        std::max(max_bytes, output_roles_[i].stacked ? type.bytes() / type.dim(0) : type.bytes());
   }
-  return static_cast<std::size_t>(most);
+  return static_cast<std::size_t>(max_bytes);
 }
 
 void BoundProgram::bind_hidden(std::span<void* const> by_layer) {

@@ -73,7 +73,7 @@ class ModelConfig {
 };
 
 // Sizes are multiplied with each other and kept in 64 bits.
-inline constexpr std::int64_t kMostOfAnything = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 // The first integer of the value that is further from 0; null: none is.
 const std::int64_t* beyond_limits(const config::Value& value);
 

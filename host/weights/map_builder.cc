@@ -11,7 +11,7 @@ namespace {
 
 using Kind = registry::Transform::Kind;
 
-// The most tensors that one row with {E} may stand for.
+// The maximum number of tensors that one row with {E} may stand for.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
 
 std::string replaced(std::string text, std::string_view what, std::int64_t by) {

@@ -92,10 +92,11 @@ void read_piece(const io::StoredWeight& weight, const Piece& piece, std::int64_t
     return;
   }
   if (width == 0) return;
-  const std::int64_t most = std::max(kTileRows, kStretch / width), matrix = rows.rows_per_matrix();
+  const std::int64_t max_rows = std::max(kTileRows, kStretch / width),
+                     matrix = rows.rows_per_matrix();
   const std::int64_t last = divide_up(end, width);
   for (std::int64_t row = begin / width, n; row < last; row += n) {
-    n = std::min({most, matrix - row % matrix, last - row});
+    n = std::min({max_rows, matrix - row % matrix, last - row});
     values.resize(static_cast<std::size_t>(n * width));
     if (rows.is_transposed())
       decode_columns(weight, rows, row, n, values);

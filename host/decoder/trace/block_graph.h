@@ -67,7 +67,8 @@ struct BlockGraph {
   std::vector<Aux> aux;
   std::vector<Update> updates;
   std::vector<Record> records;
-  // The least max_positions of rotations that depend on the length of the sequence; 0 = none.
+  // The minimum of max_positions over rotations that depend on the length of the sequence; 0 =
+  // none.
   std::int64_t length_dependent_from = 0;
 };
 

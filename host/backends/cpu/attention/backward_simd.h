@@ -30,7 +30,7 @@ inline BackwardPlan backward_plan(const AttentionSpec& spec, bool pairs) {
   while (p.blocks_per_turn > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_turn) < 16)
     p.blocks_per_turn /= 2;
   p.turns = divide_up(p.sizes.blocks, p.blocks_per_turn);
-  p.splits = most(1, least(p.turns, divide_up(16, most(heads, 1))));
+  p.splits = max(1, min(p.turns, divide_up(16, max(heads, 1))));
   return p;
 }
 
@@ -90,7 +90,7 @@ struct Backward {
         kPairs ? arena.take<Word>(kTile * Ops::kDepth) : reinterpret_cast<Word*>(s.d_scores);
     s.dx_across = kPairs ? arena.take<Word>(kTile * Ops::kDepth) : s.dx_rows;
     s.staging = arena.take<Word>(
-        kTile * most(sizes.qk_width, round_up(most(sizes.qk_words, sizes.v_words), kCell)));
+        kTile * max(sizes.qk_width, round_up(max(sizes.qk_words, sizes.v_words), kCell)));
     s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
   }
 
@@ -162,7 +162,7 @@ struct Backward {
         Sums sums = all;
         sums.dk += head * splits * spec.kv_tokens * r.plan.sizes.qk_width;
         sums.dv += head * splits * spec.kv_tokens * r.plan.sizes.v_width;
-        store_sums(r, sums, head, key, least(spec.kv_tokens, key + kTile));
+        store_sums(r, sums, head, key, min(spec.kv_tokens, key + kTile));
       });
     }
     if (args.dsinks) store_dsinks(r, dsinks);
@@ -178,7 +178,7 @@ struct Backward {
     std::memset(sums.dsinks, 0, static_cast<std::size_t>(sizes.group) * 4);
     for (std::int64_t turn = split; turn < r.plan.turns; turn += r.plan.splits) {
       const std::int64_t first_block = turn * r.plan.blocks_per_turn;
-      const std::int64_t num_blocks = least(r.plan.blocks_per_turn, sizes.blocks - first_block);
+      const std::int64_t num_blocks = min(r.plan.blocks_per_turn, sizes.blocks - first_block);
       for (std::int64_t i = 0; i < num_blocks; ++i)
         start_block(r, s, sums, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
       for (std::int64_t key = 0; key < spec.kv_tokens; key += kTile) {
@@ -304,7 +304,7 @@ struct Backward {
       const std::int64_t depth = (run.last - run.first) * Ops::kCellDepth;
       const std::int64_t a_at = run.begin * kCell * Ops::kDepth + run.first * Ops::kCellDepth;
       // Rows of keys behind the last one exist in the tile only.
-      const std::int64_t real = least(keys, s.keys.count - run.begin * kCell);
+      const std::int64_t real = min(keys, s.keys.count - run.begin * kCell);
       run_product<V, kPairs, false>(
           {.rows = real,
            .columns = sizes.v_width,

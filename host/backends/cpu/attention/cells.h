@@ -29,8 +29,8 @@ struct MaskRule {
 inline MaskRule mask_rule(const AttentionSpec& spec, const AttentionMasks& masks) {
   const std::int64_t no_limit = std::int64_t{1} << 30;
   return {masks.q_segments != nullptr, spec.causal, masks.q_blocks != nullptr,
-          static_cast<std::int32_t>(least(spec.window, no_limit)),
-          static_cast<std::int32_t>(least(spec.chunk, no_limit))};
+          static_cast<std::int32_t>(min(spec.window, no_limit)),
+          static_cast<std::int32_t>(min(spec.chunk, no_limit))};
 }
 
 inline Bounds bounds_of(const Side& s, std::int64_t begin, std::int64_t end) {
@@ -218,7 +218,7 @@ inline std::int32_t block_of(const std::int32_t* blocks, const std::int32_t* seg
 
 inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const Sizes& sizes,
                             std::int64_t first_row, Side& side) {
-  side.count = least(kTile, sizes.rows - first_row);
+  side.count = min(kTile, sizes.rows - first_row);
   RowCursor row(sizes, first_row);
   for (std::int64_t i = 0; i < side.count; ++i, row.next()) {
     side.position[i] = masks.q_position(row.t);
@@ -230,7 +230,7 @@ inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const S
 
 inline void fill_key_side(const RowMasks& masks, const MaskRule& rule, std::int64_t first_key,
                           std::int64_t end_key, Side& side) {
-  side.count = least(kTile, end_key - first_key);
+  side.count = min(kTile, end_key - first_key);
   if (!masks.cached && !masks.k_positions && !masks.k_segments && !masks.k_blocks) {
     side.cells = divide_up(side.count, kCell);
     for (std::int64_t i = 0; i < kTile; ++i) {
@@ -241,7 +241,7 @@ inline void fill_key_side(const RowMasks& masks, const MaskRule& rule, std::int6
       side.chunk[i] = side.position[i] / rule.chunk;
     for (std::int64_t c = 0; c < side.cells; ++c)
       side.cell[c] =
-          bounds_of_run(first_key + c * kCell, least(kCell, side.count - c * kCell), kCell, rule);
+          bounds_of_run(first_key + c * kCell, min(kCell, side.count - c * kCell), kCell, rule);
     side.all = bounds_of_run(first_key, side.count, side.cells * kCell, rule);
     return;
   }
