@@ -35,7 +35,7 @@ int stopped_early(const Arguments& arguments, const std::string& run) {
     log::info("stopped before the first step; nothing was done yet");
     return 128 + stop_signal();
   }
-  log::info("stopped before the first step; `{}` goes on from {}", command_to_go_on(arguments),
+  log::info("stopped before the first step; `{}` goes on from {}", resume_command(arguments),
             newest);
   return static_cast<int>(ExitCode::resumable);
 }

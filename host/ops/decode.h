@@ -179,7 +179,7 @@ struct DecodeForm {
 // Forms of ops that need none.
 inline constexpr DecodeForm kEachToken{.none = "treats each token by itself"};
 inline constexpr DecodeForm kTrainingOnly{.none = "part of training only"};
-inline constexpr DecodeForm kGoesOn{.none = "goes on from decode state already"};
+inline constexpr DecodeForm kContinues{.none = "goes on from decode state already"};
 
 // Null when the op treats each token by itself.
 const DecodeForm* decode_form(const Op& op);

@@ -28,7 +28,7 @@ struct StepResult {
   std::vector<AuxScalar> aux_scalars;  // of the layers: losses by name, metrics per layer
 };
 
-// A NaN or infinity turned up; nothing was updated.
+// A NaN or infinity was found; nothing was updated.
 class NumericalError : public UserError {
  public:
   using UserError::UserError;

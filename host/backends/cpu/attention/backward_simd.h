@@ -15,22 +15,22 @@ namespace {
 
 struct BackwardPlan {
   Sizes sizes;
-  std::int64_t blocks_per_turn;  // blocks that share the copies of a tile of keys
-  std::int64_t turns;            // of a (batch row, key head)
-  std::int64_t splits;           // tasks of a (batch row, key head); turn i belongs to i % splits
+  std::int64_t blocks_per_pass;  // blocks that share the copies of a tile of keys
+  std::int64_t passes;           // of a (batch row, key head)
+  std::int64_t splits;           // tasks of a (batch row, key head); pass i belongs to i % splits
 };
 
-constexpr std::int64_t kMaxBlocksPerTurn = 4;
+constexpr std::int64_t kMaxBlocksPerPass = 4;
 
 inline BackwardPlan backward_plan(const AttentionSpec& spec, bool pairs) {
   BackwardPlan p{};
   p.sizes = sizes_of(spec, pairs);
   const std::int64_t heads = spec.batch * spec.kv_heads;
-  p.blocks_per_turn = kMaxBlocksPerTurn;
-  while (p.blocks_per_turn > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_turn) < 16)
-    p.blocks_per_turn /= 2;
-  p.turns = divide_up(p.sizes.blocks, p.blocks_per_turn);
-  p.splits = max(1, min(p.turns, divide_up(16, max(heads, 1))));
+  p.blocks_per_pass = kMaxBlocksPerPass;
+  while (p.blocks_per_pass > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_pass) < 16)
+    p.blocks_per_pass /= 2;
+  p.passes = divide_up(p.sizes.blocks, p.blocks_per_pass);
+  p.splits = max(1, min(p.passes, divide_up(16, max(heads, 1))));
   return p;
 }
 
@@ -51,7 +51,7 @@ struct Backward {
   };
 
   struct Scratch {
-    Block block[kMaxBlocksPerTurn];
+    Block block[kMaxBlocksPerPass];
     Side keys;
     Tokens<T> tokens;
     Word *k_rows, *v_rows;     // [64, words]
@@ -109,7 +109,7 @@ struct Backward {
     shared.take<float>(tasks * plan.sizes.group);
     if (plan.splits > 1) take_sums(shared, spec, plan.sizes, tasks);
     Scratch s;
-    take_scratch(per_thread, plan.sizes, plan.blocks_per_turn, true, s);
+    take_scratch(per_thread, plan.sizes, plan.blocks_per_pass, true, s);
     if (plan.splits == 1) take_sums(per_thread, spec, plan.sizes, 1);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
   }
@@ -136,13 +136,13 @@ struct Backward {
     if (splits > 1) all = take_sums(shared, spec, r.plan.sizes, tasks);
     Scratch dry;
     const bool masked = args.masks.keep != nullptr;
-    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_turn, masked, dry);
+    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_pass, masked, dry);
     if (splits == 1) take_sums(per_thread, spec, r.plan.sizes, 1);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     parallel_tasks(tasks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
       Scratch s;
-      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_turn, masked, s);
+      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_pass, masked, s);
       Sums sums = all;
       if (splits == 1) {
         sums = take_sums(arena, spec, r.plan.sizes, 1);
@@ -176,9 +176,9 @@ struct Backward {
     std::memset(sums.dk, 0, static_cast<std::size_t>(spec.kv_tokens * sizes.qk_width) * 4);
     std::memset(sums.dv, 0, static_cast<std::size_t>(spec.kv_tokens * sizes.v_width) * 4);
     std::memset(sums.dsinks, 0, static_cast<std::size_t>(sizes.group) * 4);
-    for (std::int64_t turn = split; turn < r.plan.turns; turn += r.plan.splits) {
-      const std::int64_t first_block = turn * r.plan.blocks_per_turn;
-      const std::int64_t num_blocks = min(r.plan.blocks_per_turn, sizes.blocks - first_block);
+    for (std::int64_t pass = split; pass < r.plan.passes; pass += r.plan.splits) {
+      const std::int64_t first_block = pass * r.plan.blocks_per_pass;
+      const std::int64_t num_blocks = min(r.plan.blocks_per_pass, sizes.blocks - first_block);
       for (std::int64_t i = 0; i < num_blocks; ++i)
         start_block(r, s, sums, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
       for (std::int64_t key = 0; key < spec.kv_tokens; key += kTile) {

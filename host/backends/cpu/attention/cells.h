@@ -82,11 +82,11 @@ inline void finish_side(Side& s, const MaskRule& rule, bool keys) {
   s.all = bounds_of(s, 0, s.cells * kCell);
 }
 
-enum class Sight { none, some, all };
+enum class Visibility { none, some, all };
 
 // What the rows may see of the keys, as far as bounds tell: `some` is always a right answer.
-inline Sight sight(const MaskRule& rule, const Bounds& q, const Bounds& k) {
-  if (!k.any_valid) return Sight::none;
+inline Visibility visibility(const MaskRule& rule, const Bounds& q, const Bounds& k) {
+  if (!k.any_valid) return Visibility::none;
   bool none = false, all = k.all_valid;
   if (rule.segments) {
     none |= q.segment_max < k.segment_min || q.segment_min > k.segment_max ||
@@ -106,8 +106,8 @@ inline Sight sight(const MaskRule& rule, const Bounds& q, const Bounds& k) {
     none |= q.chunk_max < k.chunk_min || q.chunk_min > k.chunk_max;
     all &= q.chunk_min == q.chunk_max && k.chunk_min == k.chunk_max && q.chunk_min == k.chunk_min;
   }
-  if (none && rule.blocks && q.any_block && k.any_block) return Sight::some;
-  return none ? Sight::none : all ? Sight::all : Sight::some;
+  if (none && rule.blocks && q.any_block && k.any_block) return Visibility::some;
+  return none ? Visibility::none : all ? Visibility::all : Visibility::some;
 }
 
 // Per cell of keys, the range of row cells [first, last) to compute, and which of them need a mask.
@@ -118,21 +118,21 @@ struct OpenCells {
 
 // False if no row may see any key.
 inline bool open_cells(const MaskRule& rule, const Side& q, const Side& k, OpenCells& open) {
-  const Sight whole = sight(rule, q.all, k.all);
-  if (whole == Sight::none) return false;
+  const Visibility whole = visibility(rule, q.all, k.all);
+  if (whole == Visibility::none) return false;
   bool any = false;
   for (std::int64_t i = 0; i < k.cells; ++i) {
     open.first[i] = open.last[i] = 0;
     open.partial[i] = 0;
-    if (whole == Sight::all) {
+    if (whole == Visibility::all) {
       open.last[i] = q.cells;
       any = true;
       continue;
     }
     for (std::int64_t c = 0; c < q.cells; ++c) {
-      const Sight s = sight(rule, q.cell[c], k.cell[i]);
-      if (s != Sight::all) open.partial[i] |= 1u << c;
-      if (s == Sight::none) continue;
+      const Visibility s = visibility(rule, q.cell[c], k.cell[i]);
+      if (s != Visibility::all) open.partial[i] |= 1u << c;
+      if (s == Visibility::none) continue;
       if (open.last[i] == 0) open.first[i] = c;
       open.last[i] = c + 1;
       any = true;
