@@ -55,10 +55,10 @@ Subject find_subject(const Arguments& a) {
                               {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
                       .model);
   }
-  s.phase = a.given("phase") ? a.text("phase") : phase;
-  if (a.given("batch")) s.batch = a.integer("batch");
-  if (a.given("tokens")) tokens = a.integer("tokens");
-  if (a.given("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
+  s.phase = a.has("phase") ? a.text("phase") : phase;
+  if (a.has("batch")) s.batch = a.integer("batch");
+  if (a.has("tokens")) tokens = a.integer("tokens");
+  if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
   // Decoding writes one token; --tokens is then what the state holds.
   s.tokens = s.phase == "decode" ? 1 : tokens;
   s.capacity = tokens;

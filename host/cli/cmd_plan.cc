@@ -54,10 +54,10 @@ Subject find_subject(const Arguments& a) {
 int run(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
   auto [model, options] = find_subject(a);
-  if (a.given("batch")) options.batch = a.integer("batch");
-  if (a.given("context")) options.tokens = a.integer("context");
-  if (a.given("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
-  model->check_length(options.tokens, a.given("context") ? "--context" : "data.sequence_length");
+  if (a.has("batch")) options.batch = a.integer("batch");
+  if (a.has("context")) options.tokens = a.integer("context");
+  if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
+  model->check_length(options.tokens, a.has("context") ? "--context" : "data.sequence_length");
   inspect::ModelPlan plan = inspect::plan_model(*model, options, machine.backend);
   const std::string& name = a.positionals[0];
   print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));

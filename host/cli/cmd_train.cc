@@ -68,7 +68,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
 int run(const Arguments& arguments, const Machine& machine) {
   catch_stop_signals();  // before anything that takes time
   std::vector<std::string> sets = arguments.texts("set");
-  if (arguments.given("out"))
+  if (arguments.has("out"))
     sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
   const config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});

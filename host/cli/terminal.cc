@@ -27,8 +27,8 @@ int columns_of(int descriptor) {
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return std::max<int>(size.ws_col, kMin);
-  const char* given = std::getenv("COLUMNS");
-  int columns = given ? std::atoi(given) : 0;
+  const char* text = std::getenv("COLUMNS");
+  int columns = text ? std::atoi(text) : 0;
   return columns > 0 ? std::clamp(columns, kMin, 1000) : kUnknown;
 }
 

@@ -79,7 +79,7 @@ std::string resume_command(const Arguments& a) {
   auto add = [&](const std::string& option, const std::string& value) {
     out += " --" + option + " " + shell_word(value);
   };
-  if (a.given("out")) add("out", a.text("out"));
+  if (a.has("out")) add("out", a.text("out"));
   for (const std::string& set : a.texts("set")) add("set", set);
   for (const std::string& plugin : a.globals.plugins) add("plugin", plugin);
   for (const std::string& folders : a.globals.plugin_folders) add("plugin-path", folders);

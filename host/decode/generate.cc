@@ -98,9 +98,10 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   std::span<const float> logits;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
     // The last token's successor is never asked for, so it is not read either.
-    logits = i > 0                        ? session.append(std::span(&out.tokens.back(), 1))
-             : options.given.rows.empty() ? session.append(prompt)
-                                          : session.append(prompt, options.given);
+    logits = i > 0 ? session.append(std::span(&out.tokens.back(), 1))
+             : options.embedding_overrides.rows.empty()
+                 ? session.append(prompt)
+                 : session.append(prompt, options.embedding_overrides);
     check_logits(logits, session.length());
     std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()));
     if (i == 0) out.prompt_seconds = seconds_since(start);

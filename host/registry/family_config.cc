@@ -202,9 +202,9 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
 
   fill_same(keys, values);
   if (source.derive) {
-    const ModelConfig given(keys_, values, {}, where);
+    const ModelConfig underived(keys_, values, {}, where);
     const ReplyResult reply =
-        call_config_function(*this, ConfigFunction::derive, source.derive, source.user, given);
+        call_config_function(*this, ConfigFunction::derive, source.derive, source.user, underived);
     for (const Setting& setting : reply.settings)
       if (!values.has(setting.key))
         values.add(

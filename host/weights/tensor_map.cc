@@ -271,7 +271,7 @@ class Matcher {
         if (row->tied) check_tied(map, name);
         continue;
       }
-      // Beside the language model a checkpoint may hold towers for images and sound.
+      // Beside the language model a checkpoint may hold encoders for images and sound.
       const bool other =
           model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
       (other ? others : left).emplace_back(name);

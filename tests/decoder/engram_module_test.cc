@@ -173,9 +173,9 @@ TEST_P(EngramModule, GivesTheReferencesValuesAndGradients) {
       for (std::int64_t i = 0; i < vocabulary; ++i) same.push_back(static_cast<double>(i));
       inputs.push_back(array(type, same));
     } else {
-      bool given = input.name == "x" || input.name == "cotangent";
+      bool is_activation = input.name == "x" || input.name == "cotangent";
       inputs.push_back(
-          array(type, given ? floats(golden, input.name) : ours(weights, "", input.name)));
+          array(type, is_activation ? floats(golden, input.name) : ours(weights, "", input.name)));
     }
   }
   std::vector<Array> got = run(g, inputs);
@@ -192,7 +192,7 @@ TEST_P(EngramModule, GivesTheReferencesValuesAndGradients) {
       expect_near(gradient, ours(golden, "grad.", name), 1e-4, name);
       continue;
     }
-    // Given are its norm and some elements.
+    // The golden has its norm and some elements.
     Doubles flat = to_doubles(gradient);
     const Shape& stored = weights.tensor(theirs.name).shape;
     if (theirs.is_transposed) flat = transposed(flat, static_cast<std::size_t>(stored[0]));

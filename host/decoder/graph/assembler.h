@@ -59,8 +59,8 @@ class Assembler {
   // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
   // whole.
   Tensor choices(Tensor x);
-  // given.cc: x[B, T, D] with the given row index[b, t] where that is none of -1.
-  Tensor with_given_rows(Tensor x, Tensor index);
+  // embedding_overrides.cc: x[B, T, D] with override row index[b, t] where that is not -1.
+  Tensor with_embedding_overrides(Tensor x, Tensor index);
 
   // Results of a block that runs once; parameters are called "<scope>.<name>".
   std::vector<Tensor> run_once(const BlockGraph& block, const std::string& scope,
@@ -121,12 +121,13 @@ class Assembler {
   std::vector<Tensor> injected(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                                const StackSegment& segment, bool before);
   Tensor head(Tensor rows, Tensor weight) const;
-  // given.cc: what layers add behind themselves.
-  bool has_features(std::int64_t first_layer) const {
-    return phase().given.count > 0 && first_layer < phase().given.layers;
+  // embedding_overrides.cc: features added to the output of the first layers (DeepStack).
+  bool has_deepstack_features(std::int64_t first_layer) const {
+    return phase().embedding_overrides.count > 0 &&
+           first_layer < phase().embedding_overrides.layers;
   }
-  Tensor given_places();
-  void add_features(const Place& place);
+  Tensor deepstack_index();
+  void add_deepstack_features(const Place& place);
   std::vector<Tensor> engram(std::vector<Tensor> carries, const StackSegment& segment);
   std::shared_ptr<const Graph> shared_body(std::shared_ptr<const Graph> body);
   Type param_type(const registry::ParamDesc& desc, const Parameter& p) const;
@@ -136,9 +137,9 @@ class Assembler {
   BlockCache blocks_;
   ModelGraph out_;
   std::map<Input, Tensor> host_inputs_;
-  Tensor given_places_;
+  Tensor deepstack_index_;
   std::map<int, Tensor> outside_;
-  std::map<std::int64_t, std::pair<Tensor, Tensor>> given_kv_;  // by layer
+  std::map<std::int64_t, std::pair<Tensor, Tensor>> donated_kv_;  // by layer
   std::vector<AuxValue> aux_;
   std::vector<std::shared_ptr<const Graph>> bodies_;  // shared by equal segments
 };

@@ -70,7 +70,7 @@ std::vector<Tensor> Assembler::run(const BlockGraph& block, const Place& place,
       at(input.input) = is_per_layer(input.role) ? layer_value(block, place, input)
                                                  : inside(host_input(input.role));
   if (block.taken_kv) {
-    const auto& [k, v] = given_kv_.at(*place.kv_donor);
+    const auto& [k, v] = donated_kv_.at(*place.kv_donor);
     at(block.taken_kv->k_at) = inside(k);
     at(block.taken_kv->v_at) = inside(v);
   }
@@ -127,17 +127,17 @@ void Assembler::collect_states(const BlockGraph& block, const Place& place, cons
 
 void Assembler::collect_kv(const BlockGraph& block, const Place& place,
                            const std::vector<Tensor>& results) {
-  if (!block.given_kv) return;
+  if (!block.donated_kv) return;
   std::int64_t layer = place.layers[0];
   auto take = [&](const char* name, int output, bool first) {
     // A state is a result of the scan already: the same value twice, made once.
     collect(place, name, results[static_cast<std::size_t>(output)], [this, layer, first](Tensor t) {
       Tensor whole = ops::reshape(t, t.shape().without_leading());
-      (first ? given_kv_[layer].first : given_kv_[layer].second) = whole;
+      (first ? donated_kv_[layer].first : donated_kv_[layer].second) = whole;
     });
   };
-  take("given k", block.given_kv->k_at, true);
-  take("given v", block.given_kv->v_at, false);
+  take("donated k", block.donated_kv->k_at, true);
+  take("donated v", block.donated_kv->v_at, false);
 }
 
 void Assembler::collect_aux(const BlockGraph& block, const Place& place, const Bound& bound,

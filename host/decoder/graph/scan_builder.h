@@ -24,7 +24,7 @@ class ScanBuilder {
               const std::vector<Tensor>& carries);
 
   Graph& body() { return *body_; }
-  // What stands inside for a const. REQUIRES: it was given.
+  // The body's input for a const. REQUIRES: it was passed as one.
   Tensor inner_const(Tensor outer) const;
   // What goes in, and when all is built, what comes out.
   std::vector<Tensor>& carries() { return carries_; }

@@ -18,18 +18,18 @@ struct GraphShape {
   DType dtype = DType::f32;
 };
 
-// Rows that stand at placeholder tokens instead of those of the token table: what towers make of
-// images and sounds. They are neither scaled nor given positions.
-struct GivenRows {
+// How many rows replace the embeddings of placeholder tokens: outputs of an image or audio encoder.
+// The rows are neither scaled nor do they get positions.
+struct EmbeddingOverrideShape {
   std::int64_t count = 0;   // R, over the whole batch; 0 = none
-  std::int64_t layers = 0;  // the first layers that add features of these rows behind themselves
+  std::int64_t layers = 0;  // the first layers, to whose output features of these rows are added
 };
 
 // What a graph reads beyond tokens, and gives beyond a loss or logits.
 struct GraphFeatures {
   bool segments = false;      // rows hold several documents
   bool positions_3d = false;  // Input::positions_3d is an input; otherwise made of the positions
-  GivenRows given = {};
+  EmbeddingOverrideShape embedding_overrides = {};
   // Of a loss.
   bool training = false;       // dropout is active
   bool aux = false;            // also auxiliary losses, metrics and updates of layers
@@ -53,28 +53,28 @@ struct StateSize {
 
 // What is to be bound to an input. roles.h has the name and the type of each.
 enum class Input {
-  tokens,          // i32[B, T]
-  positions,       // i32[B, T], from 0 in each document
-  positions_3d,    // i32[3, B, T]: time, height, width
-  segments,        // i32[B, T], from 1; 0 = padding
-  labels,          // i32[B * T]; negative = not counted
-  loss_scale,      // f32[]: what d loss is, usually 1 / number of labels of the whole step
-  z_loss_scale,    // f32[]: likewise for the z-loss, with its weight
-  aux_scale,       // f32[]: likewise for aux_loss, usually 1 / number of microbatches
-  mtp_scale,       // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
-  seed,            // i64[2]: seed, step
-  start,           // i32[B]: tokens in the decode state before this call
-  count,           // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
-  rows,            // i32[B]: the token of each row whose logits are wanted
-  given_rows,      // [R, D] in the type of activations; see GivenRows
-  given_index,     // i32[B, T]: the given row that stands at a token; -1 = the token's own
-  given_blocks,    // i32[B, T]: the image a token is of, from 1; 0 = none
-  given_features,  // [layers * R, D]: what layer l adds after itself at tokens of row r: l R + r
+  tokens,        // i32[B, T]
+  positions,     // i32[B, T], from 0 in each document
+  positions_3d,  // i32[3, B, T]: time, height, width
+  segments,      // i32[B, T], from 1; 0 = padding
+  labels,        // i32[B * T]; negative = not counted
+  loss_scale,    // f32[]: what d loss is, usually 1 / number of labels of the whole step
+  z_loss_scale,  // f32[]: likewise for the z-loss, with its weight
+  aux_scale,     // f32[]: likewise for aux_loss, usually 1 / number of microbatches
+  mtp_scale,     // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
+  seed,          // i64[2]: seed, step
+  start,         // i32[B]: tokens in the decode state before this call
+  count,         // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
+  rows,          // i32[B]: the token of each row whose logits are wanted
+  embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
+  override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
+  image_blocks,         // i32[B, T]: the image a token is of, from 1; 0 = none
+  deepstack_features,   // [layers * R, D]: row l R + r is added to the output of layer l at row r
   // i32[N], of the tokenizer; nobody binds it or the next three.
   compressed_tokens,
   embedding,       // never to be bound: what enters the first layer
   layer_index,     // i32[times]: global index of each layer of a segment
-  layer_constant,  // [times]: values given by the plugin, in the type of activations
+  layer_constant,  // [times]: values of the plugin, in the type of activations
   parameter,       // stacked over `members` when it lies in a segment
   state,           // decode state, stacked over `members`, written in place
 };

@@ -123,7 +123,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       case registry::InputKind::positions_3d:
         return host_input(Input::positions_3d);
       case registry::InputKind::image_blocks:
-        return phase_.given.count > 0 ? host_input(Input::given_blocks) : Tensor{};
+        return phase_.embedding_overrides.count > 0 ? host_input(Input::image_blocks) : Tensor{};
     }
     throw PluginError({"host", "an input of an unknown kind", {}});
   }
@@ -221,9 +221,9 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       if (written_[i].id == donated_->k.id) kv.k_at = out_.states[i].output;
       if (written_[i].id == donated_->v.id) kv.v_at = out_.states[i].output;
     }
-    if (kv.k_at < 0) kv.k_at = add("given k", donated_->k);
-    if (kv.v_at < 0) kv.v_at = add("given v", donated_->v);
-    out_.given_kv = kv;
+    if (kv.k_at < 0) kv.k_at = add("donated k", donated_->k);
+    if (kv.v_at < 0) kv.v_at = add("donated v", donated_->v);
+    out_.donated_kv = kv;
   }
 
   // ops::DecodeContext.
@@ -278,10 +278,10 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     donated_ = kv;
   }
 
-  std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> given,
+  std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> operands,
                               const registry::NamedAttrs& attrs) {
-    if (!phase_.training) return {given[0]};
-    std::vector<Tensor> inputs{given[0], host_input(Input::seed)};
+    if (!phase_.training) return {operands[0]};
+    std::vector<Tensor> inputs{operands[0], host_input(Input::seed)};
     bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
     inputs.push_back(in_layer ? host_input(Input::layer_index) : Tensor{});
     // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.

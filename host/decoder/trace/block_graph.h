@@ -31,12 +31,12 @@ struct BlockGraph {
     int input;
     std::vector<double> values;  // of a layer constant: one a layer of the model
   };
-  // Keys and values that this layer gives to others, resp. takes from another.
+  // Keys and values that this layer donates to others, or takes from its donor.
   struct Kv {
     Type k, v;
     bool ring = false;
     std::int64_t window = 0;
-    int k_at, v_at;  // outputs where given, inputs where taken
+    int k_at, v_at;  // outputs where donated, inputs where taken
   };
   struct Aux {
     registry::SowDesc desc;  // without tensors
@@ -63,7 +63,7 @@ struct BlockGraph {
   std::vector<State> states;
   std::vector<registry::StateDesc> declared_states;  // as the plugin wrote them
   std::vector<HostInput> host_inputs;
-  std::optional<Kv> given_kv, taken_kv;
+  std::optional<Kv> donated_kv, taken_kv;
   std::vector<Aux> aux;
   std::vector<Update> updates;
   std::vector<Record> records;

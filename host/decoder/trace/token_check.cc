@@ -107,7 +107,8 @@ void check_tokens_apart(const BlockUse& use, const BlockGraph& block, const Trac
   const Follower follower(block, phase);
   std::vector<int> outputs;
   for (std::size_t i = 0; i < block.num_results; ++i) outputs.push_back(static_cast<int>(i));
-  if (block.given_kv) outputs.insert(outputs.end(), {block.given_kv->k_at, block.given_kv->v_at});
+  if (block.donated_kv)
+    outputs.insert(outputs.end(), {block.donated_kv->k_at, block.donated_kv->v_at});
   for (int output : outputs)
     if (const Finding* finding = follower.of_output(output)) fail(use, *finding, family);
 }

@@ -103,9 +103,9 @@ using Words = std::uint64_t __attribute__((vector_size(16), aligned(16), may_ali
 
 double multiply_add(std::int64_t rounds, float* sink) {
   constexpr int kSums = 10;
-  const float half = 0.5f, given = *sink;
+  const float half = 0.5f, start = *sink;
   const Floats a = {half, half, half, half};
-  Floats b = {given, given, given, given};
+  Floats b = {start, start, start, start};
   Floats sum[kSums];
 #pragma GCC unroll 10
   for (int i = 0; i < kSums; ++i) sum[i] = a * static_cast<float>(i);

@@ -291,8 +291,8 @@ void run_ranges(std::int64_t count, std::int64_t min_per_thread, RangeFunction f
   } const work{count, threads, function, context};
   ThreadPool::instance().run(
       threads,
-      [](const void* given, int thread) {
-        const Work& w = *static_cast<const Work*>(given);
+      [](const void* argument, int thread) {
+        const Work& w = *static_cast<const Work*>(argument);
         const Range range = share_of(w.count, w.threads, thread);
         w.function(w.context, range.begin, range.end, thread);
       },
@@ -311,7 +311,7 @@ void run_shares(std::int64_t count, std::int64_t grain, std::int64_t min_per_thr
   const Shares work{shares, threads, std::max<std::int64_t>(1, grain), function, context};
   ThreadPool::instance().run(
       threads,
-      [](const void* given, int thread) { static_cast<const Shares*>(given)->work(thread); },
+      [](const void* argument, int thread) { static_cast<const Shares*>(argument)->work(thread); },
       &work);
 }
 

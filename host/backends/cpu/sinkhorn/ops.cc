@@ -55,12 +55,12 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
   const std::int64_t k = x.dim(x.ndim() - 1), iterations = n.i("iterations");
   const std::int64_t count = product(x.shape, 0, x.ndim() - 2);
-  const double eps_given = n.f("eps");
+  const double eps_attr = n.f("eps");
   return with_floating(x.dtype, [&](auto number) {
     using T = decltype(number);
     using Wide = typename Number<T>::Wide;
     return make_kernel([=](const KernelArgs& args) {
-      const Wide eps = static_cast<Wide>(eps_given);
+      const Wide eps = static_cast<Wide>(eps_attr);
       parallel_ranges(count, 64, [&](std::int64_t begin, std::int64_t end) {
         Wide m[kMaxStreams * kMaxStreams];
         for (std::int64_t i = begin; i < end; ++i) {
@@ -130,14 +130,14 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
   const std::int64_t k = x.dim(x.ndim() - 1), divisions = 2 * n.i("iterations") - 1;
   const std::int64_t count = product(x.shape, 0, x.ndim() - 2);
-  const double eps_given = n.f("eps");
+  const double eps_attr = n.f("eps");
   return with_floating(x.dtype, [&](auto number) {
     using T = decltype(number);
     using Wide = typename Number<T>::Wide;
     // The weights, and what each division leaves.
     const std::int64_t size = k * k + divisions * (k * k + k);
     const auto run = [=](const KernelArgs& args) {
-      const Wide eps = static_cast<Wide>(eps_given);
+      const Wide eps = static_cast<Wide>(eps_attr);
       parallel_ranges(count, 64, [&](std::int64_t begin, std::int64_t end, int thread) {
         Wide* weights = reinterpret_cast<Wide*>(args.workspace) + thread * size;
         auto division = [&](std::int64_t i) {

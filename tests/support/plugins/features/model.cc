@@ -157,9 +157,9 @@ Tensor injected(Scope s, const Config& c, Tensor x, const Step& step) {
   return x + convolve(s / "conv", x, step, "conv");
 }
 
-Tensors mtp(Scope s, const Config& c, const Tensors& given, const Step& step) {
-  Tensor e_BTD = rms_norm(s / "norm_e", given[1], norm_options());
-  Tensor joined = concat({e_BTD, rms_norm(s / "norm_h", given[0], norm_options())}, 2);
+Tensors mtp(Scope s, const Config& c, const Tensors& carries, const Step& step) {
+  Tensor e_BTD = rms_norm(s / "norm_e", carries[1], norm_options());
+  Tensor joined = concat({e_BTD, rms_norm(s / "norm_h", carries[0], norm_options())}, 2);
   Tensor h_BTD = linear(s / "project", joined, c.hidden_size);
   Tensor q_BTNH =
       rope(split_heads(linear(s / "wq", h_BTD, kHeads * kHeadDim), kHeads), step.positions_BT);
