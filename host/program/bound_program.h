@@ -69,19 +69,20 @@ class BoundProgram {
   const Program& program() const { return *program_; }
 
  private:
-  struct Slot {
-    std::vector<int> members;
-    std::vector<void*> pieces;
+  // The memory of an input or output that lies in pieces, one per layer.
+  struct Pieces {
+    std::vector<int> members;       // parameters, states or layers, by index
+    std::vector<void*> pointers;    // one each
     std::vector<std::byte> values;  // of per-layer constants
   };
-  void place(Binding& binding, Slot& slot, std::span<void* const> memory, bool stacked);
+  void place(Binding& binding, Pieces& pieces, std::span<void* const> memory, bool stacked);
 
   std::vector<decoder::InputRole> input_roles_;
   std::vector<decoder::OutputRole> output_roles_;
   std::vector<decoder::ParameterUpdate> updates_;
   std::map<std::string, decoder::Reduce> metrics_;
   std::vector<Binding> inputs_, outputs_;
-  std::vector<Slot> input_slots_, output_slots_;
+  std::vector<Pieces> input_pieces_, output_pieces_;
   std::unique_ptr<Program> program_;
 };
 

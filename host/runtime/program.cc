@@ -38,10 +38,11 @@ bool is_supported(const Backend& backend, const Graph& graph, const Node& node) 
   });
 }
 
-void* Program::address(const Slot& slot, std::byte* arena) const {
-  if (slot.space == Slot::kNothing) return nullptr;
-  if (slot.space == Slot::kArena) return arena + slot.offset;
-  return static_cast<std::byte*>(bound_[static_cast<std::size_t>(slot.space)].base) + slot.offset;
+void* Program::address(const Location& location, std::byte* arena) const {
+  if (location.space == Location::kNothing) return nullptr;
+  if (location.space == Location::kArena) return arena + location.offset;
+  return static_cast<std::byte*>(bound_[static_cast<std::size_t>(location.space)].base) +
+         location.offset;
 }
 
 void Program::run(std::span<const Binding> inputs, std::span<const Binding> outputs,
@@ -74,12 +75,12 @@ void Program::run_scan(Step& step, std::byte* arena) {
   Scan& scan = *step.scan;
   std::byte* workspace = static_cast<std::byte*>(address(step.workspace, arena));
   // Element `layer` of a stacked operand or result; layer 0 of the others.
-  auto layer_of = [&](const Slot& slot, std::int64_t layer, std::int64_t stride) -> void* {
-    if (slot.space >= 0 && bound_[static_cast<std::size_t>(slot.space)].pieces) {
-      LAMINA_ASSERT(slot.offset == 0);
-      return bound_[static_cast<std::size_t>(slot.space)].pieces[layer];
+  auto layer_of = [&](const Location& location, std::int64_t layer, std::int64_t stride) -> void* {
+    if (location.space >= 0 && bound_[static_cast<std::size_t>(location.space)].pieces) {
+      LAMINA_ASSERT(location.offset == 0);
+      return bound_[static_cast<std::size_t>(location.space)].pieces[layer];
     }
-    return static_cast<std::byte*>(address(slot, arena)) + layer * stride;
+    return static_cast<std::byte*>(address(location, arena)) + layer * stride;
   };
   auto carry_buffer = [&](std::size_t carry, std::int64_t round) {
     std::size_t second = round % 2 ? scan.carry_gap_bytes : 0;
@@ -107,11 +108,11 @@ void Program::run_scan(Step& step, std::byte* arena) {
 
 namespace {
 
-std::string to_string(const Slot& slot, const Graph& graph) {
-  if (slot.space == Slot::kNothing) return "-";
-  std::string at = slot.offset ? fmt::format("+{}", slot.offset) : "";
-  if (slot.space == Slot::kArena) return fmt::format("arena+{}", slot.offset);
-  std::size_t space = static_cast<std::size_t>(slot.space);
+std::string to_string(const Location& location, const Graph& graph) {
+  if (location.space == Location::kNothing) return "-";
+  std::string at = location.offset ? fmt::format("+{}", location.offset) : "";
+  if (location.space == Location::kArena) return fmt::format("arena+{}", location.offset);
+  std::size_t space = static_cast<std::size_t>(location.space);
   if (space < graph.inputs().size()) return graph.inputs()[space].name + at;
   return graph.outputs()[space - graph.inputs().size()].name + at;
 }

@@ -28,8 +28,8 @@ struct Program::Step {
   std::unique_ptr<Scan> scan;
   std::string kernel_name;
   std::vector<Refusal> refusals;
-  std::vector<Slot> inputs, outputs;
-  Slot workspace;
+  std::vector<Location> inputs, outputs;
+  Location workspace;
   std::vector<const void*> in_pointers;  // filled for each run
   std::vector<void*> out_pointers;
   double seconds = 0;

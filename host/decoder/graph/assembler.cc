@@ -260,7 +260,7 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
   std::int64_t size = static_cast<std::int64_t>(segment.unit.size());
   ScanBuilder scan(graph(), segment.times, consts_of(segment), carries);
   for (std::size_t p = 0; p < segment.unit.size(); ++p) {
-    Place place{.layers = segment.layers_at(p), .scan = &scan};
+    BlockPlacement place{.layers = segment.layers_at(p), .scan = &scan};
     for (std::int64_t layer : place.layers) place.scopes.push_back(layer_scope(layer));
     place.label = place.scopes[0];
     place.kv_donor = segment.unit[p].kv_donor;

@@ -74,7 +74,7 @@ class Assembler {
 
  private:
   // Where a block stands: inside a scan over `layers`, or once.
-  struct Place {
+  struct BlockPlacement {
     std::vector<std::int64_t> layers;      // one a time
     std::vector<std::string> scopes = {};  // of parameters and states, likewise
     std::string label = {};                // for names of the graph's inputs
@@ -90,27 +90,28 @@ class Assembler {
   };
 
   // Runs the block; what it gives beyond its results goes to its places.
-  std::vector<Tensor> run(const BlockGraph& block, const Place& place,
+  std::vector<Tensor> run(const BlockGraph& block, const BlockPlacement& place,
                           const std::vector<Tensor>& carries, const std::vector<Tensor>& per_layer);
-  Tensor value_input(const Place& place, const std::string& name, const Type& inner,
+  Tensor value_input(const BlockPlacement& place, const std::string& name, const Type& inner,
                      InputRole role);
-  Tensor param_input(const Place& place, const BlockGraph::Param& param);
-  Tensor block_state(const Place& place, const BlockGraph::State& state);
-  Tensor layer_value(const BlockGraph& block, const Place& place,
+  Tensor param_input(const BlockPlacement& place, const BlockGraph::Param& param);
+  Tensor block_state(const BlockPlacement& place, const BlockGraph::State& state);
+  Tensor layer_value(const BlockGraph& block, const BlockPlacement& place,
                      const BlockGraph::HostInput& input);
   int last_input() const { return static_cast<int>(out_.inputs.size()) - 1; }
   int outside_input(Tensor input);
 
   // `use` gets `value` stacked over the place's times.
-  void collect(const Place& place, const std::string& name, Tensor value,
+  void collect(const BlockPlacement& place, const std::string& name, Tensor value,
                std::function<void(Tensor)> use, Tensor over = {});
-  void collect_states(const BlockGraph& block, const Place& place, const Bound& bound,
+  void collect_states(const BlockGraph& block, const BlockPlacement& place, const Bound& bound,
                       const std::vector<Tensor>& results);
-  void collect_kv(const BlockGraph& block, const Place& place, const std::vector<Tensor>& results);
-  void collect_aux(const BlockGraph& block, const Place& place, const Bound& bound,
+  void collect_kv(const BlockGraph& block, const BlockPlacement& place,
+                  const std::vector<Tensor>& results);
+  void collect_aux(const BlockGraph& block, const BlockPlacement& place, const Bound& bound,
                    const std::vector<Tensor>& results);
-  void add_layer_metrics(const Place& place, Tensor x);
-  void collect_records(const BlockGraph& block, const Place& place,
+  void add_layer_metrics(const BlockPlacement& place, Tensor x);
+  void collect_records(const BlockGraph& block, const BlockPlacement& place,
                        const std::vector<Tensor>& results);
 
   std::vector<Tensor> layers(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
@@ -127,7 +128,7 @@ class Assembler {
            first_layer < phase().embedding_overrides.layers;
   }
   Tensor deepstack_index();
-  void add_deepstack_features(const Place& place);
+  void add_deepstack_features(const BlockPlacement& place);
   std::vector<Tensor> engram(std::vector<Tensor> carries, const StackSegment& segment);
   std::shared_ptr<const Graph> shared_body(std::shared_ptr<const Graph> body);
   Type param_type(const registry::ParamDesc& desc, const Parameter& p) const;

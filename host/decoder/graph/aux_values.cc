@@ -61,7 +61,7 @@ void check_agreement(std::span<const AuxValue> parts) {
 
 // Mean, population standard deviation and share of zeros of what a layer hands on, padding
 // included.
-void Assembler::add_layer_metrics(const Place& place, Tensor x) {
+void Assembler::add_layer_metrics(const BlockPlacement& place, Tensor x) {
   x = ops::cast(x, sum_dtype(x.dtype()));
   const std::vector<std::int64_t> dims = all_dims(x);
   const auto size = static_cast<double>(x.shape().num_elements());

@@ -32,7 +32,7 @@ Tensor Assembler::deepstack_index() {
 
 // One gather and one sum per layer, also in layers of a scan that have no features: their rows are
 // past the table's last.
-void Assembler::add_deepstack_features(const Place& place) {
+void Assembler::add_deepstack_features(const BlockPlacement& place) {
   ScanBuilder& scan = *place.scan;
   Tensor& x = scan.carries()[0];
   if (x.type() != phase().activations())
