@@ -24,8 +24,8 @@ struct TransposeKey {
   std::shared_ptr<const Graph> body;
   std::size_t num_consts = 0;
   std::size_t num_carries = 0;
-  std::vector<bool> flows;   // one a result
-  std::vector<bool> wanted;  // one an operand
+  std::vector<bool> flows;   // one per result
+  std::vector<bool> wanted;  // one per operand
 
   std::size_t first_x() const { return num_consts + num_carries; }
   friend auto operator<=>(const TransposeKey&, const TransposeKey&) = default;

@@ -153,7 +153,7 @@ std::vector<std::string> section_names(const Schema& schema) {
 }
 
 // The sections that no key can be in; each is reported once and its keys not at all. Those of JSON
-// files are no errors, like their keys.
+// files are not errors, like their keys.
 std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Problems& problems) {
   std::vector<std::string> unknown;
   for (const RawSection& section : raw.sections) {
@@ -189,7 +189,7 @@ std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Pr
   return unknown;
 }
 
-// The value with relative paths put behind the folder of the file that holds them.
+// The value with relative paths resolved against the folder of the file that holds them.
 Value rebase(const Key& key, const Value& value, const std::filesystem::path& folder) {
   if (auto* list = value.get_if<List>()) {
     List out;

@@ -16,7 +16,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A token drawn from what is no distribution would be noise that looks like text.
+// A token drawn from what is not a distribution would be noise that looks like text.
 void check_logits(std::span<const float> logits, std::int64_t length) {
   bool some = false;
   for (float x : logits) {

@@ -38,7 +38,7 @@ std::vector<std::int32_t> number_images(std::span<const std::int32_t> index);
 
 class Session {
  public:
-  // `parameters`: one pointer a parameter of the model, valid as long as the session.
+  // `parameters`: one pointer per parameter of the model, valid as long as the session.
   Session(const decoder::Model& model, std::span<void* const> parameters,
           const SessionOptions& options, const Backend& backend);
 

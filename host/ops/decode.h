@@ -172,7 +172,7 @@ struct DecodeForm {
     int k, v;
   };
   std::optional<SharedKv> shared_kv = {};
-  // Null: all tokens, one a slot.
+  // Null: all tokens, one per slot.
   Reach (*reach)(const DecodeCall&) = nullptr;
 };
 

@@ -32,17 +32,18 @@ class BoundProgram {
   bool has(decoder::Input role) const;
   bool has(decoder::Output role) const;
 
-  // One pointer a parameter of the model, in the element type that Parameter::used_dtype says.
+  // One pointer per parameter of the model, in the element type that Parameter::used_dtype says.
   void bind_parameters(std::span<void* const> by_parameter);
-  // One pointer a parameter: where its gradient goes; and the ids of its rows, where it is a list.
+  // One pointer per parameter: where its gradient goes; and the ids of its rows, where it is a
+  // list.
   void bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids = {});
-  // One pointer a state tensor, in the order of Model::states().
+  // One pointer per state tensor, in the order of Model::states().
   void bind_states(std::span<void* const> by_state);
-  // Where hidden states go: one pointer a layer, [0] for what enters the stack. hidden_bytes() is
+  // Where hidden states go: one pointer per layer, [0] for what enters the stack. hidden_bytes() is
   // what each of them takes.
   void bind_hidden(std::span<void* const> by_layer);
   std::size_t hidden_bytes() const;
-  // One pointer a parameter: where its update goes, f32 of its shape. Those of parameters without
+  // One pointer per parameter: where its update goes, f32 of its shape. Those of parameters without
   // one are not read.
   void bind_updates(std::span<void* const> by_parameter);
 

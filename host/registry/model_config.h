@@ -27,7 +27,7 @@ struct ModelKey {
   bool json_only = false;     // allowed in config.json, not in [model]
   bool ignored = false;       // known in config.json, without effect
   bool null_is_zero = false;  // null in config.json means 0, false or empty
-  bool per_layer = false;     // a list with one element a layer
+  bool per_layer = false;     // a list with one element per layer
   bool host = false;          // the host's, of every family; see config/model_keys.h
 };
 

@@ -107,8 +107,8 @@ struct Program::Planner {
   const Graph& graph;
   const Backend& backend;
   std::vector<Storage> storages;
-  std::vector<Place> places;   // one a value
-  std::vector<int> last_uses;  // last step that reads a value (or a view of it), one a value
+  std::vector<Place> places;   // one per value
+  std::vector<int> last_uses;  // last step that reads a value (or a view of it), one per value
   std::map<ValueId, ValueId> copied_to;   // results, and the graph inputs they are copied over
   std::map<ValueId, int> made_as_output;  // whole results, and the outputs' spaces they are made in
 

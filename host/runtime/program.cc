@@ -82,24 +82,25 @@ void Program::run_scan(Step& step, std::byte* arena) {
     }
     return static_cast<std::byte*>(address(location, arena)) + layer * stride;
   };
-  auto carry_buffer = [&](std::size_t carry, std::int64_t round) {
-    std::size_t second = round % 2 ? scan.carry_gap_bytes : 0;
+  auto carry_buffer = [&](std::size_t carry, std::int64_t iteration) {
+    std::size_t second = iteration % 2 ? scan.carry_gap_bytes : 0;
     return workspace + scan.carry_offsets[carry] + second;
   };
-  for (std::int64_t round = 0; round < scan.times; ++round) {
-    std::int64_t layer = scan.reverse ? scan.times - 1 - round : round;
+  for (std::int64_t iteration = 0; iteration < scan.times; ++iteration) {
+    std::int64_t layer = scan.reverse ? scan.times - 1 - iteration : iteration;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       std::size_t carry = i - scan.num_consts;
       bool is_carry = i >= scan.num_consts && carry < scan.num_carries;
-      scan.inputs[i].base = is_carry && round > 0 ? carry_buffer(carry, round - 1)
-                                                  : layer_of(step.inputs[i], is_carry ? 0 : layer,
-                                                             scan.input_strides[i]);
+      scan.inputs[i].base =
+          is_carry && iteration > 0
+              ? carry_buffer(carry, iteration - 1)
+              : layer_of(step.inputs[i], is_carry ? 0 : layer, scan.input_strides[i]);
     }
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       bool is_carry = i < scan.num_carries;
       scan.outputs[i].base =
-          is_carry && round + 1 < scan.times
-              ? carry_buffer(i, round)
+          is_carry && iteration + 1 < scan.times
+              ? carry_buffer(i, iteration)
               : layer_of(step.outputs[i], is_carry ? 0 : layer, scan.output_strides[i]);
     }
     scan.body->run(scan.inputs, scan.outputs, workspace + scan.body_arena_offset);

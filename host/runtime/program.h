@@ -76,7 +76,7 @@ class Program {
   };
   std::vector<Body> bodies() const;
 
-  // Runs the whole list. One binding an input and an output, in the graph's order; an output that
+  // Runs the whole list. One binding per input and output, in the graph's order; an output that
   // aliases an input is given the same memory (its own binding is ignored). `arena` is at least
   // arena_bytes() long and 64-byte aligned. Inputs are not written, except aliased ones.
   void run(std::span<const Binding> inputs, std::span<const Binding> outputs, std::byte* arena);

@@ -12,7 +12,7 @@
 
 namespace lamina::testing {
 
-// Where a layer is: its folder, what is put behind the first part of names in it, and its place in
+// Where a layer is: its folder, what is put after the first part of names in it, and its place in
 // the dims of a stack. Layer -1 is outside of all of them.
 struct MaxTextPlace {
   std::string folder = {};

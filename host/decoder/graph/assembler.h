@@ -73,9 +73,9 @@ class Assembler {
   void add_aux_outputs();
 
  private:
-  // Where a block stands: inside a scan over `layers`, or once.
+  // Where a block is: inside a scan over `layers`, or once.
   struct BlockPlacement {
-    std::vector<std::int64_t> layers;      // one a time
+    std::vector<std::int64_t> layers;      // one per iteration
     std::vector<std::string> scopes = {};  // of parameters and states, likewise
     std::string label = {};                // for names of the graph's inputs
     ScanBuilder* scan = nullptr;           // null: once, in the graph itself
@@ -85,11 +85,11 @@ class Assembler {
   // What a block's graph reads.
   struct Bound {
     std::vector<Tensor> inputs;  // where the block runs
-    std::vector<int> params;     // inputs of the model's graph, one a parameter
+    std::vector<int> params;     // inputs of the model's graph, one per parameter
     std::vector<int> states;     // likewise
   };
 
-  // Runs the block; what it gives beyond its results goes to its places.
+  // Runs the block; what it makes beyond its results is collected.
   std::vector<Tensor> run(const BlockGraph& block, const BlockPlacement& place,
                           const std::vector<Tensor>& carries, const std::vector<Tensor>& per_layer);
   Tensor value_input(const BlockPlacement& place, const std::string& name, const Type& inner,

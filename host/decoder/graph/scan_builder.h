@@ -1,7 +1,7 @@
 // Puts a scan together: its body, and the operands outside. Private to decoder.
 //
 //   ScanBuilder scan(graph, times, {x});
-//   Tensor w = scan.add_x("w", stacked_w);          // inside: one element a time
+//   Tensor w = scan.add_x("w", stacked_w);          // inside: one element per iteration
 //   scan.carries() = {ops::linear(scan.carries()[0], w)};
 //   std::vector<Tensor> carries = scan.finish();
 #pragma once

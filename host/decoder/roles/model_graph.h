@@ -64,7 +64,7 @@ enum class Input {
   mtp_scale,     // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
   seed,          // i64[2]: seed, step
   start,         // i32[B]: tokens in the decode state before this call
-  count,         // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
+  count,         // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
   rows,          // i32[B]: the token of each row whose logits are wanted
   embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
   override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
@@ -104,7 +104,7 @@ enum class Output {
 // One input of a model's graph.
 struct InputRole {
   Input role;
-  std::vector<int> members;  // parameters or states, by index; one a layer of the segment
+  std::vector<int> members;  // parameters or states, by index; one per layer of the segment
   bool stacked = false;      // its first dim runs over members
   // What the input holds: of layer_constant, layer_index and compressed_tokens.
   std::vector<double> values;
@@ -131,7 +131,7 @@ struct ParameterUpdate {
   double rate = 1;
 };
 
-// A tensor of decode state, one a layer (and part) that has some.
+// A tensor of decode state, one per layer (and part) that has some.
 struct StateTensor {
   std::string name;        // "layers.3.kv.k"
   std::int64_t layer = 0;  // -1 outside the layers
@@ -143,8 +143,8 @@ struct StateTensor {
 
 struct ModelGraph {
   Graph graph;
-  std::vector<InputRole> inputs;    // one an input of the graph
-  std::vector<OutputRole> outputs;  // one an output
+  std::vector<InputRole> inputs;    // one per input of the graph
+  std::vector<OutputRole> outputs;  // one per output
   std::vector<StateTensor> states;  // by index
   std::vector<ParameterUpdate> updates;
   std::map<std::string, Reduce> metrics;  // of those of layers, by name

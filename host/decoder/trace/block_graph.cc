@@ -310,7 +310,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> carries_, per_layer_;
   std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
-  std::vector<Tensor> written_;  // one a state of out_
+  std::vector<Tensor> written_;  // one per state of out_
   std::vector<registry::SowDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;

@@ -29,7 +29,7 @@ struct BlockGraph {
   struct HostInput {
     Input role;
     int input;
-    std::vector<double> values;  // of a layer constant: one a layer of the model
+    std::vector<double> values;  // of a layer constant: one per layer of the model
   };
   // Keys and values that this layer donates to others, or takes from its donor.
   struct Kv {

@@ -303,7 +303,7 @@ struct Backward {
       const std::int64_t keys = (run.end - run.begin) * kCell;
       const std::int64_t depth = (run.last - run.first) * Ops::kCellDepth;
       const std::int64_t a_at = run.begin * kCell * Ops::kDepth + run.first * Ops::kCellDepth;
-      // Rows of keys behind the last one exist in the tile only.
+      // Rows of keys past the last one exist in the tile only.
       const std::int64_t real = min(keys, s.keys.count - run.begin * kCell);
       run_product<V, kPairs, false>(
           {.rows = real,

@@ -113,7 +113,7 @@ struct Latent {
     std::int64_t rows() const { return spec.batch * tokens; }
     std::int64_t head_width() const { return spec.nope_dim + spec.v_dim; }
     // Row r is token r % tokens of batch row r / tokens; of a tensor [.., heads, width] of the
-    // whole call, resp. of the chunk.
+    // whole call, or of the chunk.
     std::int64_t in_call(std::int64_t r, std::int64_t head, std::int64_t width) const {
       const std::int64_t token = r / tokens * spec.tokens + first + r % tokens;
       return (token * spec.heads + head) * width;

@@ -90,7 +90,7 @@ struct Operands {
     }
   }
 
-  // dst[token (pair)][width]: neighbours are tokens; zeros behind dim.
+  // dst[token (pair)][width]: neighbours are tokens; zeros past dim.
   static void across(const Tokens<T>& tokens, std::int64_t count, std::int64_t dim,
                      std::int64_t width, Word* dst) {
     if constexpr (!kPairs) {

@@ -56,7 +56,7 @@ std::uint64_t read_memory(const std::byte* memory, std::size_t num_bytes) {
       sum[i] = _mm512_add_epi64(sum[i], _mm512_load_si512(memory + at + 64 * i));
   }
   for (int i = 1; i < 8; ++i) sum[0] = _mm512_add_epi64(sum[0], sum[i]);
-  // Not _mm512_reduce_add_epi64, which adds signed numbers: that these wrap is no fault.
+  // Not _mm512_reduce_add_epi64, which adds signed numbers: that these wrap is not a fault.
   alignas(64) std::uint64_t lanes[8];
   _mm512_store_si512(lanes, sum[0]);
   return std::accumulate(std::begin(lanes), std::end(lanes), std::uint64_t{0});
