@@ -20,15 +20,15 @@ Type stacked(const Type& type, std::int64_t times) {
 
 // What is differentiated: a body, how it is cut into operands, which of its results have cotangents
 // and which operands want theirs.
-struct Question {
+struct TransposeKey {
   std::shared_ptr<const Graph> body;
   std::size_t num_consts = 0;
   std::size_t num_carries = 0;
-  std::vector<bool> flows;   // one a result
-  std::vector<bool> wanted;  // one an operand
+  std::vector<bool> flows;   // one per result
+  std::vector<bool> wanted;  // one per operand
 
   std::size_t first_x() const { return num_consts + num_carries; }
-  friend auto operator<=>(const Question&, const Question&) = default;
+  friend auto operator<=>(const TransposeKey&, const TransposeKey&) = default;
 };
 
 // Where an operand of the backward scan comes from.
@@ -68,8 +68,8 @@ struct Joint {
   }
 };
 
-Joint make_joint(const Question& q, const SavePolicy& save) {
-  const Graph& body = *q.body;
+Joint make_joint(const TransposeKey& key, const SavePolicy& save) {
+  const Graph& body = *key.body;
   Joint joint;
   Copier copy(body, joint.graph);
   copy.inputs();
@@ -79,16 +79,17 @@ Joint make_joint(const Question& q, const SavePolicy& save) {
   for (std::size_t i = 0; i < body.outputs().size(); ++i) {
     Tensor result = copy.get(body.outputs()[i].value);
     joint.results.push_back(result);
-    joint.seeds.push_back(
-        q.flows[i] ? joint.graph.add_input("d" + body.outputs()[i].name, result.type()) : Tensor{});
+    joint.seeds.push_back(key.flows[i]
+                              ? joint.graph.add_input("d" + body.outputs()[i].name, result.type())
+                              : Tensor{});
   }
   std::vector<Tensor> variables;
-  for (std::size_t i = 0; i < q.wanted.size(); ++i)
-    if (q.wanted[i]) variables.push_back(joint.inputs[i]);
+  for (std::size_t i = 0; i < key.wanted.size(); ++i)
+    if (key.wanted[i]) variables.push_back(joint.inputs[i]);
   std::vector<Tensor> grads = vjp(joint.graph, joint.results, joint.seeds, variables, save);
-  joint.gradients.resize(q.wanted.size());
-  for (std::size_t i = 0, next = 0; i < q.wanted.size(); ++i)
-    if (q.wanted[i]) joint.gradients[i] = grads[next++];
+  joint.gradients.resize(key.wanted.size());
+  for (std::size_t i = 0, next = 0; i < key.wanted.size(); ++i)
+    if (key.wanted[i]) joint.gradients[i] = grads[next++];
   return joint;
 }
 
@@ -159,7 +160,7 @@ std::shared_ptr<const Graph> forward_body(const Graph& body, const Joint& joint,
 }
 
 // Puts the backward body together, and says in `out` what its operands and results are.
-void make_backward(const Question& q, const Joint& joint, const Partition& parts,
+void make_backward(const TransposeKey& key, const Joint& joint, const Partition& parts,
                    std::span<const ValueId> residuals, Transpose& out) {
   using Kind = Operand::Kind;
   auto back = std::make_shared<Graph>();
@@ -170,86 +171,86 @@ void make_backward(const Question& q, const Joint& joint, const Partition& parts
   };
   auto take_inputs = [&](std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i)
-      if (parts.inputs[i]) take(q.body->inputs()[i].name, joint.inputs[i].id, {Kind::input, i});
+      if (parts.inputs[i]) take(key.body->inputs()[i].name, joint.inputs[i].id, {Kind::input, i});
   };
   auto take_cotangents = [&](std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i)
       if (joint.seeds[i])
-        take("d" + q.body->outputs()[i].name, joint.seeds[i].id, {Kind::cotangent, i});
+        take("d" + key.body->outputs()[i].name, joint.seeds[i].id, {Kind::cotangent, i});
   };
-  take_inputs(0, q.num_consts);
+  take_inputs(0, key.num_consts);
   out.num_consts = out.operands.size();
-  take_cotangents(0, q.num_carries);
+  take_cotangents(0, key.num_carries);
   std::vector<Tensor> sums;  // of the cotangents of wanted consts
-  for (std::size_t i = 0; i < q.num_consts; ++i) {
+  for (std::size_t i = 0; i < key.num_consts; ++i) {
     if (!joint.gradients[i]) continue;
     sums.push_back(
-        back->add_input("sum of d" + q.body->inputs()[i].name, joint.gradients[i].type()));
+        back->add_input("sum of d" + key.body->inputs()[i].name, joint.gradients[i].type()));
     out.operands.push_back({Kind::sum, i});
   }
   out.num_carries = out.operands.size() - out.num_consts;
-  take_inputs(q.first_x(), joint.inputs.size());
+  take_inputs(key.first_x(), joint.inputs.size());
   for (std::size_t r = 0; r < residuals.size(); ++r)
     take("kept " + std::to_string(r), residuals[r], {Kind::residual, r});
-  take_cotangents(q.num_carries, joint.results.size());
+  take_cotangents(key.num_carries, joint.results.size());
 
   for (NodeId n = 0; n < parts.nodes.size(); ++n)
     if (parts.nodes[n]) copy.node(joint.graph.node(n));
 
   auto give = [&](std::size_t operand, Tensor value) {
-    back->add_output("d" + q.body->inputs()[operand].name, value);
+    back->add_output("d" + key.body->inputs()[operand].name, value);
     out.operand_of_result.push_back(operand);
   };
-  for (std::size_t k = 0; k < q.num_carries; ++k) {
+  for (std::size_t k = 0; k < key.num_carries; ++k) {
     if (!joint.seeds[k]) continue;
-    Tensor d = joint.gradients[q.num_consts + k];
+    Tensor d = joint.gradients[key.num_consts + k];
     const Type& type = joint.seeds[k].type();
-    give(q.num_consts + k,
+    give(key.num_consts + k,
          d ? ops::cast(copy.get(d.id), type.dtype) : ops::constant(*back, type, 0));
   }
-  for (std::size_t i = 0, next = 0; i < q.num_consts; ++i)
+  for (std::size_t i = 0, next = 0; i < key.num_consts; ++i)
     if (joint.gradients[i]) give(i, ops::add(sums[next++], copy.get(joint.gradients[i].id)));
-  for (std::size_t i = q.first_x(); i < joint.inputs.size(); ++i)
+  for (std::size_t i = key.first_x(); i < joint.inputs.size(); ++i)
     if (joint.gradients[i]) give(i, copy.get(joint.gradients[i].id));
   out.backward = std::move(back);
 }
 
-Transpose transposed(const Question& q, const SavePolicy& save) {
-  Joint joint = make_joint(q, save);
+Transpose transposed(const TransposeKey& key, const SavePolicy& save) {
+  Joint joint = make_joint(key, save);
   Partition parts = partition(joint, save);
   // Residuals: kept values, and the carries that the backward body reads.
   std::vector<ValueId> residuals = parts.kept;
-  for (std::size_t i = q.num_consts; i < q.first_x(); ++i)
+  for (std::size_t i = key.num_consts; i < key.first_x(); ++i)
     if (parts.inputs[i]) residuals.push_back(joint.inputs[i].id);
   Transpose out;
-  out.forward = forward_body(*q.body, joint, residuals);
+  out.forward = forward_body(*key.body, joint, residuals);
   for (ValueId v : residuals) out.residual_types.push_back(joint.graph.type(v));
-  make_backward(q, joint, parts, residuals, out);
+  make_backward(key, joint, parts, residuals, out);
   return out;
 }
 
-Question question(const Graph& graph, const Node& scan, std::span<const Tensor> cotangents,
-                  const std::vector<bool>& wanted) {
-  Question q{scan.body(),
-             static_cast<std::size_t>(scan.int_attr("num_consts")),
-             static_cast<std::size_t>(scan.int_attr("num_carries")),
-             {},
-             wanted};
+TransposeKey key_of(const Graph& graph, const Node& scan, std::span<const Tensor> cotangents,
+                    const std::vector<bool>& wanted) {
+  TransposeKey key{scan.body(),
+                   static_cast<std::size_t>(scan.int_attr("num_consts")),
+                   static_cast<std::size_t>(scan.int_attr("num_carries")),
+                   {},
+                   wanted};
   for (std::size_t i = 0; i < cotangents.size(); ++i)
-    q.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) &&
-                      (i < q.num_carries || cotangents[i]));
+    key.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) &&
+                        (i < key.num_carries || cotangents[i]));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     // A carry's cotangent passes through every layer, wanted in the end or not.
-    bool carry = i >= q.num_consts && i < q.first_x();
-    q.wanted[i] = (carry || wanted[i]) && is_floating(graph.type(scan.inputs[i]).dtype);
+    bool carry = i >= key.num_consts && i < key.first_x();
+    key.wanted[i] = (carry || wanted[i]) && is_floating(graph.type(scan.inputs[i]).dtype);
   }
-  return q;
+  return key;
 }
 
 }  // namespace
 
 struct ScanTransposer::Known {
-  std::map<Question, Transpose> transposes;
+  std::map<TransposeKey, Transpose> transposes;
 };
 
 ScanTransposer::ScanTransposer(const SavePolicy& save)
@@ -261,9 +262,9 @@ std::vector<Tensor> ScanTransposer::transpose(Graph& graph, NodeId scan_id,
                                               std::span<const Tensor> cotangents,
                                               const std::vector<bool>& wanted) {
   const Node scan = graph.node(scan_id);  // a copy: the list grows
-  const Question q = question(graph, scan, cotangents, wanted);
-  auto [at, fresh] = known_->transposes.try_emplace(q);
-  if (fresh) at->second = transposed(q, save_);
+  const TransposeKey key = key_of(graph, scan, cotangents, wanted);
+  auto [at, fresh] = known_->transposes.try_emplace(key);
+  if (fresh) at->second = transposed(key, save_);
   const Transpose& t = at->second;
 
   std::int64_t times = scan.int_attr("times");

@@ -118,8 +118,8 @@ class Differentiator {
 
   Graph& graph_;
   ScanTransposer scans_;
-  std::vector<bool> active_;        // one a value that was there when the last walk began
-  std::vector<Tensor> cotangents_;  // one a value, as far as there are any
+  std::vector<bool> active_;        // one per value that was there when the last walk began
+  std::vector<Tensor> cotangents_;  // one per value, as far as there are any
 };
 
 // The node has the inputs (and then cotangents) and the attributes of the forward node.

@@ -100,8 +100,8 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
       next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
   };
   session.program(1).program().set_profiling(options.profile != nullptr);
-  // What memory gives changes within a second where others use it too, so that only reading in
-  // turns with the tokens tells what they could have had.
+  // Bandwidth changes within a second where others use the memory too: only reads that alternate
+  // with the tokens show what the tokens could have had.
   const std::unique_ptr<MemoryPasses> memory = device.memory();
   const auto pass_bytes = static_cast<double>(memory->bytes());
   result.reads = true;

@@ -186,7 +186,7 @@ class CommandLine {
   void add_option(const po::option& parsed) {
     const Option* option = find_option(options_, "--" + parsed.string_key);
     LAMINA_ASSERT(option != nullptr);
-    std::vector<Value>& values = out_.given_[option->key.name];
+    std::vector<Value>& values = out_.values_[option->key.name];
     if (!values.empty() && !option->repeatable)
       refuse_usage(fmt::format("option '{}' is given twice", shown(*option)), {"keep one"});
     if (takes_value(*option))
@@ -197,7 +197,7 @@ class CommandLine {
 
   void check_options() const {
     for (const Option& option : options_)
-      if (option.key.required && !out_.given_.contains(option.key.name))
+      if (option.key.required && !out_.values_.contains(option.key.name))
         refuse_usage(fmt::format("missing option '{} {}'", shown(option), option.value),
                      {option.key.doc, fmt::format("see `lamina {} --help`", command_.name)});
   }
@@ -221,13 +221,13 @@ class CommandLine {
   void set_globals() {
     Globals& globals = out_.globals;
     globals.quiet = out_.flag("quiet");
-    if (auto given = out_.given_.find("verbose"); given != out_.given_.end())
-      globals.verbosity = static_cast<int>(given->second.size());
+    if (auto found = out_.values_.find("verbose"); found != out_.values_.end())
+      globals.verbosity = static_cast<int>(found->second.size());
     const std::string& color = out_.text("color");
     globals.color = color == "always"  ? ColorMode::always
                     : color == "never" ? ColorMode::never
                                        : ColorMode::automatic;
-    if (out_.given("threads")) globals.threads = static_cast<int>(out_.integer("threads"));
+    if (out_.has("threads")) globals.threads = static_cast<int>(out_.integer("threads"));
     globals.plugins = out_.texts("plugin");
     for (std::string paths : out_.texts("plugin-path")) {
       if (paths.empty()) refuse_usage("option '--plugin-path' must name folders, got \"\"", {});
@@ -251,14 +251,14 @@ Arguments parse_arguments(const Command& command, std::vector<std::string> words
 }
 
 const Value& Arguments::value(std::string_view name) const {
-  if (auto given = given_.find(name); given != given_.end()) return given->second.back();
+  if (auto found = values_.find(name); found != values_.end()) return found->second.back();
   auto preset = presets_.find(name);
   LAMINA_ASSERT(preset != presets_.end());
   return preset->second;
 }
 
 bool Arguments::flag(std::string_view name) const {
-  if (!given(name) && !presets_.contains(name)) return false;
+  if (!has(name) && !presets_.contains(name)) return false;
   return std::get<bool>(value(name).data);
 }
 
@@ -274,8 +274,8 @@ const std::string& Arguments::text(std::string_view name) const {
 
 std::vector<std::string> Arguments::texts(std::string_view name) const {
   std::vector<std::string> out;
-  if (auto given = given_.find(name); given != given_.end())
-    for (const Value& value : given->second) out.push_back(std::get<std::string>(value.data));
+  if (auto found = values_.find(name); found != values_.end())
+    for (const Value& value : found->second) out.push_back(std::get<std::string>(value.data));
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The words behind a command: Boost.Program_options takes its options apart; types and limits are
+// The words after a command: Boost.Program_options takes its options apart; types and limits are
 // checked by the same code as keys of run files. Private to parse.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace lamina::cli {
 
-// The option that a word names, by its long or short name, with or without a value behind it; null
+// The option that a word names, by its long or short name, with or without a value after it; null
 // if none does.
 const Option* find_option(const std::vector<Option>& options, std::string_view word);
 bool takes_value(const Option& option);
@@ -19,7 +19,7 @@ bool takes_value(const Option& option);
 [[noreturn]] void refuse_usage(std::string what, std::vector<std::string> notes);
 [[noreturn]] void refuse_option(const std::vector<Option>& options, const std::string& word);
 
-// The checked values of the words behind the command's name; errors as of parse_command_line.
+// The checked values of the words after the command's name; errors as of parse_command_line.
 Arguments parse_arguments(const Command& command, std::vector<std::string> words);
 
 }  // namespace lamina::cli

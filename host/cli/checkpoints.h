@@ -14,7 +14,7 @@ std::vector<std::string> checkpoints_of(const std::string& path);
 
 // Training removes old checkpoints while we read: what is gone is not damaged.
 bool is_gone(const std::string& path);
-inline constexpr int kMostAttempts = 10;
+inline constexpr int kMaxAttempts = 10;
 
 // A checkpoint of ours that has lost its manifest, or never had one.
 bool lacks_manifest(const std::string& path);

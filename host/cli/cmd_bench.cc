@@ -96,7 +96,7 @@ Command bench_compile_command() {
               "writing a token. The limit is 100 ms each. Needs no weights.",
           .options = {dtype_option(),
                       integer_option("tokens", 'n', 512, "Tokens per row or prompt.", 1,
-                                     decoder::kMostTokens),
+                                     decoder::kMaxTokens),
                       integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
                       json_option()},
           .positionals = {{.name = "MODEL",

@@ -24,13 +24,12 @@ std::string as_text(const bench::BenchResult& r, const bench::Device& device) {
                         bandwidth_text(limit), bandwidth_text(r.best_read),
                         r.bytes_per_token * 1e-6)
           : fmt::format("{}, {:.4g} GFLOP per token", flops_text(limit), r.flops_per_token * 1e-9);
-  auto [least, most] = std::ranges::minmax(r.repeats, {}, [&](auto& one) { return r.ratio(one); });
+  auto [min, max] = std::ranges::minmax(r.repeats, {}, [&](auto& one) { return r.ratio(one); });
   return fmt::format(
       "machine   {}\nspeed     {:.5g} tok/s, {} tokens in {:.3f} s\nlimit     {:.5g} tok/s: {}\n"
       "ratio     {:.3f}, median of {} from {:.3f} to {:.3f}\n",
       machine_text(device), r.tokens_per_second(), r.tokens, r.median().seconds,
-      r.limit_tokens_per_second(), text, r.ratio(), r.repeats.size(), r.ratio(least),
-      r.ratio(most));
+      r.limit_tokens_per_second(), text, r.ratio(), r.repeats.size(), r.ratio(min), r.ratio(max));
 }
 
 std::string as_json(const Arguments& a, std::string_view workload, const bench::BenchResult& r,
@@ -102,9 +101,9 @@ Command workload_command(std::string name, std::string summary, std::string deta
           .options = {model,
                       dtype_option(),
                       integer_option("batch", 'b', 1, "Sequences side by side.", 1,
-                                     decoder::kMostTokens),
+                                     decoder::kMaxTokens),
                       integer_option("tokens", 'n', tokens, "Tokens per sequence.", 1,
-                                     decoder::kMostTokens),
+                                     decoder::kMaxTokens),
                       integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
                       {.key = {.name = "profile",
                                .type = Type::boolean,

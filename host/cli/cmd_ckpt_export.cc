@@ -30,7 +30,7 @@ ExportedFrom export_once(const Arguments& a, const Backend& backend) {
                                            "checkpoint, a run directory or a model directory",
                                            {}});
   std::optional<DType> dtype;
-  if (a.given("dtype")) dtype = parse_dtype(a.text("dtype"));
+  if (a.has("dtype")) dtype = parse_dtype(a.text("dtype"));
   const std::string to = a.text("to");
   std::optional<model::FoldedModel> folded;
   if (!opened.model->options().exports_as.empty() && !fs::exists(to))

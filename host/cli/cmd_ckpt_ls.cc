@@ -105,7 +105,7 @@ int run_ls(const Arguments& a, const Machine&) {
       print(a.flag("json") ? list_as_json(listed, tensors) : list_as_text(listed, tensors));
       return 0;
     } catch (const std::exception&) {
-      if (attempt == kMostAttempts || std::ranges::none_of(paths, is_gone)) throw;
+      if (attempt == kMaxAttempts || std::ranges::none_of(paths, is_gone)) throw;
     }
   }
 }

@@ -63,7 +63,7 @@ int run_verify(const Arguments& a, const Machine&) {
   for (int attempt = 1; done.empty(); ++attempt) {
     const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
     done = verify_all(paths, a.flag("json"));
-    if (done.empty() && attempt == kMostAttempts)
+    if (done.empty() && attempt == kMaxAttempts)
       throw UserError(ExitCode::checkpoint,
                       {a.positionals[0],
                        "its checkpoints are removed faster than they can be read",

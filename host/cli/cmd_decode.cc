@@ -17,7 +17,7 @@
 namespace lamina::cli {
 namespace {
 
-using decoder::kMostTokens;
+using decoder::kMaxTokens;
 
 using Clock = std::chrono::steady_clock;
 
@@ -26,8 +26,8 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
                                        std::size_t prompt, const decode::PromptRows* rows) {
   const std::int64_t needed = static_cast<std::int64_t>(prompt) + a.integer("max-new-tokens");
   const std::int64_t context =
-      a.given("ctx-size") ? a.integer("ctx-size")
-                          : std::min(needed, model.config().max_positions().value_or(needed));
+      a.has("ctx-size") ? a.integer("ctx-size")
+                        : std::min(needed, model.config().max_positions().value_or(needed));
   model.check_length(context, "--ctx-size");
   if (static_cast<std::int64_t>(prompt) > context)
     throw UserError(ExitCode::data,
@@ -68,7 +68,7 @@ int run(const Arguments& a, const Machine& machine) {
       session_options(a, m.model(), prompt.size(), rows ? &*rows : nullptr);
   decode::GenerateOptions options =
       generate_options(a, m, session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1);
-  if (rows) options.given = rows->given();
+  if (rows) options.embedding_overrides = rows->overrides();
   decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
   const Timings timings{std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
 
@@ -84,7 +84,7 @@ int run(const Arguments& a, const Machine& machine) {
     print_json(out, timings, options.sampler);
   else if (describe_terminal(1).is_terminal)
     print("\n");
-  const bool stats = a.given("stats") ? a.flag("stats") : describe_terminal(2).is_terminal;
+  const bool stats = a.has("stats") ? a.flag("stats") : describe_terminal(2).is_terminal;
   if (stats && !json) print_stats(out, timings, session, options.sampler);
   return out.reason == decode::StopReason::interrupted ? 128 + stop_signal() : 0;
 }
@@ -99,7 +99,7 @@ Command decode_command() {
       integer_option("placeholder", 0, {},
                      "Placeholder token that --embeddings replaces; those of config.json unless "
                      "given.",
-                     0, kMostTokens);
+                     0, kMaxTokens);
   placeholder.value = "ID";
   Option stop = text_option("stop", 0, "TEXT", "End before this text; may be given several times.");
   stop.repeatable = true;
@@ -118,7 +118,7 @@ Command decode_command() {
                            "prompt: a safetensors file, see docs/images.md."),
                placeholder,
                integer_option("max-new-tokens", 'n', 128, "Maximum number of tokens to write.", 1,
-                              kMostTokens),
+                              kMaxTokens),
                number_option("temp", 0.8, "Temperature; 0 always takes the likeliest token.", 0),
                integer_option("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),
                number_option(
@@ -134,7 +134,7 @@ Command decode_command() {
                         .doc = "Do not stop at the end token."}},
                integer_option("ctx-size", 0, 0,
                               "Context length in tokens; default: enough for prompt and -n.", 1,
-                              kMostTokens),
+                              kMaxTokens),
                choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16",
                              "Type to compute in."),
                {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},

@@ -55,10 +55,10 @@ Subject find_subject(const Arguments& a) {
                               {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
                       .model);
   }
-  s.phase = a.given("phase") ? a.text("phase") : phase;
-  if (a.given("batch")) s.batch = a.integer("batch");
-  if (a.given("tokens")) tokens = a.integer("tokens");
-  if (a.given("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
+  s.phase = a.has("phase") ? a.text("phase") : phase;
+  if (a.has("batch")) s.batch = a.integer("batch");
+  if (a.has("tokens")) tokens = a.integer("tokens");
+  if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
   // Decoding writes one token; --tokens is then what the state holds.
   s.tokens = s.phase == "decode" ? 1 : tokens;
   s.capacity = tokens;
@@ -140,10 +140,10 @@ Command explain_command() {
                       "tokens", 'n', {},
                       "Tokens per row or prompt; for decode, of the decode state. Default: the run "
                       "file's, or 512.",
-                      1, decoder::kMostTokens),
+                      1, decoder::kMaxTokens),
                   integer_option("batch", 'b', {},
                                  "Rows. Default: the run file's microbatch, or 1.", 1,
-                                 decoder::kMostTokens),
+                                 decoder::kMaxTokens),
                   choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
                                 "Type to compute in. Default: the run file's, or bfloat16."),
                   set_option()},

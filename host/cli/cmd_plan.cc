@@ -54,10 +54,10 @@ Subject find_subject(const Arguments& a) {
 int run(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
   auto [model, options] = find_subject(a);
-  if (a.given("batch")) options.batch = a.integer("batch");
-  if (a.given("context")) options.tokens = a.integer("context");
-  if (a.given("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
-  model->check_length(options.tokens, a.given("context") ? "--context" : "data.sequence_length");
+  if (a.has("batch")) options.batch = a.integer("batch");
+  if (a.has("context")) options.tokens = a.integer("context");
+  if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
+  model->check_length(options.tokens, a.has("context") ? "--context" : "data.sequence_length");
   inspect::ModelPlan plan = inspect::plan_model(*model, options, machine.backend);
   const std::string& name = a.positionals[0];
   print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));
@@ -79,11 +79,11 @@ Command plan_command() {
                                 "Type to compute in. Default: the run file's, or bfloat16."),
                   integer_option("batch", 'b', {},
                                  "Rows at once. Default: the run file's microbatch, or 1.", 1,
-                                 decoder::kMostTokens),
+                                 decoder::kMaxTokens),
                   integer_option("context", 'c', {},
                                  "Tokens per row, and of the decode state. Default: the run file's "
                                  "sequence length, or 4096 within the model's positions.",
-                                 1, decoder::kMostTokens),
+                                 1, decoder::kMaxTokens),
                   set_option(), json_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

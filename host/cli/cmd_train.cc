@@ -35,7 +35,7 @@ int stopped_early(const Arguments& arguments, const std::string& run) {
     log::info("stopped before the first step; nothing was done yet");
     return 128 + stop_signal();
   }
-  log::info("stopped before the first step; `{}` goes on from {}", command_to_go_on(arguments),
+  log::info("stopped before the first step; `{}` goes on from {}", resume_command(arguments),
             newest);
   return static_cast<int>(ExitCode::resumable);
 }
@@ -68,7 +68,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
 int run(const Arguments& arguments, const Machine& machine) {
   catch_stop_signals();  // before anything that takes time
   std::vector<std::string> sets = arguments.texts("set");
-  if (arguments.given("out"))
+  if (arguments.has("out"))
     sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
   const config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});

@@ -61,21 +61,22 @@ class Arguments {
   Globals globals;
   std::vector<std::string> positionals;
 
-  // True where the option stands on the command line (as opposed to its default).
-  bool given(std::string_view name) const { return given_.contains(std::string(name)); }
+  // True where the option is on the command line (as opposed to its default).
+  bool has(std::string_view name) const { return values_.contains(std::string(name)); }
 
-  // The option's value or default. REQUIRES: declared with that type, and given or with a default.
+  // The option's value or default. REQUIRES: declared with that type, and on the command line or
+  // with a default.
   bool flag(std::string_view name) const;  // a flag without a default is false
   std::int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
   const std::string& text(std::string_view name) const;
-  // Every value of a repeatable option, in order; empty if not given.
+  // Every value of a repeatable option, in order; empty if there is none.
   std::vector<std::string> texts(std::string_view name) const;
 
  private:
   friend class CommandLine;
   const Value& value(std::string_view name) const;
-  std::map<std::string, std::vector<Value>, std::less<>> given_;
+  std::map<std::string, std::vector<Value>, std::less<>> values_;
   std::map<std::string, Value, std::less<>> presets_;
 };
 

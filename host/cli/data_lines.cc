@@ -11,7 +11,7 @@
 namespace lamina::cli {
 namespace {
 
-constexpr std::size_t kMostSources = 6;  // with a line of their own, for each of the two keys
+constexpr std::size_t kMaxSources = 6;  // with a line of their own, for each of the two keys
 
 std::string number_of(std::uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", thousands_text(static_cast<std::int64_t>(count)), what,
@@ -33,7 +33,7 @@ std::string source_line(const std::string& name, const data::TokenSource& s) {
 void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
                  std::vector<std::string>& lines) {
   // A single one too many takes no more lines than the sum would.
-  const std::size_t shown = sources.size() <= kMostSources + 1 ? sources.size() : kMostSources;
+  const std::size_t shown = sources.size() <= kMaxSources + 1 ? sources.size() : kMaxSources;
   for (const data::TokenSource& source : sources.first(shown))
     lines.push_back(source_line(std::string(before) + printable(source.name), source));
   if (shown == sources.size()) return;

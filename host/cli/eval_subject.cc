@@ -31,7 +31,7 @@ data::Dataset rows_of_files(const Arguments& a, const text::Tokenizer& tokenizer
       a.texts("data"), *data::parse_separator(a.text("separator")), tokenizer, model.vocab_size()));
   std::int64_t tokens = a.integer("tokens");
   if (auto limit = model.config().max_positions()) {
-    if (a.given("tokens") && tokens > *limit)
+    if (a.has("tokens") && tokens > *limit)
       throw UserError(ExitCode::usage,
                       {"--tokens",
                        fmt::format("got {}; the model was made for at most {}", tokens, *limit),
@@ -72,16 +72,16 @@ EvalSubject open_subject(const std::string& path, const Globals& globals) {
 }  // namespace
 
 EvalSubject find_eval_subject(const Arguments& a) {
-  if (a.positionals.empty() == !a.given("model"))
+  if (a.positionals.empty() == !a.has("model"))
     throw UserError(ExitCode::usage,
                     {"eval",
-                     a.given("model") ? "two models are given; keep one"
-                                      : "no model is given; use -m DIR --data FILE, or RUN_DIR",
+                     a.has("model") ? "two models are given; keep one"
+                                    : "no model is given; use -m DIR --data FILE, or RUN_DIR",
                      {}});
-  const std::string& path = a.given("model") ? a.text("model") : a.positionals[0];
+  const std::string& path = a.has("model") ? a.text("model") : a.positionals[0];
   EvalSubject s = model::while_training(path, [&] { return open_subject(path, a.globals); });
   std::string run_file = run_file_of(path);
-  if (a.given("data")) {
+  if (a.has("data")) {
     s.rows.push_back(rows_of_files(a, *s.tokenizer, *s.opened.model));
   } else if (!run_file.empty()) {
     config::RunConfig c = train::load_written_run(run_file);
@@ -94,7 +94,7 @@ EvalSubject find_eval_subject(const Arguments& a) {
                      "--data FILE",
                      {}});
   }
-  if (a.given("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
+  if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
   return s;
 }
 

@@ -101,7 +101,7 @@ void catch_crash(int signal) {
 }
 
 // What the deepest calls take, with room for those of libraries.
-constexpr rlim_t kStackBytes = rlim_t{1} << 20, kLeastStackBytes = rlim_t{256} << 10;
+constexpr rlim_t kStackBytes = rlim_t{1} << 20, kMinStackBytes = rlim_t{256} << 10;
 
 }  // namespace
 
@@ -132,7 +132,7 @@ void require_stack() {
     setrlimit(RLIMIT_STACK, &limit);
     getrlimit(RLIMIT_STACK, &limit);
   }
-  if (limit.rlim_cur < kLeastStackBytes) {
+  if (limit.rlim_cur < kMinStackBytes) {
     std::array<char, 24> number;
     char* end = std::to_chars(number.begin(), number.end(), limit.rlim_cur >> 10).ptr;
     say({"error: stack: at most ",

@@ -54,8 +54,8 @@ std::string loss_curve(const std::vector<CurvePoint>& training,
     for (const CurvePoint& point : *points)
       first = std::min(first, point.step), last = std::max(last, point.step);
 
-  constexpr int kLabel = 8, kLeastWidth = 10, kLeastRows = 2;
-  int width = std::max(columns - kLabel, kLeastWidth);
+  constexpr int kLabel = 8, kMinWidth = 10, kMinRows = 2;
+  int width = std::max(columns - kLabel, kMinWidth);
   std::vector<double> train_means = column_means(train, first, last, width);
   std::vector<double> valid_means = column_means(valid, first, last, width);
   Range range{INFINITY, -INFINITY};
@@ -65,7 +65,7 @@ std::string loss_curve(const std::vector<CurvePoint>& training,
         range.low = std::min(range.low, mean), range.high = std::max(range.high, mean);
   if (range.high - range.low < 1e-6) range.high = range.low + 1e-6;
 
-  std::vector<std::string> grid(static_cast<std::size_t>(std::max(rows, kLeastRows)),
+  std::vector<std::string> grid(static_cast<std::size_t>(std::max(rows, kMinRows)),
                                 std::string(static_cast<std::size_t>(width), ' '));
   draw(grid, train_means, range, '.');
   draw(grid, valid_means, range, 'o');

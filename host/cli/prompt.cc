@@ -13,17 +13,17 @@ namespace lamina::cli {
 namespace {
 
 // Far more than any context holds; what is read by mistake should not fill the memory.
-constexpr std::size_t kMostPromptBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
 
 // The text of -p, of the file of -f, or of stdin (-f -, or a pipe).
 std::string prompt_text(const Arguments& a) {
-  if (a.given("prompt")) return a.text("prompt");
-  const std::string path = a.given("file") ? a.text("file") : "-";
-  if (path != "-") return read_file(path, ExitCode::data, kMostPromptBytes);
-  if (!a.given("file") && describe_terminal(0).is_terminal)
+  if (a.has("prompt")) return a.text("prompt");
+  const std::string path = a.has("file") ? a.text("file") : "-";
+  if (path != "-") return read_file(path, ExitCode::data, kMaxPromptBytes);
+  if (!a.has("file") && describe_terminal(0).is_terminal)
     throw UserError(ExitCode::usage,
                     {"decode", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
-  return read_stdin(ExitCode::data, kMostPromptBytes);
+  return read_stdin(ExitCode::data, kMaxPromptBytes);
 }
 
 std::vector<std::int32_t> parse_ids(const std::string& text) {
@@ -58,14 +58,14 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
 }  // namespace
 
 void check_prompt_options(const Arguments& a) {
-  std::vector<std::string> given;
+  std::vector<std::string> sources;
   for (const auto& [name, shown] : {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}})
-    if (a.given(name)) given.emplace_back(shown);
-  if (given.size() > 1)
+    if (a.has(name)) sources.emplace_back(shown);
+  if (sources.size() > 1)
     throw UserError(ExitCode::usage,
                     {"decode",
                      fmt::format("{} are given; each sets the prompt, and there can be only one",
-                                 fmt::join(given, " and ")),
+                                 fmt::join(sources, " and ")),
                      {"keep one of them"}});
   for (const std::string& stop : a.texts("stop"))
     if (stop.empty())
@@ -76,7 +76,7 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
                                       const text::Tokenizer* tokenizer,
                                       const decoder::Model& model) {
   std::vector<std::int32_t> prompt;
-  if (a.given("ids")) {
+  if (a.has("ids")) {
     prompt = parse_ids(a.text("ids"));
   } else if (!tokenizer) {
     throw UserError(ExitCode::checkpoint, {directory,
@@ -98,8 +98,8 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
 
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
                                               std::span<const std::int32_t> prompt) {
-  if (!a.given("embeddings")) {
-    if (a.given("placeholder"))
+  if (!a.has("embeddings")) {
+    if (a.has("placeholder"))
       throw UserError(ExitCode::usage,
                       {"--placeholder",
                        "names the placeholder token of --embeddings; no embeddings "
@@ -108,7 +108,7 @@ std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::O
     return {};
   }
   std::vector<std::int64_t> ids;
-  if (a.given("placeholder"))
+  if (a.has("placeholder"))
     ids.push_back(a.integer("placeholder"));
   else if (opened.published)
     ids = opened.published->placeholder_token_ids();

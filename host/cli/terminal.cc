@@ -23,13 +23,13 @@ bool is_set(const char* name) {
 }
 
 int columns_of(int descriptor) {
-  constexpr int kLeast = 20, kUnknown = 80;
+  constexpr int kMin = 20, kUnknown = 80;
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return std::max<int>(size.ws_col, kLeast);
-  const char* given = std::getenv("COLUMNS");
-  int columns = given ? std::atoi(given) : 0;
-  return columns > 0 ? std::clamp(columns, kLeast, 1000) : kUnknown;
+    return std::max<int>(size.ws_col, kMin);
+  const char* text = std::getenv("COLUMNS");
+  int columns = text ? std::atoi(text) : 0;
+  return columns > 0 ? std::clamp(columns, kMin, 1000) : kUnknown;
 }
 
 }  // namespace

@@ -74,12 +74,12 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
 
 }  // namespace
 
-std::string command_to_go_on(const Arguments& a) {
+std::string resume_command(const Arguments& a) {
   std::string out = "lamina train " + shell_word(a.positionals[0]);
   auto add = [&](const std::string& option, const std::string& value) {
     out += " --" + option + " " + shell_word(value);
   };
-  if (a.given("out")) add("out", a.text("out"));
+  if (a.has("out")) add("out", a.text("out"));
   for (const std::string& set : a.texts("set")) add("set", set);
   for (const std::string& plugin : a.globals.plugins) add("plugin", plugin);
   for (const std::string& folders : a.globals.plugin_folders) add("plugin-path", folders);
@@ -129,7 +129,7 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
 
   if (result.stopped) {
     log::info("stopped after step {}; `{}` goes on from there", result.progress.step,
-              command_to_go_on(arguments));
+              resume_command(arguments));
     return static_cast<int>(ExitCode::resumable);
   }
   if (std::string curve = loss_curve(curves.training, curves.validation);

@@ -8,8 +8,8 @@
 
 namespace lamina::cli {
 
-// The command line that goes on with this run.
-std::string command_to_go_on(const Arguments& a);
+// The command line that resumes this run.
+std::string resume_command(const Arguments& a);
 
 void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run);
 

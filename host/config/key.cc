@@ -91,8 +91,8 @@ std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value
       double number;
       if (auto* integer = value.get_if<std::int64_t>())
         number = static_cast<double>(*integer);
-      else if (auto* given = value.get_if<double>())
-        number = *given;
+      else if (auto* real = value.get_if<double>())
+        number = *real;
       else
         return {};
       if (!std::isfinite(number) || !within_limits(key, number)) return {};
@@ -159,16 +159,16 @@ std::variant<Value, ErrorText> check_value(const Key& key, std::string_view name
     if (auto accepted = accept_scalar(key, key.type, value, source)) return *accepted;
     return refusal(key, name, key.type, value, source);
   }
-  const List* given = value.get_if<List>();
+  const List* list = value.get_if<List>();
   List single;
-  if (!given) single.push_back(value), given = &single;
+  if (!list) single.push_back(value), list = &single;
   List out;
-  for (std::size_t i = 0; i < given->size(); ++i) {
-    const Value& element = (*given)[i];
-    std::string_view text = given == &single ? source : "";
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Value& element = (*list)[i];
+    std::string_view text = list == &single ? source : "";
     auto accepted = accept_scalar(key, key.element, element, text);
     if (!accepted) {
-      std::string where = given == &single ? std::string(name) : fmt::format("{}[{}]", name, i);
+      std::string where = list == &single ? std::string(name) : fmt::format("{}[{}]", name, i);
       return refusal(key, where, key.element, element, text);
     }
     out.push_back(std::move(*accepted));

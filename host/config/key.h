@@ -34,7 +34,7 @@ struct Key {
   bool required = false;
   bool hot = false;   // may differ when a run is resumed
   bool path = false;  // relative paths start at the folder of the file that holds them
-  std::vector<std::string> path_words;  // values of a path key that are no paths: "byte"
+  std::vector<std::string> path_words;  // values of a path key that are not paths: "byte"
   // Stands for every key of its section that has no declaration; whoever reads them checks their
   // names. `name` is what help calls it.
   bool any_name = false;

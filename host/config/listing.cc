@@ -17,7 +17,7 @@ std::string section_of(std::string_view key) {
 }
 
 // The last entry of each key wins, as in resolve(), where no plugin has read them.
-std::vector<Entry> given_model_values(const Raw& raw) {
+std::vector<Entry> raw_model_values(const Raw& raw) {
   std::vector<Entry> out;
   for (const RawEntry& entry : raw.entries) {
     auto same = std::find_if(out.begin(), out.end(),
@@ -78,7 +78,7 @@ std::vector<Entry> list_values(const RunConfig& c, const Table* model) {
     }
     if (section.name != "model") continue;
     if (!model) {
-      for (Entry& entry : given_model_values(c.model.raw)) out.push_back(std::move(entry));
+      for (Entry& entry : raw_model_values(c.model.raw)) out.push_back(std::move(entry));
       continue;
     }
     for (Entry entry : model->entries()) {

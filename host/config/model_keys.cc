@@ -8,7 +8,7 @@
 namespace lamina::config {
 namespace {
 
-constexpr double kMostRows = std::numeric_limits<std::int32_t>::max();
+constexpr double kMaxRows = std::numeric_limits<std::int32_t>::max();
 
 Key integer(std::string name, std::int64_t preset, double min, double max, std::string doc) {
   Key key{.name = std::move(name), .type = Type::integer, .preset = Value(preset)};
@@ -39,14 +39,14 @@ std::vector<Key> make_keys() {
   across.doc = "N-grams and the convolution cross the borders of packed documents, as in MaxText.";
   return {
       integers(
-          std::string(kEngramLayers), 0, kMostRows,
+          std::string(kEngramLayers), 0, kMaxRows,
           "Indices, from 0, of the layers that an Engram module precedes. Table sizes depend on "
           "their order."),
       integer("engram_max_ngram_size", 3, 2, 64,
               "Length of the longest n-gram in tokens; also the dilation of the convolution."),
       integer("engram_num_heads", 8, 1, 1024, "Hash tables per n-gram length."),
       integer("engram_head_dim", 1280, 1, 1 << 20, "Width of a table row."),
-      integers("engram_vocab_bases", 2, kMostRows,
+      integers("engram_vocab_bases", 2, kMaxRows,
                "Minimum rows per table, one number per n-gram length from 2 on; actual sizes are "
                "primes from there on, all different."),
       integer("engram_kernel_size", 4, 1, 1024, "Kernel size of the convolution over time."),

@@ -156,7 +156,7 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   problems.raise();
 }
 
-// Takes from `raw` the variables that concern runs, not models: they are no errors here, unless
+// Takes from `raw` the variables that concern runs, not models: they are not errors here, unless
 // they would be for a run.
 void leave_out_run_variables(Raw& raw) {
   static const Schema nothing_required = [] {

@@ -77,10 +77,10 @@ const Section* open_section(const Schema& schema, std::string_view dotted) {
 }
 
 // How messages call a key: config.json files know no [model].
-template <typename Given>
-std::string_view shown(const Given& given) {
-  std::string_view key = given.key;
-  if (given.origin.kind == Origin::Kind::json && is_below(key, kModel))
+template <typename Entry>
+std::string_view shown(const Entry& entry) {
+  std::string_view key = entry.key;
+  if (entry.origin.kind == Origin::Kind::json && is_below(key, kModel))
     key.remove_prefix(kModel.size() + 1);
   return key;
 }
@@ -153,7 +153,7 @@ std::vector<std::string> section_names(const Schema& schema) {
 }
 
 // The sections that no key can be in; each is reported once and its keys not at all. Those of JSON
-// files are no errors, like their keys.
+// files are not errors, like their keys.
 std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Problems& problems) {
   std::vector<std::string> unknown;
   for (const RawSection& section : raw.sections) {
@@ -189,7 +189,7 @@ std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Pr
   return unknown;
 }
 
-// The value with relative paths put behind the folder of the file that holds them.
+// The value with relative paths resolved against the folder of the file that holds them.
 Value rebase(const Key& key, const Value& value, const std::filesystem::path& folder) {
   if (auto* list = value.get_if<List>()) {
     List out;
@@ -250,18 +250,18 @@ class Winners {
   std::map<const Key*, const RawEntry*> by_key_;
 };
 
-void settle(const std::string& name, const Key& key, const RawEntry* given,
+void settle(const std::string& name, const Key& key, const RawEntry* entry,
             const std::string& where, Table& out, Problems& problems) {
-  if (!given) {
+  if (!entry) {
     if (key.required)
       problems.add({where, fmt::format("missing key '{}'", name), {key.doc}});
     else if (key.preset)
       out.add({name, *key.preset, {}});
     return;
   }
-  auto checked = check_value(key, shown(*given), given->value, given->source);
+  auto checked = check_value(key, shown(*entry), entry->value, entry->source);
   if (auto* wrong = std::get_if<ErrorText>(&checked)) {
-    wrong->where = given->origin.text;
+    wrong->where = entry->origin.text;
     problems.add(std::move(*wrong));
     return;
   }
@@ -269,10 +269,10 @@ void settle(const std::string& name, const Key& key, const RawEntry* given,
   if (key.path) {
     if (has_empty_path(value))
       problems.add(
-          {given->origin.text, fmt::format("'{}' must be a path, got \"\"", shown(*given)), {}});
-    value = rebase(key, value, given->folder);
+          {entry->origin.text, fmt::format("'{}' must be a path, got \"\"", shown(*entry)), {}});
+    value = rebase(key, value, entry->folder);
   }
-  out.add({name, std::move(value), given->origin});
+  out.add({name, std::move(value), entry->origin});
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ struct Resolved {
 // Applies the layers of `raw` to the declared keys. `where` replaces the file in messages about
 // missing keys. One UserError (exit 2) reports everything that is wrong: unknown keys and sections
 // with the nearest right name, wrong types, values out of range, keys given twice under two names,
-// missing required keys. Unknown keys of JSON files are no errors; they are listed in `unread`.
+// missing required keys. Unknown keys of JSON files are not errors; they are listed in `unread`.
 Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where);
 
 // Likewise for the [model] keys that a plugin declares. The keys of `raw` are "model.hidden_size";

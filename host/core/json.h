@@ -82,7 +82,7 @@ class JsonValue {
 
   // Elements of an array, members of an object.
   std::size_t size() const;
-  // The member, or nothing; on a value that is no object: an error. Linear in the members.
+  // The member, or nothing; on a value that is not an object: an error. Linear in the members.
   JsonValue find(std::string_view key) const;
   // The member; an error if absent.
   JsonValue at(std::string_view key) const;
@@ -91,7 +91,7 @@ class JsonValue {
 
   class Elements;
   class Members;
-  // In document order. An error if it is no array, resp. no object.
+  // In document order. An error if it is not an array (elements) or an object (members).
   Elements elements() const;
   Members members() const;
 

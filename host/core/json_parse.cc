@@ -208,8 +208,8 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   data->text = std::move(text);
   data->file = std::move(file);
   data->options = options;
-  constexpr std::size_t kMostBytes = std::size_t{0xffffffff};
-  if (const std::size_t limit = std::min(options.max_bytes, kMostBytes); data->text.size() > limit)
+  constexpr std::size_t kMaxBytes = std::size_t{0xffffffff};
+  if (const std::size_t limit = std::min(options.max_bytes, kMaxBytes); data->text.size() > limit)
     user_error(options.code, data->file, "{} bytes of JSON; at most {} are accepted here",
                data->text.size(), limit);
 

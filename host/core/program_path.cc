@@ -12,9 +12,9 @@ std::filesystem::path program_path() {
   std::error_code error;
   if (fs::path found = fs::read_symlink("/proc/self/exe", error); !error) return found;
   // As given to execve(); a relative one starts at the current folder, which nobody changes.
-  const auto* given = std::bit_cast<const char*>(getauxval(AT_EXECFN));
-  if (given == nullptr || *given == '\0') return {};
-  fs::path found = fs::canonical(given, error);
+  const auto* path = std::bit_cast<const char*>(getauxval(AT_EXECFN));
+  if (path == nullptr || *path == '\0') return {};
+  fs::path found = fs::canonical(path, error);
   return error ? fs::path() : found;
 }
 

@@ -9,8 +9,8 @@
 
 namespace lamina {
 
-// The bytes of `path`. Fails with a UserError of class `code` if it does not exist, is no regular
-// file (see open_file.h), may not be read, or holds more than `max_bytes`.
+// The bytes of `path`. Fails with a UserError of class `code` if it does not exist, is not a
+// regular file (see open_file.h), may not be read, or holds more than `max_bytes`.
 std::string read_file(const std::string& path, ExitCode code,
                       std::size_t max_bytes = std::size_t{1} << 30);
 

@@ -11,7 +11,7 @@ namespace {
 
 // Beyond what addresses of this machine can name; bytes of many such tensors still add up in 64
 // bits.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::int64_t Shape::num_elements() const {
   std::int64_t n = 1;
   bool fits = true;
   for (std::int64_t d : dims()) fits = !__builtin_mul_overflow(n, d, &n) && fits;
-  if (!fits || n > kMostElements)
+  if (!fits || n > kMaxElements)
     throw DeviceError(
         ExitCode::memory,
         {"tensor",

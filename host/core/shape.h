@@ -31,7 +31,7 @@ class Shape {
   // Product of all dims; 1 for a scalar. DeviceError (exit 7) where it is above 2^50.
   std::int64_t num_elements() const;
 
-  // The shape with `size` put in front, resp. the first dim dropped.
+  // The shape with `size` put in front, or the first dim dropped.
   Shape with_leading(std::int64_t size) const;
   Shape without_leading() const;
 

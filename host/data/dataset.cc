@@ -88,7 +88,7 @@ DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fr
                                  store->tokens.size(), row_tokens),
                      {fmt::format("give more text, or set data.sequence_length to at most {}",
                                   store->tokens.size() - 1)}});
-  auto rows = std::make_shared<Dataset::Rows>();
+  auto rows = std::make_shared<Dataset::PackedStore>();
   rows->packed = pack(store->document_begin, row_tokens, options.packing);
   const std::uint64_t num_rows = rows->packed.num_rows();
   std::uint64_t kept_back = 0;

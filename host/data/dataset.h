@@ -67,17 +67,17 @@ class Dataset {
   void read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows, Batch& batch) const;
 
  private:
-  struct Rows {
+  struct PackedStore {
     std::shared_ptr<const TokenStore> store;
     PackedRows packed;
   };
   friend struct DatasetSplit split(std::shared_ptr<const TokenStore>, double,
                                    const DatasetOptions&);
-  Dataset(std::shared_ptr<const Rows> rows, std::uint64_t first, std::uint64_t last,
+  Dataset(std::shared_ptr<const PackedStore> rows, std::uint64_t first, std::uint64_t last,
           DatasetOptions options)
       : rows_(std::move(rows)), first_row_(first), last_row_(last), options_(options) {}
 
-  std::shared_ptr<const Rows> rows_;  // shared by both parts of a split
+  std::shared_ptr<const PackedStore> rows_;  // shared by both parts of a split
   std::uint64_t first_row_, last_row_;
   DatasetOptions options_;
 };

@@ -28,7 +28,7 @@ struct TokenStore {
 };
 
 // Every document with the ids that the tokenizer's template adds (BOS), and its EOS at the end
-// where it has one that the template did not add. Text is text: "<|eot|>" in it is no token.
+// where it has one that the template did not add. Text is text: "<|eot|>" in it is not a token.
 // Errors (class data): see find_files() and read_documents(); no patterns; no text in any file; an
 // id that is not below `vocab_size`, the model's number of rows. `between` is called after each
 // document and may throw to stop.

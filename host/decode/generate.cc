@@ -16,7 +16,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A token drawn from what is no distribution would be noise that looks like text.
+// A token drawn from what is not a distribution would be noise that looks like text.
 void check_logits(std::span<const float> logits, std::int64_t length) {
   bool some = false;
   for (float x : logits) {
@@ -98,9 +98,10 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   std::span<const float> logits;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
     // The last token's successor is never asked for, so it is not read either.
-    logits = i > 0                        ? session.append(std::span(&out.tokens.back(), 1))
-             : options.given.rows.empty() ? session.append(prompt)
-                                          : session.append(prompt, options.given);
+    logits = i > 0 ? session.append(std::span(&out.tokens.back(), 1))
+             : options.embedding_overrides.rows.empty()
+                 ? session.append(prompt)
+                 : session.append(prompt, options.embedding_overrides);
     check_logits(logits, session.length());
     std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()));
     if (i == 0) out.prompt_seconds = seconds_since(start);

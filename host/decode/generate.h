@@ -18,9 +18,9 @@ std::string_view name(StopReason reason);  // "length", "eos", "stop", "interrup
 struct GenerateOptions {
   std::int64_t max_new_tokens = 128;
   SamplerOptions sampler;
-  std::vector<std::int32_t> end_tokens;  // ids that end the text; not part of it
-  std::vector<std::string> stop;         // strings that end it; not part of it
-  Given given = {};                      // what stands at placeholder tokens of the prompt
+  std::vector<std::int32_t> end_tokens;         // ids that end the text; not part of it
+  std::vector<std::string> stop;                // strings that end it; not part of it
+  EmbeddingOverrides embedding_overrides = {};  // of placeholder tokens of the prompt
 };
 
 struct Generated {

@@ -1,10 +1,11 @@
-// Rows for the placeholder tokens of a prompt, from a file: what a tower made of images or sounds.
+// Rows for the placeholder tokens of a prompt, from a file: the output of an image or audio
+// encoder.
 //
 // A safetensors file with
 //   embeddings    [rows, hidden_size]: as they enter the first layer
-//   deepstack     [layers, rows, hidden_size], optional: what layers 0, 1, .. add behind themselves
+//   deepstack     [layers, rows, hidden_size], optional: added to the output of layers 0, 1, ..
 //   grid          [images, 3], optional: each image's rows in time, height and width. Its tokens
-//                 have these places, and tokens behind it go on after the largest of them: for
+//                 have these places, and tokens after it continue after the largest of them: for
 //                 models whose rotations are of three positions
 //   position_ids  [3, tokens], optional, in place of grid: time, height and width of every token
 // of any type of numbers. Rows stand at the placeholder tokens one after the other.
@@ -23,7 +24,7 @@ struct PromptRows {
   std::vector<float> rows, features;
   std::vector<std::int32_t> index, positions;
 
-  decode::Given given() const { return {rows, index, features, positions}; }
+  decode::EmbeddingOverrides overrides() const { return {rows, index, features, positions}; }
   // Of the rows that follow each other.
   std::int64_t longest_image() const;
 };

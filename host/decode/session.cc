@@ -62,8 +62,9 @@ program::BoundProgram& Session::program(const Call& call) {
   std::unique_ptr<program::BoundProgram>& program = programs_[call];
   if (!program) {
     program = std::make_unique<program::BoundProgram>(
-        model_.decode_graph(shape_of(options_, call.tokens), state_size(options_),
-                            {.positions_3d = call.positions_3d, .given = call.given}),
+        model_.decode_graph(
+            shape_of(options_, call.tokens), state_size(options_),
+            {.positions_3d = call.positions_3d, .embedding_overrides = call.embedding_overrides}),
         backend_);
     program->bind_parameters(parameters_);
     program->bind_states(states_);
@@ -77,11 +78,11 @@ program::BoundProgram& Session::program(const Call& call) {
     if (!arena_ || arena_->bytes() < program->arena_bytes())
       arena_ = backend_.allocate(program->arena_bytes());
   }
-  if (call.given.count > 0) {  // of other images each time
-    program->bind(Input::given_rows, given_rows_.data());
-    program->bind(Input::given_features, given_features_.data());
-    program->bind(Input::given_index, given_index_.data());
-    program->bind(Input::given_blocks, given_blocks_.data());
+  if (call.embedding_overrides.count > 0) {  // of other images each time
+    program->bind(Input::embedding_overrides, override_rows_.data());
+    program->bind(Input::deepstack_features, deepstack_features_.data());
+    program->bind(Input::override_index, override_index_.data());
+    program->bind(Input::image_blocks, image_blocks_.data());
   }
   if (call.positions_3d) program->bind(Input::positions_3d, positions_3d_.data());
   return *program;

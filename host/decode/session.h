@@ -24,11 +24,12 @@ struct SessionOptions {
   DType dtype = DType::f32;
 };
 
-// What stands at placeholder tokens of a prompt: rows that towers made of images or sounds.
-struct Given {
-  std::span<const float> rows;                   // [R, D]
-  std::span<const std::int32_t> index;           // one a token: its row, or -1
-  std::span<const float> features = {};          // [layers, R, D]: what the first layers add
+// What replaces the embeddings of placeholder tokens of a prompt: the output of an image or audio
+// encoder.
+struct EmbeddingOverrides {
+  std::span<const float> rows;           // [R, D]
+  std::span<const std::int32_t> index;   // one per token: its row, or -1
+  std::span<const float> features = {};  // [layers, R, D]: added to the output of the first layers
   std::span<const std::int32_t> positions = {};  // [3, tokens]: time, height, width
 };
 
@@ -37,7 +38,7 @@ std::vector<std::int32_t> number_images(std::span<const std::int32_t> index);
 
 class Session {
  public:
-  // `parameters`: one pointer a parameter of the model, valid as long as the session.
+  // `parameters`: one pointer per parameter of the model, valid as long as the session.
   Session(const decoder::Model& model, std::span<void* const> parameters,
           const SessionOptions& options, const Backend& backend);
 
@@ -50,14 +51,15 @@ class Session {
   std::span<const float> append(std::span<const std::int32_t> tokens);
 
   // For one sequence, with images. Positions are those of the whole sequence; tokens that come
-  // later go on behind the largest of them. Without, each token has its index. Tokens with rows
+  // later continue after the largest of them. Without, each token has its index. Tokens with rows
   // that follow each other are one image; where its tokens see each other it is read at once.
   // Throws UserError (exit 5) where the session has several sequences, a span has another size than
   // the rest asks for, or an index names no row; (exit 2) for a model whose rotations depend on the
   // length, and for three positions where the model has one.
-  std::span<const float> append(std::span<const std::int32_t> tokens, const Given& given);
+  std::span<const float> append(std::span<const std::int32_t> tokens,
+                                const EmbeddingOverrides& overrides);
 
-  // Empties every sequence, resp. one.
+  // Empties every sequence, or one.
   void reset();
   void reset(std::int64_t row);
 
@@ -78,13 +80,16 @@ class Session {
   // What a program is made for.
   struct Call {
     std::int64_t tokens = 1;
-    decoder::GivenRows given = {};
+    decoder::EmbeddingOverrideShape embedding_overrides = {};
     bool positions_3d = false;
-    auto key() const { return std::tuple(tokens, given.count, given.layers, positions_3d); }
+    auto key() const {
+      return std::tuple(tokens, embedding_overrides.count, embedding_overrides.layers,
+                        positions_3d);
+    }
     bool operator<(const Call& other) const { return key() < other.key(); }
   };
   program::BoundProgram& program(const Call& call);
-  void check(std::span<const std::int32_t> tokens, const Given& given) const;
+  void check(std::span<const std::int32_t> tokens, const EmbeddingOverrides& overrides) const;
   void check_capacity(std::int64_t length) const;  // of a sequence
   std::size_t piece(std::span<const std::int32_t> blocks, std::size_t first, Call call);
   void read(std::span<const std::span<const std::int32_t>> tokens);
@@ -103,8 +108,8 @@ class Session {
   std::vector<float> logits_, kept_logits_;
   // Inputs of a call.
   std::vector<std::int32_t> tokens_, positions_, segments_, start_, count_, rows_;
-  std::vector<std::int32_t> positions_3d_, given_index_, given_blocks_;
-  std::vector<std::byte> given_rows_, given_features_;  // in the type of activations
+  std::vector<std::int32_t> positions_3d_, override_index_, image_blocks_;
+  std::vector<std::byte> override_rows_, deepstack_features_;  // in the type of activations
 };
 
 }  // namespace lamina::decode

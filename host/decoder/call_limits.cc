@@ -9,26 +9,26 @@
 namespace lamina::decoder {
 
 void check_call(std::int64_t rows, std::int64_t tokens) {
-  if (rows <= kMostTokens / std::max<std::int64_t>(tokens, 1)) return;
+  if (rows <= kMaxTokens / std::max<std::int64_t>(tokens, 1)) return;
   throw UserError(ExitCode::usage,
                   {"tokens",
                    fmt::format("{} rows of {} tokens are requested at once; at most {} tokens are "
                                "possible",
-                               rows, tokens, kMostTokens),
+                               rows, tokens, kMaxTokens),
                    {"use fewer rows (train.microbatch_size, --batch) or shorter ones "
                     "(data.sequence_length, --context)"}});
 }
 
 void check_training_length(const Model& model, std::int64_t tokens, std::string_view what) {
   model.check_length(tokens, what);
-  const std::optional<std::int64_t> most = model.config().max_positions();
-  if (!most || tokens <= *most || model.length_dependent_from()) return;
+  const std::optional<std::int64_t> limit = model.config().max_positions();
+  if (!limit || tokens <= *limit || model.length_dependent_from()) return;
   throw UserError(
       ExitCode::usage,
       {std::string(what),
-       fmt::format("is {}; the model is made for sequences of {} tokens", tokens, *most),
+       fmt::format("is {}; the model is made for sequences of {} tokens", tokens, *limit),
        {model.config().describe(LAMINA_CONFIG_MAX_POSITIONS),
-        fmt::format("use at most {}, or raise model.{}", *most, LAMINA_CONFIG_MAX_POSITIONS)}});
+        fmt::format("use at most {}, or raise model.{}", *limit, LAMINA_CONFIG_MAX_POSITIONS)}});
 }
 
 }  // namespace lamina::decoder

@@ -11,7 +11,7 @@ class Model;
 
 // Tokens of a call (rows times their length), and slots of a decode state, at most: kernels and
 // oneDNN number them with 32 bits.
-inline constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 // Throws UserError (exit 2) for more. Every graph of a model checks it.
 void check_call(std::int64_t rows, std::int64_t tokens);

@@ -68,7 +68,7 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
     Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);
     a.add_output(Output::loss, nothing);
     a.add_output(Output::z_loss, nothing);
-    if (features.aux) a.add_sown_outputs();
+    if (features.aux) a.add_aux_outputs();
     return std::move(a.out());
   }
   Tensor x = a.final_norm(hidden);
@@ -82,7 +82,7 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
   if (features.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
   if (features.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
-  if (features.aux) a.add_sown_outputs();
+  if (features.aux) a.add_aux_outputs();
   return std::move(a.out());
 }
 

@@ -61,7 +61,7 @@ class Model {
   ModelGraph loss_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
   // Logits of every token, without decode state.
   ModelGraph forward_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
-  // Logits of one token a row, reading and writing decode state.
+  // Logits of one token per row, reading and writing decode state.
   ModelGraph decode_graph(const GraphShape& shape, const StateSize& state,
                           const GraphFeatures& features = {}) const;
 

@@ -83,15 +83,15 @@ std::vector<Tensor> Graph::add_node(const Op& op, std::span<const Tensor> inputs
   std::vector<AttrValue> values;
   values.reserve(op.attrs.size());
   for (const OpAttr& attr : op.attrs) values.push_back(attr.fallback);
-  std::vector<bool> given(op.attrs.size());
+  std::vector<bool> is_set(op.attrs.size());
   for (const auto& [name, value] : attrs) {
     int index = op.attr_index(name);
     LAMINA_ASSERT(index >= 0);
     LAMINA_ASSERT(value.index() == values[static_cast<std::size_t>(index)].index());
     values[static_cast<std::size_t>(index)] = value;
-    given[static_cast<std::size_t>(index)] = true;
+    is_set[static_cast<std::size_t>(index)] = true;
   }
-  for (std::size_t i = 0; i < given.size(); ++i) LAMINA_ASSERT(given[i] || !op.attrs[i].required);
+  for (std::size_t i = 0; i < is_set.size(); ++i) LAMINA_ASSERT(is_set[i] || !op.attrs[i].required);
   return add_node_like({&op, {}, AttrList(std::move(values)), {}, origin_}, inputs);
 }
 

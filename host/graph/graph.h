@@ -141,7 +141,7 @@ inline const Type& Tensor::type() const { return graph->type(id); }
 // Structural equality: same nodes, attributes, types, inputs and outputs in the same order.
 bool same_graph(const Graph& a, const Graph& b);
 
-// One line a node: %7 = rms_norm(%3, %4) {eps=1e-05} : f32[2, 16]  # layers/norm model.cc:37
+// One line per node: %7 = rms_norm(%3, %4) {eps=1e-05} : f32[2, 16]  # layers/norm model.cc:37
 std::string to_string(const Graph& graph);
 
 // Checks order, arities, and every type against the op's infer; throws InternalError naming the

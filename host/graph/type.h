@@ -26,7 +26,7 @@ struct Type {
   std::int64_t num_elements() const { return shape.num_elements(); }
   std::int64_t bytes() const { return num_elements() * size_bytes(dtype); }
 
-  // The same dims (and names) with another element type, resp. another shape without names.
+  // The same dims (and names) with another element type, or another shape without names.
   Type with(DType other) const;
   Type with(Shape other) const { return {dtype, other, {}}; }
 

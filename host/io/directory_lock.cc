@@ -17,7 +17,7 @@ namespace lamina::io {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kMostHolderBytes = 400;
+constexpr std::size_t kMaxHolderBytes = 400;
 
 [[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
   throw DeviceError(ExitCode::checkpoint,
@@ -40,10 +40,10 @@ std::string this_process() {
 
 // What the holder wrote; empty in the moment before it does.
 std::string holder_of(int fd) {
-  std::string text(kMostHolderBytes, '\0');
+  std::string text(kMaxHolderBytes, '\0');
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
   text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return printable(text.substr(0, text.find('\n')), kMostHolderBytes);
+  return printable(text.substr(0, text.find('\n')), kMaxHolderBytes);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Manifest read_manifest(const std::string& directory);
 
 enum class Check {
   sizes,      // every file is there with its length
-  structure,  // and every byte that is no value of a tensor is as written: quick at any size
+  structure,  // and every byte that is not a value of a tensor is as written: quick at any size
   checksums,  // and every other byte
 };
 

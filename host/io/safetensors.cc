@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors data is used in place");
 
-constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // as the reference implementation
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the reference implementation
 
 struct StoredType {
   std::string_view name;
@@ -144,9 +144,9 @@ class HeaderReader {
       fail_file(fmt::format("is {} bytes long; a safetensors file has at least 8", file_bytes));
     std::uint64_t header_bytes;
     std::memcpy(&header_bytes, file_.bytes().data(), 8);
-    if (header_bytes > kMostHeaderBytes)
+    if (header_bytes > kMaxHeaderBytes)
       fail_file(fmt::format("the header is said to be {} bytes long; at most {} are allowed",
-                            header_bytes, kMostHeaderBytes));
+                            header_bytes, kMaxHeaderBytes));
     if (header_bytes > file_bytes - 8)
       fail_file(
           fmt::format("the header is said to be {} bytes long, but only {} follow; the file is "

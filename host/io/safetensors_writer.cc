@@ -12,7 +12,7 @@
 namespace lamina::io {
 namespace {
 
-constexpr std::size_t kMostHeaderBytes = 100'000'000;
+constexpr std::size_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kHeaderAlignBytes = 8;
 
 std::string header_text(const std::vector<TensorSpec>& specs,
@@ -69,10 +69,10 @@ FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> sp
 
   sort_for_file(specs);
   const std::string header = header_text(specs, metadata);
-  if (header.size() > kMostHeaderBytes)
+  if (header.size() > kMaxHeaderBytes)
     user_error(ExitCode::checkpoint, path,
                "the header of {} tensors would be {} bytes long; at most {} are allowed",
-               specs.size(), header.size(), kMostHeaderBytes);
+               specs.size(), header.size(), kMaxHeaderBytes);
   std::uint64_t data_bytes = 0;
   for (const TensorSpec& spec : specs) data_bytes += num_bytes(spec);
 

@@ -48,14 +48,13 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
 // newest is looked for again.
 template <typename Use>
 auto while_training(const std::string& path, const Use& use) {
-  constexpr int kMostAttempts = 10;
+  constexpr int kMaxAttempts = 10;
   for (int attempt = 1;; ++attempt) {
     const std::string directory = train::newest_checkpoint(path);
     try {
       return use();
     } catch (const std::exception&) {
-      if (attempt == kMostAttempts || directory.empty() || std::filesystem::exists(directory))
-        throw;
+      if (attempt == kMaxAttempts || directory.empty() || std::filesystem::exists(directory)) throw;
     }
   }
 }

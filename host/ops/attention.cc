@@ -104,7 +104,7 @@ Tensor query_positions(const LowerCall& c) {
   return index + reshape(c.in(in::kStart), {c.type(in::kQ).dim(0), 1});
 }
 
-// Blocks of the keys: those of the queries, which stand behind the earlier tokens of the state.
+// Blocks of the keys: those of the queries, which come after the earlier tokens of the state.
 Tensor key_blocks(const LowerCall& c, Tensor positions) {
   if (!c.has(in::kStart)) return c.in(in::kBlocks);
   Tensor place = positions - reshape(c.in(in::kStart), {c.type(in::kQ).dim(0), 1});

@@ -14,12 +14,12 @@ std::vector<Type> infer(const Call& c) {
 // New elements along a dim are all the same.
 void tokens(TokenFlow& flow) {
   const Type& out = flow.node.out_type();
-  Places places = places_of(out, Place::same);
-  const std::size_t first = places.size() - flow.in(0).size();
+  Extents extents = extents_of(out, Counted::same);
+  const std::size_t first = extents.size() - flow.in(0).size();
   for (std::size_t d = 0; d < flow.in(0).size(); ++d)
     if (out.dim(static_cast<int>(first + d)) == flow.node.type(0).dim(static_cast<int>(d)))
-      places[first + d] = flow.in(0)[d];
-  flow.outputs = {std::move(places)};
+      extents[first + d] = flow.in(0)[d];
+  flow.outputs = {std::move(extents)};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) { return {sum_to(c.ct(), c.type(0).shape)}; }

@@ -27,7 +27,7 @@ std::vector<Type> infer(const Call& c) {
 constinit const OpDef cache_write_op = {.infer = infer,
                                         .in_place = 1,
                                         .zero_gradient = true,
-                                        .decode = &kGoesOn,
+                                        .decode = &kContinues,
                                         .cost = kNoProducts,
                                         .split = {.rule = "bS..., bT..., b -> bS..."}};
 

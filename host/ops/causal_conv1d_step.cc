@@ -52,7 +52,7 @@ constinit const OpDef causal_conv1d_step_op = {
     .infer = infer,
     .lower = lower,
     .zero_gradient = true,
-    .decode = &kGoesOn,
+    .decode = &kContinues,
     .cost = {.flops = conv_flops},
     .split = {.rule = "bTc, cK, c?, b, b, bWc -> bTc, bWc"}};
 

@@ -31,11 +31,11 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 // What was sorted is put back to the places of the weights.
 void tokens(TokenFlow& flow) {
-  const Places& weights = flow.in(2);
+  const Extents& weights = flow.in(2);
   if (has_tokens(weights.back())) flow.mix(2, static_cast<int>(weights.size()) - 1);
-  Places places = weights;
-  places.back() = flow.in(0)[1];
-  flow.outputs = {std::move(places)};
+  Extents extents = weights;
+  extents.back() = flow.in(0)[1];
+  flow.outputs = {std::move(extents)};
 }
 
 }  // namespace

@@ -36,13 +36,13 @@ std::vector<Type> infer(const Call& c) {
 }
 
 // What each token sees, i32 with 1 where it does.
-struct Sight {
+struct VisibleSlots {
   Tensor tokens_BTR, entries_BTE;
 };
 
 // A slot of the ring has the latest token that belongs there, so its distance to a query follows
 // from their numbers alone. An entry is seen from the last token of its window on.
-Sight sight_of(const LowerCall& c) {
+VisibleSlots visible_slots(const LowerCall& c) {
   Graph& graph = *c.in(in::kQ).graph;
   const std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),
                      ring = c.i("ring"), entries = c.type(in::kCache).dim(1) - ring,
@@ -67,7 +67,7 @@ Sight sight_of(const LowerCall& c) {
 std::vector<Tensor> lower(const LowerCall& c) {
   Tensor q = c.in(in::kQ), cache = cast(c.in(in::kCache), q.dtype());
   const std::int64_t batch = q.dim(0), slots = cache.dim(1), ring = c.i("ring"), k = c.i("k");
-  auto [tokens_seen, entries_seen] = sight_of(c);
+  auto [tokens_seen, entries_seen] = visible_slots(c);
   Tensor rows = cache;
   if (c.has(in::kScores) && q.dim(1) == 1 && k < slots - ring) {
     const Best found = best_of(c.in(in::kScores), entries_seen, k);
@@ -101,7 +101,7 @@ constinit const OpDef compressed_attention_step_op = {
     .infer = infer,
     .lower = lower,
     .vjp = vjp,
-    .decode = &kGoesOn,
+    .decode = &kContinues,
     .cost = {.flops = flops},
     .split = {.rule = "bTnD, bCD, b, bTE?, n? -> bTnD"}};
 

@@ -11,7 +11,7 @@ std::vector<Type> infer(const Call& c) {
   return {out};
 }
 
-void tokens(TokenFlow& flow) { flow.outputs = {places_of(flow.node.out_type(), Place::same)}; }
+void tokens(TokenFlow& flow) { flow.outputs = {extents_of(flow.node.out_type(), Counted::same)}; }
 
 }  // namespace
 

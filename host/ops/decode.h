@@ -69,8 +69,8 @@ class DecodeContext {
  public:
   virtual ~DecodeContext() = default;
   virtual Graph& graph() = 0;
-  // Of the phase: whether there is decode state, its tokens per row, the most that one call
-  // writes, and whether rows hold several documents.
+  // Of the phase: whether there is decode state, its tokens per row, the maximum that
+  // one call writes, and whether rows hold several documents.
   virtual bool stateful() const = 0;
   virtual std::int64_t capacity() const = 0;
   virtual std::int64_t max_call_tokens() const = 0;
@@ -172,14 +172,14 @@ struct DecodeForm {
     int k, v;
   };
   std::optional<SharedKv> shared_kv = {};
-  // Null: all tokens, one a slot.
+  // Null: all tokens, one per slot.
   Reach (*reach)(const DecodeCall&) = nullptr;
 };
 
 // Forms of ops that need none.
 inline constexpr DecodeForm kEachToken{.none = "treats each token by itself"};
 inline constexpr DecodeForm kTrainingOnly{.none = "part of training only"};
-inline constexpr DecodeForm kGoesOn{.none = "goes on from decode state already"};
+inline constexpr DecodeForm kContinues{.none = "goes on from decode state already"};
 
 // Null when the op treats each token by itself.
 const DecodeForm* decode_form(const Op& op);

@@ -29,6 +29,6 @@ constinit const OpDef dropout_op = {
     .decode = &kEachToken,
     .cost = kNoProducts,
     .split = {.none = "a draw depends on the place of its element in the whole"},
-    .tokens = keep_places};
+    .tokens = keep_extents};
 
 }  // namespace lamina::ops

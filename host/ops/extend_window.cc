@@ -26,7 +26,7 @@ std::vector<Type> infer(const Call& c) {
 constinit const OpDef extend_window_op = {.infer = infer,
                                           .in_place = 1,
                                           .zero_gradient = true,
-                                          .decode = &kGoesOn,
+                                          .decode = &kContinues,
                                           .cost = kNoProducts,
                                           .split = {.rule = "bK..., bT..., b, b -> bK..., bE..."}};
 

@@ -43,7 +43,7 @@ constinit const OpDef gated_delta_rule_step_op = {
     .infer = infer,
     .lower = lower,
     .zero_gradient = true,
-    .decode = &kGoesOn,
+    .decode = &kContinues,
     .cost = {.flops = delta_rule_flops},
     .split = {.rule = "bTnH, bTnH, bTnV, bTn, bTn, b, b, bnHV -> bTnV, bnHV"}};
 

@@ -20,8 +20,8 @@ std::vector<Type> infer(const Call& c) {
 // Capacities count the tokens of a row of the batch: that is what they are for.
 void tokens(TokenFlow& flow) {
   const bool of_tokens = std::ranges::any_of(flow.in(0), has_tokens);
-  flow.outputs = {places_of(flow.node.out_type(0), of_tokens ? Place::sorted : Place::other),
-                  places_of(flow.node.out_type(1), Place::other)};
+  flow.outputs = {extents_of(flow.node.out_type(0), of_tokens ? Counted::sorted : Counted::other),
+                  extents_of(flow.node.out_type(1), Counted::other)};
 }
 
 }  // namespace

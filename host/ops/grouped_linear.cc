@@ -47,7 +47,7 @@ double share_read(const NodeView& n, int input) {
 
 void tokens(TokenFlow& flow) {
   if (has_tokens(flow.in(0)[1])) flow.mix(0, 1);
-  flow.outputs = {{flow.in(0)[0], dim_of(Place::other, flow.node.out_type().dim(1))}};
+  flow.outputs = {{flow.in(0)[0], dim_of(Counted::other, flow.node.out_type().dim(1))}};
 }
 
 }  // namespace

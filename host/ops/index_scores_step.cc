@@ -43,7 +43,7 @@ double flops(const NodeView& n, const WorkContext& work) {
 constinit const OpDef index_scores_step_op = {.infer = infer,
                                               .lower = lower,
                                               .vjp = vjp,
-                                              .decode = &kGoesOn,
+                                              .decode = &kContinues,
                                               .cost = {.flops = flops},
                                               .split = {.rule = "bTnH, bSH, bTn, b -> bTS+n"}};
 

@@ -15,9 +15,9 @@ std::vector<Type> infer(const Call& c) {
 void tokens(TokenFlow& flow) {
   const Type& out = flow.node.out_type();
   const int dim = checked_dim(flow.node, flow.node.i("dim"), out.ndim());
-  Places places = places_of(out, Place::same);
-  places[static_cast<std::size_t>(dim)] = dim_of(Place::other, out.dim(dim));
-  flow.outputs = {std::move(places)};
+  Extents extents = extents_of(out, Counted::same);
+  extents[static_cast<std::size_t>(dim)] = dim_of(Counted::other, out.dim(dim));
+  flow.outputs = {std::move(extents)};
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ constinit const OpDef latent_attention_step_op = {
     .infer = infer,
     .lower = lower,
     .vjp = vjp,
-    .decode = &kGoesOn,
+    .decode = &kContinues,
     .cost = {.flops = latent_attention_flops},
     .split = {.rule = "bTnH, bSR, bSP, nR, b, bTS? -> bTnV"}};
 

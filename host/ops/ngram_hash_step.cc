@@ -22,7 +22,7 @@ std::vector<Type> infer(const Call& c) {
 constinit const OpDef ngram_hash_step_op = {.infer = infer,
                                             .in_place = 1,
                                             .zero_gradient = true,
-                                            .decode = &kGoesOn,
+                                            .decode = &kContinues,
                                             .cost = kNoProducts,
                                             .split = {.rule = "bN, bT, V, b, b -> bN, bTH"}};
 

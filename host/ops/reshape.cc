@@ -22,22 +22,22 @@ std::optional<std::int64_t> view(const Call&) { return 0; }
 // Parts of old dims become parts of new ones; tokens must not come into several dims.
 void tokens(TokenFlow& flow) {
   const Type& out = flow.node.out_type();
-  Places places = places_of(out, Place::other);
-  DimPlaces left;  // the innermost last; what is not of tokens as one
+  Extents extents = extents_of(out, Counted::other);
+  DimExtents left;  // the innermost last; what is not of tokens as one
   bool has_elements = true;
   for (std::size_t d = 0; d < flow.in(0).size(); ++d) {
     has_elements = has_elements && flow.node.type(0).dim(static_cast<int>(d)) > 0;
     for (const Extent& extent : flow.in(0)[d])
       if (!left.empty() && !has_tokens({extent}) && !has_tokens({left.back()})) {
         left.back().size *= extent.size;
-        if (extent.place == Place::other) left.back().place = Place::other;
+        if (extent.counted == Counted::other) left.back().counted = Counted::other;
       } else {
         left.push_back(extent);
       }
   }
   std::ranges::reverse(left);
   for (int d = 0; has_elements && d < out.ndim(); ++d) {
-    DimPlaces& dim = places[static_cast<std::size_t>(d)];
+    DimExtents& dim = extents[static_cast<std::size_t>(d)];
     dim.clear();
     for (std::int64_t size = out.dim(d); size > 1;) {
       Extent& next = left.back();
@@ -45,16 +45,16 @@ void tokens(TokenFlow& flow) {
       if (taken != std::min(size, next.size) || (taken < next.size && has_tokens({next}))) {
         flow.mixes = fmt::format("puts tokens of {} into several dims of {}",
                                  to_string(flow.node.type(0)), to_string(out));
-        flow.outputs = {places_of(out, Place::other)};
+        flow.outputs = {extents_of(out, Counted::other)};
         return;
       }
-      dim.push_back({next.place, taken});
+      dim.push_back({next.counted, taken});
       size /= taken;
       next.size /= taken;
       if (next.size == 1) left.pop_back();
     }
   }
-  flow.outputs = {std::move(places)};
+  flow.outputs = {std::move(extents)};
 }
 
 }  // namespace

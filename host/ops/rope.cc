@@ -49,6 +49,6 @@ constinit const OpDef rope_op = {.infer = infer,
                                  .decode = &kEachToken,
                                  .cost = kNoProducts,
                                  .split = {.rule_of = split_rule},
-                                 .tokens = keep_places};
+                                 .tokens = keep_extents};
 
 }  // namespace lamina::ops

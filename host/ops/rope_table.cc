@@ -2,7 +2,7 @@
 // f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, changed as
 // scaling says. With scaling dynamic the base of a row depends on its largest position. Positions
 // i32[3, B, T] have a row each for time, height and width; mrope_section says which frequencies
-// turn by which: Wang et al. 2024, "Qwen2-VL".
+// rotate by which: Wang et al. 2024, "Qwen2-VL".
 #include <algorithm>
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // rotate(x, table; interleaved, inverse): each pair of the first rotary dims of x[B, T, N, H]
-// turned by its angle in table (see rope_table); pairs are (i, i + rotary / 2), or (2i, 2i + 1)
+// rotated by its angle in table (see rope_table); pairs are (i, i + rotary / 2), or (2i, 2i + 1)
 // when interleaved. Su et al. 2021, equation 34.
 #include "ops/op.h"
 
@@ -32,9 +32,9 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Shape heads{x.dim(0), x.dim(1), x.dim(2), half};
   Shape pairs{x.dim(0), x.dim(1), x.dim(2), interleaved ? half : 2, interleaved ? 2 : half};
   int pair_dim = interleaved ? 4 : 3;
-  Tensor turned = reshape(slice(x, 3, 0, rotary), pairs);
-  Tensor a = reshape(slice(turned, pair_dim, 0, 1), heads);
-  Tensor b = reshape(slice(turned, pair_dim, 1, 1), heads);
+  Tensor rotary_part = reshape(slice(x, 3, 0, rotary), pairs);
+  Tensor a = reshape(slice(rotary_part, pair_dim, 0, 1), heads);
+  Tensor b = reshape(slice(rotary_part, pair_dim, 1, 1), heads);
   Shape slot = heads.with_leading(1);
   for (int i = 0; i < 4; ++i) slot[i] = heads[i];
   slot[3] = interleaved ? half : 1;

@@ -19,9 +19,9 @@ std::vector<Type> infer(const Call& c) {
   for (std::size_t i = 0; i < body.inputs().size(); ++i) {
     const Type& inner = body.type(body.inputs()[i].value);
     Type outer = i < consts + carries ? inner : inner.with(inner.shape.with_leading(times));
-    const Type& given = c.type(static_cast<int>(i));
-    c.require(given == outer, "operand {} ('{}') must be {}, got {}", i, body.inputs()[i].name,
-              to_string(outer), to_string(given));
+    const Type& type = c.type(static_cast<int>(i));
+    c.require(type == outer, "operand {} ('{}') must be {}, got {}", i, body.inputs()[i].name,
+              to_string(outer), to_string(type));
   }
   c.require(body.outputs().size() >= carries, "its body has {} results, fewer than its {} carries",
             body.outputs().size(), carries);

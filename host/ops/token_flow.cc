@@ -10,8 +10,8 @@
 namespace lamina::ops {
 namespace {
 
-bool all_same(const DimPlaces& dim) {
-  return std::ranges::all_of(dim, [](const Extent& e) { return e.place == Place::same; });
+bool all_same(const DimExtents& dim) {
+  return std::ranges::all_of(dim, [](const Extent& e) { return e.counted == Counted::same; });
 }
 
 std::string shown(const TokenFlow& flow, int input, int dim) {
@@ -20,7 +20,7 @@ std::string shown(const TokenFlow& flow, int input, int dim) {
 }
 
 // Puts what is counted along one dim of several operands together.
-void join(TokenFlow& flow, DimPlaces& known, const DimPlaces& dim, int input, int d) {
+void join(TokenFlow& flow, DimExtents& known, const DimExtents& dim, int input, int d) {
   if (all_same(known)) known = dim;
   if (all_same(dim) || dim == known) return;
   if (has_tokens(known) || has_tokens(dim)) {
@@ -31,12 +31,12 @@ void join(TokenFlow& flow, DimPlaces& known, const DimPlaces& dim, int input, in
   }
   std::int64_t size = 1;
   for (const Extent& e : dim) size *= e.size;
-  known = dim_of(Place::other, size);
+  known = dim_of(Counted::other, size);
 }
 
-// The places of outputs by the letters of the op's rule.
+// The extents of outputs by the letters of the op's rule.
 void follow_rule(TokenFlow& flow, const SplitRule& rule, bool may_mix) {
-  std::map<char, DimPlaces> of;
+  std::map<char, DimExtents> of;
   const auto in_every_output = [&](char letter) {
     return std::ranges::all_of(rule.outputs, [&](const OperandSplit& output) {
       return output.dims.find(letter) != std::string::npos;
@@ -46,7 +46,7 @@ void follow_rule(TokenFlow& flow, const SplitRule& rule, bool may_mix) {
     if (!flow.node.has(i)) continue;
     const std::string& letters = rule.inputs[static_cast<std::size_t>(i)].dims;
     for (int d = 0; d < flow.node.type(i).ndim(); ++d) {
-      const DimPlaces& dim = flow.in(i)[static_cast<std::size_t>(d)];
+      const DimExtents& dim = flow.in(i)[static_cast<std::size_t>(d)];
       const char letter = letters[static_cast<std::size_t>(d)];
       if (may_mix) {
         if (has_tokens(dim)) of.try_emplace(letter, dim);
@@ -57,29 +57,30 @@ void follow_rule(TokenFlow& flow, const SplitRule& rule, bool may_mix) {
     }
   }
   for (int i = 0; i < flow.node.num_outputs(); ++i) {
-    Places places = places_of(flow.node.out_type(i), Place::other);
+    Extents extents = extents_of(flow.node.out_type(i), Counted::other);
     const std::string& letters = rule.outputs[static_cast<std::size_t>(i)].dims;
-    for (std::size_t d = 0; d < places.size(); ++d)
+    for (std::size_t d = 0; d < extents.size(); ++d)
       if (const auto at = of.find(letters[d]); at != of.end() && letters[d] != '_')
-        places[d] = at->second;
-    flow.outputs.push_back(std::move(places));
+        extents[d] = at->second;
+    flow.outputs.push_back(std::move(extents));
   }
 }
 
 }  // namespace
 
-bool has_tokens(const DimPlaces& dim) {
-  return std::ranges::any_of(
-      dim, [](const Extent& e) { return e.place != Place::same && e.place != Place::other; });
+bool has_tokens(const DimExtents& dim) {
+  return std::ranges::any_of(dim, [](const Extent& e) {
+    return e.counted != Counted::same && e.counted != Counted::other;
+  });
 }
 
-DimPlaces dim_of(Place place, std::int64_t size) {
-  return size > 1 ? DimPlaces{{place, size}} : DimPlaces{};
+DimExtents dim_of(Counted counted, std::int64_t size) {
+  return size > 1 ? DimExtents{{counted, size}} : DimExtents{};
 }
 
-Places places_of(const Type& type, Place place) {
-  Places out;
-  for (std::int64_t size : type.shape.dims()) out.push_back(dim_of(place, size));
+Extents extents_of(const Type& type, Counted counted) {
+  Extents out;
+  for (std::int64_t size : type.shape.dims()) out.push_back(dim_of(counted, size));
   return out;
 }
 
@@ -87,7 +88,7 @@ void TokenFlow::mix(int input, int dim) {
   if (mixes.empty()) mixes = fmt::format("combines tokens, along {}", shown(*this, input, dim));
 }
 
-void keep_places(TokenFlow& flow) { flow.outputs = {flow.in(0)}; }
+void keep_extents(TokenFlow& flow) { flow.outputs = {flow.in(0)}; }
 
 void follow_tokens(TokenFlow& flow) {
   const OpDef& def = *flow.node.op().def;

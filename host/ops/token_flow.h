@@ -14,7 +14,7 @@
 namespace lamina::ops {
 
 // What is counted along a dim, or along a part of one.
-enum class Place {
+enum class Counted {
   same,    // elements that are all the same
   other,   // anything but tokens: channels, heads, experts
   batch,   // rows of the batch
@@ -23,29 +23,29 @@ enum class Place {
 };
 
 struct Extent {
-  Place place;
+  Counted counted;
   std::int64_t size;  // 2 or more
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
 // Of a dim, the outermost first; several where a reshape made one dim of them, none of size 1.
-using DimPlaces = std::vector<Extent>;
-bool has_tokens(const DimPlaces& dim);
-// A dim of `size` that counts `place`.
-DimPlaces dim_of(Place place, std::int64_t size);
+using DimExtents = std::vector<Extent>;
+bool has_tokens(const DimExtents& dim);
+// A dim of `size` that counts `counted`.
+DimExtents dim_of(Counted counted, std::int64_t size);
 
 // Of a value: one per dim.
-using Places = std::vector<DimPlaces>;
-Places places_of(const Type& type, Place place);
+using Extents = std::vector<DimExtents>;
+Extents extents_of(const Type& type, Counted counted);
 
 // One node of a graph.
 struct TokenFlow {
   const NodeView& node;
-  std::vector<const Places*> inputs;  // null where absent
-  std::vector<Places> outputs = {};   // to be found
-  std::string mixes = {};             // what it does to tokens that may not be done; empty: nothing
+  std::vector<const Extents*> inputs;  // null where absent
+  std::vector<Extents> outputs = {};   // to be found
+  std::string mixes = {};  // what it does to tokens that may not be done; empty: nothing
 
-  const Places& in(int i) const { return *inputs[static_cast<std::size_t>(i)]; }
+  const Extents& in(int i) const { return *inputs[static_cast<std::size_t>(i)]; }
   // Says that it combines the tokens along a dim of an input.
   void mix(int input, int dim);
 };
@@ -54,6 +54,6 @@ struct TokenFlow {
 void follow_tokens(TokenFlow& flow);
 
 // For OpDef::tokens: elements stay where those of input 0 are.
-void keep_places(TokenFlow& flow);
+void keep_extents(TokenFlow& flow);
 
 }  // namespace lamina::ops

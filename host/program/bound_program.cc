@@ -56,23 +56,23 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
 
   inputs_.resize(input_roles_.size());
   outputs_.resize(output_roles_.size());
-  input_slots_.resize(inputs_.size());
-  output_slots_.resize(outputs_.size());
+  input_pieces_.resize(inputs_.size());
+  output_pieces_.resize(outputs_.size());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const InputRole& role = input_roles_[i];
-    input_slots_[i].members = role.members;
+    input_pieces_[i].members = role.members;
     if (role.values.empty()) continue;
-    input_slots_[i].values =
+    input_pieces_[i].values =
         bytes_of(role.values, program_->graph().type(program_->graph().inputs()[i].value).dtype);
-    inputs_[i].base = input_slots_[i].values.data();
+    inputs_[i].base = input_pieces_[i].values.data();
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const OutputRole& role = output_roles_[i];
     if (role.input >= 0)
-      output_slots_[i].members = input_roles_[static_cast<std::size_t>(role.input)].members;
+      output_pieces_[i].members = input_roles_[static_cast<std::size_t>(role.input)].members;
     if (role.role != Output::hidden) continue;
     for (std::int64_t layer : role.layers)
-      output_slots_[i].members.push_back(static_cast<int>(layer + 1));
+      output_pieces_[i].members.push_back(static_cast<int>(layer + 1));
   }
 }
 
@@ -94,41 +94,42 @@ bool BoundProgram::has(Output role) const {
   return std::ranges::find(output_roles_, role, &OutputRole::role) != output_roles_.end();
 }
 
-void BoundProgram::place(Binding& binding, Slot& slot, std::span<void* const> memory,
+void BoundProgram::place(Binding& binding, Pieces& pieces, std::span<void* const> memory,
                          bool stacked) {
-  slot.pieces.clear();
-  for (int member : slot.members) slot.pieces.push_back(memory[static_cast<std::size_t>(member)]);
-  binding.base = slot.pieces.front();
-  binding.pieces = stacked ? slot.pieces.data() : nullptr;
+  pieces.pointers.clear();
+  for (int member : pieces.members)
+    pieces.pointers.push_back(memory[static_cast<std::size_t>(member)]);
+  binding.base = pieces.pointers.front();
+  binding.pieces = stacked ? pieces.pointers.data() : nullptr;
 }
 
 void BoundProgram::bind_parameters(std::span<void* const> by_parameter) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (input_roles_[i].role == Input::parameter)
-      place(inputs_[i], input_slots_[i], by_parameter, input_roles_[i].stacked);
+      place(inputs_[i], input_pieces_[i], by_parameter, input_roles_[i].stacked);
 }
 
 void BoundProgram::bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids) {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const Output role = output_roles_[i].role;
     if (role != Output::gradient && role != Output::gradient_ids) continue;
-    place(outputs_[i], output_slots_[i], role == Output::gradient ? by_parameter : ids,
+    place(outputs_[i], output_pieces_[i], role == Output::gradient ? by_parameter : ids,
           output_roles_[i].stacked);
   }
 }
 
 void BoundProgram::bind_states(std::span<void* const> by_state) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (input_roles_[i].role == Input::state) place(inputs_[i], input_slots_[i], by_state, true);
+    if (input_roles_[i].role == Input::state) place(inputs_[i], input_pieces_[i], by_state, true);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == Output::state)
-      place(outputs_[i], output_slots_[i], by_state, true);
+      place(outputs_[i], output_pieces_[i], by_state, true);
 }
 
 void BoundProgram::bind_updates(std::span<void* const> by_parameter) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == Output::update)
-      place(outputs_[i], output_slots_[i], by_parameter, output_roles_[i].stacked);
+      place(outputs_[i], output_pieces_[i], by_parameter, output_roles_[i].stacked);
 }
 
 std::vector<BoundProgram::NamedOutput> BoundProgram::named_outputs() const {
@@ -143,19 +144,20 @@ std::vector<BoundProgram::NamedOutput> BoundProgram::named_outputs() const {
 
 std::size_t BoundProgram::hidden_bytes() const {
   const Graph& graph = program_->graph();
-  std::int64_t most = 0;
+  std::int64_t max_bytes = 0;
   for (std::size_t i = 0; i < output_roles_.size(); ++i) {
     if (output_roles_[i].role != Output::hidden) continue;
     const Type& type = graph.type(graph.outputs()[i].value);
-    most = std::max(most, output_roles_[i].stacked ? type.bytes() / type.dim(0) : type.bytes());
+    max_bytes =
+        std::max(max_bytes, output_roles_[i].stacked ? type.bytes() / type.dim(0) : type.bytes());
   }
-  return static_cast<std::size_t>(most);
+  return static_cast<std::size_t>(max_bytes);
 }
 
 void BoundProgram::bind_hidden(std::span<void* const> by_layer) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == Output::hidden)
-      place(outputs_[i], output_slots_[i], by_layer, output_roles_[i].stacked);
+      place(outputs_[i], output_pieces_[i], by_layer, output_roles_[i].stacked);
 }
 
 }  // namespace lamina::program

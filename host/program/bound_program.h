@@ -32,21 +32,22 @@ class BoundProgram {
   bool has(decoder::Input role) const;
   bool has(decoder::Output role) const;
 
-  // One pointer a parameter of the model, in the element type that Parameter::used_dtype says.
+  // One pointer per parameter of the model, in the element type that Parameter::used_dtype says.
   void bind_parameters(std::span<void* const> by_parameter);
-  // One pointer a parameter: where its gradient goes; and the ids of its rows, where it is a list.
+  // One pointer per parameter: where its gradient goes; and the ids of its rows, where it is a
+  // list.
   void bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids = {});
-  // One pointer a state tensor, in the order of Model::states().
+  // One pointer per state tensor, in the order of Model::states().
   void bind_states(std::span<void* const> by_state);
-  // Where hidden states go: one pointer a layer, [0] for what enters the stack. hidden_bytes() is
+  // Where hidden states go: one pointer per layer, [0] for what enters the stack. hidden_bytes() is
   // what each of them takes.
   void bind_hidden(std::span<void* const> by_layer);
   std::size_t hidden_bytes() const;
-  // One pointer a parameter: where its update goes, f32 of its shape. Those of parameters without
+  // One pointer per parameter: where its update goes, f32 of its shape. Those of parameters without
   // one are not read.
   void bind_updates(std::span<void* const> by_parameter);
 
-  // Outputs with a name: sown losses, metrics, records.
+  // Outputs with a name: auxiliary losses, metrics, records.
   struct NamedOutput {
     decoder::Output role;
     std::string name;
@@ -69,19 +70,20 @@ class BoundProgram {
   const Program& program() const { return *program_; }
 
  private:
-  struct Slot {
-    std::vector<int> members;
-    std::vector<void*> pieces;
+  // The memory of an input or output that lies in pieces, one per layer.
+  struct Pieces {
+    std::vector<int> members;       // parameters, states or layers, by index
+    std::vector<void*> pointers;    // one each
     std::vector<std::byte> values;  // of per-layer constants
   };
-  void place(Binding& binding, Slot& slot, std::span<void* const> memory, bool stacked);
+  void place(Binding& binding, Pieces& pieces, std::span<void* const> memory, bool stacked);
 
   std::vector<decoder::InputRole> input_roles_;
   std::vector<decoder::OutputRole> output_roles_;
   std::vector<decoder::ParameterUpdate> updates_;
   std::map<std::string, decoder::Reduce> metrics_;
   std::vector<Binding> inputs_, outputs_;
-  std::vector<Slot> input_slots_, output_slots_;
+  std::vector<Pieces> input_pieces_, output_pieces_;
   std::unique_ptr<Program> program_;
 };
 

@@ -20,37 +20,37 @@ std::int64_t checked_integer(std::int64_t value, std::string_view what) {
 constexpr std::string_view kAttrKinds[] = {"an integer",         "a number",          "a string",
                                            "a list of integers", "a list of numbers", "a graph"};
 
-AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& given) {
+AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& value) {
   const std::string what = fmt::format("attribute '{}' of op '{}'", attr.name, op.name);
   const auto wrong_kind = [&] {
-    breach("{} must be {}, got {}", what, kAttrKinds[attr.fallback.index()], kind_name(given.type));
+    breach("{} must be {}, got {}", what, kAttrKinds[attr.fallback.index()], kind_name(value.type));
   };
-  const auto number = [&](double value) {
-    if (std::isnan(value)) breach("{} is a NaN; it must be a number", what);
-    return value;
+  const auto number = [&](double x) {
+    if (std::isnan(x)) breach("{} is a NaN; it must be a number", what);
+    return x;
   };
-  check_padding(given, what);
-  switch (given.type) {
+  check_padding(value, what);
+  switch (value.type) {
     case LAMINA_KIND_INT:
     case LAMINA_KIND_BOOL:
       if (attr.fallback.index() != 0) wrong_kind();
-      return checked_integer(given.v.i, what);
+      return checked_integer(value.v.i, what);
     case LAMINA_KIND_FLOAT:
       if (attr.fallback.index() != 1) wrong_kind();
-      return number(given.v.f);
+      return number(value.v.f);
     case LAMINA_KIND_STRING:
       if (attr.fallback.index() != 2) wrong_kind();
-      return text(given.v.s, what);
+      return text(value.v.s, what);
     case LAMINA_KIND_INT_LIST: {
       if (attr.fallback.index() != 3) wrong_kind();
-      std::vector<std::int64_t> out = plain<std::int64_t>(given.v.list, what);
-      for (std::int64_t value : out) checked_integer(value, what);
+      std::vector<std::int64_t> out = plain<std::int64_t>(value.v.list, what);
+      for (std::int64_t x : out) checked_integer(x, what);
       return out;
     }
     case LAMINA_KIND_FLOAT_LIST: {
       if (attr.fallback.index() != 4) wrong_kind();
-      std::vector<double> out = plain<double>(given.v.list, what);
-      for (double value : out) number(value);
+      std::vector<double> out = plain<double>(value.v.list, what);
+      for (double x : out) number(x);
       return out;
     }
     default:
@@ -74,11 +74,11 @@ const Op& op(std::uint32_t id, std::uint32_t revision) {
   return *found;
 }
 
-NamedAttrs attrs(const Op& op, const lamina_span_t& given) {
+NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
   NamedAttrs out;
   std::vector<bool> seen(op.attrs.size());
   for (const lamina_attr_t& attr :
-       plain<lamina_attr_t>(given, fmt::format("the attributes of op '{}'", op.name))) {
+       plain<lamina_attr_t>(list, fmt::format("the attributes of op '{}'", op.name))) {
     if (attr.since > LAMINA_ABI_MINOR)
       throw Breach(LAMINA_ERROR_UNSUPPORTED,
                    fmt::format("attribute {} of op '{}' needs a host with plugin ABI {}.{}; this "

@@ -16,9 +16,9 @@ using NamedAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
 // revision.
 const Op& op(std::uint32_t id, std::uint32_t revision);
 
-// The attributes that are given, by name (borrowed from the op). Throws Breach for keys that the
+// The attributes in `list`, by name (borrowed from the op). Throws Breach for keys that the
 // op lacks or that are given twice, for values of another kind, and for missing required ones.
-NamedAttrs attrs(const Op& op, const lamina_span_t& given);
+NamedAttrs attrs(const Op& op, const lamina_span_t& list);
 
 // Throws Breach if `flags` has bits outside of `known`.
 void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view what);

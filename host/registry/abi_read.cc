@@ -39,40 +39,38 @@ void copy(void* to, const void* from, StructBytes sizes, std::size_t size_at,
           std::string_view what) {
   if (from == nullptr) breach("{} is missing", what);
   const char* bytes = static_cast<const char*>(from);
-  std::uint32_t given = 0;
-  std::memcpy(&given, bytes + size_at, sizeof given);
-  if (given < sizes.least)
-    breach("{} has size {}; it must be at least {}", what, given, sizes.least);
-  if (given > kMaxStructBytes)
-    breach("{} has size {}; it must be at most {}", what, given, kMaxStructBytes);
-  for (std::uint32_t at = sizes.known; at < given; ++at)
+  std::uint32_t size = 0;
+  std::memcpy(&size, bytes + size_at, sizeof size);
+  if (size < sizes.min) breach("{} has size {}; it must be at least {}", what, size, sizes.min);
+  if (size > kMaxStructBytes)
+    breach("{} has size {}; it must be at most {}", what, size, kMaxStructBytes);
+  for (std::uint32_t at = sizes.known; at < size; ++at)
     if (bytes[at] != 0)
       throw Breach(
           LAMINA_ERROR_ABI,
           fmt::format("{} uses byte {}, of which this host knows {}; it needs a newer host", what,
                       at, sizes.known));
-  std::memcpy(to, from, std::min(given, sizes.known));
+  std::memcpy(to, from, std::min(size, sizes.known));
 }
 
 const void* element(const lamina_span_t& span, std::uint32_t i, std::string_view what) {
   const char* at = static_cast<const char*>(span.ptr) + std::size_t{i} * span.stride;
-  std::uint32_t given = 0;
-  std::memcpy(&given, at, sizeof given);
-  if (given > span.stride)
-    breach("{}: element {} has size {}, and the next one is {} bytes further", what, i, given,
+  std::uint32_t size = 0;
+  std::memcpy(&size, at, sizeof size);
+  if (size > span.stride)
+    breach("{}: element {} has size {}, and the next one is {} bytes further", what, i, size,
            span.stride);
   return at;
 }
 
-void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
-           std::string_view what) {
+void check(const lamina_span_t& span, std::uint32_t min_bytes, bool frozen, std::string_view what) {
   if (span.count == 0) return;
   if (span.ptr == nullptr) breach("{}: {} elements at a null address", what, span.count);
   if (span.count > kMaxElements)
     breach("{}: {} elements; at most {} are accepted", what, span.count, kMaxElements);
-  if (frozen ? span.stride != least_bytes : span.stride < least_bytes)
+  if (frozen ? span.stride != min_bytes : span.stride < min_bytes)
     breach("{}: elements of {} bytes; they must have {}{}", what, span.stride,
-           frozen ? "" : "at least ", least_bytes);
+           frozen ? "" : "at least ", min_bytes);
 }
 
 }  // namespace detail

@@ -40,21 +40,21 @@ template <typename... Args>
 
 // What abi.h says that a T has at least, however old the plugin is.
 template <typename T>
-inline constexpr std::uint32_t kLeastBytes = 0;
-#define LAMINA_LEAST(type, bytes) \
-  template <>                     \
-  inline constexpr std::uint32_t kLeastBytes<type> = bytes;
-LAMINA_GROWABLE(LAMINA_LEAST)
-LAMINA_AUXILIARY_GROWABLE(LAMINA_LEAST)
-LAMINA_MTP_GROWABLE(LAMINA_LEAST)
-#undef LAMINA_LEAST
+inline constexpr std::uint32_t kMinBytes = 0;
+#define LAMINA_MIN_BYTES(type, bytes) \
+  template <>                         \
+  inline constexpr std::uint32_t kMinBytes<type> = bytes;
+LAMINA_GROWABLE(LAMINA_MIN_BYTES)
+LAMINA_AUXILIARY_GROWABLE(LAMINA_MIN_BYTES)
+LAMINA_MTP_GROWABLE(LAMINA_MIN_BYTES)
+#undef LAMINA_MIN_BYTES
 
 // Sizes of a growable struct: what any plugin gives, and what this host knows.
 struct StructBytes {
-  std::uint32_t least, known;
+  std::uint32_t min, known;
 };
 template <typename T>
-inline constexpr StructBytes kStructBytes{kLeastBytes<T>, sizeof(T)};
+inline constexpr StructBytes kStructBytes{kMinBytes<T>, sizeof(T)};
 
 namespace detail {
 // Copies the struct at `from`, which says its size at `size_at`, to `to`, as far as this host knows
@@ -63,17 +63,16 @@ void copy(void* to, const void* from, StructBytes bytes, std::size_t size_at,
           std::string_view what);
 // Element i of a span of growable structs.
 const void* element(const lamina_span_t& span, std::uint32_t i, std::string_view what);
-// Checks a span of elements of at least `least_bytes` (exactly, if `frozen`).
-void check(const lamina_span_t& span, std::uint32_t least_bytes, bool frozen,
-           std::string_view what);
+// Checks a span of elements of at least `min_bytes` (exactly, if `frozen`).
+void check(const lamina_span_t& span, std::uint32_t min_bytes, bool frozen, std::string_view what);
 }  // namespace detail
 
 // Fields that fill a gap are zero, so that a later version can give them a meaning.
 template <typename T>
-void check_padding(const T& given, std::string_view what) {
+void check_padding(const T& value, std::string_view what) {
   std::uint32_t padding = 0;
-  if constexpr (requires { given._pad0; }) padding |= given._pad0;
-  if constexpr (requires { given._pad1; }) padding |= given._pad1;
+  if constexpr (requires { value._pad0; }) padding |= value._pad0;
+  if constexpr (requires { value._pad1; }) padding |= value._pad1;
   if (padding != 0)
     breach("{} has padding that is not zero ({:#x}); clear the struct before its fields are set",
            what, padding);
@@ -83,7 +82,7 @@ void check_padding(const T& given, std::string_view what) {
 // bytes beyond what this host knows, and padding, must be zero. Throws Breach.
 template <typename T>
 T copy(const T* from, std::string_view what) {
-  static_assert(kLeastBytes<T> > 0, "not in LAMINA_GROWABLE");
+  static_assert(kMinBytes<T> > 0, "not in LAMINA_GROWABLE");
   T out{};
   detail::copy(&out, from, kStructBytes<T>, offsetof(T, size), what);
   check_padding(out, what);
@@ -93,7 +92,7 @@ T copy(const T* from, std::string_view what) {
 // Pointers to the members of a span of growable structs, each to be copied with copy().
 template <typename T>
 std::vector<const T*> elements(const lamina_span_t& span, std::string_view what) {
-  detail::check(span, kLeastBytes<T>, false, what);
+  detail::check(span, kMinBytes<T>, false, what);
   std::vector<const T*> out;
   for (std::uint32_t i = 0; i < span.count; ++i)
     out.push_back(static_cast<const T*>(detail::element(span, i, what)));
@@ -110,8 +109,8 @@ std::vector<T> copies(const lamina_span_t& span, std::string_view what) {
 // Writes as much of `from` as the plugin's struct at `to` has room for, which says its size.
 template <typename T>
 void write(const T& from, T* to, std::string_view what) {
-  if (to == nullptr || to->size < kLeastBytes<T>)
-    breach("{} does not have {} bytes", what, kLeastBytes<T>);
+  if (to == nullptr || to->size < kMinBytes<T>)
+    breach("{} does not have {} bytes", what, kMinBytes<T>);
   const std::uint32_t size = to->size;
   std::memcpy(static_cast<void*>(to), &from, std::min<std::size_t>(size, sizeof(T)));
   to->size = size;

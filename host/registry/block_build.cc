@@ -56,7 +56,7 @@ Enum enumerator(std::uint32_t from, std::uint32_t list, const std::string& what)
   const KnownNumbers known = known_numbers(list);
   if (!known.contain(from))
     throw abi::Breach(LAMINA_ERROR_UNSUPPORTED, fmt::format("{} is {}; this host knows {} to {}",
-                                                            what, from, known.least, known.most));
+                                                            what, from, known.min, known.max));
   return static_cast<Enum>(from);
 }
 

@@ -90,7 +90,7 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
   }
 }
 
-constexpr std::int64_t kMostLayers = 1 << 16;
+constexpr std::int64_t kMaxLayers = 1 << 16;
 
 // Before the plugin sees the values.
 void check_sizes(const Family& family, const config::Table& values, config::Problems& problems) {
@@ -98,8 +98,8 @@ void check_sizes(const Family& family, const config::Table& values, config::Prob
     const std::int64_t* number = beyond_limits(entry.value);
     if (number && !family.find_key(entry.key)->host)
       problems.add({entry.origin.text,
-                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key,
-                                kMostOfAnything, kMostOfAnything, *number),
+                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key, kMaxSize,
+                                kMaxSize, *number),
                     doc_notes(*family.find_key(entry.key))});
   }
 }
@@ -108,20 +108,20 @@ void check_host_keys(const Family& family, const config::Table& values, const st
                      config::Problems& problems) {
   struct Limits {
     std::string_view key;
-    std::int64_t least, most;
+    std::int64_t min, max;
   };
-  static constexpr Limits kLimits[] = {{LAMINA_CONFIG_VOCAB_SIZE, 1, kMostOfAnything},
-                                       {LAMINA_CONFIG_HIDDEN_SIZE, 1, kMostOfAnything},
-                                       {LAMINA_CONFIG_NUM_LAYERS, 1, kMostLayers}};
-  for (const auto& [name, least, most] : kLimits) {
+  static constexpr Limits kLimits[] = {{LAMINA_CONFIG_VOCAB_SIZE, 1, kMaxSize},
+                                       {LAMINA_CONFIG_HIDDEN_SIZE, 1, kMaxSize},
+                                       {LAMINA_CONFIG_NUM_LAYERS, 1, kMaxLayers}};
+  for (const auto& [name, min, max] : kLimits) {
     const config::Entry* entry = values.find(name);
     const std::int64_t* value = entry ? entry->value.get_if<std::int64_t>() : nullptr;
     if (value == nullptr)
       problems.add(
           {where, fmt::format("missing key '{}'", name), doc_notes(*family.find_key(name))});
-    else if (*value < least || *value > most)
+    else if (*value < min || *value > max)
       problems.add({entry->origin.text,
-                    fmt::format("'{}' must be {} to {}, got {}", name, least, most, *value),
+                    fmt::format("'{}' must be {} to {}, got {}", name, min, max, *value),
                     {}});
   }
 }
@@ -169,8 +169,8 @@ void check_derived(const Family& family, const config::Table& values, const std:
       problems.add({where, refused->what, notes});
     else if (const std::int64_t* number = beyond_limits(entry.value))
       problems.add({where,
-                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key,
-                                kMostOfAnything, kMostOfAnything, *number),
+                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key, kMaxSize,
+                                kMaxSize, *number),
                     notes});
   }
 }
@@ -202,9 +202,9 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
 
   fill_same(keys, values);
   if (source.derive) {
-    const ModelConfig given(keys_, values, {}, where);
+    const ModelConfig underived(keys_, values, {}, where);
     const ReplyResult reply =
-        call_config_function(*this, ConfigFunction::derive, source.derive, source.user, given);
+        call_config_function(*this, ConfigFunction::derive, source.derive, source.user, underived);
     for (const Setting& setting : reply.settings)
       if (!values.has(setting.key))
         values.add(

@@ -8,10 +8,10 @@
 
 namespace lamina::registry {
 
-// From least to most; none where least is above most.
+// From min to max; none where min is above max.
 struct KnownNumbers {
-  std::uint32_t least = 1, most = 0;
-  constexpr bool contain(std::uint32_t number) const { return number >= least && number <= most; }
+  std::uint32_t min = 1, max = 0;
+  constexpr bool contain(std::uint32_t number) const { return number >= min && number <= max; }
 };
 
 // Of a LAMINA_CAPABILITY_* but OP, which ops.def answers; none of other lists.

@@ -19,7 +19,7 @@ const ModelKey* find_key(const std::vector<ModelKey>& keys, std::string_view nam
 
 const std::int64_t* beyond_limits(const config::Value& value) {
   if (const auto* number = value.get_if<std::int64_t>())
-    return *number > kMostOfAnything || *number < -kMostOfAnything ? number : nullptr;
+    return *number > kMaxSize || *number < -kMaxSize ? number : nullptr;
   if (const auto* list = value.get_if<config::List>())
     for (const config::Value& element : *list)
       if (const std::int64_t* number = beyond_limits(element)) return number;

@@ -27,7 +27,7 @@ struct ModelKey {
   bool json_only = false;     // allowed in config.json, not in [model]
   bool ignored = false;       // known in config.json, without effect
   bool null_is_zero = false;  // null in config.json means 0, false or empty
-  bool per_layer = false;     // a list with one element a layer
+  bool per_layer = false;     // a list with one element per layer
   bool host = false;          // the host's, of every family; see config/model_keys.h
 };
 
@@ -73,7 +73,7 @@ class ModelConfig {
 };
 
 // Sizes are multiplied with each other and kept in 64 bits.
-inline constexpr std::int64_t kMostOfAnything = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 // The first integer of the value that is further from 0; null: none is.
 const std::int64_t* beyond_limits(const config::Value& value);
 

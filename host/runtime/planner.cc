@@ -90,12 +90,12 @@ Graph with_own_outputs(const Graph& graph) {
 }  // namespace
 
 // Works out, in order: how long values are read, a kernel and places for every node, the storages'
-// offsets in the arena, and with them the slots of each step.
+// offsets in the arena, and with them the locations of each step.
 struct Program::Planner {
   // Memory that one or several values lie in.
   struct Storage {
     std::size_t bytes = 0;
-    int space = Slot::kArena;  // or the number of an input or output
+    int space = Location::kArena;  // or the number of an input or output
     Lifetime life;
     ValueId value = kNoValue;  // the first that lies there; none for a workspace
   };
@@ -107,8 +107,8 @@ struct Program::Planner {
   const Graph& graph;
   const Backend& backend;
   std::vector<Storage> storages;
-  std::vector<Place> places;   // one a value
-  std::vector<int> last_uses;  // last step that reads a value (or a view of it), one a value
+  std::vector<Place> places;   // one per value
+  std::vector<int> last_uses;  // last step that reads a value (or a view of it), one per value
   std::map<ValueId, ValueId> copied_to;   // results, and the graph inputs they are copied over
   std::map<ValueId, int> made_as_output;  // whole results, and the outputs' spaces they are made in
 
@@ -132,7 +132,7 @@ struct Program::Planner {
   // Whole results that are outputs of the graph are made at the output's own place.
   int space_of_result(ValueId v) const {
     auto output = made_as_output.find(v);
-    return output == made_as_output.end() ? Slot::kArena : output->second;
+    return output == made_as_output.end() ? Location::kArena : output->second;
   }
 
   void find_last_uses() {
@@ -169,7 +169,7 @@ struct Program::Planner {
     if (ValueId v = alias_target(node); v != kNoValue) return v;
     if (!choice || !choice->in_place) return std::nullopt;
     ValueId result = node.outputs[i];
-    if (space_of_result(result) != Slot::kArena) return std::nullopt;
+    if (space_of_result(result) != Location::kArena) return std::nullopt;
     auto target = copied_to.find(result);
     for (std::size_t input = 0; input < node.inputs.size(); ++input) {
       ValueId v = node.inputs[input];
@@ -178,7 +178,7 @@ struct Program::Planner {
       // A result that is copied over a graph input later is made there at once if it may be.
       if (target != copied_to.end() && target->second == v) return v;
       const Storage& storage = storages[static_cast<std::size_t>(places[v].storage)];
-      if (storage.space == Slot::kArena && storage.life.last <= step &&
+      if (storage.space == Location::kArena && storage.life.last <= step &&
           storage.bytes == static_cast<std::size_t>(graph.type(result).bytes()))
         return v;
     }
@@ -203,8 +203,8 @@ struct Program::Planner {
     life.last = std::max(life.last, step);
   }
 
-  // The slot of a value; offsets of arena storages are added after planning.
-  Slot slot(ValueId v) const {
+  // The location of a value; offsets of arena storages are added after planning.
+  Location location(ValueId v) const {
     if (v == kNoValue) return {};
     const Place& place = places[v];
     return {storages[static_cast<std::size_t>(place.storage)].space, place.offset};
@@ -304,7 +304,8 @@ struct Program::Planner {
       std::size_t workspace_bytes = 0;
       const KernelChoice* choice = make_kernel_of(node, step, &workspace_bytes);
       place_results(node, n, choice);
-      workspaces.push_back(workspace_bytes ? new_storage(workspace_bytes, Slot::kArena, n) : -1);
+      workspaces.push_back(workspace_bytes ? new_storage(workspace_bytes, Location::kArena, n)
+                                           : -1);
     }
     return steps;
   }
@@ -313,7 +314,7 @@ struct Program::Planner {
   void plan_arena(Program& program) {
     std::vector<Lifetime> lifetimes;
     for (Storage& s : storages) {
-      s.life.bytes = s.space == Slot::kArena ? s.bytes : 0;
+      s.life.bytes = s.space == Location::kArena ? s.bytes : 0;
       program.unshared_bytes_ += aligned(s.life.bytes);
       lifetimes.push_back(s.life);
     }
@@ -326,11 +327,11 @@ struct Program::Planner {
                                          lifetimes[i].first, lifetimes[i].last});
   }
 
-  // The value's slot. REQUIRES: plan_arena() was called.
-  Slot placed(ValueId v) const {
+  // The value's location. REQUIRES: plan_arena() was called.
+  Location final_location(ValueId v) const {
     if (v == kNoValue || places[v].storage < 0) return {};
-    Slot out = slot(v);
-    if (out.space == Slot::kArena) out.offset += offset_of(places[v].storage);
+    Location out = location(v);
+    if (out.space == Location::kArena) out.offset += offset_of(places[v].storage);
     return out;
   }
 
@@ -338,13 +339,13 @@ struct Program::Planner {
     return static_cast<std::int64_t>(plan.offsets[static_cast<std::size_t>(storage)]);
   }
 
-  void fill_slots(std::vector<Step>& steps) const {
+  void fill_locations(std::vector<Step>& steps) const {
     for (std::size_t s = 0; s < steps.size(); ++s) {
       Step& step = steps[s];
       const Node& node = graph.node(step.node);
-      for (ValueId v : node.inputs) step.inputs.push_back(placed(v));
-      for (ValueId v : node.outputs) step.outputs.push_back(placed(v));
-      if (workspaces[s] >= 0) step.workspace = {Slot::kArena, offset_of(workspaces[s])};
+      for (ValueId v : node.inputs) step.inputs.push_back(final_location(v));
+      for (ValueId v : node.outputs) step.outputs.push_back(final_location(v));
+      if (workspaces[s] >= 0) step.workspace = {Location::kArena, offset_of(workspaces[s])};
       step.in_pointers.resize(step.inputs.size());
       step.out_pointers.resize(step.outputs.size());
     }
@@ -359,7 +360,7 @@ Program::Program(const Graph& graph, const Backend& backend)
   planner.place_inputs();
   steps_ = planner.make_steps();
   planner.plan_arena(*this);
-  planner.fill_slots(steps_);
+  planner.fill_locations(steps_);
 }
 
 }  // namespace lamina

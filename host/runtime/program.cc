@@ -38,10 +38,11 @@ bool is_supported(const Backend& backend, const Graph& graph, const Node& node) 
   });
 }
 
-void* Program::address(const Slot& slot, std::byte* arena) const {
-  if (slot.space == Slot::kNothing) return nullptr;
-  if (slot.space == Slot::kArena) return arena + slot.offset;
-  return static_cast<std::byte*>(bound_[static_cast<std::size_t>(slot.space)].base) + slot.offset;
+void* Program::address(const Location& location, std::byte* arena) const {
+  if (location.space == Location::kNothing) return nullptr;
+  if (location.space == Location::kArena) return arena + location.offset;
+  return static_cast<std::byte*>(bound_[static_cast<std::size_t>(location.space)].base) +
+         location.offset;
 }
 
 void Program::run(std::span<const Binding> inputs, std::span<const Binding> outputs,
@@ -74,31 +75,32 @@ void Program::run_scan(Step& step, std::byte* arena) {
   Scan& scan = *step.scan;
   std::byte* workspace = static_cast<std::byte*>(address(step.workspace, arena));
   // Element `layer` of a stacked operand or result; layer 0 of the others.
-  auto layer_of = [&](const Slot& slot, std::int64_t layer, std::int64_t stride) -> void* {
-    if (slot.space >= 0 && bound_[static_cast<std::size_t>(slot.space)].pieces) {
-      LAMINA_ASSERT(slot.offset == 0);
-      return bound_[static_cast<std::size_t>(slot.space)].pieces[layer];
+  auto layer_of = [&](const Location& location, std::int64_t layer, std::int64_t stride) -> void* {
+    if (location.space >= 0 && bound_[static_cast<std::size_t>(location.space)].pieces) {
+      LAMINA_ASSERT(location.offset == 0);
+      return bound_[static_cast<std::size_t>(location.space)].pieces[layer];
     }
-    return static_cast<std::byte*>(address(slot, arena)) + layer * stride;
+    return static_cast<std::byte*>(address(location, arena)) + layer * stride;
   };
-  auto carry_buffer = [&](std::size_t carry, std::int64_t round) {
-    std::size_t second = round % 2 ? scan.carry_gap_bytes : 0;
+  auto carry_buffer = [&](std::size_t carry, std::int64_t iteration) {
+    std::size_t second = iteration % 2 ? scan.carry_gap_bytes : 0;
     return workspace + scan.carry_offsets[carry] + second;
   };
-  for (std::int64_t round = 0; round < scan.times; ++round) {
-    std::int64_t layer = scan.reverse ? scan.times - 1 - round : round;
+  for (std::int64_t iteration = 0; iteration < scan.times; ++iteration) {
+    std::int64_t layer = scan.reverse ? scan.times - 1 - iteration : iteration;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       std::size_t carry = i - scan.num_consts;
       bool is_carry = i >= scan.num_consts && carry < scan.num_carries;
-      scan.inputs[i].base = is_carry && round > 0 ? carry_buffer(carry, round - 1)
-                                                  : layer_of(step.inputs[i], is_carry ? 0 : layer,
-                                                             scan.input_strides[i]);
+      scan.inputs[i].base =
+          is_carry && iteration > 0
+              ? carry_buffer(carry, iteration - 1)
+              : layer_of(step.inputs[i], is_carry ? 0 : layer, scan.input_strides[i]);
     }
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       bool is_carry = i < scan.num_carries;
       scan.outputs[i].base =
-          is_carry && round + 1 < scan.times
-              ? carry_buffer(i, round)
+          is_carry && iteration + 1 < scan.times
+              ? carry_buffer(i, iteration)
               : layer_of(step.outputs[i], is_carry ? 0 : layer, scan.output_strides[i]);
     }
     scan.body->run(scan.inputs, scan.outputs, workspace + scan.body_arena_offset);
@@ -107,11 +109,11 @@ void Program::run_scan(Step& step, std::byte* arena) {
 
 namespace {
 
-std::string to_string(const Slot& slot, const Graph& graph) {
-  if (slot.space == Slot::kNothing) return "-";
-  std::string at = slot.offset ? fmt::format("+{}", slot.offset) : "";
-  if (slot.space == Slot::kArena) return fmt::format("arena+{}", slot.offset);
-  std::size_t space = static_cast<std::size_t>(slot.space);
+std::string to_string(const Location& location, const Graph& graph) {
+  if (location.space == Location::kNothing) return "-";
+  std::string at = location.offset ? fmt::format("+{}", location.offset) : "";
+  if (location.space == Location::kArena) return fmt::format("arena+{}", location.offset);
+  std::size_t space = static_cast<std::size_t>(location.space);
   if (space < graph.inputs().size()) return graph.inputs()[space].name + at;
   return graph.outputs()[space - graph.inputs().size()].name + at;
 }

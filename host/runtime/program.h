@@ -29,7 +29,7 @@ struct Binding {
 };
 
 // Where a value lies while a program runs.
-struct Slot {
+struct Location {
   static constexpr int kNothing = -2;  // absent, or an output that nobody reads
   static constexpr int kArena = -1;    // otherwise the number of an input, then of an output
   int space = kNothing;
@@ -76,7 +76,7 @@ class Program {
   };
   std::vector<Body> bodies() const;
 
-  // Runs the whole list. One binding an input and an output, in the graph's order; an output that
+  // Runs the whole list. One binding per input and output, in the graph's order; an output that
   // aliases an input is given the same memory (its own binding is ignored). `arena` is at least
   // arena_bytes() long and 64-byte aligned. Inputs are not written, except aliased ones.
   void run(std::span<const Binding> inputs, std::span<const Binding> outputs, std::byte* arena);
@@ -94,7 +94,7 @@ class Program {
   struct Planner;
   struct ProfileRow;
 
-  void* address(const Slot& slot, std::byte* arena) const;
+  void* address(const Location& location, std::byte* arena) const;
   void run_scan(Step& step, std::byte* arena);
   void print(std::string& out, int indent) const;
   void collect_profile(std::vector<ProfileRow>& rows) const;

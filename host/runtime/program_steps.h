@@ -14,11 +14,11 @@ struct Program::Scan {
   bool reverse = false;
   std::vector<std::int64_t> input_strides;  // bytes from one layer to the next; 0 for consts
   std::vector<std::int64_t> output_strides;
-  // In the step's workspace: two buffers a carry, taken in turns, then the arena of the body.
+  // In the step's workspace: two buffers per carry, used alternately, then the arena of the body.
   std::vector<std::size_t> carry_offsets;
   std::size_t carry_gap_bytes = 0;  // from a carry's first buffer to its second
   std::size_t body_arena_offset = 0;
-  // Filled for each round, kept to avoid allocation.
+  // Filled for each iteration, kept to avoid allocation.
   std::vector<Binding> inputs, outputs;
 };
 
@@ -28,8 +28,8 @@ struct Program::Step {
   std::unique_ptr<Scan> scan;
   std::string kernel_name;
   std::vector<Refusal> refusals;
-  std::vector<Slot> inputs, outputs;
-  Slot workspace;
+  std::vector<Location> inputs, outputs;
+  Location workspace;
   std::vector<const void*> in_pointers;  // filled for each run
   std::vector<void*> out_pointers;
   double seconds = 0;

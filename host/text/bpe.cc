@@ -103,8 +103,8 @@ void Bpe::read_vocabulary(const JsonValue& vocabulary) {
   std::size_t text_bytes = 0;
   for (const auto& [token, value] : vocabulary.members()) {
     const std::int64_t id = value.as_int64();
-    if (id < 0 || id >= kMostIds)
-      value.fail(fmt::format("must be an id from 0 to {}, got {}", kMostIds - 1, id));
+    if (id < 0 || id >= kMaxIds)
+      value.fail(fmt::format("must be an id from 0 to {}, got {}", kMaxIds - 1, id));
     if (token.empty()) value.fail("is an empty token; tokens have at least one byte");
     if (tokens.size() <= static_cast<std::size_t>(id))
       tokens.resize(static_cast<std::size_t>(id) + 1);

@@ -23,7 +23,7 @@ std::string byte_level_spelling(std::string_view bytes);
 
 // Ids of a vocabulary are below this, which is far above any in use: it bounds what a damaged file
 // can make us allocate.
-inline constexpr std::int64_t kMostIds = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMaxIds = std::int64_t{1} << 24;
 
 class Bpe {
  public:

@@ -10,7 +10,7 @@
 namespace lamina::text {
 namespace {
 
-constexpr std::size_t kMostPatternBytes = 1 << 16;
+constexpr std::size_t kMaxPatternBytes = 1 << 16;
 
 // White space as the reference has it. PCRE2's own \s also holds U+180E.
 constexpr std::string_view kSpace = "\\x09-\\x0D\\x20\\x{85}\\p{Z}";
@@ -128,9 +128,9 @@ struct Regex::Code {
 };
 
 Regex::Regex(std::string_view pattern, std::string where) : where_(std::move(where)) {
-  if (pattern.size() > kMostPatternBytes)
+  if (pattern.size() > kMaxPatternBytes)
     user_error(ExitCode::checkpoint, where_, "a pattern of {} bytes; at most {} are accepted",
-               pattern.size(), kMostPatternBytes);
+               pattern.size(), kMaxPatternBytes);
   const std::string rewritten = detail::rewrite_pattern(pattern, where_);
   int error = 0;
   std::size_t error_offset = 0;

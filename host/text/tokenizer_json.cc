@@ -238,12 +238,9 @@ class JsonTokenizer final : public Tokenizer {
       const JsonValue value = json.find(key);
       return value ? value.as_bool() : absent;
     };
-    AddedToken token{read_id(json.at("id"), kMostIds),
-                     std::string(json.at("content").as_string()),
-                     flag("single_word", false),
-                     flag("lstrip", false),
-                     flag("rstrip", false),
-                     false,
+    AddedToken token{read_id(json.at("id"), kMaxIds), std::string(json.at("content").as_string()),
+                     flag("single_word", false),      flag("lstrip", false),
+                     flag("rstrip", false),           false,
                      flag("special", false)};
     token.normalized = flag("normalized", !token.special);
     vocab_size_ = std::max(vocab_size_, static_cast<std::int64_t>(token.id) + 1);

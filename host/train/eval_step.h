@@ -15,7 +15,7 @@ namespace lamina::train {
 struct EvalSums {
   double loss = 0;  // of the cross-entropies, in nats
   std::int64_t num_labels = 0;
-  // Of multi-token prediction, one a depth: labels, and those where it chose the token that the
+  // Of multi-token prediction, one per depth: labels, and those where it chose the token that the
   // model chooses once it has seen all tokens before. Empty for a model without.
   std::vector<double> mtp_counted = {}, mtp_agreed = {};
 

@@ -145,13 +145,13 @@ void Loop::save(const LoopEvents& events) {
 }
 
 void Loop::try_to_save(const LoopEvents& events) {
-  constexpr std::int64_t kMostRetrySteps = 64;
+  constexpr std::int64_t kMaxRetrySteps = 64;
   const std::string problem = disk_problem([&] { save(events); });
   if (problem.empty()) return;
   retry_at_ = std::min(progress_.step + retry_steps_, options_.train.steps);
   if (const std::int64_t every = options_.checkpoint.every_steps; every > 0)
     retry_at_ = std::min(retry_at_, (progress_.step / every + 1) * every);
-  retry_steps_ = std::min(2 * retry_steps_, kMostRetrySteps);
+  retry_steps_ = std::min(2 * retry_steps_, kMaxRetrySteps);
   log::warning("no checkpoint of step {}, training goes on and tries again after step {}: {}",
                progress_.step, retry_at_, problem);
 }
@@ -191,7 +191,7 @@ LoopResult Loop::run(const LoopEvents& events) {
     if (result.total != result.loss) json.key("train/total_loss").value(result.total);
     if (result.aux_loss != 0) json.key("train/aux_loss").value(result.aux_loss);
     if (result.mtp_loss != 0) json.key("train/mtp_loss").value(result.mtp_loss);
-    for (const SownNumber& number : result.sown)
+    for (const AuxScalar& number : result.aux_scalars)
       json.key("train/" + number.name).value(number.value);
     json.key("train/tokens").value(progress_.num_tokens);
     json.key("perf/step_seconds").value(seconds);

@@ -30,7 +30,7 @@ struct LoopEvents {
   struct Validation {
     std::int64_t step = 0;
     double loss = 0;
-    std::vector<double> mtp_acceptance;  // one a depth of multi-token prediction
+    std::vector<double> mtp_acceptance;  // one per depth of multi-token prediction
   };
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;

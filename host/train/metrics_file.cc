@@ -19,7 +19,7 @@
 namespace lamina::train {
 namespace {
 
-constexpr std::size_t kMostWaiting = 100'000;  // some 30 MB
+constexpr std::size_t kMaxWaiting = 100'000;  // some 30 MB
 
 [[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
   throw DeviceError(ExitCode::checkpoint,
@@ -113,7 +113,7 @@ MetricsFile::~MetricsFile() { ::close(fd_); }
 int MetricsFile::cut() { return ::ftruncate(fd_, static_cast<off_t>(num_bytes_)) == 0 ? 0 : errno; }
 
 void MetricsFile::write(const JsonWriter& json) {
-  if (waiting_.size() < kMostWaiting)
+  if (waiting_.size() < kMaxWaiting)
     waiting_.push_back(json.text() + "\n");
   else
     ++num_dropped_;

@@ -52,7 +52,7 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
       options_(options),
       program_(checked(std::move(graph), model, state, options), backend),
       optimizer_(model.parameters(), optimizer, backend),
-      sown_(program_, model.parameters()),
+      aux_(program_, model.parameters()),
       arena_(backend.allocate(program_.arena_bytes())) {
   program_.bind_parameters(state.used());
 }
@@ -86,7 +86,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   program_.bind(Output::loss, &loss);
   program_.bind(Output::z_loss, &z_loss);
   program_.bind(Input::seed, seed);
-  sown_.begin();
+  aux_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
     microbatches[i].bind(program_);
@@ -101,14 +101,14 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
       optimizer_.accumulate(state_);
     result.loss += loss;
     result.z_loss += z_loss;
-    sown_.add();
+    aux_.add();
   }
   result.loss /= denominator;
   result.z_loss /= denominator;
-  result.aux_loss = sown_.aux_loss();
-  result.mtp_loss = sown_.mtp_sum() / mtp_denominator;
+  result.aux_loss = aux_.aux_loss();
+  result.mtp_loss = aux_.mtp_sum() / mtp_denominator;
   result.total = result.loss + options_.z_loss * result.z_loss + result.aux_loss + result.mtp_loss;
-  result.sown = sown_.numbers();
+  result.aux_scalars = aux_.scalars();
   result.gradient_norm = optimizer_.gradient_norm(state_);
   if (std::isfinite(result.total) && std::isfinite(result.gradient_norm)) return result;
 
@@ -133,7 +133,7 @@ void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   if (options_.clip_norm > 0)
     scale = std::min(1.0, options_.clip_norm / (result.gradient_norm + 1e-6));
   optimizer_.update(state_, lr, scale, step);
-  sown_.apply(state_);
+  aux_.apply(state_);
 }
 
 StepResult TrainStep::run(std::span<const program::Microbatch> microbatches, double lr,

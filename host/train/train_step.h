@@ -9,9 +9,9 @@
 #include "decoder/model.h"
 #include "program/bound_program.h"
 #include "program/microbatch.h"
+#include "train/aux_values.h"
 #include "train/optimizer.h"
 #include "train/remat_policies.h"
-#include "train/sown_values.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
@@ -24,11 +24,11 @@ struct StepResult {
   double z_loss = 0;         // mean squared log-sum-exp
   double gradient_norm = 0;  // before clipping
   double lr = 0;
-  std::int64_t num_labels = 0;   // counted
-  std::vector<SownNumber> sown;  // of the layers: losses by name, metrics per layer
+  std::int64_t num_labels = 0;         // counted
+  std::vector<AuxScalar> aux_scalars;  // of the layers: losses by name, metrics per layer
 };
 
-// A NaN or infinity turned up; nothing was updated.
+// A NaN or infinity was found; nothing was updated.
 class NumericalError : public UserError {
  public:
   using UserError::UserError;
@@ -86,7 +86,7 @@ class TrainStep {
   TrainStepOptions options_;
   program::BoundProgram program_;
   Optimizer optimizer_;
-  SownValues sown_;
+  AuxValues aux_;
   std::unique_ptr<Buffer> arena_;
 };
 

@@ -108,8 +108,8 @@ class TransferReader {
 DType main_dtype(const std::vector<Transfer>& transfers) {
   std::map<DType, std::uint64_t> bytes;
   for (const Transfer& t : transfers) bytes[t.spec.dtype] += io::num_bytes(t.spec);
-  auto most = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
-  return most == bytes.end() ? DType::f32 : most->first;
+  auto main = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
+  return main == bytes.end() ? DType::f32 : main->first;
 }
 
 // The config.json that the weights came with, telling their type as it is now.
@@ -149,9 +149,9 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   const io::WeightFiles files(from);
   const TransferPlan plan = plan_transfers(model, files, dtype);
   const bool published = fs::exists(fs::path(from) / "config.json");
-  const DType most = main_dtype(plan.transfers);
+  const DType main = main_dtype(plan.transfers);
   const std::string config =
-      published ? edited_config(from, most, !plan.reassembled) : fresh_config(model, from, most);
+      published ? edited_config(from, main, !plan.reassembled) : fresh_config(model, from, main);
 
   Exported out;
   std::vector<io::TensorSpec> specs;

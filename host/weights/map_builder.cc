@@ -11,7 +11,7 @@ namespace {
 
 using Kind = registry::Transform::Kind;
 
-// The most tensors that one row with {E} may stand for.
+// The maximum number of tensors that one row with {E} may stand for.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
 
 std::string replaced(std::string text, std::string_view what, std::int64_t by) {
@@ -32,7 +32,8 @@ Shape erased(const Shape& shape, int dim) {
   return Shape(dims);
 }
 
-[[noreturn]] void misfit(const decoder::Parameter& parameter, const registry::TensorRow& row) {
+[[noreturn]] void refuse_transforms(const decoder::Parameter& parameter,
+                                    const registry::TensorRow& row) {
   throw PluginError({fmt::format("tensor row '{}'", row.published),
                      fmt::format("its transforms do not fit parameter '{}', {}", parameter.name,
                                  to_string(parameter.desc.shape)),
@@ -52,11 +53,11 @@ std::vector<Shape> stages_before(const decoder::Parameter& parameter,
     const bool has_dim = t.kind != Kind::add && t.kind != Kind::mul && t.kind != Kind::transpose;
     if (ndim > kMaxDims || (has_dim && (dim < 0 || dim >= ndim)) ||
         (t.kind == Kind::transpose && ndim < 2))
-      misfit(parameter, row);
+      refuse_transforms(parameter, row);
     if (t.kind == Kind::transpose) std::swap(shape[-1], shape[-2]);
     if (t.kind == Kind::strided &&
         __builtin_mul_overflow(shape[dim], std::int64_t{t.count}, &shape[dim]))
-      misfit(parameter, row);
+      refuse_transforms(parameter, row);
     if (t.kind == Kind::squeeze) shape = inserted(shape, dim, 1);
     if (t.kind == Kind::split) {
       const std::int64_t merged = shape[dim] * shape[dim + 1];
@@ -85,7 +86,7 @@ bool is_stacked(const registry::TensorRow& row) {
 
 Shape unit_shape(const decoder::Parameter& parameter, const registry::TensorRow& row) {
   if (!is_stacked(row)) return parameter.desc.shape;
-  if (parameter.desc.shape.ndim() == 0) misfit(parameter, row);
+  if (parameter.desc.shape.ndim() == 0) refuse_transforms(parameter, row);
   return parameter.desc.shape.without_leading();
 }
 
@@ -158,7 +159,7 @@ std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
       if (r->published != row.published || at == r->transforms.size()) continue;
       const Shape shape = stages_before(p, *r, at + 1, unit_shape(p, *r)).front();
       const std::int64_t dim = r->transforms[at].dim;
-      if (dim < -shape.ndim() || dim >= shape.ndim()) misfit(p, *r);
+      if (dim < -shape.ndim() || dim >= shape.ndim()) refuse_transforms(p, *r);
       total += shape[static_cast<int>(dim)];
       if (r->transforms[at].index < index) before += shape[static_cast<int>(dim)];
     }
@@ -166,14 +167,14 @@ std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
   return {before, total};
 }
 
-Expansion MapBuilder::expand(int parameter, const registry::TensorRow& row) const {
+ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) const {
   const decoder::Parameter& p = model_.parameters()[parameter];
   if (p.layer >= 0 && p.layer < model_.config().num_layers() &&
       row.published.find("{L}") == std::string::npos)
     throw PluginError({fmt::format("tensor row '{}'", row.published),
                        fmt::format("is of parameter '{}' in a layer and lacks {{L}}", p.name),
                        {}});
-  Expansion out{.row = &row};
+  ExpandedRow out{.row = &row};
   std::vector<Shape> stages = stages_before(p, row, 0, unit_shape(p, row));
   const std::size_t part = part_transform(row);
   std::int64_t before = 0, total = 0;
@@ -244,16 +245,15 @@ int MapBuilder::tensor_index(const std::string& name, const Shape& shape) {
   return at->second;
 }
 
-void MapBuilder::add(int parameter, const Expansion& expansion,
-                     const std::vector<std::string>& names) {
+void MapBuilder::add(int parameter, const ExpandedRow& row, const std::vector<std::string>& names) {
   map_.begins_.resize(static_cast<std::size_t>(parameter) + 1, map_.pieces_.size());
   std::int64_t first = 0;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const Expansion::Tensor& t = expansion.tensors[i];
+    const ExpandedRow::Tensor& t = row.tensors[i];
     const int tensor = tensor_index(names[i], t.shape);
     map_.tensors_[static_cast<std::size_t>(tensor)].pieces.push_back(
         static_cast<int>(map_.pieces_.size()));
-    map_.pieces_.push_back({parameter, tensor, first, t.view, expansion.factor, expansion.shift});
+    map_.pieces_.push_back({parameter, tensor, first, t.view, row.factor, row.shift});
     first += t.view.shape.num_elements();
   }
 }

@@ -13,7 +13,7 @@
 namespace lamina::weights {
 
 // A row of the map for one parameter: the tensors that it names and what of each is ours.
-struct Expansion {
+struct ExpandedRow {
   struct Tensor {
     std::string name;  // as the family's map spells it
     Shape shape;
@@ -32,10 +32,10 @@ class MapBuilder {
   // tensor.
   const std::vector<const registry::TensorRow*>& rows_of(int parameter) const;
   // Throws PluginError when the row's transforms cannot give a tensor of the parameter's shape.
-  Expansion expand(int parameter, const registry::TensorRow& row) const;
+  ExpandedRow expand(int parameter, const registry::TensorRow& row) const;
 
-  // Adds the tensors of `expansion`, called `names`. REQUIRES: parameters come in rising order.
-  void add(int parameter, const Expansion& expansion, const std::vector<std::string>& names);
+  // Adds the tensors of `row`, called `names`. REQUIRES: parameters come in rising order.
+  void add(int parameter, const ExpandedRow& row, const std::vector<std::string>& names);
   // The parameter as a tensor of our name and form.
   void add_own(int parameter);
   TensorMap finish(bool own_names);

@@ -13,9 +13,9 @@ constexpr std::int64_t kStretch = 1 << 16;  // elements that are read at once
 constexpr std::int64_t kTileRows = 64;      // of a transposed matrix
 
 // A view as rows: the last dim, at the places that the others count through.
-class Rows {
+class ViewRows {
  public:
-  explicit Rows(const StridedView& view) : view_(view) {
+  explicit ViewRows(const StridedView& view) : view_(view) {
     if (!view.is_contiguous()) return;
     view_.shape = Shape{view.shape.num_elements()};
     view_.strides[0] = 1;
@@ -45,7 +45,7 @@ class Rows {
   StridedView view_;
 };
 
-void decode_columns(const io::StoredWeight& weight, const Rows& rows, std::int64_t first,
+void decode_columns(const io::StoredWeight& weight, const ViewRows& rows, std::int64_t first,
                     std::int64_t count, std::span<float> out) {
   float column[kTileRows];
   for (std::int64_t r = 0; r < count; r += kTileRows) {
@@ -81,7 +81,7 @@ void read_piece(const io::StoredWeight& weight, const Piece& piece, std::int64_t
     to_ours(piece, values);
     sink(piece.first + at, values);
   };
-  const Rows rows(piece.view);
+  const ViewRows rows(piece.view);
   const std::int64_t width = rows.width();
   if (rows.is_line()) {
     for (std::int64_t at = begin; at < end; at += kStretch) {
@@ -92,10 +92,11 @@ void read_piece(const io::StoredWeight& weight, const Piece& piece, std::int64_t
     return;
   }
   if (width == 0) return;
-  const std::int64_t most = std::max(kTileRows, kStretch / width), matrix = rows.rows_per_matrix();
+  const std::int64_t max_rows = std::max(kTileRows, kStretch / width),
+                     matrix = rows.rows_per_matrix();
   const std::int64_t last = divide_up(end, width);
   for (std::int64_t row = begin / width, n; row < last; row += n) {
-    n = std::min({most, matrix - row % matrix, last - row});
+    n = std::min({max_rows, matrix - row % matrix, last - row});
     values.resize(static_cast<std::size_t>(n * width));
     if (rows.is_transposed())
       decode_columns(weight, rows, row, n, values);
@@ -143,7 +144,7 @@ std::vector<float> assemble(const TensorMap& map, int tensor, const ValueSource&
   for (int index : published.pieces) {
     const Piece& piece = map.pieces()[static_cast<std::size_t>(index)];
     const std::span<const float> from = ours(piece.parameter, piece.first, piece.num_elements());
-    const Rows rows(piece.view);
+    const ViewRows rows(piece.view);
     const float* next = from.data();
     for (std::int64_t row = 0; row < rows.count(); ++row) {
       float* to = out.data() + rows.begin(row);

@@ -164,9 +164,9 @@ class Matcher {
   void find(int parameter) {
     const auto& rows = builder_.rows_of(parameter);
     for (const registry::TensorRow* row : rows) {
-      const Expansion expansion = builder_.expand(parameter, *row);
+      const ExpandedRow expanded = builder_.expand(parameter, *row);
       std::vector<std::string> names;
-      for (const Expansion::Tensor& tensor : expansion.tensors) {
+      for (const ExpandedRow::Tensor& tensor : expanded.tensors) {
         names.push_back(spelling(tensor.name));
         if (!names.back().empty()) continue;
         if (names.size() == 1) break;  // another row may have it
@@ -174,7 +174,7 @@ class Matcher {
       }
       if (names.empty() || names.back().empty()) continue;
       if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
-      return builder_.add(parameter, expansion, names);
+      return builder_.add(parameter, expanded, names);
     }
     if (rows.empty()) missing(parameter, model_.parameters()[parameter].name);
     if (std::ranges::none_of(rows, &registry::TensorRow::optional))
@@ -216,7 +216,7 @@ class Matcher {
     std::unordered_set<std::string> expected;
     for (std::size_t i = 0; i < model_.parameters().all().size(); ++i)
       for (const registry::TensorRow* row : builder_.rows_of(static_cast<int>(i)))
-        for (const Expansion::Tensor& tensor : builder_.expand(static_cast<int>(i), *row).tensors)
+        for (const ExpandedRow::Tensor& tensor : builder_.expand(static_cast<int>(i), *row).tensors)
           expected.insert(spelling(tensor.name));
     std::vector<std::string> out;
     for (std::string_view name : files_.names())
@@ -271,7 +271,7 @@ class Matcher {
         if (row->tied) check_tied(map, name);
         continue;
       }
-      // Beside the language model a checkpoint may hold towers for images and sound.
+      // Beside the language model a checkpoint may hold encoders for images and sound.
       const bool other =
           model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
       (other ? others : left).emplace_back(name);
@@ -346,10 +346,10 @@ TensorMap published_tensors(const decoder::Model& model) {
   const int count = static_cast<int>(model.parameters().all().size());
   for (int i = 0; i < count; ++i) {
     if (builder.rows_of(i).empty()) refuse_without_row(model, i);
-    const Expansion expansion = builder.expand(i, *builder.rows_of(i).front());
+    const ExpandedRow expanded = builder.expand(i, *builder.rows_of(i).front());
     std::vector<std::string> names;
-    for (const Expansion::Tensor& tensor : expansion.tensors) names.push_back(tensor.name);
-    builder.add(i, expansion, names);
+    for (const ExpandedRow::Tensor& tensor : expanded.tensors) names.push_back(tensor.name);
+    builder.add(i, expanded, names);
   }
   return builder.finish(false);
 }

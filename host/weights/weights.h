@@ -29,7 +29,7 @@ class Weights {
   static Weights initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
                             const Backend& backend);
 
-  // One a parameter. Not to be written where is_mapped().
+  // One per parameter. Not to be written where is_mapped().
   std::span<void* const> pointers() const { return pointers_; }
   bool is_mapped(int parameter) const { return mapped_[static_cast<std::size_t>(parameter)]; }
   std::size_t owned_bytes() const { return owned_.bytes(); }

@@ -170,8 +170,8 @@ TEST(RopeFrequencies, LongropeChoosesDivisorsByLength) {
               std::sqrt(1 + std::log(32.0) / std::log(4096.0)), 1e-6);
 }
 
-TEST(RopeFrequencies, PairsBeyondTheTurningOnesStandStill) {
-  const auto f = rope_frequencies({.rotary_dim = 16, .theta = 1e4, .num_turning = 2}, 0).inv_freq;
+TEST(RopeFrequencies, PairsBeyondNumRotatedDoNotRotate) {
+  const auto f = rope_frequencies({.rotary_dim = 16, .theta = 1e4, .num_rotated = 2}, 0).inv_freq;
   EXPECT_GT(f[1], 0);
   for (std::size_t i = 2; i < 8; ++i) EXPECT_EQ(f[i], 0);
 }

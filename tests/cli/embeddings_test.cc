@@ -87,7 +87,7 @@ class PromptRowsFile : public ::testing::Test {
       "num_hidden_layers = 2\nnum_attention_heads = 2\n");
 };
 
-// An image of 1 x 2 x 3, a token, one of 2 x 1 x 1 and, right behind it, one of 1 x 1 x 1.
+// An image of 1 x 2 x 3, a token, one of 2 x 1 x 1 and, right after it, one of 1 x 1 x 1.
 TEST_F(PromptRowsFile, AGridGivesPlacesInTimeHeightAndWidth) {
   const PromptRows got = read({embeddings(9), {"grid", {3, 3}, {1, 2, 3, 2, 1, 1, 1, 1, 1}}},
                               {7, 5, 5, 5, 5, 5, 5, 8, 5, 5, 5, 9});

@@ -50,7 +50,7 @@ TEST(Eval, RunDirectoryGivesTheValidationLossOfTraining) {
   EXPECT_NEAR(eval({trained_run()}).loss, last, 1e-5);
 }
 
-// One number a layer and statistic, in each step's line.
+// One number per layer and statistic, in each step's line.
 TEST(Train, WritesMetricsOfLayersOnRequest) {
   const TempDir folder;
   const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));

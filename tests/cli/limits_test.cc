@@ -46,7 +46,7 @@ std::vector<std::string> odd_numbers(const Key& key) {
 }
 
 // The words of a command line that has what the command requires, the options aside.
-std::vector<std::string> least_words(const Command& command) {
+std::vector<std::string> minimal_words(const Command& command) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < command.name.size();) {
     const std::size_t end = std::min(command.name.find(' ', at), command.name.size());
@@ -68,7 +68,7 @@ TEST(Faults, F19EveryNumericOptionKeepsToItsLimits) {
     for (const Option& option : options) {
       if (!is_numeric(option.key)) continue;
       for (const std::string& number : odd_numbers(option.key)) {
-        std::vector<std::string> words = least_words(command);
+        std::vector<std::string> words = minimal_words(command);
         words.push_back("--" + option.key.name + "=" + number);
         SCOPED_TRACE(command.name + " " + words.back());
         try {
@@ -142,7 +142,7 @@ TEST(Faults, F7SizesAreLimitedBeforeTheyAreMultiplied) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
   const std::string model = trained_run();
-  const std::string most = "2147483647", more = "2147483648", rows = "134217728";
+  const std::string max = "2147483647", more = "2147483648", rows = "134217728";
   struct Case {
     int code;  // 0: any of the page
     std::vector<std::string> words;
@@ -155,21 +155,21 @@ TEST(Faults, F7SizesAreLimitedBeforeTheyAreMultiplied) {
        "134217728 rows of 32 tokens are requested at once; at most 2147483647 tokens are possible"},
       {2, {"explain", "run.toml", "-b", more}, "'--batch' must be an integer"},
       {2, {"explain", "run.toml", "-n", more}, "'--tokens' must be an integer"},
-      {2, {"explain", "run.toml", "-b", most}, "2147483647 rows of"},
-      {0, {"explain", "run.toml", "-b", "1", "-n", most}, ""},
+      {2, {"explain", "run.toml", "-b", max}, "2147483647 rows of"},
+      {0, {"explain", "run.toml", "-b", "1", "-n", max}, ""},
       {2, {"plan", "run.toml", "-c", more}, "'--context' must be an integer"},
-      {0, {"plan", "run.toml", "-b", "1", "-c", most}, ""},
-      {2, {"plan", "run.toml", "-b", most, "-c", most}, "2147483647 rows of 2147483647 tokens"},
-      {2, {"plan", model, "-b", most}, "rows of"},
-      {0, {"bench", "decode", "-m", "run.toml", "-b", most, "-n", "2"}, ""},
-      {0, {"bench", "prefill", "-m", "run.toml", "-n", most}, ""},
-      {0, {"bench", "train", "-m", "run.toml", "-n", most, "-b", most}, ""},
-      {0, {"eval", model, "-n", most, "-b", most}, ""},
+      {0, {"plan", "run.toml", "-b", "1", "-c", max}, ""},
+      {2, {"plan", "run.toml", "-b", max, "-c", max}, "2147483647 rows of 2147483647 tokens"},
+      {2, {"plan", model, "-b", max}, "rows of"},
+      {0, {"bench", "decode", "-m", "run.toml", "-b", max, "-n", "2"}, ""},
+      {0, {"bench", "prefill", "-m", "run.toml", "-n", max}, ""},
+      {0, {"bench", "train", "-m", "run.toml", "-n", max, "-b", max}, ""},
+      {0, {"eval", model, "-n", max, "-b", max}, ""},
       {2,
        {"decode", "-m", model, "--ids", "1", "-n", "9223372036854775807"},
        "'--max-new-tokens' must be an integer, at least 1 and at most 2147483647, got "
        "9223372036854775807"},
-      {0, {"decode", "-m", model, "--ids", "1", "-n", "3", "--ctx-size", most}, ""},
+      {0, {"decode", "-m", model, "--ids", "1", "-n", "3", "--ctx-size", max}, ""},
       {2, {"decode", "-m", model, "--ids", "1", "-t", "1025"}, "at most 1024, got 1025"},
   };
   for (const Case& c : cases) {

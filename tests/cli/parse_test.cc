@@ -56,8 +56,8 @@ TEST(CommandLine, Example) {
 TEST(CommandLine, DefaultsAreNotGiven) {
   Arguments a = parse({"Ada"});
   EXPECT_EQ(a.integer("times"), 1);
-  EXPECT_FALSE(a.given("times"));
-  EXPECT_TRUE(parse({"Ada", "--count=1"}).given("times"));
+  EXPECT_FALSE(a.has("times"));
+  EXPECT_TRUE(parse({"Ada", "--count=1"}).has("times"));
 }
 
 TEST(CommandLine, NegatedFlagIsFalse) { EXPECT_FALSE(parse({"Ada", "--no-loud"}).flag("loud")); }

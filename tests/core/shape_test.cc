@@ -15,9 +15,9 @@ TEST(Shape, Example) {
 }
 
 TEST(Faults, F7ProductsOfDimsDoNotOverflow) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ((Shape{1 << 25, 1 << 25}).num_elements(), std::int64_t{1} << 50);
-  for (const Shape& shape : {Shape{kMost, 2}, Shape{1 << 30, 1 << 30, 1 << 30}, Shape{kMost, kMost},
+  for (const Shape& shape : {Shape{kMax, 2}, Shape{1 << 30, 1 << 30, 1 << 30}, Shape{kMax, kMax},
                              Shape{(1 << 25) + 1, 1 << 25}})
     EXPECT_ERROR_SAYS(shape.num_elements(), ExitCode::memory,
                       to_string(shape) + " has more than 2^50 elements; no memory holds so many");

@@ -54,7 +54,7 @@ class ModuleBuild final : public decoder::HostBuild {
 
 struct Theirs {
   const char* name;
-  bool turned = false;  // [in, out..], ours [out, in]
+  bool is_transposed = false;  // [in, out..], ours [out, in]
 };
 const std::map<std::string, Theirs> kNames = {
     {"engram.table.weight", {"multi_head_embedding/embedding/embedding"}},
@@ -119,7 +119,7 @@ class EngramModule : public ::testing::TestWithParam<fs::path> {
   Doubles ours(const io::SafetensorsFile& theirs, const std::string& of, const std::string& name) {
     const Theirs& from = kNames.at(name);
     Doubles values = floats(theirs, of + from.name);
-    if (!from.turned) return values;
+    if (!from.is_transposed) return values;
     const Shape& shape = weights.tensor(from.name).shape;
     return transposed(values, static_cast<std::size_t>(shape.num_elements() / shape[0]));
   }
@@ -173,9 +173,9 @@ TEST_P(EngramModule, GivesTheReferencesValuesAndGradients) {
       for (std::int64_t i = 0; i < vocabulary; ++i) same.push_back(static_cast<double>(i));
       inputs.push_back(array(type, same));
     } else {
-      bool given = input.name == "x" || input.name == "cotangent";
+      bool is_activation = input.name == "x" || input.name == "cotangent";
       inputs.push_back(
-          array(type, given ? floats(golden, input.name) : ours(weights, "", input.name)));
+          array(type, is_activation ? floats(golden, input.name) : ours(weights, "", input.name)));
     }
   }
   std::vector<Array> got = run(g, inputs);
@@ -192,10 +192,10 @@ TEST_P(EngramModule, GivesTheReferencesValuesAndGradients) {
       expect_near(gradient, ours(golden, "grad.", name), 1e-4, name);
       continue;
     }
-    // Given are its norm and some elements.
+    // The golden has its norm and some elements.
     Doubles flat = to_doubles(gradient);
     const Shape& stored = weights.tensor(theirs.name).shape;
-    if (theirs.turned) flat = transposed(flat, static_cast<std::size_t>(stored[0]));
+    if (theirs.is_transposed) flat = transposed(flat, static_cast<std::size_t>(stored[0]));
     Doubles sample = floats(golden, std::string("grad_sample.") + theirs.name);
     double square = 0;
     for (double v : flat) square += v * v;

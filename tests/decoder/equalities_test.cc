@@ -109,7 +109,7 @@ TEST_P(Model, Bfloat16IsNearFloat32) {
   EXPECT_GT(relative_difference(coarse, exact), 0);
 }
 
-// Writes the weights under published names, resp. ours, and reads them back.
+// Writes the weights under published names or ours, and reads them back.
 TEST_P(Model, WeightsSurviveAnExport) {
   decoder::Model model = open_model(GetParam().path);
   weights::Weights weights = load_weights(GetParam(), model);

@@ -49,9 +49,9 @@ int nearest(double value, int codes, double (*decode)(int)) {
   return best;
 }
 
-// The least power of two that brings `most` to `largest` or below.
-int exponent_for(double most, double largest) {
-  return most == 0 ? 0 : static_cast<int>(std::ceil(std::log2(most / largest)));
+// The smallest power of two that brings `max` to `largest` or below.
+int exponent_for(double max, double largest) {
+  return max == 0 ? 0 : static_cast<int>(std::ceil(std::log2(max / largest)));
 }
 
 std::vector<float> floats(const Stored& weight) {
@@ -72,14 +72,14 @@ std::vector<std::byte> scaled(const Shape& shape, std::vector<float>& values, st
   std::vector<std::byte> scales;
   for (std::int64_t r = 0; r < shape[0]; r += rows)
     for (std::int64_t c = 0; c < shape[1]; c += columns) {
-      double most = 0;
+      double max = 0;
       auto each = [&](auto visit) {
         for (std::int64_t i = r; i < std::min(r + rows, shape[0]); ++i)
           for (std::int64_t j = c; j < std::min(c + columns, shape[1]); ++j)
             visit(i * shape[1] + j, values[static_cast<std::size_t>(i * shape[1] + j)]);
       };
-      each([&](std::int64_t, float& v) { most = std::max(most, std::abs(double{v})); });
-      const int exponent = exponent_for(most, largest);
+      each([&](std::int64_t, float& v) { max = std::max(max, std::abs(double{v})); });
+      const int exponent = exponent_for(max, largest);
       scales.push_back(static_cast<std::byte>(exponent + 127));
       each([&](std::int64_t at, float& v) {
         v = static_cast<float>(std::ldexp(store(at, std::ldexp(v, -exponent)), exponent));

@@ -250,11 +250,11 @@ TEST_P(DocsPage, RunFilesAreAccepted) {
 
 // Lines without the indentation that all of them have.
 std::vector<std::string> dedented(std::vector<std::string> lines) {
-  std::size_t least = std::string::npos;
+  std::size_t indent = std::string::npos;
   for (const std::string& line : lines)
-    if (!line.empty()) least = std::min(least, line.find_first_not_of(' '));
+    if (!line.empty()) indent = std::min(indent, line.find_first_not_of(' '));
   for (std::string& line : lines)
-    if (!line.empty()) line.erase(0, least);
+    if (!line.empty()) line.erase(0, indent);
   return lines;
 }
 

@@ -29,7 +29,7 @@ const std::map<std::string, Settings>& possible() {
     return to;
   };
   static const Settings experts = {"num_experts=4", "num_experts_per_tok=2"};
-  static const Settings turned = {"partial_rotary_factor=0.5",
+  static const Settings rotary = {"partial_rotary_factor=0.5",
                                   "rope_scaling.mrope_section=[1, 1, 0]"};
   static const Settings heads = {"num_key_value_heads=2", "head_dim=8"};
   static const std::map<std::string, Settings> all = {
@@ -38,8 +38,8 @@ const std::map<std::string, Settings>& possible() {
       {"qwen3_vl_moe", with(heads, with(experts, {"rope_scaling.mrope_section=[2, 1, 1]"}))},
       {"qwen3_custom_moe", with(heads, experts)},
       {"qwen3_next", with(delta, experts)},
-      {"qwen3_5", with(delta, turned)},
-      {"qwen3_5_moe", with(with(delta, turned), experts)},
+      {"qwen3_5", with(delta, rotary)},
+      {"qwen3_5_moe", with(with(delta, rotary), experts)},
       {"gpt_oss", with(heads, {"num_local_experts=4", "num_experts_per_tok=2"})},
       {"llama4", with(heads, {"num_local_experts=4"})},
       {"envy", with(heads, {"num_experts=4"})},

@@ -25,7 +25,7 @@ inspect::VerifyReport verify(const fs::path& directory) {
   return inspect::verify_case(directory.string(), DType::f32, built_plugins(), cpu::cpu_backend());
 }
 
-// What is of a vision tower, and what the reference's cache makes of rotations that it does not
+// What is of a vision encoder, and what the reference's cache makes of rotations that it does not
 // turn again.
 bool may_be_skipped(const inspect::SkippedQuantity& skipped) {
   const std::string& name = skipped.quantity;

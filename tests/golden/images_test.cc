@@ -51,7 +51,7 @@ TEST_P(Images, APromptInPiecesGoesOnAsTheReferences) {
                             {.capacity = 64, .call_tokens = call_tokens}, cpu::cpu_backend());
     for (int time = 0; time < 2; ++time) {  // also after a reset
       session.reset();
-      std::span<const float> logits = session.append(tokens_, prompt_.given());
+      std::span<const float> logits = session.append(tokens_, prompt_.overrides());
       for (std::size_t i = 0; i < greedy.size(); ++i) {
         ASSERT_EQ(decode::argmax(logits), greedy[i])
             << "token " << i << ", pieces of " << call_tokens;

@@ -54,7 +54,7 @@ Values run_with(const Graph& graph, const Values& values) {
   return out;
 }
 
-std::vector<float> turned(const std::vector<float>& from, std::size_t rows) {
+std::vector<float> transposed(const std::vector<float>& from, std::size_t rows) {
   std::vector<float> to(from.size());
   const std::size_t columns = from.size() / rows;
   for (std::size_t i = 0; i < from.size(); ++i) to[i % columns * rows + i / columns] = from[i];
@@ -90,10 +90,10 @@ class Module {
     Values in{{"x", golden("x")},
               {"cotangent", golden("cotangent")},
               {"norm.weight", golden("branch_norm_scale")},
-              {"branch.weight", turned(golden("branch_weight"), width())},
+              {"branch.weight", transposed(golden("branch_weight"), width())},
               {"mhc.norm.weight", theirs("mhc_norm/scale")}};
     for (const char* part : {"pre", "post", "res"}) {
-      append(in["mhc.fn.weight"], turned(theirs(fmt::format("{}_alpha", part)), flat()));
+      append(in["mhc.fn.weight"], transposed(theirs(fmt::format("{}_alpha", part)), flat()));
       append(in["mhc.base"], theirs(fmt::format("{}_beta", part)));
       append(in["mhc.scale"], theirs(fmt::format("{}_alpha_scale", part)));
     }
@@ -110,7 +110,7 @@ class Module {
     expect_near("reduce_out", got["reduced"], 2e-5);
     expect_near("grad_x", got["grad " + carry_], 1e-4);
     expect_near("grad_branch_norm_scale", got["grad norm.weight"], 1e-4);
-    expect_near("grad_branch_weight", turned(got["grad branch.weight"], width()), 1e-4);
+    expect_near("grad_branch_weight", transposed(got["grad branch.weight"], width()), 1e-4);
     expect_gradient("grad.mhc_norm/scale", got["grad mhc.norm.weight"]);
     std::size_t row = 0, of_fn = 0;
     for (const char* part : {"pre", "post", "res"}) {
@@ -119,8 +119,9 @@ class Module {
         auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
         return std::vector<float>(first, first + static_cast<std::ptrdiff_t>(size));
       };
-      expect_gradient(fmt::format("grad.{}_alpha", part),
-                      turned(cut(got["grad mhc.fn.weight"], row * flat(), rows * flat()), rows));
+      expect_gradient(
+          fmt::format("grad.{}_alpha", part),
+          transposed(cut(got["grad mhc.fn.weight"], row * flat(), rows * flat()), rows));
       expect_gradient(fmt::format("grad.{}_beta", part), cut(got["grad mhc.base"], row, rows));
       expect_gradient(fmt::format("grad.{}_alpha_scale", part),
                       cut(got["grad mhc.scale"], of_fn++, 1));
@@ -140,7 +141,7 @@ class Module {
     differentiate(block.graph);
     Values in{{"x", golden("x")},
               {"cotangent", golden("cotangent")},
-              {"head.fn.weight", turned(theirs("hc_fn"), flat())},
+              {"head.fn.weight", transposed(theirs("hc_fn"), flat())},
               {"head.base", theirs("hc_base")},
               {"head.scale", theirs("hc_scale")}};
     graph_input_names(block, in);
@@ -148,7 +149,7 @@ class Module {
     expect_near("output", got[block.graph.outputs()[0].name], 2e-5);
     expect_near("grad_x", got["grad " + carry_], 1e-4);
     const auto rows = static_cast<std::size_t>(streams_);
-    expect_gradient("grad.hc_fn", turned(got["grad head.fn.weight"], rows));
+    expect_gradient("grad.hc_fn", transposed(got["grad head.fn.weight"], rows));
     expect_gradient("grad.hc_base", got["grad head.base"]);
     expect_gradient("grad.hc_scale", got["grad head.scale"]);
   }

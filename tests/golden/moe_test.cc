@@ -116,7 +116,7 @@ std::string our_name(std::string theirs, bool corrects) {
 }
 
 // Matrices are [in, out] there and [out, in] here.
-std::vector<float> turned(const std::vector<float>& from, const Shape& shape, bool matrix) {
+std::vector<float> transposed(const std::vector<float>& from, const Shape& shape, bool matrix) {
   if (!matrix) return from;
   const auto rows = static_cast<std::size_t>(shape[-2]);
   const auto columns = static_cast<std::size_t>(shape[-1]);
@@ -172,9 +172,9 @@ class MoeCase {
   void differentiate() {
     Graph& graph = block_.graph;
     std::vector<Tensor> results = {graph.tensor(graph.outputs()[0].value)}, wanted, seeds;
-    for (const decoder::BlockGraph::Sown& sown : block_.sown) {
-      Tensor value = graph.tensor(graph.outputs()[static_cast<std::size_t>(sown.value)].value);
-      if (sown.desc.name == "moe_lb_loss")
+    for (const decoder::BlockGraph::Aux& aux : block_.aux) {
+      Tensor value = graph.tensor(graph.outputs()[static_cast<std::size_t>(aux.value)].value);
+      if (aux.desc.name == "moe_lb_loss")
         results.push_back(ops::scale(value, description_.number("load_balance_loss_weight")));
     }
     graph.add_output("weighted balance", results[1]);
@@ -200,7 +200,7 @@ class MoeCase {
       const io::TensorView view = files_.tensor(theirs);
       const auto* from = reinterpret_cast<const float*>(view.bytes.data());
       values[ours(std::string(theirs))] =
-          turned({from, from + view.shape.num_elements()}, view.shape, is_matrix(theirs));
+          transposed({from, from + view.shape.num_elements()}, view.shape, is_matrix(theirs));
     }
     for (const GraphInput& input : block_.graph.inputs()) {
       inputs_.push_back(zeros(block_.graph.type(input.value)));
@@ -246,9 +246,9 @@ class MoeCase {
     std::vector<float> got = output("grad " + ours(theirs));
     const Shape shape = files_.tensor(theirs).shape;
     if (is_matrix(theirs)) {
-      Shape turned_shape = shape;
-      std::swap(turned_shape[-1], turned_shape[-2]);
-      got = turned(got, turned_shape, true);
+      Shape transposed_shape = shape;
+      std::swap(transposed_shape[-1], transposed_shape[-2]);
+      got = transposed(got, transposed_shape, true);
     }
     if (case_.has("grad." + theirs)) return expect_near("grad." + theirs, got, 1e-4);
     std::vector<float> picked(case_.floats("grad_sample." + theirs).size());

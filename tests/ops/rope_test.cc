@@ -21,7 +21,7 @@ auto angles(std::size_t half, double theta) {
   };
 }
 
-// Of positions [3, B, T], where frequency i turns by row axes[i].
+// Of positions [3, B, T], where frequency i rotates by row axes[i].
 auto angles_of_axes(std::vector<std::size_t> axes) {
   return [=](const std::vector<Doubles>& in) {
     const std::size_t tokens = in[0].size() / 3;
@@ -72,7 +72,7 @@ const OpCases kTable = {
          .inputs = {ints({3, 2, 3}, 0, 60)},
          .attrs = rotary(12, {{"mrope_section", std::vector<std::int64_t>{1, 2, 3}}}),
          .expect = angles_of_axes({0, 1, 1, 2, 2, 2})},
-        {.name = "sections that take turns",
+        {.name = "interleaved sections",
          .inputs = {ints({3, 1, 5}, 0, 60)},
          .attrs = rotary(16, {{"mrope_section", std::vector<std::int64_t>{4, 2, 2}},
                               {"mrope_interleaved", std::int64_t{1}}}),

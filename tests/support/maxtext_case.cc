@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 // A number that each layer keeps.
 struct Kept {
   const char* ours;
-  const char* theirs;      // behind "sown.", with the layer's folder for {}
+  const char* theirs;      // after "sown.", with the layer's folder for {}
   const char* weight_key;  // theirs has this weight in it
   const char* total;       // its mean over layers
 };
@@ -232,12 +232,12 @@ class Comparison : MaxTextModel {
   }
 
   static bool has(const train::StepResult& result, const std::string& name) {
-    return std::ranges::any_of(result.sown, [&](const auto& s) { return s.name == name; });
+    return std::ranges::any_of(result.aux_scalars, [&](const auto& s) { return s.name == name; });
   }
   // 0 if no layer keeps it.
   static double number(const train::StepResult& result, const std::string& name) {
-    for (const train::SownNumber& sown : result.sown)
-      if (sown.name == name) return sown.value;
+    for (const train::AuxScalar& scalar : result.aux_scalars)
+      if (scalar.name == name) return scalar.value;
     return 0;
   }
 

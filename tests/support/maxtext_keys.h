@@ -57,7 +57,7 @@ class MaxTextKeys {
                   "param_scan_axis", "per_device_batch_size", "scan_layers", "sparse_matmul"});
   }
 
-  // What is wrong with the first key that was not read; empty if all were. Vision towers are no
+  // What is wrong with the first key that was not read; empty if all were. Vision encoders are no
   // part of cases.
   std::string complaint() const {
     for (JsonValue source : sources_)

@@ -28,7 +28,7 @@ class MaxTextModel {
   MaxTextConfig config_;
   decoder::Model model_;
   Rows rows_;
-  std::vector<std::vector<MaxTextTensor>> names_;  // one a parameter
+  std::vector<std::vector<MaxTextTensor>> names_;  // one per parameter
   std::vector<std::vector<float>> parameters_;
 
  private:

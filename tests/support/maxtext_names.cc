@@ -287,7 +287,7 @@ std::vector<MaxTextTensor> maxtext_tensors(const decoder::Parameter& p, std::int
       t.ours_ = p.desc.shape;
       t.shape_ = files.tensor(t.name_).shape;
       t.place_ = place.at;
-      t.turned_ = row.layout == Layout::in_out || row.layout == Layout::query;
+      t.transposed_ = row.layout == Layout::in_out || row.layout == Layout::query;
       if (row.layout == Layout::query && config.query_scaled)
         t.factor_ = std::sqrt(static_cast<double>(t.shape_[t.shape_.ndim() - 1]));
       if (row.layout == Layout::table) t.factor_ = 1 / config.table_scale;
@@ -312,7 +312,7 @@ std::size_t MaxTextTensor::index(std::int64_t i) const {
   }
   const std::int64_t elements = shape_.num_elements() / layers;
   std::int64_t at = i;  // in the tensor of one layer
-  if (turned_) {
+  if (transposed_) {
     const std::int64_t matrices = ours_.ndim() == 3 ? ours_[0] : 1;
     const std::int64_t in = ours_[ours_.ndim() - 1], matrix = elements / matrices;
     const std::int64_t in_matrix = i % matrix;

@@ -12,7 +12,7 @@
 
 namespace lamina::testing {
 
-// Where a layer is: its folder, what is put behind the first part of names in it, and its place in
+// Where a layer is: its folder, what is put after the first part of names in it, and its place in
 // the dims of a stack. Layer -1 is outside of all of them.
 struct MaxTextPlace {
   std::string folder = {};
@@ -44,7 +44,7 @@ class MaxTextTensor {
   std::string name_;
   std::int64_t first_ = 0, num_elements_ = 0;
   Shape shape_, ours_;
-  bool turned_ = false;              // [in..., out...] to [out, in]
+  bool transposed_ = false;          // [in..., out...] to [out, in]
   std::vector<std::int64_t> place_;  // of the layer, in dims 1, 2, .. of the stack
   double factor_ = 1, offset_ = 0;
 };

@@ -27,11 +27,11 @@ std::vector<Doubles> meaning(const OpCases& list, const OpCase& c, DType dtype) 
   Built rounded;
   build(list, c, dtype, dtype, rounded);
   if (c.expect) {
-    std::vector<Doubles> given;
+    std::vector<Doubles> operands;
     std::size_t next = 0;
     for (const Tensor& t : rounded.operands)
-      given.push_back(t ? to_doubles(rounded.inputs[next++]) : Doubles{});
-    return c.expect(given);
+      operands.push_back(t ? to_doubles(rounded.inputs[next++]) : Doubles{});
+    return c.expect(operands);
   }
   Built wide;
   build(list, c, is_floating(dtype) ? DType::f64 : dtype, dtype, wide);

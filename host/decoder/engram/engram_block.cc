@@ -15,7 +15,7 @@ namespace {
 using registry::InitSpec;
 using registry::ParamDesc;
 
-constexpr double kLeastScore = 1e-6;  // below it the gate does not depend on the score
+constexpr double kMinScore = 1e-6;  // below it the gate does not depend on the score
 
 // B batch, T tokens, K streams, D model width.
 class EngramBuild {
@@ -73,8 +73,8 @@ class EngramBuild {
     Tensor products = ops::cast(query_BTKD, wide) * ops::cast(key_BTKD, wide);
     Tensor score = ops::scale(ops::reduce_sum(products, {3}, true),
                               1 / std::sqrt(static_cast<double>(width())));
-    Tensor least = ops::constant(*score.graph, {wide, {}, {}}, kLeastScore);
-    Tensor size = ops::maximum(ops::abs(score), least);
+    Tensor floor = ops::constant(*score.graph, {wide, {}, {}}, kMinScore);
+    Tensor size = ops::maximum(ops::abs(score), floor);
     Tensor root = ops::sign(score) * ops::sqrt(size);
     return ops::cast(ops::sigmoid(root), dtype_);
   }

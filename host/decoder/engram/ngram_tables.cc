@@ -70,8 +70,9 @@ class Pcg64 {
     if (bound == 1) return 0;
     std::uint64_t product = std::uint64_t{next32()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
-      std::uint32_t least = (0u - bound) % bound;
-      while (static_cast<std::uint32_t>(product) < least) product = std::uint64_t{next32()} * bound;
+      std::uint32_t threshold = (0u - bound) % bound;
+      while (static_cast<std::uint32_t>(product) < threshold)
+        product = std::uint64_t{next32()} * bound;
     }
     return static_cast<std::uint32_t>(product >> 32);
   }
@@ -112,9 +113,9 @@ bool is_prime(std::int64_t n) {
 
 std::vector<std::int64_t> ngram_multipliers(std::int64_t vocabulary, std::int64_t seed,
                                             std::int64_t layer, std::int64_t count) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t kSeedStep = 10007;
-  std::int64_t half = std::max<std::int64_t>(1, kMost / vocabulary / 2);
+  std::int64_t half = std::max<std::int64_t>(1, kMax / vocabulary / 2);
   Pcg64 random(static_cast<std::uint64_t>(seed + kSeedStep * layer));
   std::vector<std::int64_t> out;
   for (std::int64_t i = 0; i < count; ++i)

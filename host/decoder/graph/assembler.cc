@@ -122,7 +122,8 @@ Tensor Assembler::embedding() {
   bool positions =
       parts_.positions >= 0 || parts_.options.embed.positions != registry::Positions::none;
   Tensor x = embed(host_input(Input::tokens), positions ? host_input(Input::positions) : Tensor{});
-  if (phase().given.count > 0) x = with_given_rows(x, host_input(Input::given_index));
+  if (phase().embedding_overrides.count > 0)
+    x = with_embedding_overrides(x, host_input(Input::override_index));
   host_inputs_[Input::embedding] = x;
   return x;
 }
@@ -196,7 +197,7 @@ std::vector<Tensor> Assembler::layers(std::vector<Tensor> carries,
 }
 
 // A scan of its own, so that values in it are rematerialised as those of layers are, and the body
-// of the layer behind it stays that of other layers.
+// of the layer after it stays that of other layers.
 std::vector<Tensor> Assembler::engram(std::vector<Tensor> carries, const StackSegment& segment) {
   const std::int64_t layer = segment.first_layer;
   if (!parts_.engram || !parts_.engram->find(layer)) return carries;
@@ -219,17 +220,17 @@ std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegm
       if (known.second.id == tensor.id) return;
     out.emplace_back(std::move(name), tensor);
   };
-  if (has_features(segment.first_layer)) {
-    add("given_features", host_input(Input::given_features));
-    add("given_places", given_places());
+  if (has_deepstack_features(segment.first_layer)) {
+    add("deepstack_features", host_input(Input::deepstack_features));
+    add("deepstack_index", deepstack_index());
   }
   for (std::size_t p = 0; p < segment.unit.size(); ++p) {
     for (const BlockGraph::HostInput& input : blocks_.layer(segment, p).host_inputs)
       if (!is_per_layer(input.role))
         add(std::string(role_name(input.role)), host_input(input.role));
     if (auto donor = segment.unit[p].kv_donor) {
-      add("donor k", given_kv_.at(*donor).first);
-      add("donor v", given_kv_.at(*donor).second);
+      add("donor k", donated_kv_.at(*donor).first);
+      add("donor v", donated_kv_.at(*donor).second);
     }
   }
   return out;
@@ -242,7 +243,7 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
   std::int64_t size = static_cast<std::int64_t>(segment.unit.size());
   ScanBuilder scan(graph(), segment.times, consts_of(segment), carries);
   for (std::size_t p = 0; p < segment.unit.size(); ++p) {
-    Place place{.layers = segment.layers_at(p), .scan = &scan};
+    BlockPlacement place{.layers = segment.layers_at(p), .scan = &scan};
     for (std::int64_t layer : place.layers) place.scopes.push_back(layer_scope(layer));
     place.label = place.scopes[0];
     place.kv_donor = segment.unit[p].kv_donor;
@@ -252,12 +253,12 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
           "per_layer",
           every(all, segment.first_layer, size, static_cast<std::int64_t>(p), segment.times)));
     scan.carries() = run(blocks_.layer(segment, p), place, scan.carries(), elements);
-    if (phase().layer_metrics) sow_statistics(place, scan.carries()[0]);
+    if (phase().layer_metrics) add_layer_metrics(place, scan.carries()[0]);
     if (hidden)
       collect(place, "hidden", scan.carries()[0], [this, layers = place.layers](Tensor t) {
         add_hidden(fmt::format("hidden from layer {}", layers[0]), t, layers, true);
       });
-    if (has_features(place.layers[0])) add_features(place);
+    if (has_deepstack_features(place.layers[0])) add_deepstack_features(place);
   }
   return scan.finish([this](auto body) { return shared_body(std::move(body)); });
 }

@@ -18,8 +18,9 @@
 
 namespace lamina::decoder {
 
-// A value that layers keep, stacked over them: its first dim runs over `layers`.
-struct SownValue {
+// An auxiliary loss or metric, stacked over the layers that have it: its first dim runs over
+// `layers`.
+struct AuxValue {
   registry::SowDesc desc;
   std::vector<std::int64_t> layers;
   Tensor value, other;
@@ -58,8 +59,8 @@ class Assembler {
   // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
   // whole.
   Tensor choices(Tensor x);
-  // given.cc: x[B, T, D] with the given row index[b, t] where that is none of -1.
-  Tensor with_given_rows(Tensor x, Tensor index);
+  // embedding_overrides.cc: x[B, T, D] with override row index[b, t] where that is not -1.
+  Tensor with_embedding_overrides(Tensor x, Tensor index);
 
   // Results of a block that runs once; parameters are called "<scope>.<name>".
   std::vector<Tensor> run_once(const BlockGraph& block, const std::string& scope,
@@ -68,13 +69,13 @@ class Assembler {
                                const std::map<Input, Tensor>& instead = {});
   BlockCache& blocks() { return blocks_; }
 
-  // Losses, metrics and updates that were sown so far become outputs.
-  void add_sown_outputs();
+  // The auxiliary losses and metrics collected so far become outputs.
+  void add_aux_outputs();
 
  private:
-  // Where a block stands: inside a scan over `layers`, or once.
-  struct Place {
-    std::vector<std::int64_t> layers;      // one a time
+  // Where a block is: inside a scan over `layers`, or once.
+  struct BlockPlacement {
+    std::vector<std::int64_t> layers;      // one per iteration
     std::vector<std::string> scopes = {};  // of parameters and states, likewise
     std::string label = {};                // for names of the graph's inputs
     ScanBuilder* scan = nullptr;           // null: once, in the graph itself
@@ -84,32 +85,33 @@ class Assembler {
   // What a block's graph reads.
   struct Bound {
     std::vector<Tensor> inputs;  // where the block runs
-    std::vector<int> params;     // inputs of the model's graph, one a parameter
+    std::vector<int> params;     // inputs of the model's graph, one per parameter
     std::vector<int> states;     // likewise
   };
 
-  // Runs the block; what it gives beyond its results goes to its places.
-  std::vector<Tensor> run(const BlockGraph& block, const Place& place,
+  // Runs the block; what it makes beyond its results is collected.
+  std::vector<Tensor> run(const BlockGraph& block, const BlockPlacement& place,
                           const std::vector<Tensor>& carries, const std::vector<Tensor>& per_layer);
-  Tensor value_input(const Place& place, const std::string& name, const Type& inner,
+  Tensor value_input(const BlockPlacement& place, const std::string& name, const Type& inner,
                      InputRole role);
-  Tensor param_input(const Place& place, const BlockGraph::Param& param);
-  Tensor block_state(const Place& place, const BlockGraph::State& state);
-  Tensor layer_value(const BlockGraph& block, const Place& place,
+  Tensor param_input(const BlockPlacement& place, const BlockGraph::Param& param);
+  Tensor block_state(const BlockPlacement& place, const BlockGraph::State& state);
+  Tensor layer_value(const BlockGraph& block, const BlockPlacement& place,
                      const BlockGraph::HostInput& input);
   int last_input() const { return static_cast<int>(out_.inputs.size()) - 1; }
   int outside_input(Tensor input);
 
   // `use` gets `value` stacked over the place's times.
-  void collect(const Place& place, const std::string& name, Tensor value,
+  void collect(const BlockPlacement& place, const std::string& name, Tensor value,
                std::function<void(Tensor)> use, Tensor over = {});
-  void collect_states(const BlockGraph& block, const Place& place, const Bound& bound,
+  void collect_states(const BlockGraph& block, const BlockPlacement& place, const Bound& bound,
                       const std::vector<Tensor>& results);
-  void collect_kv(const BlockGraph& block, const Place& place, const std::vector<Tensor>& results);
-  void collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
-                    const std::vector<Tensor>& results);
-  void sow_statistics(const Place& place, Tensor x);
-  void collect_records(const BlockGraph& block, const Place& place,
+  void collect_kv(const BlockGraph& block, const BlockPlacement& place,
+                  const std::vector<Tensor>& results);
+  void collect_aux(const BlockGraph& block, const BlockPlacement& place, const Bound& bound,
+                   const std::vector<Tensor>& results);
+  void add_layer_metrics(const BlockPlacement& place, Tensor x);
+  void collect_records(const BlockGraph& block, const BlockPlacement& place,
                        const std::vector<Tensor>& results);
 
   std::vector<Tensor> layers(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
@@ -118,12 +120,13 @@ class Assembler {
                               const StackSegment& segment, bool hidden);
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
   Tensor head(Tensor rows, Tensor weight) const;
-  // given.cc: what layers add behind themselves.
-  bool has_features(std::int64_t first_layer) const {
-    return phase().given.count > 0 && first_layer < phase().given.layers;
+  // embedding_overrides.cc: features added to the output of the first layers (DeepStack).
+  bool has_deepstack_features(std::int64_t first_layer) const {
+    return phase().embedding_overrides.count > 0 &&
+           first_layer < phase().embedding_overrides.layers;
   }
-  Tensor given_places();
-  void add_features(const Place& place);
+  Tensor deepstack_index();
+  void add_deepstack_features(const BlockPlacement& place);
   std::vector<Tensor> engram(std::vector<Tensor> carries, const StackSegment& segment);
   std::shared_ptr<const Graph> shared_body(std::shared_ptr<const Graph> body);
   Type param_type(const registry::ParamDesc& desc, const Parameter& p) const;
@@ -133,10 +136,10 @@ class Assembler {
   BlockCache blocks_;
   ModelGraph out_;
   std::map<Input, Tensor> host_inputs_;
-  Tensor given_places_;
+  Tensor deepstack_index_;
   std::map<int, Tensor> outside_;
-  std::map<std::int64_t, std::pair<Tensor, Tensor>> given_kv_;  // by layer
-  std::vector<SownValue> sown_;
+  std::map<std::int64_t, std::pair<Tensor, Tensor>> donated_kv_;  // by layer
+  std::vector<AuxValue> aux_;
   std::vector<std::shared_ptr<const Graph>> bodies_;  // shared by equal segments
 };
 

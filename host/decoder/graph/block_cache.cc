@@ -76,7 +76,7 @@ const BlockGraph& BlockCache::get(const BlockUse& use) {
   const BlockGraph::Kv* donor = nullptr;
   if (use.kv_donor) {
     auto [segment, position] = parts_.stack.find(*use.kv_donor);
-    donor = &*layer(parts_.stack.segments[segment], position).given_kv;
+    donor = &*layer(parts_.stack.segments[segment], position).donated_kv;
   }
   auto graph =
       std::make_unique<BlockGraph>(trace_block(*parts_.family, parts_.config, use, donor, phase_));

@@ -35,8 +35,8 @@ void check_norm(const ModelParts& parts) {
   const std::int64_t hidden = parts.config.hidden_size();
   const Tensor x = graph.add_input("x", {DType::f32, {2, 3, hidden}, {}});
   std::vector<Tensor> inputs{x};
-  for (const bool given : {spec.weight, spec.bias})
-    inputs.push_back(given ? graph.add_input("w", {DType::f32, {hidden}, {}}) : Tensor{});
+  for (const bool present : {spec.weight, spec.bias})
+    inputs.push_back(present ? graph.add_input("w", {DType::f32, {hidden}, {}}) : Tensor{});
   inputs.resize(spec.op->inputs.size());
   std::vector<std::pair<std::string_view, AttrValue>> attrs(spec.attrs.begin(), spec.attrs.end());
   try {

@@ -1,5 +1,5 @@
 // Runs a block where it stands: binds what its graph reads, and takes what it gives beyond its
-// results (decode state, keys for other layers, sown values, records) to its places.
+// results (decode state, keys for other layers, auxiliary values, records) to its places.
 #include <algorithm>
 
 #include "decoder/graph/assembler.h"
@@ -7,8 +7,8 @@
 
 namespace lamina::decoder {
 
-Tensor Assembler::value_input(const Place& place, const std::string& name, const Type& inner,
-                              InputRole role) {
+Tensor Assembler::value_input(const BlockPlacement& place, const std::string& name,
+                              const Type& inner, InputRole role) {
   role.stacked = place.scan != nullptr;
   out_.inputs.push_back(std::move(role));
   std::string outer_name = fmt::format("{}{}", place.label, name);
@@ -19,7 +19,7 @@ Tensor Assembler::value_input(const Place& place, const std::string& name, const
   return place.scan->add_x(name, outer);
 }
 
-Tensor Assembler::param_input(const Place& place, const BlockGraph::Param& param) {
+Tensor Assembler::param_input(const BlockPlacement& place, const BlockGraph::Param& param) {
   InputRole role{Input::parameter, {}, true, {}};
   for (const std::string& scope : place.scopes)
     role.members.push_back(parts_.parameters.find(scope + param.desc.name));
@@ -28,7 +28,7 @@ Tensor Assembler::param_input(const Place& place, const BlockGraph::Param& param
   return value_input(place, param.desc.name, param_type(param.desc, first), std::move(role));
 }
 
-Tensor Assembler::block_state(const Place& place, const BlockGraph::State& state) {
+Tensor Assembler::block_state(const BlockPlacement& place, const BlockGraph::State& state) {
   if (!place.scan)
     return state_input(place.scopes[0] + state.name, place.layers[0], state.kind, state.type,
                        state.ring);
@@ -42,7 +42,7 @@ Tensor Assembler::block_state(const Place& place, const BlockGraph::State& state
 }
 
 // The layer's index, or a constant of its own.
-Tensor Assembler::layer_value(const BlockGraph& block, const Place& place,
+Tensor Assembler::layer_value(const BlockGraph& block, const BlockPlacement& place,
                               const BlockGraph::HostInput& input) {
   const GraphInput& declared = block.graph.inputs()[static_cast<std::size_t>(input.input)];
   InputRole role{input.role, {}, true, {}};
@@ -55,7 +55,7 @@ Tensor Assembler::layer_value(const BlockGraph& block, const Place& place,
   return value_input(place, declared.name, block.graph.type(declared.value), std::move(role));
 }
 
-std::vector<Tensor> Assembler::run(const BlockGraph& block, const Place& place,
+std::vector<Tensor> Assembler::run(const BlockGraph& block, const BlockPlacement& place,
                                    const std::vector<Tensor>& carries,
                                    const std::vector<Tensor>& per_layer) {
   Bound bound{carries, {}, {}};
@@ -70,7 +70,7 @@ std::vector<Tensor> Assembler::run(const BlockGraph& block, const Place& place,
       at(input.input) = is_per_layer(input.role) ? layer_value(block, place, input)
                                                  : inside(host_input(input.role));
   if (block.taken_kv) {
-    const auto& [k, v] = given_kv_.at(*place.kv_donor);
+    const auto& [k, v] = donated_kv_.at(*place.kv_donor);
     at(block.taken_kv->k_at) = inside(k);
     at(block.taken_kv->v_at) = inside(v);
   }
@@ -86,7 +86,7 @@ std::vector<Tensor> Assembler::run(const BlockGraph& block, const Place& place,
       inline_graph(block.graph, place.scan ? place.scan->body() : graph(), bound.inputs);
   collect_states(block, place, bound, results);
   collect_kv(block, place, results);
-  collect_sown(block, place, bound, results);
+  collect_aux(block, place, bound, results);
   if (place.scan) collect_records(block, place, results);
   results.resize(block.num_results);
   return results;
@@ -100,11 +100,11 @@ std::vector<Tensor> Assembler::run_once(const BlockGraph& block, const std::stri
                                         std::int64_t layer, const std::vector<Tensor>& carries,
                                         const std::vector<Tensor>& per_layer,
                                         const std::map<Input, Tensor>& instead) {
-  Place place{.layers = {layer}, .scopes = {scope}, .label = scope, .instead = instead};
+  BlockPlacement place{.layers = {layer}, .scopes = {scope}, .label = scope, .instead = instead};
   return run(block, place, carries, per_layer);
 }
 
-void Assembler::collect(const Place& place, const std::string& name, Tensor value,
+void Assembler::collect(const BlockPlacement& place, const std::string& name, Tensor value,
                         std::function<void(Tensor)> use, Tensor over) {
   if (place.scan)
     place.scan->add_y(name, value, std::move(use), over);
@@ -112,8 +112,8 @@ void Assembler::collect(const Place& place, const std::string& name, Tensor valu
     use(ops::reshape(value, value.shape().with_leading(1)));
 }
 
-void Assembler::collect_states(const BlockGraph& block, const Place& place, const Bound& bound,
-                               const std::vector<Tensor>& results) {
+void Assembler::collect_states(const BlockGraph& block, const BlockPlacement& place,
+                               const Bound& bound, const std::vector<Tensor>& results) {
   for (std::size_t i = 0; i < block.states.size(); ++i) {
     const BlockGraph::State& state = block.states[i];
     int input = bound.states[i];
@@ -125,31 +125,31 @@ void Assembler::collect_states(const BlockGraph& block, const Place& place, cons
   }
 }
 
-void Assembler::collect_kv(const BlockGraph& block, const Place& place,
+void Assembler::collect_kv(const BlockGraph& block, const BlockPlacement& place,
                            const std::vector<Tensor>& results) {
-  if (!block.given_kv) return;
+  if (!block.donated_kv) return;
   std::int64_t layer = place.layers[0];
   auto take = [&](const char* name, int output, bool first) {
     // A state is a result of the scan already: the same value twice, made once.
     collect(place, name, results[static_cast<std::size_t>(output)], [this, layer, first](Tensor t) {
       Tensor whole = ops::reshape(t, t.shape().without_leading());
-      (first ? given_kv_[layer].first : given_kv_[layer].second) = whole;
+      (first ? donated_kv_[layer].first : donated_kv_[layer].second) = whole;
     });
   };
-  take("given k", block.given_kv->k_at, true);
-  take("given v", block.given_kv->v_at, false);
+  take("donated k", block.donated_kv->k_at, true);
+  take("donated v", block.donated_kv->v_at, false);
 }
 
-void Assembler::collect_sown(const BlockGraph& block, const Place& place, const Bound& bound,
-                             const std::vector<Tensor>& results) {
-  for (const BlockGraph::Sown& sown : block.sown) {
-    std::size_t index = sown_.size();
-    sown_.push_back({sown.desc, place.layers, {}, {}});
-    collect(place, sown.desc.name, results[static_cast<std::size_t>(sown.value)],
-            [this, index](Tensor t) { sown_[index].value = t; });
-    if (sown.other >= 0)
-      collect(place, sown.desc.name + " other", results[static_cast<std::size_t>(sown.other)],
-              [this, index](Tensor t) { sown_[index].other = t; });
+void Assembler::collect_aux(const BlockGraph& block, const BlockPlacement& place,
+                            const Bound& bound, const std::vector<Tensor>& results) {
+  for (const BlockGraph::Aux& aux : block.aux) {
+    std::size_t index = aux_.size();
+    aux_.push_back({aux.desc, place.layers, {}, {}});
+    collect(place, aux.desc.name, results[static_cast<std::size_t>(aux.value)],
+            [this, index](Tensor t) { aux_[index].value = t; });
+    if (aux.other >= 0)
+      collect(place, aux.desc.name + " other", results[static_cast<std::size_t>(aux.other)],
+              [this, index](Tensor t) { aux_[index].other = t; });
   }
   for (const BlockGraph::Update& update : block.updates) {
     int input = bound.params[static_cast<std::size_t>(update.param)];
@@ -167,7 +167,7 @@ void Assembler::collect_sown(const BlockGraph& block, const Place& place, const 
   }
 }
 
-void Assembler::collect_records(const BlockGraph& block, const Place& place,
+void Assembler::collect_records(const BlockGraph& block, const BlockPlacement& place,
                                 const std::vector<Tensor>& results) {
   for (const BlockGraph::Record& record : block.records)
     collect(place, record.tag, results[static_cast<std::size_t>(record.output)],

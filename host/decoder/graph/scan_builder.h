@@ -1,7 +1,7 @@
 // Puts a scan together: its body, and the operands outside. Private to decoder.
 //
 //   ScanBuilder scan(graph, times, {x});
-//   Tensor w = scan.add_x("w", stacked_w);          // inside: one element a time
+//   Tensor w = scan.add_x("w", stacked_w);          // inside: one element per iteration
 //   scan.carries() = {ops::linear(scan.carries()[0], w)};
 //   std::vector<Tensor> carries = scan.finish();
 #pragma once
@@ -24,7 +24,7 @@ class ScanBuilder {
               const std::vector<Tensor>& carries);
 
   Graph& body() { return *body_; }
-  // What stands inside for a const. REQUIRES: it was given.
+  // The body's input for a const. REQUIRES: it was passed as one.
   Tensor inner_const(Tensor outer) const;
   // What goes in, and when all is built, what comes out.
   std::vector<Tensor>& carries() { return carries_; }

@@ -26,7 +26,8 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   const TracePhase& phase = a.phase();
   Tensor tokens = a.host_input(Input::tokens), positions = a.host_input(Input::positions);
   Tensor segments = phase.segments ? a.host_input(Input::segments) : Tensor{}, own = segments;
-  Tensor given = phase.given.count > 0 ? a.host_input(Input::given_index) : Tensor{};
+  Tensor override_index =
+      phase.embedding_overrides.count > 0 ? a.host_input(Input::override_index) : Tensor{};
   Tensor places = phase.positions_3d ? a.host_input(Input::positions_3d) : Tensor{};
   Tensor h = spec.normed_hidden ? a.final_norm(hidden) : hidden;
   for (std::int64_t j = 0; j < spec.depth; ++j) {
@@ -44,9 +45,9 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
     positions = shifted(positions, together, 0);
     if (labels) labels = shifted(labels, together, -1);
     Tensor embedding = a.embed(tokens, positions, -1 - 2 * j);
-    if (given) {
-      given = shifted(given, together, -1);
-      embedding = a.with_given_rows(embedding, given);
+    if (override_index) {
+      override_index = shifted(override_index, together, -1);
+      embedding = a.with_embedding_overrides(embedding, override_index);
     }
     std::map<Input, Tensor> instead;
     if (spec.shifted_positions) {

@@ -18,21 +18,21 @@ struct GraphShape {
   DType dtype = DType::f32;
 };
 
-// Rows that stand at placeholder tokens instead of those of the token table: what towers make of
-// images and sounds. They are neither scaled nor given positions.
-struct GivenRows {
+// How many rows replace the embeddings of placeholder tokens: outputs of an image or audio encoder.
+// The rows are neither scaled nor do they get positions.
+struct EmbeddingOverrideShape {
   std::int64_t count = 0;   // R, over the whole batch; 0 = none
-  std::int64_t layers = 0;  // the first layers that add features of these rows behind themselves
+  std::int64_t layers = 0;  // the first layers, to whose output features of these rows are added
 };
 
 // What a graph reads beyond tokens, and gives beyond a loss or logits.
 struct GraphFeatures {
   bool segments = false;      // rows hold several documents
   bool positions_3d = false;  // Input::positions_3d is an input; otherwise made of the positions
-  GivenRows given = {};
+  EmbeddingOverrideShape embedding_overrides = {};
   // Of a loss.
   bool training = false;       // dropout is active
-  bool aux = false;            // also losses, metrics and updates that layers sow
+  bool aux = false;            // also auxiliary losses, metrics and updates of layers
   bool mtp = false;            // also what multi-token prediction loses; of logits: what it gives
   bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
@@ -53,28 +53,28 @@ struct StateSize {
 
 // What is to be bound to an input. roles.h has the name and the type of each.
 enum class Input {
-  tokens,          // i32[B, T]
-  positions,       // i32[B, T], from 0 in each document
-  positions_3d,    // i32[3, B, T]: time, height, width
-  segments,        // i32[B, T], from 1; 0 = padding
-  labels,          // i32[B * T]; negative = not counted
-  loss_scale,      // f32[]: what d loss is, usually 1 / number of labels of the whole step
-  z_loss_scale,    // f32[]: likewise for the z-loss, with its weight
-  aux_scale,       // f32[]: likewise for aux_loss, usually 1 / number of microbatches
-  mtp_scale,       // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
-  seed,            // i64[2]: seed, step
-  start,           // i32[B]: tokens in the decode state before this call
-  count,           // i32[B]: tokens of this call that are no padding; 0 = the row is left alone
-  rows,            // i32[B]: the token of each row whose logits are wanted
-  given_rows,      // [R, D] in the type of activations; see GivenRows
-  given_index,     // i32[B, T]: the given row that stands at a token; -1 = the token's own
-  given_blocks,    // i32[B, T]: the image a token is of, from 1; 0 = none
-  given_features,  // [layers * R, D]: what layer l adds after itself at tokens of row r: l R + r
+  tokens,        // i32[B, T]
+  positions,     // i32[B, T], from 0 in each document
+  positions_3d,  // i32[3, B, T]: time, height, width
+  segments,      // i32[B, T], from 1; 0 = padding
+  labels,        // i32[B * T]; negative = not counted
+  loss_scale,    // f32[]: what d loss is, usually 1 / number of labels of the whole step
+  z_loss_scale,  // f32[]: likewise for the z-loss, with its weight
+  aux_scale,     // f32[]: likewise for aux_loss, usually 1 / number of microbatches
+  mtp_scale,     // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
+  seed,          // i64[2]: seed, step
+  start,         // i32[B]: tokens in the decode state before this call
+  count,         // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
+  rows,          // i32[B]: the token of each row whose logits are wanted
+  embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
+  override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
+  image_blocks,         // i32[B, T]: the image a token is of, from 1; 0 = none
+  deepstack_features,   // [layers * R, D]: row l R + r is added to the output of layer l at row r
   // i32[N], of the tokenizer; nobody binds it or the next three.
   compressed_tokens,
   embedding,       // never to be bound: what enters the first layer
   layer_index,     // i32[times]: global index of each layer of a segment
-  layer_constant,  // [times]: values given by the plugin, in the type of activations
+  layer_constant,  // [times]: values of the plugin, in the type of activations
   parameter,       // stacked over `members` when it lies in a segment
   state,           // decode state, stacked over `members`, written in place
 };
@@ -83,9 +83,9 @@ enum class Input {
 enum class Output {
   loss,          // f32[]: sum of the cross-entropies of counted labels
   z_loss,        // f32[]: sum of their squared log-sum-exp
-  aux_loss,      // f32[]: sum of the losses that layers sow, times their weights
+  aux_loss,      // f32[]: sum of the auxiliary losses of layers, times their weights
   mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
-  sown_loss,     // f32[]: the loss `name` that layers sow, without its weight
+  named_loss,    // f32[]: the auxiliary loss `name`, without its weight
   metric,        // [layers, ...]: the metric `name` of each of `layers`
   state,         // decode state, stacked over `members`, written over its input
   update,        // [(times,) ...]: a change of the parameter input `input`
@@ -104,7 +104,7 @@ enum class Output {
 // One input of a model's graph.
 struct InputRole {
   Input role;
-  std::vector<int> members;  // parameters or states, by index; one a layer of the segment
+  std::vector<int> members;  // parameters or states, by index; one per layer of the segment
   bool stacked = false;      // its first dim runs over members
   // What the input holds: of layer_constant, layer_index and compressed_tokens.
   std::vector<double> values;
@@ -117,7 +117,7 @@ struct OutputRole {
   // have it.
   std::vector<std::int64_t> layers = {};
   bool stacked = false;   // its first dim runs over layers or parameters of the input
-  std::string name = {};  // of sown losses and metrics; the tag of a record
+  std::string name = {};  // of auxiliary losses and metrics; the tag of a record
 };
 
 // How values of several microbatches become one.
@@ -131,7 +131,7 @@ struct ParameterUpdate {
   double rate = 1;
 };
 
-// A tensor of decode state, one a layer (and part) that has some.
+// A tensor of decode state, one per layer (and part) that has some.
 struct StateTensor {
   std::string name;        // "layers.3.kv.k"
   std::int64_t layer = 0;  // -1 outside the layers
@@ -143,11 +143,11 @@ struct StateTensor {
 
 struct ModelGraph {
   Graph graph;
-  std::vector<InputRole> inputs;    // one an input of the graph
-  std::vector<OutputRole> outputs;  // one an output
+  std::vector<InputRole> inputs;    // one per input of the graph
+  std::vector<OutputRole> outputs;  // one per output
   std::vector<StateTensor> states;  // by index
   std::vector<ParameterUpdate> updates;
-  std::map<std::string, Reduce> metrics;  // of the metrics that layers sow
+  std::map<std::string, Reduce> metrics;  // of those of layers, by name
 };
 
 }  // namespace lamina::decoder

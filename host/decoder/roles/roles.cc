@@ -13,9 +13,11 @@ Type of_places(const TracePhase& p) { return {DType::i32, {3, p.batch, p.tokens}
 Type of_seed(const TracePhase&) { return {DType::i64, {2}, {}}; }
 Type of_token_ids(const TracePhase& p) { return {DType::i32, {p.num_token_ids}, {}}; }
 Type of_activations(const TracePhase& p) { return p.activations(); }
-Type of_given_rows(const TracePhase& p) { return {p.dtype, {p.given.count, p.hidden_size}, {}}; }
-Type of_given_features(const TracePhase& p) {
-  return {p.dtype, {p.given.layers * p.given.count, p.hidden_size}, {}};
+Type of_embedding_overrides(const TracePhase& p) {
+  return {p.dtype, {p.embedding_overrides.count, p.hidden_size}, {}};
+}
+Type of_deepstack_features(const TracePhase& p) {
+  return {p.dtype, {p.embedding_overrides.layers * p.embedding_overrides.count, p.hidden_size}, {}};
 }
 
 // In the order of the enumerators.
@@ -33,10 +35,10 @@ constexpr std::array kInputs = {
     InputKind{Input::start, "start", of_rows},
     InputKind{Input::count, "count", of_rows},
     InputKind{Input::rows, "rows", of_rows},
-    InputKind{Input::given_rows, "given_rows", of_given_rows},
-    InputKind{Input::given_index, "given_index", of_tokens},
-    InputKind{Input::given_blocks, "given_blocks", of_tokens},
-    InputKind{Input::given_features, "given_features", of_given_features},
+    InputKind{Input::embedding_overrides, "embedding_overrides", of_embedding_overrides},
+    InputKind{Input::override_index, "override_index", of_tokens},
+    InputKind{Input::image_blocks, "image_blocks", of_tokens},
+    InputKind{Input::deepstack_features, "deepstack_features", of_deepstack_features},
     InputKind{Input::compressed_tokens, "compressed_tokens", of_token_ids},
     InputKind{Input::embedding, "embedding", of_activations},
     InputKind{Input::layer_index, "layer_index", scalar_i32, true},
@@ -50,7 +52,7 @@ constexpr std::array kOutputs = {
     OutputKind{Output::z_loss, "z_loss"},
     OutputKind{Output::aux_loss, "aux_loss"},
     OutputKind{Output::mtp_loss, "mtp_loss"},
-    OutputKind{Output::sown_loss, ""},
+    OutputKind{Output::named_loss, ""},
     OutputKind{Output::metric, ""},
     OutputKind{Output::state, ""},
     OutputKind{Output::update, "update"},

@@ -66,7 +66,7 @@ class Resolver {
         std::int64_t times = (cut - layer) / size;
         push(spec, 0, static_cast<std::size_t>(size), times, false);
         layer += times * size;
-      } else {  // part of a round, before or after a cut
+      } else {  // part of a repetition, before or after a cut
         std::int64_t part = std::min(cut - layer, size - offset);
         push(spec, static_cast<std::size_t>(offset), static_cast<std::size_t>(part), 1, false);
         layer += part;

@@ -47,10 +47,10 @@ struct StackPlan {
   std::pair<std::size_t, std::size_t> find(std::int64_t layer) const;
 };
 
-// Cuts and unrolls. A cut inside a unit splits it: what is left of that round becomes segments that
-// run once, and whole rounds around it stay scanned. Neighbouring segments that repeat the same
-// positions are not merged. Throws PluginError for a layer that reads keys and values of none
-// before it. REQUIRES: engram layers are layers of the stack.
+// Cuts and unrolls. A cut inside a unit splits it: what is left of that repetition becomes segments
+// that run once, and whole repetitions around it stay scanned. Neighbouring segments that repeat
+// the same positions are not merged. Throws PluginError for a layer that reads keys and values of
+// none before it. REQUIRES: engram layers are layers of the stack.
 StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options);
 
 // "{local local global} x 10 (layers 0-29), {local local} x 1 (layers 30-31)"; `block_name` gives a

@@ -66,11 +66,11 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       state.output = add(state.name, written_[i], state.input);
     }
     if (use_.gives_kv) give_kv(add);
-    for (std::size_t i = 0; i < sown_.size(); ++i) {
-      BlockGraph::Sown sown{sown_[i], add(sown_[i].name, sown_[i].value)};
-      if (sown_[i].other) sown.other = add(sown_[i].name + " other", sown_[i].other);
-      sown.desc.value = sown.desc.other = {};
-      out_.sown.push_back(std::move(sown));
+    for (std::size_t i = 0; i < aux_.size(); ++i) {
+      BlockGraph::Aux aux{aux_[i], add(aux_[i].name, aux_[i].value)};
+      if (aux_[i].other) aux.other = add(aux_[i].name + " other", aux_[i].other);
+      aux.desc.value = aux.desc.other = {};
+      out_.aux.push_back(std::move(aux));
     }
     for (const registry::UpdateDesc& update : updates_) {
       auto param = std::ranges::find_if(
@@ -123,7 +123,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       case registry::InputKind::positions_3d:
         return host_input(Input::positions_3d);
       case registry::InputKind::image_blocks:
-        return phase_.given.count > 0 ? host_input(Input::given_blocks) : Tensor{};
+        return phase_.embedding_overrides.count > 0 ? host_input(Input::image_blocks) : Tensor{};
     }
     throw PluginError({"host", "an input of an unknown kind", {}});
   }
@@ -173,10 +173,10 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   }
 
   void sow(const registry::SowDesc& sow) override {
-    for (const registry::SowDesc& other : sown_)
+    for (const registry::SowDesc& other : aux_)
       if (other.name == sow.name)
         throw PluginError({sow.name, "is kept twice by one block; names are unique", {}});
-    if (phase_.aux) sown_.push_back(sow);
+    if (phase_.aux) aux_.push_back(sow);
   }
   void update(const registry::UpdateDesc& update) override {
     for (const registry::UpdateDesc& other : updates_)
@@ -221,9 +221,9 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       if (written_[i].id == donated_->k.id) kv.k_at = out_.states[i].output;
       if (written_[i].id == donated_->v.id) kv.v_at = out_.states[i].output;
     }
-    if (kv.k_at < 0) kv.k_at = add("given k", donated_->k);
-    if (kv.v_at < 0) kv.v_at = add("given v", donated_->v);
-    out_.given_kv = kv;
+    if (kv.k_at < 0) kv.k_at = add("donated k", donated_->k);
+    if (kv.v_at < 0) kv.v_at = add("donated v", donated_->v);
+    out_.donated_kv = kv;
   }
 
   // ops::DecodeContext.
@@ -278,10 +278,10 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     donated_ = kv;
   }
 
-  std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> given,
+  std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> operands,
                               const registry::NamedAttrs& attrs) {
-    if (!phase_.training) return {given[0]};
-    std::vector<Tensor> inputs{given[0], host_input(Input::seed)};
+    if (!phase_.training) return {operands[0]};
+    std::vector<Tensor> inputs{operands[0], host_input(Input::seed)};
     bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
     inputs.push_back(in_layer ? host_input(Input::layer_index) : Tensor{});
     // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
@@ -310,8 +310,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> carries_, per_layer_;
   std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
-  std::vector<Tensor> written_;  // one a state of out_
-  std::vector<registry::SowDesc> sown_;
+  std::vector<Tensor> written_;  // one per state of out_
+  std::vector<registry::SowDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;
   std::int64_t next_stream_ = 1;  // 0 is the embedding's

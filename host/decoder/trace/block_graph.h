@@ -29,16 +29,16 @@ struct BlockGraph {
   struct HostInput {
     Input role;
     int input;
-    std::vector<double> values;  // of a layer constant: one a layer of the model
+    std::vector<double> values;  // of a layer constant: one per layer of the model
   };
-  // Keys and values that this layer gives to others, resp. takes from another.
+  // Keys and values that this layer donates to others, or takes from its donor.
   struct Kv {
     Type k, v;
     bool ring = false;
     std::int64_t window = 0;
-    int k_at, v_at;  // outputs where given, inputs where taken
+    int k_at, v_at;  // outputs where donated, inputs where taken
   };
-  struct Sown {
+  struct Aux {
     registry::SowDesc desc;  // without tensors
     int value;               // outputs
     int other = -1;
@@ -63,11 +63,12 @@ struct BlockGraph {
   std::vector<State> states;
   std::vector<registry::StateDesc> declared_states;  // as the plugin wrote them
   std::vector<HostInput> host_inputs;
-  std::optional<Kv> given_kv, taken_kv;
-  std::vector<Sown> sown;
+  std::optional<Kv> donated_kv, taken_kv;
+  std::vector<Aux> aux;
   std::vector<Update> updates;
   std::vector<Record> records;
-  // The least max_positions of rotations that depend on the length of the sequence; 0 = none.
+  // The minimum of max_positions over rotations that depend on the length of the sequence; 0 =
+  // none.
   std::int64_t length_dependent_from = 0;
 };
 

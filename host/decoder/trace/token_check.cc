@@ -8,24 +8,24 @@
 namespace lamina::decoder {
 namespace {
 
-using ops::Place;
-using ops::Places;
+using ops::Counted;
+using ops::Extents;
 
 // An input of the host's or of other blocks: [B, T, ...], [3, B, T] or without tokens.
-Places places_of_input(const Type& type, const TracePhase& phase) {
-  Places out = ops::places_of(type, Place::other);
+Extents extents_of_input(const Type& type, const TracePhase& phase) {
+  Extents out = ops::extents_of(type, Counted::other);
   for (std::size_t d = 0; d + 1 < out.size(); ++d) {
     const int dim = static_cast<int>(d);
     if (type.dim(dim) != phase.batch || type.dim(dim + 1) != phase.tokens) continue;
-    out[d] = ops::dim_of(Place::batch, phase.batch);
-    out[d + 1] = ops::dim_of(Place::tokens, phase.tokens);
+    out[d] = ops::dim_of(Counted::batch, phase.batch);
+    out[d + 1] = ops::dim_of(Counted::tokens, phase.tokens);
     break;
   }
   return out;
 }
 
 struct Followed {
-  Places places;
+  Extents extents;
   int mixed_by = -1;  // index into the findings; -1: by nothing
 };
 
@@ -39,10 +39,10 @@ class Follower {
   Follower(const BlockGraph& block, const TracePhase& phase) : graph_(block.graph) {
     values_.resize(graph_.values().size());
     for (const GraphInput& input : graph_.inputs())
-      at(input.value).places = places_of_input(graph_.type(input.value), phase);
+      at(input.value).extents = extents_of_input(graph_.type(input.value), phase);
     for (const BlockGraph::Param& param : block.params) {
       const ValueId value = graph_.inputs()[static_cast<std::size_t>(param.input)].value;
-      at(value).places = ops::places_of(graph_.type(value), Place::other);
+      at(value).extents = ops::extents_of(graph_.type(value), Counted::other);
     }
     for (const Node& node : graph_.nodes()) follow(node);
   }
@@ -58,10 +58,10 @@ class Follower {
   Followed& at(ValueId value) { return values_[value]; }
 
   void follow(const Node& node) {
-    std::vector<const Places*> inputs;
+    std::vector<const Extents*> inputs;
     int mixed_by = -1;
     for (ValueId value : node.inputs) {
-      inputs.push_back(value == kNoValue ? nullptr : &at(value).places);
+      inputs.push_back(value == kNoValue ? nullptr : &at(value).extents);
       if (value != kNoValue && mixed_by < 0) mixed_by = at(value).mixed_by;
     }
     with_node_view(graph_, node, [&](const NodeView& view) {
@@ -107,7 +107,8 @@ void check_tokens_apart(const BlockUse& use, const BlockGraph& block, const Trac
   const Follower follower(block, phase);
   std::vector<int> outputs;
   for (std::size_t i = 0; i < block.num_results; ++i) outputs.push_back(static_cast<int>(i));
-  if (block.given_kv) outputs.insert(outputs.end(), {block.given_kv->k_at, block.given_kv->v_at});
+  if (block.donated_kv)
+    outputs.insert(outputs.end(), {block.donated_kv->k_at, block.donated_kv->v_at});
   for (int output : outputs)
     if (const Finding* finding = follower.of_output(output)) fail(use, *finding, family);
 }

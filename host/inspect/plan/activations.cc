@@ -98,13 +98,13 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
       all[i].cost.chosen |= all[j].cost.chosen;
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(j));
     }
-  double least = std::ranges::min(all, {}, &Measured::flops).flops;
+  const double min_flops = std::ranges::min(all, {}, &Measured::flops).flops;
   std::ranges::stable_sort(all, std::greater{},
                            [](const Measured& m) { return m.cost.arena_bytes; });
   std::vector<RematCost> out;
   for (Measured& m : all) {
     m.cost.recomputed_flops_per_token =
-        (m.flops - least) / static_cast<double>(options.batch * options.tokens);
+        (m.flops - min_flops) / static_cast<double>(options.batch * options.tokens);
     out.push_back(std::move(m.cost));
   }
   return out;

@@ -28,7 +28,7 @@ struct PlanOptions {
   std::optional<train::RematPolicy> remat;  // the run's
 };
 
-// Numbers of elements. Tables of integers are no parameters.
+// Numbers of elements. Tables of integers are not parameters.
 struct ParameterCounts {
   std::int64_t total = 0;
   std::int64_t embedding = 0;  // the table of tokens

@@ -11,11 +11,13 @@ ForwardResult forward(const decoder::Model& model, std::span<void* const> parame
                       const program::Rows& rows, const ForwardOptions& options,
                       const Backend& backend) {
   program::BoundProgram program(
-      model.forward_graph({rows.batch, rows.tokens, options.dtype},
-                          {.segments = rows.packed(),
-                           .positions_3d = !options.positions_3d.empty(),
-                           .given = options.images ? options.images->shape() : decoder::GivenRows{},
-                           .hidden = options.hidden}),
+      model.forward_graph(
+          {rows.batch, rows.tokens, options.dtype},
+          {.segments = rows.packed(),
+           .positions_3d = !options.positions_3d.empty(),
+           .embedding_overrides =
+               options.images ? options.images->shape() : decoder::EmbeddingOverrideShape{},
+           .hidden = options.hidden}),
       backend);
   program.bind_parameters(parameters);
   rows.microbatch().bind(program);

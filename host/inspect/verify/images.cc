@@ -56,10 +56,10 @@ void ImageInputs::bind(program::BoundProgram& program) const {
     return const_cast<void*>(static_cast<const void*>(v.data()));
   };
   program.bind(Input::positions_3d, writable(rows_.positions));
-  program.bind(Input::given_rows, writable(row_bytes_));
-  program.bind(Input::given_features, writable(feature_bytes_));
-  program.bind(Input::given_index, writable(rows_.index));
-  program.bind(Input::given_blocks, writable(blocks_));
+  program.bind(Input::embedding_overrides, writable(row_bytes_));
+  program.bind(Input::deepstack_features, writable(feature_bytes_));
+  program.bind(Input::override_index, writable(rows_.index));
+  program.bind(Input::image_blocks, writable(blocks_));
 }
 
 decode::PromptRows ImageInputs::prompt(std::int64_t tokens) const {
@@ -72,7 +72,7 @@ decode::PromptRows ImageInputs::prompt(std::int64_t tokens) const {
   return out;
 }
 
-// Golden hidden states are what layers give before features are added behind them.
+// Golden hidden states are the outputs of layers before DeepStack features are added.
 void Verifier::images() {
   const program::Rows rows = read_rows(case_, "image.");
   const ImageInputs images(case_, placeholders_, *model_, dtype_);
@@ -81,7 +81,7 @@ void Verifier::images() {
   if (case_.has("image.greedy_ids")) {
     const decode::PromptRows prompt =
         images.prompt(static_cast<std::int64_t>(case_.ints("image.prompt_ids").size()));
-    greedy("image.", prompt.given());
+    greedy("image.", prompt.overrides());
   }
   known_.push_back("image.embeddings");
   for (std::int64_t l = 0; l < images.shape().layers; ++l)
@@ -92,8 +92,9 @@ void Verifier::image_gradients(const program::Rows& rows, const ImageInputs& ima
   const train::TrainState& state = fresh_state();
   program::BoundProgram program(
       train::add_gradients(
-          model_->loss_graph({rows.batch, rows.tokens, dtype_},
-                             {.positions_3d = true, .given = images.shape(), .training = true}),
+          model_->loss_graph(
+              {rows.batch, rows.tokens, dtype_},
+              {.positions_3d = true, .embedding_overrides = images.shape(), .training = true}),
           model_->parameters(), autodiff::save_everything()),
       backend_);
   const double labels = static_cast<double>(

@@ -11,26 +11,26 @@
 
 namespace lamina::inspect {
 
-// What a tower made of the images, and where it stands in image.input_ids.
+// The output of an image encoder, and where it is in image.input_ids.
 class ImageInputs {
  public:
   // `placeholders`: the ids that rows stand for. For programs that compute in `dtype`.
   ImageInputs(const GoldenCase& c, std::span<const std::int64_t> placeholders,
               const decoder::Model& model, DType dtype);
 
-  decoder::GivenRows shape() const { return shape_; }
+  decoder::EmbeddingOverrideShape shape() const { return shape_; }
   // [3, B, T]
   std::span<const std::int32_t> positions() const { return rows_.positions; }
   // Rows, features and their tokens. The object must stay where it is.
   void bind(program::BoundProgram& program) const;
-  // What stands in the first `tokens` of the first row.
+  // The part of the first `tokens` of the first row.
   decode::PromptRows prompt(std::int64_t tokens) const;
 
  private:
   decode::PromptRows rows_;
   std::vector<std::int32_t> blocks_;  // the image that a token is of
   std::int64_t batch_ = 0, tokens_ = 0;
-  decoder::GivenRows shape_;
+  decoder::EmbeddingOverrideShape shape_;
   std::vector<std::byte> row_bytes_, feature_bytes_;
 };
 

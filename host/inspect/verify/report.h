@@ -1,4 +1,4 @@
-// What `lamina verify` found: a row a quantity.
+// What `lamina verify` found: a row per quantity.
 #pragma once
 
 #include <span>

@@ -193,8 +193,8 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
   };
   compare_loss("loss", result.loss + result.aux_loss);
   compare_loss("ce_loss", result.loss);
-  for (const train::SownNumber& sown : result.sown)
-    if (sown.name == kBalanceLoss) compare_loss("aux_loss", sown.value);
+  for (const train::AuxScalar& scalar : result.aux_scalars)
+    if (scalar.name == kBalanceLoss) compare_loss("aux_loss", scalar.value);
   compare_gradients(prefix, state);
 }
 
@@ -291,8 +291,8 @@ void Verifier::prediction() {
   compare_gradients("mtp.", state);
 }
 
-// `given`: what stands at placeholder tokens of the prompt.
-void Verifier::greedy(const std::string& prefix, const decode::Given& given) {
+// `overrides`: of placeholder tokens of the prompt.
+void Verifier::greedy(const std::string& prefix, const decode::EmbeddingOverrides& overrides) {
   std::vector<std::int32_t> prompt = case_.ints(prefix + "prompt_ids"),
                             want = case_.ints(prefix + "greedy_ids");
   std::int64_t capacity = static_cast<std::int64_t>(prompt.size() + want.size());
@@ -303,7 +303,7 @@ void Verifier::greedy(const std::string& prefix, const decode::Given& given) {
   if (case_.has(prefix + "greedy_logits")) want_logits = case_.floats(prefix + "greedy_logits");
   std::size_t vocab = static_cast<std::size_t>(model_->vocab_size());
   std::span<const float> logits =
-      given.rows.empty() ? session.append(prompt) : session.append(prompt, given);
+      overrides.rows.empty() ? session.append(prompt) : session.append(prompt, overrides);
   double worst = 0;
   std::size_t agreed = 0;
   bool diverged = false;

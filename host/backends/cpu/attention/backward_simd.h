@@ -15,22 +15,22 @@ namespace {
 
 struct BackwardPlan {
   Sizes sizes;
-  std::int64_t blocks_per_turn;  // blocks that share the copies of a tile of keys
-  std::int64_t turns;            // of a (batch row, key head)
-  std::int64_t splits;           // tasks of a (batch row, key head); turn i belongs to i % splits
+  std::int64_t blocks_per_pass;  // blocks that share the copies of a tile of keys
+  std::int64_t passes;           // of a (batch row, key head)
+  std::int64_t splits;           // tasks of a (batch row, key head); pass i belongs to i % splits
 };
 
-constexpr std::int64_t kMaxBlocksPerTurn = 4;
+constexpr std::int64_t kMaxBlocksPerPass = 4;
 
 inline BackwardPlan backward_plan(const AttentionSpec& spec, bool pairs) {
   BackwardPlan p{};
   p.sizes = sizes_of(spec, pairs);
   const std::int64_t heads = spec.batch * spec.kv_heads;
-  p.blocks_per_turn = kMaxBlocksPerTurn;
-  while (p.blocks_per_turn > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_turn) < 16)
-    p.blocks_per_turn /= 2;
-  p.turns = divide_up(p.sizes.blocks, p.blocks_per_turn);
-  p.splits = most(1, least(p.turns, divide_up(16, most(heads, 1))));
+  p.blocks_per_pass = kMaxBlocksPerPass;
+  while (p.blocks_per_pass > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_pass) < 16)
+    p.blocks_per_pass /= 2;
+  p.passes = divide_up(p.sizes.blocks, p.blocks_per_pass);
+  p.splits = max(1, min(p.passes, divide_up(16, max(heads, 1))));
   return p;
 }
 
@@ -51,7 +51,7 @@ struct Backward {
   };
 
   struct Scratch {
-    Block block[kMaxBlocksPerTurn];
+    Block block[kMaxBlocksPerPass];
     Side keys;
     Tokens<T> tokens;
     Word *k_rows, *v_rows;     // [64, words]
@@ -90,7 +90,7 @@ struct Backward {
         kPairs ? arena.take<Word>(kTile * Ops::kDepth) : reinterpret_cast<Word*>(s.d_scores);
     s.dx_across = kPairs ? arena.take<Word>(kTile * Ops::kDepth) : s.dx_rows;
     s.staging = arena.take<Word>(
-        kTile * most(sizes.qk_width, round_up(most(sizes.qk_words, sizes.v_words), kCell)));
+        kTile * max(sizes.qk_width, round_up(max(sizes.qk_words, sizes.v_words), kCell)));
     s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
   }
 
@@ -109,7 +109,7 @@ struct Backward {
     shared.take<float>(tasks * plan.sizes.group);
     if (plan.splits > 1) take_sums(shared, spec, plan.sizes, tasks);
     Scratch s;
-    take_scratch(per_thread, plan.sizes, plan.blocks_per_turn, true, s);
+    take_scratch(per_thread, plan.sizes, plan.blocks_per_pass, true, s);
     if (plan.splits == 1) take_sums(per_thread, spec, plan.sizes, 1);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
   }
@@ -136,13 +136,13 @@ struct Backward {
     if (splits > 1) all = take_sums(shared, spec, r.plan.sizes, tasks);
     Scratch dry;
     const bool masked = args.masks.keep != nullptr;
-    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_turn, masked, dry);
+    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_pass, masked, dry);
     if (splits == 1) take_sums(per_thread, spec, r.plan.sizes, 1);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     parallel_tasks(tasks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
       Scratch s;
-      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_turn, masked, s);
+      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_pass, masked, s);
       Sums sums = all;
       if (splits == 1) {
         sums = take_sums(arena, spec, r.plan.sizes, 1);
@@ -162,7 +162,7 @@ struct Backward {
         Sums sums = all;
         sums.dk += head * splits * spec.kv_tokens * r.plan.sizes.qk_width;
         sums.dv += head * splits * spec.kv_tokens * r.plan.sizes.v_width;
-        store_sums(r, sums, head, key, least(spec.kv_tokens, key + kTile));
+        store_sums(r, sums, head, key, min(spec.kv_tokens, key + kTile));
       });
     }
     if (args.dsinks) store_dsinks(r, dsinks);
@@ -176,9 +176,9 @@ struct Backward {
     std::memset(sums.dk, 0, static_cast<std::size_t>(spec.kv_tokens * sizes.qk_width) * 4);
     std::memset(sums.dv, 0, static_cast<std::size_t>(spec.kv_tokens * sizes.v_width) * 4);
     std::memset(sums.dsinks, 0, static_cast<std::size_t>(sizes.group) * 4);
-    for (std::int64_t turn = split; turn < r.plan.turns; turn += r.plan.splits) {
-      const std::int64_t first_block = turn * r.plan.blocks_per_turn;
-      const std::int64_t num_blocks = least(r.plan.blocks_per_turn, sizes.blocks - first_block);
+    for (std::int64_t pass = split; pass < r.plan.passes; pass += r.plan.splits) {
+      const std::int64_t first_block = pass * r.plan.blocks_per_pass;
+      const std::int64_t num_blocks = min(r.plan.blocks_per_pass, sizes.blocks - first_block);
       for (std::int64_t i = 0; i < num_blocks; ++i)
         start_block(r, s, sums, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
       for (std::int64_t key = 0; key < spec.kv_tokens; key += kTile) {
@@ -303,8 +303,8 @@ struct Backward {
       const std::int64_t keys = (run.end - run.begin) * kCell;
       const std::int64_t depth = (run.last - run.first) * Ops::kCellDepth;
       const std::int64_t a_at = run.begin * kCell * Ops::kDepth + run.first * Ops::kCellDepth;
-      // Rows of keys behind the last one exist in the tile only.
-      const std::int64_t real = least(keys, s.keys.count - run.begin * kCell);
+      // Rows of keys past the last one exist in the tile only.
+      const std::int64_t real = min(keys, s.keys.count - run.begin * kCell);
       run_product<V, kPairs, false>(
           {.rows = real,
            .columns = sizes.v_width,

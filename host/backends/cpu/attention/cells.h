@@ -29,8 +29,8 @@ struct MaskRule {
 inline MaskRule mask_rule(const AttentionSpec& spec, const AttentionMasks& masks) {
   const std::int64_t no_limit = std::int64_t{1} << 30;
   return {masks.q_segments != nullptr, spec.causal, masks.q_blocks != nullptr,
-          static_cast<std::int32_t>(least(spec.window, no_limit)),
-          static_cast<std::int32_t>(least(spec.chunk, no_limit))};
+          static_cast<std::int32_t>(min(spec.window, no_limit)),
+          static_cast<std::int32_t>(min(spec.chunk, no_limit))};
 }
 
 inline Bounds bounds_of(const Side& s, std::int64_t begin, std::int64_t end) {
@@ -82,11 +82,11 @@ inline void finish_side(Side& s, const MaskRule& rule, bool keys) {
   s.all = bounds_of(s, 0, s.cells * kCell);
 }
 
-enum class Sight { none, some, all };
+enum class Visibility { none, some, all };
 
 // What the rows may see of the keys, as far as bounds tell: `some` is always a right answer.
-inline Sight sight(const MaskRule& rule, const Bounds& q, const Bounds& k) {
-  if (!k.any_valid) return Sight::none;
+inline Visibility visibility(const MaskRule& rule, const Bounds& q, const Bounds& k) {
+  if (!k.any_valid) return Visibility::none;
   bool none = false, all = k.all_valid;
   if (rule.segments) {
     none |= q.segment_max < k.segment_min || q.segment_min > k.segment_max ||
@@ -106,8 +106,8 @@ inline Sight sight(const MaskRule& rule, const Bounds& q, const Bounds& k) {
     none |= q.chunk_max < k.chunk_min || q.chunk_min > k.chunk_max;
     all &= q.chunk_min == q.chunk_max && k.chunk_min == k.chunk_max && q.chunk_min == k.chunk_min;
   }
-  if (none && rule.blocks && q.any_block && k.any_block) return Sight::some;
-  return none ? Sight::none : all ? Sight::all : Sight::some;
+  if (none && rule.blocks && q.any_block && k.any_block) return Visibility::some;
+  return none ? Visibility::none : all ? Visibility::all : Visibility::some;
 }
 
 // Per cell of keys, the range of row cells [first, last) to compute, and which of them need a mask.
@@ -118,21 +118,21 @@ struct OpenCells {
 
 // False if no row may see any key.
 inline bool open_cells(const MaskRule& rule, const Side& q, const Side& k, OpenCells& open) {
-  const Sight whole = sight(rule, q.all, k.all);
-  if (whole == Sight::none) return false;
+  const Visibility whole = visibility(rule, q.all, k.all);
+  if (whole == Visibility::none) return false;
   bool any = false;
   for (std::int64_t i = 0; i < k.cells; ++i) {
     open.first[i] = open.last[i] = 0;
     open.partial[i] = 0;
-    if (whole == Sight::all) {
+    if (whole == Visibility::all) {
       open.last[i] = q.cells;
       any = true;
       continue;
     }
     for (std::int64_t c = 0; c < q.cells; ++c) {
-      const Sight s = sight(rule, q.cell[c], k.cell[i]);
-      if (s != Sight::all) open.partial[i] |= 1u << c;
-      if (s == Sight::none) continue;
+      const Visibility s = visibility(rule, q.cell[c], k.cell[i]);
+      if (s != Visibility::all) open.partial[i] |= 1u << c;
+      if (s == Visibility::none) continue;
       if (open.last[i] == 0) open.first[i] = c;
       open.last[i] = c + 1;
       any = true;
@@ -218,7 +218,7 @@ inline std::int32_t block_of(const std::int32_t* blocks, const std::int32_t* seg
 
 inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const Sizes& sizes,
                             std::int64_t first_row, Side& side) {
-  side.count = least(kTile, sizes.rows - first_row);
+  side.count = min(kTile, sizes.rows - first_row);
   RowCursor row(sizes, first_row);
   for (std::int64_t i = 0; i < side.count; ++i, row.next()) {
     side.position[i] = masks.q_position(row.t);
@@ -230,7 +230,7 @@ inline void fill_query_side(const RowMasks& masks, const MaskRule& rule, const S
 
 inline void fill_key_side(const RowMasks& masks, const MaskRule& rule, std::int64_t first_key,
                           std::int64_t end_key, Side& side) {
-  side.count = least(kTile, end_key - first_key);
+  side.count = min(kTile, end_key - first_key);
   if (!masks.cached && !masks.k_positions && !masks.k_segments && !masks.k_blocks) {
     side.cells = divide_up(side.count, kCell);
     for (std::int64_t i = 0; i < kTile; ++i) {
@@ -241,7 +241,7 @@ inline void fill_key_side(const RowMasks& masks, const MaskRule& rule, std::int6
       side.chunk[i] = side.position[i] / rule.chunk;
     for (std::int64_t c = 0; c < side.cells; ++c)
       side.cell[c] =
-          bounds_of_run(first_key + c * kCell, least(kCell, side.count - c * kCell), kCell, rule);
+          bounds_of_run(first_key + c * kCell, min(kCell, side.count - c * kCell), kCell, rule);
     side.all = bounds_of_run(first_key, side.count, side.cells * kCell, rule);
     return;
   }

@@ -36,7 +36,7 @@ class CompressedAttentionStep final : public Kernel {
     Arena dry(nullptr);
     take_memory(dry);
     return static_cast<std::size_t>(dry.used_bytes()) +
-           attention_cached_workspace_bytes(spec(most_rows()));
+           attention_cached_workspace_bytes(spec(max_rows()));
   }
 
   void run(const KernelArgs& args) override {
@@ -57,19 +57,19 @@ class CompressedAttentionStep final : public Kernel {
  private:
   bool gathers() const { return tokens_ == 1; }
   // Slots that are read of a batch row, at most.
-  std::int64_t most_rows() const {
+  std::int64_t max_rows() const {
     return gathers() ? std::min(window_, ring_) + std::min(k_, entries_) : ring_ + entries_;
   }
   struct Memory {
     // As attention_cached wants it: the last key of a batch row is this + tokens - 1.
     std::int32_t* last;   // [batch]
     float* scratch;       // [threads, entries]
-    std::int32_t* slots;  // gathers: [batch, most_rows]
-    std::byte* rows;      // gathers: [batch, most_rows, width]
-    std::uint8_t* mask;   // else: [batch, tokens, most_rows]
+    std::int32_t* slots;  // gathers: [batch, max_rows]
+    std::byte* rows;      // gathers: [batch, max_rows, width]
+    std::uint8_t* mask;   // else: [batch, tokens, max_rows]
   };
   Memory take_memory(Arena& arena) const {
-    const std::int64_t rows = batch_ * most_rows();
+    const std::int64_t rows = batch_ * max_rows();
     Memory m = {};
     m.last = arena.take<std::int32_t>(batch_);
     m.scratch = arena.take<float>(num_threads() * entries_);
@@ -114,14 +114,15 @@ class CompressedAttentionStep final : public Kernel {
         [](std::int64_t) { return true; }, keep);
   }
 
-  // The rows that each batch row's token sees, one after the other; the most of a batch row.
+  // The rows that each batch row's token sees, one after the other. Returns the maximum over
+  // batch rows of their number.
   std::int64_t gather(const KernelArgs& args, const Memory& memory,
                       AttentionForwardArgs& forward) const {
     const auto* starts = static_cast<const std::int32_t*>(args.inputs[in::kStart]);
     std::int32_t *slots = memory.slots, *last = memory.last;
-    const std::int64_t most = most_rows();
+    const std::int64_t stride = max_rows();
     parallel_tasks(batch_, [&](std::int64_t b, int thread) {
-      std::int32_t* to = slots + b * most;
+      std::int32_t* to = slots + b * stride;
       std::int32_t count = 0;
       const std::int64_t position = starts[b];
       for (std::int64_t p = std::max<std::int64_t>(0, position - window_ + 1); p <= position; ++p)
@@ -138,9 +139,10 @@ class CompressedAttentionStep final : public Kernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t b = i / keys, key = i % keys;
         if (key > last[b]) continue;
-        std::memcpy(rows + i * row_bytes,
-                    at_byte(args.inputs[in::kCache], (b * all + slots[b * most + key]) * row_bytes),
-                    static_cast<std::size_t>(row_bytes));
+        std::memcpy(
+            rows + i * row_bytes,
+            at_byte(args.inputs[in::kCache], (b * all + slots[b * stride + key]) * row_bytes),
+            static_cast<std::size_t>(row_bytes));
       }
     });
     forward.k = {rows, contiguous_strides(keys, 1, width_)};

@@ -12,7 +12,7 @@
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int64_t kDecodeRows = 16;    // most rows of a key head
+constexpr std::int64_t kDecodeRows = 16;    // maximum rows of a key head
 constexpr std::int64_t kDecodeSplit = 128;  // slots of a task
 
 template <class V, class T, bool kPairs>
@@ -97,7 +97,7 @@ struct Decode {
       const SplitRange range = open_splits(r, b);
       tasks += range.end - range.begin;
     }
-    if (tasks < num_threads()) r.head_blocks = least(num_threads(), spec.kv_heads);
+    if (tasks < num_threads()) r.head_blocks = min(num_threads(), spec.kv_heads);
     // Each thread gets neighbouring splits: one stream of memory.
     parallel_tasks(tasks * r.head_blocks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * per_thread.used_bytes());
@@ -117,7 +117,7 @@ struct Decode {
   static SplitRange open_splits(const Run& r, std::int64_t b) {
     const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
     std::int64_t first = 0;
-    if (!masks.ring && r.spec.window > 0) first = most(0, masks.q_start - r.spec.window + 1);
+    if (!masks.ring && r.spec.window > 0) first = max(0, masks.q_start - r.spec.window + 1);
     return {first / kDecodeSplit, divide_up(masks.num_keys, kDecodeSplit)};
   }
 
@@ -148,9 +148,9 @@ struct Decode {
     const std::int64_t o_row = r.v_vectors * kElements;
     std::memset(s.o + heads.begin * rows * o_row, 0,
                 static_cast<std::size_t>((heads.end - heads.begin) * rows * o_row) * sizeof(float));
-    const std::int64_t end = least(masks.num_keys, (split + 1) * kDecodeSplit);
+    const std::int64_t end = min(masks.num_keys, (split + 1) * kDecodeSplit);
     for (std::int64_t key = split * kDecodeSplit; key < end; key += kDecodeKeys)
-      run_step(r, s, masks, b, heads, key, least(kDecodeKeys, end - key));
+      run_step(r, s, masks, b, heads, key, min(kDecodeKeys, end - key));
     for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
       const std::int64_t to = ((b * all + i / rows) * r.splits + split) * rows + i % rows;
       r.partials.max[to] = s.max[i];
@@ -202,7 +202,7 @@ struct Decode {
                  ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
       Sums::score(step, head, next);
       for (std::int64_t row = 0; row < r.sizes.rows; ++row)
-        weigh(r, s, masks, open, head * r.sizes.rows + row, key, count);
+        online_softmax(r, s, masks, open, head * r.sizes.rows + row, key, count);
       Sums::add_values(step, head, next);
     }
   }
@@ -219,9 +219,10 @@ struct Decode {
             x.strides.token * static_cast<std::int64_t>(sizeof(T))};
   }
 
-  // Turns a row's logits into weights and rescales what the row has summed up so far.
-  static void weigh(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
-                    std::int64_t i, std::int64_t key, std::int64_t count) {
+  // One step of online softmax: turns a row's logits into weights and rescales the row's sums so
+  // far.
+  static void online_softmax(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
+                             std::int64_t i, std::int64_t key, std::int64_t count) {
     float* scores = s.scores + i * kDecodeKeys;
     Word* weights = s.weights + i * kDecodeKeys;
     F max = V::set(s.max[i]);

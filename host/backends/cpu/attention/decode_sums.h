@@ -108,7 +108,7 @@ struct DecodeSums {
 
   // One dot product at a time; the lanes of L of them are summed together.
   static void score_folded(const Step& x, std::int64_t head, std::int64_t column, Ahead& next) {
-    const std::int64_t count = least(L, x.count - column);
+    const std::int64_t count = min(L, x.count - column);
     const T* k = x.k + head * x.k_head + column * x.k_token;
     const Word* q = x.q + head * x.rows * x.qk_vectors * L;
     if (x.rows == 1 && x.qk_dim == 4 * kElements)
@@ -173,7 +173,7 @@ struct DecodeSums {
   // The keys' words are transposed in registers, so that lanes are slots and no sums need folding:
   // costs the same for any number of rows.
   static void score_transposed(const Step& x, std::int64_t head, std::int64_t column, Ahead& next) {
-    const std::int64_t count = least(L, x.count - column);
+    const std::int64_t count = min(L, x.count - column);
     for (std::int64_t n = 0; n < x.qk_vectors; ++n) {
       const std::int64_t left = x.qk_dim - n * kElements;
       const T* k = x.k + head * x.k_head + column * x.k_token + n * kElements;
@@ -260,11 +260,11 @@ struct DecodeSums {
   // not wait for each other.
   template <int R>
   static std::int64_t add_rows(const Step& x, std::int64_t head, std::int64_t first, Ahead& next) {
-    constexpr int kMost = R <= 2 ? 4 : R <= 4 ? 2 : 1;
+    constexpr int kMax = R <= 2 ? 4 : R <= 4 ? 2 : 1;
     for (std::int64_t n = 0; n < x.v_vectors;) {
       const std::int64_t left = x.v_dim - n * kElements;
-      if (left >= kMost * kElements)
-        n += add_vectors<R, kMost, true>(x, head, first, n, next);
+      if (left >= kMax * kElements)
+        n += add_vectors<R, kMax, true>(x, head, first, n, next);
       else if (left >= kElements)
         n += add_vectors<R, 1, true>(x, head, first, n, next);
       else

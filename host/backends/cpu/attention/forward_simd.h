@@ -30,17 +30,17 @@ inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pai
   while (p.blocks_per_task > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_task) < 32)
     p.blocks_per_task /= 2;
   p.tasks_per_head = divide_up(p.sizes.blocks, p.blocks_per_task);
-  p.keys_per_split = most(spec.kv_tokens, 1);
+  p.keys_per_split = max(spec.kv_tokens, 1);
   if (spec.k_tail_dim > 0) {  // one key head for very many rows: they share what is read of a key
-    p.blocks_per_task = least(p.sizes.blocks, kMaxBlocksPerTask);
-    p.tasks_per_head = divide_up(p.sizes.blocks, most(p.blocks_per_task, 1));
-    p.splits = least(divide_up(kLatentTasks, most(heads * p.tasks_per_head, 1)),
-                     divide_up(spec.kv_tokens, kKeysPerSplit / 2));
-    p.splits = most(1, p.splits);
+    p.blocks_per_task = min(p.sizes.blocks, kMaxBlocksPerTask);
+    p.tasks_per_head = divide_up(p.sizes.blocks, max(p.blocks_per_task, 1));
+    p.splits = min(divide_up(kLatentTasks, max(heads * p.tasks_per_head, 1)),
+                   divide_up(spec.kv_tokens, kKeysPerSplit / 2));
+    p.splits = max(1, p.splits);
     return p;
   }
   if (cached && p.sizes.blocks == 1) p.keys_per_split = kKeysPerSplit;
-  p.splits = most(1, divide_up(spec.kv_tokens, p.keys_per_split));
+  p.splits = max(1, divide_up(spec.kv_tokens, p.keys_per_split));
   return p;
 }
 
@@ -93,7 +93,7 @@ struct Forward {
     s.probabilities =
         kPairs ? arena.take<Word>(Ops::kDepth * kTile) : reinterpret_cast<Word*>(s.scores);
     s.alpha = arena.take<float>(kTile);
-    s.staging = arena.take<Word>(kTile * most(round_up(sizes.qk_words, kCell), sizes.v_width));
+    s.staging = arena.take<Word>(kTile * max(round_up(sizes.qk_words, kCell), sizes.v_width));
     s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
   }
 
@@ -163,10 +163,10 @@ struct Forward {
     const Sizes& sizes = r.plan.sizes;
     const RowMasks masks = row_masks(r.spec, r.args.masks, r.cache, b);
     const std::int64_t first_block = super * r.plan.blocks_per_task;
-    const std::int64_t num_blocks = least(r.plan.blocks_per_task, sizes.blocks - first_block);
+    const std::int64_t num_blocks = min(r.plan.blocks_per_task, sizes.blocks - first_block);
     const std::int64_t num_split = keys_per_split(r.spec, r.plan, masks.num_keys);
     const std::int64_t begin = split * num_split;
-    const std::int64_t end = least(masks.num_keys, begin + num_split);
+    const std::int64_t end = min(masks.num_keys, begin + num_split);
     if (split > 0 && begin >= end) return;
     const std::int64_t k_dim = r.spec.qk_dim - r.spec.k_tail_dim;
     for (std::int64_t i = 0; i < num_blocks; ++i)

@@ -126,12 +126,12 @@ struct IndexScoresGrad {
   // dq and dweights of a block of queries, for some heads.
   static void of_queries(const IndexSpec& spec, const IndexGradArgs& args, Scratch& s,
                          std::int64_t b, std::int64_t first, std::int64_t head) {
-    const std::int64_t heads = least(kTile, spec.heads - head), row = width(spec);
-    const std::int64_t count = least(kIndexBlock, spec.tokens - first);
+    const std::int64_t heads = min(kTile, spec.heads - head), row = width(spec);
+    const std::int64_t count = min(kIndexBlock, spec.tokens - first);
     std::memset(s.sums, 0, static_cast<std::size_t>(count * kTile * row) * sizeof(float));
     std::memset(s.dweights, 0, static_cast<std::size_t>(count * kTile) * sizeof(float));
     for (std::int64_t key = 0; key < spec.keys; key += kTile) {
-      const std::int64_t keys = least(kTile, spec.keys - key);
+      const std::int64_t keys = min(kTile, spec.keys - key);
       bool taken = false;
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t token = b * spec.tokens + first + i;
@@ -167,7 +167,7 @@ struct IndexScoresGrad {
   // dk of a tile of keys.
   static void of_keys(const IndexSpec& spec, const IndexGradArgs& args, Scratch& s, std::int64_t b,
                       std::int64_t first) {
-    const std::int64_t keys = least(kTile, spec.keys - first), row = width(spec);
+    const std::int64_t keys = min(kTile, spec.keys - first), row = width(spec);
     std::memset(s.sums, 0, static_cast<std::size_t>(kTile * row) * sizeof(float));
     take_keys(spec, args, s, b, first, false);
     for (std::int64_t t = 0; t < spec.tokens; ++t) {
@@ -175,7 +175,7 @@ struct IndexScoresGrad {
       const float* dscores = args.dscores + token * spec.keys + first;
       if (!any(dscores, keys)) continue;
       for (std::int64_t head = 0; head < spec.heads; head += kTile) {
-        const std::int64_t heads = least(kTile, spec.heads - head);
+        const std::int64_t heads = min(kTile, spec.heads - head);
         take_heads(spec, args, s, token, head, heads);
         pairs(spec, s, heads, args.weights + token * spec.heads + head, dscores, keys, nullptr);
         run_product<V, false, true>({.rows = keys,

@@ -22,7 +22,7 @@ struct Latent {
 
   // New tokens of a batch row that are taken at a time.
   static std::int64_t chunk_tokens(const LatentSpec& s) {
-    return most(1, least(s.tokens, kLatentTokens / most(s.batch, 1)));
+    return max(1, min(s.tokens, kLatentTokens / max(s.batch, 1)));
   }
 
   static AttentionSpec inner(const LatentSpec& s, std::int64_t tokens) {
@@ -60,14 +60,14 @@ struct Latent {
   }
 
   static Scratch take_scratch(Arena& arena, const LatentSpec& s) {
-    const std::int64_t words = most(Ops::words(s.nope_dim), Ops::words(s.rank));
+    const std::int64_t words = max(Ops::words(s.nope_dim), Ops::words(s.rank));
     const std::int64_t width = round_up(s.rank, kCell);
     Scratch out;
     out.rows = arena.take<Word>(kTile * words);
     out.across = arena.take<Word>(
-        most(divide_up(s.nope_dim, kTile) * Ops::kDepth * width, Ops::words(s.rank) * kTile));
+        max(divide_up(s.nope_dim, kTile) * Ops::kDepth * width, Ops::words(s.rank) * kTile));
     out.staging = arena.take<Word>(kTile * round_up(words, kCell));
-    out.sums = arena.take<float>(kTile * most(width, kTile));
+    out.sums = arena.take<float>(kTile * max(width, kTile));
     return out;
   }
 
@@ -78,8 +78,8 @@ struct Latent {
     const std::int64_t chunk = chunk_tokens(s);
     std::int64_t attention = Attention::workspace_bytes(inner(s, chunk), true);
     if (s.tokens % chunk != 0)
-      attention = most(attention, Attention::workspace_bytes(inner(s, s.tokens % chunk), true));
-    return shared.used_bytes() + most(attention, num_threads() * per_thread.used_bytes());
+      attention = max(attention, Attention::workspace_bytes(inner(s, s.tokens % chunk), true));
+    return shared.used_bytes() + max(attention, num_threads() * per_thread.used_bytes());
   }
 
   static void run(const LatentSpec& s, const LatentArgs& args, std::byte* workspace) {
@@ -90,7 +90,7 @@ struct Latent {
     take_scratch(per_thread, s);
     const std::int64_t chunk = chunk_tokens(s);
     for (std::int64_t first = 0; first < s.tokens; first += chunk) {
-      const Chunk c{s, args, shared, first, least(chunk, s.tokens - first)};
+      const Chunk c{s, args, shared, first, min(chunk, s.tokens - first)};
       auto with_scratch = [&](auto part) {
         parallel_tasks(s.heads, [&](std::int64_t head, int thread) {
           Arena own(rest + thread * per_thread.used_bytes());
@@ -113,7 +113,7 @@ struct Latent {
     std::int64_t rows() const { return spec.batch * tokens; }
     std::int64_t head_width() const { return spec.nope_dim + spec.v_dim; }
     // Row r is token r % tokens of batch row r / tokens; of a tensor [.., heads, width] of the
-    // whole call, resp. of the chunk.
+    // whole call, or of the chunk.
     std::int64_t in_call(std::int64_t r, std::int64_t head, std::int64_t width) const {
       const std::int64_t token = r / tokens * spec.tokens + first + r % tokens;
       return (token * spec.heads + head) * width;
@@ -166,14 +166,14 @@ struct Latent {
     const std::int64_t q_width = spec.nope_dim + spec.rope_dim,
                        to_width = spec.rank + spec.rope_dim;
     for (std::int64_t h = 0; h < spec.nope_dim; h += kTile) {
-      const std::int64_t count = least(kTile, spec.nope_dim - h);
+      const std::int64_t count = min(kTile, spec.nope_dim - h);
       for (std::int64_t i = 0; i < kTile; ++i)
         s.tokens.row[i] = i < count ? c.weights(head, h + i) : nullptr;
       Ops::across(s.tokens, count, spec.rank, width, s.across + h / kTile * Ops::kDepth * width);
     }
     const T* q = static_cast<const T*>(c.args.q);
     for (std::int64_t r = 0; r < c.rows(); r += kTile) {
-      const std::int64_t count = least(kTile, c.rows() - r);
+      const std::int64_t count = min(kTile, c.rows() - r);
       for (std::int64_t i = 0; i < count; ++i)
         s.tokens.row[i] = q + c.in_call(r + i, head, q_width);
       Ops::rows(s.tokens, count, spec.nope_dim, words, s.rows);
@@ -219,14 +219,14 @@ struct Latent {
     T* y = static_cast<T*>(c.args.y);
     const std::int64_t words = Ops::words(spec.rank);
     for (std::int64_t r = 0; r < c.rows(); r += kTile) {
-      const std::int64_t count = least(kTile, c.rows() - r);
+      const std::int64_t count = min(kTile, c.rows() - r);
       for (std::int64_t i = 0; i < kTile; ++i)
         s.tokens.row[i] = i < count ? c.shared.o + c.in_chunk(r + i, head, spec.rank) : nullptr;
       const Tokens<T> o = s.tokens;
       const bool by_dots = count <= kDotRows;
       if (!by_dots) Ops::columns(o, spec.rank, s.staging, s.across);
       for (std::int64_t j = 0; j < spec.v_dim; j += kTile) {
-        const std::int64_t values = least(kTile, spec.v_dim - j);
+        const std::int64_t values = min(kTile, spec.v_dim - j);
         const std::int64_t columns = round_up(count, kCell);
         for (std::int64_t i = 0; i < kTile; ++i)
           s.tokens.row[i] = i < values ? c.weights(head, spec.nope_dim + j + i) : nullptr;
@@ -287,10 +287,10 @@ struct IndexScores {
   static void run(const IndexSpec& spec, const IndexArgs& args, std::byte* workspace) {
     Arena per_thread(nullptr);
     take_scratch(per_thread, spec);
-    std::int64_t most_keys = args.ends ? 0 : spec.keys;
+    std::int64_t max_keys = args.ends ? 0 : spec.keys;
     for (std::int64_t b = 0; args.ends && b < spec.batch; ++b)
-      most_keys = most(most_keys, end_of(spec, args, b));
-    const std::int64_t tiles = divide_up(most_keys, kTile);
+      max_keys = max(max_keys, end_of(spec, args, b));
+    const std::int64_t tiles = divide_up(max_keys, kTile);
     parallel_tasks(spec.batch * tiles, [&](std::int64_t task, int thread) {
       Arena arena(workspace + thread * per_thread.used_bytes());
       Scratch s = take_scratch(arena, spec);
@@ -307,12 +307,12 @@ struct IndexScores {
 
   // Keys that count in batch row b.
   static std::int64_t end_of(const IndexSpec& spec, const IndexArgs& args, std::int64_t b) {
-    return args.ends ? least(args.ends[b], spec.keys) : spec.keys;
+    return args.ends ? min(args.ends[b], spec.keys) : spec.keys;
   }
 
   static void score_tile(const IndexSpec& spec, const IndexArgs& args, Scratch& s, std::int64_t b,
                          std::int64_t first) {
-    const std::int64_t count = least(kTile, end_of(spec, args, b) - first),
+    const std::int64_t count = min(kTile, end_of(spec, args, b) - first),
                        words = Ops::words(spec.dim);
     const T* k = static_cast<const T*>(args.k) + (b * spec.keys + first) * spec.dim;
     for (std::int64_t i = 0; i < kTile; ++i)
@@ -325,7 +325,7 @@ struct IndexScores {
       F sums[kTile / L];
       for (F& sum : sums) sum = F{};
       for (std::int64_t head = 0; head < spec.heads; head += kTile) {
-        const std::int64_t heads = least(kTile, spec.heads - head);
+        const std::int64_t heads = min(kTile, spec.heads - head);
         for (std::int64_t i = 0; i < heads; ++i) s.tokens.row[i] = q + (head + i) * spec.dim;
         Ops::rows(s.tokens, heads, spec.dim, words, s.rows);
         run_product<V, kPairs, false>({.rows = heads,

@@ -50,7 +50,7 @@ struct AttentionMass {
 
   static void run_block(const MassSpec& spec, const MassArgs& args, Scratch& s, std::int64_t b,
                         std::int64_t first) {
-    const std::int64_t count = least(kTile, spec.q_tokens - first), keys = spec.k_tokens;
+    const std::int64_t count = min(kTile, spec.q_tokens - first), keys = spec.k_tokens;
     const std::int64_t row = b * spec.q_tokens + first, token = spec.heads * spec.dim;
     const std::uint8_t* keep = args.keep + row * keys;
     float* p = args.p + row * keys;
@@ -87,21 +87,21 @@ struct AttentionMass {
   }
 
   static void add_softmax(float* x, const std::uint8_t* keep, std::int64_t count, float* p) {
-    float most = kMasked;
+    float max = kMasked;
     for (std::int64_t s = 0; s < count; ++s) {
       x[s] = keep[s] ? x[s] : kMasked;
-      most = x[s] > most ? x[s] : most;
+      max = x[s] > max ? x[s] : max;
     }
-    if (most < kEmpty) return;
+    if (max < kEmpty) return;
     const std::int64_t whole = count / L * L;
     F sums{};
     for (std::int64_t s = 0; s < whole; s += L) {
-      const F e = V::template exp2<6>(V::load(x + s) - V::set(most));
+      const F e = V::template exp2<6>(V::load(x + s) - V::set(max));
       V::store(x + s, e);
       sums = sums + e;
     }
     float sum = V::sum_lanes(sums)[0];
-    for (std::int64_t s = whole; s < count; ++s) sum += x[s] = __builtin_exp2f(x[s] - most);
+    for (std::int64_t s = whole; s < count; ++s) sum += x[s] = __builtin_exp2f(x[s] - max);
     const float factor = 1 / sum;
     for (std::int64_t s = 0; s < count; ++s) p[s] += x[s] * factor;
   }

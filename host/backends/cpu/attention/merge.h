@@ -65,7 +65,7 @@ void merge_row(const AttentionSpec& spec, const AttentionForwardArgs& args,
          row.t * args.o.strides.token + row.n * args.o.strides.head;
   constexpr std::int64_t kPiece = 64;
   for (std::int64_t h = 0; h < spec.v_dim; h += kPiece) {
-    const std::int64_t count = least(kPiece, spec.v_dim - h);
+    const std::int64_t count = min(kPiece, spec.v_dim - h);
     float piece[kPiece] = {};
     for (std::int64_t at = begin; at < end; at += row.stride) {
       if (partials.sum[at] == 0) continue;

@@ -18,8 +18,8 @@ constexpr float kMasked = -1e30f;  // a logit that counts as none
 constexpr float kEmpty = -1e29f;   // a maximum below this: nothing was allowed
 constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
 
-constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-constexpr std::int64_t most(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
+constexpr std::int64_t min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+constexpr std::int64_t max(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
 
 // What all tasks of one run share about sizes; kPairs: words hold two bf16.
 struct Sizes {

@@ -38,7 +38,7 @@ inline void prefetch_tokens(const AttentionInput& x, std::int64_t element_bytes,
                             std::int64_t part, std::int64_t parts) {
   const auto* base = static_cast<const char*>(x.data) +
                      (b * x.strides.batch + head * x.strides.head) * element_bytes;
-  const std::int64_t last = least(end, first + kTile * (part + 1) / parts);
+  const std::int64_t last = min(end, first + kTile * (part + 1) / parts);
   for (std::int64_t t = first + kTile * part / parts; t < last; ++t)
     for (std::int64_t i = 0; i < dim * element_bytes; i += 64)
       __builtin_prefetch(base + t * x.strides.token * element_bytes + i, 0, 2);
@@ -52,7 +52,7 @@ void prefetch_rows(const void* data, const AttentionStrides& strides, std::int64
   const auto* base = static_cast<const char*>(data) +
                      (b * strides.batch + kv_head * sizes.group * strides.head) * element_bytes;
   RowCursor row(sizes, first_row);
-  for (std::int64_t i = first_row; i < least(sizes.rows, first_row + kTile); ++i, row.next()) {
+  for (std::int64_t i = first_row; i < min(sizes.rows, first_row + kTile); ++i, row.next()) {
     const char* p = base + (row.t * strides.token + row.g * strides.head) * element_bytes;
     for (std::int64_t j = 0; j < dim * element_bytes; j += 64)
       __builtin_prefetch(p + j, kWrite ? 1 : 0, 2);
@@ -90,7 +90,7 @@ struct Operands {
     }
   }
 
-  // dst[token (pair)][width]: neighbours are tokens; zeros behind dim.
+  // dst[token (pair)][width]: neighbours are tokens; zeros past dim.
   static void across(const Tokens<T>& tokens, std::int64_t count, std::int64_t dim,
                      std::int64_t width, Word* dst) {
     if constexpr (!kPairs) {

@@ -176,8 +176,9 @@ constexpr std::int64_t kMaxBlockBytes = std::int64_t{128} << 20;
 
 // Blocks of equal size, multiples of 16, as tall as the bound allows.
 std::int64_t block_rows(std::int64_t rows, std::int64_t row_bytes) {
-  const std::int64_t most = std::max<std::int64_t>(16, kMaxBlockBytes / (row_bytes + 1) / 16 * 16);
-  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, most));
+  const std::int64_t max_rows =
+      std::max<std::int64_t>(16, kMaxBlockBytes / (row_bytes + 1) / 16 * 16);
+  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, max_rows));
   return std::min(rows, round_up(divide_up(rows, blocks), 16));
 }
 

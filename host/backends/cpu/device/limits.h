@@ -10,7 +10,7 @@ namespace lamina::cpu {
 
 // Reads a buffer much larger than the caches once a pass with all threads of the pool, each walking
 // a contiguous part as fast as it can: what memory gives at that moment, for comparing with work
-// that is done in turns with the passes.
+// that alternates with the passes.
 class MemoryReader {
  public:
   // Allocates and touches the buffer, 256 MiB or 4 times the last cache if that is more, on 2 MiB

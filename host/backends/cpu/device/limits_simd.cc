@@ -56,7 +56,7 @@ std::uint64_t read_memory(const std::byte* memory, std::size_t num_bytes) {
       sum[i] = _mm512_add_epi64(sum[i], _mm512_load_si512(memory + at + 64 * i));
   }
   for (int i = 1; i < 8; ++i) sum[0] = _mm512_add_epi64(sum[0], sum[i]);
-  // Not _mm512_reduce_add_epi64, which adds signed numbers: that these wrap is no fault.
+  // Not _mm512_reduce_add_epi64, which adds signed numbers: that these wrap is not a fault.
   alignas(64) std::uint64_t lanes[8];
   _mm512_store_si512(lanes, sum[0]);
   return std::accumulate(std::begin(lanes), std::end(lanes), std::uint64_t{0});
@@ -103,9 +103,9 @@ using Words = std::uint64_t __attribute__((vector_size(16), aligned(16), may_ali
 
 double multiply_add(std::int64_t rounds, float* sink) {
   constexpr int kSums = 10;
-  const float half = 0.5f, given = *sink;
+  const float half = 0.5f, start = *sink;
   const Floats a = {half, half, half, half};
-  Floats b = {given, given, given, given};
+  Floats b = {start, start, start, start};
   Floats sum[kSums];
 #pragma GCC unroll 10
   for (int i = 0; i < kSums; ++i) sum[i] = a * static_cast<float>(i);

@@ -62,7 +62,7 @@ std::uint64_t read_field(const std::string& path, std::initializer_list<std::str
 // What the tightest limit on the way from `group` up to `root` leaves; pages of files do not count
 // as used, since the system takes them back.
 std::uint64_t left_along(const std::string& root, std::string group, bool v2) {
-  std::uint64_t least = kUnlimited;
+  std::uint64_t min_left = kUnlimited;
   for (;;) {
     const std::string folder = root + group + "/";
     auto limit = read_number(folder + (v2 ? "memory.max" : "memory.limit_in_bytes"));
@@ -72,17 +72,17 @@ std::uint64_t left_along(const std::string& root, std::string group, bool v2) {
       const std::uint64_t files = read_field(stat, {"total_inactive_file", "inactive_file"}) +
                                   read_field(stat, {"total_active_file", "active_file"});
       const std::uint64_t busy = *used > files ? *used - files : 0;
-      least = std::min(least, *limit > busy ? *limit - busy : 0);
+      min_left = std::min(min_left, *limit > busy ? *limit - busy : 0);
     }
     const std::size_t slash = group.rfind('/');
-    if (group.empty() || slash == std::string::npos) return least;
+    if (group.empty() || slash == std::string::npos) return min_left;
     group.resize(slash);
   }
 }
 
 // Lines of /proc/self/cgroup are "0::/path" (v2) and "4:memory:/path" (v1).
 std::uint64_t left_of_cgroup() {
-  std::uint64_t least = kUnlimited;
+  std::uint64_t min_left = kUnlimited;
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':');
@@ -91,13 +91,15 @@ std::uint64_t left_of_cgroup() {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     std::string group = line.substr(second + 1);
     if (group == "/") group.clear();
-    if (controllers.empty()) least = std::min(least, left_along("/sys/fs/cgroup", group, true));
+    if (controllers.empty())
+      min_left = std::min(min_left, left_along("/sys/fs/cgroup", group, true));
     if (controllers == "memory") {
-      least = std::min(least, left_along("/sys/fs/cgroup/memory", group, false));
-      least = std::min(least, left_along("/sys/fs/cgroup/memory", "", false));  // a container's own
+      min_left = std::min(min_left, left_along("/sys/fs/cgroup/memory", group, false));
+      min_left =
+          std::min(min_left, left_along("/sys/fs/cgroup/memory", "", false));  // a container's own
     }
   }
-  return least;
+  return min_left;
 }
 
 [[noreturn]] void out_of_memory(std::size_t bytes, std::uint64_t available) {

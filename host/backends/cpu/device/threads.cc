@@ -80,7 +80,7 @@ const Cpus& cpus() {
 // The tightest CPU quota, in CPUs, on the way from `group` up to `root`; infinity when there is
 // none. v2 keeps "<quota|max> <period>" in one file, v1 the two numbers in two.
 double quota_along(const std::string& root, std::string group, bool v2) {
-  double least = INFINITY;
+  double min_quota = INFINITY;
   for (;;) {
     const std::string folder = root + group;
     double quota = -1, period = -1;
@@ -90,16 +90,16 @@ double quota_along(const std::string& root, std::string group, bool v2) {
       std::istringstream(first_line(folder + "/cpu.cfs_quota_us")) >> quota;
       std::istringstream(first_line(folder + "/cpu.cfs_period_us")) >> period;
     }
-    if (quota > 0 && period > 0) least = std::min(least, quota / period);
+    if (quota > 0 && period > 0) min_quota = std::min(min_quota, quota / period);
     const std::size_t slash = group.rfind('/');
-    if (group.empty() || slash == std::string::npos) return least;
+    if (group.empty() || slash == std::string::npos) return min_quota;
     group.erase(slash);
   }
 }
 
 // Lines of /proc/self/cgroup are "0::/path" (v2) and "4:cpu,cpuacct:/path" (v1).
 double cgroup_quota() {
-  double least = INFINITY;
+  double min_quota = INFINITY;
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':');
@@ -108,12 +108,12 @@ double cgroup_quota() {
     const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const std::string group = line.substr(second + 1) == "/" ? "" : line.substr(second + 1);
     if (controllers == ",,")
-      least = std::min(least, quota_along("/sys/fs/cgroup", group, true));
+      min_quota = std::min(min_quota, quota_along("/sys/fs/cgroup", group, true));
     else if (controllers.find(",cpu,") != std::string::npos)
-      least = std::min({least, quota_along("/sys/fs/cgroup/cpu", group, false),
-                        quota_along("/sys/fs/cgroup/cpu,cpuacct", group, false)});
+      min_quota = std::min({min_quota, quota_along("/sys/fs/cgroup/cpu", group, false),
+                            quota_along("/sys/fs/cgroup/cpu,cpuacct", group, false)});
   }
-  return least;
+  return min_quota;
 }
 
 bool pinning_allowed() {
@@ -265,12 +265,12 @@ struct Shares {
       for (Range r = own.take(grain); r.begin < r.end; r = own.take(grain))
         function(context, r.begin, r.end, thread);
       int fullest = thread;
-      std::int64_t most = 0;
+      std::int64_t max_left = 0;
       for (int i = 0; i < threads; ++i) {
         const Range r = shares[i].left();
-        if (r.end - r.begin > most) most = r.end - r.begin, fullest = i;
+        if (r.end - r.begin > max_left) max_left = r.end - r.begin, fullest = i;
       }
-      if (most == 0) return;
+      if (max_left == 0) return;
       own.set(shares[fullest].steal(grain));
     }
   }
@@ -291,8 +291,8 @@ void run_ranges(std::int64_t count, std::int64_t min_per_thread, RangeFunction f
   } const work{count, threads, function, context};
   ThreadPool::instance().run(
       threads,
-      [](const void* given, int thread) {
-        const Work& w = *static_cast<const Work*>(given);
+      [](const void* argument, int thread) {
+        const Work& w = *static_cast<const Work*>(argument);
         const Range range = share_of(w.count, w.threads, thread);
         w.function(w.context, range.begin, range.end, thread);
       },
@@ -311,7 +311,7 @@ void run_shares(std::int64_t count, std::int64_t grain, std::int64_t min_per_thr
   const Shares work{shares, threads, std::max<std::int64_t>(1, grain), function, context};
   ThreadPool::instance().run(
       threads,
-      [](const void* given, int thread) { static_cast<const Shares*>(given)->work(thread); },
+      [](const void* argument, int thread) { static_cast<const Shares*>(argument)->work(thread); },
       &work);
 }
 

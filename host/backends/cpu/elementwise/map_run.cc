@@ -110,7 +110,7 @@ class Runner {
       : map_(map), inputs_(inputs), outputs_(outputs) {}
 
   void run(std::int64_t begin, std::int64_t end) {
-    // Instructions work on whole vectors; what lies behind a short tile must be numbers of some
+    // Instructions work on whole vectors; what lies after a short tile must be numbers of some
     // kind.
     std::memset(arena_, 0, static_cast<std::size_t>(map_.slot_bytes * map_.num_slots));
     Tile tile = {begin, std::min(map_.tile_elements, map_.num_elements), {}};

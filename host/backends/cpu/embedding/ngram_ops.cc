@@ -33,7 +33,7 @@ class NgramRows {
     for (std::size_t j = 1, head = 0; j < multipliers_.size(); ++j) {
       hash ^= product(id(static_cast<std::int64_t>(j)), j);
       for (std::size_t h = 0; h < per_order; ++h, ++head) {
-        // Ids that are no tokens are negative and may make the hash so: the remainder never is.
+        // Ids that are not tokens are negative and may make the hash so: the remainder never is.
         std::int64_t row = hash % sizes_[head];
         rows[head] = static_cast<std::int32_t>(offsets_[head] + row + (row < 0 ? sizes_[head] : 0));
       }

@@ -292,8 +292,8 @@ bool has_fast_onednn(const GemmSpec& s) {
 
 }  // namespace
 
-std::unique_ptr<Gemm> make_gemm(const GemmSpec& given, std::string* why) {
-  const GemmSpec spec = with_defaults(given);
+std::unique_ptr<Gemm> make_gemm(const GemmSpec& requested, std::string* why) {
+  const GemmSpec spec = with_defaults(requested);
   *why = refusal(spec);
   if (!why->empty()) return nullptr;
   if (spec.m == 0 || spec.n == 0) return std::make_unique<EmptyGemm>();

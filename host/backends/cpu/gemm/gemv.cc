@@ -49,10 +49,10 @@ class StreamedGroup : public GemvGroup {
     const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
     const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
     min_cuts_per_thread_ = std::max<std::int64_t>(1, divide_up(cuts, max_threads));
-    const std::int64_t least_outputs =
+    const std::int64_t min_outputs =
         !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
-    grain_ = std::max(least_outputs / kCutOutputs,
-                      kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
+    grain_ =
+        std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
   }
 
   void run(const void* x, std::span<const GemvOperands> operands) const override {

@@ -21,7 +21,7 @@
 
 namespace lamina::cpu {
 
-// The most rows of x that a group takes.
+// The maximum rows of x in a group.
 inline constexpr std::int64_t kMaxGemvRows = 64;
 
 struct GemvMatrix {

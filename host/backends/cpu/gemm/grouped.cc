@@ -49,7 +49,7 @@ Plan make_plan(const GroupedSpec& spec, const std::int32_t* offsets, std::int64_
   return {begins, costs};
 }
 
-constexpr std::int64_t kMostGrains = 256;  // that threads take, all together
+constexpr std::int64_t kMaxGrains = 256;  // that threads take, all together
 
 // Calls fn(group, piece, thread) for the pieces [0, num_pieces) of every group that costs
 // something; threads take runs of about equal cost, and a free one helps another.
@@ -57,7 +57,7 @@ template <typename Fn>
 void for_each_piece(const Plan& plan, std::int64_t groups, std::int64_t num_pieces,
                     std::int64_t min_cost_per_thread, const Fn& fn) {
   const std::int64_t total = plan.costs[groups] * num_pieces;
-  const std::int64_t grain = std::max(min_cost_per_thread, total / kMostGrains);
+  const std::int64_t grain = std::max(min_cost_per_thread, total / kMaxGrains);
   parallel_shares(total, grain, min_cost_per_thread,
                   [&](std::int64_t begin, std::int64_t end, int thread) {
                     const std::int64_t* last =

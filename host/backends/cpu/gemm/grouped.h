@@ -28,7 +28,7 @@ struct GroupedSpec {
 };
 
 // y[rows, O] = x[rows, I] w[e]^T (+ bias[e]), summed in f32 and rounded once; rows of no group are
-// 0. The matrices are streamed, at memory speed for few rows a group.
+// 0. The matrices are streamed, at memory speed for few rows per group.
 class GroupedLinear {
  public:
   explicit GroupedLinear(const GroupedSpec& spec);

@@ -141,9 +141,9 @@ std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int
     *why = problem;
     return nullptr;
   }
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (std::max({shape.m, shape.n, shape.k}) > kMost) {  // it counts blocks with 32 bits
-    *why = fmt::format("oneDNN {} takes no dims above {}", onednn_version(), kMost);
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  if (std::max({shape.m, shape.n, shape.k}) > kMax) {  // it counts blocks with 32 bits
+    *why = fmt::format("oneDNN {} takes no dims above {}", onednn_version(), kMax);
     return nullptr;
   }
   require_headroom();

@@ -73,8 +73,8 @@ void (*set_threads)(int) = nullptr;
 std::string open() {
   void* const library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    const char* given = ::dlerror();
-    const std::string why = given ? given : "";
+    const char* message = ::dlerror();
+    const std::string why = message ? message : "";
     // What the loader says of ENOMEM, of its own memory and of a segment that finds no room.
     if (why.find("annot allocate memory") != why.npos || why.find("failed to map") != why.npos)
       throw std::bad_alloc();

@@ -10,8 +10,8 @@ namespace lamina::cpu {
 // are null calls before, work. std::bad_alloc where there is no memory for it. [any thread]
 const std::string& open_onednn();
 
-// Of OpenMP as oneDNN uses it: the most threads that it would start. Without effect, and 1, where
-// oneDNN does without OpenMP. REQUIRES: open_onednn() returned "".
+// Of OpenMP as oneDNN uses it: the maximum number of threads that it would start. Without effect,
+// and 1, where oneDNN does without OpenMP. REQUIRES: open_onednn() returned "".
 int onednn_threads();
 void set_onednn_threads(int threads);
 

@@ -21,7 +21,7 @@ constexpr std::int64_t kBlock = 64;
 template <typename T, int N>
 using Lanes __attribute__((vector_size(sizeof(T) * N))) = T;
 
-// One step of a transpose: lanes of a and b taken by turns.
+// One step of a transpose: lanes of a and b alternately.
 template <typename T>
 struct Interleaved {
   static constexpr int kCount = 16 / sizeof(T);

@@ -92,19 +92,19 @@ LAMINA_SIMD void drop_lanes(Int keep, Float scale, const T* x, T* y, int count) 
 template <typename T>
 void drop(RandomStream s, std::uint32_t threshold, float scale, const T* x, T* y,
           std::int64_t group, std::int64_t skip, std::int64_t n) {
-  const Words least = splat<Words>(threshold);
+  const Words thresholds = splat<Words>(threshold);
   for (std::int64_t i = 0; i < n; ++group, skip = 0) {
     if (skip == 0 && n - i >= kRandomGroup) {
       const Words4 words = philox(s, group);
       for (int k = 0; k < 4; ++k, i += kLanes)
-        drop_lanes(words.w[k] >= least, splat(scale), x + i, y + i, kLanes);
+        drop_lanes(words.w[k] >= thresholds, splat(scale), x + i, y + i, kLanes);
       continue;
     }
     std::uint32_t bits[2 * kRandomGroup];  // read from any number on, by whole vectors
     bits_of(s, group, 1, bits);
     const std::int64_t count = n - i < kRandomGroup - skip ? n - i : kRandomGroup - skip;
     for_lanes(count, [&](std::int64_t k, int lanes) {
-      drop_lanes(load_raw<Words>(bits + skip + k) >= least, splat(scale), x + i + k, y + i + k,
+      drop_lanes(load_raw<Words>(bits + skip + k) >= thresholds, splat(scale), x + i + k, y + i + k,
                  lanes);
     });
     i += count;

@@ -149,8 +149,9 @@ Cut cut(const Reduce& r) {
     c.spans = c.kept.elements;
   }
   if (c.spans > 0 && c.spans < kEnoughTasks) {
-    const std::int64_t least = c.by_columns ? 64 : 16384;  // rows or elements worth a task
-    c.splits = std::clamp<std::int64_t>(c.reduced.elements / least, 1, kEnoughTasks / c.spans);
+    const std::int64_t min_elements = c.by_columns ? 64 : 16384;  // rows or elements worth a task
+    c.splits =
+        std::clamp<std::int64_t>(c.reduced.elements / min_elements, 1, kEnoughTasks / c.spans);
   }
   return c;
 }

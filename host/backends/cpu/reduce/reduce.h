@@ -21,7 +21,7 @@ namespace lamina::cpu {
 
 enum class ReduceOp : std::uint8_t {
   sum,
-  max,  // NaN if there is one; of nothing: -infinity, or the least i64
+  max,  // NaN if there is one; of nothing: -infinity, or the minimum of i64
 };
 
 struct Reduce {

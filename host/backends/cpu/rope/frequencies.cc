@@ -65,7 +65,7 @@ std::vector<float> by_wavelength(const RopeSpec& s) {
   return inv_freq;
 }
 
-// The dim whose wave turns `rotations` times within the original length.
+// The dim whose wave makes `rotations` rotations within the original length.
 double correction_dim(const RopeSpec& s, double rotations) {
   const double original = static_cast<double>(s.original_max_position_embeddings);
   return static_cast<double>(s.rotary_dim) * std::log(original / (rotations * kTwoPi)) /
@@ -190,9 +190,9 @@ RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens) {
       result.attention_factor = static_cast<float>(longrope_attention_factor(s));
       break;
   }
-  if (s.num_turning)
+  if (s.num_rotated)
     for (std::size_t i = 0; i < result.inv_freq.size(); ++i)
-      if (static_cast<std::int64_t>(i) >= *s.num_turning) result.inv_freq[i] = 0.0f;
+      if (static_cast<std::int64_t>(i) >= *s.num_rotated) result.inv_freq[i] = 0.0f;
   return result;
 }
 

@@ -23,8 +23,8 @@ struct RopeSpec {
   double theta;
   RopeScaling scaling = RopeScaling::none;
   double factor = 1;
-  // Frequencies from this one on are 0, so their channels do not turn; unset: all turn.
-  std::optional<std::int64_t> num_turning;
+  // Frequencies from this one on are 0, so their channels do not rotate; unset: all rotate.
+  std::optional<std::int64_t> num_rotated;
 
   std::int64_t max_position_embeddings = 0;           // dynamic, longrope
   std::int64_t original_max_position_embeddings = 0;  // by_wavelength, yarn, longrope

@@ -21,8 +21,8 @@ RopeScaling scaling_of(const std::string& name) {
   return RopeScaling::none;
 }
 
-// Attributes of 0 stand for "not given".
-std::optional<double> given(double value) {
+// Attributes of 0 are absent.
+std::optional<double> optional_attr(double value) {
   return value == 0 ? std::nullopt : std::optional(value);
 }
 
@@ -38,20 +38,20 @@ RopeSpec spec_of(const NodeView& n) {
   spec.beta_fast = n.f("beta_fast");
   spec.beta_slow = n.f("beta_slow");
   spec.truncate = n.i("truncate") != 0;
-  spec.attention_factor = given(n.f("attention_factor"));
-  spec.mscale = given(n.f("mscale"));
-  spec.mscale_all_dim = given(n.f("mscale_all_dim"));
+  spec.attention_factor = optional_attr(n.f("attention_factor"));
+  spec.mscale = optional_attr(n.f("mscale"));
+  spec.mscale_all_dim = optional_attr(n.f("mscale_all_dim"));
   return spec;
 }
 
-// The frequencies of `half` channels: those beyond frequency_dim do not turn.
+// The frequencies of `half` channels: those beyond frequency_dim do not rotate.
 RopeFrequencies frequencies(const RopeSpec& spec, std::int64_t num_tokens, std::int64_t half) {
   RopeFrequencies out = rope_frequencies(spec, num_tokens);
   out.inv_freq.resize(static_cast<std::size_t>(half), 0.0f);
   return out;
 }
 
-// The row of positions that each frequency turns by; empty where there is one row.
+// The row of positions that each frequency rotates by; empty where there is one row.
 std::vector<std::uint8_t> axes_of_frequencies(const NodeView& n) {
   if (n.type(0).ndim() == 2) return {};
   const std::vector<std::int64_t>& section = n.list("mrope_section");
@@ -103,7 +103,7 @@ constexpr KernelChoice kChoices[] = {{"vector", always, make}};
 
 }  // namespace rope_table_op
 
-// Heads turned by the table, one pass.
+// Heads rotated by the table, one pass.
 namespace rotate_op {
 
 Verdict supports(const NodeView& n) {

@@ -19,9 +19,9 @@ void fill_table(const RopeTable& p, std::int64_t begin, std::int64_t end) {
               static_cast<float>(p.positions[p.axis_of_frequency[i + k] * p.num_tokens + token]);
         position = load(lanes);
       }
-      const SinCos turn = sin_cos(position * load_some(p.inv_freq + i, count));
-      store_some(p.cos + token * n + i, turn.cos * factor, count);
-      store_some(p.sin + token * n + i, turn.sin * factor, count);
+      const SinCos angle = sin_cos(position * load_some(p.inv_freq + i, count));
+      store_some(p.cos + token * n + i, angle.cos * factor, count);
+      store_some(p.sin + token * n + i, angle.sin * factor, count);
     });
   }
 }
@@ -44,11 +44,11 @@ void rotate_interleaved(const T* x, T* y, const float* cosines, const float* sin
                         std::int64_t half) {
   using Eight = Vec<float, 8>;
   const Int even = (lane_numbers() & splat<Int>(1)) == splat<Int>(0);
-  const Float turn = select(even, -sign, sign);  // x_even c - x_odd s, x_odd c + x_even s
+  const Float signs = select(even, -sign, sign);  // x_even c - x_odd s, x_odd c + x_even s
   std::int64_t i = 0;
   for (; i + 8 <= half; i += 8) {
     const Float c = duplicate_lanes(load_raw<Eight>(cosines + i));
-    const Float s = duplicate_lanes(load_raw<Eight>(sines + i)) * turn;
+    const Float s = duplicate_lanes(load_raw<Eight>(sines + i)) * signs;
     const Float a = load(x + 2 * i);
     store(y + 2 * i, fma(a, c, swap_neighbours(a) * s));
   }
@@ -60,8 +60,8 @@ void rotate_interleaved(const T* x, T* y, const float* cosines, const float* sin
       s[k] = sines[i + k];
     }
     const Float a = load_partial(x + 2 * i, 2 * rest);
-    const Float turned = swap_neighbours(a) * (duplicate_lanes(load_raw<Eight>(s)) * turn);
-    store_partial(y + 2 * i, fma(a, duplicate_lanes(load_raw<Eight>(c)), turned), 2 * rest);
+    const Float swapped = swap_neighbours(a) * (duplicate_lanes(load_raw<Eight>(s)) * signs);
+    store_partial(y + 2 * i, fma(a, duplicate_lanes(load_raw<Eight>(c)), swapped), 2 * rest);
   }
 }
 

@@ -10,7 +10,7 @@
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int64_t kMostStreams = 16;
+constexpr std::int64_t kMaxStreams = 16;
 
 // Each row becomes its softmax + eps.
 template <typename Wide>
@@ -25,7 +25,7 @@ void softmax_rows(Wide* m, std::int64_t k, Wide eps) {
 
 Verdict has_small_matrices(const NodeView& n) {
   const std::int64_t k = n.type(0).dim(n.type(0).ndim() - 1);
-  if (k <= kMostStreams) return Verdict::yes();
+  if (k <= kMaxStreams) return Verdict::yes();
   return Verdict::no("matrices are larger than 16 x 16");
 }
 
@@ -43,7 +43,7 @@ void normalize_rows(Wide* m, std::int64_t k, Wide eps) {
 
 template <typename Wide>
 void normalize_columns(Wide* m, std::int64_t k, Wide eps) {
-  Wide sum[kMostStreams];
+  Wide sum[kMaxStreams];
   std::fill(sum, sum + k, eps);
   for (std::int64_t i = 0; i < k; ++i)
     for (std::int64_t j = 0; j < k; ++j) sum[j] += m[i * k + j];
@@ -55,14 +55,14 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
   const std::int64_t k = x.dim(x.ndim() - 1), iterations = n.i("iterations");
   const std::int64_t count = product(x.shape, 0, x.ndim() - 2);
-  const double eps_given = n.f("eps");
+  const double eps_attr = n.f("eps");
   return with_floating(x.dtype, [&](auto number) {
     using T = decltype(number);
     using Wide = typename Number<T>::Wide;
     return make_kernel([=](const KernelArgs& args) {
-      const Wide eps = static_cast<Wide>(eps_given);
+      const Wide eps = static_cast<Wide>(eps_attr);
       parallel_ranges(count, 64, [&](std::int64_t begin, std::int64_t end) {
-        Wide m[kMostStreams * kMostStreams];
+        Wide m[kMaxStreams * kMaxStreams];
         for (std::int64_t i = begin; i < end; ++i) {
           const T* from = static_cast<const T*>(args.inputs[0]) + i * k * k;
           T* to = static_cast<T*>(args.outputs[0]) + i * k * k;
@@ -110,7 +110,7 @@ struct Division {
 
   // dy becomes dm.
   void back(Wide* d) const {
-    Wide dot[kMostStreams] = {};
+    Wide dot[kMaxStreams] = {};
     each([&](std::int64_t e, std::int64_t s) { dot[s] += d[e] * y[e]; });
     each([&](std::int64_t e, std::int64_t s) { d[e] = (d[e] - dot[s]) / sum[s]; });
   }
@@ -130,21 +130,21 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& x = n.type(0);
   const std::int64_t k = x.dim(x.ndim() - 1), divisions = 2 * n.i("iterations") - 1;
   const std::int64_t count = product(x.shape, 0, x.ndim() - 2);
-  const double eps_given = n.f("eps");
+  const double eps_attr = n.f("eps");
   return with_floating(x.dtype, [&](auto number) {
     using T = decltype(number);
     using Wide = typename Number<T>::Wide;
     // The weights, and what each division leaves.
     const std::int64_t size = k * k + divisions * (k * k + k);
     const auto run = [=](const KernelArgs& args) {
-      const Wide eps = static_cast<Wide>(eps_given);
+      const Wide eps = static_cast<Wide>(eps_attr);
       parallel_ranges(count, 64, [&](std::int64_t begin, std::int64_t end, int thread) {
         Wide* weights = reinterpret_cast<Wide*>(args.workspace) + thread * size;
         auto division = [&](std::int64_t i) {
           Wide* y = weights + k * k + i * (k * k + k);
           return Division<Wide>{k, i % 2 != 0, y, y + k * k};
         };
-        Wide d[kMostStreams * kMostStreams];
+        Wide d[kMaxStreams * kMaxStreams];
         for (std::int64_t at = begin * k * k; at < end * k * k; at += k * k) {
           const T* from = static_cast<const T*>(args.inputs[0]) + at;
           const T* dy = static_cast<const T*>(args.inputs[1]) + at;

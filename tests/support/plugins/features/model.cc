@@ -152,9 +152,9 @@ Tensors exit(Scope s, const Config& c, const Tensors& carries, const Step&) {
   return {sum_BTD + linear(s / "w", carries[1], c.hidden_size)};
 }
 
-Tensors mtp(Scope s, const Config& c, const Tensors& given, const Step& step) {
-  Tensor e_BTD = rms_norm(s / "norm_e", given[1], norm_options());
-  Tensor joined = concat({e_BTD, rms_norm(s / "norm_h", given[0], norm_options())}, 2);
+Tensors mtp(Scope s, const Config& c, const Tensors& carries, const Step& step) {
+  Tensor e_BTD = rms_norm(s / "norm_e", carries[1], norm_options());
+  Tensor joined = concat({e_BTD, rms_norm(s / "norm_h", carries[0], norm_options())}, 2);
   Tensor h_BTD = linear(s / "project", joined, c.hidden_size);
   Tensor q_BTNH =
       rope(split_heads(linear(s / "wq", h_BTD, kHeads * kHeadDim), kHeads), step.positions_BT);
@@ -183,7 +183,8 @@ void keys(Schema<Config>& key) {
   key("delta", &Config::delta, {.fallback = false, .doc = "with the gated delta rule"});
   key("embedding_input", &Config::embedding_input, {.fallback = false, .doc = "layers read it"});
   key("constants", &Config::constants, {.fallback = false, .doc = "layers have a gain each"});
-  key("losses", &Config::losses, {.fallback = false, .doc = "layers sow"});
+  key("losses", &Config::losses,
+      {.fallback = false, .doc = "layers have auxiliary losses and metrics"});
   key("balance_weight", &Config::balance_weight, {.fallback = 0.5, .doc = "of a mean"});
   key("pooled_weight", &Config::pooled_weight, {.fallback = 0.25, .doc = "of a product of means"});
   key("bias_rate", &Config::bias_rate, {.fallback = 0.125, .doc = "of the update"});

@@ -1,14 +1,14 @@
-// Rows that are given at placeholder tokens instead of those of the token table, and features of
-// theirs that the first layers add behind themselves: images and sounds. Bai et al. 2025,
-// "Qwen3-VL", after Meng et al. 2024, "DeepStack".
+// Rows that replace the embeddings of placeholder tokens (images and sounds), and per-token
+// features that are added to the output of the first layers. Bai et al. 2025, "Qwen3-VL", after
+// Meng et al. 2024, "DeepStack".
 #include "core/error.h"
 #include "decoder/graph/assembler.h"
 
 namespace lamina::decoder {
 namespace {
 
-// The place of tokens without a given row, so far outside of any table that no layer's features
-// reach it; rows outside of a table are zeros.
+// The index of tokens without an override row: so far outside of any table that no layer's offset
+// reaches it. Rows outside of a table are zeros.
 constexpr double kNowhere = -0x1p30;
 
 Tensor number(Graph& graph, double value) {
@@ -17,22 +17,22 @@ Tensor number(Graph& graph, double value) {
 
 }  // namespace
 
-Tensor Assembler::with_given_rows(Tensor x, Tensor index) {
-  Tensor rows = ops::embedding(host_input(Input::given_rows), index);
+Tensor Assembler::with_embedding_overrides(Tensor x, Tensor index) {
+  Tensor rows = ops::embedding(host_input(Input::embedding_overrides), index);
   Tensor own = ops::less(index, number(graph(), 0));
   return ops::select(ops::reshape(own, {phase().batch, phase().tokens, 1}), x, rows);
 }
 
-Tensor Assembler::given_places() {
-  if (given_places_) return given_places_;
-  Tensor index = host_input(Input::given_index);
-  return given_places_ =
+Tensor Assembler::deepstack_index() {
+  if (deepstack_index_) return deepstack_index_;
+  Tensor index = host_input(Input::override_index);
+  return deepstack_index_ =
              ops::select(ops::less(index, number(graph(), 0)), number(graph(), kNowhere), index);
 }
 
-// One gather and one sum a layer, also in those of a scan that have no features: their rows lie
-// behind the table's last.
-void Assembler::add_features(const Place& place) {
+// One gather and one sum per layer, also in layers of a scan that have no features: their rows are
+// past the table's last.
+void Assembler::add_deepstack_features(const BlockPlacement& place) {
   ScanBuilder& scan = *place.scan;
   Tensor& x = scan.carries()[0];
   if (x.type() != phase().activations())
@@ -46,10 +46,10 @@ void Assembler::add_features(const Place& place) {
   InputRole role{Input::layer_index, {}, true, {}};
   for (std::int64_t layer : place.layers) role.values.push_back(static_cast<double>(layer));
   Tensor layer = value_input(place, "layer_index", {DType::i32, {}, {}}, std::move(role));
-  Tensor offset =
-      ops::reshape(layer, {1, 1}) * number(scan.body(), static_cast<double>(phase().given.count));
-  Tensor features = scan.inner_const(host_input(Input::given_features));
-  x = x + ops::embedding(features, scan.inner_const(given_places()) + offset);
+  Tensor offset = ops::reshape(layer, {1, 1}) *
+                  number(scan.body(), static_cast<double>(phase().embedding_overrides.count));
+  Tensor features = scan.inner_const(host_input(Input::deepstack_features));
+  x = x + ops::embedding(features, scan.inner_const(deepstack_index()) + offset);
 }
 
 }  // namespace lamina::decoder

@@ -1,4 +1,4 @@
-// Prompts with images: rows that are given at placeholder tokens.
+// Prompts with images: rows that replace the embeddings of placeholder tokens.
 #include <algorithm>
 
 #include "core/error.h"
@@ -28,69 +28,74 @@ std::vector<std::int32_t> number_images(std::span<const std::int32_t> index) {
   return out;
 }
 
-void Session::check(std::span<const std::int32_t> tokens, const Given& given) const {
+void Session::check(std::span<const std::int32_t> tokens,
+                    const EmbeddingOverrides& overrides) const {
   const std::size_t width = static_cast<std::size_t>(model_.hidden_size()),
-                    count = given.rows.size() / width;
+                    count = overrides.rows.size() / width;
   if (options_.batch != 1)
     refuse(ExitCode::data, fmt::format("the session has {} sequences", options_.batch),
            "prompts with images are read one at a time");
   if (model_.length_dependent_from())
     refuse(ExitCode::usage, "this model's rotations depend on the length of the sequence",
            "sequences that are recomputed from their start cannot have images");
-  if (given.rows.empty() || given.rows.size() % width != 0)
-    refuse(ExitCode::data, fmt::format("got {} numbers for their rows", given.rows.size()),
+  if (overrides.rows.empty() || overrides.rows.size() % width != 0)
+    refuse(ExitCode::data, fmt::format("got {} numbers for their rows", overrides.rows.size()),
            fmt::format("each row has {}, the width of the model", width));
-  if (given.index.size() != tokens.size())
-    refuse(ExitCode::data,
-           fmt::format("got {} rows of tokens for {} tokens", given.index.size(), tokens.size()),
-           "each token has the index of its row, or -1");
-  for (std::int32_t row : given.index)
+  if (overrides.index.size() != tokens.size())
+    refuse(
+        ExitCode::data,
+        fmt::format("got {} rows of tokens for {} tokens", overrides.index.size(), tokens.size()),
+        "each token has the index of its row, or -1");
+  for (std::int32_t row : overrides.index)
     if (row < -1 || row >= static_cast<std::int64_t>(count))
       refuse(ExitCode::data, fmt::format("a token refers to row {} of {}", row, count),
              fmt::format("rows are 0 to {}; -1 is none", count - 1));
-  if (given.features.size() % given.rows.size() != 0 ||
-      static_cast<std::int64_t>(given.features.size() / given.rows.size()) >
+  if (overrides.features.size() % overrides.rows.size() != 0 ||
+      static_cast<std::int64_t>(overrides.features.size() / overrides.rows.size()) >
           model_.config().num_layers())
-    refuse(ExitCode::data, fmt::format("got {} numbers for features", given.features.size()),
+    refuse(ExitCode::data, fmt::format("got {} numbers for features", overrides.features.size()),
            fmt::format("each of at most {} layers has {}, as many as the rows",
-                       model_.config().num_layers(), given.rows.size()));
-  if (!given.positions.empty() && given.positions.size() != 3 * tokens.size())
+                       model_.config().num_layers(), overrides.rows.size()));
+  if (!overrides.positions.empty() && overrides.positions.size() != 3 * tokens.size())
     refuse(ExitCode::data,
-           fmt::format("got {} positions for {} tokens", given.positions.size(), tokens.size()),
+           fmt::format("got {} positions for {} tokens", overrides.positions.size(), tokens.size()),
            "each token has three: time, height and width");
 }
 
 // The tokens from `first` on that are read at once: as many as go, but no cut through an image
 // whose tokens see each other.
 std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t first, Call call) {
-  const std::size_t most = static_cast<std::size_t>(options_.call_tokens);
-  if (blocks.size() - first <= most) return blocks.size() - first;
-  std::size_t end = first + most;
+  const std::size_t max_tokens = static_cast<std::size_t>(options_.call_tokens);
+  if (blocks.size() - first <= max_tokens) return blocks.size() - first;
+  std::size_t end = first + max_tokens;
   while (end > first && blocks[end] != 0 && blocks[end] == blocks[end - 1]) --end;
   if (end > first) return end - first;
   call.tokens = options_.call_tokens;
-  if (program(call).has(decoder::Input::given_blocks))
+  if (program(call).has(decoder::Input::image_blocks))
     refuse(ExitCode::usage,
            fmt::format("the tokens of an image see each other, and it has more than the {} that "
                        "are read at once",
-                       most),
+                       max_tokens),
            "raise the maximum tokens per call");
-  return most;
+  return max_tokens;
 }
 
-std::span<const float> Session::append(std::span<const std::int32_t> tokens, const Given& given) {
-  check(tokens, given);
+std::span<const float> Session::append(std::span<const std::int32_t> tokens,
+                                       const EmbeddingOverrides& overrides) {
+  check(tokens, overrides);
   check_capacity(length() + static_cast<std::int64_t>(tokens.size()));
   const Call call{
-      .given = {.count = static_cast<std::int64_t>(given.rows.size()) / model_.hidden_size(),
-                .layers = static_cast<std::int64_t>(given.features.size() / given.rows.size())},
-      .positions_3d = !given.positions.empty()};
-  given_rows_ = converted(given.rows, options_.dtype);
-  given_features_ = converted(given.features, options_.dtype);
-  const std::vector<std::int32_t> blocks = number_images(given.index);
-  given_index_.resize(static_cast<std::size_t>(options_.call_tokens));
-  given_blocks_.resize(given_index_.size());
-  positions_3d_.resize(3 * given_index_.size());
+      .embedding_overrides = {.count = static_cast<std::int64_t>(overrides.rows.size()) /
+                                       model_.hidden_size(),
+                              .layers = static_cast<std::int64_t>(overrides.features.size() /
+                                                                  overrides.rows.size())},
+      .positions_3d = !overrides.positions.empty()};
+  override_rows_ = converted(overrides.rows, options_.dtype);
+  deepstack_features_ = converted(overrides.features, options_.dtype);
+  const std::vector<std::int32_t> blocks = number_images(overrides.index);
+  override_index_.resize(static_cast<std::size_t>(options_.call_tokens));
+  image_blocks_.resize(override_index_.size());
+  positions_3d_.resize(3 * override_index_.size());
   std::vector<std::size_t> pieces;
   for (std::size_t first = 0; first < tokens.size(); first += pieces.back())
     pieces.push_back(piece(blocks, first, call));
@@ -102,17 +107,18 @@ std::span<const float> Session::append(std::span<const std::int32_t> tokens, con
   history_[0].insert(history_[0].end(), tokens.begin(), tokens.end());
   std::size_t first = 0;
   for (std::size_t n : pieces) {
-    std::copy_n(given.index.begin() + static_cast<std::ptrdiff_t>(first), n, given_index_.begin());
-    std::copy_n(blocks.begin() + static_cast<std::ptrdiff_t>(first), n, given_blocks_.begin());
+    std::copy_n(overrides.index.begin() + static_cast<std::ptrdiff_t>(first), n,
+                override_index_.begin());
+    std::copy_n(blocks.begin() + static_cast<std::ptrdiff_t>(first), n, image_blocks_.begin());
     for (std::size_t axis = 0; axis < 3 && call.positions_3d; ++axis)
       std::copy_n(
-          given.positions.begin() + static_cast<std::ptrdiff_t>(axis * tokens.size() + first), n,
-          positions_3d_.begin() + static_cast<std::ptrdiff_t>(axis * n));
+          overrides.positions.begin() + static_cast<std::ptrdiff_t>(axis * tokens.size() + first),
+          n, positions_3d_.begin() + static_cast<std::ptrdiff_t>(axis * n));
     const std::span<const std::int32_t> row[] = {tokens.subspan(first, n)};
     this->call(row, call);
     first += n;
   }
-  if (call.positions_3d) shifts_[0] = std::ranges::max(given.positions) + 1 - lengths_[0];
+  if (call.positions_3d) shifts_[0] = std::ranges::max(overrides.positions) + 1 - lengths_[0];
   return kept_logits_;
 }
 

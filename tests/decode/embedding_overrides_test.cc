@@ -1,5 +1,5 @@
-// Rows that are given at placeholder tokens: as the token table's where they are that, whatever the
-// pieces of the prompt, scanned or unrolled.
+// Rows that replace the embeddings of placeholder tokens: with the token table's own rows nothing
+// changes, whatever the pieces of the prompt, scanned or unrolled.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -17,15 +17,15 @@ namespace {
 using decoder::Input;
 using decoder::Output;
 
-class Given : public ::testing::TestWithParam<const char*> {
+class EmbeddingOverrides : public ::testing::TestWithParam<const char*> {
  protected:
-  Given()
+  EmbeddingOverrides()
       : path(std::filesystem::path(LAMINA_SOURCE_DIR) / "tests/support/models" /
              (std::string(GetParam()) + ".toml")),
         model(open_model(path)),
         weights(load_weights({GetParam(), path}, model)),
         text(random_rows(model, 1, kTokens)) {
-    // Every third token has a given row, in an order of their own.
+    // Every third token has an override row, in an order of their own.
     for (std::int64_t t = 0; t < kTokens; ++t)
       index.push_back(t % 3 == 1 ? static_cast<std::int32_t>((t / 3 + 2) % kRows) : -1);
     rows = values(kRows, 1);
@@ -60,15 +60,16 @@ class Given : public ::testing::TestWithParam<const char*> {
   std::vector<float> forward_with(const decoder::Model& of, std::vector<float> features_of,
                                   std::int64_t layers) {
     program::BoundProgram program(
-        of.forward_graph({.tokens = kTokens}, {.given = {.count = kRows, .layers = layers}}),
+        of.forward_graph({.tokens = kTokens},
+                         {.embedding_overrides = {.count = kRows, .layers = layers}}),
         cpu::cpu_backend());
     program.bind_parameters(weights.pointers());
     program.bind(Input::tokens, text.ids.data());
     program.bind(Input::positions, text.positions.data());
-    program.bind(Input::given_rows, rows.data());
-    program.bind(Input::given_index, index.data());
-    program.bind(Input::given_blocks, blocks.data());
-    program.bind(Input::given_features, features_of.data());
+    program.bind(Input::embedding_overrides, rows.data());
+    program.bind(Input::override_index, index.data());
+    program.bind(Input::image_blocks, blocks.data());
+    program.bind(Input::deepstack_features, features_of.data());
     std::vector<float> logits(static_cast<std::size_t>(kTokens * of.vocab_size()));
     program.bind(Output::logits, logits.data());
     auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
@@ -85,7 +86,7 @@ class Given : public ::testing::TestWithParam<const char*> {
   std::vector<float> rows, features;
 };
 
-TEST_P(Given, RowsOfTheTableAreAsTheirTokens) {
+TEST_P(EmbeddingOverrides, RowsOfTheTableAreAsTheirTokens) {
   const Rows plain = take_rows_of_table();
   const std::vector<float> want = forward(model, weights.pointers(), plain);
   EXPECT_LE(relative_difference(forward_with(model, {}, 0), want), 1e-6);
@@ -94,7 +95,7 @@ TEST_P(Given, RowsOfTheTableAreAsTheirTokens) {
   EXPECT_GT(relative_difference(forward_with(model, features, kLayers), want), 1e-3);
 }
 
-TEST_P(Given, ScannedAndUnrolledAreTheSame) {
+TEST_P(EmbeddingOverrides, ScannedAndUnrolledAreTheSame) {
   decoder::Model unrolled = open_model(path, false);
   for (std::int64_t layers : {std::int64_t{1}, kLayers, model.config().num_layers()}) {
     const std::vector<float> all = values(kRows * layers, 4);
@@ -105,7 +106,7 @@ TEST_P(Given, ScannedAndUnrolledAreTheSame) {
   }
 }
 
-TEST_P(Given, PrefillInAnyPiecesEqualsForward) {
+TEST_P(EmbeddingOverrides, PrefillInAnyPiecesEqualsForward) {
   const std::vector<float> logits = forward_with(model, features, kLayers);
   const auto want = std::span(logits).last(static_cast<std::size_t>(model.vocab_size()));
   for (std::int64_t call_tokens : {std::int64_t{1}, std::int64_t{5}, kTokens}) {
@@ -115,7 +116,7 @@ TEST_P(Given, PrefillInAnyPiecesEqualsForward) {
     std::span<const float> got =
         session.append(text.ids, {.rows = rows, .index = index, .features = features});
     EXPECT_LE(relative_difference(got, want), 1e-4) << "pieces of " << call_tokens;
-    // Text before and behind.
+    // Text before and after.
     session.reset();
     session.append(std::span(text.ids).first(1));
     session.append(std::span(text.ids).subspan(1, 10),
@@ -127,17 +128,17 @@ TEST_P(Given, PrefillInAnyPiecesEqualsForward) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Given,
+INSTANTIATE_TEST_SUITE_P(All, EmbeddingOverrides,
                          ::testing::Values("llama2_deep", "qwen3_vl_text", "qwen3_5",
                                            "olmo3_as_maxtext"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Blocks that look at tokens further ahead are given the rows of those.
-class PredictedImages : public Given {
+// Blocks that look at tokens further ahead get the override rows of those.
+class PredictedImages : public EmbeddingOverrides {
  protected:
-  std::vector<float> predictions(const Rows& of, decoder::GivenRows given) {
+  std::vector<float> predictions(const Rows& of, decoder::EmbeddingOverrideShape overrides) {
     program::BoundProgram program(
-        model.forward_graph({.tokens = kTokens}, {.given = given, .mtp = true}),
+        model.forward_graph({.tokens = kTokens}, {.embedding_overrides = overrides, .mtp = true}),
         cpu::cpu_backend());
     std::vector<float> main(static_cast<std::size_t>(kTokens * model.vocab_size())),
         logits(main.size() * static_cast<std::size_t>(model.mtp_depth())),
@@ -145,8 +146,8 @@ class PredictedImages : public Given {
     std::vector<float> normed(hidden.size());
     program.bind_parameters(weights.pointers());
     of.microbatch().bind(program);
-    program.bind(Input::given_rows, rows.data());
-    program.bind(Input::given_index, index.data());
+    program.bind(Input::embedding_overrides, rows.data());
+    program.bind(Input::override_index, index.data());
     program.bind(Output::logits, main.data());
     program.bind(Output::mtp_hidden, hidden.data());
     program.bind(Output::mtp_normed, normed.data());
@@ -167,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(All, PredictedImages, ::testing::Values("features_mtp",
                          [](const auto& test) { return std::string(test.param); });
 
 // Models in which the tokens of an image see each other, both ways.
-class SeenImages : public Given {
+class SeenImages : public EmbeddingOverrides {
  protected:
   // Two images, of four and of two tokens.
   SeenImages() {
@@ -177,7 +178,7 @@ class SeenImages : public Given {
       blocks[static_cast<std::size_t>(t)] = row < 0 ? 0 : row < 4 ? 1 : 2;
     }
   }
-  // Tokens whose logits change with the given row.
+  // Tokens whose logits change with that override row.
   std::vector<std::int64_t> changed_by(std::int64_t row) {
     const std::vector<float> before = forward_with(model, {}, 0);
     rows[static_cast<std::size_t>(row * model.hidden_size())] += 1;
@@ -202,17 +203,17 @@ TEST_P(SeenImages, ChangeTheirEarlierTokensToo) {
 TEST_P(SeenImages, ReadInPiecesAreAsWhole) {
   const std::vector<float> logits = forward_with(model, features, kLayers);
   const auto want = std::span(logits).last(static_cast<std::size_t>(model.vocab_size()));
-  const decode::Given given{.rows = rows, .index = index, .features = features};
+  const decode::EmbeddingOverrides overrides{.rows = rows, .index = index, .features = features};
   for (std::int64_t call_tokens : {std::int64_t{4}, std::int64_t{5}, std::int64_t{12}, kTokens}) {
     decode::Session session(model, weights.pointers(),
                             {.capacity = kTokens, .call_tokens = call_tokens}, cpu::cpu_backend());
-    EXPECT_LE(relative_difference(session.append(text.ids, given), want), 1e-4)
+    EXPECT_LE(relative_difference(session.append(text.ids, overrides), want), 1e-4)
         << "pieces of " << call_tokens;
   }
   decode::Session session(model, weights.pointers(), {.capacity = kTokens, .call_tokens = 3},
                           cpu::cpu_backend());
   EXPECT_USER_ERROR(
-      session.append(text.ids, given), ExitCode::usage,
+      session.append(text.ids, overrides), ExitCode::usage,
       "images: the tokens of an image see each other, and it has more than the 3 that "
       "are read at once\n  raise the maximum tokens per call");
 }
@@ -220,7 +221,7 @@ TEST_P(SeenImages, ReadInPiecesAreAsWhole) {
 INSTANTIATE_TEST_SUITE_P(All, SeenImages, ::testing::Values("gemma3_window", "gemma4_dense"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(GivenErrors, ThreePositionsAreForModelsThatTakeThem) {
+TEST(EmbeddingOverrideErrors, ThreePositionsAreForModelsThatTakeThem) {
   const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/llama2_deep.toml"};
   decoder::Model model = open_model(from.path);
   weights::Weights weights = load_weights(from, model);
@@ -233,7 +234,7 @@ TEST(GivenErrors, ThreePositionsAreForModelsThatTakeThem) {
                     "  give the images without positions");
 }
 
-TEST(GivenErrors, SayWhatDoesNotGoTogether) {
+TEST(EmbeddingOverrideErrors, SayWhatDoesNotGoTogether) {
   const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/qwen3_vl_text.toml"};
   decoder::Model model = open_model(from.path);  // 24 wide, 3 layers
   weights::Weights weights = load_weights(from, model);

@@ -1,6 +1,6 @@
-// What layers keep for the host in a training step: losses, metrics, changes of parameters, and
-// multi-token prediction. The model is that of tests/support/models/features_losses.toml.
-#include "train/sown_values.h"
+// Auxiliary losses, metrics and updates of layers in a training step, and multi-token prediction.
+// The model is that of tests/support/models/features_losses.toml.
+#include "train/aux_values.h"
 
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ decoder::GraphFeatures with_metrics(bool layer_metrics) {
   return out;
 }
 
-struct Sown : ::testing::Test {
-  Sown() : model(open_model(kFrom.path)), state(load_state(kFrom, model, DType::f32, true)) {}
+struct AuxValues : ::testing::Test {
+  AuxValues() : model(open_model(kFrom.path)), state(load_state(kFrom, model, DType::f32, true)) {}
 
   train::StepResult gradients(const Rows& rows, std::int64_t microbatches = 1) {
     make(rows, microbatches);
@@ -43,7 +43,7 @@ struct Sown : ::testing::Test {
                  config::OptimizerSection{}, cpu::cpu_backend());
   }
   static double named(const train::StepResult& result, const std::string& name) {
-    for (const train::SownNumber& number : result.sown)
+    for (const train::AuxScalar& number : result.aux_scalars)
       if (number.name == name) return number.value;
     ADD_FAILURE() << "no number '" << name << "'";
     return 0;
@@ -56,20 +56,20 @@ struct Sown : ::testing::Test {
   bool layer_metrics = false;
 };
 
-TEST_F(Sown, TheTotalIsTheSumOfItsParts) {
+TEST_F(AuxValues, TheTotalIsTheSumOfItsParts) {
   train::StepResult result = gradients(random_rows(model, 2, 12));
   EXPECT_GT(result.mtp_loss, 1);
   EXPECT_NEAR(result.aux_loss, 0.5 * named(result, "balance") + 0.25 * named(result, "pooled"),
               1e-6);
   EXPECT_DOUBLE_EQ(result.total, result.loss + result.aux_loss + result.mtp_loss);
   std::set<std::string> metrics;
-  for (const train::SownNumber& number : result.sown) metrics.insert(number.name);
+  for (const train::AuxScalar& number : result.aux_scalars) metrics.insert(number.name);
   EXPECT_TRUE(metrics.contains("mean_square/layer_000/mean"));
   EXPECT_TRUE(metrics.contains("mean_square/layer_004/max"));
 }
 
 // Along the gradient the total changes by its length.
-TEST_F(Sown, GradientsAreOfTheTotal) {
+TEST_F(AuxValues, GradientsAreOfTheTotal) {
   Rows rows = random_rows(model, 2, 12);
   gradients(rows);
   auto grads = copy_of(model, state->gradients());
@@ -88,7 +88,7 @@ TEST_F(Sown, GradientsAreOfTheTotal) {
   EXPECT_NEAR((up - down) / (2 * h), norm, 1e-2 * norm);
 }
 
-TEST_F(Sown, UpdatesMoveTheirParametersByTheSignOfTheMeanOverMicrobatches) {
+TEST_F(AuxValues, UpdatesMoveTheirParametersByTheSignOfTheMeanOverMicrobatches) {
   Rows rows = random_rows(model, 4, 8);
   make(rows, 2);
   auto before = copy_of(model, state->masters());
@@ -107,9 +107,9 @@ TEST_F(Sown, UpdatesMoveTheirParametersByTheSignOfTheMeanOverMicrobatches) {
 }
 
 // The statistics are those of what leaves each layer; a loss is the mean of its layers'.
-TEST_F(Sown, MetricsOfLayersAreThereOnRequest) {
+TEST_F(AuxValues, MetricsOfLayersAreThereOnRequest) {
   Rows rows = random_rows(model, 2, 12);
-  for (const train::SownNumber& number : gradients(rows).sown)
+  for (const train::AuxScalar& number : gradients(rows).aux_scalars)
     EXPECT_FALSE(number.name.starts_with("activation_") || number.name == "balance/layer_000")
         << number.name;
   layer_metrics = true;
@@ -125,13 +125,13 @@ TEST_F(Sown, MetricsOfLayersAreThereOnRequest) {
   EXPECT_EQ(named(result, "activation_zeros/layer_004"), 0);
   double balance = 0;
   int layers = 0;
-  for (const train::SownNumber& number : result.sown)
+  for (const train::AuxScalar& number : result.aux_scalars)
     if (number.name.starts_with("balance/layer_")) balance += number.value, ++layers;
   EXPECT_GE(layers, 5);
   EXPECT_NEAR(balance / layers, named(result, "balance"), 1e-5);
 }
 
-TEST_F(Sown, ScannedAndUnrolledReportTheSame) {
+TEST_F(AuxValues, ScannedAndUnrolledReportTheSame) {
   Rows rows = random_rows(model, 2, 12);
   layer_metrics = true;
   train::StepResult scanned = gradients(rows);
@@ -140,8 +140,8 @@ TEST_F(Sown, ScannedAndUnrolledReportTheSame) {
       train::TrainStep(other, *state, {.shape = {2, 12}, .features = with_metrics(true)}, {},
                        cpu::cpu_backend())
           .gradients(batches, 0);
-  ASSERT_EQ(scanned.sown.size(), unrolled.sown.size());
-  for (const train::SownNumber& number : unrolled.sown)
+  ASSERT_EQ(scanned.aux_scalars.size(), unrolled.aux_scalars.size());
+  for (const train::AuxScalar& number : unrolled.aux_scalars)
     EXPECT_NEAR(named(scanned, number.name), number.value, 1e-5 * std::abs(number.value) + 1e-7)
         << number.name;
 }

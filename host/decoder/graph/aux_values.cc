@@ -1,4 +1,4 @@
-// What layers keep for the host, as outputs of a graph: losses pooled over layers, metrics of each.
+// Auxiliary losses, pooled over layers, and metrics, one per layer, as outputs of a graph.
 #include <algorithm>
 #include <numeric>
 
@@ -16,11 +16,11 @@ std::vector<std::int64_t> all_dims(Tensor x) {
   return dims;
 }
 
-// The loss that several layers sow under one name, f32[].
-Tensor pooled(std::span<const SownValue> parts) {
+// The auxiliary loss that several layers have under one name, f32[].
+Tensor pooled(std::span<const AuxValue> parts) {
   double layers = 0;
   Tensor value, other;
-  for (const SownValue& part : parts) {
+  for (const AuxValue& part : parts) {
     layers += static_cast<double>(part.layers.size());
     auto summed = [](Tensor t) { return ops::reduce_sum(ops::cast(t, DType::f32), {0}); };
     value = sum_of(value, summed(part.value));
@@ -33,20 +33,20 @@ Tensor pooled(std::span<const SownValue> parts) {
   return product.ndim() == 0 ? product : ops::reduce_sum(product, all_dims(product));
 }
 
-// The metric of all layers that sow it, [layers, ...], with their indices.
-std::pair<Tensor, std::vector<std::int64_t>> joined(std::span<const SownValue> parts) {
+// The metric of all layers that have it, [layers, ...], with their indices.
+std::pair<Tensor, std::vector<std::int64_t>> joined(std::span<const AuxValue> parts) {
   std::vector<Tensor> values;
   std::vector<std::int64_t> layers;
-  for (const SownValue& part : parts) {
+  for (const AuxValue& part : parts) {
     values.push_back(ops::cast(part.value, DType::f32));
     layers.insert(layers.end(), part.layers.begin(), part.layers.end());
   }
   return {ops::joined(values), layers};
 }
 
-void check_agreement(std::span<const SownValue> parts) {
-  const SownValue& first = parts.front();
-  for (const SownValue& part : parts)
+void check_agreement(std::span<const AuxValue> parts) {
+  const AuxValue& first = parts.front();
+  for (const AuxValue& part : parts)
     if (part.desc.kind != first.desc.kind || part.desc.weight_key != first.desc.weight_key ||
         part.desc.reduce != first.desc.reduce ||
         static_cast<bool>(part.other) != static_cast<bool>(first.other) ||
@@ -61,40 +61,40 @@ void check_agreement(std::span<const SownValue> parts) {
 
 // Mean, population standard deviation and share of zeros of what a layer hands on, padding
 // included.
-void Assembler::sow_statistics(const Place& place, Tensor x) {
+void Assembler::add_layer_metrics(const BlockPlacement& place, Tensor x) {
   x = ops::cast(x, sum_dtype(x.dtype()));
   const std::vector<std::int64_t> dims = all_dims(x);
   const auto size = static_cast<double>(x.shape().num_elements());
   auto mean_of = [&](Tensor t) { return ops::scale(ops::reduce_sum(t, dims, true), 1 / size); };
-  auto sow = [&](const char* name, Tensor value) {
-    const std::size_t index = sown_.size();
-    SownValue& sown = sown_.emplace_back();
-    sown.desc.kind = registry::SowDesc::Kind::metric;
-    sown.desc.name = name;
-    sown.desc.reduce = Reduce::mean;
-    sown.layers = place.layers;
+  auto add = [&](const char* name, Tensor value) {
+    const std::size_t index = aux_.size();
+    AuxValue& metric = aux_.emplace_back();
+    metric.desc.kind = registry::SowDesc::Kind::metric;
+    metric.desc.name = name;
+    metric.desc.reduce = Reduce::mean;
+    metric.layers = place.layers;
     collect(place, name, ops::reshape(value, {}),
-            [this, index](Tensor t) { sown_[index].value = t; });
+            [this, index](Tensor t) { aux_[index].value = t; });
   };
   Tensor mean = mean_of(x);
   Tensor zero = ops::constant(*x.graph, mean.type(), 0);
-  sow("activation_mean", mean);
-  sow("activation_stdev", ops::sqrt(mean_of(ops::square(x - mean))));
-  sow("activation_zeros", mean_of(ops::cast(ops::equal(x, zero), x.dtype())));
+  add("activation_mean", mean);
+  add("activation_stdev", ops::sqrt(mean_of(ops::square(x - mean))));
+  add("activation_zeros", mean_of(ops::cast(ops::equal(x, zero), x.dtype())));
 }
 
-void Assembler::add_sown_outputs() {
-  std::ranges::stable_sort(sown_, {}, [](const SownValue& s) { return s.desc.name; });
+void Assembler::add_aux_outputs() {
+  std::ranges::stable_sort(aux_, {}, [](const AuxValue& s) { return s.desc.name; });
   Tensor weighted;
-  for (auto begin = sown_.begin(); begin != sown_.end();) {
-    auto end = std::find_if(begin, sown_.end(),
-                            [&](const SownValue& s) { return s.desc.name != begin->desc.name; });
-    std::span<const SownValue> parts(begin, end);
+  for (auto begin = aux_.begin(); begin != aux_.end();) {
+    auto end = std::find_if(begin, aux_.end(),
+                            [&](const AuxValue& s) { return s.desc.name != begin->desc.name; });
+    std::span<const AuxValue> parts(begin, end);
     check_agreement(parts);
     const registry::SowDesc& desc = begin->desc;
     if (desc.kind == registry::SowDesc::Kind::loss) {
       Tensor loss = pooled(parts);
-      add_output(desc.name, loss, {.role = Output::sown_loss, .name = desc.name});
+      add_output(desc.name, loss, {.role = Output::named_loss, .name = desc.name});
       const double weight = parts_.config.factor(desc.weight_key);
       if (weight != 0) weighted = sum_of(weighted, ops::scale(loss, weight));
     }

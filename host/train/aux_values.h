@@ -1,6 +1,5 @@
-// What layers keep beside the loss in a training step: losses of their own, multi-token prediction,
-// metrics, and changes of parameters that are no gradients. Their memory, their means over
-// microbatches, and the changes themselves.
+// The auxiliary losses, metrics and updates of layers in a training step, and the loss of
+// multi-token prediction: their memory, their means over microbatches, and the updates themselves.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +13,17 @@
 namespace lamina::train {
 
 // One number of metrics.jsonl: "moe_lb_loss", "expert_load/layer_007".
-struct SownNumber {
+struct AuxScalar {
   std::string name;
   double value = 0;
 };
 
-class SownValues {
+class AuxValues {
  public:
   // Binds their memory to the outputs of `program`.
-  SownValues(program::BoundProgram& program, const decoder::ParameterTable& parameters);
-  SownValues(const SownValues&) = delete;
-  SownValues& operator=(const SownValues&) = delete;
+  AuxValues(program::BoundProgram& program, const decoder::ParameterTable& parameters);
+  AuxValues(const AuxValues&) = delete;
+  AuxValues& operator=(const AuxValues&) = delete;
 
   // Before the first microbatch of a step, and after each.
   void begin();
@@ -32,13 +31,13 @@ class SownValues {
 
   bool has_losses() const { return program_.has(decoder::Output::aux_loss); }
   bool has_mtp() const { return program_.has(decoder::Output::mtp_loss); }
-  // Means over the microbatches since begin(): losses of layers times their weights; sum of the
-  // losses of multi-token prediction (not a mean).
+  // Since begin(): the mean over microbatches of the layers' losses times their weights; the sum of
+  // the losses of multi-token prediction.
   double aux_loss() const { return aux_sum_ / static_cast<double>(added_); }
   double mtp_sum() const { return mtp_sum_; }
-  // Losses by name, without weights, then metrics: a number a layer, and where a layer has many,
-  // their mean and largest.
-  std::vector<SownNumber> numbers() const;
+  // Losses by name, without weights, then metrics: one number per layer, and where a layer has
+  // many, their mean and maximum.
+  std::vector<AuxScalar> scalars() const;
 
   // Changes the parameters, by the mean of each update over microbatches.
   void apply(const TrainState& state) const;

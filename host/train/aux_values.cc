@@ -1,4 +1,4 @@
-#include "train/sown_values.h"
+#include "train/aux_values.h"
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,7 @@ using decoder::Output;
 using decoder::Reduce;
 using Rule = registry::UpdateDesc::Rule;
 
-SownValues::SownValues(program::BoundProgram& program, const decoder::ParameterTable& parameters)
+AuxValues::AuxValues(program::BoundProgram& program, const decoder::ParameterTable& parameters)
     : program_(program) {
   program.bind(Output::aux_loss, &aux_);
   program.bind(Output::mtp_loss, &mtp_);
@@ -33,7 +33,7 @@ SownValues::SownValues(program::BoundProgram& program, const decoder::ParameterT
   if (!changes_.empty()) program.bind_updates(by_parameter);
 }
 
-void SownValues::begin() {
+void AuxValues::begin() {
   added_ = 0;
   aux_sum_ = mtp_sum_ = 0;
   for (Named& named : named_) {
@@ -45,7 +45,7 @@ void SownValues::begin() {
   for (Change& change : changes_) change.total.assign(change.latest.size(), 0.0);
 }
 
-void SownValues::add() {
+void AuxValues::add() {
   ++added_;
   aux_sum_ += aux_;
   mtp_sum_ += mtp_;
@@ -60,11 +60,11 @@ void SownValues::add() {
     for (std::size_t i = 0; i < change.latest.size(); ++i) change.total[i] += change.latest[i];
 }
 
-std::vector<SownNumber> SownValues::numbers() const {
-  std::vector<SownNumber> out;
+std::vector<AuxScalar> AuxValues::scalars() const {
+  std::vector<AuxScalar> out;
   double microbatches = static_cast<double>(added_);
   for (const Named& named : named_)
-    if (named.output.role == Output::sown_loss)
+    if (named.output.role == Output::named_loss)
       out.push_back({named.output.name, named.total[0] / microbatches});
   for (const Named& named : named_) {
     if (named.output.role != Output::metric) continue;
@@ -86,7 +86,7 @@ std::vector<SownNumber> SownValues::numbers() const {
   return out;
 }
 
-void SownValues::apply(const TrainState& state) const {
+void AuxValues::apply(const TrainState& state) const {
   for (const Change& change : changes_) {
     LAMINA_ASSERT(added_ > 0);
     float* p = state.masters()[static_cast<std::size_t>(change.update.parameter)];
