@@ -139,7 +139,11 @@ Verdict supports(const NodeView& n) {
     if (!can_compute(n.type(i).dtype)) return refuse(n.type(i));
   for (int i = 0; i < n.num_outputs(); ++i)
     if (!can_compute(n.out_type(i).dtype)) return refuse(n.out_type(i));
-  if (n.op().name != "fused_map") return Verdict::yes();
+  if (n.op().name != "fused_map") {
+    if (n.op().def->lower && !simple_ops().contains(n.op().name))
+      return Verdict::no("maps have no instruction for it");
+    return Verdict::yes();
+  }
   for (const Value& value : n.body("body")->values())
     if (!can_compute(value.type.dtype)) return refuse(value.type);
   return Verdict::yes();
