@@ -40,6 +40,11 @@ std::vector<Type> infer_broadcast(const Call& c) {
   return {out};
 }
 
+std::vector<Type> infer_arithmetic(const Call& c) {
+  infer_number(c);
+  return infer_broadcast(c);
+}
+
 int checked_dim(const Call& c, std::int64_t dim, int ndim) {
   c.require(dim >= -ndim && dim < ndim, "dim {} is outside [{}, {})", dim, -ndim, ndim);
   return static_cast<int>(dim < 0 ? dim + ndim : dim);

@@ -39,6 +39,8 @@ std::vector<Type> infer_unary(const Call& c);
 std::vector<Type> infer_number(const Call& c);
 // All inputs of one dtype, broadcast against each other (trailing dims aligned).
 std::vector<Type> infer_broadcast(const Call& c);
+// Likewise for numbers, not truth values.
+std::vector<Type> infer_arithmetic(const Call& c);
 // The shape that `a` and `b` broadcast to; refuses the call when they do not.
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b);
 // `dim` counted from the end when negative; refuses the call when outside [-ndim, ndim).

@@ -277,12 +277,12 @@ void BlockBuild::export_value(lamina_tensor_t given, lamina_str_t param) {
 
 void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
   const lamina_auxiliary_t given = abi::copy(from, "lamina_auxiliary_t");
-  SowDesc out;
-  out.kind = enumerator<SowDesc::Kind>(given.kind, LAMINA_CAPABILITY_AUXILIARY, "its kind");
-  out.reduce = enumerator<SowDesc::Reduce>(given.reduce, LAMINA_CAPABILITY_REDUCE, "its reduction");
+  AuxDesc out;
+  out.kind = enumerator<AuxDesc::Kind>(given.kind, LAMINA_CAPABILITY_AUXILIARY, "its kind");
+  out.reduce = enumerator<AuxDesc::Reduce>(given.reduce, LAMINA_CAPABILITY_REDUCE, "its reduction");
   out.name = abi::name(given.name, "its name");
   out.value = tensor(given.value, fmt::format("the value of '{}'", out.name));
-  const bool is_loss = out.kind == SowDesc::Kind::loss;
+  const bool is_loss = out.kind == AuxDesc::Kind::loss;
   if (given.other != 0) {
     if (!is_loss) abi::breach("metric '{}' has two values; only losses may", out.name);
     out.other = tensor(given.other, fmt::format("the other value of '{}'", out.name));
@@ -295,14 +295,14 @@ void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
     throw abi::Breach(LAMINA_ERROR_SHAPE, fmt::format("the loss '{}' must be a scalar, got {}",
                                                       out.name, to_string(out.value.type())));
   }
-  if (is_loss && out.reduce == SowDesc::Reduce::max)
+  if (is_loss && out.reduce == AuxDesc::Reduce::max)
     abi::breach("the loss '{}' is reduced by a maximum; losses are summed or averaged", out.name);
   if (!is_floating(out.value.dtype()))
     throw abi::Breach(LAMINA_ERROR_DTYPE, fmt::format("'{}' must be floating, got {}", out.name,
                                                       to_string(out.value.type())));
   out.weight_key = abi::text(given.weight_key, "its weight key");
   require_number_key(out.weight_key, fmt::format("the weight of '{}'", out.name));
-  trace_.sow(out);
+  trace_.add_aux(out);
 }
 
 void BlockBuild::update(const lamina_update_t* from) {

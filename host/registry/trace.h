@@ -72,7 +72,7 @@ enum class InputKind {
   image_blocks
 };
 
-struct SowDesc {
+struct AuxDesc {
   enum class Kind { loss = 1, metric };
   enum class Reduce { sum, mean, max };
   Kind kind = Kind::loss;
@@ -131,7 +131,7 @@ class Trace {
   // Named values and axes; by default kept in the graph.
   virtual Tensor tag(Tensor value, const std::string& name);
   virtual Tensor annotate(Tensor value, std::span<const AxisId> axes);
-  virtual void sow(const SowDesc& sow) = 0;
+  virtual void add_aux(const AuxDesc& value) = 0;
   virtual void update(const UpdateDesc& update) = 0;
 
  private:

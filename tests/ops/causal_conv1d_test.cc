@@ -88,6 +88,7 @@ OpCases step_cases() {
 const OpCases kStep = step_cases();
 
 LAMINA_TEST_OP(CausalConv1d, kCases)
+LAMINA_TEST_DECODE(CausalConv1d, kCases)
 LAMINA_TEST_OP(CausalConv1dGrad, kGrad)
 LAMINA_TEST_OP(CausalConv1dStep, kStep)
 

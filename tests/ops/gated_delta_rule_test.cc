@@ -126,6 +126,7 @@ OpCases step_cases() {
 const OpCases kStep = step_cases();
 
 LAMINA_TEST_OP(GatedDeltaRule, kCases)
+LAMINA_TEST_DECODE(GatedDeltaRule, kCases)
 LAMINA_TEST_OP(GatedDeltaRuleGrad, kGrad)
 LAMINA_TEST_OP(GatedDeltaRuleStep, kStep)
 

@@ -42,7 +42,7 @@ class ShapesOnly : public Trace {
                              std::optional<int>) override {
     return Trace::add_op(op, inputs, attrs, {});
   }
-  void sow(const SowDesc&) override {}
+  void add_aux(const AuxDesc&) override {}
   void update(const UpdateDesc&) override {}
 
  private:

@@ -28,7 +28,7 @@ class RecordingTrace : public Trace {
   Tensor make_layer_constant(const std::string& name, const std::vector<double>&) override {
     return graph().add_input(name, {});
   }
-  void sow(const SowDesc&) override {}
+  void add_aux(const AuxDesc&) override {}
   void update(const UpdateDesc&) override {}
 };
 

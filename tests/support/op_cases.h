@@ -10,7 +10,8 @@
 // with each instruction set, in place and with outputs left out, on one thread and on two, gives
 // what the op means, computed in f64; the gradient is that of finite differences in f64; the op's
 // own vjp is what differentiating lower gives; two nodes that differ in an attribute are not
-// merged; run in parts by its split rule, it gives the same.
+// merged; run in parts by its split rule, it gives the same. Of an op with decode state
+// LAMINA_TEST_DECODE checks that reading a row call by call gives what one call does.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -76,6 +77,7 @@ void check_gradient(const OpCases& list);
 void check_own_gradient(const OpCases& list);
 void check_merging(const OpCases& list);
 void check_split(const OpCases& list);
+void check_decode(const OpCases& list);
 
 }  // namespace lamina::testing
 
@@ -86,3 +88,7 @@ void check_split(const OpCases& list);
   TEST(Suite, OwnGradientEqualsThatOfItsMeaning) { ::lamina::testing::check_own_gradient(list); } \
   TEST(Suite, NodesThatDifferInAnAttributeStayApart) { ::lamina::testing::check_merging(list); }  \
   TEST(Suite, PartsOfASplitGiveTheWhole) { ::lamina::testing::check_split(list); }
+
+// For ops whose rows are [B, T, ...], "bT..." in the split rule.
+#define LAMINA_TEST_DECODE(Suite, list) \
+  TEST(Suite, CallsGiveWhatOneGoDoes) { ::lamina::testing::check_decode(list); }

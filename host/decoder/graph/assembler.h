@@ -21,7 +21,7 @@ namespace lamina::decoder {
 // An auxiliary loss or metric, stacked over the layers that have it: its first dim runs over
 // `layers`.
 struct AuxValue {
-  registry::SowDesc desc;
+  registry::AuxDesc desc;
   std::vector<std::int64_t> layers;
   Tensor value, other;
 };

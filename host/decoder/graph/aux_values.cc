@@ -26,7 +26,7 @@ Tensor pooled(std::span<const AuxValue> parts) {
     value = sum_of(value, summed(part.value));
     if (part.other) other = sum_of(other, summed(part.other));
   }
-  const registry::SowDesc& desc = parts.front().desc;
+  const registry::AuxDesc& desc = parts.front().desc;
   if (desc.reduce == Reduce::mean) value = ops::scale(value, 1 / layers);
   if (!other) return value;
   Tensor product = value * ops::scale(other, 1 / layers);
@@ -69,7 +69,7 @@ void Assembler::add_layer_metrics(const BlockPlacement& place, Tensor x) {
   auto add = [&](const char* name, Tensor value) {
     const std::size_t index = aux_.size();
     AuxValue& metric = aux_.emplace_back();
-    metric.desc.kind = registry::SowDesc::Kind::metric;
+    metric.desc.kind = registry::AuxDesc::Kind::metric;
     metric.desc.name = name;
     metric.desc.reduce = Reduce::mean;
     metric.layers = place.layers;
@@ -91,18 +91,18 @@ void Assembler::add_aux_outputs() {
                             [&](const AuxValue& s) { return s.desc.name != begin->desc.name; });
     std::span<const AuxValue> parts(begin, end);
     check_agreement(parts);
-    const registry::SowDesc& desc = begin->desc;
-    if (desc.kind == registry::SowDesc::Kind::loss) {
+    const registry::AuxDesc& desc = begin->desc;
+    if (desc.kind == registry::AuxDesc::Kind::loss) {
       Tensor loss = pooled(parts);
       add_output(desc.name, loss, {.role = Output::named_loss, .name = desc.name});
       const double weight = parts_.config.factor(desc.weight_key);
       if (weight != 0) weighted = sum_of(weighted, ops::scale(loss, weight));
     }
     const bool of_layers = !begin->other && begin->value.ndim() == 1;  // not of all together
-    if (desc.kind == registry::SowDesc::Kind::metric || (phase().layer_metrics && of_layers)) {
+    if (desc.kind == registry::AuxDesc::Kind::metric || (phase().layer_metrics && of_layers)) {
       auto [values, layers] = joined(parts);
       add_output(desc.name, values, {.role = Output::metric, .layers = layers, .name = desc.name});
-      const bool metric = desc.kind == registry::SowDesc::Kind::metric;
+      const bool metric = desc.kind == registry::AuxDesc::Kind::metric;
       out_.metrics[desc.name] = metric ? desc.reduce : Reduce::mean;
     }
     begin = end;

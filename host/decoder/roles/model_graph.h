@@ -121,7 +121,7 @@ struct OutputRole {
 };
 
 // How values of several microbatches become one.
-using Reduce = registry::SowDesc::Reduce;
+using Reduce = registry::AuxDesc::Reduce;
 
 // What is done with the updates of a parameter: p += rate * value, p += rate * sign(value), p =
 // value.

@@ -172,11 +172,11 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     return Trace::tag(value, name);
   }
 
-  void sow(const registry::SowDesc& sow) override {
-    for (const registry::SowDesc& other : aux_)
-      if (other.name == sow.name)
-        throw PluginError({sow.name, "is kept twice by one block; names are unique", {}});
-    if (phase_.aux) aux_.push_back(sow);
+  void add_aux(const registry::AuxDesc& value) override {
+    for (const registry::AuxDesc& other : aux_)
+      if (other.name == value.name)
+        throw PluginError({value.name, "is kept twice by one block; names are unique", {}});
+    if (phase_.aux) aux_.push_back(value);
   }
   void update(const registry::UpdateDesc& update) override {
     for (const registry::UpdateDesc& other : updates_)
@@ -311,7 +311,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
   std::vector<Tensor> written_;  // one per state of out_
-  std::vector<registry::SowDesc> aux_;
+  std::vector<registry::AuxDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;
   std::int64_t next_stream_ = 1;  // 0 is the embedding's

@@ -39,7 +39,7 @@ struct BlockGraph {
     int k_at, v_at;  // outputs where donated, inputs where taken
   };
   struct Aux {
-    registry::SowDesc desc;  // without tensors
+    registry::AuxDesc desc;  // without tensors
     int value;               // outputs
     int other = -1;
   };

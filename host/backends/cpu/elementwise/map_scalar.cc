@@ -81,43 +81,10 @@ MapFunction f64_function(MapOp op) {
   switch (op) {
     case MapOp::constant:
       return run_constant<T>;
-    case MapOp::neg:
-      return run_unary<[](T x) { return -x; }, T>;
-    case MapOp::abs:
-      return run_unary<[](T x) { return std::abs(x); }, T>;
-    case MapOp::square:
-      return run_unary<[](T x) { return x * x; }, T>;
-    case MapOp::exp:
-      return run_unary<[](T x) { return std::exp(x); }, T>;
-    case MapOp::log:
-      return run_unary<[](T x) { return std::log(x); }, T>;
-    case MapOp::sqrt:
-      return run_unary<[](T x) { return std::sqrt(x); }, T>;
-    case MapOp::rsqrt:
-      return run_unary<[](T x) { return 1.0 / std::sqrt(x); }, T>;
-    case MapOp::tanh:
-      return run_unary<[](T x) { return std::tanh(x); }, T>;
-    case MapOp::sigmoid:
-      return run_unary<[](T x) { return logistic(x); }, T>;
-    case MapOp::erf:
-      return run_unary<[](T x) { return std::erf(x); }, T>;
-    case MapOp::sin:
-      return run_unary<[](T x) { return std::sin(x); }, T>;
-    case MapOp::cos:
-      return run_unary<[](T x) { return std::cos(x); }, T>;
-    case MapOp::floor:
-      return run_unary<[](T x) { return std::floor(x); }, T>;
-    case MapOp::softplus:
-      return run_unary<[](T x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
-                       T>;
-    case MapOp::relu:
-      return run_unary<[](T x) { return x < 0 ? 0.0 : x; }, T>;
-    case MapOp::silu:
-      return run_unary<[](T x) { return x * logistic(x); }, T>;
-    case MapOp::gelu:
-      return run_unary<[](T x) { return x * normal_cdf(x); }, T>;
-    case MapOp::gelu_tanh:
-      return run_unary<[](T x) { return 0.5 * x * (1.0 + std::tanh(gelu_angle(x))); }, T>;
+#define LAMINA_MAP_FUNCTION(name, f32, f64) \
+  case MapOp::name:                         \
+    return run_unary<[](T x) { return f64; }, T>;
+#include "backends/cpu/elementwise/functions.def"
     case MapOp::add_imm:
       return run_immediate<[](T a, T b) { return a + b; }, T>;
     case MapOp::mul_imm:

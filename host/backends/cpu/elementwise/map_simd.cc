@@ -106,42 +106,10 @@ MapVariants f32_function(MapOp op, bool round) {
       return plain(round ? run_constant<true> : run_constant<false>);
     case MapOp::cast:
       return unary<[](Float x) { return x; }>(round);
-    case MapOp::neg:
-      return unary<[](Float x) { return -x; }>(round);
-    case MapOp::abs:
-      return unary<[](Float x) { return abs(x); }>(round);
-    case MapOp::square:
-      return unary<[](Float x) { return x * x; }>(round);
-    case MapOp::exp:
-      return unary<[](Float x) { return exp(x); }>(round);
-    case MapOp::log:
-      return unary<[](Float x) { return log(x); }>(round);
-    case MapOp::sqrt:
-      return unary<[](Float x) { return sqrt(x); }>(round);
-    case MapOp::rsqrt:
-      return unary<[](Float x) { return reciprocal(sqrt(x)); }>(round);
-    case MapOp::tanh:
-      return unary<[](Float x) { return tanh(x); }>(round);
-    case MapOp::sigmoid:
-      return unary<[](Float x) { return sigmoid(x); }>(round);
-    case MapOp::erf:
-      return unary<[](Float x) { return erf(x); }>(round);
-    case MapOp::sin:
-      return unary<[](Float x) { return sin_cos(x).sin; }>(round);
-    case MapOp::cos:
-      return unary<[](Float x) { return sin_cos(x).cos; }>(round);
-    case MapOp::floor:
-      return unary<[](Float x) { return floor(x); }>(round);
-    case MapOp::softplus:
-      return unary<[](Float x) { return softplus(x); }>(round);
-    case MapOp::relu:
-      return unary<[](Float x) { return max(splat(0.0f), x); }>(round);
-    case MapOp::silu:
-      return unary<[](Float x) { return silu(x); }>(round);
-    case MapOp::gelu:
-      return unary<[](Float x) { return gelu(x); }>(round);
-    case MapOp::gelu_tanh:
-      return unary<[](Float x) { return gelu_tanh(x); }>(round);
+#define LAMINA_MAP_FUNCTION(name, f32, f64) \
+  case MapOp::name:                         \
+    return unary<[](Float x) { return f32; }>(round);
+#include "backends/cpu/elementwise/functions.def"
     case MapOp::add_imm:
       return immediate<[](Float a, Float b) { return a + b; }>(round);
     case MapOp::mul_imm:

@@ -14,20 +14,11 @@ namespace {
 // Ops that are one instruction without attributes.
 const std::unordered_map<std::string_view, MapOp>& simple_ops() {
   static const std::unordered_map<std::string_view, MapOp> table = {
-      {"add", MapOp::add},           {"sub", MapOp::sub},
-      {"mul", MapOp::mul},           {"div", MapOp::div},
-      {"maximum", MapOp::max},       {"minimum", MapOp::min},
-      {"less", MapOp::lt},           {"equal", MapOp::eq},
-      {"select", MapOp::select},     {"neg", MapOp::neg},
-      {"abs", MapOp::abs},           {"square", MapOp::square},
-      {"exp", MapOp::exp},           {"log", MapOp::log},
-      {"sqrt", MapOp::sqrt},         {"rsqrt", MapOp::rsqrt},
-      {"tanh", MapOp::tanh},         {"sigmoid", MapOp::sigmoid},
-      {"erf", MapOp::erf},           {"sin", MapOp::sin},
-      {"cos", MapOp::cos},           {"floor", MapOp::floor},
-      {"relu", MapOp::relu},         {"silu", MapOp::silu},
-      {"gelu", MapOp::gelu},         {"gelu_tanh", MapOp::gelu_tanh},
-      {"softplus", MapOp::softplus}, {"cast", MapOp::cast},
+      {"add", MapOp::add},       {"sub", MapOp::sub},     {"mul", MapOp::mul}, {"div", MapOp::div},
+      {"maximum", MapOp::max},   {"minimum", MapOp::min}, {"less", MapOp::lt}, {"equal", MapOp::eq},
+      {"select", MapOp::select}, {"cast", MapOp::cast},
+#define LAMINA_MAP_FUNCTION(name, f32, f64) {#name, MapOp::name},
+#include "backends/cpu/elementwise/functions.def"
   };
   return table;
 }
@@ -148,7 +139,11 @@ Verdict supports(const NodeView& n) {
     if (!can_compute(n.type(i).dtype)) return refuse(n.type(i));
   for (int i = 0; i < n.num_outputs(); ++i)
     if (!can_compute(n.out_type(i).dtype)) return refuse(n.out_type(i));
-  if (n.op().name != "fused_map") return Verdict::yes();
+  if (n.op().name != "fused_map") {
+    if (n.op().def->lower && !simple_ops().contains(n.op().name))
+      return Verdict::no("maps have no instruction for it");
+    return Verdict::yes();
+  }
   for (const Value& value : n.body("body")->values())
     if (!can_compute(value.type.dtype)) return refuse(value.type);
   return Verdict::yes();

@@ -5,6 +5,7 @@
 //   Tensor y = silu(gate) * up + 1;
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
@@ -51,29 +52,19 @@ inline Tensor shift(Tensor x, double by, At at = At::current()) {
   return emit<Op::shift>({x}, Attrs<Op::shift>().number("by", by), at);
 }
 
-// Elementwise with one operand.
-inline Tensor neg(Tensor x, At at = At::current()) { return emit<Op::neg>({x}, at); }
-inline Tensor abs(Tensor x, At at = At::current()) { return emit<Op::abs>({x}, at); }
-inline Tensor square(Tensor x, At at = At::current()) { return emit<Op::square>({x}, at); }
-inline Tensor exp(Tensor x, At at = At::current()) { return emit<Op::exp>({x}, at); }
-inline Tensor log(Tensor x, At at = At::current()) { return emit<Op::log>({x}, at); }
-inline Tensor sqrt(Tensor x, At at = At::current()) { return emit<Op::sqrt>({x}, at); }
-inline Tensor rsqrt(Tensor x, At at = At::current()) { return emit<Op::rsqrt>({x}, at); }
-inline Tensor tanh(Tensor x, At at = At::current()) { return emit<Op::tanh>({x}, at); }
-inline Tensor sigmoid(Tensor x, At at = At::current()) { return emit<Op::sigmoid>({x}, at); }
-inline Tensor erf(Tensor x, At at = At::current()) { return emit<Op::erf>({x}, at); }
-inline Tensor sin(Tensor x, At at = At::current()) { return emit<Op::sin>({x}, at); }
-inline Tensor cos(Tensor x, At at = At::current()) { return emit<Op::cos>({x}, at); }
-inline Tensor sign(Tensor x, At at = At::current()) { return emit<Op::sign>({x}, at); }
-inline Tensor floor(Tensor x, At at = At::current()) { return emit<Op::floor>({x}, at); }
-inline Tensor relu(Tensor x, At at = At::current()) { return emit<Op::relu>({x}, at); }
-inline Tensor silu(Tensor x, At at = At::current()) { return emit<Op::silu>({x}, at); }
-inline Tensor gelu(Tensor x, At at = At::current()) { return emit<Op::gelu>({x}, at); }
-inline Tensor gelu_tanh(Tensor x, At at = At::current()) { return emit<Op::gelu_tanh>({x}, at); }
-inline Tensor softplus(Tensor x, At at = At::current()) { return emit<Op::softplus>({x}, at); }
-inline Tensor stop_gradient(Tensor x, At at = At::current()) {
-  return emit<Op::stop_gradient>({x}, at);
+// Every op of ops.def from one tensor to one, without attributes, is a function of its name:
+// exp(x).
+consteval bool is_unary(std::string_view inputs, std::string_view outputs,
+                        std::string_view attributes) {
+  return inputs == "x" && outputs == "y" && attributes.empty();
 }
+#define LAMINA_OP(id, name, revision, inputs, outputs, attributes, doc)                     \
+  template <std::same_as<Tensor> X>                                                         \
+  requires(is_unary(inputs, outputs, attributes)) Tensor name(X x, At at = At::current()) { \
+    return emit<Op::name>({x}, at);                                                         \
+  }
+#include "lamina/ops.def"
+
 // dtype: "f32", "bf16", "i32", ...
 inline Tensor cast(Tensor x, std::string_view dtype, At at = At::current()) {
   return emit<Op::cast>({x}, Attrs<Op::cast>().text("dtype", dtype), at);
@@ -198,7 +189,6 @@ inline Tensor matmul(Tensor a, Tensor b, const MatmulOptions& o = {}, Tensor acc
   attrs.text("dtype", o.dtype);
   return emit<Op::matmul>({a, b, acc}, attrs, at);
 }
-inline Tensor softmax(Tensor x, At at = At::current()) { return emit<Op::softmax>({x}, at); }
 struct SinkhornOptions {
   std::int64_t iterations = 20;
   double eps = 1e-6;
