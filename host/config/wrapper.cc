@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "publishers/formats.h"
+
 namespace lamina::config {
 namespace {
 
@@ -30,10 +32,10 @@ std::string top_name(std::string_view key, std::size_t prefix) {
 
 void lift_text_config(Raw& raw) {
   auto unwrap = [](auto& item) {
-    if (!item.key.starts_with(kModel) ||
-        !std::string_view(item.key).substr(kModel.size()).starts_with(kThinkersTextConfig))
-      return;
-    item.key.replace(kModel.size(), kThinkersTextConfig.size(), kTextConfig);
+    for (std::string_view holder : publishers::kTextConfigHolders) {
+      const std::string held = fmt::format("{}{}.{}", kModel, holder, kTextConfig);
+      if (item.key.starts_with(held)) item.key.erase(kModel.size(), holder.size() + 1);
+    }
   };
   auto for_each = [&raw](const auto& function) {
     std::ranges::for_each(raw.entries, function);

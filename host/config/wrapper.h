@@ -7,11 +7,11 @@
 
 namespace lamina::config {
 
-// Prefix of the nested language-model config; Omni models nest it under `thinker_config`.
+// Prefix of the nested language-model config.
 inline constexpr std::string_view kTextConfig = "text_config.";
-inline constexpr std::string_view kThinkersTextConfig = "thinker_config.text_config.";
 
-// Where `raw` (keys "model.<path>") has an object text_config, what is in it becomes the model's
+// Where `raw` (keys "model.<path>") has an object text_config, or one in an object that publishers
+// put around it (publishers/formats.h), what is in it becomes the model's
 // own, instead of what the file says outside of it under the same names; of tie_word_embeddings,
 // what it says outside counts. Only model_type and architectures stay in text_config, by which one
 // sees that it was there. Does nothing to other files.

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "io/mapped_file.h"
+#include "publishers/formats.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -69,14 +70,18 @@ HfDirectory::HfDirectory(std::string path) : path_(std::move(path)), config_(rea
     generation_config_ = JsonDocument::read(file, {.code = ExitCode::checkpoint});
 }
 
-// The objects of config.json that may hold a key, the first first: multimodal wrappers keep those
-// of the language model one level down, wrappers that also speak two.
+// The objects of config.json that may hold a key, the first first: multimodal models keep those of
+// the language model one level down, some two.
 std::vector<JsonValue> HfDirectory::configs() const {
   std::vector<JsonValue> out{config()};
-  for (std::size_t i = 0; i < out.size(); ++i)
-    for (const char* inner : {"text_config", "thinker_config"})
-      if (JsonValue object = out[i].find(inner); object && object.is_object())
-        out.push_back(object);
+  auto add = [&](JsonValue inner) {
+    if (inner && inner.is_object()) out.push_back(inner);
+  };
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const JsonValue outer = out[i];
+    add(outer.find("text_config"));
+    for (std::string_view holder : publishers::kTextConfigHolders) add(outer.find(holder));
+  }
   return out;
 }
 
@@ -98,10 +103,9 @@ std::optional<std::int64_t> HfDirectory::bos_token_id() const {
 std::vector<std::int64_t> HfDirectory::placeholder_token_ids() const {
   std::vector<std::int64_t> out;
   for (JsonValue holder : configs())
-    for (const char* what : {"image", "video", "audio"})
-      for (const char* kind : {"id", "index"})
-        for (std::int64_t id : ids(holder.find(fmt::format("{}_token_{}", what, kind)), false))
-          if (std::ranges::find(out, id) == out.end()) out.push_back(id);
+    for (std::string_view key : publishers::kPlaceholderKeys)
+      for (std::int64_t id : ids(holder.find(key), false))
+        if (std::ranges::find(out, id) == out.end()) out.push_back(id);
   return out;
 }
 

@@ -9,11 +9,11 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "core/round_up.h"
+#include "publishers/formats.h"
 
 namespace lamina::io {
 namespace {
 
-constexpr std::string_view kBlocks = "_blocks", kScales = "_scales", kWeight = ".weight";
 constexpr std::int64_t kFp4Block = 32;  // values that share a scale
 
 // Sign, four bits of exponent (bias 7), three of mantissa; no infinities; Micikevicius et al. 2022.
@@ -84,10 +84,6 @@ bool gather(const TensorView& view, std::int64_t first, std::int64_t stride, std
   }
 }
 
-std::string_view without_suffix(std::string_view name, std::string_view suffix) {
-  return name.substr(0, name.size() - suffix.size());
-}
-
 }  // namespace
 
 void StoredWeight::fail(const std::string& what, const std::string& note) const {
@@ -100,7 +96,7 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     : files_(&files), data_(files.tensor(name)), shape_(data_.shape) {
   if (data_.dtype == DType::f8_e4m3 || data_.dtype == DType::f8_e5m2)
     open_f8();
-  else if (data_.dtype == DType::u8 && name.ends_with(kBlocks))
+  else if (data_.dtype == DType::u8 && name.ends_with(publishers::kMxfp4Name.weight))
     open_mxfp4();
   else if (data_.dtype == DType::i8 || (data_.dtype == DType::u8 && files.contains(scales_name())))
     open_fp4_pairs();
@@ -111,13 +107,12 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
          "compressed ones are f8 with block scales, MXFP4, or FP4 in pairs with scales");
 }
 
-// "y.scale" for "y.weight" where the files have it, else "y.weight_scale_inv".
+// The first of the names that scales have which the files have, else the usual one.
 std::string StoredWeight::scales_name() const {
-  if (data_.name.ends_with(kWeight)) {
-    std::string plain = fmt::format("{}.scale", without_suffix(data_.name, kWeight));
-    if (files_->contains(plain)) return plain;
-  }
-  return fmt::format("{}_scale_inv", data_.name);
+  const std::vector<std::string> names = publishers::scales_names(data_.name);
+  auto found =
+      std::ranges::find_if(names, [&](const auto& name) { return files_->contains(name); });
+  return found == names.end() ? names.back() : *found;
 }
 
 void StoredWeight::open_f8() {
@@ -151,7 +146,7 @@ void StoredWeight::open_f8() {
 }
 
 void StoredWeight::open_mxfp4() {
-  const std::string scales = fmt::format("{}{}", without_suffix(data_.name, kBlocks), kScales);
+  const std::string scales = publishers::scales_name(data_.name, publishers::kMxfp4Name);
   if (!files_->contains(scales))
     fail("has no scales", fmt::format("expected a tensor '{}' beside it", scales));
   form_ = Form::fp4;
@@ -172,10 +167,7 @@ void StoredWeight::open_fp4_pairs() {
   if (!files_->contains(scales))
     fail(fmt::format("is stored as {} and has no scales", lamina::name(data_.dtype)),
          fmt::format("expected a tensor '{}' beside it: {} are pairs of FP4 values",
-                     data_.name.ends_with(kWeight)
-                         ? fmt::format("{}.scale", without_suffix(data_.name, kWeight))
-                         : scales,
-                     lamina::name(data_.dtype)));
+                     publishers::scales_names(data_.name).front(), lamina::name(data_.dtype)));
   form_ = Form::fp4;
   scales_ = files_->tensor(scales);
   if (shape_.ndim() < 2)

@@ -12,18 +12,16 @@
 
 namespace lamina::io {
 
-// A weight of a checkpoint by its published name:
-//   x                             plain: f32, bf16, f16, f64, or integers
-//   x, x_scale_inv (or y.scale for x = y.weight)
-//                                 f8 values times the scale of their block of rows and columns;
-//                                 blocks are quantization_config.weight_block_size, else 128 x 128
-//   x_blocks, x_scales            MXFP4 under the name x_blocks: u8[.., G, 16] and u8[.., G] are
-//                                 the values [.., 32 G], E2M1 times 2^(scale - 127); Open Compute
-//                                 Project 2023
-//   x (i8, or u8), y.scale for x = y.weight or x_scale_inv
-//                                 the same values with rows of their own: [.., N / 2] bytes, the
-//                                 low half of each first, and f8_e8m0[.., N / 32 rounded up] are
-//                                 [.., N]
+// A weight of a checkpoint by its published name, with the scales that are beside it under the
+// names of publishers/formats.h:
+//   plain: f32, bf16, f16, f64, or integers
+//   f8 times the scale of its block of rows and columns; blocks are
+//     quantization_config.weight_block_size, else 128 x 128
+//   MXFP4 (kMxfp4Name), under the name of its blocks: u8[.., G, 16] and u8[.., G] are the values
+//     [.., 32 G], E2M1 times 2^(scale - 127); Open Compute Project 2023
+//   the same values with rows of their own (kScalesNames): i8 or u8[.., N / 2], the low half of
+//   each
+//     byte first, and f8_e8m0[.., N / 32 rounded up] are [.., N]
 // Errors (class checkpoint): f8 or i8 without scales, scales of another shape, a type without
 // values.
 //   StoredWeight w(files, "model.layers.0.mlp.up_proj.weight");

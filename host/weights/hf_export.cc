@@ -11,6 +11,7 @@
 #include "io/directory_commit.h"
 #include "io/hf_directory.h"
 #include "io/stored_weight.h"
+#include "publishers/formats.h"
 #include "text/tokenizer.h"
 #include "weights/hf_config.h"
 #include "weights/weights.h"
@@ -118,7 +119,9 @@ std::string edited_config(const std::string& directory, DType dtype, bool compre
   JsonWriter json(2);
   json.begin_object();
   for (const auto& [key, value] : source.config().members()) {
-    if ((key == "quantization_config" || key == "expert_dtype") && !compressed) continue;
+    if (!compressed && std::ranges::find(publishers::kCompressionKeys, key) !=
+                           std::end(publishers::kCompressionKeys))
+      continue;
     json.key(key);
     if (key == "torch_dtype" || key == "dtype")
       json.value(long_name(dtype));

@@ -9,6 +9,7 @@
 #include "inspect/verify/prediction.h"
 #include "model/open.h"
 #include "program/records.h"
+#include "publishers/formats.h"
 
 namespace lamina::inspect {
 namespace {
@@ -16,9 +17,7 @@ namespace {
 // Rounding of the compute type, relative to f32's: what a tolerance for f32 is multiplied by.
 double slack(DType dtype) { return dtype == DType::bf16 ? 4096 : 1; }
 
-// The config key of Hugging Face that adds the routers' balance loss to what is trained, and the
-// name under which layers keep that loss.
-constexpr const char* kAddBalanceLoss = "model.output_router_logits=true";
+// The name under which layers keep the routers' balance loss.
 constexpr std::string_view kBalanceLoss = "router_balance";
 
 // What errors of a gradient are relative to: its own size; of one that is all rounding (such as
@@ -200,7 +199,8 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
 
 // with_aux.*: of the loss with the routers' balance loss, in a case whose config leaves it out.
 void Verifier::with_aux() {
-  model::OpenedModel opened = model::open(report_.directory, plugins_, {}, {kAddBalanceLoss});
+  model::OpenedModel opened = model::open(
+      report_.directory, plugins_, {}, {fmt::format("model.{}=true", publishers::kAddBalanceLoss)});
   gradients(*opened.model, "with_aux.", read_rows(case_, ""));
 }
 

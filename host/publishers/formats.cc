@@ -1,0 +1,22 @@
+#include "publishers/formats.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace lamina::publishers {
+
+std::string scales_name(std::string_view weight, const ScalesName& row) {
+  LAMINA_ASSERT(weight.ends_with(row.weight));
+  weight.remove_suffix(row.weight.size());
+  return fmt::format("{}{}", weight, row.scales);
+}
+
+std::vector<std::string> scales_names(std::string_view weight) {
+  std::vector<std::string> out;
+  for (const ScalesName& row : kScalesNames)
+    if (weight.ends_with(row.weight)) out.push_back(scales_name(weight, row));
+  return out;
+}
+
+}  // namespace lamina::publishers
