@@ -4,7 +4,8 @@
 //   ```sh         run by bash in a directory that looks like the root of the tree; must exit with 0
 //   ```console    "$ command" and its output, which must match; "..." is any number of lines
 //   ```toml       a run file or, without [data], a model file; lamina must accept it
-//   ```cpp        after <!-- from FILE -->: lines of that file of the tree, or of the test's build
+//   ```cpp        after <!-- from FILE -->: lines of that file of the tree, or of the test's build;
+//                 after <!-- new ... --> or <!-- into ... -->: page.h, built by AddAnOp.*
 //
 // The blocks of a page run in one directory, in order. <!-- built: NAME --> puts the test plugin
 // NAME where its author would have built it. What is not run is in the tables below, with the
@@ -16,9 +17,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <sstream>
 
+#include "docs/page.h"
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
@@ -26,13 +29,26 @@
 namespace lamina {
 namespace {
 
+using lamina::testing::Addition;
+using lamina::testing::additions_of;
+using lamina::testing::Block;
 using lamina::testing::Finished;
+using lamina::testing::lines_of;
+using lamina::testing::marked;
 using lamina::testing::run_shell;
 using lamina::testing::TempDir;
+using lamina::testing::text_of;
 
 namespace fs = std::filesystem;
 
 const fs::path kSource = LAMINA_SOURCE_DIR, kBuild = LAMINA_BUILD_DIR;
+
+// The page whose code is put into the tree and built.
+const std::string kAddAnOp = "docs/add_an_op.md";
+
+std::vector<Block> blocks_of(const std::string& page) {
+  return lamina::testing::blocks_of(kSource, page);
+}
 
 // A block whose first line begins so is not run.
 struct Exception {
@@ -43,6 +59,7 @@ const Exception kNotRun[] = {
     {"CONTRIBUTING.md", "scripts/test", "installs packages and builds"},
     {"docs/add_a_model.md", "lamina plugin new",
      "PluginTemplate.* does the same with the installed tree"},
+    {"docs/add_an_op.md", "cmake --preset dev", "configures and builds"},
     {"docs/benchmarks.md", "build/release/bin/lamina bench", "measures for minutes"},
     {"docs/engram.md", "lamina bench train", "needs tables of gigabytes"},
     {"docs/images.md", "lamina decode", "needs a published model"},
@@ -61,57 +78,9 @@ const Replacement kReplaced[] = {
 
 // Pages whose blocks are not run at all.
 const Exception kPagesNotRun[] = {
-    {"docs/add_an_op.md", "", "its files are parts of the tree, edited"},
     {"docs/ops.md", "", "generated"},
     {"docs/config.md", "", "generated; compared by Listing.*"},
 };
-
-struct Block {
-  std::string page;
-  int line = 0;  // of its first line
-  std::string language, mark;
-  std::vector<std::string> lines;
-  std::string text() const { return fmt::format("{}\n", fmt::join(lines, "\n")); }
-  std::string where() const { return fmt::format("{}:{}", page, line); }
-};
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(line);
-  return out;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// The fenced blocks of a page; a mark is a comment in the line before the fence.
-std::vector<Block> blocks_of(const std::string& page) {
-  std::vector<Block> out;
-  std::string before;
-  bool inside = false;
-  int number = 0;
-  for (const std::string& line : lines_of(read(kSource / page))) {
-    ++number;
-    if (line.starts_with("```")) {
-      if (!inside) out.push_back({page, number + 1, line.substr(3), before, {}});
-      inside = !inside;
-    } else if (inside) {
-      out.back().lines.push_back(line);
-    }
-    before = line;
-  }
-  return out;
-}
-
-// "X" of a mark "<!-- key: X -->".
-std::string marked(const Block& block, std::string_view key) {
-  const std::string begin = fmt::format("<!-- {} ", key);
-  if (!block.mark.starts_with(begin) || !block.mark.ends_with(" -->")) return {};
-  return block.mark.substr(begin.size(), block.mark.size() - begin.size() - 4);
-}
 
 std::vector<std::string> pages() {
   std::vector<std::string> out = {"README.md", "CONTRIBUTING.md"};
@@ -139,7 +108,7 @@ class Root {
       fs::create_directory_symlink(kSource / name, folder_ / name);
     fs::create_directories(folder_ / "build/release/bin");
     fs::create_symlink(kBuild / "bin/lamina", folder_ / "build/release/bin/lamina");
-    folder_.write("build/quickstart/bible.txt", read(kSource / "docs/reliability.md"));
+    folder_.write("build/quickstart/bible.txt", text_of(kSource / "docs/reliability.md"));
   }
 
   Finished run(const std::string& script) const {
@@ -270,11 +239,13 @@ bool has_lines(const std::vector<std::string>& file, const std::vector<std::stri
 TEST_P(DocsPage, CodeIsThatOfTheTree) {
   for (const Block& block : blocks_of(GetParam())) {
     if (block.language != "cpp") continue;
+    const bool added = !marked(block, "new").empty() || !marked(block, "into").empty();
+    if (added && GetParam() == kAddAnOp) continue;
     const std::string from = marked(block, "from");
     ASSERT_FALSE(from.empty()) << block.where() << ": write <!-- from FILE --> before it";
     const fs::path made = kBuild / "tests/docs" / from;
     const fs::path file = fs::exists(kSource / from) ? kSource / from : made;
-    EXPECT_TRUE(has_lines(lines_of(read(file)), dedented(block.lines)))
+    EXPECT_TRUE(has_lines(lines_of(text_of(file)), dedented(block.lines)))
         << block.where() << ": these are not lines of " << from;
   }
 }
@@ -293,6 +264,50 @@ INSTANTIATE_TEST_SUITE_P(, DocsPage, ::testing::ValuesIn(pages()), [](const auto
   return name;
 });
 
+// What docs/add_an_op.md says an op costs.
+struct Cost {
+  std::set<std::string> new_files, edited_files;
+  std::size_t edited_lines = 0;
+};
+
+Cost cost_of(const std::string& section) {
+  Cost out;
+  for (const Addition& addition : additions_of(kSource, kAddAnOp)) {
+    if (addition.block.section != section) continue;
+    (addition.makes_file() ? out.new_files : out.edited_files).insert(addition.file);
+    if (!addition.makes_file()) out.edited_lines += addition.block.lines.size();
+  }
+  return out;
+}
+
+TEST(AddAnOp, AnElementwiseOpIsTwoFilesAndOneLine) {
+  const Cost cost = cost_of("An elementwise op");
+  EXPECT_EQ(cost.new_files.size(), 2u);
+  EXPECT_EQ(cost.edited_files.size(), 1u);
+  EXPECT_EQ(cost.edited_lines, 1u);
+}
+
+TEST(AddAnOp, AMixerWithDecodeStateIsAtMostFiveFiles) {
+  const Cost cost = cost_of("A mixer with decode state");
+  EXPECT_GE(cost.new_files.size(), 2u);
+  EXPECT_LE(cost.new_files.size() + cost.edited_files.size(), 5u);
+}
+
+// "39, softsign" of "LAMINA_OP(39, softsign, ...": else the page shows an op that there is.
+TEST(AddAnOp, NumbersAndNamesAreFree) {
+  const std::string rows = text_of(kSource / "plugin_api/include/lamina/ops.def");
+  int seen = 0;
+  for (const Addition& addition : additions_of(kSource, kAddAnOp)) {
+    const std::string& line = addition.block.lines.at(0);
+    if (!line.starts_with("LAMINA_OP(")) continue;
+    ++seen;
+    const std::size_t comma = line.find(','), end = line.find(',', comma + 1);
+    EXPECT_EQ(rows.find(line.substr(0, comma + 1)), std::string::npos) << line;
+    EXPECT_EQ(rows.find(line.substr(comma, end + 1 - comma)), std::string::npos) << line;
+  }
+  EXPECT_EQ(seen, 2);
+}
+
 TEST(Docs, EveryExceptionIsOfABlockThatIsThere) {
   for (const Exception& e : kNotRun)
     EXPECT_TRUE(std::ranges::any_of(blocks_of(e.page),
@@ -302,12 +317,26 @@ TEST(Docs, EveryExceptionIsOfABlockThatIsThere) {
                                     }))
         << e.page << ": " << e.begins;
   for (const Replacement& r : kReplaced)
-    EXPECT_NE(read(kSource / r.page).find(r.from), std::string::npos) << r.page << ": " << r.from;
+    EXPECT_NE(text_of(kSource / r.page).find(r.from), std::string::npos)
+        << r.page << ": " << r.from;
+}
+
+// A page without its blocks.
+std::string prose_of(const std::string& page) {
+  std::string out;
+  bool inside = false;
+  for (const std::string& line : lines_of(text_of(kSource / page))) {
+    if (line.starts_with("```"))
+      inside = !inside;
+    else if (!inside)
+      out += line + "\n";
+  }
+  return out;
 }
 
 // Relative links of a page lead to files.
 TEST_P(DocsPage, LinksLeadSomewhere) {
-  const std::string text = read(kSource / GetParam());
+  const std::string text = prose_of(GetParam());
   for (std::size_t at = 0; (at = text.find("](", at)) != std::string::npos;) {
     at += 2;
     std::string link = text.substr(at, text.find(')', at) - at);
