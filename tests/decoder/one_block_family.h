@@ -6,6 +6,7 @@
 
 #include "decoder/model.h"
 #include "lamina/sdk.h"
+#include "registry/extensions.h"
 
 namespace lamina::decoder {
 
@@ -37,8 +38,19 @@ inline constexpr sdk::Model<OneBlockConfig> kFamily = {
     .head = [](const OneBlockConfig&) { return sdk::Head{.norm = final_norm, .tied = true}; },
 };
 
+// What init() would be given.
+inline const lamina_host_t kHost = {
+    .size = sizeof(lamina_host_t),
+    .abi_minor = LAMINA_ABI_MINOR,
+    .name = {},
+    .version = {},
+    .get_interface = [](const lamina_host_t*, lamina_str_t id) { return registry::extension(id); },
+    .log = nullptr,
+    .capability = nullptr};
+
 inline void open_family_with(Build block) {
   build = block;
+  sdk::loading_host = &kHost;
   const sdk::FamilyTables<OneBlockConfig> tables(kFamily);
   const auto family = std::make_shared<registry::Family>(
       tables.family(), std::make_shared<registry::PluginIdentity>());

@@ -222,6 +222,17 @@ TEST(Gpt3, NormsMayHoldGainMinusOne) {
   EXPECT_EQ(reply.embed.max_positions, 1024);
 }
 
+TEST(Options, NeedTheInterfacesThatTheyUse) {
+  const Loaded plugin(path_of("llama"));
+  const lamina_family_t& family = plugin.family("llama2");
+  std::map<std::string, Value> values = small();
+  values["num_nextn_predict_layers"] = std::int64_t{1};
+  RecordingConfig config = configure(family, values);
+  RecordingReply reply;
+  EXPECT_EQ(family.options(family.user, &config, &reply), LAMINA_ERROR_UNSUPPORTED);
+  EXPECT_EQ(reply.message, "this host has no 'lamina.mtp/1'; a newer one has it");
+}
+
 TEST(PluginBorder, InitNestsAndUnloadingUnmaps) {
   const std::string path = path_of("simple");
   {

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "lamina/ext/auxiliary.h"
+#include "lamina/ext/export.h"
 
 namespace lamina::testing {
 namespace {
@@ -247,12 +248,18 @@ const lamina_host_t& recording_host() {
       sizeof(lamina_auxiliary_api_t), 0,
       [](lamina_build_t*, const lamina_auxiliary_t*, const lamina_where_t*) { return LAMINA_OK; },
       [](lamina_build_t*, const lamina_update_t*, const lamina_where_t*) { return LAMINA_OK; }};
+  static constexpr lamina_export_api_t kExport = {
+      sizeof(lamina_export_api_t), 0, [](lamina_reply_t*, lamina_str_t) { return LAMINA_OK; },
+      [](lamina_build_t*, lamina_tensor_t, lamina_str_t, const lamina_where_t*) {
+        return LAMINA_OK;
+      }};
   static const lamina_host_t kHost = {
       sizeof(lamina_host_t),
       LAMINA_ABI_MINOR,
       {"recorder", 8},
       {"0", 1},
       [](const lamina_host_t*, lamina_str_t id) -> const void* {
+        if (copy(id) == LAMINA_EXPORT_ID) return &kExport;
         return copy(id) == LAMINA_AUXILIARY_ID ? &kAuxiliary : nullptr;
       },
       [](const lamina_host_t*, std::int32_t, lamina_str_t, const lamina_where_t*) {},

@@ -101,7 +101,7 @@ class RecordingReply : public lamina_reply {
   std::string message;
 };
 
-// For init(); it has no interface but that of auxiliary values, which it ignores.
+// For init(); it ignores auxiliary values and exports, and has no other interface.
 const lamina_host_t& recording_host();
 
 // A config with the defaults of a family, `values` on top of them, and what it derives.

@@ -1,6 +1,7 @@
 // A family's config functions: values, where they come from, plans, and what goes wrong there.
 #include "registry/family.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "registry/model.h"
@@ -81,6 +82,28 @@ TEST(Family, PlanThatFailsIsThePluginsFault) {
                     "plan: a position is block 9, which the family does not declare");
   EXPECT_ERROR_SAYS(configured(tiny(), "fault = 103\n"), ExitCode::plugin,
                     "its 'validate' asks for the key 'undeclared', which the family does not");
+}
+
+TEST(Family, MisusedExtensionsAreThePluginsFault) {
+  const auto plan_with = [](int fault) {
+    tiny().plan(configured(tiny(), fmt::format("fault = {}\n", fault)));
+  };
+  const auto options_with = [](int fault) {
+    static_cast<void>(tiny().options(configured(tiny(), fmt::format("fault = {}\n", fault))));
+  };
+  EXPECT_ERROR_SAYS(plan_with(108), ExitCode::plugin,
+                    "plan: read_from: no segment was given before");
+  EXPECT_ERROR_SAYS(plan_with(109), ExitCode::plugin,
+                    "plan: read_from: position 2 is not one of the 2 of the segment");
+  EXPECT_ERROR_SAYS(plan_with(110), ExitCode::plugin,
+                    "plan: read_from: position 1 reads layer 0 already");
+  EXPECT_ERROR_SAYS(plan_with(111), ExitCode::plugin,
+                    "'as' is called in 'plan'; it belongs to 'options'");
+  EXPECT_ERROR_SAYS(options_with(112), ExitCode::plugin,
+                    "options: the family of exports is given twice");
+  EXPECT_ERROR_SAYS(options_with(113), ExitCode::plugin, "mtp.depth is 65; it must be 1 to 64");
+  EXPECT_ERROR_SAYS(options_with(114), ExitCode::plugin,
+                    "options: multi-token prediction is given twice");
 }
 
 TEST(Family, OverrideOfThePlanIsWithinTheKeysLimits) {

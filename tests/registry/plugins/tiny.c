@@ -2,6 +2,9 @@
  * breaks one rule of the load; the config key `fault` (at run time) one rule of the build. */
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
+#include "lamina/ext/export.h"
+#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/mtp.h"
 #include "lamina/names.h"
 
 #include <signal.h>
@@ -128,11 +131,29 @@ static lamina_status_t validate(void *user, const lamina_config_t *config, lamin
   return LAMINA_OK;
 }
 
+static const lamina_host_t *kept_host;
+
+static const void *extension(const char *id) {
+  return kept_host->get_interface(kept_host, (lamina_str_t){id, strlen(id)});
+}
+
+/* Layers that read the keys and values of others, in ways that the contract forbids. */
+static lamina_status_t bad_donors(lamina_reply_t *reply, int64_t fault) {
+  const lamina_kv_sharing_api_t *sharing = extension(LAMINA_KV_SHARING_ID);
+  if (fault == 109) return sharing->read_from(reply, 2, 0);
+  if (fault == 110) sharing->read_from(reply, 1, 0);
+  return fault == 110 ? sharing->read_from(reply, 1, 0) : LAMINA_OK;
+}
+
 static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
   (void)user;
   const int64_t fault = integer(config, "fault");
   if (fault == 100) return LAMINA_ERROR_INTERNAL;
   if (fault == 104) return LAMINA_ERROR_MEMORY;
+  if (fault == 108)
+    ((const lamina_kv_sharing_api_t *)extension(LAMINA_KV_SHARING_ID))->read_from(reply, 0, 0);
+  if (fault == 111)
+    ((const lamina_export_api_t *)extension(LAMINA_EXPORT_ID))->as(reply, (lamina_str_t)STR("llama"));
   if (fault == 101)
     reply->api->fail(reply, LAMINA_ERROR_CONFIG, (lamina_str_t)STR("5 layers are too odd"), AT);
   const int64_t width = fault == 105 ? -1 : fault == 106 ? (int64_t)1 << 40 : 64;
@@ -147,6 +168,7 @@ static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_re
   const lamina_segment_t rest = {.size = sizeof rest, .name = STR("rest"),
                                  .unit = {unit, 1, sizeof unit[0]}, .times = 1};
   if (layers >= 2) reply->api->segment(reply, &pairs);
+  if (bad_donors(reply, fault) != LAMINA_OK) return LAMINA_OK;
   return layers % 2 ? reply->api->segment(reply, &rest) : LAMINA_OK;
 }
 
@@ -157,6 +179,14 @@ static lamina_status_t options(void *user, const lamina_config_t *config, lamina
   const lamina_embed_t embed = {.size = sizeof embed, .scale = 2, .init_std = 0.5};
   const lamina_norm_t norm = {.size = sizeof norm, .op = 62, .revision = 1, .attrs = SPAN(attrs)};
   const lamina_head_t head = {.size = sizeof head, .flags = LAMINA_HEAD_TIED, .norm = &norm};
+  const int64_t fault = integer(config, "fault");
+  const lamina_export_api_t *exports = extension(LAMINA_EXPORT_ID);
+  const lamina_mtp_api_t *mtp = extension(LAMINA_MTP_ID);
+  const lamina_mtp_t predict = {.size = sizeof predict, .block = 1, .depth = fault == 113 ? 65 : 1};
+  if (fault == 112) exports->as(reply, (lamina_str_t)STR("llama2"));
+  if (fault == 112) exports->as(reply, (lamina_str_t)STR("llama2"));
+  if (fault >= 113) mtp->predict(reply, &predict);
+  if (fault == 114) mtp->predict(reply, &predict);
   reply->api->embed(reply, &embed);
   return reply->api->head(reply, &head);
 }
@@ -227,12 +257,9 @@ static void die(int64_t fault) {
   }
 }
 
-static const lamina_host_t *kept_host;
-
 /* Losses and updates that are multiplied by a key that is no number. */
 static void bad_factor(lamina_build_t *b, int64_t fault, lamina_tensor_t weight) {
-  const lamina_auxiliary_api_t *auxiliary =
-      kept_host->get_interface(kept_host, (lamina_str_t)STR(LAMINA_AUXILIARY_ID));
+  const lamina_auxiliary_api_t *auxiliary = extension(LAMINA_AUXILIARY_ID);
   const lamina_auxiliary_t loss = {.size = sizeof loss, .kind = LAMINA_AUXILIARY_METRIC,
                                    .name = STR("loss"), .value = weight, .weight_key = STR("act"),
                                    .reduce = LAMINA_REDUCE_SUM};
