@@ -18,6 +18,18 @@ endfunction()
 foreach(component plugin_api host)
   run(${CMAKE_COMMAND} --install ${BUILD} --component ${component} --prefix ${WORK}/prefix)
 endforeach()
+# What an installed header includes of ours is installed too.
+set(include ${WORK}/prefix/include)
+file(GLOB_RECURSE headers ${include}/*.h ${include}/*.def)
+foreach(header IN LISTS headers)
+  file(STRINGS ${header} lines REGEX "^#include \"")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" wanted "${line}")
+    if(NOT EXISTS ${include}/${wanted} AND NOT EXISTS ${include}/lamina/host/${wanted})
+      message(FATAL_ERROR "${header} includes ${wanted}, which is not installed")
+    endif()
+  endforeach()
+endforeach()
 run(${CMAKE_COMMAND} -S ${EXAMPLES} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
     "-DCMAKE_CXX_FLAGS=-O1 ${CXX_FLAGS}" "-DCMAKE_EXE_LINKER_FLAGS=${LINKER_FLAGS}")
