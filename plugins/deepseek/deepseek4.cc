@@ -32,7 +32,7 @@ RopeOptions rope_of(const Config& c, std::int64_t ratio) {
   return rope;
 }
 
-// Turns the last `width` of x[B, T, N, H]; backwards by negative positions.
+// Rotates the last `width` of x[B, T, N, H]; backwards by negative positions.
 Tensor rotate_last(Tensor x, Tensor positions, std::int64_t width,
                    const RopeOptions& rope_options) {
   const std::int64_t kept = x.dim(-1) - width;

@@ -96,7 +96,7 @@ void gemma3_keys(Schema<Config>& key) {
 
 std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern) {
   if (!c.layer_types.empty()) return c.layer_types;
-  return kinds_in_turn(c.num_hidden_layers, pattern, kFullAttention, kSlidingAttention);
+  return alternating_kinds(c.num_hidden_layers, pattern, kFullAttention, kSlidingAttention);
 }
 
 void validate(const Config& c, const Problems& problem) {
@@ -105,7 +105,7 @@ void validate(const Config& c, const Problems& problem) {
     problem("use_bidirectional_attention",
             "got true; a decoder's attention is causal, and only checkpoints with false are read");
   if (c.sliding_window_pattern == 0) return;
-  const std::vector<std::string_view> by_pattern = kinds_in_turn(
+  const std::vector<std::string_view> by_pattern = alternating_kinds(
       c.num_hidden_layers, c.sliding_window_pattern, kFullAttention, kSlidingAttention);
   for (std::size_t i = 0; i < c.layer_types.size(); ++i) {
     if (c.layer_types[i] == by_pattern[i]) continue;

@@ -160,7 +160,7 @@ std::vector<Kind> kinds_of(const Config& c) {
   std::vector<Kind> out;
   std::optional<std::int64_t> last[2];  // the last local and global layer with keys of its own
   const std::vector<std::string_view> types =
-      c.layer_types.empty() ? kinds_in_turn(layers, 6, kFullAttention, kSlidingAttention)
+      c.layer_types.empty() ? alternating_kinds(layers, 6, kFullAttention, kSlidingAttention)
                             : c.layer_types;
   for (std::int64_t i = 0; i < layers; ++i) {
     Kind kind{.global = types[static_cast<std::size_t>(i)] == kFullAttention, .shared = i >= own};

@@ -61,7 +61,7 @@ void validate(const Config& c, const Problems& problem) {
 
 std::vector<std::string_view> types_of(const Config& c) {
   if (!c.layer_types.empty()) return c.layer_types;
-  return kinds_in_turn(c.num_hidden_layers, 2, kFullAttention, kSlidingAttention);
+  return alternating_kinds(c.num_hidden_layers, 2, kFullAttention, kSlidingAttention);
 }
 
 }  // namespace gpt_oss

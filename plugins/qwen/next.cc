@@ -144,8 +144,8 @@ std::vector<Block<C>> blocks() {
 template <class HasExperts>
 Plan plan(const C& c, HasExperts has_experts) {
   const std::vector<std::string_view> types =
-      c.layer_types.empty() ? kinds_in_turn(c.num_hidden_layers, c.full_attention_interval,
-                                            kFullAttention, kLinearAttention)
+      c.layer_types.empty() ? alternating_kinds(c.num_hidden_layers, c.full_attention_interval,
+                                                kFullAttention, kLinearAttention)
                             : c.layer_types;
   return each_layer(c.num_hidden_layers, [&](std::int64_t i) {
     if (types[static_cast<std::size_t>(i)] == kFullAttention)

@@ -175,7 +175,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   void add_aux(const registry::AuxDesc& value) override {
     for (const registry::AuxDesc& other : aux_)
       if (other.name == value.name)
-        throw PluginError({value.name, "is kept twice by one block; names are unique", {}});
+        throw PluginError({value.name, "is added twice by one block; names are unique", {}});
     if (phase_.aux) aux_.push_back(value);
   }
   void update(const registry::UpdateDesc& update) override {

@@ -162,8 +162,9 @@ Plan each_layer(std::int64_t layers, BlockOf block_of) {
 }
 
 // A kind per layer: one in so many layers is `nth`, the others are `others`.
-inline std::vector<std::string_view> kinds_in_turn(std::int64_t layers, std::int64_t every,
-                                                   std::string_view nth, std::string_view others) {
+inline std::vector<std::string_view> alternating_kinds(std::int64_t layers, std::int64_t every,
+                                                       std::string_view nth,
+                                                       std::string_view others) {
   std::vector<std::string_view> out;
   for (std::int64_t i = 0; i < layers; ++i) out.push_back((i + 1) % every == 0 ? nth : others);
   return out;
