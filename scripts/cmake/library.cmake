@@ -1,11 +1,12 @@
-# lamina_library(<folder> SOURCES ... LINKS ... [PRIVATE_LINKS ...] [PRIVATE_HEADERS ...]): the
-# library of one host folder. LINKS are the folders and packages that its headers may include.
+# lamina_library(<folder> SOURCES ... LINKS ... [PRIVATE_LINKS ...] [PRIVATE_HEADERS ...] [RUNS_ONCE]):
+# the library of one host folder. LINKS are the folders and packages that its headers may include.
 # PRIVATE_LINKS named lamina_* are header-only and leave no trace in an installed library.
 # PRIVATE_HEADERS are regular expressions of headers that only the folder itself can compile. All
 # others compile alone (target all_verify_interface_header_sets) and are installed with the
-# component `host`.
+# component `host`. RUNS_ONCE: what runs once per process is built in less time, not for speed.
+set(runs_once $<$<CONFIG:Release>:-O1>)
 function(lamina_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS;PRIVATE_HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "RUNS_ONCE" "" "SOURCES;LINKS;PRIVATE_LINKS;PRIVATE_HEADERS" ${ARGN})
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
   foreach(pattern IN LISTS ARG_PRIVATE_HEADERS)
     list(FILTER headers EXCLUDE REGEX ${pattern})
@@ -17,6 +18,9 @@ function(lamina_library name)
     EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   target_sources(lamina_${name}
     PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/host FILES ${headers})
+  if(ARG_RUNS_ONCE)
+    target_compile_options(lamina_${name} PRIVATE ${runs_once})
+  endif()
   target_link_libraries(lamina_${name}
     PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS} $<BUILD_INTERFACE:lamina::warnings>)
 endfunction()
