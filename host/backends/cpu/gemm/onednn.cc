@@ -2,9 +2,11 @@
 #include "backends/cpu/gemm/onednn.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <dnnl.hpp>
 #include <limits>
 #include <new>
@@ -13,6 +15,7 @@
 
 #include "backends/cpu/gemm/onednn_library.h"
 #include "core/error.h"
+#include "core/write_all.h"
 
 namespace lamina::cpu {
 namespace {
@@ -28,11 +31,31 @@ memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
+// Where OpenMP's runtime has no memory it says so and calls exit(1), which is another code than
+// ours.
+thread_local int openmp_calls = 0;
+
+void exit_of_openmp() {
+  if (openmp_calls == 0) return;
+  static_cast<void>(write_all(STDERR_FILENO, "error: out of memory\n"));
+  _exit(static_cast<int>(ExitCode::memory));
+}
+
 // oneDNN plans for, and starts, as many threads as OpenMP would give it; here that is one.
 class OneThread {
  public:
-  OneThread() : before_(onednn_threads()) { set_onednn_threads(1); }
-  ~OneThread() { set_onednn_threads(before_); }
+  OneThread() {
+    [[maybe_unused]] static const int registered = std::atexit(exit_of_openmp);
+    ++openmp_calls;
+    before_ = onednn_threads();
+    set_onednn_threads(1);
+  }
+  ~OneThread() {
+    set_onednn_threads(before_);
+    --openmp_calls;
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
 
  private:
   int before_;
