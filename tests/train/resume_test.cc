@@ -303,8 +303,8 @@ TEST(Training, KilledAgainAndAgainItEndsWithTheSameBits) {
 
 TEST(Training, AskedToStopItSavesAndSaysThatItCanGoOn) {
   TrainingRun run(kSettings[0]);
-  Finished f = run_process({"timeout", "--preserve-status", "-s", "TERM", "1", kProgram, "train",
-                            run.file(), "--set", "train.steps=1000000"},
+  Finished f = run_process({"timeout", "--foreground", "--preserve-status", "-s", "TERM", "1",
+                            kProgram, "train", run.file(), "--set", "train.steps=1000000"},
                            {.environment = {"LAMINA_PIN=0"}});
   EXPECT_EQ(f.code, 75) << f.err;
   EXPECT_THAT(f.err, ::testing::HasSubstr("stopped after step "));
