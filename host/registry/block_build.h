@@ -39,7 +39,8 @@ class BlockBuild {
   BlockResult run();
 
  private:
-  friend struct BuildCalls;  // what the function table points to
+  friend struct BuildCalls;      // what the function table points to
+  friend struct ExtensionCalls;  // and those of ext/
 
   // Runs one call of the plugin: remembers where it came from, turns exceptions into the failure.
   template <typename Body>

@@ -87,18 +87,6 @@ struct BuildCalls {
     return BlockBuild::call(
         build, at, [&](BlockBuild& self) { store(out, [&] { return self.axes(tensor, names); }); });
   }
-  static lamina_status_t add_auxiliary(lamina_build_t* build, const lamina_auxiliary_t* value,
-                                       const lamina_where_t* at) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) { self.add_auxiliary(value); });
-  }
-  static lamina_status_t update(lamina_build_t* build, const lamina_update_t* update,
-                                const lamina_where_t* at) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) { self.update(update); });
-  }
-  static lamina_status_t export_value(lamina_build_t* build, lamina_tensor_t tensor,
-                                      lamina_str_t param, const lamina_where_t* at) {
-    return BlockBuild::call(build, at, [&](BlockBuild& self) { self.export_value(tensor, param); });
-  }
   static void fail(lamina_build_t* build, lamina_status_t status, lamina_str_t message,
                    const lamina_where_t* at) {
     BlockBuild::call(build, at, [&](BlockBuild& self) {
@@ -142,15 +130,15 @@ BuildHandle& new_handle(BlockBuild* build) {
 
 lamina_status_t ExtensionCalls::add(lamina_build_t* build, const lamina_auxiliary_t* value,
                                     const lamina_where_t* at) {
-  return BuildCalls::add_auxiliary(build, value, at);
+  return BlockBuild::call(build, at, [&](BlockBuild& self) { self.add_auxiliary(value); });
 }
 lamina_status_t ExtensionCalls::update(lamina_build_t* build, const lamina_update_t* update,
                                        const lamina_where_t* at) {
-  return BuildCalls::update(build, update, at);
+  return BlockBuild::call(build, at, [&](BlockBuild& self) { self.update(update); });
 }
 lamina_status_t ExtensionCalls::export_value(lamina_build_t* build, lamina_tensor_t tensor,
                                              lamina_str_t param, const lamina_where_t* at) {
-  return BuildCalls::export_value(build, tensor, param, at);
+  return BlockBuild::call(build, at, [&](BlockBuild& self) { self.export_value(tensor, param); });
 }
 
 BlockBuild::BlockBuild(const Family& family, const Block& block, const ModelConfig& config,
