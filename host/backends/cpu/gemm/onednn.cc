@@ -45,7 +45,6 @@ void exit_of_openmp() {
 class OneThread {
  public:
   OneThread() {
-    [[maybe_unused]] static const int registered = std::atexit(exit_of_openmp);
     ++openmp_calls;
     before_ = onednn_threads();
     set_onednn_threads(1);
@@ -170,6 +169,7 @@ std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int
     return nullptr;
   }
   require_headroom();
+  [[maybe_unused]] static const int registered = std::atexit(exit_of_openmp);
   try {
     const OneThread one_thread;
     auto state = std::make_unique<State>();
