@@ -20,8 +20,7 @@ namespace lamina::io {
 //   MXFP4 (kMxfp4Name), under the name of its blocks: u8[.., G, 16] and u8[.., G] are the values
 //     [.., 32 G], E2M1 times 2^(scale - 127); Open Compute Project 2023
 //   the same values with rows of their own (kScalesNames): i8 or u8[.., N / 2], the low half of
-//   each
-//     byte first, and f8_e8m0[.., N / 32 rounded up] are [.., N]
+//     each byte first, and f8_e8m0[.., N / 32 rounded up] are [.., N]
 // Errors (class checkpoint): f8 or i8 without scales, scales of another shape, a type without
 // values.
 //   StoredWeight w(files, "model.layers.0.mlp.up_proj.weight");
