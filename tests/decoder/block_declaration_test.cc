@@ -12,58 +12,56 @@ sdk::Tensor vector(sdk::Scope s, const char* name, std::int64_t size) {
 }
 
 TEST(BlockDeclaration, SameInEveryTraceIsAccepted) {
-  open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-    return x * vector(s, "w", x.dim(2));
-  });
+  open_family_with(LAMINA_BLOCK({ return x * vector(s, "w", x.dim(2)); }));
 }
 
 TEST(BlockDeclaration, RefusesAParameterWhoseShapeDependsOnTheLength) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with(LAMINA_BLOCK({
         vector(s, "per_token", x.dim(1));
         return x;
-      }),
+      })),
       ExitCode::plugin,
       "block 'varies' of family 'varying': parameter 'per_token' is [1] in one trace and [3] in");
 }
 
 TEST(BlockDeclaration, RefusesAParameterThatIsThereForSomeLengthsOnly) {
-  EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        if (x.dim(1) > 1) vector(s, "late", 4);
-        return x;
-      }),
-      ExitCode::plugin, "parameter 'late' is declared in one trace and not in another");
-  EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        if (x.dim(1) == 1) vector(s, "early", 4);
-        return x;
-      }),
-      ExitCode::plugin, "parameter 'early' is declared in one trace and not in another");
+  EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({
+                      if (x.dim(1) > 1) vector(s, "late", 4);
+                      return x;
+                    })),
+                    ExitCode::plugin,
+                    "parameter 'late' is declared in one trace and not in another");
+  EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({
+                      if (x.dim(1) == 1) vector(s, "early", 4);
+                      return x;
+                    })),
+                    ExitCode::plugin,
+                    "parameter 'early' is declared in one trace and not in another");
 }
 
 TEST(BlockDeclaration, RefusesAStateThatDependsOnTheBatch) {
-  EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        s.state(LAMINA_STATE_CONV_WINDOW, "memory", {x.dim(0), 3},
-                {.axes = {sdk::axis::conv, sdk::axis::none}});
-        return x;
-      }),
-      ExitCode::plugin, "state 'memory' is [1, 3] in one trace and [2, 3] in another");
+  EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({
+                      s.state(LAMINA_STATE_CONV_WINDOW, "memory", {x.dim(0), 3},
+                              {.axes = {sdk::axis::conv, sdk::axis::none}});
+                      return x;
+                    })),
+                    ExitCode::plugin,
+                    "state 'memory' is [1, 3] in one trace and [2, 3] in another");
 }
 
 TEST(BlockDeclaration, RefusesAGraphThatDependsOnACounter) {
-  EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        static double calls = 0;
-        return sdk::scale(x, ++calls);
-      }),
-      ExitCode::plugin, "two builds for one config, batch and length gave different graphs");
+  EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({
+                      static double calls = 0;
+                      return sdk::scale(x, ++calls);
+                    })),
+                    ExitCode::plugin,
+                    "two builds for one config, batch and length gave different graphs");
 }
 
 TEST(BlockDeclaration, RefusesAStateWhoseDimsAreNotTheOps) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with(LAMINA_BLOCK({
         const sdk::Tensor kv = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});
         const sdk::State wrong =
             s.state(LAMINA_STATE_KV, "kv", {2, 3},
@@ -71,7 +69,7 @@ TEST(BlockDeclaration, RefusesAStateWhoseDimsAreNotTheOps) {
         const std::vector<sdk::Tensor> q_k_v{kv, kv, kv};
         const auto out = sdk::emit_all<sdk::Op::attention, 1>(q_k_v, {}, wrong, sdk::At::current());
         return sdk::reshape(out[0], {x.dim(0), x.dim(1), 4});
-      }),
+      })),
       ExitCode::plugin, "attention: has the state 'kv' with dims [2, 3]; its inputs need [2, 2]");
 }
 
@@ -87,46 +85,41 @@ const std::vector<std::string_view> kKvAxes{LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS
 
 TEST(BlockDeclaration, RefusesAStateWithASmallerWindowThanTheOps) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        return windowed(s, x, {.window = 8}, {.axes = kKvAxes, .window = 4});
-      }),
+      open_family_with(
+          LAMINA_BLOCK({ return windowed(s, x, {.window = 8}, {.axes = kKvAxes, .window = 4}); })),
       ExitCode::plugin,
       "attention: reads the last 8 tokens of the state 'kv', which is declared with window 4");
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        return windowed(s, x, {}, {.axes = kKvAxes, .window = 4});
-      }),
+      open_family_with(
+          LAMINA_BLOCK({ return windowed(s, x, {}, {.axes = kKvAxes, .window = 4}); })),
       ExitCode::plugin,
       "attention: reads all tokens of the state 'kv', which is declared with window 4");
-  open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-    return windowed(s, x, {.window = 8}, {.axes = kKvAxes, .window = 8});
-  });
+  open_family_with(
+      LAMINA_BLOCK({ return windowed(s, x, {.window = 8}, {.axes = kKvAxes, .window = 8}); }));
 }
 
 TEST(BlockDeclaration, RefusesAStateWithAnotherChunkOrStrideThanTheOps) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        return windowed(s, x, {.chunk = 8}, {.axes = kKvAxes, .chunk = 16});
-      }),
+      open_family_with(
+          LAMINA_BLOCK({ return windowed(s, x, {.chunk = 8}, {.axes = kKvAxes, .chunk = 16}); })),
       ExitCode::plugin,
       "attention: has chunk 8, and the state 'kv' is declared with chunk 16; they must be the "
       "same");
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
-        return windowed(s, x, {}, {.axes = kKvAxes, .stride = 2});
-      }),
+      open_family_with(
+          LAMINA_BLOCK({ return windowed(s, x, {}, {.axes = kKvAxes, .stride = 2}); })),
       ExitCode::plugin,
       "attention: has 1 tokens per slot, and the state 'kv' is declared with stride 2");
 }
 
 TEST(BlockDeclaration, RefusesAWindowOfAStateThatHasNoSlots) {
   EXPECT_ERROR_SAYS(
-      open_family_with([](sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
+      open_family_with(LAMINA_BLOCK({
         s.state(
             LAMINA_STATE_RECURRENT, "matrix", {2, 2, 2},
             {.axes = {LAMINA_AXIS_RECURRENT_HEADS, sdk::axis::none, sdk::axis::none}, .window = 4});
         return x;
-      }),
+      })),
       ExitCode::plugin,
       "state 'matrix' has window 4, chunk 0 and stride 1; a state of kind recurrent has one size");
 }

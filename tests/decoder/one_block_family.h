@@ -17,6 +17,12 @@ struct OneBlockConfig {
 };
 
 using Build = sdk::Tensor (*)(sdk::Scope s, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&);
+// A Build of its body, which may use s, x and step.
+#define LAMINA_BLOCK(...)                                                           \
+  []([[maybe_unused]] lamina::sdk::Scope s, const lamina::decoder::OneBlockConfig&, \
+     [[maybe_unused]] lamina::sdk::Tensor x,                                        \
+     [[maybe_unused]] const lamina::sdk::Step& step) -> lamina::sdk::Tensor __VA_ARGS__
+
 inline Build build;  // the block of the next family
 
 inline sdk::Norm final_norm;  // of the next family

@@ -10,11 +10,8 @@ namespace {
 
 using sdk::Tensor;
 
-#define BLOCK(...)                                                   \
-  []([[maybe_unused]] sdk::Scope s, const OneBlockConfig&, Tensor x, \
-     [[maybe_unused]] const sdk::Step& step) -> Tensor __VA_ARGS__
 #define EXPECT_MIXES(words, ...) \
-  EXPECT_ERROR_SAYS(open_family_with(BLOCK(__VA_ARGS__)), ExitCode::plugin, words)
+  EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK(__VA_ARGS__)), ExitCode::plugin, words)
 
 Tensor slice(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t size) {
   return sdk::slice(x, {.dim = dim, .start = start, .size = size});
@@ -27,7 +24,7 @@ Tensor shifted(Tensor x) {
 
 TEST(TokenMixing, IsRefusedWithTheLineAndWhatToUse) {
   const auto shift =
-      BLOCK({ return x + sdk::pad(slice(x, 1, 0, x.dim(1) - 1), {.dim = 1, .before = 1}); });
+      LAMINA_BLOCK({ return x + sdk::pad(slice(x, 1, 0, x.dim(1) - 1), {.dim = 1, .before = 1}); });
   EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
                     "block 'varies' of family 'varying': slice combines tokens, along dim 1 of x "
                     "f32[2, 3, 4]; decoding, where a call has a part of the tokens");
@@ -81,7 +78,7 @@ TEST(TokenMixing, IsFoundBehindOtherOps) {
 }
 
 TEST(TokenMixing, OfStatefulOpsAndOfLossesIsAccepted) {
-  open_family_with(BLOCK({
+  open_family_with(LAMINA_BLOCK({
     Tensor taps = s.param("taps", {4, 2}, {.axes = {sdk::axis::conv, sdk::axis::none}});
     Tensor before = step.causal_conv1d(x, taps, {});
     Tensor q = sdk::reshape(x + before, {x.dim(0), x.dim(1), 2, 2});
@@ -91,7 +88,7 @@ TEST(TokenMixing, OfStatefulOpsAndOfLossesIsAccepted) {
 }
 
 TEST(TokenMixing, IsNotSeenInWhatMovesTokensOnlyForATime) {
-  open_family_with(BLOCK({
+  open_family_with(LAMINA_BLOCK({
     Tensor w = s.param("w", {4, 4}, {.axes = {sdk::axis::embed, sdk::axis::embed}});
     Tensor rows = sdk::reshape(sdk::transpose(x, {1, 0, 2}), {x.dim(0) * x.dim(1), 2, 2});
     rows = sdk::linear(sdk::reshape(rows, {x.dim(0) * x.dim(1), 4}), w);
