@@ -15,8 +15,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors data is used in place");
 
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the reference implementation
-
 struct StoredType {
   std::string_view name;
   int bits;

@@ -16,6 +16,9 @@
 
 namespace lamina::io {
 
+// Of the JSON that a file begins with, as in the reference implementation.
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+
 // A tensor of a file, ready for use. All views are borrowed from the file object.
 struct TensorView {
   std::string_view name;

@@ -12,7 +12,6 @@
 namespace lamina::io {
 namespace {
 
-constexpr std::size_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kHeaderAlignBytes = 8;
 
 std::string header_text(const std::vector<TensorSpec>& specs,
