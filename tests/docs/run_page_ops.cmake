@@ -1,12 +1,6 @@
 # Builds the ops of docs/add_an_op.md and runs their suites, what is demanded of every op, and the
 # calls of plugins.
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(failed)
-    message(FATAL_ERROR "${ARGN}: exit ${failed}\n${text}")
-  endif()
-  set(text "${text}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/../support/run.cmake)
 
 run(${CMAKE_COMMAND} --build ${BUILD} --target docs_page_ops_test docs_page_plugin_test)
 # The page has these ops only, so that the others have no suites here.

@@ -1,12 +1,7 @@
 # Builds the template as its users do: from a copy, with nothing but the installed plugin_api.
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(failed)
-    message(FATAL_ERROR "${ARGN}\n${text}")
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/../support/run.cmake)
 run(${CMAKE_COMMAND} --install ${BUILD} --component plugin_api --prefix ${WORK}/prefix)
 file(COPY ${WORK}/prefix/share/lamina/plugin/template/ DESTINATION ${WORK}/source)
 run(${CMAKE_COMMAND} -S ${WORK}/source -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
