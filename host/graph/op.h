@@ -40,7 +40,8 @@ bool same_attr(const AttrValue& a, const AttrValue& b);
 struct OpInput {
   std::string name;
   bool optional = false;
-  bool variadic = false;  // only the last
+  bool variadic = false;    // only the last that plugins know
+  std::uint32_t since = 0;  // LAMINA_ABI_MINOR that it came with
 };
 
 struct OpAttr {
@@ -48,6 +49,7 @@ struct OpAttr {
   AttrValue fallback;  // its alternative is the attribute's kind
   bool required = false;
   bool is_flag = false;  // a whole number that is 0 or 1
+  std::uint32_t since = 0;
 };
 
 // Results [0, num_results) of an op, which the node of another op also makes.
@@ -138,11 +140,14 @@ struct Op {
   OpCode code{};
   std::uint32_t id = 0;  // 0: the host's own, which plugins cannot emit
   std::uint32_t revision = 0;
+  std::uint32_t since = 0;  // LAMINA_ABI_MINOR that it came with
   std::string name;
   std::vector<OpInput> inputs;
   std::vector<OpInput> outputs;
   std::vector<OpAttr> attrs;
   std::string doc;
+  // The first so many are of its row; those after them the host adds (LAMINA_HOST_INPUTS).
+  std::size_t num_plugin_inputs = 0, num_plugin_attrs = 0;
   const OpDef* def = nullptr;
 
   bool host_only() const { return id == 0; }

@@ -19,6 +19,9 @@
 #include "ops/decode.h"
 #include "ops/op.h"
 
+LAMINA_HOST_INPUTS(attention, "positions? key_positions? segments? key_segments? start?")
+LAMINA_HOST_ATTRS(attention, "ring:b=0")
+
 namespace lamina::ops {
 namespace {
 
@@ -289,7 +292,7 @@ double flops(const NodeView& n, const WorkContext& work) {
 
 std::string split_rule(const Call& c) {
   const bool per_head = c.has(in::kMask) && c.type(in::kMask).ndim() == 4;
-  return fmt::format("bTnH, bSnH, bSnV, bT?, bS?, bT?, bS?, n?, b?, bT?, {}? -> bTnV, bnT",
+  return fmt::format("bTnH, bSnH, bSnV, n?, {}?, bT?, bT?, bS?, bT?, bS?, b? -> bTnV, bnT",
                      per_head ? "bnTS" : "bTS");
 }
 

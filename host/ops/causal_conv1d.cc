@@ -4,6 +4,8 @@
 #include "ops/conv_taps.h"
 #include "ops/decode.h"
 
+LAMINA_HOST_INPUTS(causal_conv1d, "segments?")
+
 namespace lamina::ops {
 namespace {
 

@@ -148,10 +148,10 @@ Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double s
   return attention({.q = q,
                     .k = keys,
                     .v = keys,
-                    .positions = positions,
-                    .key_positions = key_positions,
                     .sinks = sinks,
-                    .mask = equal(seen, one)},
+                    .mask = equal(seen, one),
+                    .positions = positions,
+                    .key_positions = key_positions},
                    {.scale = scale, .causal = false})
       .y;
 }

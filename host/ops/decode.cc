@@ -35,10 +35,6 @@ bool wanted(const HostOperand& operand, const DecodeCall& call) {
 }
 
 void check_inputs(const DecodeForm& form, const DecodeCall& call) {
-  for (const HostOperand& operand : form.host)
-    if (call.in(operand.input))
-      call.refuse(fmt::format("input '{}' is the host's; leave it out",
-                              call.op.inputs[static_cast<std::size_t>(operand.input)].name));
   for (const OperandDims& operand : form.num_dims) {
     const std::string& name = call.op.inputs[static_cast<std::size_t>(operand.input)].name;
     const Tensor x = call.in(operand.input);

@@ -127,7 +127,7 @@ struct DecodeCall {
   Tensor fixed_state(DType dtype, std::span<const std::int64_t> dims);
 };
 
-// An input that the host adds, where `when` (null = always) says so. Plugins leave it out.
+// An input that the host adds (LAMINA_HOST_INPUTS), where `when` (null = always) says so.
 struct HostOperand {
   int input;
   HostInput value;
@@ -184,9 +184,9 @@ inline constexpr DecodeForm kContinues{.none = "goes on from decode state alread
 // Null when the op treats each token by itself.
 const DecodeForm* decode_form(const Op& op);
 
-// Adds the op, or what stands for it while decoding. Throws PluginError when the plugin gives an
-// input that is the host's, or no state, or one of another kind or other dims than the op's, or
-// one that keeps fewer tokens than the op reads.
+// Adds the op, or what stands for it while decoding. Throws PluginError when the plugin gives no
+// state, or one of another kind or other dims than the op's, or one that keeps fewer tokens than
+// the op reads.
 // REQUIRES: the op has a form.
 std::vector<Tensor> trace_op(DecodeCall call);
 

@@ -3,6 +3,9 @@
 // same mask. Philox4x32-10, Salmon et al. 2011.
 #include "ops/op.h"
 
+LAMINA_HOST_INPUTS(dropout, "seed layer?")
+LAMINA_HOST_ATTRS(dropout, "stream:i=0")
+
 namespace lamina::ops {
 namespace {
 

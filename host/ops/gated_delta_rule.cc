@@ -7,6 +7,8 @@
 #include "ops/decode.h"
 #include "ops/delta_scan.h"
 
+LAMINA_HOST_INPUTS(gated_delta_rule, "segments?")
+
 namespace lamina::ops {
 namespace {
 

@@ -1,6 +1,6 @@
-// group_rows(ids; groups, capacity): a stable counting sort of assignments by group, and where each
-// group begins. With a capacity only the first so many of a group stay in it, of each element of
-// ids' first dim (a row of the batch) on its own; Fedus et al. 2021, section 2.2.
+// group_rows(ids; groups, capacity_factor): a stable counting sort of assignments by group, and
+// where each group begins. With a capacity (ops/group_capacity.h) only the first so many of a group
+// stay in it, of each element of ids' first dim (a row of the batch) on its own.
 #include <algorithm>
 
 #include "ops/op.h"
@@ -13,7 +13,9 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(0, DType::i32);
   c.require(ids.ndim() >= 1, "ids must have at least one dim, got {}", to_string(ids));
   c.require(c.i("groups") >= 1, "groups is {}; it must be at least 1", c.i("groups"));
-  c.require(c.i("capacity") >= 0, "capacity is {}; it must not be negative", c.i("capacity"));
+  const double factor = c.f("capacity_factor");
+  c.require(factor >= 0 && factor <= 1e6, "capacity_factor is {}; it must be between 0 and 1e6",
+            factor);
   return {{DType::i32, {ids.num_elements()}, {}}, {DType::i32, {c.i("groups") + 1}, {}}};
 }
 

@@ -45,6 +45,13 @@ std::vector<Type> infer_arithmetic(const Call& c) {
   return infer_broadcast(c);
 }
 
+std::vector<Type> infer_integers(const Call& c) {
+  const DType dtype = c.type(0).dtype;
+  c.require(dtype == DType::i32 || dtype == DType::i64, "{} must be i32 or i64, got {}",
+            c.input_name(0), to_string(c.type(0)));
+  return infer_broadcast(c);
+}
+
 int checked_dim(const Call& c, std::int64_t dim, int ndim) {
   c.require(dim >= -ndim && dim < ndim, "dim {} is outside [{}, {})", dim, -ndim, ndim);
   return static_cast<int>(dim < 0 ? dim + ndim : dim);

@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+LAMINA_HOST_INPUTS(latent_attention, "segments?")
+
 namespace lamina::ops {
 
 namespace {
@@ -102,9 +104,9 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {attention({.q = c.in(in::kQ),
                      .k = kv.k,
                      .v = kv.v,
+                     .mask = c.in(in::kMask),
                      .segments = c.in(in::kSegments),
-                     .key_segments = c.in(in::kSegments),
-                     .mask = c.in(in::kMask)},
+                     .key_segments = c.in(in::kSegments)},
                     {.scale = latent_scale(c), .causal = c.i("causal") != 0})
               .y};
 }
@@ -138,6 +140,6 @@ constinit const OpDef latent_attention_op = {
     .always_lower = true,
     .decode = &kDecode,
     .cost = {.flops = latent_attention_flops},
-    .split = {.rule = "bTnH, bTR, bTP, nR, bT?, bTT? -> bTnV"}};
+    .split = {.rule = "bTnH, bTR, bTP, nR, bTT?, bT? -> bTnV"}};
 
 }  // namespace lamina::ops

@@ -26,8 +26,8 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {attention({.q = c.in(in::kQ),
                      .k = kv.k,
                      .v = kv.v,
-                     .start = c.in(in::kStart),
-                     .mask = c.in(in::kMask)},
+                     .mask = c.in(in::kMask),
+                     .start = c.in(in::kStart)},
                     {.scale = latent_scale(c)})
               .y};
 }
@@ -45,6 +45,6 @@ constinit const OpDef latent_attention_step_op = {
     .vjp = vjp,
     .decode = &kContinues,
     .cost = {.flops = latent_attention_flops},
-    .split = {.rule = "bTnH, bSR, bSP, nR, b, bTS? -> bTnV"}};
+    .split = {.rule = "bTnH, bSR, bSP, nR, bTS?, b -> bTnV"}};
 
 }  // namespace lamina::ops

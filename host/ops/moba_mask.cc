@@ -14,6 +14,8 @@
 #include "ops/decode.h"
 #include "ops/op.h"
 
+LAMINA_HOST_INPUTS(moba_mask, "positions? key_positions? segments? key_segments? start?")
+
 namespace lamina::ops {
 namespace {
 

@@ -21,6 +21,12 @@ namespace lamina::ops {
 #define LAMINA_INTERNAL_OP(name, ...) extern const OpDef name##_op;
 #include "ops/internal.def"
 
+// In an op's file, each on one line: the inputs and attributes that follow those of its row in
+// ops.def, in the same notation, which the host gives and plugins do not see. The build collects
+// them.
+#define LAMINA_HOST_INPUTS(op, inputs)
+#define LAMINA_HOST_ATTRS(op, attrs)
+
 // Costs of ops that need no function of their own.
 inline constexpr OpCost kNoProducts{.none = "has no products"};
 inline constexpr OpCost kOfBackwardPass{.none = "counted as twice the products of its forward op"};
@@ -41,6 +47,8 @@ std::vector<Type> infer_number(const Call& c);
 std::vector<Type> infer_broadcast(const Call& c);
 // Likewise for numbers, not truth values.
 std::vector<Type> infer_arithmetic(const Call& c);
+// Likewise for i32 and i64.
+std::vector<Type> infer_integers(const Call& c);
 // The shape that `a` and `b` broadcast to; refuses the call when they do not.
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b);
 // `dim` counted from the end when negative; refuses the call when outside [-ndim, ndim).

@@ -14,19 +14,12 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {is_max * share};
 }
 
-std::string split_rule(const Call& c) {
-  const std::string dims = dim_letters(c, 0, c.list("dims"));
-  std::string kept = dims;
-  if (!c.i("keep")) std::erase(kept, '_');
-  return fmt::format("{} -> {}", dims, kept.empty() ? "()" : kept);
-}
-
 }  // namespace
 
 constinit const OpDef reduce_max_op = {.infer = infer,
                                        .vjp = vjp,
                                        .decode = &kEachToken,
                                        .cost = kNoProducts,
-                                       .split = {.rule_of = split_rule}};
+                                       .split = {.rule_of = whole_where_reduced}};
 
 }  // namespace lamina::ops

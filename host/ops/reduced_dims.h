@@ -31,4 +31,29 @@ inline Shape kept_shape(const Call& c) {
   return shape;
 }
 
+// How many elements become one.
+inline std::int64_t num_reduced(const Call& c) {
+  const Shape &from = c.type(0).shape, kept = kept_shape(c);
+  std::int64_t count = 1;
+  for (int i = 0; i < from.ndim(); ++i) count *= kept[i] == from[i] ? 1 : from[i];
+  return count;
+}
+
+// The attribute dtype of a floating result; the input's where it is empty.
+inline DType reduced_dtype(const Call& c) {
+  if (c.s("dtype").empty()) return c.type(0).dtype;
+  const auto dtype = parse_dtype(c.s("dtype"));
+  c.require(dtype && is_floating(*dtype), "dtype must be a floating-point dtype, got '{}'",
+            c.s("dtype"));
+  return *dtype;
+}
+
+// A split rule: reduced dims are whole.
+inline std::string whole_where_reduced(const Call& c) {
+  const std::string dims = dim_letters(c, 0, c.list("dims"));
+  std::string kept = dims;
+  if (!c.i("keep")) std::erase(kept, '_');
+  return fmt::format("{} -> {}", dims, kept.empty() ? "()" : kept);
+}
+
 }  // namespace lamina::ops

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <span>
+
 #include "lamina/names.h"
 #include "ops/decode.h"
 #include "ops/registry.h"
@@ -11,7 +13,7 @@
 namespace lamina::ops {
 namespace {
 
-std::string operands(const std::vector<OpInput>& operands) {
+std::string operands(std::span<const OpInput> operands) {
   std::vector<std::string> out;
   for (const OpInput& operand : operands)
     out.push_back(operand.name + (operand.optional ? "?" : operand.variadic ? "..." : ""));
@@ -55,11 +57,12 @@ std::string decoding(const Op& op) {
 std::string section(const Op& op) {
   std::string out =
       fmt::format("\n### {}\n\n`{}({}) -> {}`, {} {}, revision {}. {}.\n\n", op.name, op.name,
-                  operands(op.inputs), operands(op.outputs),
+                  operands(std::span(op.inputs).first(op.num_plugin_inputs)), operands(op.outputs),
                   op.id >= LAMINA_DRAFT_OPS ? "draft op" : "op", op.id, op.revision, op.doc);
-  if (!op.attrs.empty()) {
+  const auto attrs = std::span(op.attrs).first(op.num_plugin_attrs);
+  if (!attrs.empty()) {
     out += "| attribute | default |\n|---|---|\n";
-    for (const OpAttr& attr : op.attrs)
+    for (const OpAttr& attr : attrs)
       out += fmt::format("| `{}` | {} |\n", attr.name, fallback(attr));
     out += "\n";
   }

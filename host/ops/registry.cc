@@ -19,16 +19,20 @@ constexpr const OpDef* kDefs[] = {
 #include "ops/internal.def"
 };
 
+constexpr std::uint64_t key(std::uint32_t id, std::uint32_t revision) {
+  return std::uint64_t{id} << 32 | revision;
+}
+
 struct Table {
   std::vector<Op> ops = parse_rows();
   std::unordered_map<std::string_view, const Op*> by_name;
-  std::unordered_map<std::uint32_t, const Op*> by_id;
+  std::unordered_map<std::uint64_t, const Op*> by_id;
 
   Table() {
     for (Op& op : ops) {
       op.def = kDefs[static_cast<std::size_t>(op.code)];
       by_name.emplace(op.name, &op);
-      if (!op.host_only()) by_id.emplace(op.id, &op);
+      if (!op.host_only()) by_id.emplace(key(op.id, op.revision), &op);
     }
   }
 };
@@ -47,8 +51,8 @@ const Op* find(std::string_view name) {
   return found == table().by_name.end() ? nullptr : found->second;
 }
 
-const Op* find(std::uint32_t id) {
-  auto found = table().by_id.find(id);
+const Op* find(std::uint32_t id, std::uint32_t revision) {
+  auto found = table().by_id.find(key(id, revision));
   return found == table().by_id.end() ? nullptr : found->second;
 }
 

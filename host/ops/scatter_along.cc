@@ -1,5 +1,5 @@
 // scatter_along(x, ids; size): y[..., n] = the sum of the x[..., j] with ids[..., j] = n, in the
-// order of j, in f32 rounded once; ids outside of [0, size) are dropped.
+// order of j, in f32 rounded once (integers exactly); ids outside of [0, size) are dropped.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -7,7 +7,8 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
-  c.require_floating(0);
+  c.require(is_floating(x.dtype) || x.dtype == DType::i32 || x.dtype == DType::i64,
+            "x must be floating, i32 or i64, got {}", to_string(x));
   c.require_dtype(1, DType::i32);
   c.require(x.ndim() >= 1, "x must have at least one dim, got {}", to_string(x));
   c.require_shape(1, x.shape);

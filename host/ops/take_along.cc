@@ -6,7 +6,6 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
-  c.require_floating(0);
   c.require_dtype(1, DType::i32);
   const Type& ids = c.type(1);
   c.require(x.ndim() >= 1 && x.ndim() == ids.ndim(),

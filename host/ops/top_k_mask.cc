@@ -6,6 +6,8 @@
 #include "ops/decode.h"
 #include "ops/op.h"
 
+LAMINA_HOST_INPUTS(top_k_mask, "segments? start?")
+
 namespace lamina::ops {
 namespace {
 

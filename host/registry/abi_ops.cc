@@ -1,5 +1,7 @@
 #include "registry/abi_ops.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "ops/registry.h"
@@ -62,21 +64,25 @@ AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& val
 }  // namespace
 
 const Op& op(std::uint32_t id, std::uint32_t revision) {
-  const Op* found = ops::find(id);
-  if (found == nullptr)
-    throw Breach(LAMINA_ERROR_UNSUPPORTED,
-                 fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
-                             LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
-  if (found->revision != revision)
-    throw Breach(LAMINA_ERROR_UNSUPPORTED,
-                 fmt::format("op '{}' is requested in revision {}; this host has revision {}",
-                             found->name, revision, found->revision));
-  return *found;
+  if (const Op* found = ops::find(id, revision)) return *found;
+  std::string name;
+  std::vector<std::uint32_t> revisions;
+  for (const Op& op : ops::all()) {
+    if (op.id != id || op.host_only()) continue;
+    if (name.empty()) name = op.name;
+    revisions.push_back(op.revision);
+  }
+  throw Breach(LAMINA_ERROR_UNSUPPORTED,
+               revisions.empty()
+                   ? fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
+                                 LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR)
+                   : fmt::format("op '{}' is requested in revision {}; this host has revision {}",
+                                 name, revision, fmt::join(revisions, ", ")));
 }
 
 NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
   NamedAttrs out;
-  std::vector<bool> seen(op.attrs.size());
+  std::vector<bool> seen(op.num_plugin_attrs);
   for (const lamina_attr_t& attr :
        plain<lamina_attr_t>(list, fmt::format("the attributes of op '{}'", op.name))) {
     if (attr.since > LAMINA_ABI_MINOR)
@@ -85,15 +91,15 @@ NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
                                "one has {}.{}",
                                attr.key, op.name, LAMINA_ABI_MAJOR, attr.since, LAMINA_ABI_MAJOR,
                                LAMINA_ABI_MINOR));
-    if (attr.key == 0 || attr.key > op.attrs.size())
-      breach("op '{}' has no attribute {}; it has {}", op.name, attr.key, op.attrs.size());
+    if (attr.key == 0 || attr.key > seen.size())
+      breach("op '{}' has no attribute {}; it has {}", op.name, attr.key, seen.size());
     const std::size_t index = attr.key - 1;
     const OpAttr& declared = op.attrs[index];
     if (seen[index]) breach("attribute '{}' of op '{}' is given twice", declared.name, op.name);
     seen[index] = true;
     out.emplace_back(declared.name, attr_value(op, declared, attr.value));
   }
-  for (std::size_t i = 0; i < op.attrs.size(); ++i)
+  for (std::size_t i = 0; i < seen.size(); ++i)
     if (op.attrs[i].required && !seen[i])
       breach("op '{}' needs attribute '{}', which is not given", op.name, op.attrs[i].name);
   return out;

@@ -112,7 +112,7 @@ void BlockBuild::emit(const lamina_emit_t* from) {
   const auto handles =
       abi::plain<lamina_tensor_t>(use.inputs, fmt::format("the inputs of op '{}'", op.name));
   const bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
-  const std::size_t fixed = op.inputs.size() - (variadic ? 1 : 0);
+  const std::size_t fixed = op.num_plugin_inputs - (variadic ? 1 : 0);
   std::size_t num_given = handles.size();
   // Inputs of a newer list of ops, not used.
   while (!variadic && num_given > fixed && handles[num_given - 1] == 0) --num_given;
@@ -149,6 +149,10 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
   ParamDesc out;
   out.name = full_name(given.name, "the name of a parameter");
   const std::string what = "parameter '" + out.name + "'";
+  for (std::string_view reserved : {"host.", "engram."})
+    if (out.name.starts_with(reserved))
+      abi::breach("{} begins with '{}', which is for parameters that the host adds to a layer",
+                  what, reserved);
   out.shape = Shape(std::span<const std::int64_t>(sizes(given.dims, what)));
   const auto known = params_by_name_.find(out.name);
   if (known != params_by_name_.end()) {

@@ -62,8 +62,7 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
 std::uint64_t host_capability(const lamina_host_t*, std::uint32_t what, std::uint32_t id,
                               std::uint32_t revision) {
   if (what != LAMINA_CAPABILITY_OP) return revision == 0 && known_numbers(what).contain(id) ? 1 : 0;
-  const Op* op = ops::find(id);
-  return op != nullptr && op->revision == revision ? 1 : 0;
+  return ops::find(id, revision) != nullptr ? 1 : 0;
 }
 
 const lamina_host_t& host() {

@@ -66,7 +66,6 @@ enum class InputKind {
   token_ids,
   segment_ids,
   layer_index,
-  seed,
   embedding,
   positions_3d,
   image_blocks

@@ -1,13 +1,14 @@
-# lamina_add_plugin(<name> [SOURCES <file>...]): the plugin <name>.lamina.so of the current folder,
+# lamina_add_plugin(<name> [SOURCES <file>...] [TARGET_MINOR <n>]): the plugin <name>.lamina.so of the current folder,
 # by default from all its .cc files. The same call works in the tree of lamina and outside
 # (find_package(lamina_plugin_api)). Sets every flag that docs/plugin_requirements.md asks for and
 # checks the result after linking. The target is lamina_plugin_<name>; the library lands in
 # <build>/lib/lamina/plugins and is installed to lib/lamina/plugins; with FOR_TESTS in
-# <build>/tests/plugins, and is not installed.
+# <build>/tests/plugins, and is not installed. TARGET_MINOR <n>: it needs hosts of that minor of the
+# contract or a later one, and may use what came with it (lamina/sdk/target.h).
 include_guard(GLOBAL)
 
 function(lamina_add_plugin name)
-  cmake_parse_arguments(ARG "FOR_TESTS" "" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "FOR_TESTS" "TARGET_MINOR" "SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   endif()
@@ -32,6 +33,9 @@ function(lamina_add_plugin name)
     C_VISIBILITY_PRESET hidden
     SKIP_BUILD_RPATH ON INSTALL_RPATH ""
     LINK_DEPENDS "${map};${check}")
+  if(DEFINED ARG_TARGET_MINOR)
+    target_compile_definitions(${target} PRIVATE LAMINA_TARGET_MINOR=${ARG_TARGET_MINOR})
+  endif()
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>
     # Errors name the file of the plugin's source, not the path on the machine that built it.

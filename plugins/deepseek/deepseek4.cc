@@ -7,6 +7,8 @@
 
 #include "deepseek4.h"
 
+#include <cmath>
+
 namespace deepseek4 {
 namespace {
 

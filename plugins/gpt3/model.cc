@@ -23,9 +23,8 @@ double residual_init_std(const Config& c) {
 // 1 / (1 + index) in each layer, in the type of `like`.
 Tensor inverse_layer_index(const Scope& s, const Step& step, Tensor like) {
   Tensor count = shift(step.input(LAMINA_INPUT_LAYER_INDEX), 1);
-  const std::string_view wide = like.dtype() == LAMINA_DTYPE_F64 ? "f64" : "f32";
-  Tensor one = constant(s, {.shape = {}, .dtype = wide, .value = 1});
-  return cast_like(one / cast(count, wide), like);
+  Tensor one = constant(s, {.shape = {}, .value = 1}), wide = widen(like);
+  return cast_like(cast_like(one, wide) / cast_like(count, wide), like);
 }
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
@@ -58,9 +57,9 @@ LayerNormOptions norm_options(const Config& c) {
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = layer_norm(s / "ln_1", x_BTD, norm_options(c));
-  x_BTD = x_BTD + step.dropout(attention(s / "attn", c, h_BTD, step), c.dropout_rate, 1);
+  x_BTD = x_BTD + dropout(attention(s / "attn", c, h_BTD, step), c.dropout_rate);
   h_BTD = layer_norm(s / "ln_2", x_BTD, norm_options(c));
-  return x_BTD + step.dropout(feed_forward(s / "mlp", c, h_BTD), c.dropout_rate, 2);
+  return x_BTD + dropout(feed_forward(s / "mlp", c, h_BTD), c.dropout_rate);
 }
 
 std::vector<Block<Config>> blocks() { return {{kBlock, "gpt3", block}}; }

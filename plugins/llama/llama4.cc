@@ -16,8 +16,7 @@ using C = Llama4Config;
 Tensor temperature(Scope s, const C& c, Tensor positions_BT, Tensor like) {
   Tensor period =
       constant(s, {.shape = {}, .dtype = "i32", .value = static_cast<double>(c.floor_scale)});
-  Tensor periods_BT =
-      cast(shift(positions_BT, 1) / period, like.dtype() == LAMINA_DTYPE_F64 ? "f64" : "f32");
+  Tensor periods_BT = cast_like(shift(positions_BT, 1) / period, widen(like));
   Tensor factor_BT = shift(scale(log(shift(periods_BT, 1)), c.attn_scale), 1);
   const Dims shape = positions_BT.shape();
   return reshape(cast_like(factor_BT, like), {shape[0], shape[1], 1, 1});

@@ -148,7 +148,7 @@ TEST(RequiredWork, ChosenChunksCount) {
       ops::call("moba_mask", {q, q}, {{"chunk", std::int64_t{2}}, {"k", std::int64_t{2}}});
   const double choice = 2 * 6 * 8 * 3;
   EXPECT_EQ(required_flops(g), choice);
-  ops::call_all("attention", {q, q, q, {}, {}, {}, {}, {}, {}, {}, mask});
+  ops::call_all("attention", {q, q, q, {}, mask});
   EXPECT_EQ(required_flops(g), choice + (1 + 2 + 3 + 4 + 4 + 4) * 2 * (8 + 8));
 }
 

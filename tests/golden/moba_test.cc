@@ -32,9 +32,8 @@ void expect_agreement(const fs::path& directory) {
   Tensor mask = ops::call("moba_mask", {inputs[0], inputs[1]},
                           {{"chunk", config.root().at("moba_chunk_size").as_int64()},
                            {"k", config.root().at("moba_topk").as_int64()}});
-  Tensor y = ops::call_all("attention",
-                           {inputs[0], inputs[1], inputs[2], {}, {}, {}, {}, {}, {}, {}, mask},
-                           {{"scale", 1.0}})[0];
+  Tensor y =
+      ops::call_all("attention", {inputs[0], inputs[1], inputs[2], {}, mask}, {{"scale", 1.0}})[0];
   graph.add_output("out", y);
   const std::vector<Tensor> gradients =
       autodiff::vjp(graph, std::span(&y, 1), std::span(&inputs[3], 1), std::span(inputs).first(3),

@@ -81,11 +81,11 @@ TEST(Registry, NumbersAndNamesAreUnique) {
   for (const Op& op : ops::all()) {
     EXPECT_EQ(ops::find(op.name), &op);
     if (!op.host_only()) {
-      EXPECT_EQ(ops::find(op.id), &op);
+      EXPECT_EQ(ops::find(op.id, op.revision), &op);
     }
   }
   EXPECT_EQ(ops::find("no_such_op"), nullptr);
-  EXPECT_EQ(ops::find(999u), nullptr);
+  EXPECT_EQ(ops::find(999u, 1), nullptr);
 }
 
 // A primitive without gradient would stop training: each op has one way to be differentiated.

@@ -15,15 +15,22 @@ namespace {
 using Attrs = std::vector<std::pair<std::string, AttrValue>>;
 AttrValue number(std::int64_t n) { return n; }
 
-// q[2, tokens, 4, 6], k and v[2, keys, 2, 6 and 5]; the optional inputs follow.
-OpCase attend(std::string name, std::int64_t tokens, std::int64_t keys,
-              std::vector<In> optional = {}, Attrs attrs = {}) {
+// The inputs that may be absent, in their order.
+struct Optional {
+  In sinks = kAbsent, mask = kAbsent, blocks = kAbsent, positions = kAbsent,
+     key_positions = kAbsent, segments = kAbsent, key_segments = kAbsent, start = kAbsent;
+};
+
+// q[2, tokens, 4, 6], k and v[2, keys, 2, 6 and 5].
+OpCase attend(std::string name, std::int64_t tokens, std::int64_t keys, const Optional& o = {},
+              Attrs attrs = {}) {
   OpCase c{.name = std::move(name),
            .inputs = {{.shape = {2, tokens, 4, 6}, .low = -2, .high = 2},
                       {.shape = {2, keys, 2, 6}, .low = -2, .high = 2},
                       {.shape = {2, keys, 2, 5}}},
            .attrs = std::move(attrs)};
-  c.inputs.insert(c.inputs.end(), optional.begin(), optional.end());
+  c.inputs.insert(c.inputs.end(), {o.sinks, o.mask, o.blocks, o.positions, o.key_positions,
+                                   o.segments, o.key_segments, o.start});
   return c;
 }
 
@@ -46,11 +53,10 @@ In kept_by_heads(std::int64_t tokens, std::int64_t keys) {
     in.values.push_back(i / keys % tokens != 1 && i * 2654435761 % 11 < 6);
   return in;
 }
-// Optional inputs up to the mask.
-std::vector<In> masked(In mask, std::vector<In> before = {}) {
-  before.resize(7, kAbsent);
-  before.push_back(std::move(mask));
-  return before;
+Optional masked(In mask) { return {.mask = std::move(mask)}; }
+Optional segmented(Optional o = {}) {
+  o.segments = o.key_segments = kSegments;
+  return o;
 }
 
 const OpCases kCases =
@@ -65,20 +71,18 @@ const OpCases kCases =
              attend("window without causal", 7, 7, {},
                     {{"window", number(3)}, {"causal", number(0)}}),
              attend("chunk", 7, 7, {}, {{"chunk", number(3)}}),
-             attend("positions", 7, 7, {kPositions, kPositions}),
-             attend("segments with padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments}),
-             attend("positions and segments", 7, 7, {kPositions, kPositions, kSegments, kSegments}),
-             attend("sinks", 7, 7, {kAbsent, kAbsent, kAbsent, kAbsent, kSinks}),
-             attend("sinks and padding", 7, 7, {kAbsent, kAbsent, kSegments, kSegments, kSinks},
+             attend("positions", 7, 7, {.positions = kPositions, .key_positions = kPositions}),
+             attend("segments with padding", 7, 7, segmented()),
+             attend("positions and segments", 7, 7,
+                    segmented({.positions = kPositions, .key_positions = kPositions})),
+             attend("sinks", 7, 7, {.sinks = kSinks}),
+             attend("sinks and padding", 7, 7, segmented({.sinks = kSinks}),
                     {{"window", number(2)}}),
-             attend("blocks", 7, 7,
-                    {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kBlocks}),
-             attend("blocks end with their segment", 7, 7,
-                    {kAbsent, kAbsent, kSegments, kSegments, kAbsent, kAbsent, kBlocks}),
+             attend("blocks", 7, 7, {.blocks = kBlocks}),
+             attend("blocks end with their segment", 7, 7, segmented({.blocks = kBlocks})),
              attend("mask", 7, 7, masked(kept(7, 7))),
              attend("mask of all pairs", 7, 7, masked(kept(7, 7)), {{"causal", number(0)}}),
-             attend("mask and segments", 7, 7,
-                    masked(kept(7, 7), {kAbsent, kAbsent, kSegments, kSegments, kSinks})),
+             attend("mask and segments", 7, 7, segmented({.sinks = kSinks, .mask = kept(7, 7)})),
              attend("mask of tiles", 70, 70, masked(kept(70, 70))),
              attend("mask of each head", 7, 7, masked(kept_by_heads(7, 7))),
              attend("mask of each head, of tiles", 70, 70, masked(kept_by_heads(70, 70))),
@@ -92,10 +96,8 @@ const In kStart = ints({2}, {0, 5});
 OpCases over_state() {
   auto decode = [](std::string name, std::int64_t tokens, std::int64_t capacity, In start,
                    Attrs attrs = {}, In mask = kAbsent) {
-    OpCase c = attend(
-        std::move(name), tokens, capacity,
-        {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, std::move(start), kAbsent, std::move(mask)},
-        std::move(attrs));
+    OpCase c = attend(std::move(name), tokens, capacity,
+                      {.mask = std::move(mask), .start = std::move(start)}, std::move(attrs));
     c.gradient = false;
     return c;
   };

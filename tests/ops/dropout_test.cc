@@ -1,4 +1,4 @@
-// dropout: its distribution, and what its mask depends on.
+// dropout and random: their distribution, and what a draw depends on.
 #include "ops/op.h"
 #include "support/op_cases.h"
 #include "support/run_graph.h"
@@ -58,6 +58,34 @@ TEST(Dropout, MaskIsTheSameInEveryDtype) {
 TEST(Dropout, PrefixDoesNotDependOnLength) {
   const Array whole = draw(0.5, {1, 2}, 0, 0), part = draw(0.5, {1, 2}, 0, 0, 777);
   for (std::int64_t i = 0; i < 777; ++i) ASSERT_EQ(get(whole, i), get(part, i)) << i;
+}
+
+Array numbers(std::vector<double> seed, std::int64_t stream, double layer) {
+  Graph g;
+  Tensor s = g.add_input("seed", {DType::i64, {2}, {}});
+  Tensor l = g.add_input("layer", {DType::i32, {}, {}});
+  g.add_output("y", ops::call("random", {s, l},
+                              {{"shape", std::vector<std::int64_t>{kCount}}, {"stream", stream}}));
+  return run(g, {array(s.type(), seed), array(l.type(), {layer})})[0];
+}
+
+TEST(Random, IsUniform) {
+  const Doubles u = to_doubles(numbers({1, 2}, 3, 4));
+  double sum = 0, squares = 0;
+  for (double x : u) {
+    ASSERT_TRUE(x >= 0 && x < 1) << x;
+    sum += x, squares += x * x;
+  }
+  EXPECT_NEAR(sum / kCount, 1.0 / 2, 0.01);
+  EXPECT_NEAR(squares / kCount, 1.0 / 3, 0.01);
+}
+
+TEST(Random, DependsOnSeedStepStreamAndLayerOnly) {
+  const Array u = numbers({1, 2}, 3, 4);
+  EXPECT_EQ(u.bytes, numbers({1, 2}, 3, 4).bytes);
+  for (const Array& other :
+       {numbers({9, 2}, 3, 4), numbers({1, 3}, 3, 4), numbers({1, 2}, 4, 4), numbers({1, 2}, 3, 5)})
+    EXPECT_NE(u.bytes, other.bytes);
 }
 
 // With a fixed mask dropout is linear, and its own transpose.

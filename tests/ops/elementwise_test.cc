@@ -104,6 +104,74 @@ const OpCases kCastWider =
     with_attr(unary("cast", [](double x) { return x; }), "dtype", std::string("f64"));
 const OpCases kCopy = unary("copy", [](double x) { return x; });
 
+const OpCases kRound = unary("round", [](double x) { return std::nearbyint(x); });
+const OpCases kCeil = unary("ceil", [](double x) { return std::ceil(x); });
+const OpCases kLog1p = unary(
+    "log1p", [](double x) { return std::log1p(x); }, -0.7, 2);
+const OpCases kExpm1 = unary("expm1", [](double x) { return std::expm1(x); });
+const OpCases kWiden = unary("widen", [](double x) { return x; });
+const OpCases kPow = binary(
+    "pow", [](double a, double b) { return std::pow(a, b); }, 0.5, 2);
+const OpCases kRemainder = binary(
+    "remainder", [](double a, double b) { return a - std::floor(a / b) * b; }, 0.5, 2);
+const OpCases kLessEqual =
+    binary("less_equal", [](double a, double b) { return a <= b ? 1.0 : 0.0; });
+const OpCases kNotEqual =
+    binary("not_equal", [](double a, double b) { return a != b ? 1.0 : 0.0; });
+// Cast to what `like` has, whose elements are not looked at.
+const OpCases kCastLike = {
+    .op = "cast_like",
+    .cases = {
+        {.name = "of f32",
+         .inputs = {{.shape = {3, 5}, .dtype = DType::f32}, {.shape = {2}}},
+         .expect = [](const std::vector<Doubles>& in) { return std::vector<Doubles>{in[0]}; }}}};
+
+// Where 1 + x and exp(x) have lost what these must keep.
+OpCases near_zero(std::string op, double (*f)(double)) {
+  const Doubles x = {1e-7, -1e-7, 1e-4, -1e-4, 0.49, -0.49, 0.51, -0.51, 3, 0};
+  return {.op = std::move(op),
+          .dtypes = {DType::f32, DType::f64},
+          .cases = {{.name = "near zero",
+                     .inputs = {{.shape = {1}, .values = {1e-6}}},
+                     .expect =
+                         [f](const std::vector<Doubles>& in) {
+                           return std::vector<Doubles>{{f(in[0][0])}};
+                         },
+                     .gradient = false},
+                    {.name = "many sizes",
+                     .inputs = {{.shape = {10}, .values = x}},
+                     .expect =
+                         [f](const std::vector<Doubles>& in) {
+                           Doubles y;
+                           for (double v : in[0]) y.push_back(f(v));
+                           return std::vector<Doubles>{y};
+                         },
+                     .gradient = false}}};
+}
+const OpCases kLog1pNearZero = near_zero("log1p", [](double x) { return std::log1p(x); });
+const OpCases kExpm1NearZero = near_zero("expm1", [](double x) { return std::expm1(x); });
+
+// One operation on chosen integers or truth values.
+OpCases on_integers(std::string op, std::vector<DType> dtypes, Doubles a, Doubles b, Doubles y) {
+  const auto n = static_cast<std::int64_t>(a.size());
+  OpCase c{.name = "chosen",
+           .inputs = {{.shape = {n}, .values = std::move(a)}},
+           .expect = [y](const std::vector<Doubles>&) { return std::vector<Doubles>{y}; }};
+  if (!b.empty()) c.inputs.push_back({.shape = {n}, .values = std::move(b)});
+  return {.op = std::move(op), .dtypes = std::move(dtypes), .cases = {std::move(c)}};
+}
+const std::vector<DType> kWhole = {DType::i32, DType::i64}, kTruth = {DType::boolean};
+const OpCases kNot = on_integers("logical_not", kTruth, {0, 1}, {}, {1, 0});
+const OpCases kAnd = on_integers("logical_and", kTruth, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 1});
+const OpCases kOr = on_integers("logical_or", kTruth, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 1, 1});
+const OpCases kBitAnd = on_integers("bit_and", kWhole, {12, -1, 5}, {10, 7, 0}, {8, 7, 0});
+const OpCases kBitOr = on_integers("bit_or", kWhole, {12, -1, 5}, {10, 7, 0}, {14, -1, 5});
+const OpCases kBitXor = on_integers("bit_xor", kWhole, {12, -1, 5}, {10, 7, 5}, {6, -8, 0});
+const OpCases kShiftLeft = on_integers("shift_left", kWhole, {1, -3, 5}, {4, 1, 64}, {16, -6, 5});
+const OpCases kShiftRight = on_integers("shift_right", kWhole, {16, -5, 5}, {3, 1, 64}, {2, -3, 5});
+const OpCases kRemainderOfIntegers =
+    on_integers("remainder", kWhole, {7, -7, 7, -7, 5}, {3, 3, -3, -3, 0}, {1, 2, -2, -1, 5});
+
 const OpCases kSelect = {
     .op = "select",
     .cases = {{.name = "three of one shape",
@@ -195,6 +263,27 @@ LAMINA_TEST_OP(Cast, kCastWider)
 LAMINA_TEST_OP(CastToNarrow, kNarrowing)
 LAMINA_TEST_OP(DivOfIntegers, kIntegers)
 LAMINA_TEST_OP(Copy, kCopy)
+LAMINA_TEST_OP(Round, kRound)
+LAMINA_TEST_OP(Ceil, kCeil)
+LAMINA_TEST_OP(Log1p, kLog1p)
+LAMINA_TEST_OP(Log1pNearZero, kLog1pNearZero)
+LAMINA_TEST_OP(Expm1, kExpm1)
+LAMINA_TEST_OP(Expm1NearZero, kExpm1NearZero)
+LAMINA_TEST_OP(Widen, kWiden)
+LAMINA_TEST_OP(Pow, kPow)
+LAMINA_TEST_OP(Remainder, kRemainder)
+LAMINA_TEST_OP(RemainderOfIntegers, kRemainderOfIntegers)
+LAMINA_TEST_OP(LessEqual, kLessEqual)
+LAMINA_TEST_OP(NotEqual, kNotEqual)
+LAMINA_TEST_OP(CastLike, kCastLike)
+LAMINA_TEST_OP(LogicalNot, kNot)
+LAMINA_TEST_OP(LogicalAnd, kAnd)
+LAMINA_TEST_OP(LogicalOr, kOr)
+LAMINA_TEST_OP(BitAnd, kBitAnd)
+LAMINA_TEST_OP(BitOr, kBitOr)
+LAMINA_TEST_OP(BitXor, kBitXor)
+LAMINA_TEST_OP(ShiftLeft, kShiftLeft)
+LAMINA_TEST_OP(ShiftRight, kShiftRight)
 
 }  // namespace
 }  // namespace lamina::testing

@@ -40,16 +40,16 @@ const In kSegments = ints({2, 5}, {1, 1, 2, 2, 2, 1, 1, 1, 1, 0});
 const OpCases kCases = {
     .op = "latent_attention",
     .cases = {latent("causal", {}), with(latent("everything", {}), "causal", number(0)),
-              with(latent("scale", {}), "scale", 0.25), latent("segments", {}, {kSegments}),
-              latent("mask", {}, {kAbsent, kept({})}),
+              with(latent("scale", {}), "scale", 0.25),
+              latent("segments", {}, {kAbsent, kSegments}), latent("mask", {}, {kept({})}),
               latent("one token", {.tokens = 1, .keys = 1}),
               latent("no tokens", {.tokens = 0, .keys = 0})}};
 
 OpCases over_state() {
   OpCases list{.op = "latent_attention_step"};
   auto add = [&](std::string name, const Sizes& s, std::vector<double> start, bool mask = false) {
-    OpCase c = latent(std::move(name), s, {ints({s.batch}, std::move(start))});
-    if (mask) c.inputs.push_back(kept(s));
+    OpCase c =
+        latent(std::move(name), s, {mask ? kept(s) : kAbsent, ints({s.batch}, std::move(start))});
     c.gradient = false;
     list.cases.push_back(std::move(c));
   };

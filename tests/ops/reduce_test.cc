@@ -1,6 +1,8 @@
-// Cases of reduce_sum, reduce_max and sum_of_squares.
+// Cases of the reductions, of cumsum and argsort.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "support/op_cases.h"
 
@@ -76,6 +78,101 @@ const OpCases kSquares = {
               {.name = "two chunks and a bit", .inputs = {{.shape = {3, 11003}}}, .loosen = 1e3},
               {.name = "none", .inputs = {{.shape = {0}}}}}};
 
+const OpCases kMin = reductions("reduce_min", std::numeric_limits<double>::infinity(),
+                                [](double a, double b) { return std::min(a, b); });
+
+// Over dim 1 of [3, n, 4].
+OpCase over_the_middle(std::int64_t n, bool keep, double (*of)(const Doubles&)) {
+  return {.name = std::to_string(n),
+          .inputs = {{.shape = {3, n, 4}, .low = -3, .high = 3}},
+          .attrs = {{"dims", Dims{1}}, {"keep", std::int64_t{keep}}},
+          .expect = [=](const std::vector<Doubles>& in) {
+            const auto size = static_cast<std::size_t>(n);
+            Doubles y;
+            for (std::size_t a = 0; a < 3; ++a)
+              for (std::size_t c = 0; c < 4; ++c) {
+                Doubles x;
+                for (std::size_t b = 0; b < size; ++b) x.push_back(in[0][(a * size + b) * 4 + c]);
+                y.push_back(of(x));
+              }
+            return std::vector<Doubles>{y};
+          }};
+}
+double mean(const Doubles& x) {
+  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+}
+double log_sum_exp(const Doubles& x) {
+  double sum = 0;
+  for (double v : x) sum += std::exp(v);
+  return std::log(sum);
+}
+const OpCases kMean = {.op = "reduce_mean",
+                       .cases = {over_the_middle(7, false, mean), over_the_middle(1, true, mean)}};
+const OpCases kLogsumexp = {.op = "logsumexp",
+                            .cases = {over_the_middle(7, false, log_sum_exp),
+                                      over_the_middle(1, true, log_sum_exp),
+                                      {.name = "large numbers",
+                                       .inputs = {{.shape = {2}, .values = {1000, 1000}}},
+                                       .attrs = {{"dims", Dims{0}}},
+                                       .expect =
+                                           [](const std::vector<Doubles>&) {
+                                             return std::vector<Doubles>{{1000 + std::log(2.0)}};
+                                           },
+                                       .gradient = false}}};
+
+OpCase sums_along(std::string name, Dims attrs, Doubles y) {
+  return {.name = std::move(name),
+          .inputs = {{.shape = {2, 3}, .values = {1, 2, 4, 8, 16, 32}}},
+          .attrs = {{"dim", attrs[0]}, {"exclusive", attrs[1]}, {"reverse", attrs[2]}},
+          .expect = [y](const std::vector<Doubles>&) { return std::vector<Doubles>{y}; }};
+}
+const OpCases kCumsum = {
+    .op = "cumsum",
+    .dtypes = {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64},
+    .cases = {
+        sums_along("rows", {1, 0, 0}, {1, 3, 7, 8, 24, 56}),
+        sums_along("columns", {0, 0, 0}, {1, 2, 4, 9, 18, 36}),
+        sums_along("exclusive", {-1, 1, 0}, {0, 1, 3, 0, 8, 24}),
+        sums_along("from the end", {1, 0, 1}, {7, 6, 4, 56, 48, 32}),
+        sums_along("exclusive from the end", {1, 1, 1}, {6, 4, 0, 48, 32, 0}),
+        {.name = "nothing", .inputs = {{.shape = {2, 0}}}, .attrs = {{"dim", std::int64_t{1}}}}}};
+
+OpCase order(std::string name, bool descending, Doubles x, Doubles y) {
+  return {.name = std::move(name),
+          .inputs = {{.shape = {2, 3}, .values = std::move(x)}},
+          .attrs = {{"descending", std::int64_t{descending}}},
+          .expect = [y](const std::vector<Doubles>&) { return std::vector<Doubles>{y}; },
+          .gradient = false};
+}
+const OpCases kArgsort = {
+    .op = "argsort",
+    .cases = {order("rising", false, {3, 1, 2, 5, 5, 4}, {1, 2, 0, 2, 0, 1}),
+              order("falling", true, {3, 1, 2, 5, 5, 4}, {0, 2, 1, 0, 1, 2})}};
+
+const OpCases kCountedMean = {
+    .op = "counted_mean",
+    .cases = {
+        {.name = "padding does not count",
+         .inputs = {{.shape = {2, 3, 2}}, ints({2, 3}, {1, 1, 0, 0, 2, 0})},
+         .expect =
+             [](const std::vector<Doubles>& in) {
+               const Doubles& x = in[0];
+               return std::vector<Doubles>{{(x[0] + x[2] + x[8]) / 3, (x[1] + x[3] + x[9]) / 3}};
+             }},
+        {.name = "no documents are told apart",
+         .inputs = {{.shape = {2, 2}}},
+         .expect =
+             [](const std::vector<Doubles>& in) { return std::vector<Doubles>{{mean(in[0])}}; }},
+        {.name = "padding only",
+         .inputs = {{.shape = {1, 2}}, ints({1, 2}, {0, 0})},
+         .expect = [](const std::vector<Doubles>&) { return std::vector<Doubles>{{0}}; }}}};
+
+LAMINA_TEST_OP(ReduceMean, kMean)
+LAMINA_TEST_OP(ReduceMin, kMin)
+LAMINA_TEST_OP(Logsumexp, kLogsumexp)
+LAMINA_TEST_OP(Cumsum, kCumsum)
+LAMINA_TEST_OP(Argsort, kArgsort)
+LAMINA_TEST_OP(CountedMean, kCountedMean)
 LAMINA_TEST_OP(ReduceSum, kSum)
 LAMINA_TEST_OP(ReduceSumIntoF32, kSumWide)
 LAMINA_TEST_OP(ReduceSumOfIntegers, kSumIntegers)

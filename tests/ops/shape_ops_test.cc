@@ -175,6 +175,77 @@ const OpCases kIota = {.op = "iota",
                        .cases = {iota_of("i32", 1), iota_of("i32", 0), iota_of("i64", 1),
                                  iota_of("f32", -1), iota_of("bf16", 0), iota_of("f64", 1)}};
 
+// x[2, 4, 3] along its middle, by ids.
+Doubles middle_rows(const Doubles& x, const Doubles& ids) {
+  Doubles y;
+  for (std::size_t a = 0; a < 2; ++a)
+    for (double id : ids)
+      for (std::size_t c = 0; c < 3; ++c)
+        y.push_back(id < 0 || id > 3 ? 0 : x[(a * 4 + static_cast<std::size_t>(id)) * 3 + c]);
+  return y;
+}
+const OpCases kGather = {
+    .op = "gather",
+    .dtypes = kAll,
+    .cases = {
+        {.name = "the middle",
+         .inputs = {{.shape = {2, 4, 3}, .low = -9, .high = 9}, ints({2, 3}, {3, 0, 4, -1, 2, 3})},
+         .attrs = {{"dim", std::int64_t{1}}},
+         .expect =
+             [](const std::vector<Doubles>& in) {
+               return std::vector<Doubles>{middle_rows(in[0], in[1])};
+             }},
+        {.name = "one of the last",
+         .inputs = {{.shape = {2, 3}, .values = {1, 2, 3, 4, 5, 6}}, ints({}, {1})},
+         .attrs = {{"dim", std::int64_t{-1}}},
+         .expect =
+             [](const std::vector<Doubles>&) {
+               return std::vector<Doubles>{{2, 5}};
+             }},
+        {.name = "none",
+         .inputs = {{.shape = {2, 3}}, ints({0}, 0, 0)},
+         .attrs = {{"dim", std::int64_t{0}}}}}};
+const OpCases kScatter = {
+    .op = "scatter",
+    .dtypes = kAll,
+    .cases = {
+        {.name = "rows",
+         .inputs = {{.shape = {4, 2}, .values = {1, 2, 3, 4, 5, 6, 7, 8}}, ints({4}, {2, 0, 2, 9})},
+         .attrs = {{"dim", std::int64_t{0}}, {"size", std::int64_t{3}}},
+         .expect =
+             [](const std::vector<Doubles>&) {
+               return std::vector<Doubles>{{3, 4, 0, 0, 6, 8}};
+             }},
+        {.name = "columns",
+         .inputs = {{.shape = {2, 3}, .values = {1, 2, 3, 4, 5, 6}}, ints({3}, {1, 1, 0})},
+         .attrs = {{"dim", std::int64_t{1}}, {"size", std::int64_t{2}}},
+         .expect = [](const std::vector<Doubles>&) {
+           return std::vector<Doubles>{{3, 3, 6, 9}};
+         }}}};
+
+OpCase numbers(std::string dtype, Doubles values) {
+  return {.name = dtype,
+          .inputs = {},
+          .attrs = {{"shape", List{2, 2}}, {"dtype", dtype}, {"values", values}},
+          .expect = [=](const std::vector<Doubles>&) { return std::vector<Doubles>{values}; }};
+}
+const OpCases kConstantData = {
+    .op = "constant_data",
+    .dtypes = {DType::f32},
+    .cases = {numbers("f32", {0.5, -2, 3, 1e-3}), numbers("bf16", {1, 2, -4, 0.5}),
+              numbers("i32", {1, -2, 3, 7}), numbers("i64", {0, 1, 2, 1e15})}};
+
+const OpCases kDimSize = {
+    .op = "dim_size",
+    .cases = {{.name = "the last",
+               .inputs = {{.shape = {2, 7}}},
+               .attrs = {{"dim", std::int64_t{-1}}},
+               .expect = [](const std::vector<Doubles>&) { return std::vector<Doubles>{{7}}; }}}};
+
+LAMINA_TEST_OP(Gather, kGather)
+LAMINA_TEST_OP(Scatter, kScatter)
+LAMINA_TEST_OP(ConstantData, kConstantData)
+LAMINA_TEST_OP(DimSize, kDimSize)
 LAMINA_TEST_OP(Reshape, kReshape)
 LAMINA_TEST_OP(Transpose, kTranspose)
 LAMINA_TEST_OP(Slice, kSlice)

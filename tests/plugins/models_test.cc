@@ -32,7 +32,6 @@ class ShapesOnly : public Trace {
   void make_state(const StateDesc&, int) override {}
   Tensor make_input(InputKind kind) override {
     if (kind == InputKind::layer_index) return add("layer", DType::i32, {});
-    if (kind == InputKind::seed) return add("seed", DType::i64, {2});
     return add("input", DType::i32, {2, 3});
   }
   Tensor make_layer_constant(const std::string& name, const std::vector<double>&) override {

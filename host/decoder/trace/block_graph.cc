@@ -116,8 +116,6 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
         return host_input(Input::segments);
       case registry::InputKind::layer_index:
         return host_input(Input::layer_index);
-      case registry::InputKind::seed:
-        return host_input(Input::seed);
       case registry::InputKind::embedding:
         return host_input(Input::embedding);
       case registry::InputKind::positions_3d:
@@ -157,7 +155,10 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
                             state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
                             *this});
     if (state) throw PluginError({op.name, "takes no decode state", {}});
-    if (op.code == OpCode::dropout) return dropout(op, inputs, attrs);
+    if (op.code == OpCode::dropout)
+      return phase_.training ? draw(op, {inputs[0]}, attrs) : std::vector{inputs[0]};
+    if (op.code == OpCode::random)
+      return phase_.training ? draw(op, {}, attrs) : mean_of_draws(attrs);
     if (op.code == OpCode::rope) note_length_dependence(attrs);
     return graph().add_node(op, inputs, attrs);
   }
@@ -278,10 +279,10 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     donated_ = kv;
   }
 
-  std::vector<Tensor> dropout(const Op& op, std::span<const Tensor> operands,
-                              const registry::NamedAttrs& attrs) {
-    if (!phase_.training) return {operands[0]};
-    std::vector<Tensor> inputs{operands[0], host_input(Input::seed)};
+  // Adds an op that draws: its inputs, the seed and the layer, if there is one.
+  std::vector<Tensor> draw(const Op& op, std::vector<Tensor> inputs,
+                           const registry::NamedAttrs& attrs) {
+    inputs.push_back(host_input(Input::seed));
     bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
     inputs.push_back(in_layer ? host_input(Input::layer_index) : Tensor{});
     // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
@@ -289,9 +290,15 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     if (use_.kind == BlockUse::Kind::entry) stream = -2 * stream;
     if (use_.kind == BlockUse::Kind::exit) stream = -2 * stream - 1;
     registry::NamedAttrs with_stream = attrs;
-    std::erase_if(with_stream, [](const auto& attr) { return attr.first == "stream"; });
     with_stream.emplace_back("stream", stream);
     return graph().add_node(op, inputs, with_stream);
+  }
+
+  // In place of what random draws in training.
+  std::vector<Tensor> mean_of_draws(const registry::NamedAttrs& attrs) {
+    registry::NamedAttrs half = attrs;
+    half.emplace_back("value", 0.5);
+    return graph().add_node(ops::get(OpCode::constant), {}, half);
   }
 
   void note_length_dependence(const registry::NamedAttrs& attrs) {

@@ -43,7 +43,7 @@ extern "C" {
 /* The version of this header. Until the contract is frozen (major 1), minor versions must be
  * equal in host and plugin. */
 #define LAMINA_ABI_MAJOR 0u
-#define LAMINA_ABI_MINOR 3u
+#define LAMINA_ABI_MINOR 4u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
 
@@ -213,7 +213,7 @@ struct lamina_reply {
 /* ---- Build: how a block describes its layer -------------------------------------------------- */
 
 /* A parameter. Its full name is the open scopes and `name`, joined with '.', eg:
- * "attention.wq.weight". Declaring one name twice with the same shape gives the same tensor. */
+ * "attention.wq.weight"; not "host." or "engram." at its front, which are the host's. Declaring one name twice with the same shape gives the same tensor. */
 typedef struct lamina_param {
   uint32_t size, role;   /* LAMINA_ROLE_* */
   lamina_str_t name;
@@ -314,7 +314,8 @@ struct lamina_build {
 
 /* ---- What a plugin declares ------------------------------------------------------------------ */
 
-/* A key of the [model] table and of config.json. */
+/* A key of the [model] table and of config.json. The host adds keys of its own; where a family declares
+ * one of that name it is the family's, and what the host would do with it is off. */
 typedef struct lamina_key {
   uint32_t size, type;     /* LAMINA_KIND_* */
   uint32_t flags, since;   /* LAMINA_KEY_*; since: LAMINA_ABI_MINOR it needs, 0 = any */

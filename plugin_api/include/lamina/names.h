@@ -57,6 +57,8 @@
 
 /* Ops with this number or a larger one are drafts, see ops.def. */
 #define LAMINA_DRAFT_OPS 16384u
+/* Numbers from here on are reserved for ops that plugins bring. */
+#define LAMINA_CUSTOM_OPS 2147483648u
 
 /* Flags of a plugin. */
 #define LAMINA_PLUGIN_NEVER_UNLOAD 1u
@@ -131,12 +133,11 @@
 #define LAMINA_INPUT_TOKEN_IDS 2u   /* i32[B, T] */
 #define LAMINA_INPUT_SEGMENT_IDS 3u /* i32[B, T]; 0 = padding */
 #define LAMINA_INPUT_LAYER_INDEX 4u /* i32[], global */
-#define LAMINA_INPUT_SEED 5u        /* i64[2] for dropout: seed, step */
-#define LAMINA_INPUT_EMBEDDING 6u   /* [B, T, D], the input of the first layer */
-#define LAMINA_INPUT_POSITIONS_3D 7u /* i32[3, B, T]: time, height, width; in text all POSITIONS */
+#define LAMINA_INPUT_EMBEDDING 5u   /* [B, T, D], the input of the first layer */
+#define LAMINA_INPUT_POSITIONS_3D 6u /* i32[3, B, T]: time, height, width; in text all POSITIONS */
 /* i32[B, T]: which image each token is part of, from 1; 0 = none. Handle 0, no tensor, where the
    call has no images: an input of an op that may be absent takes that, too. */
-#define LAMINA_INPUT_IMAGE_BLOCKS 8u
+#define LAMINA_INPUT_IMAGE_BLOCKS 7u
 
 /* Rows of a tensor map. */
 #define LAMINA_HF_OPTIONAL 1u /* may be absent: the parameter then has its initial value */

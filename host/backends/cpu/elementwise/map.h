@@ -41,7 +41,8 @@ enum class MapOp : std::uint8_t {
   add_imm,
   mul_imm,
   // Two sources. max and min give NaN if either is; floordiv is for integers, rounds to -infinity,
-  // and x / 0 is 0.
+  // and x / 0 is 0. Those after it are for integers too, shifts by b modulo the number of bits; pow
+  // is for floating numbers.
   add,
   sub,
   mul,
@@ -49,6 +50,12 @@ enum class MapOp : std::uint8_t {
   max,
   min,
   floordiv,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,
+  shift_right,
+  pow,
   // Two sources of one kind -> bool.
   lt,
   eq,

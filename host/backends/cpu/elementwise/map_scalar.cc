@@ -56,6 +56,10 @@ std::make_unsigned_t<T> bits(T x) {
   return static_cast<std::make_unsigned_t<T>>(x);
 }
 template <typename T>
+int places(T shift) {
+  return static_cast<int>(bits(shift) % (8 * sizeof(T)));
+}
+template <typename T>
 T floor_divide(T a, T b) {
   if (b == 0) return 0;
   if (b == -1) return static_cast<T>(0 - bits(a));
@@ -101,6 +105,8 @@ MapFunction f64_function(MapOp op) {
       return run_binary<[](T a, T b) { return nan_or(a, b, (a > b) ? a : b); }, T>;
     case MapOp::min:
       return run_binary<[](T a, T b) { return nan_or(a, b, a < b ? a : b); }, T>;
+    case MapOp::pow:
+      return run_binary<[](T a, T b) { return std::pow(a, b); }, T>;
     default:
       return nullptr;
   }
@@ -150,6 +156,16 @@ MapFunction integer_function(MapOp op) {
       return run_binary<[](T a, T b) { return a < b ? a : b; }, T>;
     case MapOp::floordiv:
       return run_binary<[](T a, T b) { return floor_divide(a, b); }, T>;
+    case MapOp::bit_and:
+      return run_binary<[](T a, T b) { return a & b; }, T>;
+    case MapOp::bit_or:
+      return run_binary<[](T a, T b) { return a | b; }, T>;
+    case MapOp::bit_xor:
+      return run_binary<[](T a, T b) { return a ^ b; }, T>;
+    case MapOp::shift_left:
+      return run_binary<[](T a, T b) { return bits(a) << places(b); }, T>;
+    case MapOp::shift_right:
+      return run_binary<[](T a, T b) { return (a >> places(b)); }, T>;
     default:
       return compare_function<T>(op);
   }

@@ -126,6 +126,8 @@ MapVariants f32_function(MapOp op, bool round) {
       return binary<[](Float a, Float b) { return max_nan(a, b); }>(round);
     case MapOp::min:
       return binary<[](Float a, Float b) { return min_nan(a, b); }>(round);
+    case MapOp::pow:
+      return binary<[](Float a, Float b) { return pow(a, b); }>(round);
     case MapOp::lt:
       return plain(run_compare<[](Float a, Float b) { return a < b; }>);
     case MapOp::eq:

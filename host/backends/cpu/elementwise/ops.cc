@@ -14,9 +14,22 @@ namespace {
 // Ops that are one instruction without attributes.
 const std::unordered_map<std::string_view, MapOp>& simple_ops() {
   static const std::unordered_map<std::string_view, MapOp> table = {
-      {"add", MapOp::add},       {"sub", MapOp::sub},     {"mul", MapOp::mul}, {"div", MapOp::div},
-      {"maximum", MapOp::max},   {"minimum", MapOp::min}, {"less", MapOp::lt}, {"equal", MapOp::eq},
-      {"select", MapOp::select}, {"cast", MapOp::cast},
+      {"add", MapOp::add},
+      {"sub", MapOp::sub},
+      {"mul", MapOp::mul},
+      {"div", MapOp::div},
+      {"maximum", MapOp::max},
+      {"minimum", MapOp::min},
+      {"less", MapOp::lt},
+      {"equal", MapOp::eq},
+      {"select", MapOp::select},
+      {"cast", MapOp::cast},
+      {"pow", MapOp::pow},
+      {"bit_and", MapOp::bit_and},
+      {"bit_or", MapOp::bit_or},
+      {"bit_xor", MapOp::bit_xor},
+      {"shift_left", MapOp::shift_left},
+      {"shift_right", MapOp::shift_right},
 #define LAMINA_MAP_FUNCTION(name, f32, f64) {#name, MapOp::name},
 #include "backends/cpu/elementwise/functions.def"
   };

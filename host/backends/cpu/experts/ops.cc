@@ -6,6 +6,7 @@
 #include "backends/cpu/experts/rows.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "ops/group_capacity.h"
 
 namespace lamina::cpu {
 namespace {
@@ -38,7 +39,7 @@ void for_each_assignment(const std::int32_t* ids, std::int64_t count, std::int64
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const Type& ids_type = n.type(0);
   const std::int64_t count = ids_type.num_elements(), groups = n.i("groups");
-  const std::int64_t capacity = n.i("capacity");
+  const std::int64_t capacity = ops::group_capacity(n);
   const std::int64_t per_element =
       std::max<std::int64_t>(1, product(ids_type.shape, 1, ids_type.ndim()));
   return make_kernel(

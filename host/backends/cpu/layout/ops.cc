@@ -192,11 +192,20 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 // Elements of each row by index; an index outside of the row gives 0.
 namespace take_along_op {
 
+// Calls fn(T{}) with an integer type of so many bytes: numbers are only moved.
+template <typename Fn>
+void with_bits(int bytes, Fn fn) {
+  if (bytes == 1) return fn(std::uint8_t{});
+  if (bytes == 2) return fn(std::uint16_t{});
+  if (bytes == 4) return fn(std::uint32_t{});
+  fn(std::uint64_t{});
+}
+
 std::unique_ptr<Kernel> make(const NodeView& n) {
   const std::int64_t rows = num_rows(n.type(0)), from = n.type(0).dim(-1), to = n.type(1).dim(-1);
   return make_kernel([=, dtype = n.type(0).dtype](const KernelArgs& args) {
     const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
-    with_floating(dtype, [&](auto type) {
+    with_bits(size_bytes(dtype), [&](auto type) {
       using T = decltype(type);
       const auto* x = static_cast<const T*>(args.inputs[0]);
       auto* y = static_cast<T*>(args.outputs[0]);
@@ -231,7 +240,7 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   return make_kernel(
       [=, dtype = n.type(0).dtype](const KernelArgs& args) {
         const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
-        with_floating(dtype, [&](auto type) {
+        with_number(dtype, [&](auto type) {
           using T = decltype(type);
           const auto* x = static_cast<const T*>(args.inputs[0]);
           auto* y = static_cast<T*>(args.outputs[0]);
@@ -250,6 +259,25 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
 constexpr KernelChoice kChoices[] = {{"elements", always, make}};
 
 }  // namespace scatter_along_op
+
+// Numbers of the graph.
+namespace constant_data_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  return make_kernel(
+      [values = n.f_list("values"), dtype = n.out_type().dtype](const KernelArgs& args) {
+        with_number(dtype, [&](auto type) {
+          using T = decltype(type);
+          auto* y = static_cast<T*>(args.outputs[0]);
+          for (std::size_t i = 0; i < values.size(); ++i)
+            y[i] = Number<T>::store(static_cast<typename Number<T>::Wide>(values[i]));
+        });
+      });
+}
+
+constexpr KernelChoice kChoices[] = {{"numbers", always, make}};
+
+}  // namespace constant_data_op
 
 // Token rows copied into their slots; slots outside of the cache are left alone.
 namespace cache_write_op {
@@ -297,6 +325,7 @@ constexpr OpKernels kOps[] = {
     {"take_along", take_along_op::kChoices},
     {"scatter_along", scatter_along_op::kChoices},
     {"cache_write", cache_write_op::kChoices},
+    {"constant_data", constant_data_op::kChoices},
 };
 
 }  // namespace

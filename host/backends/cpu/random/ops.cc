@@ -1,5 +1,5 @@
-// dropout: number i of the random stream decides on element i; the stream is the op's (stream,
-// layer), its seed the op's (seed, step). The mask does not depend on the dtype.
+// dropout and random: number i of the random stream decides on element i; the stream is the op's
+// (stream, layer), its seed the op's (seed, step). The mask does not depend on the dtype.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,15 +15,18 @@ namespace lamina::cpu {
 namespace {
 
 // Steps of one run, and runs, are far apart.
-RandomStream stream_of(const KernelArgs& args, std::int64_t stream) {
-  namespace in = operand::dropout;
-  const auto* seed = static_cast<const std::int64_t*>(args.inputs[in::kSeed]);
-  const auto* layer = static_cast<const std::int32_t*>(args.inputs[in::kLayer]);
+RandomStream stream_of(const void* seed_input, const void* layer_input, std::int64_t stream) {
+  const auto* seed = static_cast<const std::int64_t*>(seed_input);
+  const auto* layer = static_cast<const std::int32_t*>(layer_input);
   const auto run = static_cast<std::uint64_t>(seed[0]), step = static_cast<std::uint64_t>(seed[1]);
   const auto number = static_cast<std::uint64_t>(layer ? *layer : 0) & 0xffffff;
   return {.seed = split_mix_bits(split_mix_bits(run) + step * kSplitMixStep),
           .stream = (static_cast<std::uint64_t>(stream) & 0xffffffff) << 24 | number};
 }
+
+namespace dropout_op {
+
+namespace in = operand::dropout;
 
 std::unique_ptr<Kernel> make_vector(const NodeView& n) {
   Dropout d{.stream = {},
@@ -33,7 +36,7 @@ std::unique_ptr<Kernel> make_vector(const NodeView& n) {
             .x = nullptr,
             .y = nullptr};
   return make_kernel([d, stream = n.i("stream")](const KernelArgs& args) mutable {
-    d.stream = stream_of(args, stream);
+    d.stream = stream_of(args.inputs[in::kSeed], args.inputs[in::kLayer], stream);
     d.x = args.inputs[0];
     d.y = args.outputs[0];
     dropout(d);
@@ -64,8 +67,8 @@ std::unique_ptr<Kernel> make_reference(const NodeView& n) {
                       stream = n.i("stream")](const KernelArgs& args) {
     with_floating(dtype, [&](auto type) {
       using T = decltype(type);
-      drop(stream_of(args, stream), rate, static_cast<const T*>(args.inputs[0]),
-           static_cast<T*>(args.outputs[0]), count);
+      drop(stream_of(args.inputs[in::kSeed], args.inputs[in::kLayer], stream), rate,
+           static_cast<const T*>(args.inputs[0]), static_cast<T*>(args.outputs[0]), count);
     });
   });
 }
@@ -75,8 +78,27 @@ constexpr KernelChoice kChoices[] = {
     {"reference", always, make_reference, in_place_of(0)},
 };
 
+}  // namespace dropout_op
+
+namespace random_op {
+
+namespace in = operand::random;
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  return make_kernel(
+      [count = n.out_type().num_elements(), stream = n.i("stream")](const KernelArgs& args) {
+        fill_uniform(stream_of(args.inputs[in::kSeed], args.inputs[in::kLayer], stream), 0, 1,
+                     args.outputs[0], DType::f32, count);
+      });
+}
+
+constexpr KernelChoice kChoices[] = {{"vector", always, make}};
+
+}  // namespace random_op
+
 constexpr OpKernels kOps[] = {
-    {"dropout", kChoices},
+    {"dropout", dropout_op::kChoices},
+    {"random", random_op::kChoices},
 };
 
 }  // namespace

@@ -132,6 +132,39 @@ LAMINA_SIMD Float floor(Float x) {
 #endif
 }
 
+// The nearest integer, ties to even: below 2^23 the sum has no bits for fractions.
+LAMINA_SIMD Float round_to_even(Float x) {
+  const Float magic = splat(8388608.0f);
+  const Float u = abs(x);
+  return select(u < magic, copy_sign((u + magic) - magic, x), x);
+}
+
+// ln(1 + x). What 1 + x rounds away is added to its logarithm; Goldberg 1991, theorem 4.
+LAMINA_SIMD Float log1p(Float x) {
+  const Float u = splat(1.0f) + x;
+  const Float lost = (x - (u - splat(1.0f))) / u;
+  const Int ends = (u == splat(0.0f)) | (u == splat(__builtin_inff()));
+  return log(u) + select(ends, splat(0.0f), lost);
+}
+
+// exp(x) - 1, by a polynomial near 0, where the difference would lose what matters.
+LAMINA_SIMD Float expm1(Float x) {
+  static constexpr float c[] = {0.5f,          0.16666667f,    0.041666668f,  0.0083333338f,
+                                0.0013888889f, 0.00019841270f, 2.4801587e-5f, 2.7557319e-6f};
+  const Float small = fma(x * x, polynomial(x, c), x);
+  return select(abs(x) < splat(0.5f), small, exp(x) - splat(1.0f));
+}
+
+// Lane by lane in f64: few formulas are right for every pair of numbers.
+LAMINA_SIMD Float pow(Float a, Float b) {
+  float x[kLanes], y[kLanes];
+  store_raw(x, a);
+  store_raw(y, b);
+  for (int i = 0; i < kLanes; ++i)
+    x[i] = static_cast<float>(__builtin_pow(static_cast<double>(x[i]), static_cast<double>(y[i])));
+  return load_raw<Float>(x);
+}
+
 struct SinCos {
   Float sin, cos;
 };

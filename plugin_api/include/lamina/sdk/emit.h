@@ -6,76 +6,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "lamina/sdk/op_rows.h"
+#include "lamina/sdk/target.h"
 #include "lamina/sdk/tensor.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-enum class Op : std::uint32_t {
-#define LAMINA_OP(id, name, revision, inputs, outputs, attributes, doc) name = id,
-#include "lamina/ops.def"
-};
-
-// A row of ops.def.
-struct OpSpec {
-  Op op;
-  std::uint32_t revision;
-  std::string_view name, inputs, outputs, attributes;
-};
-
-inline constexpr OpSpec kOpSpecs[] = {
-#define LAMINA_OP(id, name, revision, inputs, outputs, attributes, doc) \
-  {Op::name, revision, #name, inputs, outputs, attributes},
-#include "lamina/ops.def"
-};
-
-constexpr const OpSpec& spec_of(Op op) {
-  for (const OpSpec& spec : kOpSpecs)
-    if (spec.op == op) return spec;
-  throw "no such op";
-}
-
-constexpr std::uint32_t count_words(std::string_view text) {
-  std::uint32_t count = 0;
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (text[i] != ' ' && (i == 0 || text[i - 1] == ' ')) ++count;
-  return count;
-}
-
 // An attribute of `op` by name; a name that ops.def does not have, or has with another kind, does
 // not compile.
 template <Op op, std::uint32_t kind>
 struct AttrName {
-  std::uint32_t key = 0;
+  AttrRow row;
+  std::int64_t integer = 0;  // its default, if it has one
+  double number = 0;
 
-  static consteval std::uint32_t kind_of(std::string_view letters) {
-    return letters == "i" || letters == "b" ? LAMINA_KIND_INT
-           : letters == "f"                 ? LAMINA_KIND_FLOAT
-           : letters == "s"                 ? LAMINA_KIND_STRING
-           : letters == "il"                ? LAMINA_KIND_INT_LIST
-                                            : LAMINA_KIND_FLOAT_LIST;
-  }
-
-  consteval AttrName(const char* name) {
-    const std::string_view attributes = spec_of(op).attributes;
-    std::uint32_t position = 0;
-    for (std::size_t i = 0; i < attributes.size();) {
-      std::size_t end = attributes.find(' ', i);
-      if (end == std::string_view::npos) end = attributes.size();
-      const std::string_view word = attributes.substr(i, end - i);
-      const std::size_t colon = word.find(':');
-      ++position;
-      if (word.substr(0, colon) == name) {
-        const std::string_view rest = word.substr(colon + 1);
-        key = position;
-        if (kind_of(rest.substr(0, rest.find('='))) != kind) throw "it has another kind in ops.def";
-      }
-      i = end + 1;
-    }
-    if (key == 0) throw "ops.def has no such attribute";
+  consteval AttrName(const char* name) : row(find_attr(row_of(op).attributes, name)) {
+    if (row.key == 0) throw "ops.def has no such attribute";
+    if (row.kind != kind) throw "it has another kind in ops.def";
+    if (row.has_fallback && kind == LAMINA_KIND_INT) integer = parse_integer(row.fallback);
+    if (row.has_fallback && kind == LAMINA_KIND_FLOAT) number = parse_number(row.fallback);
   }
 };
 
@@ -116,40 +70,65 @@ inline lamina_value_t to_value(std::span<const double> values) {
   return out;
 }
 
-// Collects attributes by rising key; strings and lists are borrowed.
+// The plugin asks for something of `since` that LAMINA_TARGET_MINOR promises not to need.
+[[noreturn]] inline void refuse_younger(const std::string& what, std::uint32_t since, At at) {
+  const std::string major = std::to_string(LAMINA_ABI_MAJOR) + ".";
+  throw Error(LAMINA_ERROR_UNSUPPORTED,
+              what + " came with plugin ABI " + major + std::to_string(since) +
+                  ", and this plugin is for hosts from " + major +
+                  std::to_string(LAMINA_TARGET_MINOR) +
+                  " on; give lamina_add_plugin TARGET_MINOR " + std::to_string(since),
+              at);
+}
+
+// Collects attributes by rising key, without those that have their default: a host that is older
+// than an attribute then need not know it. Strings and lists are borrowed.
 template <Op op>
 class Attrs {
  public:
   Attrs& integer(AttrName<op, LAMINA_KIND_INT> name, std::int64_t value) {
-    return add(name.key, to_value(value));
+    return add(name.row, to_value(value), name.row.has_fallback && value == name.integer);
   }
   Attrs& flag(AttrName<op, LAMINA_KIND_INT> name, bool value) {
-    return add(name.key, to_value(std::int64_t{value}));
+    return integer(name, std::int64_t{value});
   }
   Attrs& number(AttrName<op, LAMINA_KIND_FLOAT> name, double value) {
-    return add(name.key, to_value(value));
+    return add(name.row, to_value(value), name.row.has_fallback && value == name.number);
   }
   Attrs& text(AttrName<op, LAMINA_KIND_STRING> name, std::string_view value) {
-    return add(name.key, to_value(value));
+    return add(name.row, to_value(value), name.row.has_fallback && value == name.row.fallback);
   }
   Attrs& integers(AttrName<op, LAMINA_KIND_INT_LIST> name, std::span<const std::int64_t> values) {
-    return add(name.key, to_value(values));
+    return add(name.row, to_value(values), values.empty());
+  }
+  Attrs& numbers(AttrName<op, LAMINA_KIND_FLOAT_LIST> name, std::span<const double> values) {
+    return add(name.row, to_value(values), values.empty());
   }
   const std::vector<lamina_attr_t>& list() const { return list_; }
 
+  void check_target(At at) const {
+    for (const lamina_attr_t& attr : list_)
+      if (attr.since > LAMINA_TARGET_MINOR)
+        refuse_younger("attribute " + std::to_string(attr.key) + " of op '" +
+                           std::string(row_of(op).name) + "'",
+                       attr.since, at);
+  }
+
  private:
-  Attrs& add(std::uint32_t key, lamina_value_t value) {
-    list_.push_back({key, 0, value});
+  Attrs& add(const AttrRow& row, lamina_value_t value, bool is_default) {
+    if (!is_default) list_.push_back({row.key, row.since, value});
     return *this;
   }
   std::vector<lamina_attr_t> list_;
 };
 
-// Adds the op and returns its outputs. The trace is that of the state or of the first input that
-// there is; an op with neither is given a State without a handle.
-template <Op op, std::size_t outputs = count_words(spec_of(op).outputs)>
+// Adds the op and returns its outputs; those that the target does not know are empty. The trace is
+// that of the state or of the first input that there is; an op with neither is given a State
+// without a handle.
+template <Op op, std::size_t outputs = count_words(row_of(op).outputs)>
 std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs<op>& attrs,
                                      State state, At at) {
+  constexpr const OpRow& row = row_of(op);
   lamina_build_t* build = state.build;
   std::vector<lamina_tensor_t> handles;
   for (const Tensor& input : inputs) {
@@ -157,22 +136,30 @@ std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs
     handles.push_back(input.handle);
   }
   if (!build)
-    throw Error(LAMINA_ERROR_ARGUMENT,
-                std::string(spec_of(op).name) + ": all its inputs are empty tensors", at);
+    throw Error(LAMINA_ERROR_ARGUMENT, std::string(row.name) + ": all its inputs are empty tensors",
+                at);
+  if (row.since > LAMINA_TARGET_MINOR)
+    refuse_younger("op '" + std::string(row.name) + "'", row.since, at);
+  attrs.check_target(at);
+  while (!handles.empty() && handles.back() == 0) handles.pop_back();
+  if (!row.inputs.ends_with('*') && handles.size() > count_words(row.inputs, LAMINA_TARGET_MINOR))
+    refuse_younger(
+        "input " + std::to_string(handles.size()) + " of op '" + std::string(row.name) + "'",
+        since_of(word_at(row.inputs, handles.size() - 1)), at);
   std::array<lamina_tensor_t, outputs> results{};
   const lamina_where_t where = to_where(at);
   lamina_emit_t desc{};
   desc.size = sizeof desc;
-  desc.op = static_cast<std::uint32_t>(op);
-  desc.revision = spec_of(op).revision;
+  desc.op = row.id;
+  desc.revision = row.revision;
   desc.inputs = to_span(handles);
   desc.attrs = to_span(attrs.list());
   desc.state = state.handle;
   desc.outputs = results.data();
-  desc.n_outputs = outputs;
+  desc.n_outputs = count_words(row.outputs, LAMINA_TARGET_MINOR);
   check(build->api->emit(build, &desc, &where));
   std::array<Tensor, outputs> out;
-  for (std::size_t i = 0; i < outputs; ++i) out[i] = {build, results[i]};
+  for (std::size_t i = 0; i < desc.n_outputs; ++i) out[i] = {build, results[i]};
   return out;
 }
 

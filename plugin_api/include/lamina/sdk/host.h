@@ -9,8 +9,8 @@ namespace lamina::sdk {
 
 // Whether the host has an op in the revision of this SDK. Example: host_knows(Op::sinkhorn).
 inline bool host_knows(Op op) {
-  return loading_host->capability(loading_host, LAMINA_CAPABILITY_OP,
-                                  static_cast<std::uint32_t>(op), spec_of(op).revision) != 0;
+  return loading_host->capability(loading_host, LAMINA_CAPABILITY_OP, row_of(op).id,
+                                  row_of(op).revision) != 0;
 }
 
 // Whether it knows a number of names.h. Example:

@@ -95,8 +95,8 @@ struct AttentionOptions {
 // What attention may be given besides q, k and v; each may be empty.
 struct AttentionExtras {
   Tensor sinks = {};   // [N], one more logit per head
-  Tensor blocks = {};  // i32[B, T]: tokens of one block (0 = none) see each other both ways
   Tensor mask = {};    // bool[B, T, S] or [B, N, T, S]: keys that may be seen
+  Tensor blocks = {};  // i32[B, T]: tokens of one block (0 = none) see each other both ways
 };
 // The host adds positions, segments and the decode state's memory. Blocks usually call
 // step.attend(), which declares the state too.
@@ -108,8 +108,8 @@ inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const Attenti
       .flag("causal", o.causal)
       .integer("window", o.window)
       .integer("chunk", o.chunk);
-  const std::array<Tensor, 11> inputs{q, k, v, {}, {}, {}, {}, e.sinks, {}, e.blocks, e.mask};
-  return emit_all<Op::attention>(inputs, attrs, state, at).front();
+  return emit_all<Op::attention>(std::array{q, k, v, e.sinks, e.mask, e.blocks}, attrs, state, at)
+      .front();
 }
 
 struct MobaMaskOptions {
@@ -163,28 +163,22 @@ inline Tensor soft_cap(Tensor x, double cap, At at = At::current()) {
   return emit<Op::soft_cap>({x}, Attrs<Op::soft_cap>().number("cap", cap), at);
 }
 
-struct DropoutOptions {
-  double rate = 0;
-  std::int64_t stream = 0;  // distinguishes the dropouts of one layer
-};
-// Blocks usually call step.dropout().
-inline Tensor dropout(Tensor x, Tensor seed, Tensor layer, const DropoutOptions& o,
-                      At at = At::current()) {
-  return emit<Op::dropout>({x, seed, layer},
-                           Attrs<Op::dropout>().number("rate", o.rate).integer("stream", o.stream),
-                           at);
+// Zeroes elements at random in training. The dropouts of a layer draw apart from each other.
+inline Tensor dropout(Tensor x, double rate, At at = At::current()) {
+  if (rate == 0) return x;
+  return emit<Op::dropout>({x}, Attrs<Op::dropout>().number("rate", rate), at);
 }
 
 // Experts. Blocks usually call the functions of lamina/sdk/moe.h.
 struct GroupRowsOptions {
   std::int64_t groups = 0;
-  std::int64_t capacity = 0;  // assignments a group takes from each element of dim 0; 0 = all
+  double capacity_factor = 0;  // of an equal share: what a group takes at most; 0 = all
 };
 // order, offsets.
 inline std::array<Tensor, 2> group_rows(Tensor ids, const GroupRowsOptions& o,
                                         At at = At::current()) {
   Attrs<Op::group_rows> attrs;
-  attrs.integer("groups", o.groups).integer("capacity", o.capacity);
+  attrs.integer("groups", o.groups).number("capacity_factor", o.capacity_factor);
   return emit_all<Op::group_rows>(std::array{ids}, attrs, State{}, at);
 }
 // `divide`: assignments of each row of x.

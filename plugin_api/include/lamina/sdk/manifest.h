@@ -7,11 +7,7 @@
 #include <string_view>
 
 #include "lamina/sdk/model.h"
-
-// The oldest host that the plugin accepts. While the contract is not frozen, only the same one.
-#ifndef LAMINA_TARGET_MINOR
-#define LAMINA_TARGET_MINOR LAMINA_ABI_MINOR
-#endif
+#include "lamina/sdk/target.h"
 
 #define LAMINA_SDK "lamina-sdk 0.1"
 #if defined(__clang__)

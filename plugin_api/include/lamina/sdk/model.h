@@ -55,8 +55,8 @@ struct Norm {
 
  private:
   void set(Op which, const std::vector<lamina_attr_t>& list, std::uint32_t bits) {
-    op = static_cast<std::uint32_t>(which);
-    revision = spec_of(which).revision;
+    op = row_of(which).id;
+    revision = row_of(which).revision;
     attrs = list;
     flags = bits;
   }

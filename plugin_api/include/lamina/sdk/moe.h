@@ -9,9 +9,6 @@
 // Shapes: B batch, T tokens, D model width, E experts, K experts of a token, F width of an expert.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "lamina/sdk/router.h"
 #include "lamina/sdk/transformer.h"
 
@@ -50,13 +47,8 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
     Scope::Open open(w);
     return tag(grouped_linear(x, weight, offsets, bias, at), tagged, at);
   };
-  GroupRowsOptions grouping{.groups = e};
-  if (o.capacity_factor > 0) {
-    const double share = std::ceil(static_cast<double>(chosen[1] * k) / static_cast<double>(e));
-    const double capacity = std::max(share * o.capacity_factor, o.capacity_factor);
-    grouping.capacity = std::max<std::int64_t>(1, static_cast<std::int64_t>(capacity));
-  }
-  const auto [order, offsets] = group_rows(routed.ids_BTK, grouping, at);
+  const auto [order, offsets] =
+      group_rows(routed.ids_BTK, {.groups = e, .capacity_factor = o.capacity_factor}, at);
   Tensor rows = gather_rows(x_BTD, order, k, at);
   Tensor weights = routed.weights_BTK;
   if (o.weigh_input) {
@@ -98,29 +90,26 @@ inline Tensor expert_counts(const Scope& s, const Routed& r, At at = At::current
 // counts padding.
 inline void keep_router_losses(const Scope& s, const Step& step, const Routed& r,
                                const RouterLosses& o, At at = At::current()) {
-  const Dims shape = r.ids_BTK.shape(at);
-  const double e = static_cast<double>(r.experts), b = static_cast<double>(shape[0]),
-               t = static_cast<double>(shape[1]);
+  const double e = static_cast<double>(r.experts);
   Tensor counts_BE = expert_counts(s, r, at);
   Tensor counts_E = reduce_sum(counts_BE, {.dims = {0}}, at);
   step.metric("expert_tokens", counts_E, Reduce::sum, at);
+  // How many rows and tokens there are is a value of the graph, not a number of this plugin.
+  Tensor rows = cast_like(dim_size(r.ids_BTK, 0, at), counts_E, at);
+  Tensor tokens = cast_like(dim_size(r.ids_BTK, 1, at), counts_E, at);
   if (!o.pooled_key.empty()) {
-    Tensor p_E =
-        scale(reduce_sum(softmax(r.logits_BTE, at), {.dims = {0, 1}}, at), e / (b * t), at);
-    step.pooled_loss("router_balance", scale(counts_E, 1 / (b * t), at), p_E, o.pooled_key, at);
+    Tensor p_E = scale(reduce_mean(softmax(r.logits_BTE, at), {.dims = {0, 1}}, at), e, at);
+    step.pooled_loss("router_balance", counts_E / (rows * tokens), p_E, o.pooled_key, at);
   }
   if (!o.mean_key.empty()) {
     Tensor p_BTE = softmax(o.of_scores ? r.choice_BTE : r.logits_BTE, at);
-    Tensor p_BE = reduce_sum(p_BTE, {.dims = {1}}, at);
-    Tensor sum = reduce_sum(counts_BE * p_BE, {.dims = {0, 1}}, at);
-    step.loss("moe_lb_loss", scale(sum, e / (b * t * t), at),
-              {.weight_key = o.mean_key, .mean = true}, at);
+    Tensor p_BE = reduce_mean(p_BTE, {.dims = {1}}, at);
+    Tensor mean = reduce_mean(counts_BE / tokens * p_BE, {.dims = {0, 1}}, at);
+    step.loss("moe_lb_loss", scale(mean, e * e, at), {.weight_key = o.mean_key, .mean = true}, at);
   }
   if (!o.z_key.empty()) {
-    Tensor largest = stop_gradient(reduce_max(r.logits_BTE, {.dims = {-1}, .keep = true}, at), at);
-    Tensor sum = reduce_sum(exp(r.logits_BTE - largest, at), {.dims = {-1}, .keep = true}, at);
-    Tensor squares = square(log(sum, at) + largest, at);
-    step.loss("router_z_loss", scale(reduce_sum(squares, {.dims = {0, 1, 2}}, at), 1 / (b * t), at),
+    Tensor squares = square(logsumexp(r.logits_BTE, {.dims = {-1}}, at), at);
+    step.loss("router_z_loss", reduce_mean(squares, {.dims = {0, 1}}, at),
               {.weight_key = o.z_key, .mean = true}, at);
   }
 }
@@ -141,11 +130,9 @@ inline Tensor mixture(const Scope& s, Tensor x_BTD, const Step& step, const Mixt
 // After each step the correction bias of the router in `s` moves by the rate towards an equal load.
 inline void balance_by_bias(const Scope& s, const Step& step, const Routed& r,
                             std::string_view rate_key, At at = At::current()) {
-  const Dims shape = r.ids_BTK.shape(at);
-  const double mean =
-      static_cast<double>(shape[0] * shape[1] * shape[2]) / static_cast<double>(r.experts);
   Tensor counts_E = reduce_sum(expert_counts(s, r, at), {.dims = {0}}, at);
-  step.update(s, "correction_bias", shift(-counts_E, mean, at), Update::sign_step, rate_key, at);
+  step.update(s, "correction_bias", reduce_mean(counts_E, {.dims = {0}}, at) - counts_E,
+              Update::sign_step, rate_key, at);
 }
 
 }  // namespace lamina::sdk

@@ -5,6 +5,7 @@
 //   Tensor y = silu(gate) * up + 1;
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <initializer_list>
 #include <string_view>
@@ -39,6 +40,40 @@ inline Tensor less(Tensor a, Tensor b, At at = At::current()) { return emit<Op::
 inline Tensor equal(Tensor a, Tensor b, At at = At::current()) {
   return emit<Op::equal>({a, b}, at);
 }
+inline Tensor less_equal(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::less_equal>({a, b}, at);
+}
+inline Tensor not_equal(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::not_equal>({a, b}, at);
+}
+inline Tensor pow(Tensor a, Tensor b, At at = At::current()) { return emit<Op::pow>({a, b}, at); }
+// a - floor(a / b) b.
+inline Tensor remainder(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::remainder>({a, b}, at);
+}
+// Of bool.
+inline Tensor logical_and(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::logical_and>({a, b}, at);
+}
+inline Tensor logical_or(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::logical_or>({a, b}, at);
+}
+// Of i32 and i64.
+inline Tensor bit_and(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::bit_and>({a, b}, at);
+}
+inline Tensor bit_or(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::bit_or>({a, b}, at);
+}
+inline Tensor bit_xor(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::bit_xor>({a, b}, at);
+}
+inline Tensor shift_left(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::shift_left>({a, b}, at);
+}
+inline Tensor shift_right(Tensor a, Tensor b, At at = At::current()) {
+  return emit<Op::shift_right>({a, b}, at);
+}
 // a where condition holds, else b.
 inline Tensor select(Tensor condition, Tensor a, Tensor b, At at = At::current()) {
   return emit<Op::select>({condition, a, b}, at);
@@ -58,7 +93,7 @@ consteval bool is_unary(std::string_view inputs, std::string_view outputs,
                         std::string_view attributes) {
   return inputs == "x" && outputs == "y" && attributes.empty();
 }
-#define LAMINA_OP(id, name, revision, inputs, outputs, attributes, doc)                     \
+#define LAMINA_OP(id, name, revision, since, inputs, outputs, attributes, doc)              \
   template <std::same_as<Tensor> X>                                                         \
   requires(is_unary(inputs, outputs, attributes)) Tensor name(X x, At at = At::current()) { \
     return emit<Op::name>({x}, at);                                                         \
@@ -70,21 +105,9 @@ inline Tensor cast(Tensor x, std::string_view dtype, At at = At::current()) {
   return emit<Op::cast>({x}, Attrs<Op::cast>().text("dtype", dtype), at);
 }
 
-// x in f32, or in f64 if it is that.
-inline Tensor widen(Tensor x, At at = At::current()) {
-  const std::uint32_t dtype = x.dtype(at);
-  return dtype == LAMINA_DTYPE_F32 || dtype == LAMINA_DTYPE_F64 ? x : cast(x, "f32", at);
-}
-// x with the element type of `like`, a floating one.
+// x with the element type of `like`.
 inline Tensor cast_like(Tensor x, Tensor like, At at = At::current()) {
-  const std::uint32_t dtype = like.dtype(at);
-  if (x.dtype(at) == dtype) return x;
-  return cast(x,
-              dtype == LAMINA_DTYPE_F32    ? "f32"
-              : dtype == LAMINA_DTYPE_BF16 ? "bf16"
-              : dtype == LAMINA_DTYPE_F16  ? "f16"
-                                           : "f64",
-              at);
+  return emit<Op::cast_like>({x, like}, at);
 }
 
 inline Tensor operator+(Operand a, Operand b) { return add(a.tensor, b.tensor, a.at); }
@@ -135,6 +158,23 @@ inline Tensor constant(const Scope& trace, const ConstantOptions& o, At at = At:
   attrs.integers("shape", o.shape).text("dtype", o.dtype).number("value", o.value);
   return emit_all<Op::constant>({}, attrs, State{trace.build()}, at).front();
 }
+struct ConstantDataOptions {
+  Dims shape = {};
+  std::string_view dtype = "f32";
+  std::vector<double> values = {};
+};
+inline Tensor constant_data(const Scope& trace, const ConstantDataOptions& o,
+                            At at = At::current()) {
+  Attrs<Op::constant_data> attrs;
+  attrs.integers("shape", o.shape).text("dtype", o.dtype).numbers("values", o.values);
+  return emit_all<Op::constant_data>({}, attrs, State{trace.build()}, at).front();
+}
+// In training numbers in [0, 1), f32; otherwise 0.5.
+inline Tensor random(const Scope& trace, const Dims& shape, At at = At::current()) {
+  return emit_all<Op::random>({}, Attrs<Op::random>().integers("shape", shape),
+                              State{trace.build()}, at)
+      .front();
+}
 struct IotaOptions {
   Dims shape = {};
   std::string_view dtype = "i32";
@@ -157,6 +197,24 @@ inline Tensor pad(Tensor x, const PadOptions& o, At at = At::current()) {
       at);
 }
 
+// The size of a dim as i32[], for graphs; x.dim() is the number.
+inline Tensor dim_size(Tensor x, std::int64_t dim, At at = At::current()) {
+  return emit<Op::dim_size>({x}, Attrs<Op::dim_size>().integer("dim", dim), at);
+}
+// dim of x replaced by the dims of ids, whose elements choose along it.
+inline Tensor gather(Tensor x, Tensor ids, std::int64_t dim, At at = At::current()) {
+  return emit<Op::gather>({x, ids}, Attrs<Op::gather>().integer("dim", dim), at);
+}
+// Element n along dim is the sum of those of x with ids[k] = n, for n < size.
+struct ScatterOptions {
+  std::int64_t dim = 0;
+  std::int64_t size = 0;
+};
+inline Tensor scatter(Tensor x, Tensor ids, const ScatterOptions& o, At at = At::current()) {
+  return emit<Op::scatter>({x, ids},
+                           Attrs<Op::scatter>().integer("dim", o.dim).integer("size", o.size), at);
+}
+
 // Reductions and products.
 struct ReduceSumOptions {
   Dims dims = {};
@@ -176,14 +234,72 @@ inline Tensor reduce_max(Tensor x, const ReduceMaxOptions& o, At at = At::curren
   return emit<Op::reduce_max>(
       {x}, Attrs<Op::reduce_max>().integers("dims", o.dims).flag("keep", o.keep), at);
 }
+struct ReduceMeanOptions {
+  Dims dims = {};
+  bool keep = false;
+  std::string_view dtype = "";  // of the result; empty = x's
+};
+inline Tensor reduce_mean(Tensor x, const ReduceMeanOptions& o, At at = At::current()) {
+  Attrs<Op::reduce_mean> attrs;
+  attrs.integers("dims", o.dims).flag("keep", o.keep).text("dtype", o.dtype);
+  return emit<Op::reduce_mean>({x}, attrs, at);
+}
+struct ReduceMinOptions {
+  Dims dims = {};
+  bool keep = false;
+};
+inline Tensor reduce_min(Tensor x, const ReduceMinOptions& o, At at = At::current()) {
+  return emit<Op::reduce_min>(
+      {x}, Attrs<Op::reduce_min>().integers("dims", o.dims).flag("keep", o.keep), at);
+}
+struct LogsumexpOptions {
+  Dims dims = {};
+  bool keep = false;
+};
+inline Tensor logsumexp(Tensor x, const LogsumexpOptions& o, At at = At::current()) {
+  return emit<Op::logsumexp>(
+      {x}, Attrs<Op::logsumexp>().integers("dims", o.dims).flag("keep", o.keep), at);
+}
+struct CumsumOptions {
+  std::int64_t dim = 0;
+  bool exclusive = false;
+  bool reverse = false;
+};
+inline Tensor cumsum(Tensor x, const CumsumOptions& o, At at = At::current()) {
+  Attrs<Op::cumsum> attrs;
+  attrs.integer("dim", o.dim).flag("exclusive", o.exclusive).flag("reverse", o.reverse);
+  return emit<Op::cumsum>({x}, attrs, at);
+}
+// i32: the order of the last dim.
+inline Tensor argsort(Tensor x, bool descending = false, At at = At::current()) {
+  return emit<Op::argsort>({x}, Attrs<Op::argsort>().flag("descending", descending), at);
+}
 struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
   std::string_view dtype = "";  // of the result; empty = a's
 };
-// acc may be empty.
+// Dims before the last two are broadcast as in NumPy. acc may be empty.
 inline Tensor matmul(Tensor a, Tensor b, const MatmulOptions& o = {}, Tensor acc = {},
                      At at = At::current()) {
+  const Dims of_a = a.shape(at), of_b = b.shape(at);
+  if (of_a.size() >= 2 && of_b.size() >= 2) {
+    const std::size_t leading = std::max(of_a.size(), of_b.size()) - 2;
+    Dims common(leading);
+    for (std::size_t i = 0; i < leading; ++i) {
+      const auto dim = [&](const Dims& dims) {
+        return i + dims.size() < leading + 2 ? 1 : dims[i + dims.size() - leading - 2];
+      };
+      common[i] = dim(of_a) == 1 ? dim(of_b) : dim(of_a);
+    }
+    const auto widened = [&](Tensor x, const Dims& dims) {
+      Dims shape = common;
+      shape.insert(shape.end(), dims.end() - 2, dims.end());
+      return shape == dims ? x : broadcast(x, shape, at);
+    };
+    a = widened(a, of_a);
+    b = widened(b, of_b);
+  }
   Attrs<Op::matmul> attrs;
   attrs.flag("transpose_a", o.transpose_a).flag("transpose_b", o.transpose_b);
   attrs.text("dtype", o.dtype);

@@ -159,8 +159,9 @@ class Step {
                               {.axes = {LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM}}, at);
     Attrs<Op::latent_attention> attrs;
     attrs.integer("nope_dim", o.nope_dim).number("scale", o.scale).flag("causal", o.causal);
-    const std::array<Tensor, 6> inputs{q, latent, k_rope, w_kv, {}, o.mask};
-    Tensor y = emit_all<Op::latent_attention>(inputs, attrs, kept, at).front();
+    Tensor y =
+        emit_all<Op::latent_attention>(std::array{q, latent, k_rope, w_kv, o.mask}, attrs, kept, at)
+            .front();
     return tag(y, tags::attention_out, at);
   }
 
@@ -241,13 +242,6 @@ class Step {
     out.value = value.handle;
     out.rate_key = to_str(rate_key);
     check(auxiliary(at).update(scope_.build(), &out, &where));
-  }
-
-  // Zeroes elements at random in training; `stream` distinguishes the dropouts of one block.
-  Tensor dropout(Tensor x, double rate, std::int64_t stream, At at = At::current()) const {
-    if (rate == 0) return x;
-    return sdk::dropout(x, input(LAMINA_INPUT_SEED, at), input(LAMINA_INPUT_LAYER_INDEX, at),
-                        {.rate = rate, .stream = stream}, at);
   }
 
  private:

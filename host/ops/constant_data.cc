@@ -1,0 +1,36 @@
+// constant_data(; shape, dtype, values): a tensor of given numbers, rounded to dtype.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+// More belong in a buffer, which is stored once per model.
+constexpr std::int64_t kMaxValues = std::int64_t{1} << 16;
+
+std::vector<Type> infer(const Call& c) {
+  const auto dtype = parse_dtype(c.s("dtype"));
+  c.require(dtype && (is_floating(*dtype) || *dtype == DType::i32 || *dtype == DType::i64),
+            "dtype must be that of floating numbers, i32 or i64, got '{}'", c.s("dtype"));
+  const Type out{*dtype, checked_shape(c, "shape"), {}};
+  c.require(out.num_elements() <= kMaxValues, "{} has more than {} elements; make it a parameter",
+            to_string(out), kMaxValues);
+  c.require(c.f_list("values").size() == static_cast<std::size_t>(out.num_elements()),
+            "{} needs {} values, got {}", to_string(out), out.num_elements(),
+            c.f_list("values").size());
+  return {out};
+}
+
+// Numbers that differ count something, but no tokens.
+void tokens(TokenFlow& flow) { flow.outputs = {extents_of(flow.node.out_type(), Counted::other)}; }
+
+}  // namespace
+
+constinit const OpDef constant_data_op = {
+    .infer = infer,
+    .zero_gradient = true,
+    .decode = &kEachToken,
+    .cost = kNoProducts,
+    .split = {.none = "its shape is an attribute, that of the whole"},
+    .tokens = tokens};
+
+}  // namespace lamina::ops

@@ -1,0 +1,54 @@
+// counted_mean(x): the mean over the tokens of x[B, T, ...] that are no padding, [...], in f32 (f64
+// for f64). The host knows which are: segments i32[B, T], 0 = padding.
+#include "ops/op.h"
+
+LAMINA_HOST_INPUTS(counted_mean, "segments?")
+
+namespace lamina::ops {
+namespace {
+
+namespace in = operand::counted_mean;
+
+std::vector<Type> infer(const Call& c) {
+  const Type& x = c.type(in::kX);
+  c.require_floating(in::kX);
+  c.require(x.ndim() >= 2, "x must be [B, T, ...], got {}", to_string(x));
+  c.require_dtype(in::kSegments, DType::i32);
+  c.require_shape(in::kSegments, {x.dim(0), x.dim(1)});
+  return {{x.dtype, Shape(x.shape.dims().subspan(2)), {}}};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const Type& type = c.type(in::kX);
+  Tensor x = cast(c.in(in::kX), sum_dtype(type.dtype));
+  if (!c.has(in::kSegments)) return {reduce_mean(c.in(in::kX), {.dims = {0, 1}})};
+  Tensor segments = c.in(in::kSegments);
+  Tensor real = cast(not_equal(segments, zeros_like(segments)), x.dtype());
+  Shape places = type.shape;
+  for (int i = 2; i < type.ndim(); ++i) places[i] = 1;
+  Tensor sum = reduce_sum(x * reshape(real, places), {0, 1});
+  Tensor count = maximum(reduce_sum(real, {0, 1}), constant(*x.graph, {x.dtype(), {}, {}}, 1));
+  return {cast(sum / count, type.dtype)};
+}
+
+constexpr HostOperand kHost[] = {{.input = in::kSegments, .value = HostInput::segments}};
+constexpr DecodeForm kDecode{.host = kHost};
+
+// Of all tokens of the call, so of none by itself.
+void tokens(TokenFlow& flow) {
+  flow.mix(in::kX, 0);
+  flow.mix(in::kX, 1);
+  flow.outputs = {extents_of(flow.node.out_type(), Counted::other)};
+}
+
+}  // namespace
+
+constinit const OpDef counted_mean_op = {
+    .infer = infer,
+    .lower = lower,
+    .decode = &kDecode,
+    .cost = kNoProducts,
+    .split = {.none = "the number of tokens is that of the whole"},
+    .tokens = tokens};
+
+}  // namespace lamina::ops

@@ -1,0 +1,31 @@
+// dim_size(x; dim): the size of a dim, i32[].
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  checked_dim(c, c.i("dim"), c.type(0).ndim());
+  return {{DType::i32, {}, {}}};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const int dim = checked_dim(c, c.i("dim"), c.type(0).ndim());
+  return {constant(*c.in(0).graph, infer(c)[0], static_cast<double>(c.type(0).dim(dim)))};
+}
+
+// A size is of no token.
+void tokens(TokenFlow& flow) { flow.outputs = {Extents{}}; }
+
+}  // namespace
+
+constinit const OpDef dim_size_op = {.infer = infer,
+                                     .lower = lower,
+                                     .always_lower = true,
+                                     .zero_gradient = true,
+                                     .decode = &kEachToken,
+                                     .cost = kNoProducts,
+                                     .split = {.none = "it counts the whole"},
+                                     .tokens = tokens};
+
+}  // namespace lamina::ops

@@ -1,0 +1,12 @@
+# Writes OUTPUT: what the files in FOLDER say with LAMINA_HOST_INPUTS and LAMINA_HOST_ATTRS.
+file(GLOB sources ${FOLDER}/*.cc)
+list(SORT sources)
+set(text "// Generated from host/ops by host_operands.cmake.\n")
+foreach(source IN LISTS sources)
+  file(STRINGS ${source} rows REGEX "^LAMINA_HOST_(INPUTS|ATTRS)\\(")
+  foreach(row IN LISTS rows)
+    string(APPEND text "${row}\n")
+  endforeach()
+endforeach()
+string(APPEND text "#undef LAMINA_HOST_INPUTS\n#undef LAMINA_HOST_ATTRS\n")
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "${text}" @ONLY)

@@ -1,0 +1,13 @@
+// log1p(x) = log(1 + x), also where 1 + x would round x away.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Tensor> vjp(const VjpCall& c) { return {c.ct() / shift(c.in(0), 1)}; }
+
+}  // namespace
+
+constinit const OpDef log1p_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+
+}  // namespace lamina::ops

@@ -1,0 +1,30 @@
+// logsumexp(x; dims, keep) = log of the sum of exp(x) over dims, in f32 (f64 for f64), without
+// overflow: the largest element is taken out first.
+#include "ops/reduced_dims.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  c.require_floating(0);
+  return {{c.type(0).dtype, reduced_shape(c), {}}};
+}
+
+std::vector<Tensor> lower(const LowerCall& c) {
+  const DType dtype = c.type(0).dtype;
+  Tensor x = cast(c.in(0), sum_dtype(dtype));
+  // A cancelling shift, through which no gradient needs to flow.
+  Tensor top = stop_gradient(reduce_max(x, c.list("dims"), true));
+  Tensor y = log(reduce_sum(exp(x - top), c.list("dims"), true)) + top;
+  return {cast(reshape(y, reduced_shape(c)), dtype)};
+}
+
+}  // namespace
+
+constinit const OpDef logsumexp_op = {.infer = infer,
+                                      .lower = lower,
+                                      .decode = &kEachToken,
+                                      .cost = kNoProducts,
+                                      .split = {.rule_of = whole_where_reduced}};
+
+}  // namespace lamina::ops

@@ -1,0 +1,25 @@
+// pow(a, b) = a to the power of b, with broadcasting; NaN where a is negative and b no integer.
+#include "ops/op.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<Type> infer(const Call& c) {
+  c.require_floating(0);
+  return infer_broadcast(c);
+}
+
+// The exponent of a base that is not positive gets no gradient: log(a) is no number there.
+std::vector<Tensor> vjp(const VjpCall& c) {
+  Tensor a = c.in(0), b = c.in(1), zero = zeros_like(a), one = shift(zero, 1);
+  Tensor positive = less(zero, a);
+  Tensor da = c.ct() * b * pow(a, shift(b, -1));
+  Tensor db = c.ct() * c.out(0) * log(select(positive, a, one));
+  return {sum_to(da, a.shape()), sum_to(db, b.shape())};
+}
+
+}  // namespace
+
+constinit const OpDef pow_op = {.infer = infer, .vjp = vjp, .elementwise = true};
+
+}  // namespace lamina::ops

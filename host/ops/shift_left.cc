@@ -1,0 +1,9 @@
+// shift_left(a, b) = a << b of integers; b is taken modulo the bits of a. With broadcasting.
+#include "ops/op.h"
+
+namespace lamina::ops {
+
+constinit const OpDef shift_left_op = {
+    .infer = infer_integers, .elementwise = true, .zero_gradient = true};
+
+}  // namespace lamina::ops

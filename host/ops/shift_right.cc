@@ -1,0 +1,10 @@
+// shift_right(a, b) = a >> b of integers, which keeps the sign; b is taken modulo the bits of a.
+// With broadcasting.
+#include "ops/op.h"
+
+namespace lamina::ops {
+
+constinit const OpDef shift_right_op = {
+    .infer = infer_integers, .elementwise = true, .zero_gradient = true};
+
+}  // namespace lamina::ops
