@@ -69,7 +69,8 @@ void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
 
 bool has_engram(const config::Table& values) {
   const config::Entry* layers = values.find(config::kEngramLayers);
-  return layers != nullptr && !layers->value.get_if<config::List>()->empty();
+  const auto* list = layers ? layers->value.get_if<config::List>() : nullptr;
+  return list != nullptr && !list->empty();
 }
 
 void check_sources(const Family& family, const config::Table& values, config::Problems& problems) {

@@ -37,6 +37,11 @@ std::optional<std::int64_t> ModelConfig::max_positions() const {
   return value ? std::optional(*value) : std::nullopt;
 }
 
+bool ModelConfig::is_host_key(std::string_view name) const {
+  const ModelKey* key = find_key(keys(), name);
+  return key != nullptr && key->host;
+}
+
 double ModelConfig::factor(std::string_view key) const {
   return values().find(key) ? values().number(key) : 1.0;
 }

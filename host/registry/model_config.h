@@ -48,6 +48,9 @@ class ModelConfig {
   // hold other parts too.
   bool in_wrapper() const { return data_->in_wrapper; }
 
+  // Whether the key is the host's, not one that the family declares.
+  bool is_host_key(std::string_view name) const;
+
   // The keys that the host reads.
   std::int64_t vocab_size() const { return values().integer("vocab_size"); }
   std::int64_t hidden_size() const { return values().integer("hidden_size"); }

@@ -74,6 +74,15 @@ TEST(Family, RefusesValuesWithTheirPlace) {
                     "run.toml: missing key 'model.vocab_size'");
 }
 
+TEST(Family, KeyOfTheHostsNameIsTheFamilys) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("host_key")}}), "tiny");
+  const ModelConfig config = configured(family, "engram_layers = 3\n");
+  EXPECT_EQ(config.values().integer("engram_layers"), 3);
+  EXPECT_FALSE(config.is_host_key("engram_layers"));
+  EXPECT_EQ(family.find_key("engram_head_dim"), nullptr) << "what the host would do is off";
+  EXPECT_NE(tiny().find_key("engram_head_dim"), nullptr);
+}
+
 TEST(Family, PlanThatFailsIsThePluginsFault) {
   EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 100\n")), ExitCode::plugin,
                     "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' fails with status 9 "

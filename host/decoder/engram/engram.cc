@@ -99,7 +99,7 @@ const EngramLayer* Engram::find(std::int64_t layer) const {
 std::optional<Engram> read_engram(const registry::ModelConfig& config,
                                   const CompressTokens& compress) {
   const config::Table& values = config.values();
-  if (!values.has(config::kEngramLayers)) return {};
+  if (!config.is_host_key(config::kEngramLayers) || !values.has(config::kEngramLayers)) return {};
   check_layers(config, integers(config, config::kEngramLayers));
   if (!compress)
     refuse(config, config::kEngramLayers,

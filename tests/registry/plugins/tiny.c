@@ -85,6 +85,9 @@ static const lamina_key_t kKeys[] = {
 #ifdef FAULT_KEY_TWICE
     INT_KEY("fault", 0),
 #endif
+#ifdef FAULT_HOST_KEY
+    INT_KEY("engram_layers", 0),
+#endif
 #ifdef FAULT_KEY_NAME
     INT_KEY("extra key", 0),
 #endif
@@ -360,6 +363,11 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
     case 39: b->api->tag(b, in[0], (lamina_str_t)STR("a\x1b[2Jb"), AT, &out); break;
     case 40: b->api->fail(b, LAMINA_ERROR_INTERNAL, (lamina_str_t)STR("a\x1b[2Jb"), AT); break;
     case 43: attr.value._pad0 = 5; emit(b, 62, in, 2, &attr, 1, &out); break;
+    case 45: /* a parameter of the host's name */
+      b->api->scope(b, (lamina_str_t)STR(""), 0);
+      param(b, "engram.weight", width, &out);
+      b->api->scope(b, (lamina_str_t)STR("inner"), 1);
+      break;
     case 44: attr.value.v.f = 0; emit(b, 62, in, 2, &attr, 1, &out); break; /* a norm without eps */
     case 41: if (kept_build) return kept_build->api->scope(kept_build, (lamina_str_t)STR("x"), 1); break;
     default: hostile_sizes(b, fault, in[0]), bad_factor(b, fault, in[1]), die(fault); break;
