@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lamina/abi.h"
 #include "registry/model.h"
 #include "support/expect_error.h"
 
@@ -149,6 +150,8 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {42, "block 'layer': lamina_param_t has padding that is not zero (0x5); clear the struct"},
       {43, "attribute 'eps' of op 'rms_norm' has padding that is not zero (0x5)"},
       {44, "rms_norm: eps is 0; it must be greater than 0"},
+      {45,
+       "parameter 'engram.weight' begins with 'engram.', which is for parameters that the host"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };
   for (const Fault& fault : kFaults) {
@@ -226,6 +229,35 @@ TEST(Trace, ExceptionThatLeavesThePluginIsNamed) {
       build_block(family, family.block(1), configured(family), trace, {.carries = {carry(graph)}}),
       ExitCode::plugin,
       "block 'layer': its build threw an exception (oops); none may leave a plugin");
+}
+
+// The block of a plugin whose SDK is younger than this host.
+std::vector<std::string> build_of_newer_sdk(int fault) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("newer_sdk")}}), "newer_sdk");
+  const std::string more =
+      fmt::format("num_attention_heads = 2\nintermediate_size = 8\nfault = {}\n", fault);
+  Graph graph;
+  RecordingTrace trace(graph);
+  build_block(family, family.block(1), configured(family, more), trace,
+              {.carries = {carry(graph)}});
+  std::vector<std::string> ops;
+  for (const Node& node : graph.nodes()) ops.push_back(node.op->name);
+  return ops;
+}
+
+TEST(Trace, NewerSdkAsksForNothingYoungerThanItsTarget) {
+  EXPECT_EQ(build_of_newer_sdk(0), std::vector<std::string>{"soft_cap"});
+}
+
+TEST(Trace, NewerSdkSaysWhatItsTargetLacks) {
+  EXPECT_ERROR_SAYS(
+      build_of_newer_sdk(1), ExitCode::plugin,
+      fmt::format("attribute 2 of op 'soft_cap' came with plugin ABI {0}.99, and this "
+                  "plugin is for hosts from {0}.{1} on",
+                  LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
+  EXPECT_ERROR_SAYS(build_of_newer_sdk(2), ExitCode::plugin,
+                    "input 2 of op 'soft_cap' came with plugin ABI");
+  EXPECT_ERROR_SAYS(build_of_newer_sdk(3), ExitCode::plugin, "op 'later' came with plugin ABI");
 }
 
 TEST(Faults, F13BlockWithoutMemoryIsNoBrokenPlugin) {
