@@ -7,6 +7,7 @@
 #include "lamina/ext/export.h"
 #include "lamina/ext/kv_sharing.h"
 #include "lamina/ext/mtp.h"
+#include "lamina/ext/time_region.h"
 
 #define SIZE(type, bytes) static_assert(sizeof(struct type) == (bytes), #type)
 #define AT(type, field, bytes) \
@@ -271,3 +272,19 @@ AT(lamina_auxiliary_api, update, 16);
 SIZE(lamina_export_api, 24);
 AT(lamina_export_api, as, 8);
 AT(lamina_export_api, value, 16);
+SIZE(lamina_time_region, 56);
+AT(lamina_time_region, size, 0);
+AT(lamina_time_region, _pad0, 4);
+AT(lamina_time_region, states, 8);
+AT(lamina_time_region, inputs, 24);
+AT(lamina_time_region, carries, 40);
+AT(lamina_time_region, tokens, 48);
+SIZE(lamina_time_results, 48);
+AT(lamina_time_results, size, 0);
+AT(lamina_time_results, _pad0, 4);
+AT(lamina_time_results, carries, 8);
+AT(lamina_time_results, results, 24);
+AT(lamina_time_results, outputs, 40);
+SIZE(lamina_time_region_api, 24);
+AT(lamina_time_region_api, begin, 8);
+AT(lamina_time_region_api, end, 16);

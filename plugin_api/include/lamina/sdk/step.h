@@ -7,6 +7,7 @@
 #include "lamina/ext/auxiliary.h"
 #include "lamina/sdk/compressed_attention.h"
 #include "lamina/sdk/layer_ops.h"
+#include "lamina/sdk/time_region.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -191,6 +192,15 @@ class Step {
     return sdk::matrix_scan(
         q, k, v, g, {o.a, o.b}, matrix_state(o.state, q, v, at),
         {.scale = o.scale, .decay_first = o.decay_first, .read_before = o.read_before}, at);
+  }
+
+  // A recurrence of one's own: body(carries, tokens) -> TokenResults for the inputs of one token,
+  // made of ordinary ops and traced once. Gives the results of all tokens, [B,T,...]. Declares a
+  // decode state for each carry. What a body may do is said in ext/time_region.h.
+  template <class Body>
+  std::vector<Tensor> scan_tokens(const TimeRegion& region, const Body& body,
+                                  At at = At::current()) const {
+    return detail::scan_tokens(scope_, region, body, at);
   }
 
   // Multi-head latent attention: q[B,T,N,Hn+Hr], latent[B,T,R], k_rope[B,T,Hr], w_kv[N(Hn+Hv),R] to
