@@ -6,6 +6,7 @@
 // or with across only at the beginning of the row. Yang et al. 2024, "Gated Delta Networks".
 #include "ops/decode.h"
 #include "ops/delta_scan.h"
+#include "ops/documents.h"
 
 LAMINA_HOST_INPUTS(gated_delta_rule, "segments?")
 
@@ -19,13 +20,6 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(in::kSegments, DType::i32);
   c.require_shape(in::kSegments, {c.type(0).dim(0), c.type(0).dim(1)});
   return {c.type(2)};
-}
-
-// 0 where a document begins within the row, else 1.
-Tensor same_document(Tensor segments, DType wide) {
-  const std::int64_t tokens = segments.dim(1);
-  Tensor before = concat({slice(segments, 1, 0, 1), slice(segments, 1, 0, tokens - 1)}, {.dim = 1});
-  return cast(cast(equal(segments, before), DType::i32), wide);
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {

@@ -3,6 +3,7 @@
 // start[b] = 0: it counts as zeros. Of row b only the first count[b] tokens are real: the others
 // leave the state alone and get zeros, and with none of them the state stays as it is.
 #include "ops/delta_scan.h"
+#include "ops/documents.h"
 
 namespace lamina::ops {
 namespace {
@@ -23,18 +24,12 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  const std::int64_t batch = c.type(0).dim(0), tokens = c.type(0).dim(1);
-  Tensor state = c.in(in::kState);
-  Graph& graph = *state.graph;
-  Tensor zero = constant(graph, {DType::i32, {1, 1, 1, 1}, {}}, 0);
-  auto is_zero = [&](int i) { return equal(reshape(c.in(i), {batch, 1, 1, 1}), zero); };
+  Tensor state = c.in(in::kState), count = c.in(in::kCount);
   DeltaScanInputs inputs;
-  inputs.state = select(is_zero(in::kStart), zeros_like(state), state);
-  Tensor index = iota(graph, {.shape = {batch, tokens}, .dim = 1});
-  Tensor valid = less(index, reshape(c.in(in::kCount), {batch, 1}));
-  inputs.valid = cast(cast(valid, DType::i32), state.dtype());
+  inputs.state = state_before(state, c.in(in::kStart));
+  inputs.valid = valid_tokens(count, c.type(0).dim(1), state.dtype());
   DeltaScan result = delta_scan(c, inputs);
-  return {result.y, select(is_zero(in::kCount), state, result.state)};
+  return {result.y, state_after(state, result.state, count)};
 }
 
 }  // namespace

@@ -40,11 +40,107 @@ std::vector<Type> infer(const Call& c) {
   return out;
 }
 
+// What the values of a body are of: an operand that is cut by token is of one token in it.
+class BodyFlow {
+ public:
+  BodyFlow(TokenFlow& flow, const Graph& body)
+      : flow_(flow), body_(body), values_(body.values().size()) {}
+
+  void run(std::size_t num_consts, std::size_t num_carries) {
+    const std::size_t first_x = num_consts + num_carries;
+    DimExtents tokens, rows;
+    for (std::size_t i = 0; i < body_.inputs().size(); ++i) {
+      Extents extents = *flow_.inputs[i];
+      Followed& inner = at(body_.inputs()[i].value);
+      if (i < first_x) {
+        if (i < num_consts && has_tokens_of_row(extents))
+          inner.mixes = fmt::format("reads {} of all tokens", to_string(flow_.node.type(int(i))));
+        inner.extents = std::move(extents);
+        continue;
+      }
+      if (has_tokens(extents[0])) tokens = extents[0];
+      extents.erase(extents.begin());
+      if (!extents.empty() && has_tokens(extents[0])) rows = extents[0];
+      inner.extents = std::move(extents);
+    }
+    for (std::size_t i = num_consts; i < first_x; ++i) {
+      const ValueId carry = body_.inputs()[i].value;
+      at(carry).extents = extents_of(body_.type(carry), Counted::other);
+      if (body_.type(carry).ndim() > 0) at(carry).extents[0] = rows;
+    }
+    for (const Node& node : body_.nodes()) follow(node);
+    for (std::size_t i = 0; i < body_.outputs().size(); ++i) {
+      const Followed& result = at(body_.outputs()[i].value);
+      if (flow_.mixes.empty() && !result.mixes.empty())
+        flow_.mixes = result.mixes + ", in the body of a region over time";
+      Extents extents = result.extents;
+      if (i >= num_carries)
+        extents.insert(extents.begin(), tokens);
+      else
+        check_carry(i, extents, rows);
+      flow_.outputs.push_back(std::move(extents));
+    }
+  }
+
+ private:
+  struct Followed {
+    Extents extents;
+    std::string mixes;  // what made it depend on tokens that it may not see; empty: nothing
+  };
+  Followed& at(ValueId value) { return values_[value]; }
+
+  static bool has_tokens_of_row(const Extents& extents) {
+    for (const DimExtents& dim : extents)
+      for (const Extent& extent : dim)
+        if (extent.counted == Counted::tokens || extent.counted == Counted::sorted) return true;
+    return false;
+  }
+
+  // Rows stay in its first dim, so that the next token of a row finds what its own left.
+  void check_carry(std::size_t i, const Extents& extents, const DimExtents& rows) {
+    for (std::size_t d = 0; d < extents.size(); ++d)
+      if (flow_.mixes.empty() && has_tokens(extents[d]) && (d > 0 || extents[d] != rows))
+        flow_.mixes = fmt::format("moves the rows of carry {} to another dim", i);
+  }
+
+  void follow(const Node& node) {
+    std::vector<const Extents*> inputs;
+    std::string mixes;
+    for (ValueId value : node.inputs) {
+      inputs.push_back(value == kNoValue ? nullptr : &at(value).extents);
+      if (value != kNoValue && mixes.empty()) mixes = at(value).mixes;
+    }
+    with_node_view(body_, node, [&](const NodeView& view) {
+      TokenFlow flow{.node = view, .inputs = std::move(inputs)};
+      follow_tokens(flow);
+      if (mixes.empty() && !flow.mixes.empty()) {
+        const std::string where = node.origin ? " (" + to_string(*node.origin) + ")" : "";
+        mixes = fmt::format("runs {}, which {}{}", node.op->name, flow.mixes, where);
+      }
+      for (std::size_t i = 0; i < node.outputs.size(); ++i)
+        at(node.outputs[i]) = {std::move(flow.outputs[i]), mixes};
+    });
+  }
+
+  TokenFlow& flow_;
+  const Graph& body_;
+  std::vector<Followed> values_;
+};
+
+// A scan that a block has is a region over time: it hands on what tokens leave in its carries, and
+// nothing else may mix them.
+void tokens(TokenFlow& flow) {
+  BodyFlow(flow, *flow.node.body("body"))
+      .run(static_cast<std::size_t>(flow.node.i("num_consts")),
+           static_cast<std::size_t>(flow.node.i("num_carries")));
+}
+
 }  // namespace
 
 constinit const OpDef scan_op = {.infer = infer,
                                  .decode = &kEachToken,
                                  .cost = {.none = "what its body costs, as often as it runs"},
-                                 .split = {.none = "the ops of its body are split"}};
+                                 .split = {.none = "the ops of its body are split"},
+                                 .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -18,6 +18,7 @@
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/mtp.h"
+#include "lamina/ext/time_region.h"
 #include "lamina/names.h"
 
 namespace lamina::registry::abi {
@@ -47,6 +48,7 @@ inline constexpr std::uint32_t kMinBytes = 0;
 LAMINA_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_AUXILIARY_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_MTP_GROWABLE(LAMINA_MIN_BYTES)
+LAMINA_TIME_REGION_GROWABLE(LAMINA_MIN_BYTES)
 #undef LAMINA_MIN_BYTES
 
 // Sizes of a growable struct: what any plugin gives, and what this host knows.

@@ -191,7 +191,12 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   out.name = full_name(given.name, "the name of a state");
   const std::string what = "state '" + out.name + "'";
   for (const StateDesc& other : states_)
-    if (other.name == out.name) abi::breach("{} is declared twice; names are unique", what);
+    if (other.name == out.name)
+      abi::breach(
+          "{} is declared twice; names are unique: declare it in a scope of its own "
+          "(step.in(scope)) or "
+          "give it another name",
+          what);
   abi::check_flags(given.flags, LAMINA_STATE_FLAG_NO_QUANTIZE, what);
   out.kind = enumerator<StateKind>(given.kind, LAMINA_CAPABILITY_STATE, "the kind of " + what);
   out.dims = sizes(given.dims, what);
@@ -280,6 +285,7 @@ void BlockBuild::export_value(lamina_tensor_t given, lamina_str_t param) {
 }
 
 void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
+  refuse_in_region("a loss or metric");
   const lamina_auxiliary_t given = abi::copy(from, "lamina_auxiliary_t");
   AuxDesc out;
   out.kind = enumerator<AuxDesc::Kind>(given.kind, LAMINA_CAPABILITY_AUXILIARY, "its kind");
@@ -310,6 +316,7 @@ void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
 }
 
 void BlockBuild::update(const lamina_update_t* from) {
+  refuse_in_region("an update");
   const lamina_update_t given = abi::copy(from, "lamina_update_t");
   UpdateDesc out;
   out.rule = enumerator<UpdateDesc::Rule>(given.rule, LAMINA_CAPABILITY_UPDATE, "its rule");

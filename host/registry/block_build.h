@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lamina/ext/time_region.h"
 #include "registry/abi_read.h"
 #include "registry/trace.h"
 
@@ -59,6 +60,8 @@ class BlockBuild {
   void add_auxiliary(const lamina_auxiliary_t* from);
   void update(const lamina_update_t* from);
   void export_value(lamina_tensor_t tensor, lamina_str_t param);
+  void begin_region(const lamina_time_region_t* from);
+  void end_region(const lamina_time_results_t* from);
 
   // Handles: trace | is it a state | generation | index.
   std::uint64_t handle(bool is_state, std::size_t index) const;
@@ -66,6 +69,10 @@ class BlockBuild {
                        std::string_view what) const;
   lamina_tensor_t hand_out(Tensor tensor);
   Tensor tensor(lamina_tensor_t handle, std::string_view what) const;
+
+  std::vector<Tensor> tensors(const lamina_span_t& handles, const std::string& what) const;
+  void hand_out(std::span<const Tensor> values, lamina_tensor_t* to, const std::string& what);
+  void refuse_in_region(std::string_view what) const;
 
   std::string full_name(const lamina_str_t& name, std::string_view what) const;
   std::string scope_path() const;
@@ -102,6 +109,8 @@ class BlockBuild {
   std::map<std::string, std::pair<std::size_t, lamina_tensor_t>> params_by_name_;
   std::vector<StateDesc> states_;
   std::map<std::uint32_t, lamina_tensor_t> inputs_;
+  // Nodes of the bodies of regions over time: [first, end), and 0 for end while one is open.
+  std::vector<std::pair<NodeId, NodeId>> regions_;
   std::size_t num_ops_ = 0;
   std::optional<BuildFailure> failure_;
 };

@@ -141,6 +141,17 @@ lamina_status_t ExtensionCalls::export_value(lamina_build_t* build, lamina_tenso
   return BlockBuild::call(build, at, [&](BlockBuild& self) { self.export_value(tensor, param); });
 }
 
+lamina_status_t ExtensionCalls::begin_region(lamina_build_t* build,
+                                             const lamina_time_region_t* region,
+                                             const lamina_where_t* at) {
+  return BlockBuild::call(build, at, [&](BlockBuild& self) { self.begin_region(region); });
+}
+lamina_status_t ExtensionCalls::end_region(lamina_build_t* build,
+                                           const lamina_time_results_t* results,
+                                           const lamina_where_t* at) {
+  return BlockBuild::call(build, at, [&](BlockBuild& self) { self.end_region(results); });
+}
+
 BlockBuild::BlockBuild(const Family& family, const Block& block, const ModelConfig& config,
                        Trace& trace, const BlockRequest& request)
     : handle_(new_handle(this)),

@@ -17,6 +17,10 @@ constexpr lamina_export_api_t kExport = {.size = sizeof(lamina_export_api_t),
                                          ._pad0 = 0,
                                          .as = ExtensionCalls::export_as,
                                          .value = ExtensionCalls::export_value};
+constexpr lamina_time_region_api_t kTimeRegion = {.size = sizeof(lamina_time_region_api_t),
+                                                  ._pad0 = 0,
+                                                  .begin = ExtensionCalls::begin_region,
+                                                  .end = ExtensionCalls::end_region};
 
 }  // namespace
 
@@ -26,6 +30,7 @@ const void* extension(lamina_str_t id) {
   if (wanted == LAMINA_KV_SHARING_ID) return &kKvSharing;
   if (wanted == LAMINA_AUXILIARY_ID) return &kAuxiliary;
   if (wanted == LAMINA_EXPORT_ID) return &kExport;
+  if (wanted == LAMINA_TIME_REGION_ID) return &kTimeRegion;
   return nullptr;
 }
 

@@ -7,6 +7,7 @@
 #include "lamina/ext/export.h"
 #include "lamina/ext/kv_sharing.h"
 #include "lamina/ext/mtp.h"
+#include "lamina/ext/time_region.h"
 
 namespace lamina::registry {
 
@@ -24,6 +25,10 @@ struct ExtensionCalls {
                                 const lamina_where_t* at);
   static lamina_status_t export_value(lamina_build_t* build, lamina_tensor_t tensor,
                                       lamina_str_t param, const lamina_where_t* at);
+  static lamina_status_t begin_region(lamina_build_t* build, const lamina_time_region_t* region,
+                                      const lamina_where_t* at);
+  static lamina_status_t end_region(lamina_build_t* build, const lamina_time_results_t* results,
+                                    const lamina_where_t* at);
 };
 
 // The table of an id; null if unknown.

@@ -53,6 +53,13 @@ std::vector<Tensor> Trace::add_op(const Op& op, std::span<const Tensor> inputs,
 
 bool Trace::supplies(const Op&, std::size_t) const { return false; }
 
+std::vector<Tensor> Trace::begin_region(std::span<const int>, std::span<const Tensor>) {
+  throw PluginError({"host", "a region over time stands in a block of layers only", {}});
+}
+std::vector<Tensor> Trace::end_region(std::span<const Tensor>, std::span<const Tensor>) {
+  throw PluginError({"host", "a region over time stands in a block of layers only", {}});
+}
+
 Tensor Trace::tag(Tensor value, const std::string& name) {
   graph_.set_tag(value.id, name);
   return value;
@@ -121,6 +128,9 @@ BlockResult BlockBuild::run() {
                     fmt::format("its build fails with status {} ({}) and no message", status,
                                 abi::status_name(status)),
                     {}}});
+  if (!regions_.empty() && regions_.back().second == 0)
+    raise(
+        {.text = {where, "its build leaves a region over time open; each begin has its end", {}}});
   if (!scopes_.empty())
     raise({.text = {where,
                     fmt::format("its build leaves the scope '{}' open; each is closed again",
@@ -246,7 +256,15 @@ lamina_tensor_t BlockBuild::hand_out(Tensor value) {
 }
 
 Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
-  return tensors_[index_of(given, false, tensors_.size(), what)];
+  const Tensor out = tensors_[index_of(given, false, tensors_.size(), what)];
+  const NodeId node = out.graph->value(out.id).node;
+  for (const auto& [first, end] : regions_)
+    if (node != kNoNode && node >= first && node < end)
+      abi::breach(
+          "{} is a value of the body of a region over time, which has ended; give it as a result "
+          "of the region",
+          what);
+  return out;
 }
 
 }  // namespace lamina::registry

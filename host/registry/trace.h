@@ -130,6 +130,13 @@ class Trace {
   // Named values and axes; by default kept in the graph.
   virtual Tensor tag(Tensor value, const std::string& name);
   virtual Tensor annotate(Tensor value, std::span<const AxisId> axes);
+  // A body that runs token by token (ext/time_region.h): what is built between the two calls, which
+  // are in turn. begin gives the carries, then the inputs, of one token; end, for the carries after
+  // a token and its results, the results of all tokens.
+  virtual std::vector<Tensor> begin_region(std::span<const int> states,
+                                           std::span<const Tensor> inputs);
+  virtual std::vector<Tensor> end_region(std::span<const Tensor> carries,
+                                         std::span<const Tensor> results);
   virtual void add_aux(const AuxDesc& value) = 0;
   virtual void update(const UpdateDesc& update) = 0;
 

@@ -31,7 +31,8 @@ TEST(TokenMixing, IsRefusedWithTheLineAndWhatToUse) {
   EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin, "token_mixing_test.cc:");
   EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
                     "through step.attend, step.latent_attention, step.gated_delta_rule, "
-                    "step.causal_conv1d (a token shift is one of two taps)");
+                    "step.matrix_scan, step.linear_scan, step.causal_conv1d, step.previous (a "
+                    "token shift), step.scan_tokens (any recurrence)");
 }
 
 TEST(TokenMixing, OfEveryOpIsRefused) {

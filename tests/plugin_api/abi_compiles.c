@@ -4,6 +4,7 @@
 #include "lamina/ext/export.h"
 #include "lamina/ext/kv_sharing.h"
 #include "lamina/ext/mtp.h"
+#include "lamina/ext/time_region.h"
 #include "lamina/names.h"
 
 int lamina_abi_compiles(const lamina_plugin_t *plugin);

@@ -166,6 +166,12 @@ const std::vector<Case>& cases() {
        [](Tensor x, Scope) {
          gated_delta_rule(x, x, x, x, x, {}, {.scale = 2, .normalize = true, .across = true});
        }},
+      same("linear_scan", [](Tensor x, Scope) { linear_scan(x, x, {}); }),
+      {"matrix_scan", [](Tensor x, Scope) { matrix_scan(x, x, x, x, {}, {}); },
+       [](Tensor x, Scope) {
+         matrix_scan(x, x, x, x, {x, x}, {},
+                     {.scale = 2, .decay_first = false, .read_before = true});
+       }},
       {"latent_attention", [](Tensor x, Scope s) { Step(s).latent_attention(x, x, x, x); },
        [](Tensor x, Scope s) {
          Step(s).latent_attention(x, x, x, x, {.nope_dim = 2, .scale = 3, .causal = false});
@@ -309,6 +315,36 @@ TEST(SdkOps, GiveEachAttributeItsOwnValue) {
 TEST(SdkOps, MinusIsNeg) {
   const Emission e = emission_of([](Tensor x, Scope) { -x; });
   EXPECT_EQ(e.op, row_of(Op::neg).id);
+}
+
+TEST(SdkOps, ANumberLessATensorIsAShiftOfItsNegation) {
+  RecordingBuild build(8);
+  1 - Tensor{&build, 1};
+  ASSERT_EQ(build.emissions.size(), 2u);
+  EXPECT_EQ(build.emissions[0].op, static_cast<std::uint32_t>(Op::neg));
+  EXPECT_EQ(std::get<double>(build.emissions[1].attrs.at(1)), 1);
+}
+
+TEST(SdkOps, AssigningOperatorsAreOpsOfBothSides) {
+  RecordingBuild build(8);
+  Tensor x{&build, 1};
+  x += x * x;
+  ASSERT_EQ(build.emissions.size(), 2u);
+  EXPECT_EQ(build.emissions[1].op, static_cast<std::uint32_t>(Op::add));
+  EXPECT_EQ(build.emissions[1].inputs, (std::vector<lamina_tensor_t>{1, 2}));
+  EXPECT_EQ(x.handle, 3u);
+}
+
+TEST(SdkStep, NamesStatesByTheScopeItIsIn) {
+  RecordingBuild build(8);
+  const Scope s(&build, 0.02);
+  const Step step(s);
+  const Tensor x{&build, build.add_tensor({1, 3, 8})};
+  step.in(s / "first").linear_scan(x, x);
+  step.in(s / "second").linear_scan(x, x);
+  ASSERT_EQ(build.states.size(), 2u);
+  EXPECT_EQ(build.states[0].name, "first.recurrent");
+  EXPECT_EQ(build.states[1].name, "second.recurrent");
 }
 
 TEST(SdkOps, OperatorsKnowTheLineThatUsedThem) {

@@ -14,11 +14,12 @@ namespace {
 using Lists = std::unordered_map<const Op*, std::span<const KernelChoice>>;
 
 constexpr KernelTable (*kFamilies[])() = {
-    attention_kernels, compressed_kernels, conv_kernels,  cross_entropy_kernels, delta_rule_kernels,
-    embedding_kernels, experts_kernels,    gemm_kernels,  grouped_kernels,       index_kernels,
-    latent_kernels,    layout_kernels,     ngram_kernels, norm_kernels,          optimizer_kernels,
-    random_kernels,    reduce_kernels,     rope_kernels,  sinkhorn_kernels,      softmax_kernels,
-    window_kernels,
+    attention_kernels,   compressed_kernels,  conv_kernels,    cross_entropy_kernels,
+    delta_rule_kernels,  embedding_kernels,   experts_kernels, gemm_kernels,
+    grouped_kernels,     index_kernels,       latent_kernels,  layout_kernels,
+    linear_scan_kernels, matrix_scan_kernels, ngram_kernels,   norm_kernels,
+    optimizer_kernels,   random_kernels,      reduce_kernels,  rope_kernels,
+    sinkhorn_kernels,    softmax_kernels,     window_kernels,
 };
 
 Lists find_lists() {

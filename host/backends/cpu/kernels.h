@@ -29,6 +29,8 @@ KernelTable grouped_kernels();
 KernelTable index_kernels();
 KernelTable latent_kernels();
 KernelTable layout_kernels();
+KernelTable linear_scan_kernels();
+KernelTable matrix_scan_kernels();
 KernelTable ngram_kernels();
 KernelTable norm_kernels();
 KernelTable optimizer_kernels();

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "decoder/roles/roles.h"
 #include "decoder/stack/parameter.h"
+#include "decoder/trace/time_region.h"
 #include "ops/decode.h"
 #include "ops/op_code.h"
 #include "ops/registry.h"
@@ -148,6 +149,11 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
 
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& attrs, std::optional<int> state) override {
+    if (region_ && (ops::decode_form(op) || op.code == OpCode::dropout))
+      throw PluginError({op.name,
+                         "stands in the body of a region over time, which may have ops that treat "
+                         "each token by itself and draw no random numbers",
+                         {}});
     if (ops::decode_form(op))
       return ops::trace_op({op,
                             {inputs.begin(), inputs.end()},
@@ -164,13 +170,29 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   }
 
   Tensor tag(Tensor value, const std::string& name) override {
-    bool wanted = use_.kind == BlockUse::Kind::layer &&
+    bool wanted = !region_ && use_.kind == BlockUse::Kind::layer &&
                   std::ranges::find(phase_.records, name) != phase_.records.end();
     auto same = [&](const auto& known) {
       return known.first == name && known.second.id == value.id;
     };
     if (wanted && std::ranges::none_of(recorded_, same)) recorded_.emplace_back(name, value);
     return Trace::tag(value, name);
+  }
+
+  std::vector<Tensor> begin_region(std::span<const int> states,
+                                   std::span<const Tensor> inputs) override {
+    std::vector<registry::StateDesc> kept;
+    for (int state : states) kept.push_back(state_descs_[static_cast<std::size_t>(state)]);
+    region_.emplace(static_cast<ops::DecodeContext&>(*this), std::move(kept),
+                    std::vector<Tensor>(inputs.begin(), inputs.end()), sum_dtype(phase_.dtype),
+                    phase_.batch, phase_.tokens);
+    return region_->stand_ins();
+  }
+  std::vector<Tensor> end_region(std::span<const Tensor> carries,
+                                 std::span<const Tensor> results) override {
+    const std::vector<Tensor> out = region_->end(carries, results);
+    region_.reset();
+    return out;
   }
 
   void add_aux(const registry::AuxDesc& value) override {
@@ -317,7 +339,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> carries_, per_layer_;
   std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
-  std::vector<Tensor> written_;  // one per state of out_
+  std::vector<Tensor> written_;       // one per state of out_
+  std::optional<TimeRegion> region_;  // while its body is traced
   std::vector<registry::AuxDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;

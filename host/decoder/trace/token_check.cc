@@ -89,9 +89,11 @@ class Follower {
   notes.push_back(fmt::format("plugin '{}' {}", plugin.id, plugin.version));
   notes.push_back(
       "a block sees other tokens only through step.attend, step.latent_attention, "
-      "step.gated_delta_rule, step.causal_conv1d (a token shift is one of two taps) and the other "
-      "functions of step that keep decode state; the place of a token is step.positions_BT (M-12 "
-      "of docs/plugin_requirements.md)");
+      "step.gated_delta_rule, step.matrix_scan, step.linear_scan, step.causal_conv1d, "
+      "step.previous "
+      "(a token shift), step.scan_tokens (any recurrence) and the other functions of step that "
+      "keep decode state; the place of a token is step.positions_BT (M-12 of "
+      "docs/plugin_requirements.md)");
   throw PluginError(
       {fmt::format("block '{}' of family '{}'", family.block(use.block).name, family.name()),
        fmt::format("{} {}; decoding, where a call has a part of the tokens, would compute another "

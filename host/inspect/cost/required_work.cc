@@ -60,6 +60,7 @@ bool grows(const decoder::StateTensor& state) {
     case registry::StateKind::recurrent:
     case registry::StateKind::conv_window:
     case registry::StateKind::token_history:
+    case registry::StateKind::custom:
       return false;
     default:
       return true;

@@ -165,6 +165,8 @@ std::string_view kind_of(const decoder::StateTensor& state) {
       return "token_history";
     case registry::StateKind::index_keys:
       return "index_keys";
+    case registry::StateKind::custom:
+      return "custom";
   }
   return "";
 }

@@ -2,7 +2,7 @@
 // of one head. Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/products.h"
+#include "backends/cpu/attention/small_matrices.h"
 #include "backends/cpu/delta_rule/delta_rule_simd.h"
 #include "backends/cpu/device/scratch.h"
 #include "backends/cpu/simd/math.h"
@@ -12,85 +12,6 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kC = kDeltaChunk;
-using DeltaVectors = Vectors<kNativeBytes / 4>;
-
-// A matrix, or with `across` its transpose, of f32 rows.
-struct Left {
-  const float* data;
-  std::int64_t stride;
-  bool across = false;
-};
-Left across(const float* data, std::int64_t stride) { return {data, stride, true}; }
-
-struct Size3 {
-  std::int64_t rows, columns, depth;  // columns: a multiple of 16
-};
-
-// c (+)= a b; rows of c and b have the same stride.
-void multiply(Size3 size, Left a, const float* b, float* c, std::int64_t stride, Store store,
-              const float* column_factors = nullptr) {
-  if (size.depth == 0 && store == Store::add) return;
-  const Product p{.rows = size.rows,
-                  .columns = size.columns,
-                  .depth = size.depth,
-                  .a = reinterpret_cast<const Word*>(a.data),
-                  .a_stride = a.stride,
-                  .b = reinterpret_cast<const Word*>(b),
-                  .b_stride = stride,
-                  .c = c,
-                  .c_stride = stride,
-                  .store = store,
-                  .factor = 1,
-                  .column_factors = column_factors};
-  a.across ? run_product<DeltaVectors, false, true>(p) : run_product<DeltaVectors, false, false>(p);
-}
-
-// to[j, i] = from[i, j] for whole vectors of rows and columns.
-void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t from_stride,
-               float* to, std::int64_t to_stride) {
-  constexpr int L = DeltaVectors::kLanes;
-  for (std::int64_t i = 0; i < rows; i += L)
-    for (std::int64_t j = 0; j < columns; j += L) {
-      DeltaVectors::F tile[L];
-      for (int r = 0; r < L; ++r) tile[r] = DeltaVectors::load(from + (i + r) * from_stride + j);
-      DeltaVectors::transpose(tile);
-      for (int r = 0; r < L; ++r) DeltaVectors::store(to + (j + r) * to_stride + i, tile[r]);
-    }
-}
-
-// Rows of n numbers, n a multiple of 16.
-void clear(float* x, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; i += kLanes) store(x + i, splat(0.0f));
-}
-void fill(float* x, std::int64_t n, float value) {
-  for (std::int64_t i = 0; i < n; i += kLanes) store(x + i, splat(value));
-}
-void copy(const float* from, std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; i += kLanes) store(to + i, load(from + i));
-}
-void times(const float* x, float by, std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; i += kLanes) store(to + i, load(x + i) * splat(by));
-}
-void add_times(const float* x, float by, std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; i += kLanes)
-    store(to + i, fma(load(x + i), splat(by), load(to + i)));
-}
-float dot(const float* a, const float* b, std::int64_t n) {
-  Float sum = splat(0.0f);
-  for (std::int64_t i = 0; i < n; i += kLanes) sum = fma(load(a + i), load(b + i), sum);
-  return sum_lanes(sum);
-}
-
-float exponential(float x) {
-  float lanes[kLanes];
-  store(lanes, exp(splat(x)));
-  return lanes[0];
-}
-float one_over_root(float x) {
-  float lanes[kLanes];
-  store(lanes, splat(1.0f) / sqrt(splat(x)));
-  return lanes[0];
-}
 
 // e^x; what x loses by becoming f32 is put back.
 LAMINA_SIMD Float exp_of(Double x) {

@@ -18,19 +18,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "backends/cpu/device/numbers.h"
 
 namespace lamina::cpu {
-
-// Numbers that are f32 or bf16 in memory.
-struct ConstNumbers {
-  const void* data = nullptr;
-  DType dtype = DType::f32;
-};
-struct Numbers {
-  void* data = nullptr;
-  DType dtype = DType::f32;
-};
 
 struct DeltaRule {
   std::int64_t batch, tokens, key_heads, heads, key_width, value_width;

@@ -152,6 +152,31 @@ inline Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor be
   return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, state, at).front();
 }
 
+// y_t = a_t y_(t-1) + b_t for a, b[B, T, C]. Likewise; blocks usually call step.linear_scan().
+inline Tensor linear_scan(Tensor a, Tensor b, State state, At at = At::current()) {
+  return emit_all<Op::linear_scan>(std::array{a, b}, Attrs<Op::linear_scan>{}, state, at).front();
+}
+
+// The part of the state that b reads is written back along a; both may be empty.
+struct RankOne {
+  Tensor a = {}, b = {};
+};
+struct MatrixScanOptions {
+  double scale = 1;
+  bool decay_first = true;   // b reads the decayed state
+  bool read_before = false;  // q reads the state before the token
+};
+// Likewise; blocks usually call step.matrix_scan().
+inline Tensor matrix_scan(Tensor q, Tensor k, Tensor v, Tensor g, const RankOne& change,
+                          State state, const MatrixScanOptions& o = {}, At at = At::current()) {
+  Attrs<Op::matrix_scan> attrs;
+  attrs.number("scale", o.scale)
+      .flag("decay_first", o.decay_first)
+      .flag("read_before", o.read_before);
+  return emit_all<Op::matrix_scan>(std::array{q, k, v, g, change.a, change.b}, attrs, state, at)
+      .front();
+}
+
 struct GluOptions {
   std::string_view activation = "silu";
 };

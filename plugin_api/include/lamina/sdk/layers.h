@@ -29,6 +29,38 @@ inline Tensor linear(const Scope& s, Tensor x, std::int64_t out, const LinearOpt
   return o.tag.empty() ? y : tag(y, o.tag, at);
 }
 
+struct BlockLinearOptions {
+  std::int64_t blocks = 1;
+  bool bias = false;
+  double init_std = 0;  // 0 = the model's
+};
+
+// Each of the `blocks` equal parts of x[B, T, I] times a matrix of its own: "weight" [blocks, O /
+// blocks, I / blocks] (+ "bias" [blocks, O / blocks]), a product with a block-diagonal matrix.
+inline Tensor block_linear(const Scope& s, Tensor x, std::int64_t out, const BlockLinearOptions& o,
+                           At at = At::current()) {
+  const Dims shape = x.shape(at);
+  if (shape.size() != 3 || o.blocks <= 0 || shape[2] % o.blocks != 0 || out % o.blocks != 0)
+    throw Error(LAMINA_ERROR_SHAPE,
+                "block_linear: x must be [B, T, I], and " + std::to_string(o.blocks) +
+                    " blocks must divide I and " + std::to_string(out),
+                at);
+  const std::int64_t in = shape[2] / o.blocks, rows = shape[0] * shape[1];
+  Tensor weight = s.param("weight", {o.blocks, out / o.blocks, in},
+                          {.axes = {axis::heads, axis::none, axis::none},
+                           .init = init::normal(o.init_std > 0 ? o.init_std : s.init_std())},
+                          at);
+  Tensor bias;
+  if (o.bias)
+    bias = s.param("bias", {o.blocks, out / o.blocks},
+                   {.axes = {axis::heads, axis::none}, .role = Role::bias}, at);
+  Scope::Open open(s);
+  Tensor parts = transpose(reshape(x, {rows, o.blocks, in}, at), {1, 0, 2}, at);
+  Tensor y = transpose(matmul(parts, weight, {.transpose_b = true}, {}, at), {1, 0, 2}, at);
+  if (o.bias) y = add(y, bias, at);
+  return reshape(y, {shape[0], shape[1], out}, at);
+}
+
 // "weight" [D] starts so that weight + offset is 1.
 inline Tensor rms_norm(const Scope& s, Tensor x, const RmsNormOptions& o, At at = At::current()) {
   Tensor weight =

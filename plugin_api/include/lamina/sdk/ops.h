@@ -121,6 +121,11 @@ inline Tensor operator*(Operand a, double b) { return scale(a.tensor, b, a.at); 
 inline Tensor operator*(double a, Operand b) { return scale(b.tensor, a, b.at); }
 inline Tensor operator/(Operand a, double b) { return scale(a.tensor, 1 / b, a.at); }
 inline Tensor operator-(Operand a) { return neg(a.tensor, a.at); }
+inline Tensor operator-(double a, Operand b) { return shift(neg(b.tensor, b.at), a, b.at); }
+
+inline Tensor& operator+=(Tensor& a, Operand b) { return a = add(a, b.tensor, b.at); }
+inline Tensor& operator-=(Tensor& a, Operand b) { return a = sub(a, b.tensor, b.at); }
+inline Tensor& operator*=(Tensor& a, Operand b) { return a = mul(a, b.tensor, b.at); }
 
 // Shape.
 inline Tensor reshape(Tensor x, const Dims& shape, At at = At::current()) {

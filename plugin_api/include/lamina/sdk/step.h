@@ -7,6 +7,7 @@
 #include "lamina/ext/auxiliary.h"
 #include "lamina/sdk/compressed_attention.h"
 #include "lamina/sdk/layer_ops.h"
+#include "lamina/sdk/time_region.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -36,6 +37,14 @@ struct DeltaRuleOptions {
   double scale = 0;                      // 0 = 1 / sqrt(key width)
   bool normalize = false;                // q and k are divided by their L2 norm
   bool across = false;                   // state crosses document boundaries
+  std::string_view state = "recurrent";  // unique in the block
+};
+
+struct ScanMatrixOptions {
+  Tensor a = {}, b = {};  // both or neither: S += a outer (b^T S)
+  double scale = 1;
+  bool decay_first = true;               // b reads the decayed state
+  bool read_before = false;              // q reads the state before the token
   std::string_view state = "recurrent";  // unique in the block
 };
 
@@ -99,6 +108,14 @@ class Step {
     return per_layer_[i];
   }
 
+  // The same step for a part of the block: states that it declares are named below `s`, so that two
+  // convolutions in two scopes have two names.
+  Step in(const Scope& s) const {
+    Step out = *this;
+    out.scope_ = s;
+    return out;
+  }
+
   // Attention over what came before: q[B,T,N,H], k[B,T,K,H], v[B,T,K,Hv] to [B,T,N,Hv]. Declares
   // the decode state that keeps k and v.
   Tensor attend(Tensor q, Tensor k, Tensor v, const AttendOptions& o = {},
@@ -141,14 +158,49 @@ class Step {
   // decode state that keeps one matrix [H,Hv] per head.
   Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta,
                           const DeltaRuleOptions& o = {}, At at = At::current()) const {
-    State matrix =
-        scope_.state(LAMINA_STATE_RECURRENT, o.state, {v.dim(2, at), k.dim(3, at), v.dim(3, at)},
-                     {.axes = {LAMINA_AXIS_RECURRENT_HEADS, axis::none, axis::none},
-                      .flags = LAMINA_STATE_FLAG_NO_QUANTIZE},
-                     at);
+    State matrix = matrix_state(o.state, k, v, at);
     Attrs<Op::gated_delta_rule> attrs;
     attrs.number("scale", o.scale).flag("normalize", o.normalize).flag("across", o.across);
     return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, matrix, at).front();
+  }
+
+  // x[B,T,C] of the token `tokens` places before, zeros where the document has none: a token shift.
+  // Declares the decode state that keeps those tokens.
+  Tensor previous(Tensor x, std::int64_t tokens = 1, std::string_view state = "previous",
+                  At at = At::current()) const {
+    const std::int64_t channels = x.dim(2, at);
+    Tensor first = constant(scope_, {.shape = {channels, 1}, .value = 1}, at);
+    Tensor rest = constant(scope_, {.shape = {channels, tokens}}, at);
+    Tensor taps = cast_like(concat({first, rest}, 1, at), x, at);
+    return causal_conv1d(x, taps, {}, {.state = state}, at);
+  }
+
+  // y_t = a_t y_(t-1) + b_t for a, b[B,T,C], in f32. Declares the decode state that keeps y.
+  Tensor linear_scan(Tensor a, Tensor b, std::string_view state = "recurrent",
+                     At at = At::current()) const {
+    State kept = scope_.state(
+        LAMINA_STATE_RECURRENT, state, {b.dim(2, at)},
+        {.axes = {LAMINA_AXIS_RECURRENT_HEADS}, .flags = LAMINA_STATE_FLAG_NO_QUANTIZE}, at);
+    return sdk::linear_scan(a, b, kept, at);
+  }
+
+  // S = diag(exp(g)) S (+ a outer (b^T S)) + k outer v, y = S^T q: q, k, a, b[B,T,K,H],
+  // v[B,T,N,Hv], g[B,T,N] or [B,T,N,H] to [B,T,N,Hv]; docs/beyond_attention.md lists what it is in
+  // published models. Declares the decode state that keeps one matrix [H,Hv] per head.
+  Tensor matrix_scan(Tensor q, Tensor k, Tensor v, Tensor g, const ScanMatrixOptions& o = {},
+                     At at = At::current()) const {
+    return sdk::matrix_scan(
+        q, k, v, g, {o.a, o.b}, matrix_state(o.state, q, v, at),
+        {.scale = o.scale, .decay_first = o.decay_first, .read_before = o.read_before}, at);
+  }
+
+  // A recurrence of one's own: body(carries, tokens) -> TokenResults for the inputs of one token,
+  // made of ordinary ops and traced once. Gives the results of all tokens, [B,T,...]. Declares a
+  // decode state for each carry. What a body may do is said in ext/time_region.h.
+  template <class Body>
+  std::vector<Tensor> scan_tokens(const TimeRegion& region, const Body& body,
+                                  At at = At::current()) const {
+    return detail::scan_tokens(scope_, region, body, at);
   }
 
   // Multi-head latent attention: q[B,T,N,Hn+Hr], latent[B,T,R], k_rope[B,T,Hr], w_kv[N(Hn+Hv),R] to
@@ -245,6 +297,14 @@ class Step {
   }
 
  private:
+  // A matrix [H,Hv] for each head of v[B,T,N,Hv], with keys [B,T,K,H].
+  State matrix_state(std::string_view name, Tensor keys, Tensor v, At at) const {
+    return scope_.state(LAMINA_STATE_RECURRENT, name, {v.dim(2, at), keys.dim(3, at), v.dim(3, at)},
+                        {.axes = {LAMINA_AXIS_RECURRENT_HEADS, axis::none, axis::none},
+                         .flags = LAMINA_STATE_FLAG_NO_QUANTIZE},
+                        at);
+  }
+
   Tensor attend_over(Tensor q, Tensor k, Tensor v, State kv, const AttendOptions& o, At at) const {
     AttentionExtras extras{.sinks = o.sinks};
     if (o.see_images) extras.blocks = input(LAMINA_INPUT_IMAGE_BLOCKS, at);

@@ -109,7 +109,7 @@ class Scope {
   Tensor param(std::string_view name, std::initializer_list<std::int64_t> dims,
                const ParamOptions& options, At at = At::current()) const;
   // kind: LAMINA_STATE_*, which says what dims are.
-  State state(std::uint32_t kind, std::string_view name, std::initializer_list<std::int64_t> dims,
+  State state(std::uint32_t kind, std::string_view name, const std::vector<std::int64_t>& dims,
               const StateOptions& options = {}, At at = At::current()) const;
   // A scalar with the element type of activations: values[i] in layer i of the model.
   Tensor layer_constant(std::string_view name, const std::vector<double>& values,
@@ -210,7 +210,7 @@ inline Tensor Scope::param(std::string_view name, std::initializer_list<std::int
 }
 
 inline State Scope::state(std::uint32_t kind, std::string_view name,
-                          std::initializer_list<std::int64_t> dims, const StateOptions& options,
+                          const std::vector<std::int64_t>& dims, const StateOptions& options,
                           At at) const {
   const std::string full_name = full(name);
   const std::vector<lamina_str_t> axes = to_strs(options.axes);

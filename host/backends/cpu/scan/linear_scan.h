@@ -1,0 +1,42 @@
+// y_t = a_t y_(t-1) + b_t in every channel: forward, over decode state, and backward.
+//
+//   linear_scan_forward({.batch = 1, .tokens = 512, .channels = 2560, .a = {a}, .b = {b}, .y =
+//   {y}});
+//
+// Each number is read and written once, so that memory is the limit. f32 or bf16 in memory, the
+// recurrence in f32. Nothing is allocated. Results do not depend on the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/device/numbers.h"
+
+namespace lamina::cpu {
+
+struct LinearScan {
+  std::int64_t batch, tokens, channels;
+  ConstNumbers a, b;                       // [batch, tokens, channels]
+  const std::int32_t* segments = nullptr;  // [batch, tokens], optional: a new one forgets all
+};
+
+struct LinearScanForward : LinearScan {
+  Numbers y;  // of b's type
+  // Decode state, with which start and count are given.
+  float* state = nullptr;               // [batch, channels], rewritten
+  const std::int32_t* start = nullptr;  // [batch]: 0 = the state counts as zeros
+  const std::int32_t* count = nullptr;  // [batch]: later tokens get zeros and change nothing
+};
+void linear_scan_forward(const LinearScanForward& p);
+
+struct LinearScanBackward : LinearScan {
+  ConstNumbers dy;
+  Numbers da, db;              // of the types of a and b
+  float* workspace = nullptr;  // linear_scan_backward_workspace_bytes
+};
+void linear_scan_backward(const LinearScanBackward& p);
+
+// With the pool of now. REQUIRES: runs have no larger one.
+std::size_t linear_scan_backward_workspace_bytes(const LinearScan& p);
+
+}  // namespace lamina::cpu

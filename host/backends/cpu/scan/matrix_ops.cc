@@ -1,0 +1,154 @@
+// The kernels of matrix_scan, matrix_scan_grad and matrix_scan_step.
+#include "backends/cpu/kernel_support.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/scan/matrix_scan.h"
+
+namespace lamina::cpu {
+namespace {
+
+// The inputs that all three ops have, in one place (host/ops/matrix_tokens.cc).
+namespace in = operand::matrix_scan;
+
+MatrixScan matrix_scan_of(const NodeView& n) {
+  const Type& v = n.type(in::kV);
+  const auto typed = [&](int i) { return ConstNumbers{nullptr, n.type(i).dtype}; };
+  const auto keys = [&](int i) {
+    return n.has(i) ? KeyNumbers{typed(i), n.type(i).dim(2)} : KeyNumbers{};
+  };
+  return {.batch = v.dim(0),
+          .tokens = v.dim(1),
+          .heads = v.dim(2),
+          .key_width = n.type(in::kQ).dim(3),
+          .value_width = v.dim(3),
+          .scale = static_cast<float>(n.f("scale")),
+          .decay_first = n.i("decay_first") != 0,
+          .read_before = n.i("read_before") != 0,
+          .per_channel = n.type(in::kG).ndim() == 4,
+          .q = keys(in::kQ),
+          .k = keys(in::kK),
+          .a = keys(in::kA),
+          .b = keys(in::kB),
+          .v = typed(in::kV),
+          .g = typed(in::kG),
+          .rank_one = n.has(in::kA)};
+}
+
+void set_inputs(MatrixScan& p, const KernelArgs& args) {
+  p.q.data = args.inputs[in::kQ];
+  p.k.data = args.inputs[in::kK];
+  p.v.data = args.inputs[in::kV];
+  p.g.data = args.inputs[in::kG];
+  p.a.data = args.inputs[in::kA];
+  p.b.data = args.inputs[in::kB];
+}
+
+const std::int32_t* numbers(const KernelArgs& args, std::size_t input) {
+  return static_cast<const std::int32_t*>(args.inputs[input]);
+}
+
+// In chunks of 16 tokens.
+namespace matrix_scan_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  MatrixScanForward p;
+  static_cast<MatrixScan&>(p) = matrix_scan_of(n);
+  p.y.dtype = n.out_type().dtype;
+  return make_kernel(
+      [p](const KernelArgs& args) mutable {
+        set_inputs(p, args);
+        p.segments = numbers(args, in::kSegments);
+        p.y.data = args.outputs[0];
+        p.workspace = reinterpret_cast<float*>(args.workspace);
+        matrix_scan_forward(p);
+      },
+      matrix_scan_forward_workspace_bytes(p, false));
+}
+
+constexpr KernelChoice kChoices[] = {{"chunks", only_f32_and_bf16, make}};
+
+}  // namespace matrix_scan_op
+
+// The same with the states before all chunks computed again.
+namespace matrix_scan_grad_op {
+
+namespace grad = operand::matrix_scan_grad;
+
+std::unique_ptr<Kernel> make(const NodeView& n) {
+  MatrixScanBackward p;
+  static_cast<MatrixScan&>(p) = matrix_scan_of(n);
+  p.dy.dtype = n.type(grad::kDy).dtype;
+  const auto results = [](MatrixScanBackward& to) {
+    return std::array{&to.dq, &to.dk, &to.dv, &to.dg, &to.da, &to.db};
+  };
+  for (int i = 0; Numbers * to : results(p)) to->dtype = n.out_type(i++).dtype;
+  return make_kernel(
+      [p, results](const KernelArgs& args) mutable {
+        set_inputs(p, args);
+        p.segments = numbers(args, grad::kSegments);
+        p.dy.data = args.inputs[grad::kDy];
+        for (std::size_t i = 0; Numbers * to : results(p)) to->data = args.outputs[i++];
+        p.workspace = reinterpret_cast<float*>(args.workspace);
+        matrix_scan_backward(p);
+      },
+      matrix_scan_backward_workspace_bytes(p));
+}
+
+constexpr KernelChoice kChoices[] = {
+    {.name = "chunks", .supports = only_f32_and_bf16, .make = make, .writes_all = true}};
+
+}  // namespace matrix_scan_grad_op
+
+// Few tokens one by one with the state in place, many in chunks.
+namespace matrix_scan_step_op {
+
+namespace step = operand::matrix_scan_step;
+
+class StepKernel final : public Kernel {
+ public:
+  explicit StepKernel(const NodeView& n) : state_bytes_(n.type(step::kState).bytes()) {
+    static_cast<MatrixScan&>(p_) = matrix_scan_of(n);
+    p_.y.dtype = n.out_type().dtype;
+    workspace_bytes_ = matrix_scan_forward_workspace_bytes(p_, true);
+  }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::string detail() const override {
+    return matrix_scan_is_recurrent(p_.tokens) ? "token by token" : "in chunks";
+  }
+  void run(const KernelArgs& args) override {
+    parallel_copy(args.outputs[1], args.inputs[step::kState], state_bytes_);  // nothing in place
+    set_inputs(p_, args);
+    p_.start = numbers(args, step::kStart);
+    p_.count = numbers(args, step::kCount);
+    p_.state = static_cast<float*>(args.outputs[1]);
+    p_.y.data = args.outputs[0];
+    p_.workspace = reinterpret_cast<float*>(args.workspace);
+    matrix_scan_forward(p_);
+  }
+
+ private:
+  MatrixScanForward p_;
+  std::int64_t state_bytes_;
+  std::size_t workspace_bytes_;
+};
+
+std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<StepKernel>(n); }
+
+constexpr KernelChoice kChoices[] = {{.name = "state",
+                                      .supports = only_f32_and_bf16,
+                                      .make = make,
+                                      .in_place = in_place_of(step::kState),
+                                      .writes_all = true}};
+
+}  // namespace matrix_scan_step_op
+
+constexpr OpKernels kOps[] = {
+    {"matrix_scan", matrix_scan_op::kChoices},
+    {"matrix_scan_grad", matrix_scan_grad_op::kChoices},
+    {"matrix_scan_step", matrix_scan_step_op::kChoices},
+};
+
+}  // namespace
+
+KernelTable matrix_scan_kernels() { return kOps; }
+
+}  // namespace lamina::cpu

@@ -1,0 +1,47 @@
+// A region over time of a block: its body is traced once, for one token, and becomes the body of a
+// scan over the tokens of each row. Private to decoder.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ops/decode.h"
+
+namespace lamina::decoder {
+
+// While a region is open its ops are nodes of the block's graph, on stand-ins for carries and
+// inputs; end() makes them the scan's body. Nothing uses the nodes after that.
+class TimeRegion {
+ public:
+  // Carries are those of `states`, in `wide` unless a state says otherwise; inputs [batch, tokens,
+  // ...]. Throws PluginError for others.
+  TimeRegion(ops::DecodeContext& context, std::vector<ops::StateDesc> states,
+             std::vector<Tensor> inputs, DType wide, std::int64_t batch, std::int64_t tokens);
+
+  // The carries, then the inputs, of one token.
+  const std::vector<Tensor>& stand_ins() const { return stand_ins_; }
+
+  // The carries after a token, and its results: the results of all tokens. Throws PluginError where
+  // a carry has changed its type or a result is not [batch, ...].
+  std::vector<Tensor> end(std::span<const Tensor> carries, std::span<const Tensor> results);
+
+ private:
+  void check(std::span<const Tensor> carries, std::span<const Tensor> results) const;
+  // Values from outside that the body uses.
+  std::vector<Tensor> captured(std::span<const Tensor> wanted) const;
+  bool is_inside(ValueId value) const;
+  std::shared_ptr<const Graph> body(std::span<const Tensor> consts, std::span<const Tensor> carries,
+                                    std::span<const Tensor> results) const;
+  bool begins_documents() const { return !context_.stateful() && context_.segments(); }
+  bool has_flags() const { return context_.stateful() || begins_documents(); }
+
+  ops::DecodeContext& context_;
+  std::vector<ops::StateDesc> states_;
+  std::vector<Tensor> inputs_;
+  std::int64_t batch_, tokens_;
+  std::vector<Tensor> stand_ins_;
+  NodeId first_;
+};
+
+}  // namespace lamina::decoder
