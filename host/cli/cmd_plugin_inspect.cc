@@ -117,13 +117,22 @@ std::string family_text(const Family& family) {
   rows.emplace_back("tensor rows", fmt::format("{}", family.tensor_rows().size()));
   out += two_columns(rows) + "\n  [model]\n";
   Rows keys;
+  std::vector<std::string> of_host;
   for (const registry::ModelKey& key : family.keys()) {
     if (key.ignored) continue;
+    if (key.host) {
+      of_host.push_back(key.key.name);
+      continue;
+    }
     const std::string limits = config::limits_text(key.key);
     keys.emplace_back(fmt::format("{} = {}", key.key.name, default_text(key)),
                       key.key.doc + (limits.empty() ? "" : " [" + limits + "]"));
   }
-  return out + two_columns(keys);
+  out += two_columns(keys);
+  if (!of_host.empty())
+    out += fmt::format("  and of every family, see `lamina config explain`:\n    {}\n",
+                       wrap(registry::joined(of_host), 4));
+  return out;
 }
 
 int inspect(const Arguments& arguments, const Machine&) {

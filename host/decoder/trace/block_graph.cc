@@ -149,7 +149,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
 
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& attrs, std::optional<int> state) override {
-    if (region_ && (ops::decode_form(op) || op.code == OpCode::dropout))
+    const bool draws = op.code == OpCode::dropout || op.code == OpCode::random;
+    if (region_ && (ops::decode_form(op) || draws))
       throw PluginError({op.name,
                          "stands in the body of a region over time, which may have ops that treat "
                          "each token by itself and draw no random numbers",

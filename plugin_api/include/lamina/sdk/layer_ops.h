@@ -33,6 +33,7 @@ inline Tensor rms_norm(Tensor x, Tensor w, const RmsNormOptions& o = {}, At at =
 struct LayerNormOptions {
   double eps = 1e-5;
   double offset = 0;
+  bool bias = true;  // of layers and final norms, which own theirs; no attribute of the op
 };
 inline Attrs<Op::layer_norm> attrs_of(const LayerNormOptions& o) {
   return Attrs<Op::layer_norm>().number("eps", o.eps).number("offset", o.offset);

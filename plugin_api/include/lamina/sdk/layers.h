@@ -73,14 +73,15 @@ inline Tensor rms_norm(const Scope& s, Tensor x, double eps, At at = At::current
   return rms_norm(s, x, RmsNormOptions{.eps = eps}, at);
 }
 
-// "weight" and "bias" [D].
+// "weight" and, unless options say no, "bias" [D].
 inline Tensor layer_norm(const Scope& s, Tensor x, const LayerNormOptions& o,
                          At at = At::current()) {
   const std::int64_t width = x.dim(-1, at);
   Tensor weight =
       s.param("weight", {width},
               {.axes = {axis::norm}, .role = Role::norm, .init = init::constant(1 - o.offset)}, at);
-  Tensor bias = s.param("bias", {width}, {.axes = {axis::norm}, .role = Role::bias}, at);
+  Tensor bias;
+  if (o.bias) bias = s.param("bias", {width}, {.axes = {axis::norm}, .role = Role::bias}, at);
   Scope::Open open(s);
   return layer_norm(x, weight, bias, o, at);
 }

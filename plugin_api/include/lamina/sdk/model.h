@@ -50,7 +50,7 @@ struct Norm {
   Norm() = default;
   Norm(const RmsNormOptions& o) : eps(o.eps) { set(Op::rms_norm, attrs_of(o).list(), 0); }
   Norm(const LayerNormOptions& o) : eps(o.eps) {
-    set(Op::layer_norm, attrs_of(o).list(), LAMINA_NORM_BIAS);
+    set(Op::layer_norm, attrs_of(o).list(), o.bias ? LAMINA_NORM_BIAS : 0);
   }
 
  private:
