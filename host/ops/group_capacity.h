@@ -17,7 +17,9 @@ inline std::int64_t group_capacity(const Call& c) {
   const std::int64_t assignments = ids.num_elements() / ids.dim(0);
   const double share =
       std::ceil(static_cast<double>(assignments) / static_cast<double>(c.i("groups")));
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::max(share, 1.0) * factor));
+  // No more than there are, however large the factor is.
+  const double places = std::min(std::max(share, 1.0) * factor, static_cast<double>(assignments));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(places));
 }
 
 }  // namespace lamina::ops

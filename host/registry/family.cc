@@ -187,6 +187,8 @@ Transform read_transform(const lamina_transform_t& step, const std::string& what
   if (step.kind == LAMINA_TRANSFORM_STRIDED && step.index >= step.count)
     abi::breach("{} takes part {} of {} interleaved ones; they count from 0", what, step.index,
                 step.count);
+  if (step.kind == LAMINA_TRANSFORM_MERGE && step.count == 0)
+    abi::breach("{} merges a dim of size 0 into dim {}; give its size as count", what, step.dim);
   return {static_cast<Transform::Kind>(step.kind - 1), step.number, step.dim, step.index,
           step.count};
 }

@@ -37,12 +37,12 @@ struct Block {
 
 // A step from a published tensor to ours, undone for exporting: LAMINA_TRANSFORM_* in their order.
 struct Transform {
-  enum class Kind { transpose, add, mul, part, strided, squeeze, split };
+  enum class Kind { transpose, add, mul, part, strided, squeeze, split, merge, move };
   Kind kind = Kind::transpose;
   double number = 0;       // of add, mul
   std::int64_t dim = 0;    // negative: from the last
-  std::int64_t index = 0;  // of part, strided
-  std::int64_t count = 0;  // of strided
+  std::int64_t index = 0;  // of part, strided, move
+  std::int64_t count = 0;  // of strided, merge
   friend bool operator==(const Transform&, const Transform&) = default;
 };
 

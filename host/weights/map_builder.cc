@@ -47,12 +47,14 @@ std::vector<Shape> stages_before(const decoder::Parameter& parameter,
   std::vector<Shape> out{shape};
   for (std::size_t i = row.transforms.size(); i-- > from;) {
     const registry::Transform& t = row.transforms[i];
-    const int change = t.kind == Kind::squeeze ? 1 : t.kind == Kind::split ? -1 : 0;
+    const bool one_more = t.kind == Kind::squeeze || t.kind == Kind::merge;
+    const int change = one_more ? 1 : t.kind == Kind::split ? -1 : 0;
     const int ndim = shape.ndim() + change;
     const int dim = static_cast<int>(t.dim < 0 ? t.dim + ndim : t.dim);
     const bool has_dim = t.kind != Kind::add && t.kind != Kind::mul && t.kind != Kind::transpose;
     if (ndim > kMaxDims || (has_dim && (dim < 0 || dim >= ndim)) ||
-        (t.kind == Kind::transpose && ndim < 2))
+        (t.kind == Kind::transpose && ndim < 2) || (t.kind == Kind::move && t.index >= ndim) ||
+        (t.kind == Kind::merge && (dim + 1 >= ndim || shape[dim] % t.count != 0)))
       refuse_transforms(parameter, row);
     if (t.kind == Kind::transpose) std::swap(shape[-1], shape[-2]);
     if (t.kind == Kind::strided &&
@@ -63,6 +65,15 @@ std::vector<Shape> stages_before(const decoder::Parameter& parameter,
       const std::int64_t merged = shape[dim] * shape[dim + 1];
       shape = erased(shape, dim);
       shape[dim] = merged;
+    }
+    if (t.kind == Kind::merge) {
+      shape[dim] /= t.count;
+      shape = inserted(shape, dim + 1, t.count);
+    }
+    if (t.kind == Kind::move) {
+      const int at = static_cast<int>(t.index);
+      const std::int64_t size = shape[at];
+      shape = inserted(erased(shape, at), dim, size);
     }
     out.insert(out.begin(), shape);
   }
@@ -217,6 +228,16 @@ ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) co
       case Kind::split:
         std::copy_backward(strides + dim, strides + ndim, strides + ndim + 1);
         strides[dim] *= stages[i + 1][static_cast<int>(dim) + 1];
+        break;
+      case Kind::merge:  // of neighbours in memory
+        if (strides[dim] != strides[dim + 1] * t.count) refuse_transforms(p, row);
+        std::copy(strides + dim + 1, strides + ndim, strides + dim);
+        break;
+      case Kind::move:
+        if (dim < static_cast<std::size_t>(t.index))
+          std::rotate(strides + dim, strides + dim + 1, strides + t.index + 1);
+        else
+          std::rotate(strides + t.index, strides + dim, strides + dim + 1);
         break;
     }
     view.shape = stages[i + 1];

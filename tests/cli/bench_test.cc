@@ -244,7 +244,8 @@ TEST(RequiredWork, LatentAttentionOverStateCountsTheCheaperForm) {
   Tensor rope = g.add_input("rope", {DType::f32, {1, 32, 2}, {}});
   Tensor w = g.add_input("w", {DType::f32, {4 * (4 + 4), 8}, {}});
   Tensor start = g.add_input("start", {DType::i32, {1}, {}});
-  ops::call("latent_attention_step", {q, latent, rope, w, start}, {{"nope_dim", std::int64_t{4}}});
+  ops::call("latent_attention_step", {q, latent, rope, w, {}, start},
+            {{"nope_dim", std::int64_t{4}}});
   // Ten tokens are there; keys and values of none are made.
   EXPECT_EQ(required_flops(g, 9), 2 * (4 * 8 * 8 + 4 * 10 * (2 * 8 + 2)));
 }

@@ -132,11 +132,11 @@ TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
                     "head of family 'varying': its final norm is refused: rms_norm: eps is -1; it "
                     "must be greater than 0");
-  final_norm.op = static_cast<std::uint32_t>(sdk::Op::linear);
+  final_norm.op = sdk::row_of(sdk::Op::linear).id;
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
                     "op 'linear' is not a norm; a norm takes (x, w?, bias?)");
   final_norm = {};
-  final_norm.op = static_cast<std::uint32_t>(sdk::Op::less);
+  final_norm.op = sdk::row_of(sdk::Op::less).id;
   final_norm.revision = 1;
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
                     "op 'less' is not a norm; a norm takes (x, w?, bias?)");

@@ -224,6 +224,32 @@ TEST(TensorMap, DimsAreSqueezedAndSplit) {
   expect_round_trip(made.model, files);
 }
 
+TEST(TensorMap, DimsAreMergedAndMoved) {
+  Made made(joined({{1, "gate", "layers.{L}.gate", {sdk::merged(2, 2)}},
+                    {1, "up", "layers.{L}.up", {sdk::moved(0, 2)}},
+                    {1, "bias", "layers.{L}.bias"}},
+                   kMatrix));
+  TempDir dir;
+  const io::WeightFiles files =
+      written(dir, others_and({{"layers.0.gate", {2, 3, 2, 2}}, {"layers.0.up", {4, 2, 3}}}));
+  const std::vector<float> gate = parameter(made.model, files, "layers.0.gate"),
+                           up = parameter(made.model, files, "layers.0.up");
+  for (std::size_t i = 0; i < gate.size(); ++i) EXPECT_EQ(gate[i] - gate[0], float(i));
+  EXPECT_EQ(up[1] - up[0], 6);   // [0, 0, 1]: our last dim is their first
+  EXPECT_EQ(up[4] - up[0], 1);   // [0, 1, 0]
+  EXPECT_EQ(up[12] - up[0], 3);  // [1, 0, 0]
+  expect_round_trip(made.model, files);
+}
+
+TEST(TensorMap, MergedDimsAreNeighboursInMemory) {
+  Made made(joined({{1, "gate", "layers.{L}.gate", {sdk::moved(0, 2), sdk::merged(2, 2)}},
+                    {1, "up", "layers.{L}.up"},
+                    {1, "bias", "layers.{L}.bias"}},
+                   kMatrix));
+  EXPECT_ERROR_SAYS(weights::published_tensors(made.model), ExitCode::plugin,
+                    "tensor row 'layers.{L}.gate': its transforms do not fit parameter");
+}
+
 TEST(TensorMap, TheFirstAlternativeThatIsThereIsRead) {
   std::vector<sdk::Weight> map = kApart;
   map.push_back({1, "gate", "layers.{L}.gate_up", {sdk::part(0, 1)}});

@@ -321,7 +321,7 @@ TEST(SdkOps, ANumberLessATensorIsAShiftOfItsNegation) {
   RecordingBuild build(8);
   1 - Tensor{&build, 1};
   ASSERT_EQ(build.emissions.size(), 2u);
-  EXPECT_EQ(build.emissions[0].op, static_cast<std::uint32_t>(Op::neg));
+  EXPECT_EQ(build.emissions[0].op, row_of(Op::neg).id);
   EXPECT_EQ(std::get<double>(build.emissions[1].attrs.at(1)), 1);
 }
 
@@ -330,7 +330,7 @@ TEST(SdkOps, AssigningOperatorsAreOpsOfBothSides) {
   Tensor x{&build, 1};
   x += x * x;
   ASSERT_EQ(build.emissions.size(), 2u);
-  EXPECT_EQ(build.emissions[1].op, static_cast<std::uint32_t>(Op::add));
+  EXPECT_EQ(build.emissions[1].op, row_of(Op::add).id);
   EXPECT_EQ(build.emissions[1].inputs, (std::vector<lamina_tensor_t>{1, 2}));
   EXPECT_EQ(x.handle, 3u);
 }

@@ -31,10 +31,12 @@ enum Shaped : std::uint32_t { kReshape = 40, kSlice = 42, kLinear = 60 };
 std::vector<std::int64_t> result_shape(const RecordingBuild& build, const Emission& e) {
   std::vector<std::int64_t> shape;
   if (!e.inputs.empty() && e.inputs[0]) shape = build.shapes[e.inputs[0] - 1];
+  // Attributes with their default are not sent.
+  const auto integer = [&](std::uint32_t key) {
+    return e.attrs.contains(key) ? std::get<std::int64_t>(e.attrs.at(key)) : 0;
+  };
   if (e.op == kReshape) shape = std::get<std::vector<std::int64_t>>(e.attrs.at(1));
-  if (e.op == kSlice)
-    shape[static_cast<std::size_t>(std::get<std::int64_t>(e.attrs.at(1)))] =
-        std::get<std::int64_t>(e.attrs.at(3));
+  if (e.op == kSlice) shape[static_cast<std::size_t>(integer(1))] = integer(3);
   if (e.op == kLinear) shape.back() = build.shapes[e.inputs[1] - 1][0];
   return shape;
 }

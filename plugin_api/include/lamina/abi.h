@@ -357,8 +357,8 @@ typedef struct lamina_block {
 typedef struct lamina_transform {
   uint32_t size, kind;   /* LAMINA_TRANSFORM_* */
   double number;         /* of ADD, MUL */
-  int64_t dim;           /* of PART, STRIDED, SQUEEZE, SPLIT */
-  uint32_t index, count; /* of PART (index), STRIDED */
+  int64_t dim;           /* of all but TRANSPOSE, ADD, MUL */
+  uint32_t index, count; /* of PART (index), STRIDED, MERGE (count), MOVE (index) */
 } lamina_transform_t;
 
 /* A row of the tensor map; it serves loading and exporting. A row is ignored where the block of

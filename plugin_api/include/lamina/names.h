@@ -157,6 +157,8 @@
 #define LAMINA_TRANSFORM_STRIDED 5u /* every count-th along dim, from index on */
 #define LAMINA_TRANSFORM_SQUEEZE 6u /* without dim, of size 1 */
 #define LAMINA_TRANSFORM_SPLIT 7u   /* dim is our dims dim and dim + 1 */
+#define LAMINA_TRANSFORM_MERGE 8u   /* dim and dim + 1, which has size count, are our dim */
+#define LAMINA_TRANSFORM_MOVE 9u    /* dim is our dim index; the others keep their order */
 
 /* Parameters that are the host's, for the rows with block 0. */
 #define LAMINA_NAME_EMBED "embed.weight"         /* [V, D] */

@@ -138,6 +138,14 @@ constexpr Transform strided(std::uint32_t index, std::uint32_t count, std::int64
 constexpr Transform squeezed(std::int64_t dim) { return {LAMINA_TRANSFORM_SQUEEZE, 0, dim}; }
 // One published dim that is our dims dim and dim + 1.
 constexpr Transform split(std::int64_t dim) { return {LAMINA_TRANSFORM_SPLIT, 0, dim}; }
+// Published dims dim and dim + 1, the second of size `count`, that are one of ours.
+constexpr Transform merged(std::int64_t dim, std::uint32_t count) {
+  return {LAMINA_TRANSFORM_MERGE, 0, dim, 0, count};
+}
+// Published dim `dim` that is our dim `to`.
+constexpr Transform moved(std::int64_t dim, std::uint32_t to) {
+  return {LAMINA_TRANSFORM_MOVE, 0, dim, to};
+}
 
 // A row of the tensor map: our name, the published one, and the conversion from it. It serves
 // loading and exporting, and is ignored where a model has no such parameter. Several rows

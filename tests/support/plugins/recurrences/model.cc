@@ -4,6 +4,8 @@
 //
 // Shapes: B batch, T tokens, D model width, N heads, H head width.
 
+#include <cmath>
+
 #include "lamina/sdk.h"
 
 namespace recurrences {
@@ -102,6 +104,11 @@ void keys(Schema<Config>& key) {
 constexpr Model<Config> kModel = {
     .family = {.name = "recurrences", .doc = "recurrences, for tests"},
     .keys = keys,
+    .validate =
+        [](const Config& c, const Problems& problem) {
+          if (c.hidden_size % 4 != 0)
+            problem("hidden_size", "got ", c.hidden_size, "; it must be a multiple of 4");
+        },
     .init_std = [](const Config&) { return 0.3; },
     .blocks =
         [] {
