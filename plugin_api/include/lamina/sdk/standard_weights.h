@@ -7,6 +7,11 @@
 //   }
 #pragma once
 
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <string>
+
 #include "lamina/sdk/model.h"
 
 #pragma GCC visibility push(hidden)
@@ -15,6 +20,24 @@ namespace lamina::sdk {
 inline std::vector<Weight> operator+(std::vector<Weight> a, const std::vector<Weight>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
+}
+
+// Parameters whose published names are ours after `prefix`, eg: "model.layers.{L}."; `names` are
+// constants, separated by spaces.
+inline std::vector<Weight> same_names(std::uint32_t block, std::string_view prefix,
+                                      std::string_view names,
+                                      const std::vector<Transform>& transforms = {}) {
+  static std::mutex mutex;
+  static std::set<std::string> published;  // what rows point to
+  const std::lock_guard lock(mutex);
+  std::vector<Weight> out;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find(' '));
+    names.remove_prefix(std::min(names.size(), name.size() + 1));
+    out.push_back({block, name, *published.insert(std::string(prefix) + std::string(name)).first,
+                   transforms});
+  }
+  return out;
 }
 
 // Token table, final norm, head; and frequencies, which follow from the config.

@@ -1,0 +1,32 @@
+# Builds each project of examples/plugins/ with nothing but an installation, trains three steps with
+# it, then continues a text with the checkpoint.
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+include(${CMAKE_CURRENT_LIST_DIR}/../support/run.cmake)
+run(${CMAKE_COMMAND} --install ${BUILD} --component plugin_api --prefix ${WORK}/prefix)
+
+set(model "vocab_size = 258\nhidden_size = 32\nnum_hidden_layers = 3\n")
+set(griffin "intermediate_size = 96\nnum_attention_heads = 2\n")
+set(mamba2 "state_size = 8\nhead_dim = 16\n")
+set(rwkv7 "head_dim = 16\ndecay_low_rank_dim = 4\n")
+foreach(name griffin mamba2 rwkv7)
+  run(${CMAKE_COMMAND} -S ${PLUGINS}/${name} -B ${WORK}/${name} -DCMAKE_PREFIX_PATH=${WORK}/prefix
+      -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=-O1 -Wall -Wextra -Werror"
+      -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+  run(${CMAKE_COMMAND} --build ${WORK}/${name})
+  file(WRITE ${WORK}/${name}.toml "family = \"${name}\"
+[model]
+${model}${${name}}
+[data]
+train = [\"${TEXT}\"]
+sequence_length = 32
+[train]
+steps = 3
+batch_size = 2
+[run]
+out = \"${WORK}/run_${name}\"
+")
+  set(plugin --plugin ${WORK}/${name}/lib/lamina/plugins/${name}.lamina.so)
+  run(${LAMINA} train ${WORK}/${name}.toml ${plugin} -q)
+  run(${LAMINA} decode -m ${WORK}/run_${name} ${plugin} -p "The" -n 4 --temp 0 -q)
+endforeach()
