@@ -1,8 +1,6 @@
 // lamina plugin inspect: what a plugin says of itself.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/commands.h"
 #include "cli/plugin_text.h"
 #include "cli/plugins.h"
@@ -13,34 +11,9 @@
 namespace lamina::cli {
 namespace {
 
-using registry::Catalog;
 using registry::Family;
-using registry::FamilyNames;
 using registry::PluginFile;
 using Rows = std::vector<std::pair<std::string, std::string>>;
-
-// A path, a family, a plugin's id, or the name of a file without its suffix.
-PluginFile choose(const std::string& what, const Globals& globals) {
-  if (what.find('/') != what.npos || what.ends_with(".so")) {
-    registry::SearchPath search =
-        registry::search_path({what}, registry::SearchEnvironment::of_process());
-    search.folders.clear();
-    return Catalog::scan(std::move(search)).plugins().front();
-  }
-  const Catalog catalog = find_plugins(globals);
-  const auto offers = [&](const PluginFile& plugin) {
-    const auto& families = plugin.manifest.families;
-    return std::any_of(families.begin(), families.end(),
-                       [&](const FamilyNames& family) { return family.is_called(what); });
-  };
-  const auto& plugins = catalog.plugins();
-  if (std::none_of(plugins.begin(), plugins.end(), offers))
-    for (const PluginFile& plugin : plugins)
-      if (plugin.manifest.id == what ||
-          plugin.path.filename() == what + std::string(registry::kPluginSuffix))
-        return plugin;
-  return *catalog.find(what, "plugin inspect").file;
-}
 
 std::string default_text(const registry::ModelKey& key) {
   return key.key.required ? "required" : config::preset_text(key.key);
@@ -136,7 +109,7 @@ std::string family_text(const Family& family) {
 }
 
 int inspect(const Arguments& arguments, const Machine&) {
-  const PluginFile plugin = choose(arguments.positionals[0], arguments.globals);
+  const PluginFile plugin = choose_plugin(arguments.positionals[0], arguments.globals);
   const std::vector<Family>& families = registry::load_plugin(plugin);
   if (arguments.flag("json")) {
     print(inspect_json(plugin, families));

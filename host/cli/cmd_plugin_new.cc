@@ -4,20 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "cli/commands.h"
-#include "core/program_path.h"
+#include "cli/plugin_sources.h"
 #include "core/read_file.h"
 
 namespace lamina::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kTemplateName = "my_family";
-constexpr std::string_view kTemplateClass = "MyFamily";
 
 // Keywords of C++20, alternative tokens and names with a meaning in some place; then names that
 // headers, compilers or lamina have for something else.
@@ -58,53 +54,9 @@ void check_name(const std::string& name) {
   if (is_taken(name)) fail("is a name of C++, its library or lamina; it becomes a namespace");
 }
 
-// "my_family" as "MyFamily".
-std::string class_name(const std::string& name) {
-  std::string out;
-  bool upper = true;
-  for (char c : name) {
-    if (c != '_') out += upper && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    upper = c == '_';
-  }
-  return out;
-}
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (auto at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
-fs::path template_folder() {
-  std::error_code error;
-  const fs::path folder =
-      program_path().parent_path().parent_path() / "share/lamina/plugin/template";
-  if (!fs::is_directory(folder, error))
-    throw UserError(ExitCode::usage, {folder.string(),
-                                      "the plugin template is missing",
-                                      {"install lamina with its component plugin_api"}});
-  return folder;
-}
-
-void copy_template(const fs::path& from, const fs::path& to, const std::string& name) {
-  for (const auto& item : fs::directory_iterator(from)) {
-    if (!item.is_regular_file()) continue;
-    std::string text = read_file(item.path().string(), ExitCode::usage);
-    replace_all(text, kTemplateName, name);
-    replace_all(text, kTemplateClass, class_name(name));
-    std::ofstream out(to / item.path().filename(), std::ios::binary);
-    out << text;
-    out.close();
-    if (!out)
-      throw UserError(ExitCode::checkpoint, {(to / item.path().filename()).string(),
-                                             "cannot be written",
-                                             {"check the disk and the folder's permissions"}});
-  }
-}
-
 int make(const Arguments& arguments, const Machine&) {
   const std::string& name = arguments.positionals[0];
   check_name(name);
-  const fs::path from = template_folder();
   const fs::path to = fs::path(arguments.text("dir")) / name;
   std::error_code error;
   if (fs::exists(fs::symlink_status(to, error)))
@@ -117,16 +69,16 @@ int make(const Arguments& arguments, const Machine&) {
                      fmt::format("cannot be made: {}", system_error_text(error.value())),
                      {"choose another folder with --dir"}});
   try {
-    copy_template(from, to, name);
+    copy_plugin_sources(arguments.has("from") ? arguments.text("from") : "", to, name);
   } catch (...) {
     fs::remove_all(to, error);
     throw;
   }
   print(
       fmt::format("{0}\n"
-                  "  model.cc holds the equations. To build and look at it:\n"
+                  "  model.cc holds the equations. To build, check and look at it:\n"
                   "    cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH=<where lamina is installed>\n"
-                  "    cmake --build {0}/build\n"
+                  "    cmake --build {0}/build && ctest --test-dir {0}/build\n"
                   "    lamina plugin inspect {0}/build/lib/lamina/plugins/{1}.lamina.so\n",
                   to.string(), name));
   return 0;
@@ -137,12 +89,16 @@ int make(const Arguments& arguments, const Machine&) {
 Command plugin_new_command() {
   return {.name = "plugin new",
           .summary = "starts a plugin from the template",
-          .details = "Makes the folder DIR/NAME with a complete decoder that builds as it is.",
+          .details =
+              "Makes the folder DIR/NAME with a complete decoder that builds as it is, a small "
+              "model, and a test that `lamina plugin check` passes it.",
           .options = {{.key = {.name = "dir",
                                .type = Type::string,
                                .preset = Value("."),
                                .doc = "The folder to make it in."},
-                       .value = "DIR"}},
+                       .value = "DIR"},
+                      text_option("from", 0, "PLUGIN",
+                                  "Start from the sources of a plugin of lamina instead.")},
           .positionals = {{.name = "NAME", .doc = "The family's name, eg: my_family."}},
           .examples = {"lamina plugin new my_family", "lamina plugin new my_family --dir models"},
           .run = make};

@@ -14,6 +14,7 @@ Command plugin_list_command();
 Command plugin_inspect_command();
 Command plugin_ops_command();
 Command plugin_new_command();
+Command plugin_check_command();
 Command completion_command();
 Command verify_command();
 Command train_command();

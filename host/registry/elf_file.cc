@@ -206,7 +206,11 @@ class Reader {
         const auto symbol = record<Elf64_Sym>(table->sh_offset + at);
         const int binding = ELF64_ST_BIND(symbol.st_info);
         const int visibility = ELF64_ST_VISIBILITY(symbol.st_other);
-        if (symbol.st_shndx == SHN_UNDEF || binding == STB_LOCAL) continue;
+        if (binding == STB_LOCAL) continue;
+        if (symbol.st_shndx == SHN_UNDEF) {
+          out.imports.push_back(text(names, symbol.st_name, "symbol table"));
+          continue;
+        }
         if (visibility == STV_HIDDEN || visibility == STV_INTERNAL) continue;
         if (binding == STB_GNU_UNIQUE) ++out.num_unique_symbols;
         out.exports.push_back(text(names, symbol.st_name, "symbol table"));
@@ -245,6 +249,8 @@ class Reader {
       if (item.d_tag == DT_NULL) break;
       if (item.d_tag == DT_TEXTREL || (item.d_tag == DT_FLAGS && (item.d_un.d_val & DF_TEXTREL)))
         out.text_relocations = true;
+      if (item.d_tag == DT_INIT_ARRAYSZ)
+        out.num_constructors = static_cast<int>(item.d_un.d_val / sizeof(Elf64_Addr));
       if (item.d_tag == DT_NEEDED)
         out.needed.push_back(text(names, item.d_un.d_val, "dynamic section"));
       if (item.d_tag == DT_RPATH || item.d_tag == DT_RUNPATH)
@@ -313,23 +319,34 @@ constexpr std::string_view kRuntimeLibraries[] = {
 
 }  // namespace
 
-void check_file_rules(const ElfFile& file) {
-  std::vector<std::string> problems;
+std::vector<std::string> symbol_problems(const ElfFile& file) {
+  std::vector<std::string> out;
   for (const std::string& symbol : file.exports)
     if (symbol != kEntrySymbol)
-      problems.push_back(fmt::format("exports '{}'; only '{}' may be", symbol, kEntrySymbol));
+      out.push_back(fmt::format("exports '{}'; only '{}' may be", symbol, kEntrySymbol));
   if (file.num_unique_symbols > 0)
-    problems.push_back(fmt::format("has {} unique symbols; compile with -fno-gnu-unique",
-                                   file.num_unique_symbols));
+    out.push_back(fmt::format("has {} unique symbols; compile with -fno-gnu-unique",
+                              file.num_unique_symbols));
+  return out;
+}
+
+std::vector<std::string> loading_problems(const ElfFile& file) {
+  std::vector<std::string> out;
   for (const std::string& library : file.needed)
     if (std::none_of(std::begin(kRuntimeLibraries), std::end(kRuntimeLibraries),
                      [&](std::string_view known) { return library.starts_with(known); }))
-      problems.push_back(
+      out.push_back(
           fmt::format("needs '{}'; only the runtime libraries of C and C++ may be", library));
   if (!file.run_path.empty())
-    problems.push_back(fmt::format("has the run path '{}'; it must have none", file.run_path));
-  if (file.text_relocations) problems.push_back("has text relocations; compile with -fPIC");
-  if (file.executable_stack) problems.push_back("asks for an executable stack");
+    out.push_back(fmt::format("has the run path '{}'; it must have none", file.run_path));
+  if (file.text_relocations) out.push_back("has text relocations; compile with -fPIC");
+  if (file.executable_stack) out.push_back("asks for an executable stack");
+  return out;
+}
+
+void check_file_rules(const ElfFile& file) {
+  std::vector<std::string> problems = symbol_problems(file);
+  for (std::string& problem : loading_problems(file)) problems.push_back(std::move(problem));
   if (problems.empty()) return;
   constexpr std::size_t kMaxShown = 4;
   std::string what = problems[0];

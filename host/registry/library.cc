@@ -65,17 +65,6 @@ std::uint64_t host_capability(const lamina_host_t*, std::uint32_t what, std::uin
   return ops::find(id, revision) != nullptr ? 1 : 0;
 }
 
-const lamina_host_t& host() {
-  static const lamina_host_t kHost = {.size = sizeof(lamina_host_t),
-                                      .abi_minor = LAMINA_ABI_MINOR,
-                                      .name = abi::str("lamina"),
-                                      .version = abi::str(LAMINA_VERSION),
-                                      .get_interface = host_interface,
-                                      .log = host_log,
-                                      .capability = host_capability};
-  return kHost;
-}
-
 struct Loaded {
   boost::dll::shared_library library;
   std::vector<Family> families;
@@ -206,7 +195,7 @@ const Loaded* load(const PluginFile& file) {
   try {
     const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);
     const lamina_plugin_t entry = read_entry(file, source);
-    const lamina_status_t status = entry.init(&host());
+    const lamina_status_t status = entry.init(&plugin_host());
     if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
     if (status != LAMINA_OK)
       fail(file,
@@ -231,6 +220,17 @@ const Loaded* load(const PluginFile& file) {
 }
 
 }  // namespace
+
+const lamina_host_t& plugin_host() {
+  static const lamina_host_t kHost = {.size = sizeof(lamina_host_t),
+                                      .abi_minor = LAMINA_ABI_MINOR,
+                                      .name = abi::str("lamina"),
+                                      .version = abi::str(LAMINA_VERSION),
+                                      .get_interface = host_interface,
+                                      .log = host_log,
+                                      .capability = host_capability};
+  return kHost;
+}
 
 const std::vector<Family>& load_plugin(const PluginFile& file) {
   static auto& mutex = *new std::mutex;

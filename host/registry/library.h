@@ -10,7 +10,12 @@
 #include "registry/discovery.h"
 #include "registry/family.h"
 
+struct lamina_host;
+
 namespace lamina::registry {
+
+// What init() of a plugin is given. Lives as long as the process.
+const lamina_host& plugin_host();
 
 // Loads the plugin (once per process) and returns its families, in the order of its manifest.
 // Throws PluginError when the loader refuses it, or when it breaks the contract. The result lives

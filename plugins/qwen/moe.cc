@@ -41,7 +41,13 @@ Tensor sparse_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
 // One residual a layer: nothing is added after attention. The norm that would follow it there is
 // among the parameters of the original, and nothing reads it.
 Tensor custom_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
-  rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
+  // MaxText has this norm and does not use it.
+  (s / "ffn_norm")
+      .param("weight", {c.hidden_size},
+             {.axes = {axis::norm},
+              .role = Role::norm,
+              .init = init::ones,
+              .flags = LAMINA_PARAM_BUFFER});
   SelfAttentionOptions options = attention_options(c);
   if (!c.use_qk_norm) options.qk_norm = QkNorm::none;
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);

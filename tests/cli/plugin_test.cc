@@ -149,7 +149,34 @@ TEST(PluginNew, CopiesTheTemplateUnderTheName) {
   EXPECT_THAT(model, HasSubstr("two_towers::kModel"));
   EXPECT_THAT(model, HasSubstr("TwoTowersForCausalLM"));
   EXPECT_THAT(model, Not(HasSubstr("my_family")));
-  EXPECT_THAT(folder.read("two_towers/CMakeLists.txt"), HasSubstr("lamina_add_plugin(two_towers)"));
+  EXPECT_THAT(folder.read("two_towers/CMakeLists.txt"),
+              HasSubstr("lamina_add_plugin(two_towers CHECK)"));
+  EXPECT_THAT(folder.read("two_towers/check/two_towers.toml"),
+              HasSubstr("family = \"two_towers\""));
+}
+
+TEST(PluginNew, StartsFromAShippedPluginWithFamiliesOfItsOwn) {
+  const TempDir folder;
+  const Finished result =
+      plugin(folder, {"new", "two_towers", "--from", "mistral", "--dir", folder.path()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string model = folder.read("two_towers/model.cc");
+  EXPECT_THAT(model, HasSubstr(".name = \"two_towers\""));
+  EXPECT_THAT(model, HasSubstr(".name = \"two_towers_mixtral\""));
+  EXPECT_THAT(model, HasSubstr("LAMINA_PLUGIN(\"org.example.two_towers\""));
+  EXPECT_THAT(folder.read("two_towers/CMakeLists.txt"),
+              HasSubstr("lamina_add_plugin(two_towers CHECK)"));
+  EXPECT_THAT(folder.read("two_towers/check/mixtral_predicts.toml"),
+              HasSubstr("family = \"two_towers_mixtral\""));
+}
+
+TEST(PluginNew, SaysWhichPluginsThereAreToStartFrom) {
+  const TempDir folder;
+  const Finished result =
+      plugin(folder, {"new", "two_towers", "--from", "nothing", "--dir", folder.path()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--from: 'nothing' is no plugin of lamina\n  there are: "));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(PluginNew, NeverOverwrites) {

@@ -20,8 +20,7 @@ using decoder::Output;
 class EmbeddingOverrides : public ::testing::TestWithParam<const char*> {
  protected:
   EmbeddingOverrides()
-      : path(std::filesystem::path(LAMINA_SOURCE_DIR) / "tests/support/models" /
-             (std::string(GetParam()) + ".toml")),
+      : path(test_model(GetParam()).path),
         model(open_model(path)),
         weights(load_weights({GetParam(), path}, model)),
         text(random_rows(model, 1, kTokens)) {
@@ -222,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(All, SeenImages, ::testing::Values("gemma3_window", "ge
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(EmbeddingOverrideErrors, ThreePositionsAreForModelsThatTakeThem) {
-  const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/llama2_deep.toml"};
+  const TestModel& from = test_model("llama2_deep");
   decoder::Model model = open_model(from.path);
   weights::Weights weights = load_weights(from, model);
   decode::Session session(model, weights.pointers(), {.capacity = 8}, cpu::cpu_backend());
@@ -235,7 +234,7 @@ TEST(EmbeddingOverrideErrors, ThreePositionsAreForModelsThatTakeThem) {
 }
 
 TEST(EmbeddingOverrideErrors, SayWhatDoesNotGoTogether) {
-  const TestModel from{"", LAMINA_SOURCE_DIR "/tests/support/models/qwen3_vl_text.toml"};
+  const TestModel& from = test_model("qwen3_vl_text");
   decoder::Model model = open_model(from.path);  // 24 wide, 3 layers
   weights::Weights weights = load_weights(from, model);
   decode::Session session(model, weights.pointers(), {.capacity = 8}, cpu::cpu_backend());

@@ -23,12 +23,11 @@ program::LayerRecords records_of(const decoder::Model& model,
 }
 
 decoder::Model open_described(const std::string& name, bool scan_layers = true) {
-  return open_model(std::filesystem::path(LAMINA_SOURCE_DIR) / "tests/support/models" / name,
-                    scan_layers);
+  return open_model(test_model(name).path, scan_layers);
 }
 
 TEST(Records, OfALayerAddUpToWhatLeavesIt) {
-  decoder::Model model = open_described("llama2_deep.toml");
+  decoder::Model model = open_described("llama2_deep");
   program::LayerRecords records = records_of(model, {"decoder_layer_input", "out_proj", "mlpwo"});
   auto value = [&](std::int64_t layer, const char* tag) {
     const std::vector<program::Record>& all = records.at({layer, tag});
@@ -47,7 +46,7 @@ TEST(Records, OfALayerAddUpToWhatLeavesIt) {
 }
 
 TEST(Records, AreTheSameScannedAndUnrolled) {
-  const char* name = "llama2_deep_window.toml";
+  const char* name = "llama2_deep_window";
   program::LayerRecords scanned = records_of(open_described(name, true), {"attention_out"});
   program::LayerRecords unrolled = records_of(open_described(name, false), {"attention_out"});
   ASSERT_EQ(scanned.size(), 11u);
@@ -82,7 +81,7 @@ mhc_expansion_rate = 3
 }
 
 TEST(Records, OfATagThatNoLayerHasAreNone) {
-  EXPECT_TRUE(records_of(open_described("llama2_deep.toml"), {"router_logits"}).empty());
+  EXPECT_TRUE(records_of(open_described("llama2_deep"), {"router_logits"}).empty());
 }
 
 }  // namespace

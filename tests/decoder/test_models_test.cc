@@ -46,14 +46,14 @@ TEST(TestModels, HaveEveryFamilyAndEveryBlockOfEveryPluginThatIsBuilt) {
   for (const registry::PluginFile& file : built.plugins())
     for (const registry::Family& family : registry::load_plugin(file)) {
       EXPECT_TRUE(families.contains(family.name()))
-          << family.name() << ": add a small model to tests/support/models";
+          << family.name() << ": add a small model to the plugin's check/";
       const registry::ModelKey* depth = family.find_key("num_nextn_predict_layers");
       EXPECT_TRUE(!depth || depth->ignored || predicting.contains(family.name()))
           << family.name() << ": add a small model with multi-token prediction";
       for (const registry::Block& block : family.blocks())
         EXPECT_TRUE(blocks[family.plugin().id].contains(block.name))
             << family.name() << ": block " << block.name
-            << "; add a small model with it to tests/support/models";
+            << "; add a small model with it to the plugin's check/";
     }
 }
 

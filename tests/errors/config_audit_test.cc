@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 
+#include "conformance/odd_configs.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"
@@ -16,30 +15,17 @@
 namespace lamina::testing {
 namespace {
 
-using config::List;
 using config::Value;
 
 class Audit : public ::testing::TestWithParam<TestModel> {
  protected:
   Audit() : source(config::load_model(GetParam().path, {.sets = {}, .environment = {}})) {}
 
-  // The description with another value of a key.
   config::ModelSource with(const std::string& key, Value value) const {
-    config::ModelSource out = source;
-    config::RawEntry& entry = out.raw.entries.emplace_back();
-    entry.key = "model." + key;
-    entry.value = std::move(value);
-    entry.origin.kind = config::Origin::Kind::command_line;
-    entry.origin.text = "--set model." + key;
-    return out;
+    return conformance::with_value(source, key, std::move(value));
   }
-  // And without one.
   config::ModelSource without(const registry::ModelKey& key) const {
-    config::ModelSource out = source;
-    std::erase_if(out.raw.entries, [&](const config::RawEntry& entry) {
-      return config::is_called(key.key, std::string_view(entry.key).substr(6));
-    });
-    return out;
+    return conformance::without_value(source, key.key);
   }
 
   static void make(const config::ModelSource& from) {
@@ -95,44 +81,6 @@ class Audit : public ::testing::TestWithParam<TestModel> {
   config::ModelSource source;
 };
 
-// The values to try for a key of that type; `now` is its value, if it has one.
-std::vector<Value> odd_values(const config::Key& key, const Value* now) {
-  const double infinite = std::numeric_limits<double>::infinity();
-  switch (key.type) {
-    case config::Type::integer:
-      return {0, -1, 3, std::int64_t{1} << 30, std::int64_t{1} << 40, std::int64_t{1} << 62};
-    case config::Type::number:
-      return {0.0, -1.0, 1e300, infinite, -infinite, std::nan("")};
-    case config::Type::boolean:
-      return {true, false};
-    case config::Type::string:
-      return {"", "nonsense"};
-    case config::Type::list:
-      break;
-  }
-  List list = now && now->get_if<List>() ? *now->get_if<List>() : List{};
-  Value element = key.element == config::Type::string   ? Value("nonsense")
-                  : key.element == config::Type::number ? Value(-1.0)
-                                                        : Value(-1);
-  std::vector<Value> out{List{}, List{element}};
-  if (list.empty()) return out;
-  List longer = list, shorter = list, other = list;
-  longer.push_back(list.back());
-  shorter.pop_back();
-  other.back() = element;
-  out.insert(out.end(), {longer, shorter, other});
-  if (key.element == config::Type::integer) {
-    other.back() = std::int64_t{1} << 40;
-    out.push_back(other);
-  }
-  return out;
-}
-
-Value of_another_type(const config::Key& key) {
-  if (key.type == config::Type::string) return 3;
-  return key.type == config::Type::list ? Value(true) : Value("text");
-}
-
 TEST_P(Audit, OddValuesAreRefusedByNameOrWork) {
   const registry::ModelConfig usual = family().configure(source.raw, source.where);
   for (const registry::ModelKey& key : family().keys()) {
@@ -140,7 +88,7 @@ TEST_P(Audit, OddValuesAreRefusedByNameOrWork) {
     // The tests make a table of tokens as long as that.
     if (key.key.name == "vocab_size" && usual.values().has("engram_layers")) continue;
     const config::Entry* entry = usual.values().find(key.key.name);
-    for (const Value& value : odd_values(key.key, entry ? &entry->value : nullptr))
+    for (const Value& value : conformance::odd_values(key.key, entry ? &entry->value : nullptr))
       expect_sane(key.key.name, value);
   }
 }
@@ -148,8 +96,8 @@ TEST_P(Audit, OddValuesAreRefusedByNameOrWork) {
 TEST_P(Audit, KeysOfAnotherTypeAreRefused) {
   for (const registry::ModelKey& key : family().keys())
     if (!key.ignored)
-      expect_refused(with(key.key.name, of_another_type(key.key)), "model." + key.key.name,
-                     key.key.name + " of another type");
+      expect_refused(with(key.key.name, conformance::value_of_another_type(key.key)),
+                     "model." + key.key.name, key.key.name + " of another type");
 }
 
 // The members of an object that hold `value` under the dotted name, as {"a": {"b": value}} is one.
@@ -248,8 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Audit, ::testing::ValuesIn(audited()),
 TEST(Prediction, IsRefusedWhereTheLastLayerCannotStandAlone) {
   auto refused = [](const char* model, const std::vector<std::string>& sets,
                     const std::string& says) {
-    const std::string path =
-        fmt::format("{}/tests/support/models/{}.toml", LAMINA_SOURCE_DIR, model);
+    const std::filesystem::path& path = test_model(model).path;
     std::vector<std::string> all{"model.num_nextn_predict_layers=1"};
     all.insert(all.end(), sets.begin(), sets.end());
     EXPECT_ERROR_SAYS(open_source(config::load_model(path, {.sets = all, .environment = {}})),

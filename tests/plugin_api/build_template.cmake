@@ -6,11 +6,17 @@ run(${CMAKE_COMMAND} --install ${BUILD} --component plugin_api --prefix ${WORK}/
 file(COPY ${WORK}/prefix/share/lamina/plugin/template/ DESTINATION ${WORK}/source)
 run(${CMAKE_COMMAND} -S ${WORK}/source -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
     -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=-O1 -Wall -Wextra -Werror"
-    -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+    -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DLAMINA_PROGRAM=${LAMINA})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 if(NOT EXISTS ${WORK}/build/lib/lamina/plugins/my_family.lamina.so)
   message(FATAL_ERROR "the template built no my_family.lamina.so")
 endif()
+
+# Its own test: it keeps to the contract, on the small model beside it.
+if(NOT EXISTS ${WORK}/build/lib/lamina/plugins/my_family.check/my_family.toml)
+  message(FATAL_ERROR "the template's small model is not beside the plugin")
+endif()
+run(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --no-tests=error --output-on-failure)
 
 # It trains and decodes with the host.
 file(WRITE ${WORK}/run.toml "family = \"my_family\"

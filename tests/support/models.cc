@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <random>
+#include <stdexcept>
 
 #include "backends/cpu/backend.h"
+#include "backends/cpu/device/threads.h"
+#include "conformance/check.h"
+#include "conformance/small_models.h"
 #include "core/json.h"
 #include "model/open.h"
 #include "registry/library.h"
@@ -35,27 +35,20 @@ std::vector<TestModel> find_models() {
     if (!directory.filename().string().starts_with("train_") && reason_to_skip(directory).empty())
       out.push_back({directory.filename().string(), directory});
   std::vector<fs::path> files;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(LAMINA_SOURCE_DIR) / "tests/support/models"))
-    files.push_back(entry.path());
-  std::ranges::sort(files);
+  for (const char* plugins : {"plugins", "examples/plugins", "tests/support/plugins"})
+    for (const auto& plugin : fs::directory_iterator(fs::path(LAMINA_SOURCE_DIR) / plugins))
+      if (fs::exists(plugin.path() / "check"))
+        for (const auto& entry : fs::directory_iterator(plugin.path() / "check"))
+          files.push_back(entry.path());
+  std::ranges::sort(files, {}, [](const fs::path& file) { return file.filename(); });
   for (const fs::path& file : files) out.push_back({file.stem().string(), file});
-  return out;
-}
-
-// Of a tokenizer some of whose tokens are the same but for spelling.
-decoder::CompressedTokens tokens_of_two(std::int64_t vocabulary) {
-  decoder::CompressedTokens out = decoder::uncompressed_tokens(vocabulary);
-  for (std::int32_t& id : out.ids) id -= id / 5;
-  out.count = out.ids.back() + 1;
-  out.pad = out.ids[static_cast<std::size_t>(vocabulary / 2)];
   return out;
 }
 
 // A description has no tokenizer beside it.
 decoder::ModelOptions options_for(const fs::path& path, bool scan_layers) {
   decoder::ModelOptions out{.scan_layers = scan_layers};
-  if (!fs::is_directory(path)) out.compress_tokens = tokens_of_two;
+  if (!fs::is_directory(path)) out.compress_tokens = conformance::tokens_of_two;
   return out;
 }
 
@@ -79,28 +72,39 @@ void wake_convolutions(const decoder::Model& model, DType compute,
   }
 }
 
-template <typename Pointer>
-std::vector<std::vector<float>> copies(const decoder::Model& model, std::span<Pointer const> from) {
-  std::vector<std::vector<float>> out;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const decoder::Parameter& p = model.parameters().all()[i];
-    const auto n = static_cast<std::size_t>(p.num_elements());
-    if (!from[i])
-      out.emplace_back(n);
-    else if (std::is_same_v<Pointer, void*> && p.used_dtype(DType::f32) == DType::i32)
-      out.emplace_back(static_cast<const std::int32_t*>(static_cast<const void*>(from[i])),
-                       static_cast<const std::int32_t*>(static_cast<const void*>(from[i])) + n);
-    else
-      out.emplace_back(static_cast<const float*>(from[i]), static_cast<const float*>(from[i]) + n);
-  }
-  return out;
-}
-
 }  // namespace
 
 const std::vector<TestModel>& test_models() {
   static const std::vector<TestModel> models = find_models();
   return models;
+}
+
+const TestModel& test_model(std::string_view name) {
+  const auto found = std::ranges::find(test_models(), name, &TestModel::name);
+  if (found == test_models().end())
+    throw std::runtime_error(fmt::format("no small model is called '{}'", name));
+  return *found;
+}
+
+conformance::ModelCase case_of(const TestModel& model) {
+  return {.name = model.name,
+          .open = [model](bool scan_layers) { return open_model(model.path, scan_layers); },
+          .load = [model](const decoder::Model& of,
+                          DType compute) { return load_weights(model, of, compute); },
+          .compute = {.backend = &cpu::cpu_backend(),
+                      .set_threads = [](int count) { cpu::set_threads(count, false); }},
+          .hidden_tolerance = stated_tolerance(model, "hidden_max_abs_over_max", 2e-5),
+          .gradient_tolerance = stated_tolerance(model, "grad_max_abs_over_max", 2e-5)};
+}
+
+void expect_conforms(void (*check)(const conformance::ModelCase&), const TestModel& model) {
+  try {
+    check(case_of(model));
+  } catch (const conformance::Skipped& nothing) {
+    GTEST_SKIP() << nothing.what();
+  } catch (const conformance::Failure& found) {
+    ADD_FAILURE() << found.what();
+  }
 }
 
 double stated_tolerance(const TestModel& model, const char* key, double usual) {
@@ -137,14 +141,14 @@ decoder::Model open_model(const fs::path& path, bool scan_layers) {
 }
 
 decoder::Model open_source(const config::ModelSource& source) {
-  return model::make(source, built_plugins(), {.compress_tokens = tokens_of_two});
+  return model::make(source, built_plugins(), {.compress_tokens = conformance::tokens_of_two});
 }
 
 decoder::Model open_description(const std::string& text, bool scan_layers,
                                 const fs::path& directory) {
   TempDir folder;
   decoder::ModelOptions options{.scan_layers = scan_layers};
-  options.compress_tokens = tokens_of_two;
+  options.compress_tokens = conformance::tokens_of_two;
   if (!directory.empty() && text::has_tokenizer(directory.string()))
     options.compress_tokens = [&](std::int64_t) {
       return model::compressed_tokens(*text::load_tokenizer(directory.string()));
@@ -174,49 +178,6 @@ std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decod
   return state;
 }
 
-Rows random_rows(const decoder::Model& model, std::int64_t batch, std::int64_t tokens,
-                 unsigned seed) {
-  std::mt19937 random(seed);
-  Rows rows{
-      .batch = batch, .tokens = tokens, .ids = {}, .labels = {}, .positions = {}, .segments = {}};
-  std::size_t n = static_cast<std::size_t>(batch * tokens);
-  for (std::size_t i = 0; i < n; ++i)
-    rows.ids.push_back(
-        static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(model.vocab_size())));
-  for (std::size_t i = 0; i < n; ++i) {
-    std::int64_t t = static_cast<std::int64_t>(i) % tokens;
-    rows.positions.push_back(static_cast<std::int32_t>(t));
-    bool counted = t + 1 < tokens && random() % 8 != 0;
-    rows.labels.push_back(counted ? rows.ids[i + 1] : -100);
-  }
-  rows.segments.assign(n, 1);
-  return rows;
-}
-
-Rows pack(const std::vector<Rows>& documents, std::int64_t tokens) {
-  Rows row{.batch = 1, .tokens = tokens, .ids = {}, .labels = {}, .positions = {}, .segments = {}};
-  for (std::size_t d = 0; d < documents.size(); ++d) {
-    const Rows& document = documents[d];
-    auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-    append(row.ids, document.ids);
-    append(row.labels, document.labels);
-    append(row.positions, document.positions);
-    row.segments.resize(row.ids.size(), static_cast<std::int32_t>(d + 1));
-  }
-  std::size_t n = static_cast<std::size_t>(tokens);
-  row.ids.resize(n, 1);
-  row.labels.resize(n, -100);
-  row.positions.resize(n, 0);
-  row.segments.resize(n, 0);
-  return row;
-}
-
-std::int64_t test_tokens(const decoder::Model& model) {
-  constexpr std::int64_t kTokens = 29;
-  if (model.length_dependent_from()) return kTokens;
-  return std::min(kTokens, model.config().max_positions().value_or(kTokens));
-}
-
 std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
                            const Rows& rows, DType dtype) {
   return inspect::forward(model, parameters, rows, {.dtype = dtype}, cpu::cpu_backend()).logits;
@@ -225,38 +186,6 @@ std::vector<float> forward(const decoder::Model& model, std::span<void* const> p
 inspect::ForwardResult forward_with_hidden(const decoder::Model& model,
                                            std::span<void* const> parameters, const Rows& rows) {
   return inspect::forward(model, parameters, rows, {.hidden = true}, cpu::cpu_backend());
-}
-
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from) {
-  return copies(model, from);
-}
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<float* const> from) {
-  return copies(model, from);
-}
-
-double difference(std::span<const float> a, std::span<const float> b) {
-  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    double d = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-    if (!(d <= worst)) worst = std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
-  }
-  return worst;
-}
-
-double relative_difference(std::span<const float> a, std::span<const float> b) {
-  double largest = 1e-30;
-  for (float v : b) largest = std::max(largest, std::abs(static_cast<double>(v)));
-  return difference(a, b) / largest;
-}
-
-void disturb(std::span<float> weights, double by, unsigned seed) {
-  std::minstd_rand random(seed);
-  for (float& w : weights) w *= static_cast<float>(random() % 2 == 0 ? 1 + by : 1 - by);
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 }  // namespace lamina::testing

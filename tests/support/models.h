@@ -1,5 +1,5 @@
 // Small models that whole-model tests run over: every golden case of a family that is built, and
-// every TOML file of tests/support/models with fresh weights. A new file is a new model.
+// every small model of a plugin (check/*.toml) with fresh weights. A new file is a new model.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "conformance/compare.h"
+#include "conformance/model_case.h"
+#include "conformance/rows.h"
 #include "decoder/model.h"
 #include "inspect/verify/forward.h"
 #include "registry/discovery.h"
@@ -34,6 +37,14 @@ const registry::Catalog& built_plugins();
 // Those with weights first. Not: training runs (their models are like others).
 const std::vector<TestModel>& test_models();
 
+// The small model of a plugin with that name: "llama2_deep".
+const TestModel& test_model(std::string_view name);
+
+// As the checks of conformance/ take it.
+conformance::ModelCase case_of(const TestModel& model);
+// Runs a check of conformance/: what it finds fails the test, where there is nothing it is skipped.
+void expect_conforms(void (*check)(const conformance::ModelCase&), const TestModel& model);
+
 // Why no model can be made from a published directory with the plugins that are built: its family
 // is not among them, or the case is of something else. Empty if one can.
 std::string reason_to_skip(const std::filesystem::path& directory);
@@ -55,32 +66,21 @@ std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decod
 
 using program::Rows;
 
-// One document a row; labels are the next token, some of them (and the last) not counted.
-Rows random_rows(const decoder::Model& model, std::int64_t batch, std::int64_t tokens,
-                 unsigned seed = 1);
-// The documents one after the other in one row, padded with segment 0 up to `tokens`.
-Rows pack(const std::vector<Rows>& documents, std::int64_t tokens);
-
-// The number of tokens that tests give this model: past windows and original contexts, but no more
-// than it has positions for.
-std::int64_t test_tokens(const decoder::Model& model);
+using conformance::pack;
+using conformance::random_rows;
+inline std::int64_t test_tokens(const decoder::Model& model) {
+  return conformance::row_tokens(model);
+}
 
 std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
                            const Rows& rows, DType dtype = DType::f32);
 inspect::ForwardResult forward_with_hidden(const decoder::Model& model,
                                            std::span<void* const> parameters, const Rows& rows);
 
-// Copies of a state's tensors, one per parameter.
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from);
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<float* const> from);
-
-// Largest |a - b|, and that over the largest |b|; infinite for NaNs and different sizes.
-double difference(std::span<const float> a, std::span<const float> b);
-double relative_difference(std::span<const float> a, std::span<const float> b);
-// The weights times 1 + by or 1 - by at random: what that changes is what a model makes of
-// rounding.
-void disturb(std::span<float> weights, double by, unsigned seed = 1);
-// The same bits, NaNs included.
-bool same_bits(std::span<const float> a, std::span<const float> b);
+using conformance::copy_of;
+using conformance::difference;
+using conformance::disturb;
+using conformance::relative_difference;
+using conformance::same_bits;
 
 }  // namespace lamina::testing

@@ -1,5 +1,5 @@
 // Auxiliary losses, metrics and updates of layers in a training step, and multi-token prediction.
-// The model is that of tests/support/models/features_losses.toml.
+// The model is features_losses.toml of the plugin `features`.
 #include "train/aux_values.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,7 @@
 namespace lamina::testing {
 namespace {
 
-const TestModel kFrom{"features_losses",
-                      LAMINA_SOURCE_DIR "/tests/support/models/features_losses.toml"};
+const TestModel& kFrom = test_model("features_losses");
 
 decoder::GraphFeatures with_metrics(bool layer_metrics) {
   decoder::GraphFeatures out = train::all_losses();

@@ -15,7 +15,7 @@ namespace lamina::testing {
 namespace {
 
 TEST(IndexerWarmUp, OnlyTheIndexerLearns) {
-  std::ifstream sparse(LAMINA_SOURCE_DIR "/tests/support/models/deepseek_sparse.toml");
+  std::ifstream sparse(test_model("deepseek_sparse").path);
   const std::string text{std::istreambuf_iterator<char>(sparse), {}};
   TempDir folder;
   const TestModel from{"warm-up",

@@ -7,14 +7,19 @@
 namespace lamina::decoder {
 namespace {
 
-[[noreturn]] void fail(const BlockUse& use, const registry::Family& family, std::string what) {
+constexpr std::string_view kSameDeclaration =
+    "a block declares the same parameters and states in every phase and for every batch and length "
+    "(M-6 of docs/plugin_requirements.md)";
+constexpr std::string_view kSameGraph =
+    "one config gives one graph (M-5 of docs/plugin_requirements.md)";
+
+[[noreturn]] void fail(const BlockUse& use, const registry::Family& family, std::string what,
+                       std::string_view rule = kSameDeclaration) {
   const registry::PluginIdentity& plugin = family.plugin();
   throw PluginError(
       {fmt::format("block '{}' of family '{}'", family.block(use.block).name, family.name()),
        std::move(what),
-       {fmt::format("plugin '{}' {}", plugin.id, plugin.version),
-        "a block declares the same parameters and states in every phase and for every batch and "
-        "length (M-6 of docs/plugin_requirements.md)"}});
+       {fmt::format("plugin '{}' {}", plugin.id, plugin.version), std::string(rule)}});
 }
 
 std::string shown(const registry::ParamDesc& param) { return to_string(param.shape); }
@@ -72,7 +77,8 @@ void check_repeated_trace(const BlockUse& use, const BlockGraph& first, const Bl
   if (!same_graph(first.graph, second.graph))
     fail(use, family,
          "two builds for one config, batch and length gave different graphs; a build must not "
-         "depend on clocks, counters, addresses or random numbers");
+         "depend on clocks, counters, addresses or random numbers",
+         kSameGraph);
 }
 
 }  // namespace lamina::decoder

@@ -81,8 +81,9 @@ inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
   const Qkv qkv = project_qkv(s, x_BTD, step, o, at);
   AttendOptions attend = o.attend;
   if (o.sinks)
-    attend.sinks = s.param("sinks", {o.heads},
-                           {.axes = {axis::heads}, .init = init::normal(s.init_std())}, at);
+    attend.sinks = s.param(
+        "sinks", {o.heads},
+        {.axes = {axis::heads}, .role = Role::scalar, .init = init::normal(s.init_std())}, at);
   Tensor o_BTNH = step.attend(qkv.q_BTNH, qkv.k_BTKH, qkv.v_BTKH, attend, at);
   return project_out(s, o_BTNH, x_BTD.dim(-1, at), o.out_bias, at);
 }

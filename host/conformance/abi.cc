@@ -1,0 +1,121 @@
+// ABI: the structs and tables of the C contract, with hosts that are older and newer than this one.
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "conformance/check.h"
+#include "conformance/decoration.h"
+#include "conformance/fingerprint.h"
+#include "conformance/groups.h"
+#include "conformance/raw_plugin.h"
+#include "conformance/subject.h"
+#include "core/error.h"
+#include "registry/library.h"
+
+namespace lamina::conformance {
+namespace {
+
+constexpr std::size_t kMoreBytes = 64;
+constexpr unsigned char kJunk = 0xa5;
+
+// The least that a host of this major version gives of a table.
+template <typename T>
+inline constexpr std::size_t kLeastBytes = 0;
+#define LAMINA_LEAST(type, bytes) \
+  template <>                     \
+  inline constexpr std::size_t kLeastBytes<type> = bytes;
+LAMINA_GROWABLE(LAMINA_LEAST)
+#undef LAMINA_LEAST
+
+// The table of the oldest host: nothing can be read behind it.
+template <typename T>
+const T* shortened(const T& table) {
+  T copy = table;
+  copy.size = kLeastBytes<T>;
+  return static_cast<const T*>(before_a_guard_page(&copy, kLeastBytes<T>));
+}
+
+// That of a newer one: with more in it than this one knows.
+template <typename T>
+const T* lengthened(const T& table) {
+  auto* bytes = new unsigned char[sizeof(T) + kMoreBytes];  // as long as the process
+  std::memset(bytes, kJunk, sizeof(T) + kMoreBytes);
+  std::memcpy(bytes, &table, sizeof(T));
+  auto* out = reinterpret_cast<T*>(bytes);
+  out->size = sizeof(T) + kMoreBytes;
+  if constexpr (requires { out->abi_minor; }) out->abi_minor = LAMINA_ABI_MINOR + 1;
+  return out;
+}
+
+// Makes each table once.
+template <typename T>
+auto once(const T* (*make)(const T&)) {
+  return [make, made = static_cast<const T*>(nullptr)](const T& table) mutable {
+    if (!made) made = make(table);
+    return made;
+  };
+}
+
+// What the host gives with every call is made anew.
+const lamina_io_t* longer_io(const lamina_io_t& io) { return lengthened(io); }
+
+// The models of the family by another host are what they are by this one.
+void compare_hosts(const FamilySubject& subject, Decoration decoration, std::string_view host) {
+  const DecoratedFamily decorated(subject.source(), subject.family(), std::move(decoration));
+  for (const SmallModel& small : subject.models()) {
+    const decoder::Model here = subject.open(small);
+    try {
+      const decoder::Model there = subject.open(small, decorated.family());
+      if (fingerprint(here) != fingerprint(there))
+        fail("model '{}' is another with {}", small.name, host);
+    } catch (const Refused& refused) {
+      fail("model '{}' does not open with {}: {}", small.name, host, refused.what());
+    }
+  }
+}
+
+}  // namespace
+
+void check_structs(const PluginSubject& plugin) {
+  registry::SearchPath search;
+  search.files.push_back(plugin.file());
+  const registry::Catalog catalog = registry::Catalog::scan(std::move(search));
+  registry::load_plugin(catalog.plugins().front());
+}
+
+void check_short_host(const PluginSubject& plugin) {
+  const RawPlugin raw(plugin.file());
+  const lamina_host_t* host = shortened(plain_host());
+  raw.init(*host);
+  if (!raw.families())
+    fail("has no interface \"{}\" with a host of the least size", LAMINA_FAMILIES_ID);
+  raw.deinit();
+}
+
+void check_long_host(const PluginSubject& plugin) {
+  const RawPlugin raw(plugin.file());
+  raw.init(*lengthened(plain_host()));
+  if (!raw.families())
+    fail("has no interface \"{}\" with a newer host, whose table is longer", LAMINA_FAMILIES_ID);
+  raw.deinit();
+}
+
+void check_short_tables(const FamilySubject& subject) {
+  compare_hosts(subject,
+                {.config_api = once(&shortened<lamina_config_api_t>),
+                 .reply_api = once(&shortened<lamina_reply_api_t>),
+                 .build_api = once(&shortened<lamina_build_api_t>)},
+                "tables of the least size that a host may have");
+}
+
+void check_future_host(const FamilySubject& subject) {
+  compare_hosts(subject,
+                {.config_api = once(&lengthened<lamina_config_api_t>),
+                 .reply_api = once(&lengthened<lamina_reply_api_t>),
+                 .build_api = once(&lengthened<lamina_build_api_t>),
+                 .io = longer_io},
+                "the longer tables of a newer host");
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,202 @@
+// TRC: what blocks say of their parameters, values and states, against what they do with them.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "conformance/check.h"
+#include "conformance/decoration.h"
+#include "conformance/fingerprint.h"
+#include "conformance/groups.h"
+#include "conformance/subject.h"
+#include "ops/op_code.h"
+#include "registry/names.h"
+
+namespace lamina::conformance {
+namespace {
+
+using registry::Role;
+
+bool is_known(std::string_view name, std::span<const std::string_view> known,
+              const std::string& plugin) {
+  return std::ranges::find(known, name) != known.end() || name.starts_with(plugin + ".");
+}
+
+std::string_view text_of(const lamina_str_t& text) { return {text.ptr, text.len}; }
+
+// A use of a parameter: the op and the name of its input.
+struct Use {
+  const Node* node;
+  std::string_view input;
+  OpCode op() const { return node->op->code; }
+};
+
+// Ops that only bring a value into another form.
+bool passes_on(OpCode op) {
+  constexpr std::array kForms = {OpCode::cast,         OpCode::reshape, OpCode::transpose,
+                                 OpCode::slice,        OpCode::concat,  OpCode::broadcast,
+                                 OpCode::stop_gradient};
+  return std::ranges::find(kForms, op) != kForms.end();
+}
+
+// How a value is used, through what passes it on and into bodies of scans.
+void find_uses(const Graph& graph, ValueId value, std::vector<Use>& to) {
+  for (const Node& node : graph.nodes())
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != value) continue;
+      if (node.op->code == OpCode::scan) {
+        const Graph& body = *node.body();
+        find_uses(body, body.inputs()[i].value, to);
+      } else if (passes_on(node.op->code)) {
+        find_uses(graph, node.outputs[0], to);
+      } else {
+        const std::size_t named = std::min(i, node.op->inputs.size() - 1);
+        to.push_back({&node, node.op->inputs[named].name});
+      }
+    }
+}
+
+bool is_product(const Use& use) {
+  const OpCode op = use.op();
+  return op == OpCode::matmul || (op == OpCode::linear && use.input == "w") ||
+         (op == OpCode::grouped_linear && use.input == "w") ||
+         (op == OpCode::latent_attention && use.input == "w_kv");
+}
+bool is_gain(const Use& use) {
+  return (use.op() == OpCode::rms_norm || use.op() == OpCode::layer_norm) && use.input == "w";
+}
+bool is_bias(const Use& use) { return use.input == "bias"; }
+bool is_lookup(const Use& use) { return use.op() == OpCode::embedding && use.input == "table"; }
+bool is_taps(const Use& use) { return use.op() == OpCode::causal_conv1d && use.input == "w"; }
+
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::weight:
+      return "weight";
+    case Role::bias:
+      return "bias";
+    case Role::norm:
+      return "norm";
+    case Role::embedding:
+      return "embedding";
+    case Role::head:
+      return "head";
+    case Role::router:
+      return "router";
+    case Role::scalar:
+      return "scalar";
+    case Role::conv:
+      return "conv";
+  }
+  return "unknown";
+}
+
+// The role that a use speaks of; nothing where any would do.
+std::optional<Role> role_of(const Use& use, const registry::ParamDesc& desc) {
+  if (is_gain(use)) return Role::norm;
+  if (is_bias(use)) return Role::bias;
+  if (is_lookup(use)) return Role::embedding;
+  if (is_taps(use)) return Role::conv;
+  if (is_product(use) && desc.shape.ndim() >= 2) return Role::weight;
+  return std::nullopt;
+}
+
+bool agree(Role declared, Role used) {
+  if (declared == used) return true;
+  // A router and a head are products too, and a tied table is a head.
+  if (used == Role::weight)
+    return declared == Role::router || declared == Role::head || declared == Role::embedding;
+  // Experts may be chosen by a table.
+  return declared == Role::router && used == Role::embedding;
+}
+
+void check_use(const decoder::Parameter& p, const Use& use) {
+  const std::optional<Role> used = role_of(use, p.desc);
+  if (used && !agree(p.desc.role, *used))
+    fail("parameter '{}' has the role {} and is the {} of {}{}; its role is {}", p.name,
+         role_name(p.desc.role), use.input, use.node->op->name,
+         use.node->origin ? " (" + to_string(*use.node->origin) + ")" : "", role_name(*used));
+}
+
+}  // namespace
+
+void check_axes_and_tags(const FamilySubject& subject) {
+  const std::string& plugin = subject.family().plugin().id;
+  std::string wrong;
+  const auto look = [&](std::string_view kind, std::string_view name,
+                        std::span<const std::string_view> known, const lamina_where_t* at) {
+    if (!wrong.empty() || name.empty() || is_known(name, known, plugin)) return;
+    wrong = fmt::format("{} '{}'{} is none of names.h, nor the plugin's own ('{}.x')", kind, name,
+                        at ? fmt::format(" ({}:{})", text_of(at->file), at->line) : "", plugin);
+  };
+  const auto look_at_axes = [&](const lamina_span_t& axes, const lamina_where_t* at) {
+    for (std::uint32_t i = 0; i < axes.count; ++i)
+      look("axis", text_of(static_cast<const lamina_str_t*>(axes.ptr)[i]), registry::axis_names(),
+           at);
+  };
+  const DecoratedFamily watched(subject.source(), subject.family(),
+                                {.on_call = [&](const HostCall& call) {
+                                  if (call.param) look_at_axes(call.param->axes, call.at);
+                                  if (call.axes) look_at_axes(*call.axes, call.at);
+                                  if (call.tag)
+                                    look("tag", text_of(*call.tag), registry::tag_names(), call.at);
+                                  return lamina_status_t{LAMINA_OK};
+                                }});
+  for (const SmallModel& small : subject.models()) {
+    subject.open(small, watched.family());
+    if (!wrong.empty()) fail("model '{}': {}", small.name, wrong);
+  }
+}
+
+void check_roles(const FamilySubject& subject) {
+  for (const SmallModel& small : subject.models()) {
+    const decoder::Model model = subject.open(small);
+    const decoder::ModelGraph graph =
+        model.loss_graph({2, 5}, {.training = true, .aux = true, .mtp = true});
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      if (graph.inputs[i].role != decoder::Input::parameter) continue;
+      const decoder::Parameter& p = model.parameters()[graph.inputs[i].members.front()];
+      if (p.layer < 0 && p.block == 0) continue;  // the host's
+      std::vector<Use> uses;
+      find_uses(graph.graph, graph.graph.inputs()[i].value, uses);
+      for (const Use& use : uses) check_use(p, use);
+      const bool a_product = std::ranges::any_of(uses, is_product);
+      if (p.desc.role == Role::weight && p.desc.shape.ndim() < 2 && !a_product)
+        fail(
+            "parameter '{}' of one dim has the role weight, that of a product's matrix; norm, "
+            "bias or scalar would be right",
+            p.name);
+    }
+  }
+}
+
+void check_states(const FamilySubject& subject) {
+  std::set<lamina_state_t> declared, used;
+  std::string block;
+  const DecoratedFamily watched(
+      subject.source(), subject.family(),
+      {.on_call =
+           [&](const HostCall& call) {
+             if (call.emit && call.emit->state != 0) used.insert(call.emit->state);
+             return lamina_status_t{LAMINA_OK};
+           },
+       .on_state = [&](lamina_state_t state) { declared.insert(state); },
+       .around =
+           [&](std::string_view function, const std::function<lamina_status_t()>& call) {
+             declared.clear();
+             used.clear();
+             const lamina_status_t status = call();
+             if (status == LAMINA_OK && declared != used) block = function;
+             return status;
+           }});
+  for (const SmallModel& small : subject.models()) {
+    subject.open(small, watched.family());
+    if (!block.empty())
+      fail(
+          "block '{}' declares a state that none of its ops has; memory is kept for it and nothing "
+          "is remembered",
+          block);
+  }
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,75 @@
+// The conformance kit: what a plugin must keep to, as checks that are run on it.
+//
+//   for (const Check& check : all_checks()) ... run_check(check, plugin) ...
+//
+// docs/plugin_check.md explains each of them. `lamina plugin check` runs them, each in a process of
+// its own (runner.h); our own tests call the functions behind them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lamina::conformance {
+
+enum class Level { quick, full, pedantic };
+std::string_view name(Level level);
+
+// What a check found: what was wrong, and what would be right.
+class Failure : public std::exception {
+ public:
+  explicit Failure(std::string text) : text_(std::move(text)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+// There is nothing to check, and why. It is no pass.
+class Skipped : public Failure {
+ public:
+  using Failure::Failure;
+};
+
+template <typename... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure(fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+[[noreturn]] void skip(fmt::format_string<Args...> format, Args&&... args) {
+  throw Skipped(fmt::format(format, std::forward<Args>(args)...));
+}
+
+class PluginSubject;
+class FamilySubject;
+
+// What else the check is run in, to see whether the plugin does the same there.
+enum class Again {
+  no,
+  other_process,  // elsewhere in memory, with other variables
+  hostile,        // no HOME, a small stack, another language, nothing at the standard descriptors
+};
+
+struct Check {
+  std::string_view id;     // "TRC-2"
+  Level level;             // the lowest that has it
+  std::string_view rules;  // of docs/plugin_requirements.md: "M-6", "C-1, C-2"
+  std::string_view what;   // one sentence
+  // Some of these, in this order. They return where all is well, else throw a Failure.
+  void (*of_file)(const std::filesystem::path& file) = nullptr;  // runs nothing of it
+  void (*of_plugin)(const PluginSubject& plugin) = nullptr;
+  void (*of_family)(const FamilySubject& family) = nullptr;
+  std::string_view cannot = {};  // why this host has nothing to check
+  Again again = Again::no;
+};
+
+// In the order in which they are run.
+std::span<const Check> all_checks();
+// Null if there is none.
+const Check* find_check(std::string_view id);
+
+}  // namespace lamina::conformance

@@ -1,0 +1,54 @@
+#include "conformance/choices.h"
+
+#include <algorithm>
+
+#include "graph/graph.h"
+#include "ops/op_code.h"
+
+namespace lamina::conformance {
+namespace {
+
+// Whether the node only chooses by an input: by scores, which it does not give on.
+bool chooses_by(const Node& node, std::size_t input) {
+  if (node.op->code == OpCode::compressed_attention) return node.op->inputs[input].name == "scores";
+  return node.op->def->zero_gradient && node.op->code != OpCode::stop_gradient;
+}
+
+// Whether all that depends on the value is a choice, which has no slope: of tokens, of experts.
+bool only_chooses(const Graph& graph, ValueId value) {
+  std::vector<bool> depends(graph.values().size());
+  depends[value] = true;
+  bool chooses = false;
+  for (const Node& node : graph.nodes()) {
+    bool reached = false;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue || !depends[node.inputs[i]]) continue;
+      if (chooses_by(node, i) || (node.op->code == OpCode::scan &&
+                                  only_chooses(*node.body(), node.body()->inputs()[i].value)))
+        chooses = true;
+      else
+        reached = true;
+    }
+    if (reached)
+      for (ValueId output : node.outputs) depends[output] = true;
+  }
+  return chooses && std::ranges::none_of(graph.outputs(), [&](const GraphOutput& output) {
+           return depends[output.value];
+         });
+}
+
+}  // namespace
+
+std::vector<bool> parameters_that_only_choose(const decoder::Model& model) {
+  std::vector<bool> out(model.parameters().all().size());
+  const decoder::ModelGraph graph =
+      model.loss_graph({2, 5}, {.training = true, .aux = true, .mtp = true});
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    if (graph.inputs[i].role != decoder::Input::parameter) continue;
+    if (!only_chooses(graph.graph, graph.graph.inputs()[i].value)) continue;
+    for (const int member : graph.inputs[i].members) out[static_cast<std::size_t>(member)] = true;
+  }
+  return out;
+}
+
+}  // namespace lamina::conformance

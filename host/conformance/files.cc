@@ -1,0 +1,77 @@
+// FIL: the file, before anything of it is run.
+#include "conformance/groups.h"
+
+#include <algorithm>
+#include <array>
+
+#include "conformance/check.h"
+#include "core/error.h"
+#include "registry/discovery.h"
+#include "registry/elf_file.h"
+#include "registry/manifest.h"
+
+namespace lamina::conformance {
+namespace {
+
+// The compiler's own, which does nothing.
+constexpr int kMostConstructors = 1;
+
+// What ends the process, starts another or a thread, or takes over its signals; C-1 and C-4.
+constexpr auto kForbidden = std::to_array<std::string_view>(
+    {"abort",          "exit",      "_exit",  "_Exit", "quick_exit", "dlopen",   "dlmopen",
+     "system",         "popen",     "fork",   "vfork", "execve",     "execvp",   "posix_spawn",
+     "pthread_create", "sigaction", "signal", "raise", "longjmp",    "_longjmp", "siglongjmp"});
+
+bool is_sanitized(const registry::ElfFile& file) {
+  return std::ranges::any_of(file.imports, [](const std::string& symbol) {
+    return symbol == "__asan_init" || symbol == "__tsan_init";
+  });
+}
+
+void raise(const std::vector<std::string>& problems) {
+  if (!problems.empty()) fail("{}", fmt::join(problems, "; "));
+}
+
+}  // namespace
+
+void check_elf(const std::filesystem::path& file) {
+  if (!file.string().ends_with(registry::kPluginSuffix))
+    fail("its name does not end in {}", registry::kPluginSuffix);
+  raise(registry::symbol_problems(registry::read_elf(file)));
+}
+
+void check_loading(const std::filesystem::path& file) {
+  const registry::ElfFile elf = registry::read_elf(file);
+  std::vector<std::string> problems = registry::loading_problems(elf);
+  for (const std::string& symbol : elf.imports) {
+    if (std::ranges::find(kForbidden, symbol) != kForbidden.end())
+      problems.push_back(
+          fmt::format("calls '{}'; return a status, and leave the rest to the host", symbol));
+    if (symbol.starts_with("__cxa_thread_atexit"))
+      problems.push_back("has thread-local objects with destructors, which keep it mapped");
+  }
+  if (elf.num_constructors > kMostConstructors && !is_sanitized(elf))
+    problems.push_back(
+        fmt::format("runs {} functions of its own when it is loaded; make global "
+                    "objects constants",
+                    elf.num_constructors - kMostConstructors));
+  raise(problems);
+}
+
+void check_manifest(const std::filesystem::path& file) {
+  const registry::ElfFile elf = registry::read_elf(file);
+  const registry::Manifest manifest = registry::parse_manifest(elf.manifest, file.string());
+  std::vector<std::string> names;
+  for (const registry::FamilyNames& family : manifest.families) {
+    if (family.doc.empty())
+      fail("its manifest has no doc line for family '{}'; lists show it", family.name);
+    names.push_back(family.name);
+    names.insert(names.end(), family.aliases.begin(), family.aliases.end());
+  }
+  if (names.empty()) fail("its manifest lists no family");
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    fail("its manifest has the name '{}' twice", *twice);
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,105 @@
+#include "conformance/fingerprint.h"
+
+#include <bit>
+#include <string_view>
+#include <type_traits>
+
+namespace lamina::conformance {
+namespace {
+
+// FNV-1a: the same number everywhere, unlike std::hash.
+class Hash {
+ public:
+  void bytes(const void* from, std::size_t count) {
+    const auto* at = static_cast<const unsigned char*>(from);
+    for (std::size_t i = 0; i < count; ++i) value_ = (value_ ^ at[i]) * 1099511628211u;
+  }
+  void number(std::uint64_t n) { bytes(&n, sizeof n); }
+  void text(std::string_view s) {
+    number(s.size());
+    bytes(s.data(), s.size());
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 14695981039346656037u;
+};
+
+void add(Hash& hash, const Type& type) {
+  hash.number(static_cast<std::uint64_t>(type.dtype));
+  hash.number(static_cast<std::uint64_t>(type.ndim()));
+  for (int i = 0; i < type.ndim(); ++i) hash.number(static_cast<std::uint64_t>(type.dim(i)));
+}
+
+struct AddAttr {
+  Hash& hash;
+  void operator()(std::int64_t v) const { hash.number(static_cast<std::uint64_t>(v)); }
+  void operator()(double v) const { hash.number(std::bit_cast<std::uint64_t>(v)); }
+  void operator()(const std::string& v) const { hash.text(v); }
+  template <typename T>
+  void operator()(const std::vector<T>& v) const {
+    hash.number(v.size());
+    for (const T& element : v) (*this)(element);
+  }
+  void operator()(const std::shared_ptr<const Graph>& v) const {
+    hash.number(v ? fingerprint(*v) : 0);
+  }
+};
+
+}  // namespace
+
+std::uint64_t fingerprint(const Graph& graph) {
+  Hash hash;
+  for (const GraphInput& input : graph.inputs()) {
+    hash.text(input.name);
+    add(hash, graph.type(input.value));
+  }
+  for (const Node& node : graph.nodes()) {
+    hash.text(node.op->name);
+    for (ValueId v : node.inputs) hash.number(v);
+    for (const AttrValue& attr : node.attrs) {
+      hash.number(attr.index());
+      std::visit(AddAttr{hash}, attr);
+    }
+    for (ValueId v : node.outputs) {
+      hash.number(v);
+      add(hash, graph.type(v));
+      hash.text(graph.value(v).tag);
+    }
+  }
+  for (const GraphOutput& output : graph.outputs()) {
+    hash.text(output.name);
+    hash.number(output.value);
+    hash.number(static_cast<std::uint64_t>(output.alias_input));
+  }
+  return hash.value();
+}
+
+std::uint64_t fingerprint(const decoder::Model& model) {
+  Hash hash;
+  for (const decoder::Parameter& p : model.parameters().all()) {
+    hash.text(p.name);
+    for (std::int64_t dim : p.desc.shape.dims()) hash.number(static_cast<std::uint64_t>(dim));
+    hash.number(static_cast<std::uint64_t>(p.desc.init.kind));
+    hash.number(std::bit_cast<std::uint64_t>(p.desc.init.a));
+    hash.number(std::bit_cast<std::uint64_t>(p.desc.init.b));
+    hash.number(static_cast<std::uint64_t>(p.desc.role));
+  }
+  const decoder::GraphFeatures training{
+      .segments = true, .training = true, .aux = true, .mtp = true};
+  hash.number(fingerprint(model.loss_graph({.batch = 2, .tokens = 5}, training).graph));
+  hash.number(fingerprint(model.forward_graph({.batch = 2, .tokens = 5}).graph));
+  hash.number(fingerprint(
+      model.decode_graph({.batch = 2, .tokens = 3}, {.capacity = 11, .max_call_tokens = 3}).graph));
+  return hash.value();
+}
+
+void for_each_graph(const Graph& graph, const std::function<void(const Graph&)>& use) {
+  use(graph);
+  for (const Node& node : graph.nodes())
+    for (const AttrValue& attr : node.attrs)
+      if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)
+        for_each_graph(**body, use);
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,107 @@
+// The checks that compute: what is compared is in one_pass.h, decoding.h, training.h and slopes.h.
+#include "conformance/check.h"
+#include "conformance/decoding.h"
+#include "conformance/groups.h"
+#include "conformance/one_pass.h"
+#include "conformance/slopes.h"
+#include "conformance/subject.h"
+#include "conformance/training.h"
+#include "core/error.h"
+#include "inspect/verify/verify.h"
+
+namespace lamina::conformance {
+namespace {
+
+// Runs `check` on the models; where there is nothing to check on one, others count. Skipped where
+// there is nothing on any.
+void on_cases(const FamilySubject& subject, const std::vector<void (*)(const ModelCase&)>& checks) {
+  std::string why;
+  bool ran = false;
+  for (const ModelCase& c : subject.cases())
+    for (const auto check : checks) {
+      try {
+        check(c);
+        ran = true;
+      } catch (const Skipped& nothing) {
+        why = nothing.what();
+      } catch (const Refused&) {
+        throw;
+      } catch (const Failure& found) {
+        fail("model '{}': {}", c.name, found.what());
+      }
+    }
+  if (!ran) skip("{}", why);
+}
+
+}  // namespace
+
+void check_gradients(const FamilySubject& subject) {
+  if (!subject.at_least(Level::pedantic))
+    return on_cases(subject, {[](const ModelCase& c) { check_gradients_are_slopes(c, 1); }});
+  on_cases(subject, {[](const ModelCase& c) { check_gradients_are_slopes(c, 8); }});
+}
+void check_dead_parameters(const FamilySubject& subject) {
+  on_cases(subject, {check_every_parameter_learns});
+}
+
+void check_decoding(const FamilySubject& subject) {
+  if (!subject.at_least(Level::full)) return on_cases(subject, {check_prompt_tokens_and_prompt});
+  on_cases(subject,
+           {check_prefill_in_pieces, check_token_by_token, check_prompt_tokens_and_prompt});
+}
+
+void check_batches(const FamilySubject& subject) {
+  if (!subject.at_least(Level::full))
+    return on_cases(subject, {check_packed_documents_are_alone, check_rows_of_a_batch_are_alone});
+  on_cases(subject, {check_packed_documents_are_alone, check_rows_of_a_batch_are_alone,
+                     check_reset_is_as_new, check_ragged_batch_is_alone,
+                     check_packed_documents_have_the_gradients_of_each});
+}
+
+void check_scan(const FamilySubject& subject) {
+  on_cases(subject, {check_scanned_pass_is_unrolled, check_scanned_step_is_unrolled});
+}
+void check_remat(const FamilySubject& subject) {
+  on_cases(subject, {check_remat_policies_give_the_same_bits, check_own_remat_tags});
+}
+void check_microbatches(const FamilySubject& subject) {
+  on_cases(subject, {check_microbatches_are_one_batch, check_nothing_is_learnt_without_labels});
+}
+void check_bfloat16(const FamilySubject& subject) {
+  on_cases(subject, {check_bfloat16_is_near, check_finite});
+}
+
+void check_determinism(const FamilySubject& subject) {
+  if (!subject.at_least(Level::full)) return on_cases(subject, {check_the_same_pass_twice});
+  on_cases(subject, {check_the_same_pass_twice, check_threads_give_the_same_pass,
+                     check_threads_decode_the_same, check_threads_give_the_same_step});
+}
+
+void check_goldens(const FamilySubject& subject) {
+  if (subject.settings().goldens.empty()) skip("no golden case is given; --golden DIR gives one");
+  registry::SearchPath search;
+  search.files.push_back(subject.plugin().file());
+  const registry::Catalog catalog = registry::Catalog::scan(std::move(search));
+  for (const std::filesystem::path& golden : subject.settings().goldens) {
+    const inspect::VerifyReport report = [&] {
+      try {
+        return inspect::verify_case(golden.string(), DType::f32, catalog,
+                                    *subject.plugin().compute().backend);
+      } catch (const Error& refused) {
+        fail("{}: {}", golden.string(), refused.what());
+      }
+    }();
+    if (report.passed()) continue;
+    for (const inspect::VerifyRow& row : report.rows)
+      if (!row.passed())
+        fail("{}: {} differs by {:.2g}, {:.2g} is allowed; `lamina verify` says more",
+             golden.string(), row.quantity, row.error, row.tolerance);
+    fail("{}: quantities were not computed; `lamina verify` says which", golden.string());
+  }
+}
+
+void check_export(const FamilySubject& subject) {
+  on_cases(subject, {check_weights_survive_an_export});
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,205 @@
+#include "conformance/one_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "conformance/check.h"
+#include "conformance/compare.h"
+#include "conformance/rows.h"
+#include "conformance/scratch_folder.h"
+#include "inspect/verify/forward.h"
+#include "io/weight_files.h"
+#include "weights/published.h"
+
+namespace lamina::conformance {
+namespace {
+
+using program::Rows;
+
+std::span<const float> row(const std::vector<float>& logits, std::int64_t vocab, std::int64_t first,
+                           std::int64_t count) {
+  return std::span(logits).subspan(static_cast<std::size_t>(first * vocab),
+                                   static_cast<std::size_t>(count * vocab));
+}
+
+void expect_near(std::span<const float> got, std::span<const float> want, double tolerance,
+                 const std::string& what) {
+  const double found = relative_difference(got, want);
+  if (!(found <= tolerance))
+    fail("{}: they differ by {:.2g} of the largest, {:.2g} is rounding", what, found, tolerance);
+}
+
+// Under published names, or under ours.
+weights::Weights through_files(const ModelCase& c, const decoder::Model& model,
+                               const std::vector<std::vector<float>>& values_of, bool published) {
+  const ScratchFolder folder;
+  const weights::TensorMap map = weights::published_tensors(model);
+  std::vector<io::TensorSpec> specs;
+  std::map<std::string, std::vector<float>> values;
+  for (std::size_t t = 0; published && t < map.tensors().size(); ++t) {
+    const auto& [name, shape, pieces] = map.tensors()[t];
+    const int parameter = map.pieces()[static_cast<std::size_t>(pieces.front())].parameter;
+    specs.push_back({name, model.parameters()[parameter].used_dtype(DType::f32), shape});
+    values[name] = weights::assemble(
+        map, static_cast<int>(t), [&](int p, std::int64_t first, std::int64_t count) {
+          return std::span<const float>(values_of[static_cast<std::size_t>(p)])
+              .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+        });
+  }
+  for (std::size_t i = 0; !published && i < values_of.size(); ++i) {
+    const decoder::Parameter& p = model.parameters().all()[i];
+    specs.push_back({p.name, p.used_dtype(DType::f32), p.desc.shape});
+    values[p.name] = values_of[i];
+  }
+  std::vector<std::byte> bytes;
+  io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
+    const std::vector<float>& tensor = values.at(spec.name);
+    bytes.resize(tensor.size() * static_cast<std::size_t>(size_bytes(spec.dtype)));
+    weights::store(tensor, spec.dtype, 0, bytes.data());
+    return std::span<const std::byte>(bytes);
+  });
+  return weights::Weights::load(model, std::make_shared<io::WeightFiles>(folder.path()), DType::f32,
+                                c.backend());
+}
+
+}  // namespace
+
+void check_scanned_pass_is_unrolled(const ModelCase& c) {
+  const decoder::Model scanned = c.open(true), unrolled = c.open(false);
+  if (std::ssize(unrolled.stack().segments) != unrolled.config().num_layers())
+    fail("the unrolled stack has {} segments for {} layers", unrolled.stack().segments.size(),
+         unrolled.config().num_layers());
+  const Rows rows = random_rows(scanned, 2, row_tokens(scanned));
+  const weights::Weights weights = c.load(scanned, DType::f32);
+  const auto pass = [&](const decoder::Model& model) {
+    return inspect::forward(model, weights.pointers(), rows, {.hidden = true}, c.backend());
+  };
+  const inspect::ForwardResult a = pass(scanned), b = pass(unrolled);
+  expect_near(a.logits, b.logits, 1e-6, "logits of scanned and of unrolled layers");
+  for (std::size_t i = 0; i < a.hidden.size(); ++i)
+    expect_near(a.hidden[i], b.hidden[i], 1e-6,
+                fmt::format("what enters layer {}, scanned and unrolled", i));
+}
+
+void check_packed_documents_are_alone(const ModelCase& c) {
+  const decoder::Model model = c.open(true);
+  // Rotations of a packed row go by the longest position in it.
+  if (model.length_dependent_from()) skip("its rotations depend on the length of a row");
+  const weights::Weights weights = c.load(model, DType::f32);
+  const std::int64_t tokens = row_tokens(model), vocab = model.vocab_size();
+  std::vector<Rows> documents;
+  // Together less than a row: some padding.
+  for (std::int64_t n : {tokens / 4, std::int64_t{1}, tokens - 4 - tokens / 4})
+    documents.push_back(
+        random_rows(model, 1, std::max<std::int64_t>(n, 1), static_cast<unsigned>(n)));
+  const std::vector<float> packed = c.forward(model, weights.pointers(), pack(documents, tokens));
+  std::int64_t at = 0;
+  for (const Rows& document : documents) {
+    const std::vector<float> alone = c.forward(model, weights.pointers(), document);
+    expect_near(row(packed, vocab, at, document.tokens), alone, c.hidden_tolerance,
+                fmt::format("a document of {} tokens at {} of a packed row, and alone",
+                            document.tokens, at));
+    at += document.tokens;
+  }
+}
+
+void check_rows_of_a_batch_are_alone(const ModelCase& c) {
+  const decoder::Model model = c.open(true);
+  const weights::Weights weights = c.load(model, DType::f32);
+  const std::int64_t tokens = row_tokens(model), vocab = model.vocab_size();
+  const Rows batch = random_rows(model, 3, tokens);
+  const std::vector<float> together = c.forward(model, weights.pointers(), batch);
+  for (std::int64_t b = 0; b < 3; ++b) {
+    Rows one = random_rows(model, 1, tokens);
+    std::copy_n(batch.ids.begin() + b * tokens, tokens, one.ids.begin());
+    expect_near(row(together, vocab, b * tokens, tokens), c.forward(model, weights.pointers(), one),
+                c.hidden_tolerance, fmt::format("row {} of three, and alone", b));
+  }
+}
+
+void check_threads_give_the_same_pass(const ModelCase& c) {
+  const decoder::Model model = c.open(true);
+  const Rows rows = random_rows(model, 2, row_tokens(model));
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const weights::Weights weights = c.load(model, dtype);
+    c.compute.set_threads(1);
+    const std::vector<float> one = c.forward(model, weights.pointers(), rows, dtype);
+    c.compute.set_threads(2);
+    const std::vector<float> two = c.forward(model, weights.pointers(), rows, dtype);
+    if (!same_bits(one, two))
+      fail("logits of one thread and of two, in {}, are not the same bits", lamina::name(dtype));
+  }
+}
+
+void check_the_same_pass_twice(const ModelCase& c) {
+  std::vector<float> first;
+  for (int time = 0; time < 2; ++time) {
+    const decoder::Model model = c.open(true);
+    const weights::Weights weights = c.load(model, DType::f32);
+    const Rows rows = random_rows(model, 2, row_tokens(model));
+    const std::vector<float> logits = c.forward(model, weights.pointers(), rows);
+    if (time > 0 && !same_bits(logits, first))
+      fail("logits of the same model and rows, computed twice, are not the same bits");
+    first = logits;
+  }
+}
+
+void check_bfloat16_is_near(const ModelCase& c) {
+  const decoder::Model model = c.open(true);
+  const Rows rows = random_rows(model, 2, row_tokens(model));
+  const weights::Weights weights = c.load(model, DType::f32);
+  const std::vector<float> exact = c.forward(model, weights.pointers(), rows);
+  std::vector<std::vector<float>> copies = copy_of(model, weights.pointers());
+  std::vector<void*> pointers;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    disturb(copies[i], 1.0 / 256);
+    const bool table = model.parameters().all()[i].used_dtype(DType::f32) == DType::i32;
+    pointers.push_back(table ? weights.pointers()[i] : copies[i].data());
+  }
+  // Some models magnify rounding, and where experts are chosen the choice may be another.
+  const double magnified = relative_difference(c.forward(model, pointers, rows), exact);
+  const weights::Weights coarse_weights = c.load(model, DType::bf16);
+  const std::vector<float> coarse = c.forward(model, coarse_weights.pointers(), rows, DType::bf16);
+  expect_near(coarse, exact, std::max(0.1, 4 * magnified), "logits in bfloat16 and in float32");
+  if (same_bits(coarse, exact)) fail("logits in bfloat16 are those of float32, to the bit");
+}
+
+void check_finite(const ModelCase& c) {
+  const decoder::Model model = c.open(true);
+  const Rows rows = random_rows(model, 2, row_tokens(model));
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const weights::Weights weights = c.load(model, dtype);
+    std::vector<void*> pointers(weights.pointers().begin(), weights.pointers().end());
+    const auto table = static_cast<std::size_t>(model.parameters().find("embed.weight"));
+    const decoder::Parameter& p = model.parameters().all()[table];
+    std::vector<float> values(static_cast<std::size_t>(p.num_elements()));
+    weights::initialise(p, 1, values);
+    for (float& value : values) value *= 10;
+    std::vector<std::byte> bytes(values.size() *
+                                 static_cast<std::size_t>(size_bytes(p.used_dtype(dtype))));
+    weights::store(values, p.used_dtype(dtype), 0, bytes.data());
+    pointers[table] = bytes.data();
+    for (float logit : c.forward(model, pointers, rows, dtype))
+      if (!std::isfinite(logit))
+        fail("a logit is {} in {} where token embeddings are ten times as large", logit,
+             lamina::name(dtype));
+  }
+}
+
+void check_weights_survive_an_export(const ModelCase& c) {
+  const decoder::Model model = c.open(true);
+  const weights::Weights weights = c.load(model, DType::f32);
+  const std::vector<std::vector<float>> before = copy_of(model, weights.pointers());
+  for (const bool published : {true, false}) {
+    const weights::Weights again = through_files(c, model, before, published);
+    const std::vector<std::vector<float>> after = copy_of(model, again.pointers());
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (!same_bits(after[i], before[i]))
+        fail("parameter '{}' comes back from {} names with other values",
+             model.parameters().all()[i].name, published ? "published" : "its own");
+  }
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,210 @@
+#include "conformance/runner.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "conformance/child.h"
+#include "conformance/result_json.h"
+#include "conformance/run_check.h"
+#include "core/error.h"
+#include "registry/elf_file.h"
+
+namespace lamina::conformance {
+namespace {
+
+constexpr std::size_t kWorkers = 2;
+// Of processor time, for each family of the plugin.
+constexpr double kQuickSeconds = 10, kFullSeconds = 60;
+// On the clock, where other programs run too.
+constexpr double kPatience = 4;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kSlower = 20;
+#else
+constexpr double kSlower = 1;
+#endif
+
+// The last lines of what a process said, in one.
+std::string last_words(const std::string& text) {
+  constexpr std::size_t kMost = 600;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (end > at) out += (out.empty() ? "" : "; ") + text.substr(at, end - at);
+    at = end + 1;
+  }
+  return out.size() > kMost ? "..." + out.substr(out.size() - kMost) : out;
+}
+
+// The families that the time limit is for; 1 where the file does not say.
+double num_families(const PluginSubject& plugin) {
+  if (!plugin.settings().family.empty()) return 1;
+  try {
+    const registry::ElfFile elf = registry::read_elf(plugin.file());
+    return static_cast<double>(registry::parse_manifest(elf.manifest, elf.path).families.size());
+  } catch (const PluginError&) {
+    return 1;
+  }
+}
+
+class Runner {
+ public:
+  Runner(const PluginSubject& plugin, const std::filesystem::path& program)
+      : plugin_(plugin), program_(program) {
+    const double seconds = plugin.settings().level == Level::quick ? kQuickSeconds : kFullSeconds;
+    options_.processor_seconds = seconds * num_families(plugin) * kSlower;
+    options_.seconds = options_.processor_seconds * kPatience;
+  }
+
+  Result run(const Check& check) const {
+    if (!check.cannot.empty()) return run_check(check, plugin_);
+    Result out = run_once(check, options_);
+    if (check.again == Again::no || out.outcome != Outcome::pass) return out;
+    ChildOptions other = options_;
+    other.elsewhere = check.again == Again::other_process;
+    other.hostile = check.again == Again::hostile;
+    const std::string_view where = other.hostile
+                                       ? "without HOME, in another language and on a small stack"
+                                       : "in another process, elsewhere in memory";
+    Result again = run_once(check, other);
+    again.seconds += out.seconds;
+    if (again.outcome != Outcome::pass) {
+      again.text = fmt::format("{}: {}", where, again.text);
+      return again;
+    }
+    if (again.digest != out.digest) {
+      again.outcome = Outcome::fail;
+      again.text = fmt::format("the graphs of its models are others {}", where);
+    }
+    return again;
+  }
+
+ private:
+  Result run_once(const Check& check, const ChildOptions& options) const {
+    const ChildEnd end = run_child(program_, replay_words(check, plugin_), options);
+    if (!end.timed_out)
+      if (std::optional<Result> read = read_result(end.out, check)) return std::move(*read);
+    Result out{.check = &check, .outcome = end.timed_out ? Outcome::timeout : Outcome::crash};
+    out.text = end.timed_out ? fmt::format("took more than {:.0f} s", options.processor_seconds)
+                             : "the process " + end.how();
+    if (const std::string words = last_words(end.err); !words.empty()) out.text += "; " + words;
+    return out;
+  }
+
+  const PluginSubject& plugin_;
+  const std::filesystem::path& program_;
+  ChildOptions options_;
+};
+
+// Whether any host would load it, so that there is something to run.
+bool is_loadable(const std::filesystem::path& file) {
+  try {
+    const registry::ElfFile elf = registry::read_elf(file);
+    registry::parse_manifest(elf.manifest, elf.path);
+    registry::check_file_rules(elf);
+    return true;
+  } catch (const PluginError&) {
+    return false;
+  }
+}
+
+// Runs `rest` by a few workers; `done` is called in order.
+void run_by_workers(const Runner& runner, std::span<const Check* const> rest, const Watcher& watch,
+                    std::vector<Result>& to) {
+  std::mutex mutex;
+  std::condition_variable ready;
+  std::vector<std::optional<Result>> results(rest.size());
+  std::exception_ptr thrown;
+  std::size_t next = 0;
+  const auto work = [&] {
+    for (;;) {
+      std::size_t mine;
+      {
+        const std::lock_guard lock(mutex);
+        if (next == rest.size() || thrown) return;
+        mine = next++;
+      }
+      try {
+        Result result = runner.run(*rest[mine]);
+        const std::lock_guard lock(mutex);
+        results[mine] = std::move(result);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        thrown = std::current_exception();
+      }
+      ready.notify_all();
+    }
+  };
+  std::vector<std::jthread> workers;
+  for (std::size_t i = 0; i < std::min(kWorkers, rest.size()); ++i) workers.emplace_back(work);
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    watch(*rest[i], nullptr);
+    std::unique_lock lock(mutex);
+    ready.wait(lock, [&] { return results[i] || thrown; });
+    if (thrown) break;
+    Result result = std::move(*results[i]);
+    lock.unlock();
+    to.push_back(result);
+    watch(*rest[i], &to.back());
+  }
+  workers.clear();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace
+
+std::vector<std::string> replay_words(const Check& check, const PluginSubject& plugin) {
+  const Settings& settings = plugin.settings();
+  std::vector<std::string> out = {"plugin",
+                                  "check",
+                                  plugin.file().string(),
+                                  "--only",
+                                  std::string(check.id),
+                                  "--here",
+                                  "--json",
+                                  "--level",
+                                  std::string(name(settings.level)),
+                                  "--seed",
+                                  std::to_string(settings.seed),
+                                  "--threads",
+                                  "1"};
+  const auto add = [&](const char* option, const std::string& value) {
+    out.push_back(option);
+    out.push_back(value);
+  };
+  if (!settings.family.empty()) add("--family", settings.family);
+  for (const std::filesystem::path& model : settings.models) add("--model", model.string());
+  for (const std::filesystem::path& golden : settings.goldens) add("--golden", golden.string());
+  return out;
+}
+
+std::vector<Result> run_checks(std::span<const Check* const> checks, const PluginSubject& plugin,
+                               const std::filesystem::path& program, const Watcher& watch) {
+  std::vector<Result> out;
+  std::vector<const Check*> rest;
+  for (const Check* check : checks) {
+    if (!check->of_file) {
+      rest.push_back(check);
+      continue;
+    }
+    watch(*check, nullptr);
+    out.push_back(run_check(*check, plugin));
+    watch(*check, &out.back());
+  }
+  if (is_loadable(plugin.file())) {
+    out.reserve(checks.size());
+    run_by_workers(Runner(plugin, program), rest, watch, out);
+    return out;
+  }
+  for (const Check* check : rest)
+    out.push_back({.check = check,
+                   .outcome = Outcome::skip,
+                   .text = "the file is refused; the checks of it say why",
+                   .blocked = true});
+  return out;
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,156 @@
+#include "conformance/slopes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "conformance/check.h"
+#include "conformance/rows.h"
+#include "program/bound_program.h"
+#include "train/gradients.h"
+
+namespace lamina::conformance {
+namespace {
+
+using decoder::Input;
+using decoder::Output;
+using program::Rows;
+
+constexpr double kZLossScale = 1e-2;
+// Small beside what rounding to f32 moves: a choice of experts must not flip.
+constexpr double kStep = 1e-6;
+
+class Slopes {
+ public:
+  explicit Slopes(const ModelCase& c) : c_(c), model_(c.open(true)), rows_(packed_rows(model_)) {
+    const weights::Weights weights = c.load(model_, DType::f64);
+    const auto& all = model_.parameters().all();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::size_t bytes = static_cast<std::size_t>(all[i].num_elements()) *
+                                static_cast<std::size_t>(size_bytes(all[i].used_dtype(DType::f64)));
+      parameters_.emplace_back(bytes);
+      std::memcpy(parameters_[i].data(), weights.pointers()[i], bytes);
+    }
+    forward_ = std::make_unique<program::BoundProgram>(loss_graph(), c.backend());
+    prepare(*forward_);
+    forward_->bind(Output::loss, &loss_);
+    forward_->bind(Output::z_loss, &z_loss_);
+    arena_ = c.backend().allocate(forward_->arena_bytes());
+  }
+
+  void check(int directions) {
+    const std::vector<std::vector<double>> gradients = backward();
+    double largest = 0;
+    for (const auto& g : gradients)
+      for (double x : g) largest = std::max(largest, std::abs(x));
+    std::mt19937 random(31);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const decoder::Parameter& p = model_.parameters().all()[i];
+      if (!p.desc.trained || p.used_dtype(DType::f64) != DType::f64) continue;
+      for (int d = 0; d < directions; ++d) check_direction(i, gradients[i], largest, random);
+    }
+  }
+
+ private:
+  // Two documents in a row: blocks must stop at the border between them in backward as well.
+  static Rows packed_rows(const decoder::Model& of) {
+    const std::int64_t tokens = row_tokens(of);
+    if (of.length_dependent_from()) return random_rows(of, 1, tokens, 5);
+    return pack({random_rows(of, 1, tokens * 3 / 5, 5), random_rows(of, 1, tokens / 3, 6)}, tokens);
+  }
+
+  decoder::ModelGraph loss_graph() const {
+    return model_.loss_graph({.tokens = rows_.tokens, .dtype = DType::f64}, {.segments = true});
+  }
+
+  // The program with everything but its results bound.
+  void prepare(program::BoundProgram& program) {
+    auto writable = [](const std::vector<std::int32_t>& v) {
+      return const_cast<std::int32_t*>(v.data());
+    };
+    std::vector<void*> pointers;
+    for (auto& p : parameters_) pointers.push_back(p.data());
+    program.bind_parameters(pointers);
+    program.bind(Input::tokens, writable(rows_.ids));
+    program.bind(Input::labels, writable(rows_.labels));
+    program.bind(Input::positions, writable(rows_.positions));
+    program.bind(Input::segments, writable(rows_.segments));
+  }
+
+  double objective() {
+    forward_->run(arena_->data());
+    return loss_ + kZLossScale * z_loss_;
+  }
+
+  std::vector<std::vector<double>> backward() {
+    double one = 1, z_scale = kZLossScale;
+    program::BoundProgram program(
+        train::add_gradients(loss_graph(), model_.parameters(), autodiff::save_everything()),
+        c_.backend());
+    prepare(program);
+    std::vector<std::vector<double>> out;
+    std::vector<void*> pointers;
+    for (const decoder::Parameter& p : model_.parameters().all()) {
+      out.emplace_back(static_cast<std::size_t>(p.num_elements()));
+      pointers.push_back(out.back().data());
+    }
+    program.bind_gradients(pointers);
+    program.bind(Input::loss_scale, &one);
+    program.bind(Input::z_loss_scale, &z_scale);
+    program.bind(Output::loss, &loss_);
+    program.bind(Output::z_loss, &z_loss_);
+    auto arena = c_.backend().allocate(program.arena_bytes());
+    program.run(arena->data());
+    return out;
+  }
+
+  void check_direction(std::size_t parameter, const std::vector<double>& gradient, double largest,
+                       std::mt19937& random) {
+    auto* elements = reinterpret_cast<double*>(parameters_[parameter].data());
+    const std::vector<double> kept(elements, elements + gradient.size());
+    std::normal_distribution<double> normal;
+    std::vector<double> direction;
+    double slope = 0, length = 0, steepest = 0;
+    for (double g : gradient) {
+      direction.push_back(normal(random));
+      slope += g * direction.back();
+      length += direction.back() * direction.back();
+      steepest += g * g;
+    }
+    length = std::sqrt(length);
+    const auto objective_at = [&](double shift) {
+      for (std::size_t e = 0; e < kept.size(); ++e)
+        elements[e] = kept[e] + shift * direction[e] / length;
+      return objective();
+    };
+    const double above = objective_at(kStep), below = objective_at(-kStep);
+    std::copy(kept.begin(), kept.end(), elements);
+    const double measured = (above - below) / (2 * kStep);
+    const double allowed =
+        1e-4 * std::sqrt(steepest / static_cast<double>(kept.size())) + 1e-6 * largest;
+    const auto is_slope = [&](double found) { return std::abs(slope / length - found) <= allowed; };
+    if (is_slope(measured)) return;
+    // A choice (of experts, of chunks) may flip on one side: the other has the slope.
+    const double here = objective();
+    if (!is_slope((above - here) / kStep) && !is_slope((here - below) / kStep))
+      fail(
+          "the gradient of '{}' is {:.6g} along a direction where finite differences give {:.6g}; "
+          "{:.2g} is rounding",
+          model_.parameters().all()[parameter].name, slope / length, measured, allowed);
+  }
+
+  const ModelCase& c_;
+  const decoder::Model model_;
+  const Rows rows_;
+  std::vector<std::vector<std::byte>> parameters_;
+  std::unique_ptr<program::BoundProgram> forward_;
+  std::unique_ptr<Buffer> arena_;
+  double loss_ = 0, z_loss_ = 0;
+};
+
+}  // namespace
+
+void check_gradients_are_slopes(const ModelCase& c, int directions) { Slopes(c).check(directions); }
+
+}  // namespace lamina::conformance

@@ -1,0 +1,170 @@
+#include "conformance/small_models.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "lamina/names.h"
+
+namespace lamina::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Sizes that published families have under one name, and what they are in a small model. They do
+// not divide each other by chance.
+constexpr auto kSizes = std::to_array<std::pair<std::string_view, std::int64_t>>({
+    {"vocab_size", 61},
+    {"hidden_size", 24},
+    {"intermediate_size", 36},
+    {"moe_intermediate_size", 10},
+    {"shared_expert_intermediate_size", 10},
+    {"num_attention_heads", 4},
+    {"num_key_value_heads", 2},
+    {"head_dim", 8},
+    {"v_head_dim", 6},
+    {"qk_nope_head_dim", 8},
+    {"qk_rope_head_dim", 8},
+    {"q_lora_rank", 14},
+    {"kv_lora_rank", 10},
+    {"num_experts", 4},
+    {"num_local_experts", 4},
+    {"n_routed_experts", 4},
+    {"num_experts_per_tok", 2},
+    {"n_group", 1},
+    {"topk_group", 1},
+    {"first_k_dense_replace", 1},
+    {"sliding_window", 6},
+    {"attention_chunk_size", 6},
+});
+
+constexpr std::int64_t kMostLayers = 24;
+constexpr std::string_view kDepthKey = "num_nextn_predict_layers";
+
+// The value of a key in a small model; nothing: its own default, or it is not needed.
+std::optional<config::Value> small_value(const registry::ModelKey& key) {
+  const config::Key& k = key.key;
+  if (k.type == config::Type::integer) {
+    const auto* known = std::ranges::find(kSizes, k.name, &decltype(kSizes)::value_type::first);
+    const auto* preset = k.preset ? k.preset->get_if<std::int64_t>() : nullptr;
+    if (known != kSizes.end() && (k.required || (preset && *preset > known->second)))
+      return known->second;
+    if (k.required) return std::max<std::int64_t>(2, static_cast<std::int64_t>(k.min.value_or(2)));
+    return {};
+  }
+  if (!k.required) return {};
+  if (k.type == config::Type::string && !k.choices.empty()) return k.choices.front();
+  if (k.type == config::Type::number) return std::max(1.0, k.min.value_or(1.0));
+  if (k.type == config::Type::boolean) return false;
+  return {};
+}
+
+std::string description(const registry::Family& family, std::int64_t layers) {
+  std::string out = "[model]\n";
+  for (const registry::ModelKey& key : family.keys()) {
+    if (key.ignored || key.json_only || key.host) continue;
+    std::optional<config::Value> value = small_value(key);
+    if (key.key.name == LAMINA_CONFIG_NUM_LAYERS) value = layers;
+    if (value) out += fmt::format("{} = {}\n", key.key.name, config::to_toml(*value));
+  }
+  return out;
+}
+
+SmallModel described(const registry::Family& family, std::string name, const std::string& text) {
+  SmallModel out{std::move(name), {}};
+  out.source.where = "model derived from the keys of '" + family.name() + "'";
+  out.source.family = family.name();
+  out.source.raw = config::parse_toml(text, out.source.where, config::Origin::Kind::model_file);
+  return out;
+}
+
+// The blocks that the layers of a model are; nothing where there is no such model.
+std::optional<std::set<std::uint32_t>> blocks_of(const registry::Family& family,
+                                                 const SmallModel& model) {
+  try {
+    const registry::ModelConfig config = family.configure(model.source.raw, model.source.where);
+    std::set<std::uint32_t> out;
+    for (const registry::SegmentSpec& segment : family.plan(config).segments)
+      for (const registry::PositionSpec& position : segment.unit) out.insert(position.block);
+    return out;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool predicts(const registry::Family& family) {
+  const registry::ModelKey* depth = family.find_key(kDepthKey);
+  return depth && !depth->ignored;
+}
+
+void add_file(const registry::Family& family, const fs::path& file, std::vector<SmallModel>& to) {
+  SmallModel model{file.stem().string(), config::load_model(file)};
+  if (family.names().is_called(model.source.family)) to.push_back(std::move(model));
+}
+
+}  // namespace
+
+fs::path models_folder(const fs::path& plugin) {
+  std::string name = plugin.filename().string();
+  if (const std::size_t at = name.rfind(".lamina.so"); at != name.npos) name.resize(at);
+  return plugin.parent_path() / (name + ".check");
+}
+
+SmallModels small_models(const registry::Family& family, const fs::path& plugin,
+                         std::span<const fs::path> files) {
+  SmallModels out;
+  for (const fs::path& file : files) add_file(family, file, out.models);
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(models_folder(plugin), error))
+    if (entry.path().extension() == ".toml") found.push_back(entry.path());
+  std::ranges::sort(found);
+  for (const fs::path& file : found) add_file(family, file, out.models);
+  return out.models.empty() ? derived_models(family) : out;
+}
+
+SmallModels derived_models(const registry::Family& family) {
+  SmallModels out;
+  std::optional<SmallModel> best;
+  std::int64_t layers = 0;
+  std::size_t most = 0;
+  for (std::int64_t n = 1; n <= kMostLayers; ++n) {
+    SmallModel model = described(family, "derived", description(family, n));
+    const auto blocks = blocks_of(family, model);
+    if (!blocks || blocks->size() <= most) continue;
+    most = blocks->size();
+    layers = n;
+    best = std::move(model);
+  }
+  if (!best) {
+    try {
+      const SmallModel model = described(family, "derived", description(family, 2));
+      family.plan(family.configure(model.source.raw, model.source.where));
+    } catch (const Error& refused) {
+      out.why_none = refused.text().what;
+    }
+    return out;
+  }
+  // One layer more than it takes: a unit and a part of the next.
+  SmallModel longer = described(family, "derived", description(family, layers + 2));
+  if (blocks_of(family, longer)) best = std::move(longer);
+  out.models.push_back(std::move(*best));
+  if (!predicts(family)) return out;
+  SmallModel predicting = out.models.front();
+  predicting.name = "derived, predicting";
+  predicting.source.raw.append(config::parse_override(fmt::format("model.{}=1", kDepthKey)));
+  if (blocks_of(family, predicting)) out.models.push_back(std::move(predicting));
+  return out;
+}
+
+decoder::CompressedTokens tokens_of_two(std::int64_t vocabulary) {
+  decoder::CompressedTokens out = decoder::uncompressed_tokens(vocabulary);
+  for (std::int32_t& id : out.ids) id -= id / 5;
+  out.count = out.ids.back() + 1;
+  out.pad = out.ids[static_cast<std::size_t>(vocabulary / 2)];
+  return out;
+}
+
+}  // namespace lamina::conformance

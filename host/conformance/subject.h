@@ -1,0 +1,99 @@
+// What checks are run on: a plugin, and each of its families with small models.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conformance/check.h"
+#include "conformance/model_case.h"
+#include "conformance/small_models.h"
+#include "core/error.h"
+#include "decoder/model.h"
+#include "registry/discovery.h"
+#include "registry/family.h"
+
+namespace lamina::conformance {
+
+// How the kit is to go about it.
+struct Settings {
+  Level level = Level::quick;
+  std::uint64_t seed = 1;
+  std::string family;                          // only this one; empty: all of the plugin
+  std::vector<std::filesystem::path> models;   // descriptions beside those of the plugin
+  std::vector<std::filesystem::path> goldens;  // golden cases
+};
+
+class PluginSubject {
+ public:
+  PluginSubject(std::filesystem::path file, Settings settings, Compute compute)
+      : file_(std::move(file)), settings_(std::move(settings)), compute_(compute) {}
+
+  const std::filesystem::path& file() const { return file_; }
+  const Settings& settings() const { return settings_; }
+  const Compute& compute() const { return compute_; }
+
+ private:
+  std::filesystem::path file_;
+  Settings settings_;
+  Compute compute_;
+};
+
+// The plugin refuses a model that the kit made, or breaks the contract while it is opened. Every
+// check meets it; one reports it.
+class Refused : public Failure {
+ public:
+  explicit Refused(const ErrorText& text);
+  explicit Refused(const PluginError& refused) : Refused(refused.text()) {}
+  // The check whose finding this is.
+  std::string_view owner() const { return owner_; }
+
+ private:
+  std::string_view owner_;
+};
+
+class FamilySubject {
+ public:
+  // `source`: what the plugin gave for `family`.
+  FamilySubject(const PluginSubject& plugin, const registry::Family& family,
+                const lamina_family& source, SmallModels models);
+
+  const PluginSubject& plugin() const { return plugin_; }
+  const Settings& settings() const { return plugin_.settings(); }
+  const registry::Family& family() const { return family_; }
+  const lamina_family& source() const { return source_; }
+  bool at_least(Level level) const { return settings().level >= level; }
+
+  // Throws Refused where there is none.
+  const std::vector<SmallModel>& models() const;
+  // Throws Refused where the family refuses its config.
+  registry::ModelConfig configure(const SmallModel& model) const;
+  // Throws Refused where the plugin breaks the contract.
+  decoder::Model open(const SmallModel& model, bool scan_layers = true) const;
+  // Likewise, of another family with the same keys: one that is decorated.
+  decoder::Model open(const SmallModel& model, const registry::Family& family) const;
+  ModelCase model_case(const SmallModel& model) const;
+  // The models with their numbers: at level quick the first ones of the family only.
+  std::vector<ModelCase> cases() const;
+
+  // All families of the plugin, this one too: blocks of one name are one function.
+  const std::vector<const FamilySubject*>& siblings() const { return siblings_; }
+  void set_siblings(std::vector<const FamilySubject*> all) { siblings_ = std::move(all); }
+
+  // What another process must find too: see Again.
+  void remember(std::uint64_t digest) const { digest_ = digest_ * 1099511628211u + digest; }
+  std::uint64_t digest() const { return digest_; }
+
+ private:
+  const PluginSubject& plugin_;
+  const registry::Family& family_;
+  const lamina_family& source_;
+  SmallModels models_;
+  std::vector<const FamilySubject*> siblings_;
+  mutable std::uint64_t digest_ = 14695981039346656037u;
+};
+
+}  // namespace lamina::conformance

@@ -1,0 +1,189 @@
+// TRC: what a block describes, and that it describes the same for any phase, batch and length.
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "conformance/check.h"
+#include "conformance/fingerprint.h"
+#include "conformance/groups.h"
+#include "conformance/subject.h"
+#include "core/error.h"
+#include "graph/graph.h"
+#include "ops/op_code.h"
+
+namespace lamina::conformance {
+namespace {
+
+// Calls a graph is traced for; a length that the model has no positions for is left out.
+template <typename Make>
+void where_possible(const decoder::Model& model, std::int64_t tokens, Make&& make) {
+  const registry::EmbedSpec& embed = model.options().embed;
+  if (embed.positions == registry::Positions::learned && tokens > embed.max_positions) return;
+  make();
+}
+
+// Lengths around those that the config speaks of: windows, chunks, original contexts.
+std::vector<std::int64_t> lengths(const decoder::Model& model) {
+  constexpr std::int64_t kLongest = 64;
+  std::set<std::int64_t> out = {1, 2, 3, 5, 8, 13, 31};
+  for (const config::Entry& entry : model.config().values().entries())
+    if (const auto* value = entry.value.get_if<std::int64_t>())
+      if (entry.key.find("window") != entry.key.npos || entry.key.find("chunk") != entry.key.npos)
+        for (const std::int64_t n : {*value - 1, *value, *value + 1})
+          if (n > 0 && n <= kLongest) out.insert(n);
+  return {out.begin(), out.end()};
+}
+
+// Attributes that are sizes, or places counted in tokens: they follow the tensors.
+constexpr auto kSizes =
+    std::to_array<std::pair<OpCode, std::string_view>>({{OpCode::reshape, "shape"},
+                                                        {OpCode::broadcast, "shape"},
+                                                        {OpCode::constant, "shape"},
+                                                        {OpCode::iota, "shape"},
+                                                        {OpCode::slice, "start"},
+                                                        {OpCode::slice, "size"},
+                                                        {OpCode::pad, "before"},
+                                                        {OpCode::pad, "after"},
+                                                        {OpCode::scatter_along, "size"},
+                                                        {OpCode::group_rows, "capacity"}});
+
+bool is_size(const Node& node, std::size_t attr) {
+  const std::pair<OpCode, std::string_view> looked_for(node.op->code, node.op->attrs[attr].name);
+  return std::ranges::find(kSizes, looked_for) != kSizes.end();
+}
+
+std::string place_of(const Node& node) {
+  return node.origin ? fmt::format("{} ({})", node.op->name, to_string(*node.origin))
+                     : node.op->name;
+}
+
+// Of the plugin: the host may do for one size what it does not for another.
+bool is_plugins(const Node& node) { return node.origin && !node.origin->file.empty(); }
+
+// Those that its outputs depend on: losses and metrics may be means over tokens.
+void add_plugin_nodes(const Graph& graph, std::vector<const Node*>& to) {
+  std::vector<bool> wanted(graph.values().size());
+  for (const GraphOutput& output : graph.outputs()) wanted[output.value] = true;
+  std::vector<const Node*> mine;
+  for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
+    if (std::ranges::none_of(node->outputs, [&](ValueId v) { return wanted[v]; })) continue;
+    for (ValueId v : node->inputs)
+      if (v != kNoValue) wanted[v] = true;
+    mine.push_back(&*node);
+  }
+  for (auto node = mine.rbegin(); node != mine.rend(); ++node) {
+    if (is_plugins(**node)) to.push_back(*node);
+    for (const AttrValue& attr : (*node)->attrs)
+      if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)
+        add_plugin_nodes(**body, to);
+  }
+}
+
+std::vector<const Node*> plugin_nodes(const Graph& graph) {
+  std::vector<const Node*> out;
+  add_plugin_nodes(graph, out);
+  return out;
+}
+
+// The graphs of two calls differ in sizes alone.
+void compare_sizes(const Graph& small, const Graph& large, const std::string& what) {
+  const std::vector<const Node*> a = plugin_nodes(small), b = plugin_nodes(large);
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    if (i >= a.size() || i >= b.size())
+      fail("{}: {} ops and {}, the first more is {}", what, a.size(), b.size(),
+           place_of(*(i < a.size() ? a[i] : b[i])));
+    if (a[i]->op != b[i]->op)
+      fail("{}: {} in one and {} in the other", what, place_of(*a[i]), place_of(*b[i]));
+    for (std::size_t k = 0; k < a[i]->attrs.size(); ++k)
+      if (!is_size(*a[i], k) && !same_attr(a[i]->attrs[k], b[i]->attrs[k]) &&
+          !std::holds_alternative<std::shared_ptr<const Graph>>(a[i]->attrs[k]))
+        fail("{}: attribute '{}' of {} is another number", what, a[i]->op->attrs[k].name,
+             place_of(*a[i]));
+  }
+}
+
+std::uint64_t of_models(const FamilySubject& subject, bool backwards) {
+  const std::vector<SmallModel>& models = subject.models();
+  std::vector<std::uint64_t> found(models.size());
+  for (std::size_t n = 0; n < models.size(); ++n) {
+    const std::size_t i = backwards ? models.size() - 1 - n : n;
+    found[i] = fingerprint(subject.open(models[i]));
+  }
+  std::uint64_t out = 0;
+  for (std::uint64_t f : found) out = out * 31 + f;
+  return out;
+}
+
+}  // namespace
+
+void check_purity(const FamilySubject& subject) {
+  const std::uint64_t first = of_models(subject, false);
+  if (of_models(subject, true) != first)
+    fail("the graphs of its models are others when they are built again, in another order");
+  std::uint64_t elsewhere = 0;
+  std::string refused;
+  std::thread([&] {
+    try {
+      elsewhere = of_models(subject, false);
+    } catch (const std::exception& thrown) {
+      refused = thrown.what();
+    }
+  }).join();
+  if (!refused.empty()) fail("another thread that builds its models is refused: {}", refused);
+  if (elsewhere != first)
+    fail("the graphs of its models are others when another thread builds them");
+  subject.remember(first);
+}
+
+void check_declarations(const FamilySubject& subject) {
+  for (const SmallModel& small : subject.models()) {
+    const decoder::Model model = subject.open(small);
+    const std::vector<std::int64_t> all = lengths(model);
+    for (const std::int64_t batch : {1, 3})
+      for (const std::int64_t tokens : all)
+        where_possible(model, tokens, [&] {
+          model.loss_graph({batch, tokens}, {.training = true, .aux = true, .mtp = true});
+          model.forward_graph({batch, tokens}, {.segments = true});
+          model.decode_graph({batch, tokens}, {.capacity = tokens + 3, .max_call_tokens = tokens});
+        });
+    // What opens is float32: a type that a block insists on shows in others alone.
+    for (const DType dtype : {DType::bf16, DType::f64}) {
+      const decoder::GraphShape shape{2, 5, dtype};
+      model.loss_graph(shape, {.training = true, .aux = true, .mtp = true});
+      model.decode_graph(shape, {.capacity = 8, .max_call_tokens = 5});
+    }
+  }
+}
+
+void check_sizes_do_not_matter(const FamilySubject& subject) {
+  for (const SmallModel& small : subject.models()) {
+    const decoder::Model model = subject.open(small);
+    const auto name = [&](const char* phase, decoder::GraphShape a, decoder::GraphShape b) {
+      return fmt::format("{} of model '{}' with B = {}, T = {} and with B = {}, T = {}", phase,
+                         small.name, a.batch, a.tokens, b.batch, b.tokens);
+    };
+    const decoder::GraphShape base{2, 5};
+    for (const decoder::GraphShape& other :
+         {decoder::GraphShape{3, 7}, decoder::GraphShape{1, 1}, decoder::GraphShape{2, 13}})
+      where_possible(model, other.tokens, [&] {
+        compare_sizes(model.forward_graph(base).graph, model.forward_graph(other).graph,
+                      name("the forward pass", base, other));
+      });
+    // The capacity is 16 in all: what is read of it is the same.
+    for (const decoder::GraphShape& other :
+         {decoder::GraphShape{3, 4}, decoder::GraphShape{2, 1}, decoder::GraphShape{1, 9}})
+      where_possible(model, 16, [&] {
+        compare_sizes(model.decode_graph(base, {16, 9}).graph,
+                      model.decode_graph(other, {16, 9}).graph, name("decoding", base, other));
+      });
+  }
+}
+
+void check_tokens_apart(const FamilySubject& subject) {
+  for (const SmallModel& small : subject.models()) subject.open(small);
+}
+
+}  // namespace lamina::conformance

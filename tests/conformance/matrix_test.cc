@@ -1,0 +1,96 @@
+// The mutation matrix: for each check a fault that it finds, and no other check does unless the
+// matrix says so. A check that passes a wrong plugin is the worst that the kit can do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "backends/cpu/backend.h"
+#include "backends/cpu/device/threads.h"
+#include "conformance/run_check.h"
+#include "support/goldens.h"
+#include "wrong_cases.h"
+#include "wrong_family.h"
+
+namespace lamina::conformance {
+namespace {
+
+Compute cpu_compute() {
+  return {.backend = &cpu::cpu_backend(),
+          .set_threads = [](int count) { cpu::set_threads(count, false); }};
+}
+
+// A family as the checks see it.
+struct Tried {
+  explicit Tried(const WrongFamily& wrong)
+      : plugin("none.lamina.so", {.level = wrong.level}, cpu_compute()),
+        registered(register_family(wrong.model, wrong.border)),
+        subject(plugin, *registered.family, *registered.source,
+                derived_models(*registered.family)) {}
+
+  // The checks that find something.
+  std::set<std::string> failing(const WrongFamily& wrong) const {
+    std::set<std::string> out;
+    for (const Check& check : all_checks()) {
+      if (!check.of_family || check.level > wrong.level || check.id == "NUM-3") continue;
+      if (!wrong.only.empty() && std::ranges::find(wrong.only, check.id) == wrong.only.end())
+        continue;
+      const Result result = run_check(check, {&subject}, false);
+      if (result.outcome == Outcome::fail) out.insert(std::string(check.id));
+      if (result.outcome == Outcome::fail)
+        std::printf("  %s: %s\n", std::string(check.id).c_str(), result.text.c_str());
+    }
+    return out;
+  }
+
+  PluginSubject plugin;
+  Registered registered;
+  FamilySubject subject;
+};
+
+std::vector<WrongFamily> all_wrong() {
+  std::vector<WrongFamily> out = wrong_families();
+  for (WrongFamily& family : wrong_borders()) out.push_back(std::move(family));
+  return out;
+}
+
+class Mutation : public ::testing::TestWithParam<WrongFamily> {};
+
+TEST_P(Mutation, IsFoundByTheChecksOfTheMatrixAndNoOther) {
+  const WrongFamily& wrong = GetParam();
+  std::set<std::string> expected;
+  for (const std::string_view id : wrong.caught_by) expected.emplace(id);
+  EXPECT_EQ(Tried(wrong).failing(wrong), expected) << wrong.fault;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Mutation, ::testing::ValuesIn(all_wrong()), [](const auto& test) {
+  return testing::test_name(std::string(test.param.fault));
+});
+
+TEST(RightFamily, PassesEveryCheck) {
+  const WrongFamily right{"none", {}, right_family(), Level::full};
+  EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
+}
+
+class WrongNumbers : public ::testing::TestWithParam<WrongCase> {};
+
+TEST_P(WrongNumbers, AreFoundByEveryComparisonOfTheCheck) {
+  const WrongCase& wrong = GetParam();
+  const WrongFamily right{"none", {}, right_family(), Level::full};
+  const Tried tried(right);
+  for (const auto check : wrong.checks) {
+    ModelCase c = tried.subject.cases().front();
+    check(c);  // as it is, nothing is found
+    wrong.spoil(c);
+    EXPECT_THROW(check(c), Failure) << wrong.fault;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WrongNumbers, ::testing::ValuesIn(wrong_cases()),
+                         [](const auto& test) {
+                           return testing::test_name(std::string(test.param.fault));
+                         });
+
+}  // namespace
+}  // namespace lamina::conformance

@@ -1,0 +1,250 @@
+/* A plugin in plain C that keeps to the contract: one family, one block, y = x + W norm(x). FAULT_*
+ * breaks one rule, and nothing else. */
+#define _GNU_SOURCE
+#include "lamina/abi.h"
+#include "lamina/names.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STR(text) {"" text, sizeof(text) - 1}
+#define SPAN(array) {array, sizeof(array) / sizeof((array)[0]), sizeof((array)[0])}
+#define AT \
+  &(const lamina_where_t) { STR("plugins/plain/plain.c"), __LINE__, 0 }
+
+#ifdef FAULT_NO_DOC
+#define DOC ""
+#else
+#define DOC "One matrix per layer."
+#endif
+
+__attribute__((section(LAMINA_MANIFEST_SECTION), used)) static const char manifest[] =
+    "{\"id\": \"org.example.plain\", \"version\": \"1.0\", \"abi_major\": 0, \"abi_built\": " ABI_MINOR_TEXT
+    ", \"abi_min_host\": 0, \"arch\": \"x86_64\", \"families\": [{\"name\": \"plain\", \"doc\": \"" DOC
+    "\", \"aliases\": [], \"hf_model_types\": [\"plain\"], \"hf_architectures\": "
+    "[\"PlainForCausalLM\"]}]}";
+
+/* ---- Config ---------------------------------------------------------------------------------- */
+
+#define INT_KEY(text)                                                                    \
+  {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .flags = LAMINA_KEY_REQUIRED, \
+   .name = STR(text), .doc = STR("A number."), .min = {.type = LAMINA_KIND_INT, .v = {.i = 1}}}
+
+static const lamina_key_t kKeys[] = {INT_KEY("vocab_size"), INT_KEY("hidden_size"),
+                                     INT_KEY("num_hidden_layers")};
+
+static int64_t integer(const lamina_config_t *config, const char *key) {
+  lamina_value_t out;
+  memset(&out, 0, sizeof out);
+  config->api->get(config, (lamina_str_t){key, strlen(key)}, &out);
+  return out.v.i;
+}
+
+static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
+  (void)user;
+#ifdef FAULT_ENDLESS_PLAN
+  for (volatile int i = 0;; ++i) {}
+#endif
+  const lamina_position_t unit[] = {{.size = sizeof(lamina_position_t), .block = 1}};
+  const lamina_segment_t all = {.size = sizeof all, .name = STR("all"), .unit = SPAN(unit),
+                                .times = (uint32_t)integer(config, "num_hidden_layers")};
+  return reply->api->segment(reply, &all);
+}
+
+static lamina_status_t options(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
+  (void)user, (void)config;
+  const lamina_norm_t norm = {.size = sizeof norm, .op = 62, .revision = 1};
+  const lamina_head_t head = {.size = sizeof head, .norm = &norm};
+  return reply->api->head(reply, &head);
+}
+
+/* ---- Block ----------------------------------------------------------------------------------- */
+
+static lamina_status_t emit(lamina_build_t *b, uint32_t op, const lamina_tensor_t *in,
+                            lamina_tensor_t *out) {
+  const lamina_emit_t use = {.size = sizeof use, .op = op, .revision = 1,
+                             .inputs = {in, 2, sizeof *in}, .outputs = out, .n_outputs = 1};
+  return b->api->emit(b, &use, AT);
+}
+
+static lamina_status_t param(lamina_build_t *b, const char *name, uint32_t role, int64_t rows,
+                             int64_t columns, lamina_tensor_t *out) {
+  static const lamina_str_t axes[] = {STR(LAMINA_AXIS_EMBED), STR(LAMINA_AXIS_EMBED)};
+  static const lamina_str_t gain[] = {STR(LAMINA_AXIS_NORM)};
+  const int64_t dims[] = {rows, columns};
+  const int is_gain = columns == 0;
+  lamina_param_t desc;
+  memset(&desc, 0, sizeof desc);
+  desc.size = sizeof desc;
+  desc.role = role;
+  desc.name = (lamina_str_t){name, strlen(name)};
+  desc.dims = (lamina_span_t){dims, is_gain ? 1 : 2, sizeof *dims};
+  desc.axes = (lamina_span_t){is_gain ? gain : axes, is_gain ? 1 : 2, sizeof *axes};
+  desc.init = is_gain ? LAMINA_INIT_ONES : LAMINA_INIT_NORMAL;
+  desc.init_a = is_gain ? 0 : 0.1;
+  return b->api->param(b, &desc, AT, out);
+}
+
+static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_t *config,
+                             const lamina_io_t *io) {
+  (void)user;
+  const int64_t width = integer(config, "hidden_size");
+  lamina_tensor_t gain = 0, matrix = 0, out = 0;
+#ifdef FAULT_CRASH
+  *(volatile int *)(uintptr_t)(width - width) = 1;
+#endif
+#ifdef FAULT_ALL_MEMORY
+  for (;;) memset(malloc(1 << 26), 1, 1 << 26);
+#endif
+#ifdef FAULT_NEEDS_HOME
+  if (strlen(getenv("HOME")) == 0) return LAMINA_ERROR_INTERNAL;
+#endif
+  lamina_status_t status = param(b, "norm", LAMINA_ROLE_NORM, width, 0, &gain);
+  if (status == LAMINA_OK) status = param(b, "matrix", LAMINA_ROLE_WEIGHT, width, width, &matrix);
+  if (status == LAMINA_OK)
+    status = emit(b, 62, (lamina_tensor_t[]){io->carry_in[0], gain}, &out);
+#ifdef FAULT_IGNORES_FAILURES
+  status = LAMINA_OK;
+#endif
+  if (status == LAMINA_OK) status = emit(b, 60, (lamina_tensor_t[]){out, matrix}, &out);
+  if (status == LAMINA_OK) status = emit(b, 1, (lamina_tensor_t[]){io->carry_in[0], out}, &out);
+#ifdef FAULT_IGNORES_FAILURES
+  status = LAMINA_OK;
+#endif
+  if (status == LAMINA_OK) io->carry_out[0] = out;
+  return status;
+}
+
+/* ---- Registration ---------------------------------------------------------------------------- */
+
+static const lamina_block_t kBlocks[] = {
+    {.size = sizeof(lamina_block_t), .id = 1, .name = STR("layer"), .build = build}};
+static const lamina_hf_tensor_t kTensors[] = {
+    {.size = sizeof(lamina_hf_tensor_t), .block = 1, .param = STR("norm"),
+     .hf = STR("layers.{L}.norm")},
+    {.size = sizeof(lamina_hf_tensor_t), .block = 1, .param = STR("matrix"),
+     .hf = STR("layers.{L}.matrix")},
+    {.size = sizeof(lamina_hf_tensor_t), .param = STR(LAMINA_NAME_EMBED), .hf = STR("embed")},
+    {.size = sizeof(lamina_hf_tensor_t), .param = STR(LAMINA_NAME_NORM), .hf = STR("norm")},
+    {.size = sizeof(lamina_hf_tensor_t), .param = STR(LAMINA_NAME_HEAD), .hf = STR("head")},
+};
+static const lamina_str_t kTypes[] = {STR("plain")};
+static const lamina_str_t kArchitectures[] = {STR("PlainForCausalLM")};
+static const lamina_family_t kFamilies[] = {{
+#ifdef FAULT_STRUCT_SIZE
+    .size = 8,
+#else
+    .size = sizeof(lamina_family_t),
+#endif
+    .name = STR("plain"),
+    .doc = STR(DOC),
+    .hf_model_types = SPAN(kTypes),
+    .hf_architectures = SPAN(kArchitectures),
+    .keys = SPAN(kKeys),
+    .blocks = SPAN(kBlocks),
+    .hf_tensors = SPAN(kTensors),
+    .plan = plan,
+    .options = options,
+}};
+static const lamina_families_t kInterface = {.size = sizeof(lamina_families_t),
+                                             .families = SPAN(kFamilies)};
+
+/* ---- Entry ----------------------------------------------------------------------------------- */
+
+static unsigned uses;
+
+#ifdef FAULT_CONSTRUCTOR
+__attribute__((constructor)) static void prepare(void) { uses = 0; }
+#endif
+#ifdef FAULT_THREAD
+static void *idle(void *nothing) {
+  sleep(3600);
+  return nothing;
+}
+#endif
+#ifdef FAULT_SIGNAL
+static void on_signal(int number) { (void)number; }
+#endif
+
+static lamina_status_t start(const lamina_host_t *host) {
+  (void)host;
+#ifdef FAULT_PRINTS
+  fputs("plain is here\n", stderr);
+#endif
+#ifdef FAULT_SLOW
+  for (const clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;) {}
+#endif
+#ifdef FAULT_THREAD
+  pthread_t thread;
+  pthread_create(&thread, 0, idle, 0);
+#endif
+#ifdef FAULT_SIGNAL
+  signal(SIGWINCH, on_signal);
+#endif
+#ifdef FAULT_OLD_HOSTS_END
+  /* What a host of another version may have there. */
+  if (((const volatile uint64_t *)(host + 1))[0] == 1) return LAMINA_ERROR_ABI;
+#endif
+#ifdef FAULT_EXACT_HOST
+  if (host->size != sizeof(lamina_host_t)) return LAMINA_ERROR_ABI;
+#endif
+#ifdef FAULT_LEAKS
+  static void *volatile lost;
+  lost = malloc(4096);
+#endif
+#ifdef FAULT_TWINS
+  setenv("PLAIN_IS_STARTED", "1", 1);
+#endif
+  ++uses;
+  return LAMINA_OK;
+}
+
+static void stop(void) {
+#ifdef FAULT_NO_NESTING
+  uses = 0;
+#else
+  if (uses > 0) --uses;
+#endif
+#ifdef FAULT_TWINS
+  if (uses == 0) unsetenv("PLAIN_IS_STARTED");
+#endif
+}
+
+static const void *interface_of(lamina_str_t id) {
+#ifdef FAULT_TWINS
+  if (!getenv("PLAIN_IS_STARTED")) return 0;
+#else
+  if (uses == 0) return 0;
+#endif
+#ifdef FAULT_ANY_INTERFACE
+  return id.len >= 15 && !memcmp(id.ptr, LAMINA_FAMILIES_ID, 15) ? &kInterface : 0;
+#else
+  return id.len == strlen(LAMINA_FAMILIES_ID) && !memcmp(id.ptr, LAMINA_FAMILIES_ID, id.len)
+             ? &kInterface
+             : 0;
+#endif
+}
+
+__attribute__((visibility("default"))) const lamina_plugin_t lamina_plugin_v0 = {
+    .magic = LAMINA_PLUGIN_MAGIC,
+    .size = sizeof(lamina_plugin_t),
+    .abi_major = LAMINA_ABI_MAJOR,
+    .abi_built = LAMINA_ABI_MINOR,
+    .id = STR("org.example.plain"),
+    .version = STR("1.0"),
+    .init = start,
+    .deinit = stop,
+    .get_interface = interface_of,
+};
+
+#ifdef FAULT_ABORT
+__attribute__((used)) static void (*const kAbort)(void) = abort;
+#endif
+#ifdef FAULT_TWO_EXPORTS
+__attribute__((visibility("default"))) int one_more(void) { return 1; }
+#endif

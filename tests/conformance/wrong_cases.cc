@@ -1,0 +1,64 @@
+#include "wrong_cases.h"
+
+#include "conformance/compare.h"
+#include "conformance/one_pass.h"
+#include "conformance/training.h"
+
+namespace lamina::conformance {
+namespace {
+
+// The last layer of an unrolled stack is left out.
+void drop_a_layer(ModelCase& c) {
+  const auto open = c.open;
+  c.open = [open](bool scan_layers) {
+    decoder::Model whole = open(scan_layers);
+    if (scan_layers) return whole;
+    const std::shared_ptr<const registry::Family> family(&whole.family(),
+                                                         [](const registry::Family*) {});
+    config::Raw raw;
+    for (const config::Entry& entry : whole.config().values().entries()) {
+      config::Value value = entry.value;
+      if (entry.key == "num_hidden_layers") value = *entry.value.get_if<std::int64_t>() - 1;
+      raw.entries.push_back({"model." + entry.key, value, entry.origin, {}, ""});
+    }
+    return decoder::Model(family, family->configure(raw, "test"), {.scan_layers = false});
+  };
+}
+
+// Every time it is loaded, a weight is another in its last bits.
+void change_a_weight(ModelCase& c) {
+  const auto load = c.load;
+  c.load = [load, times = 0](const decoder::Model& model, DType compute) mutable {
+    weights::Weights out = load(model, compute);
+    const int table = model.parameters().find("embed.weight");
+    const decoder::Parameter& p = model.parameters()[table];
+    std::vector<float> values(static_cast<std::size_t>(p.num_elements()));
+    weights::initialise(p, 1, values);
+    for (float& value : values) value *= 1 + 0.02f * static_cast<float>(times);
+    weights::store(values, p.used_dtype(compute), 0,
+                   static_cast<std::byte*>(out.pointers()[static_cast<std::size_t>(table)]));
+    ++times;
+    return out;
+  };
+}
+
+}  // namespace
+
+std::vector<WrongCase> wrong_cases() {
+  return {
+      {"the unrolled stack has a layer less",
+       "EQV-3",
+       drop_a_layer,
+       {check_scanned_pass_is_unrolled, check_scanned_step_is_unrolled}},
+      {"a rematerialised value is another",
+       "EQV-4",
+       change_a_weight,
+       {check_remat_policies_give_the_same_bits, check_own_remat_tags}},
+      {"the second of two passes is another",
+       "NUM-2",
+       change_a_weight,
+       {check_the_same_pass_twice}},
+  };
+}
+
+}  // namespace lamina::conformance

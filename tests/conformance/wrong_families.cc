@@ -1,0 +1,258 @@
+// Families with one fault each, made with the SDK.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "wrong_family.h"
+
+namespace lamina::conformance {
+namespace {
+
+using namespace lamina::sdk;
+using sdk::Tensor;
+
+Model with_blocks(std::vector<Block<Config>> (*blocks)()) {
+  Model out = right_family();
+  out.blocks = blocks;
+  out.weights = nullptr;  // published under our names, whatever there is
+  return out;
+}
+Model with_keys(void (*keys)(Schema<Config>&)) {
+  Model out = right_family();
+  out.keys = keys;
+  return out;
+}
+Model with_plan(Plan (*plan)(const Config&)) {
+  Model out = right_family();
+  out.plan = plan;
+  return out;
+}
+Model with_weights(std::vector<Weight> (*weights)()) {
+  Model out = right_family();
+  out.weights = weights;
+  return out;
+}
+
+void usual_keys(Schema<Config>& key) {
+  standard_keys(key, {.max_position_embeddings = 64, .rope = {.theta = 100}});
+}
+
+std::vector<Weight> all_but_the_last() {
+  std::vector<Weight> out = right_family().weights();
+  out.pop_back();
+  return out;
+}
+
+// A matrix [D, D] called `name`, with which x is multiplied.
+Tensor product(const Scope& s, std::string_view name, Tensor x, const Config& c,
+               Role role = Role::weight) {
+  Tensor w = s.param(name, {c.hidden_size, c.hidden_size},
+                     {.axes = {axis::embed, axis::embed}, .role = role, .init = init::normal(0.1)});
+  return linear(x, w);
+}
+
+Tensor as_number(Tensor ids_BT, Tensor like) {
+  return cast_like(reshape(ids_BT, {like.dim(0), like.dim(1), 1}), like);
+}
+
+int builds_so_far = 0;
+std::atomic<int> builds_now{0};
+
+std::vector<WrongFamily> of_config() {
+  return {
+      {"two keys have one name", {"SCH-1"}, with_keys([](Schema<Config>& key) {
+         usual_keys(key);
+         key("extra", &Config::extra, {.fallback = 0, .aliases = {"head_dim"}, .doc = "A number."});
+       })},
+      {"an odd value ends in a status and not in a problem with a key",
+       {"SCH-2"},
+       [] {
+         Model out = right_family();
+         out.validate = [](const Config& c, const Problems& problem) {
+           if (c.extra == 3) throw std::runtime_error("three is too many");
+           check_standard(c, problem);
+         };
+         return out;
+       }()},
+      {"a key is written to config.json where another one is read",
+       {"SCH-3"},
+       [] {
+         Model out = with_keys([](Schema<Config>& key) {
+           usual_keys(key);
+           key("extra", &Config::extra, {.fallback = 0, .hf_name = "more", .doc = "A number."});
+         });
+         out.derive = [](const Config& c, const Derived& derived) {
+           derived.set("head_dim", c.hidden_size / c.num_attention_heads);
+         };
+         return out;
+       }(),
+       Level::full},
+      {"the plan drops the layer after the last whole unit",
+       {"PLN-1", "SCH-2"},
+       with_plan([](const Config& c) -> Plan {
+         return repeat(unit(1, 2)).over(c.num_hidden_layers / 2 * 2);
+       })},
+      {"the plan is another when it is asked again",
+       {"PLN-1"},
+       with_plan([](const Config& c) -> Plan {
+         static int asked = 0;
+         return repeat(unit(1, 1, {{"extra", ++asked % 2}})).over(c.num_hidden_layers);
+       })},
+      {"a block that no model has", {"PLN-2"}, with_blocks([] {
+         return std::vector<Block<Config>>{{1, "layer", right_block}, {2, "spare", right_block}};
+       })},
+      {"a parameter has no tensor", {"CKP-2"}, with_weights(all_but_the_last), Level::quick},
+      {"two parameters are one tensor", {"CKP-2"}, with_weights([] {
+         std::vector<Weight> out = all_but_the_last();
+         out.push_back({1, "feed_forward.w3.weight", "model.layers.{L}.mlp.gate_proj.weight"});
+         return out;
+       })},
+      {"a transform that rounding does not undo",
+       {"CKP-1"},
+       with_weights([] {
+         std::vector<Weight> out = right_family().weights();
+         out.back().transforms = {multiplied(1.1), added(0.3)};
+         return out;
+       }),
+       Level::full},
+  };
+}
+
+std::vector<WrongFamily> of_traces() {
+  return {
+      {"a number counts builds", {"TRC-1"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return right_block(s, c, scale(x, 1 + 1e-3 * ++builds_so_far), step);
+       }))},
+      {"a number depends on the thread",
+       {"TRC-1", "THR-1"},
+       with_blocks(LAMINA_WRONG_BLOCK({
+         static const std::thread::id first = std::this_thread::get_id();
+         return right_block(s, c, scale(x, std::this_thread::get_id() == first ? 1 : 1.001), step);
+       })),
+       Level::full},
+      {"builds at one time share a number",
+       {"THR-1"},
+       with_blocks(LAMINA_WRONG_BLOCK({
+         struct Building {
+           int others = builds_now++;
+           ~Building() { --builds_now; }
+         } const now;
+         std::this_thread::sleep_for(std::chrono::microseconds(200));
+         return right_block(s, c, scale(x, 1 + 1e-3 * now.others), step);
+       })),
+       Level::full},
+      {"the shape of a parameter depends on T", {"TRC-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         const std::int64_t rows = x.dim(1) == 13 ? 2 : 1;
+         Tensor p = s.param("by_length", {rows}, {.axes = {axis::norm}, .role = Role::scalar});
+         return right_block(s, c, x, step) + x * reduce_sum(p, {.dims = {0}});
+       }))},
+      {"a carry leaves in another shape", {"TRC-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return concat({right_block(s, c, x, step), x}, 2);
+       }))},
+      {"a carry leaves in float32, whatever the run computes in",
+       {"TRC-2"},
+       with_blocks(LAMINA_WRONG_BLOCK({ return cast(right_block(s, c, x, step), "f32"); }))},
+      {"a number is made of T", {"TRC-3", "EQV-1", "EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return right_block(s, c, scale(x, 1 + 0.5 / static_cast<double>(x.dim(1))), step);
+       }))},
+      {"a branch on T", {"TRC-3", "EQV-1", "EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor y = right_block(s, c, x, step);
+         return x.dim(1) == 1 ? y + x : y;
+       }))},
+      {"a number is made of B",
+       {"TRC-3", "EQV-2", "EQV-5"},
+       with_blocks(LAMINA_WRONG_BLOCK(
+           { return right_block(s, c, scale(x, 1 + 0.5 / static_cast<double>(x.dim(0))), step); })),
+       Level::full},
+      {"tokens are shifted by a slice", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor first = slice(x, {.dim = 1, .start = 0, .size = 1});
+         Tensor before =
+             x.dim(1) == 1
+                 ? first
+                 : concat({first, slice(x, {.dim = 1, .start = 0, .size = x.dim(1) - 1})}, 1);
+         return right_block(s, c, x + before, step);
+       }))},
+      {"a mean over all tokens, padding too", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor mean = reduce_sum(x, {.dims = {1}, .keep = true});
+         return right_block(s, c, x + mean, step);
+       }))},
+      {"an axis is misspelt", {"TRC-5"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor g = s.param("gain", {c.hidden_size},
+                            {.axes = {"norms"}, .role = Role::norm, .init = init::ones});
+         return right_block(s, c, rms_norm(x, g), step);
+       }))},
+      {"a tag is misspelt", {"TRC-5"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return tag(right_block(s, c, x, step), "query_prj");
+       }))},
+      {"a norm's gain has the role of a matrix", {"TRC-6"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor g = s.param("gain", {c.hidden_size}, {.axes = {axis::norm}, .init = init::ones});
+         return right_block(s, c, rms_norm(x, g), step);
+       }))},
+      {"a matrix has the role of a norm", {"TRC-6"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return right_block(s, c, x + product(s, "matrix", x, c, Role::norm), step);
+       }))},
+      {"a state that no op has: it is never written", {"TRC-7"}, with_blocks(LAMINA_WRONG_BLOCK({
+         s.state(LAMINA_STATE_KV, "spare", {2, 4},
+                 {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM}});
+         return right_block(s, c, x, step);
+       }))},
+      {"a state keeps one token less than its op reads", {"TRC-7"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor q = split_heads(product(s, "q", x, c), 2);
+         State kv = s.state(
+             LAMINA_STATE_KV, "short", {2, q.dim(3), q.dim(3)},
+             {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM},
+              .window = 4});
+         Tensor y = attention(q, q, q, kv, {.window = 5});
+         return right_block(s, c, x + merge_heads(y), step);
+       }))},
+  };
+}
+
+std::vector<WrongFamily> of_numbers() {
+  return {
+      {"a gradient is cut off on the way",
+       {"GRD-1"},
+       with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor y = right_block(s, c, x, step);
+         return y + scale(stop_gradient(y), 0.5);
+       })),
+       Level::full},
+      {"a parameter that nothing depends on", {"GRD-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         product(s, "matrix", x, c);
+         return right_block(s, c, x, step);
+       }))},
+      {"attention sees later tokens in training", {"EQV-1"}, with_blocks(LAMINA_WRONG_BLOCK({
+         SelfAttentionOptions options = c.attention_options();
+         options.attend.causal = false;
+         options.attend.state = "both";
+         return right_block(s, c, x + self_attention(s / "both_ways", x, step, options), step);
+       }))},
+      {"the number of the document is in the result", {"EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor segments = as_number(step.input(LAMINA_INPUT_SEGMENT_IDS), x);
+         return right_block(s, c, x * segments, step);
+       }))},
+      {"a recurrence crosses documents", {"EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor w = s.param(
+             "taps", {c.hidden_size, 2},
+             {.axes = {axis::conv, axis::none}, .role = Role::conv, .init = init::normal(0.5)});
+         Tensor y = step.causal_conv1d(x, w, {}, {.across = true});
+         return right_block(s, c, x + y, step);
+       }))},
+      {"large values overflow",
+       {"NUM-1"},
+       with_blocks(LAMINA_WRONG_BLOCK(
+           { return right_block(s, c, x + scale(exp(scale(x, 150)), 1e-9), step); })),
+       Level::full},
+  };
+}
+
+}  // namespace
+
+std::vector<WrongFamily> wrong_families() {
+  std::vector<WrongFamily> out = of_config();
+  for (auto* more : {of_traces, of_numbers})
+    for (WrongFamily& family : more()) out.push_back(std::move(family));
+  return out;
+}
+
+}  // namespace lamina::conformance

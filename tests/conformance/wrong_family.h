@@ -1,0 +1,60 @@
+// Families that break one rule each, and the checks that see it: the mutation matrix of
+// docs/plugin_check.md.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conformance/check.h"
+#include "lamina/sdk.h"
+#include "registry/family.h"
+
+namespace lamina::conformance {
+
+namespace sdk = lamina::sdk;
+
+struct Config : sdk::StandardConfig {
+  std::int64_t extra;
+};
+using Model = sdk::Model<Config>;
+
+// A family that keeps to the contract: window attention and a gated feed-forward.
+Model right_family();
+sdk::Tensor right_block(sdk::Scope s, const Config& c, sdk::Tensor x_BTD, const sdk::Step& step);
+
+// A Build of its body, which may use s, c, x and step.
+#define LAMINA_WRONG_BLOCK(...)                                                   \
+  [] {                                                                            \
+    return std::vector<sdk::Block<Config>>{                                       \
+        {1, "layer",                                                              \
+         []([[maybe_unused]] sdk::Scope s, [[maybe_unused]] const Config& c,      \
+            [[maybe_unused]] sdk::Tensor x,                                       \
+            [[maybe_unused]] const sdk::Step& step) -> sdk::Tensor __VA_ARGS__}}; \
+  }
+
+// Changes the tables that the host is given, or puts a build of its own in front of the family's.
+using Border = void (*)(lamina_family_t& family, lamina_block_t& block);
+
+struct WrongFamily {
+  std::string_view fault;                   // the row of the matrix
+  std::vector<std::string_view> caught_by;  // all checks that fail, of `level` and below
+  Model model;
+  Level level = Level::quick;
+  Border border = nullptr;
+  std::vector<std::string_view> only = {};  // run these checks alone: it is slow
+};
+
+std::vector<WrongFamily> wrong_families();
+// Those of wrong_borders.cc: what no plugin of the SDK can do.
+std::vector<WrongFamily> wrong_borders();
+
+// A family as a plugin would have registered it. Lives as long as the process.
+struct Registered {
+  const lamina_family_t* source;
+  const registry::Family* family;
+};
+Registered register_family(const Model& model, Border border = nullptr);
+
+}  // namespace lamina::conformance

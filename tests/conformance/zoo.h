@@ -1,0 +1,71 @@
+// The plugins in plain C with one fault each, as the program checks them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace lamina::conformance {
+
+struct WrongPlugin {
+  std::string_view fault;                   // the row of the matrix
+  std::string_view file;                    // of the zoo, without its suffix
+  std::vector<std::string_view> caught_by;  // all checks that end badly
+  std::string_view level = "quick";
+  std::string_view outcome = "fail";
+  std::vector<std::string_view> only = {};  // run these alone: others would take long
+  std::string_view golden = {};             // a golden case of tests/golden/hf
+};
+
+inline std::vector<WrongPlugin> wrong_plugins() {
+  return {
+      {"a second symbol is exported", "two_exports", {"FIL-1"}},
+      {"the library calls abort", "abort", {"FIL-2"}},
+      {"a function runs when it is loaded", "constructor", {"FIL-2"}},
+      {"the manifest has no doc line", "no_doc", {"FIL-3"}},
+      {"a struct is smaller than any plugin has it", "struct_size", {"ABI-1"}},
+      {"init writes to standard error", "prints", {"LOD-1"}},
+      {"init takes half a second", "slow", {"LOD-1"}, "quick", "fail", {"FIL-2", "LOD-1", "LOD-3"}},
+      {"init starts a thread", "thread", {"FIL-2", "LOD-1"}},
+      {"init changes a signal", "signal", {"FIL-2", "LOD-1"}},
+      {"the first deinit ends every init", "no_nesting", {"LOD-2"}},
+      {"a nearly right interface id is answered", "any_interface", {"LOD-3"}},
+      {"init reads behind the host's table",
+       "old_hosts_end",
+       {"ABI-2"},
+       "full",
+       "crash",
+       {"ABI-1", "ABI-2", "ABI-3"}},
+      {"init refuses a host of another size",
+       "exact_host",
+       {"ABI-3"},
+       "full",
+       "fail",
+       {"ABI-1", "ABI-2", "ABI-3", "LIF-1"}},
+      {"init keeps memory", "leaks", {"LIF-1"}, "full", "fail", {"LOD-1", "LIF-1", "LIF-2"}},
+      {"two copies share a variable of the process",
+       "twins",
+       {"LIF-2"},
+       "full",
+       "fail",
+       {"LOD-2", "LIF-1", "LIF-2"}},
+      {"a build ignores that calls fail",
+       "ignores_failures",
+       {"ERR-1"},
+       "full",
+       "fail",
+       {"TRC-1", "ERR-1", "ERR-2", "ERR-3"}},
+      {"the plan does not end", "endless_plan", {"PLN-1"}, "quick", "timeout", {"ABI-1", "PLN-1"}},
+      {"a build reads address 0", "crash", {"TRC-2"}, "quick", "crash", {"ABI-1", "TRC-2"}},
+      {"a build takes all memory", "all_memory", {"TRC-2"}, "quick", "crash", {"ABI-1", "TRC-2"}},
+      {"a build needs HOME", "needs_home", {"SEC-1"}, "pedantic", "crash", {"TRC-1", "SEC-1"}},
+      {"a golden case is of another model",
+       "none",
+       {"NUM-3"},
+       "full",
+       "fail",
+       {"TRC-2", "NUM-3"},
+       "gpt2_prefixed"},
+  };
+}
+
+}  // namespace lamina::conformance

@@ -1,0 +1,134 @@
+// `lamina plugin check` on plugins with one fault each: the check that is for it says so, the
+// others do not, the exit code is 8 and the program survives.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/json.h"
+#include "support/goldens.h"
+#include "support/paths.h"
+#include "support/process.h"
+#include "support/sanitizers.h"
+#include "support/temp_dir.h"
+#include "zoo.h"
+
+namespace lamina::conformance {
+namespace {
+
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::run_process;
+
+const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
+
+std::string in_zoo(std::string_view name) {
+  return std::string(ZOO) + "/" + std::string(name) + ".lamina.so";
+}
+
+// A sanitizer leaves these signals to the program.
+const std::string kOwnSignals = "handle_segv=0:handle_sigfpe=0:handle_abort=0:use_sigaltstack=0";
+
+Finished check(const std::string& file, std::vector<std::string> more) {
+  more.insert(more.begin(), {kProgram, "plugin", "check", file});
+  return run_process(
+      more, {.environment = {"ASAN_OPTIONS=" + kOwnSignals, "TSAN_OPTIONS=" + kOwnSignals}});
+}
+
+class Zoo : public ::testing::TestWithParam<WrongPlugin> {};
+
+TEST_P(Zoo, IsFoundByTheChecksOfTheMatrixAndNoOther) {
+  const WrongPlugin& wrong = GetParam();
+  if (wrong.file == "all_memory" || wrong.file == "endless_plan")
+    LAMINA_SKIP_IF_SANITIZED("limits of memory and time are off, or far, there");
+  std::vector<std::string> words = {"--level", std::string(wrong.level), "--json"};
+  for (const std::string_view id : wrong.only)
+    words.insert(words.end(), {"--only", std::string(id)});
+  if (!wrong.golden.empty())
+    words.insert(words.end(),
+                 {"--golden", LAMINA_SOURCE_DIR "/tests/golden/hf/" + std::string(wrong.golden)});
+  const Finished result = check(in_zoo(wrong.file), words);
+  EXPECT_EQ(result.code, 8) << result.out << result.err;
+  std::set<std::string> expected, found;
+  for (const std::string_view id : wrong.caught_by) expected.emplace(id);
+  const JsonDocument json = JsonDocument::parse(result.out, "stdout");
+  EXPECT_FALSE(json.root().at("conforms").as_bool());
+  for (const JsonValue row : json.root().at("checks").elements()) {
+    const std::string outcome(row.at("outcome").as_string());
+    if (outcome == "pass" || outcome == "skip") continue;
+    found.emplace(row.at("id").as_string());
+    EXPECT_EQ(outcome, wrong.outcome) << row.at("id").as_string() << row.at("text").as_string();
+  }
+  EXPECT_EQ(found, expected) << result.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Zoo, ::testing::ValuesIn(wrong_plugins()), [](const auto& test) {
+  return testing::test_name(std::string(test.param.file));
+});
+
+TEST(PluginCheck, ARightPluginConforms) {
+  const Finished result = check(in_zoo("none"), {"--level", "full"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nconforms to plugin ABI 0."));
+  // What cannot be checked is said, and is no pass.
+  EXPECT_THAT(result.out, HasSubstr(" 4 skipped (ABI-4, GRD-3, EQV-6, NUM-3)\n"));
+}
+
+TEST(PluginCheck, ALineNamesTheRuleAndHowToSeeItAgain) {
+  const Finished result = check(in_zoo("prints"), {"--seed", "7"});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("\nLOD-1  FAIL     writes \"plain is here\\x0a\" when it is loaded; use "
+                "the host's log  [C-4, F-6]  replay: lamina plugin check " +
+                in_zoo("prints") + " --only LOD-1 --here --level quick --seed 7 --threads 1\n"));
+  EXPECT_THAT(result.out, HasSubstr(", 1 failed (LOD-1)\n"));
+}
+
+TEST(PluginCheck, ACrashNamesPluginFunctionAndBlock) {
+  const Finished result = check(in_zoo("crash"), {"--only", "TRC-2"});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.out, HasSubstr("TRC-2  CRASH    the process ended with exit code 8; "));
+  EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' died: segmentation fault"));
+}
+
+TEST(PluginCheck, AFileThatIsNoPluginIsRefused) {
+  const testing::TempDir folder;
+  const std::string text = folder.write("text.lamina.so", "hello"),
+                    empty = folder.write("a.so", "");
+  for (const std::string& file : {text, empty, folder.path() + "/none.lamina.so"}) {
+    const Finished result = check(file, {});
+    EXPECT_EQ(result.code, 8) << file;
+    EXPECT_THAT(result.out, HasSubstr("FIL-1  FAIL"));
+    EXPECT_THAT(result.out, HasSubstr("does not conform"));
+  }
+}
+
+TEST(PluginCheck, ACutFileIsRefused) {
+  std::ifstream in(in_zoo("none"), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  const testing::TempDir folder;
+  for (const std::size_t bytes : {std::size_t{64}, whole.size() / 2, whole.size() - 1})
+    EXPECT_EQ(check(folder.write("cut.lamina.so", whole.substr(0, bytes)), {}).code, 8) << bytes;
+}
+
+TEST(PluginCheck, AModelThatTheFamilyRefusesIsReportedOnce) {
+  const testing::TempDir folder;
+  const std::string model =
+      folder.write("wrong.toml",
+                   "family = \"plain\"\n[model]\nvocab_size = 5\nhidden_size = 4\n"
+                   "num_hidden_layers = 2\nhiden = 3\n");
+  const Finished result = check(in_zoo("none"), {"--model", model});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.out, HasSubstr(", 1 failed (TRC-2), "));
+  EXPECT_THAT(result.out, HasSubstr("a small model does not open, which TRC-2 is about: "));
+}
+
+TEST(PluginCheck, AnUnknownCheckIsAnErrorOfTheCommandLine) {
+  EXPECT_EQ(check(in_zoo("none"), {"--only", "TRC-99"}).code, 2);
+}
+
+}  // namespace
+}  // namespace lamina::conformance
