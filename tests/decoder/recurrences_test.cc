@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
+#include "inspect/cost/required_work.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"
@@ -26,6 +27,16 @@ void expect_same(const std::string& op, const std::string& by_token) {
   EXPECT_LE(relative_difference(forward(b, weights.pointers(), rows),
                                 forward(a, weights.pointers(), rows)),
             2e-6);
+}
+
+// Nothing of the body stays in the graph of the block, where it would be counted once more.
+TEST(TimeRegion, HasItsOpsInTheScanOnly) {
+  const decoder::Model model = model_of("lstm");
+  const double by_rows =
+      inspect::required_flops(model.forward_graph({.batch = 1, .tokens = 64}).graph) / 64;
+  const double by_token = inspect::required_flops(
+      model.decode_graph({.batch = 1, .tokens = 1}, {.capacity = 64}).graph);
+  EXPECT_NEAR(by_rows, by_token, 0.01 * by_token);
 }
 
 TEST(TimeRegion, OfALinearRecurrenceIsTheLinearScan) { expect_same("linear", "linear_by_token"); }
