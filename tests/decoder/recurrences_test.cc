@@ -156,6 +156,69 @@ TEST(TimeRegion, RefusesABodyThatMixesRows) {
   });
 }
 
+// The calls of ext/time_region.h by themselves, with one carry and the input x.
+struct RawRegion {
+  lamina_build_t* build;
+  lamina_state_t state;
+  lamina_tensor_t input, carry = 0, token = 0, output = 0;
+
+  static const lamina_time_region_api_t& api() {
+    return sdk::extension<lamina_time_region_api_t>(LAMINA_TIME_REGION_ID);
+  }
+  void begin() {
+    lamina_time_region_t region{};
+    region.size = sizeof region;
+    region.states = {&state, 1, sizeof state};
+    region.inputs = {&input, 1, sizeof input};
+    region.carries = &carry;
+    region.tokens = &token;
+    sdk::check(api().begin(build, &region, nullptr));
+  }
+  void end(lamina_tensor_t* to) {
+    lamina_time_results_t results{};
+    results.size = sizeof results;
+    results.carries = {&carry, 1, sizeof carry};
+    results.results = {&token, 1, sizeof token};
+    results.outputs = to;
+    sdk::check(api().end(build, &results, nullptr));
+  }
+};
+RawRegion raw_region(sdk::Scope s, Tensor x, std::uint32_t kind) {
+  return {s.build(), s.state(kind, "kept", {4}, {.axes = {sdk::axis::none}}).handle, x.handle};
+}
+
+TEST(TimeRegion, RefusesCallsOutOfTurn) {
+  EXPECT_REFUSED("a region over time ends and none is open", {
+    raw_region(s, x, LAMINA_STATE_CUSTOM).end(nullptr);
+    return x;
+  });
+  EXPECT_REFUSED("its build leaves a region over time open; each begin has its end", {
+    raw_region(s, x, LAMINA_STATE_CUSTOM).begin();
+    return x;
+  });
+  EXPECT_REFUSED("the pointer for the outputs of a region is null", {
+    RawRegion region = raw_region(s, x, LAMINA_STATE_CUSTOM);
+    region.begin();
+    region.end(nullptr);
+    return x;
+  });
+}
+
+TEST(TimeRegion, RefusesStatesThatAreNotItsOwn) {
+  EXPECT_REFUSED("state 'kept' is of kind recurrent; the states of a region over time are of kind",
+                 {
+                   raw_region(s, x, LAMINA_STATE_RECURRENT).begin();
+                   return x;
+                 });
+  EXPECT_REFUSED("state 'kept' is given to regions over time twice; each carry has its own", {
+    RawRegion region = raw_region(s, x, LAMINA_STATE_CUSTOM);
+    region.begin();
+    region.end(&region.output);
+    region.begin();
+    return x;
+  });
+}
+
 TEST(TimeRegion, RefusesLossesInItsBody) {
   EXPECT_REFUSED("a loss or metric stands in the body of a region over time", {
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
