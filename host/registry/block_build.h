@@ -111,6 +111,7 @@ class BlockBuild {
   std::map<std::uint32_t, lamina_tensor_t> inputs_;
   // Nodes of the bodies of regions over time: [first, end), and 0 for end while one is open.
   std::vector<std::pair<NodeId, NodeId>> regions_;
+  std::vector<std::size_t> region_states_;  // indices of states that are their carries
   std::size_t num_ops_ = 0;
   std::optional<BuildFailure> failure_;
 };

@@ -1,5 +1,7 @@
 // Regions over time (ext/time_region.h) in the build of a block: handles are checked here, the body
 // is the trace's.
+#include <algorithm>
+
 #include "registry/block_build.h"
 
 namespace lamina::registry {
@@ -34,6 +36,10 @@ void BlockBuild::begin_region(const lamina_time_region_t* from) {
     if (state.kind != StateKind::custom)
       abi::breach("state '{}' is of kind {}; the states of a region over time are of kind {}",
                   state.name, ops::to_string(state.kind), ops::to_string(StateKind::custom));
+    if (std::ranges::find(region_states_, index) != region_states_.end())
+      abi::breach("state '{}' is given to regions over time twice; each carry has its own",
+                  state.name);
+    region_states_.push_back(index);
     states.push_back(static_cast<int>(index));
   }
   const std::vector<Tensor> inputs = tensors(given.inputs, "input of a region");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
+#include "inspect/cost/required_work.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"
@@ -26,6 +27,16 @@ void expect_same(const std::string& op, const std::string& by_token) {
   EXPECT_LE(relative_difference(forward(b, weights.pointers(), rows),
                                 forward(a, weights.pointers(), rows)),
             2e-6);
+}
+
+// Nothing of the body stays in the graph of the block, where it would be counted once more.
+TEST(TimeRegion, HasItsOpsInTheScanOnly) {
+  const decoder::Model model = model_of("lstm");
+  const double by_rows =
+      inspect::required_flops(model.forward_graph({.batch = 1, .tokens = 64}).graph) / 64;
+  const double by_token = inspect::required_flops(
+      model.decode_graph({.batch = 1, .tokens = 1}, {.capacity = 64}).graph);
+  EXPECT_NEAR(by_rows, by_token, 0.01 * by_token);
 }
 
 TEST(TimeRegion, OfALinearRecurrenceIsTheLinearScan) { expect_same("linear", "linear_by_token"); }
@@ -142,6 +153,69 @@ TEST(TimeRegion, RefusesABodyThatMixesRows) {
       return {.carries = {sum},
               .results = {sum + sdk::reduce_sum(sum, {.dims = {0}, .keep = true})}};
     });
+  });
+}
+
+// The calls of ext/time_region.h by themselves, with one carry and the input x.
+struct RawRegion {
+  lamina_build_t* build;
+  lamina_state_t state;
+  lamina_tensor_t input, carry = 0, token = 0, output = 0;
+
+  static const lamina_time_region_api_t& api() {
+    return sdk::extension<lamina_time_region_api_t>(LAMINA_TIME_REGION_ID);
+  }
+  void begin() {
+    lamina_time_region_t region{};
+    region.size = sizeof region;
+    region.states = {&state, 1, sizeof state};
+    region.inputs = {&input, 1, sizeof input};
+    region.carries = &carry;
+    region.tokens = &token;
+    sdk::check(api().begin(build, &region, nullptr));
+  }
+  void end(lamina_tensor_t* to) {
+    lamina_time_results_t results{};
+    results.size = sizeof results;
+    results.carries = {&carry, 1, sizeof carry};
+    results.results = {&token, 1, sizeof token};
+    results.outputs = to;
+    sdk::check(api().end(build, &results, nullptr));
+  }
+};
+RawRegion raw_region(sdk::Scope s, Tensor x, std::uint32_t kind) {
+  return {s.build(), s.state(kind, "kept", {4}, {.axes = {sdk::axis::none}}).handle, x.handle};
+}
+
+TEST(TimeRegion, RefusesCallsOutOfTurn) {
+  EXPECT_REFUSED("a region over time ends and none is open", {
+    raw_region(s, x, LAMINA_STATE_CUSTOM).end(nullptr);
+    return x;
+  });
+  EXPECT_REFUSED("its build leaves a region over time open; each begin has its end", {
+    raw_region(s, x, LAMINA_STATE_CUSTOM).begin();
+    return x;
+  });
+  EXPECT_REFUSED("the pointer for the outputs of a region is null", {
+    RawRegion region = raw_region(s, x, LAMINA_STATE_CUSTOM);
+    region.begin();
+    region.end(nullptr);
+    return x;
+  });
+}
+
+TEST(TimeRegion, RefusesStatesThatAreNotItsOwn) {
+  EXPECT_REFUSED("state 'kept' is of kind recurrent; the states of a region over time are of kind",
+                 {
+                   raw_region(s, x, LAMINA_STATE_RECURRENT).begin();
+                   return x;
+                 });
+  EXPECT_REFUSED("state 'kept' is given to regions over time twice; each carry has its own", {
+    RawRegion region = raw_region(s, x, LAMINA_STATE_CUSTOM);
+    region.begin();
+    region.end(&region.output);
+    region.begin();
+    return x;
   });
 }
 

@@ -3,34 +3,15 @@
 // Dynamic State Evolution", section 4.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <fstream>
-#include <map>
-#include <random>
-
-#include "io/weight_files.h"
-#include "support/models.h"
-#include "support/temp_dir.h"
+#include "examples/reference.h"
 
 namespace lamina::testing {
 namespace {
 
-using Vector = std::vector<double>;
-
 constexpr std::int64_t kVocab = 37, kWidth = 24, kHead = 8, kLayers = 3, kInner = 40, kRank = 5;
 constexpr double kEps = 1e-5;
 
-// Tensors by their published names.
-struct Checkpoint {
-  std::map<std::string, std::pair<Shape, std::vector<float>>> tensors;
-  std::mt19937 random{11};
-
-  void add(const std::string& name, Shape shape, double low, double high) {
-    std::uniform_real_distribution<double> draw(low, high);
-    std::vector<float> values(static_cast<std::size_t>(shape.num_elements()));
-    for (float& value : values) value = static_cast<float>(draw(random));
-    tensors[name] = {shape, std::move(values)};
-  }
+struct Goose : Checkpoint {
   void add_low_rank(const std::string& name, bool bias) {
     add(name + ".lora.0.weight", {kRank, kWidth}, -0.5, 0.5);
     add(name + ".lora.2.weight", {kWidth, kRank}, -0.5, 0.5);
@@ -41,7 +22,7 @@ struct Checkpoint {
     add(name + ".bias", {kWidth}, -0.2, 0.2);
   }
 
-  Checkpoint() {
+  Goose() {
     add("model.embeddings.weight", {kVocab, kWidth}, -1, 1);
     add("lm_head.weight", {kVocab, kWidth}, -0.5, 0.5);
     add_norm("model.norm");
@@ -67,22 +48,13 @@ struct Checkpoint {
       add(layer + ".ffn.value.weight", {kWidth, kInner}, -0.4, 0.4);
     }
   }
-
-  void write(const std::filesystem::path& folder) const {
-    std::ofstream(folder / "config.json")
-        << R"({"model_type": "rwkv7", "architectures": ["RWKV7ForCausalLM"], "vocab_size": )"
-        << kVocab << R"(, "hidden_size": )" << kWidth << R"(, "num_hidden_layers": )" << kLayers
-        << R"(, "head_dim": )" << kHead << R"(, "intermediate_size": )" << kInner
-        << R"(, "norm_eps": 1e-5, "hidden_act": "sqrelu", "norm_first": true, "fuse_norm": true)"
-        << R"(, "decay_low_rank_dim": 5, "gate_low_rank_dim": 5, "a_low_rank_dim": 5)"
-        << R"(, "v_low_rank_dim": 5, "attn": null, "tie_word_embeddings": false})";
-    std::vector<io::TensorSpec> specs;
-    for (const auto& [name, tensor] : tensors) specs.push_back({name, DType::f32, tensor.first});
-    io::write_weight_files(folder.string(), specs, [&](const io::TensorSpec& spec) {
-      return std::as_bytes(std::span(tensors.at(spec.name).second));
-    });
-  }
 };
+
+const std::string kConfig = R"({"model_type": "rwkv7", "architectures": ["RWKV7ForCausalLM"],
+  "vocab_size": 37, "hidden_size": 24, "num_hidden_layers": 3, "head_dim": 8,
+  "intermediate_size": 40, "norm_eps": 1e-5, "hidden_act": "sqrelu", "norm_first": true,
+  "decay_low_rank_dim": 5, "gate_low_rank_dim": 5, "a_low_rank_dim": 5, "v_low_rank_dim": 5,
+  "attn": null, "fuse_norm": true, "tie_word_embeddings": false})";
 
 // The paper's equations for one row, token by token.
 class Reference {
@@ -93,9 +65,8 @@ class Reference {
   Vector run(std::span<const std::int32_t> ids) {
     std::vector<Vector> x;
     for (std::int32_t id : ids) {
-      const Vector table = get("model.embeddings.weight");
-      const auto row = table.begin() + id * kWidth;
-      x.push_back(norm(Vector(row, row + kWidth), "model.layers.0.pre_norm"));
+      const Vector row = checkpoint_.row("model.embeddings.weight", id, kWidth);
+      x.push_back(norm(row, "model.layers.0.pre_norm"));
     }
     std::vector<Vector> first_values(x.size());
     for (std::int64_t i = 0; i < kLayers; ++i) {
@@ -110,23 +81,10 @@ class Reference {
   }
 
  private:
-  Vector get(const std::string& name) const {
-    const std::vector<float>& values = checkpoint_.tensors.at(name).second;
-    return Vector(values.begin(), values.end());
-  }
+  Vector get(const std::string& name) const { return checkpoint_.get(name); }
   Vector product(const std::string& name, const Vector& x) const {
-    const Vector w = get(name + ".weight");
-    Vector out(w.size() / x.size());
-    for (std::size_t o = 0; o < out.size(); ++o)
-      for (std::size_t i = 0; i < x.size(); ++i) out[o] += w[o * x.size() + i] * x[i];
-    return out;
+    return checkpoint_.product(name, x);
   }
-  template <typename F>
-  static Vector map(Vector x, F f) {
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = f(x[i], i);
-    return x;
-  }
-  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
   // Groups of `width`, each with mean 0 and deviation 1.
   static Vector normed(Vector x, std::size_t width, double eps) {
     for (std::size_t first = 0; first < x.size(); first += width) {
@@ -147,12 +105,9 @@ class Reference {
     return gained(normed(x, x.size(), kEps), name);
   }
   template <typename F>
-  Vector low_rank(const std::string& name, const Vector& x, F f, bool bias) const {
+  Vector low_rank(const std::string& name, const Vector& x, F f) const {
     const Vector h = map(product(name + ".lora.0", x), [&](double v, std::size_t) { return f(v); });
-    const Vector out = product(name + ".lora.2", h);
-    if (!bias) return out;
-    const Vector b = get(name + ".lora.2.bias");
-    return map(out, [&](double v, std::size_t i) { return v + b[i]; });
+    return product(name + ".lora.2", h);
   }
   // x + (previous - x) mix.
   Vector shifted(const Vector& x, const Vector& previous, const std::string& name) const {
@@ -176,14 +131,14 @@ class Reference {
       const Vector r = product(attn + ".r_proj", mixed(".x_r"));
       Vector k = product(attn + ".k_proj", mixed(".x_k"));
       Vector v = product(attn + ".v_proj", mixed(".x_v"));
-      const Vector log_decay = squashed(low_rank(
-          attn + ".w_lora", mixed(".x_w"), [](double e) { return std::tanh(e); }, true));
-      const Vector a = squashed(low_rank(attn + ".a_lora", mixed(".x_a"), self, true));
-      const Vector gate = low_rank(attn + ".g_lora", mixed(".x_g"), sigmoid, false);
+      const Vector log_decay = squashed(
+          low_rank(attn + ".w_lora", mixed(".x_w"), [](double e) { return std::tanh(e); }));
+      const Vector a = squashed(low_rank(attn + ".a_lora", mixed(".x_a"), self));
+      const Vector gate = low_rank(attn + ".g_lora", mixed(".x_g"), sigmoid);
       if (is_first) {
         first[t] = v;
       } else {
-        const Vector share = squashed(low_rank(attn + ".v_lora", mixed(".x_v"), self, true));
+        const Vector share = squashed(low_rank(attn + ".v_lora", mixed(".x_v"), self));
         v = map(v, [&](double e, std::size_t i) { return e + (first[t][i] - e) * share[i]; });
       }
       Vector unit = map(k, [&](double e, std::size_t i) { return e * k_k[i]; });
@@ -234,15 +189,9 @@ class Reference {
 };
 
 TEST(Rwkv7Example, LogitsAreThoseOfThePapersEquations) {
-  const Checkpoint checkpoint;
-  const TempDir folder;
-  checkpoint.write(folder.path());
-  const decoder::Model model = open_model(folder.path());
-  const weights::Weights weights = load_weights({"rwkv7", folder.path()}, model);
-  const Rows rows = random_rows(model, 1, 40);
-  const Vector expected = Reference(checkpoint).run(rows.ids);
-  const std::vector<float> want(expected.begin(), expected.end());
-  EXPECT_LE(relative_difference(forward(model, weights.pointers(), rows), want), 2e-5);
+  const Goose checkpoint;
+  EXPECT_LE(error_of(checkpoint, kConfig, [&](auto ids) { return Reference(checkpoint).run(ids); }),
+            2e-5);
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       out_.updates.back().desc.value = {};
     }
     for (const auto& [tag, value] : recorded_) out_.records.push_back({tag, add(tag, value)});
+    if (!bodies_.empty()) graph = without_nodes(graph, bodies_);
   }
 
   // HostBuild.
@@ -192,6 +193,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> end_region(std::span<const Tensor> carries,
                                  std::span<const Tensor> results) override {
     const std::vector<Tensor> out = region_->end(carries, results);
+    bodies_.push_back(region_->nodes());
     region_.reset();
     return out;
   }
@@ -342,6 +344,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<registry::StateDesc> state_descs_;
   std::vector<Tensor> written_;       // one per state of out_
   std::optional<TimeRegion> region_;  // while its body is traced
+  std::vector<NodeRange> bodies_;     // of those that have ended
   std::vector<registry::AuxDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;

@@ -41,6 +41,7 @@ TimeRegion::TimeRegion(ops::DecodeContext& context, std::vector<ops::StateDesc> 
       batch_(batch),
       tokens_(tokens) {
   Graph& graph = context_.graph();
+  nodes_.first = static_cast<NodeId>(graph.nodes().size());
   if (inputs_.empty()) refuse("has no inputs; it has at least one, which is of tokens");
   for (const ops::StateDesc& state : states_) {
     std::vector<std::int64_t> dims{batch};
@@ -137,6 +138,7 @@ std::vector<Tensor> TimeRegion::end(std::span<const Tensor> carries,
   std::vector<Tensor> operands = captured(wanted);
   const std::size_t num_consts = operands.size();
   const std::shared_ptr<const Graph> token = body(operands, carries, results);
+  nodes_.end = static_cast<NodeId>(graph.nodes().size());
 
   Tensor flags, start, count;
   std::vector<Tensor> states;
@@ -167,6 +169,17 @@ std::vector<Tensor> TimeRegion::end(std::span<const Tensor> carries,
     context_.state_output(states[i], ops::state_after(states[i], all[i], count));
   std::vector<Tensor> out;
   for (std::size_t i = states_.size(); i < all.size(); ++i) out.push_back(by_token(all[i]));
+  return out;
+}
+
+Graph without_nodes(const Graph& graph, std::span<const NodeRange> ranges) {
+  Graph out;
+  Copier copy(graph, out);
+  copy.inputs();
+  for (NodeId n = 0; n < graph.nodes().size(); ++n)
+    if (std::ranges::none_of(ranges, [&](NodeRange r) { return n >= r.first && n < r.end; }))
+      copy.node(graph.node(n));
+  copy.outputs();
   return out;
 }
 

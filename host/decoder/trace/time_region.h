@@ -10,6 +10,11 @@
 
 namespace lamina::decoder {
 
+// Nodes [first, end) of a graph.
+struct NodeRange {
+  NodeId first, end;
+};
+
 // While a region is open its ops are nodes of the block's graph, on stand-ins for carries and
 // inputs; end() makes them the scan's body. Nothing uses the nodes after that.
 class TimeRegion {
@@ -26,6 +31,9 @@ class TimeRegion {
   // a carry has changed its type or a result is not [batch, ...].
   std::vector<Tensor> end(std::span<const Tensor> carries, std::span<const Tensor> results);
 
+  // Stand-ins and body. REQUIRES: it has ended.
+  const NodeRange& nodes() const { return nodes_; }
+
  private:
   void check(std::span<const Tensor> carries, std::span<const Tensor> results) const;
   // Values from outside that the body uses.
@@ -41,7 +49,11 @@ class TimeRegion {
   std::vector<Tensor> inputs_;
   std::int64_t batch_, tokens_;
   std::vector<Tensor> stand_ins_;
-  NodeId first_;
+  NodeId first_;  // of the body
+  NodeRange nodes_;
 };
+
+// The graph without nodes that nothing else uses; its inputs and outputs stay.
+Graph without_nodes(const Graph& graph, std::span<const NodeRange> ranges);
 
 }  // namespace lamina::decoder

@@ -248,8 +248,8 @@ typedef struct lamina_emit {
    * layer that reads another's, see ext/kv_sharing.h. */
   lamina_span_t inputs;
   lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
-  /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule
-   * (recurrent), latent_attention (latent), index_scores (index keys), window_pool (conv window:
+  /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule,
+   * matrix_scan and linear_scan (recurrent), latent_attention (latent), index_scores (index keys), window_pool (conv window:
    * channels of values and gates together, tokens of the longest window less one),
    * compressed_attention (kv: 1, width; window and stride as the op has window and ratio). */
   lamina_state_t state;

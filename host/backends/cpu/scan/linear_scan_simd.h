@@ -7,7 +7,7 @@ namespace lamina::cpu {
 
 // Channels of one task: forward a kilobyte of each row of f32; backward less, since it keeps the
 // states of all tokens.
-inline constexpr std::int64_t kScanChannels = 256, kScanGradChannels = 64;
+inline constexpr std::int64_t kScanChannels = 256, kScanGradChannels = 128;
 
 // Channels [c0, c1) of row b.
 struct LinearScanTask {

@@ -29,7 +29,7 @@ struct MatrixScanSizes {
   std::int64_t forward() const { return of_chunk() + rows * values + state; }
   std::int64_t backward() const {
     return of_chunk() + (2 + num_saved) * state + 5 * rows * values + rows * rows +
-           6 * rows * keys + (kMatrixChunk + 1) * keys;
+           4 * rows * keys + (kMatrixChunk + 1) * keys;
   }
   // One token: q, k, a, b, e, and two rows of values.
   std::int64_t recurrent() const { return 5 * keys + 2 * values; }
