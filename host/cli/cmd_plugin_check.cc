@@ -8,11 +8,11 @@
 #include "cli/plugins.h"
 #include "cli/text.h"
 #include "conformance/result_json.h"
+#include "conformance/result_text.h"
 #include "conformance/run_check.h"
 #include "conformance/runner.h"
 #include "core/program_path.h"
 #include "core/write_all.h"
-#include "lamina/abi.h"
 
 namespace lamina::cli {
 namespace {
@@ -59,35 +59,6 @@ PluginSubject subject_of(const Arguments& arguments, const Machine& machine) {
   return {plugin.path, settings, compute};
 }
 
-// One line a check; the words of what failed name the rules and how to see it again.
-std::string line_of(const Result& result, const PluginSubject& plugin, bool color) {
-  const Check& check = *result.check;
-  const bool bad = result.outcome != Outcome::pass && result.outcome != Outcome::skip;
-  std::string word = result.outcome == Outcome::pass ? "ok" : std::string(name(result.outcome));
-  if (bad) std::ranges::transform(word, word.begin(), [](char c) { return std::toupper(c); });
-  word = fmt::format("{:<7}", word);
-  if (color && bad) word = "\033[1;31m" + word + "\033[0m";
-  if (!bad && result.text.empty()) return fmt::format("{}  {}  {}\n", check.id, word, check.what);
-  if (!bad) return fmt::format("{}  {}  {} ({})\n", check.id, word, check.what, result.text);
-  std::vector<std::string> words = replay_words(check, plugin);
-  std::erase(words, "--json");
-  return fmt::format("{}  {}  {}  [{}]  replay: lamina {}\n", check.id, word, result.text,
-                     check.rules, fmt::join(words, " "));
-}
-
-std::string verdict_line(const Summary& summary, const PluginSubject& plugin) {
-  std::string out =
-      fmt::format("{} plugin ABI {}.{} at level {}: {} passed",
-                  summary.conforms ? "conforms to" : "does not conform to", LAMINA_ABI_MAJOR,
-                  LAMINA_ABI_MINOR, name(plugin.settings().level), summary.passed);
-  if (!summary.failed.empty())
-    out += fmt::format(", {} failed ({})", summary.failed.size(), fmt::join(summary.failed, ", "));
-  if (!summary.skipped.empty())
-    out +=
-        fmt::format(", {} skipped ({})", summary.skipped.size(), fmt::join(summary.skipped, ", "));
-  return out + "\n";
-}
-
 // Standard output is for what this program says: what a plugin writes goes to standard error.
 class OutputAside {
  public:
@@ -106,6 +77,7 @@ class OutputAside {
 int check(const Arguments& arguments, const Machine& machine) {
   machine.use_threads(arguments.globals.threads);
   const PluginSubject plugin = subject_of(arguments, machine);
+  require_models_of(plugin.file(), plugin.settings().models);
   const std::vector<const Check*> checks = wanted(arguments);
   const bool json = arguments.flag("json");
   const Terminal out = describe_terminal(STDOUT_FILENO, arguments.globals.color);
@@ -117,7 +89,7 @@ int check(const Arguments& arguments, const Machine& machine) {
       (void)write_all(
           STDERR_FILENO,
           done ? "\r\033[K" : fmt::format("\r{} ({} of {})", which.id, ++started, checks.size()));
-    if (done && !json) print_bytes(line_of(*done, plugin, out.color));
+    if (done && !json) print_bytes(result_text(*done, plugin, out.color));
   };
   std::vector<Result> results;
   if (!arguments.flag("here")) results = run_checks(checks, plugin, program_path(), watch);
@@ -130,7 +102,7 @@ int check(const Arguments& arguments, const Machine& machine) {
     watch(*which, &results.back());
   }
   const Summary summary = summary_of(results);
-  print(json ? results_json(results, plugin) : verdict_line(summary, plugin));
+  print(json ? results_json(results, plugin) : verdict_text(summary, plugin));
   return static_cast<int>(summary.conforms ? ExitCode::ok : ExitCode::plugin);
 }
 

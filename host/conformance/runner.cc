@@ -19,7 +19,7 @@ constexpr std::size_t kWorkers = 2;
 // Of processor time, for each family of the plugin.
 constexpr double kQuickSeconds = 10, kFullSeconds = 60;
 // On the clock, where other programs run too.
-constexpr double kPatience = 4;
+constexpr double kPatience = 10;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kSlower = 20;

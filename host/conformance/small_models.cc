@@ -7,6 +7,8 @@
 
 #include "core/error.h"
 #include "lamina/names.h"
+#include "registry/elf_file.h"
+#include "registry/manifest.h"
 
 namespace lamina::conformance {
 namespace {
@@ -123,6 +125,27 @@ SmallModels small_models(const registry::Family& family, const fs::path& plugin,
   std::ranges::sort(found);
   for (const fs::path& file : found) add_file(family, file, out.models);
   return out.models.empty() ? derived_models(family) : out;
+}
+
+void require_models_of(const fs::path& plugin, std::span<const fs::path> files) {
+  registry::Manifest manifest;
+  try {
+    const registry::ElfFile elf = registry::read_elf(plugin);
+    manifest = registry::parse_manifest(elf.manifest, elf.path);
+  } catch (const PluginError&) {
+    return;  // what the checks of the file are about
+  }
+  for (const fs::path& file : files) {
+    const std::string family = config::load_model(file).family;
+    if (std::ranges::none_of(manifest.families, [&](const registry::FamilyNames& names) {
+          return names.is_called(family);
+        }))
+      throw UserError(ExitCode::usage,
+                      {file.string(),
+                       fmt::format("is a model of family '{}', which {} does not have", family,
+                                   plugin.filename().string()),
+                       {}});
+  }
 }
 
 SmallModels derived_models(const registry::Family& family) {

@@ -31,6 +31,11 @@ std::filesystem::path models_folder(const std::filesystem::path& plugin);
 SmallModels small_models(const registry::Family& family, const std::filesystem::path& plugin,
                          std::span<const std::filesystem::path> files);
 
+// Throws UserError (exit 2) where a description is of no family of the plugin's file, as far as
+// that can be read.
+void require_models_of(const std::filesystem::path& plugin,
+                       std::span<const std::filesystem::path> files);
+
 // Sizes that families share by name get small values, required keys the least that they allow; as
 // many layers as it takes until every block occurs that can. Also with one depth of multi-token
 // prediction, where the family has the key.

@@ -74,6 +74,15 @@ std::vector<WrongFamily> of_config() {
          };
          return out;
        }()},
+      {"nothing says which value a required key may have",
+       {"TRC-2"},
+       [] {
+         Model out = right_family();
+         out.validate = [](const Config& c, const Problems& problem) {
+           if (c.extra != 8128) problem("extra", "must be perfect");
+         };
+         return out;
+       }()},
       {"a key is written to config.json where another one is read",
        {"SCH-3"},
        [] {

@@ -54,6 +54,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
        "full",
        "fail",
        {"TRC-1", "ERR-1", "ERR-2", "ERR-3"}},
+      {"a number depends on the process", "process", {"TRC-1"}},
       {"the plan does not end", "endless_plan", {"PLN-1"}, "quick", "timeout", {"ABI-1", "PLN-1"}},
       {"a build reads address 0", "crash", {"TRC-2"}, "quick", "crash", {"ABI-1", "TRC-2"}},
       {"a build takes all memory", "all_memory", {"TRC-2"}, "quick", "crash", {"ABI-1", "TRC-2"}},

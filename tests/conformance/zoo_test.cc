@@ -126,6 +126,16 @@ TEST(PluginCheck, AModelThatTheFamilyRefusesIsReportedOnce) {
   EXPECT_THAT(result.out, HasSubstr("a small model does not open, which TRC-2 is about: "));
 }
 
+TEST(PluginCheck, AModelOfAnotherFamilyIsAnErrorOfTheCommandLine) {
+  const testing::TempDir folder;
+  const std::string model =
+      folder.write("other.toml", "family = \"other\"\n[model]\nvocab_size = 5\n");
+  const Finished result = check(in_zoo("none"), {"--model", model});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("is a model of family 'other', which none.lamina.so does not have"));
+}
+
 TEST(PluginCheck, AnUnknownCheckIsAnErrorOfTheCommandLine) {
   EXPECT_EQ(check(in_zoo("none"), {"--only", "TRC-99"}).code, 2);
 }

@@ -233,22 +233,6 @@ TEST(Options, NeedTheInterfacesThatTheyUse) {
   EXPECT_EQ(reply.message, "this host has no 'lamina.mtp/1'; a newer one has it");
 }
 
-TEST(PluginBorder, InitNestsAndUnloadingUnmaps) {
-  const std::string path = path_of("simple");
-  {
-    const Library library(path);
-    EXPECT_EQ(library.plugin().init(&recording_host()), LAMINA_OK);
-    EXPECT_EQ(library.plugin().init(&recording_host()), LAMINA_OK);
-    library.plugin().deinit();
-    const std::string_view id = LAMINA_FAMILIES_ID;
-    EXPECT_NE(library.plugin().get_interface({id.data(), id.size()}), nullptr);
-    EXPECT_EQ(library.plugin().get_interface({"x", 1}), nullptr);
-    library.plugin().deinit();
-    EXPECT_EQ(library.plugin().get_interface({id.data(), id.size()}), nullptr);
-  }
-  EXPECT_EQ(dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
-}
-
 TEST(PluginBorder, EntryIsFilledIn) {
   const Library library(path_of("llama"));
   const lamina_plugin_t& p = library.plugin();

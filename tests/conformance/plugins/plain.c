@@ -113,6 +113,13 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
 #endif
   if (status == LAMINA_OK) status = emit(b, 60, (lamina_tensor_t[]){out, matrix}, &out);
   if (status == LAMINA_OK) status = emit(b, 1, (lamina_tensor_t[]){io->carry_in[0], out}, &out);
+#ifdef FAULT_PROCESS
+  const lamina_attr_t by = {1, 0, {.type = LAMINA_KIND_FLOAT, .v = {.f = 1 + 1e-6 * getpid()}}};
+  const lamina_emit_t scale = {.size = sizeof scale, .op = 28, .revision = 1,
+                               .inputs = {&out, 1, sizeof out}, .attrs = {&by, 1, sizeof by},
+                               .outputs = &out, .n_outputs = 1};
+  if (status == LAMINA_OK) status = b->api->emit(b, &scale, AT);
+#endif
 #ifdef FAULT_IGNORES_FAILURES
   status = LAMINA_OK;
 #endif
