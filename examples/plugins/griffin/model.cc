@@ -32,11 +32,21 @@ void keys(Schema<Config>& key) {
       {.fallback = 4, .min = 1, .doc = "taps of the convolution before the recurrence"});
   key("attention_window_size", &Config::attention_window_size,
       {.fallback = 2048, .min = 1, .doc = "earlier tokens that a query sees"});
-  key("logits_soft_cap", &Config::logits_soft_cap, {.fallback = 30.0, .doc = "cap of the logits"});
+  key("logits_soft_cap", &Config::logits_soft_cap,
+      {.fallback = 30.0, .min = 0, .doc = "cap of the logits; 0 = none"});
   key("block_types", &Config::block_types,
       {.fallback = {{"recurrent", "recurrent", "attention"}},
        .choices = {"recurrent", "attention"},
        .doc = "kinds of the layers, repeated"});
+}
+
+void validate(const Config& c, const Problems& problem) {
+  if (c.lru_width % c.num_attention_heads != 0)
+    problem("lru_width", "got ", c.lru_width, "; num_attention_heads = ", c.num_attention_heads,
+            " must divide it");
+  if (c.head_dim % 4 != 0)
+    problem("head_dim", "got ", c.head_dim, "; half of it is rotated in pairs: a multiple of 4");
+  if (c.attention_bias) problem("attention_bias", "got true; this family has no such biases");
 }
 
 RmsNormOptions norm_options(const Config& c) { return {.eps = c.rms_norm_eps, .offset = 1}; }
@@ -154,6 +164,7 @@ constexpr Model<Config> kModel = {
                .hf_architectures = {"RecurrentGemmaForCausalLM"},
                .doc = "Griffin (RecurrentGemma): gated linear recurrences and local attention"},
     .keys = keys,
+    .validate = validate,
     .blocks =
         [] {
           return std::vector<Block<Config>>{{kRecurrent, "recurrent", block<recurrence>},

@@ -37,7 +37,8 @@ void keys(Schema<Config>& key) {
   size("v_low_rank_dim", &Config::v_low_rank_dim, 16);
   key("intermediate_size", &Config::intermediate_size, {.min = 1, .doc = "default 4 hidden_size"});
   key("norm_eps", &Config::norm_eps, {.fallback = 1e-5, .above = 0, .doc = "added to variances"});
-  key("initializer_range", &Config::initializer_range, {.fallback = 0.02, .doc = "of weights"});
+  key("initializer_range", &Config::initializer_range,
+      {.fallback = 0.02, .min = 0, .doc = "deviation of fresh weights"});
   key("tie_word_embeddings", &Config::tie_word_embeddings, {.fallback = false, .doc = "or not"});
   key.ignore({"attn_mode", "fuse_norm", "fuse_cross_entropy", "fuse_linear_cross_entropy",
               "hidden_act", "hidden_ratio", "norm_bias", "norm_first", "use_l2warp", "num_heads",
