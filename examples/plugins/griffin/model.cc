@@ -41,6 +41,7 @@ void keys(Schema<Config>& key) {
 }
 
 void validate(const Config& c, const Problems& problem) {
+  check_standard(c, problem);
   if (c.lru_width % c.num_attention_heads != 0)
     problem("lru_width", "got ", c.lru_width, "; num_attention_heads = ", c.num_attention_heads,
             " must divide it");
