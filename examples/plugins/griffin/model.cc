@@ -47,6 +47,7 @@ void validate(const Config& c, const Problems& problem) {
             " must divide it");
   if (c.head_dim % 4 != 0)
     problem("head_dim", "got ", c.head_dim, "; half of it is rotated in pairs: a multiple of 4");
+  if (c.block_types.empty()) problem("block_types", "got none; name at least one kind");
   if (c.attention_bias) problem("attention_bias", "got true; this family has no such biases");
 }
 
