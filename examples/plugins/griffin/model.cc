@@ -180,6 +180,7 @@ constexpr Model<Config> kModel = {
                       .tied = c.tie_word_embeddings,
                       .soft_cap = c.logits_soft_cap};
         },
+    .mtp_inputs = MtpInputs::none,
     .weights = weights,
 };
 

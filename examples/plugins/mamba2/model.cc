@@ -140,6 +140,7 @@ constexpr Model<Config> kModel = {
           return std::vector<Block<Config>>{{kBlock, "block", block}};
         },
     .head = [](const Config& c) { return Head{.norm = c.norm(), .tied = c.tie_word_embeddings}; },
+    .mtp_inputs = MtpInputs::none,
     .weights = weights,
 };
 

@@ -176,6 +176,7 @@ constexpr Model<Config> kModel = {
     .plan = plan,
     .embed = [](const Config&) { return Embed{.entry = kEntry, .carries = 2}; },
     .head = [](const Config& c) { return Head{.norm = c.norm(), .tied = c.tie_word_embeddings}; },
+    .mtp_inputs = MtpInputs::none,
     .weights = weights,
 };
 
