@@ -1,4 +1,4 @@
-// Every plugin of this build keeps to the contract.
+// Every plugin of this build, and every example of one, keeps to the contract.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,18 +22,28 @@ std::vector<fs::path> shipped() {
   return out;
 }
 
+void expect_conforms(const fs::path& plugin, const std::vector<std::string>& options) {
+  std::vector<std::string> words = {LAMINA_BUILD_DIR "/bin/lamina", "plugin", "check",
+                                    plugin.string()};
+  words.insert(words.end(), options.begin(), options.end());
+  const auto result = testing::run_process(words);
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+}
+
 void expect_conform(const std::vector<std::string>& options) {
   ASSERT_FALSE(shipped().empty());
-  for (const fs::path& plugin : shipped()) {
-    std::vector<std::string> words = {LAMINA_BUILD_DIR "/bin/lamina", "plugin", "check",
-                                      plugin.string()};
-    words.insert(words.end(), options.begin(), options.end());
-    const auto result = testing::run_process(words);
-    EXPECT_EQ(result.code, 0) << result.out << result.err;
-  }
+  for (const fs::path& plugin : shipped()) expect_conforms(plugin, options);
 }
 
 TEST(Shipped, PluginsConform) { expect_conform({}); }
+
+TEST(Examples, PluginsConformAtEveryLevel) {
+  for (const char* name : {"griffin", "mamba2", "rwkv7"}) {
+    const fs::path model = fs::path(LAMINA_SOURCE_DIR) / "examples/plugins" / name / "check" / name;
+    expect_conforms(fs::path(LAMINA_BUILD_DIR "/tests/plugins") / (name + std::string(".lamina.so")),
+                    {"--level", "full", "--model", model.string() + ".toml"});
+  }
+}
 
 // What other tests do not do with the same functions on the same models.
 TEST(Shipped, PluginsConformToOtherHostsAndSurviveFailures) {
