@@ -41,8 +41,8 @@ class Zoo : public ::testing::TestWithParam<WrongPlugin> {};
 
 TEST_P(Zoo, IsFoundByTheChecksOfTheMatrixAndNoOther) {
   const WrongPlugin& wrong = GetParam();
-  if (wrong.file == "all_memory" || wrong.file == "endless_plan")
-    LAMINA_SKIP_IF_SANITIZED("limits of memory and time are off, or far, there");
+  if (wrong.file == "all_memory" || wrong.file == "endless_plan" || wrong.file == "leaks")
+    LAMINA_SKIP_IF_SANITIZED("memory is counted and limited in another way, time is long");
   std::vector<std::string> words = {"--level", std::string(wrong.level), "--json"};
   for (const std::string_view id : wrong.only)
     words.insert(words.end(), {"--only", std::string(id)});
