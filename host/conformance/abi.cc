@@ -1,8 +1,7 @@
 // ABI: the structs and tables of the C contract, with hosts that are older and newer than this one.
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <vector>
+#include <deque>
+#include <memory>
 
 #include "conformance/check.h"
 #include "conformance/decoration.h"
@@ -39,7 +38,10 @@ const T* shortened(const T& table) {
 // That of a newer one: with more in it than this one knows.
 template <typename T>
 const T* lengthened(const T& table) {
-  auto* bytes = new unsigned char[sizeof(T) + kMoreBytes];  // as long as the process
+  // As long as the process; the plugin is called on one thread here.
+  static auto& kept = *new std::deque<std::unique_ptr<unsigned char[]>>;
+  unsigned char* bytes =
+      kept.emplace_back(std::make_unique<unsigned char[]>(sizeof(T) + kMoreBytes)).get();
   std::memset(bytes, kJunk, sizeof(T) + kMoreBytes);
   std::memcpy(bytes, &table, sizeof(T));
   auto* out = reinterpret_cast<T*>(bytes);

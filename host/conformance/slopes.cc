@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "conformance/check.h"
@@ -127,8 +128,10 @@ class Slopes {
     const double above = objective_at(kStep), below = objective_at(-kStep);
     std::copy(kept.begin(), kept.end(), elements);
     const double measured = (above - below) / (2 * kStep);
-    const double allowed =
-        1e-4 * std::sqrt(steepest / static_cast<double>(kept.size())) + 1e-6 * largest;
+    // Below the last term nothing can be told: two losses are subtracted.
+    const double allowed = 1e-4 * std::sqrt(steepest / static_cast<double>(kept.size())) +
+                           1e-6 * largest +
+                           4 * std::numeric_limits<double>::epsilon() * std::abs(above) / kStep;
     const auto is_slope = [&](double found) { return std::abs(slope / length - found) <= allowed; };
     if (is_slope(measured)) return;
     // A choice (of experts, of chunks) may flip on one side: the other has the slope.
