@@ -293,7 +293,8 @@ class Comparison : MaxTextModel {
         std::vector<float>& out = theirs[to.name()];
         out.resize(static_cast<std::size_t>(to.shape().num_elements()));
         for (std::int64_t i = 0; i < to.num_elements(); ++i)
-          out[to.index(i)] = to.gradient(ours[to.first() + i]);
+          // What is not trained here is trained to no effect there.
+          out[to.index(i)] = ours ? to.gradient(ours[to.first() + i]) : 0;
       }
     }
     double largest = 0;
