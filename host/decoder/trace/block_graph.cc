@@ -285,8 +285,9 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     for (const BlockGraph::State& state : out_.states)
       if (state.name == name)
         throw PluginError({"host", fmt::format("state '{}' is used by two ops", name), {}});
-    Tensor input = graph().add_input(name, type);
-    out_.states.push_back({name, kind, type, ring, index_of(input), -1});
+    const Type kept = type;  // may be that of a value, and values move when one is added
+    Tensor input = graph().add_input(name, kept);
+    out_.states.push_back({name, kind, kept, ring, index_of(input), -1});
     written_.emplace_back();
     return input;
   }
