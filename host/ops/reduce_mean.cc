@@ -10,10 +10,14 @@ std::vector<Type> infer(const Call& c) {
   return {{reduced_dtype(c), reduced_shape(c), {}}};
 }
 
+// Divided, not multiplied by 1 / n: the mean of equal counts is that count.
 std::vector<Tensor> lower(const LowerCall& c) {
-  const plain::ReduceSumAttrs attrs{
-      .dims = c.list("dims"), .keep = c.i("keep") != 0, .dtype = c.s("dtype")};
-  return {scale(plain::reduce_sum(c.in(0), attrs), 1.0 / static_cast<double>(num_reduced(c)))};
+  const DType wide = sum_dtype(c.type(0).dtype);
+  Tensor sum = plain::reduce_sum(
+      c.in(0),
+      {.dims = c.list("dims"), .keep = c.i("keep") != 0, .dtype = std::string(name(wide))});
+  const auto count = static_cast<double>(num_reduced(c));
+  return {cast(sum / constant(*sum.graph, {wide, {}, {}}, count), reduced_dtype(c))};
 }
 
 }  // namespace

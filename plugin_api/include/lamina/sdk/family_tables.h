@@ -19,8 +19,8 @@ class FamilyTables {
   explicit FamilyTables(const Model<Config>& model) : model_(model) {
     model_.keys(schema_);
     // Where exports are another family's there would be nothing to call these tensors.
-    predicts_ = !model_.mtp && !schema_.knows(kMtpDepthKey) &&
-                model_.family.exports_as.empty() && model_.mtp_inputs != MtpInputs::none;
+    predicts_ = !model_.mtp && !schema_.knows(kMtpDepthKey) && model_.family.exports_as.empty() &&
+                model_.mtp_inputs != MtpInputs::none;
     if (predicts_) mtp_keys(mtp_schema_, model_.mtp_inputs);
     add_names();
     add_keys();

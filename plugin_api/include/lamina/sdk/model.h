@@ -168,8 +168,8 @@ inline Weight ignored_beyond(std::string_view hf) {
 }
 
 // What multi-token prediction predicts from, by default: as in DeepSeek's checkpoints, or as
-// MaxText trains it; or that the family predicts no further token: it has no keys, block and tensors
-// for that.
+// MaxText trains it; or that the family predicts no further token: it has no keys, block and
+// tensors for that.
 enum class MtpInputs { published, maxtext, none };
 
 // Everything about a family; family, keys and blocks are required. Functions that are left out
