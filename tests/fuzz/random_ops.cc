@@ -59,6 +59,14 @@ Caller::Attributes Caller::attributes(const Op& op) {
 
 bool Caller::accepted(const Op& op, const std::vector<int>& operands,
                       const Attributes& attrs) const {
+  // The host refuses such integers before any rule sees them.
+  constexpr std::int64_t kMost = 2 * kHuge;
+  const auto too_large = [](std::int64_t n) { return n > kMost || n < -kMost; };
+  for (const AttrValue& value : attrs.values) {
+    const auto* one = std::get_if<std::int64_t>(&value);
+    const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
+    if ((one && too_large(*one)) || (list && std::ranges::any_of(*list, too_large))) return false;
+  }
   std::vector<const Type*> types;
   for (const int operand : operands)
     types.push_back(operand < 0 ? nullptr : &types_[static_cast<std::size_t>(operand)]);
