@@ -25,55 +25,27 @@ struct Operand {
   Operand(Tensor t, At where = At::current()) : tensor(t), at(where) {}
 };
 
-// Elementwise with two operands, which broadcast as in NumPy.
-inline Tensor add(Tensor a, Tensor b, At at = At::current()) { return emit<Op::add>({a, b}, at); }
-inline Tensor sub(Tensor a, Tensor b, At at = At::current()) { return emit<Op::sub>({a, b}, at); }
-inline Tensor mul(Tensor a, Tensor b, At at = At::current()) { return emit<Op::mul>({a, b}, at); }
-inline Tensor div(Tensor a, Tensor b, At at = At::current()) { return emit<Op::div>({a, b}, at); }
-inline Tensor maximum(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::maximum>({a, b}, at);
+// Every op of ops.def from x to y, or from a and b, without attributes is a function of its name:
+// exp(x), maximum(a, b).
+consteval bool is_unary(std::string_view inputs, std::string_view outputs,
+                        std::string_view attributes) {
+  return inputs == "x" && outputs == "y" && attributes.empty();
 }
-inline Tensor minimum(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::minimum>({a, b}, at);
+consteval bool is_binary(std::string_view inputs, std::string_view outputs,
+                         std::string_view attributes) {
+  return inputs == "a b" && outputs == "y" && attributes.empty();
 }
-inline Tensor less(Tensor a, Tensor b, At at = At::current()) { return emit<Op::less>({a, b}, at); }
-inline Tensor equal(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::equal>({a, b}, at);
-}
-inline Tensor less_equal(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::less_equal>({a, b}, at);
-}
-inline Tensor not_equal(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::not_equal>({a, b}, at);
-}
-inline Tensor pow(Tensor a, Tensor b, At at = At::current()) { return emit<Op::pow>({a, b}, at); }
-// a - floor(a / b) b.
-inline Tensor remainder(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::remainder>({a, b}, at);
-}
-// Of bool.
-inline Tensor logical_and(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::logical_and>({a, b}, at);
-}
-inline Tensor logical_or(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::logical_or>({a, b}, at);
-}
-// Of i32 and i64.
-inline Tensor bit_and(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::bit_and>({a, b}, at);
-}
-inline Tensor bit_or(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::bit_or>({a, b}, at);
-}
-inline Tensor bit_xor(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::bit_xor>({a, b}, at);
-}
-inline Tensor shift_left(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::shift_left>({a, b}, at);
-}
-inline Tensor shift_right(Tensor a, Tensor b, At at = At::current()) {
-  return emit<Op::shift_right>({a, b}, at);
-}
+#define LAMINA_OP(id, name, revision, since, inputs, outputs, attributes, doc)                    \
+  template <std::same_as<Tensor> X>                                                               \
+  requires(is_unary(inputs, outputs, attributes)) Tensor name(X x, At at = At::current()) {       \
+    return emit<Op::name>({x}, at);                                                               \
+  }                                                                                               \
+  template <std::same_as<Tensor> X>                                                               \
+  requires(is_binary(inputs, outputs, attributes)) Tensor name(X a, X b, At at = At::current()) { \
+    return emit<Op::name>({a, b}, at);                                                            \
+  }
+#include "lamina/ops.def"
+
 // a where condition holds, else b.
 inline Tensor select(Tensor condition, Tensor a, Tensor b, At at = At::current()) {
   return emit<Op::select>({condition, a, b}, at);
@@ -86,19 +58,6 @@ inline Tensor scale(Tensor x, double by, At at = At::current()) {
 inline Tensor shift(Tensor x, double by, At at = At::current()) {
   return emit<Op::shift>({x}, Attrs<Op::shift>().number("by", by), at);
 }
-
-// Every op of ops.def from one tensor to one, without attributes, is a function of its name:
-// exp(x).
-consteval bool is_unary(std::string_view inputs, std::string_view outputs,
-                        std::string_view attributes) {
-  return inputs == "x" && outputs == "y" && attributes.empty();
-}
-#define LAMINA_OP(id, name, revision, since, inputs, outputs, attributes, doc)              \
-  template <std::same_as<Tensor> X>                                                         \
-  requires(is_unary(inputs, outputs, attributes)) Tensor name(X x, At at = At::current()) { \
-    return emit<Op::name>({x}, at);                                                         \
-  }
-#include "lamina/ops.def"
 
 // dtype: "f32", "bf16", "i32", ...
 inline Tensor cast(Tensor x, std::string_view dtype, At at = At::current()) {
