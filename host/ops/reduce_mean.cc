@@ -7,7 +7,7 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   c.require_floating(0);
-  return {{reduced_dtype(c), reduced_shape(c), {}}};
+  return {{summed_dtype(c), reduced_shape(c), {}}};
 }
 
 // Divided, not multiplied by 1 / n: the mean of equal counts is that count.
@@ -17,7 +17,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
       c.in(0),
       {.dims = c.list("dims"), .keep = c.i("keep") != 0, .dtype = std::string(name(wide))});
   const auto count = static_cast<double>(num_reduced(c));
-  return {cast(sum / constant(*sum.graph, {wide, {}, {}}, count), reduced_dtype(c))};
+  return {cast(sum / constant(*sum.graph, {wide, {}, {}}, count), summed_dtype(c))};
 }
 
 }  // namespace

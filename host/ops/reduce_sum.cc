@@ -5,20 +5,7 @@
 namespace lamina::ops {
 namespace {
 
-DType result_dtype(const Call& c) {
-  if (c.s("dtype").empty()) return c.type(0).dtype;
-  auto dtype = parse_dtype(c.s("dtype"));
-  c.require(dtype.has_value(), "dtype must be a name such as f32, got '{}'", c.s("dtype"));
-  return *dtype;
-}
-
-std::vector<Type> infer(const Call& c) {
-  const DType from = c.type(0).dtype, to = result_dtype(c);
-  c.require(from != DType::boolean && to != DType::boolean && is_floating(from) == is_floating(to),
-            "{} cannot be summed as {}; both must be floating or both integers",
-            to_string(c.type(0)), name(to));
-  return {{to, reduced_shape(c), {}}};
-}
+std::vector<Type> infer(const Call& c) { return {{summed_dtype(c), reduced_shape(c), {}}}; }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor ct = cast(reshape(c.ct(), kept_shape(c)), c.type(0).dtype);

@@ -1,6 +1,7 @@
 // The shapes of a reduction over dims, kept with size 1 or left out. Private to ops.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,13 +40,16 @@ inline std::int64_t num_reduced(const Call& c) {
   return count;
 }
 
-// The attribute dtype of a floating result; the input's where it is empty.
-inline DType reduced_dtype(const Call& c) {
-  if (c.s("dtype").empty()) return c.type(0).dtype;
-  const auto dtype = parse_dtype(c.s("dtype"));
-  c.require(dtype && is_floating(*dtype), "dtype must be a floating-point dtype, got '{}'",
-            c.s("dtype"));
-  return *dtype;
+// Of sums: the attribute dtype, the input's where it is empty.
+inline DType summed_dtype(const Call& c) {
+  const DType from = c.type(0).dtype;
+  const std::optional<DType> to = c.s("dtype").empty() ? from : parse_dtype(c.s("dtype"));
+  c.require(to.has_value(), "dtype must be a name such as f32, got '{}'", c.s("dtype"));
+  c.require(
+      from != DType::boolean && *to != DType::boolean && is_floating(from) == is_floating(*to),
+      "{} cannot be summed as {}; both must be floating or both integers", to_string(c.type(0)),
+      name(*to));
+  return *to;
 }
 
 // A split rule: reduced dims are whole.
