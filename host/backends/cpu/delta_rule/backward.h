@@ -45,7 +45,7 @@ class DeltaGradient {
   void run() {
     std::int64_t num_saved = save_states();
     for (std::int64_t end = p_.tokens; end > 0;) {
-      const DeltaChunk chunk = chunk_before(p_, b_, end);
+      const TokenChunk chunk = chunk_before<kC>(p_, b_, end);
       const std::int64_t all = s_.heads * s_.state;
       // Nothing flows back from the next document.
       if (end == p_.tokens || begins_document(p_, b_, end)) clear(dstates_, all);
@@ -69,7 +69,7 @@ class DeltaGradient {
     const std::int64_t all = s_.heads * s_.state;
     std::int64_t count = 0;
     for (std::int64_t t = 0; t < p_.tokens;) {
-      const DeltaChunk chunk = chunk_at(p_, b_, t, p_.tokens);
+      const TokenChunk chunk = chunk_at<kC>(p_, b_, t, p_.tokens);
       if (chunk.fresh)
         clear(states_, all);
       else
@@ -91,7 +91,7 @@ class DeltaGradient {
   }
 
   // Head r of a chunk: everything but dq and dk, which are added to.
-  void go_back(const DeltaChunk& chunk, std::int64_t r) {
+  void go_back(const TokenChunk& chunk, std::int64_t r) {
     const std::int64_t n = key_head_ * s_.heads + r, size = chunk.size, values = s_.values;
     const float* state = states_ + r * s_.state;
     float* dstate = dstates_ + r * s_.state;
@@ -119,7 +119,7 @@ class DeltaGradient {
     }
   }
 
-  std::int64_t value_row(const DeltaChunk& chunk, std::int64_t i, std::int64_t n) const {
+  std::int64_t value_row(const TokenChunk& chunk, std::int64_t i, std::int64_t n) const {
     return ((b_ * p_.tokens + chunk.t + i) * p_.heads + n) * p_.value_width;
   }
 
@@ -137,7 +137,7 @@ class DeltaGradient {
   }
 
   // dv, the first part of dbeta, and dz = -beta exp(G) dR, the gradient of k S.
-  void through_rows(const DeltaChunk& chunk, std::int64_t n) {
+  void through_rows(const TokenChunk& chunk, std::int64_t n) {
     for (std::int64_t i = 0; i < chunk.size; ++i) {
       const std::int64_t at = i * s_.values;
       dbeta_[i] = dot(du_ + at, raw_ + at, s_.values);
@@ -148,7 +148,7 @@ class DeltaGradient {
   }
 
   // dM and dL, then the gradients of q k^T, k k^T (in their place), G and beta.
-  void through_triangles(const DeltaChunk& chunk) {
+  void through_triangles(const TokenChunk& chunk) {
     const std::int64_t size = chunk.size, padded = chunk.padded(), values = s_.values;
     for (std::int64_t i = size; i < padded; ++i) clear(head_.u + i * values, values);
     transpose(head_.u, padded, values, values, u_across_, kC);
@@ -179,7 +179,7 @@ class DeltaGradient {
   }
 
   // dq and dk, and through their decays G.
-  void through_keys(const DeltaChunk& chunk, const float* state, const float* dstate) {
+  void through_keys(const TokenChunk& chunk, const float* state, const float* dstate) {
     const std::int64_t size = chunk.size, keys = s_.keys, values = s_.values;
     const Size3 inner{size, keys, size}, outer{size, keys, values};
     multiply(inner, {dm_, kC}, keys_.k, dq_, keys, Store::add);
@@ -212,7 +212,7 @@ class DeltaGradient {
   }
 
   // dS from dS'.
-  void through_state(const DeltaChunk& chunk, const float* state, float* dstate) {
+  void through_state(const TokenChunk& chunk, const float* state, float* dstate) {
     if (chunk.fresh) return;
     const Size3 size{s_.keys, s_.values, chunk.size};
     dsums_[chunk.size - 1] += head_.total_decay(chunk) * dot(state, dstate, s_.state);
@@ -224,7 +224,7 @@ class DeltaGradient {
   }
 
   // The gradients of q or k before they were scaled (and divided by their length).
-  void write_key_rows(const DeltaChunk& chunk, const Numbers& to, const float* x,
+  void write_key_rows(const TokenChunk& chunk, const Numbers& to, const float* x,
                       const float* factors, float scale, float* dx) const {
     for (std::int64_t i = 0; i < chunk.size; ++i) {
       const std::int64_t at = i * s_.keys;

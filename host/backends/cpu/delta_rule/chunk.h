@@ -5,6 +5,7 @@
 #include "backends/cpu/attention/small_matrices.h"
 #include "backends/cpu/delta_rule/delta_rule_simd.h"
 #include "backends/cpu/device/scratch.h"
+#include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/typed_rows.h"
 
@@ -21,35 +22,6 @@ LAMINA_SIMD Float exp_of(Double x) {
 }
 
 constexpr float kLengthEps = 1e-6f;  // under the root of a length
-
-// Tokens [t, t + size) of a row; the state is forgotten before a fresh chunk.
-struct DeltaChunk {
-  std::int64_t t, size;
-  bool fresh;
-  std::int64_t padded() const { return (size + 15) / 16 * 16; }
-};
-
-bool begins_document(const DeltaRule& p, std::int64_t b, std::int64_t t) {
-  if (t == 0) return true;
-  if (p.segments == nullptr) return false;
-  const std::int32_t* row = p.segments + b * p.tokens;
-  return row[t] != row[t - 1];
-}
-
-// The chunk that begins at t < end: it ends with its document.
-DeltaChunk chunk_at(const DeltaRule& p, std::int64_t b, std::int64_t t, std::int64_t end) {
-  DeltaChunk chunk{t, 1, begins_document(p, b, t)};
-  while (chunk.size < kC && t + chunk.size < end && !begins_document(p, b, t + chunk.size))
-    ++chunk.size;
-  return chunk;
-}
-// The chunk that ends before t > 0, cut as chunk_at cuts a whole row.
-DeltaChunk chunk_before(const DeltaRule& p, std::int64_t b, std::int64_t t) {
-  std::int64_t begin = t - 1;
-  while (!begins_document(p, b, begin)) --begin;
-  const std::int64_t start = begin + (t - 1 - begin) / kC * kC;
-  return {start, t - start, start == begin};
-}
 
 // Keys and queries of a chunk: k, q [C, keys] and the transpose of k [keys, C]; q carries the
 // scale. Rows past the chunk, to a whole vector, are zeros.
@@ -68,7 +40,7 @@ struct DeltaKeys {
         qk(memory.take<float>(DeltaSizes::kSquare)) {}
 
   void load_rows(const DeltaRule& p, const DeltaSizes& s, std::int64_t b, std::int64_t head,
-                 const DeltaChunk& chunk, const ConstNumbers& from, float scale, float* to,
+                 const TokenChunk& chunk, const ConstNumbers& from, float scale, float* to,
                  float* factors) {
     for (std::int64_t i = 0; i < chunk.size; ++i) {
       const std::int64_t row = (b * p.tokens + chunk.t + i) * p.key_heads + head;
@@ -82,7 +54,7 @@ struct DeltaKeys {
   }
 
   void prepare(const DeltaRule& p, const DeltaSizes& s, std::int64_t b, std::int64_t head,
-               const DeltaChunk& chunk) {
+               const TokenChunk& chunk) {
     load_rows(p, s, b, head, chunk, p.k, 1, k, k_factors);
     load_rows(p, s, b, head, chunk, p.q, p.scale, q, q_factors);
     transpose(k, chunk.padded(), s.keys, s.keys, k_across, kC);
@@ -113,10 +85,10 @@ struct DeltaHead {
         k_decayed(memory.take<float>(s.key_rows)),
         column_factors(memory.take<float>(s.values)) {}
 
-  float total_decay(const DeltaChunk& chunk) const { return decay[chunk.size - 1]; }
+  float total_decay(const TokenChunk& chunk) const { return decay[chunk.size - 1]; }
 
   void load_numbers(const DeltaRule& p, const DeltaSizes& s, std::int64_t b, std::int64_t n,
-                    const DeltaChunk& chunk) {
+                    const TokenChunk& chunk) {
     clear(beta, 3 * kC);
     for (std::int64_t i = 0; i < kC; ++i) sums[i] = 0;
     double sum = 0;
@@ -135,7 +107,7 @@ struct DeltaHead {
   }
 
   // The triangles l and m, and when wanted exp(G_i - G_j) for j <= i by itself.
-  void make_triangles(const DeltaKeys& keys, const DeltaChunk& chunk, float* between) {
+  void make_triangles(const DeltaKeys& keys, const TokenChunk& chunk, float* between) {
     for (std::int64_t i = 0; i < chunk.size; ++i)
       for (std::int64_t j = 0; j < chunk.padded(); j += kLanes) {
         const std::int64_t at = i * kC + j;
@@ -153,7 +125,7 @@ struct DeltaHead {
   // u = beta (v - exp(G) k S), then what later ones take from earlier ones by substitution. `raw`
   // receives v - exp(G) k S when wanted.
   void make_corrections(const DeltaRule& p, const DeltaSizes& s, std::int64_t b, std::int64_t n,
-                        const DeltaChunk& chunk, const DeltaKeys& keys, const float* state,
+                        const TokenChunk& chunk, const DeltaKeys& keys, const float* state,
                         float* raw) {
     multiply({chunk.size, s.values, s.keys}, {keys.k, s.keys}, state, u, s.values, Store::scaled);
     for (std::int64_t i = 0; i < chunk.size; ++i) {
@@ -195,13 +167,13 @@ struct DeltaHead {
       add(static_cast<const bfloat16*>(x.data) + first);
   }
 
-  void decay_keys(const DeltaSizes& s, const DeltaChunk& chunk, const DeltaKeys& keys) {
+  void decay_keys(const DeltaSizes& s, const TokenChunk& chunk, const DeltaKeys& keys) {
     for (std::int64_t i = 0; i < chunk.size; ++i)
       times(keys.k + i * s.keys, rest[i], s.keys, k_decayed + i * s.keys);
   }
 
   // The state after the chunk.
-  void advance(const DeltaSizes& s, const DeltaChunk& chunk, const DeltaKeys& keys, float* state) {
+  void advance(const DeltaSizes& s, const TokenChunk& chunk, const DeltaKeys& keys, float* state) {
     decay_keys(s, chunk, keys);
     multiply({s.keys, s.values, chunk.size}, across(k_decayed, s.keys), u, state, s.values,
              Store::rescaled, column_factors);

@@ -35,7 +35,7 @@ class DeltaForward {
     const std::int64_t end = valid_tokens(p_, b_);
     if (end > 0) load_states();
     for (std::int64_t t = 0; t < end;) {
-      const DeltaChunk chunk = chunk_at(p_, b_, t, end);
+      const TokenChunk chunk = chunk_at<kC>(p_, b_, t, end);
       if (t > 0 && chunk.fresh) clear(states_, s_.heads * s_.state);
       keys_.prepare(p_, s_, b_, key_head_, chunk);
       for (std::int64_t r = 0; r < s_.heads; ++r) run_head(chunk, r);
@@ -68,7 +68,7 @@ class DeltaForward {
   }
 
   // Head r through one chunk.
-  void run_head(const DeltaChunk& chunk, std::int64_t r) {
+  void run_head(const TokenChunk& chunk, std::int64_t r) {
     const std::int64_t n = head_of(r), values = s_.values;
     float* state = states_ + r * s_.state;
     head_.load_numbers(p_, s_, b_, n, chunk);

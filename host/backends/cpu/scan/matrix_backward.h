@@ -41,7 +41,7 @@ class MatrixGradient {
   void run() {
     std::int64_t num_saved = save_states();
     for (std::int64_t end = p_.tokens; end > 0;) {
-      const Chunk chunk = chunk_before(p_, b_, end);
+      const TokenChunk chunk = chunk_before<kC>(p_, b_, end);
       // Nothing flows back from the next document.
       if (end == p_.tokens || begins_document(p_, b_, end)) clear(dstate_, s_.state);
       if (chunk.fresh)
@@ -67,7 +67,7 @@ class MatrixGradient {
   std::int64_t save_states() {
     std::int64_t count = 0;
     for (std::int64_t t = 0; t < p_.tokens;) {
-      const Chunk chunk = chunk_at(p_, b_, t, p_.tokens);
+      const TokenChunk chunk = chunk_at<kC>(p_, b_, t, p_.tokens);
       if (chunk.fresh)
         clear(state_, s_.state);
       else
@@ -84,7 +84,7 @@ class MatrixGradient {
   }
 
   // dout_ (dy, then dR) and du_ (dv, then dw, which has become dR too).
-  void through_outputs(const Chunk& chunk) {
+  void through_outputs(const TokenChunk& chunk) {
     const std::int64_t values = s_.values;
     for (std::int64_t i = 0; i < chunk.size; ++i)
       load_row(p_.dy.data, p_.dy.dtype, value_row(p_, b_, chunk.t + i, n_), p_.value_width, values,
@@ -127,7 +127,7 @@ class MatrixGradient {
   };
 
   // dx_, dz_ and dg_ of 16 channels.
-  void through_decays(const Chunk& chunk, std::int64_t h) {
+  void through_decays(const TokenChunk& chunk, std::int64_t h) {
     const std::int64_t keys = s_.keys, rows = s_.rows;
     Float dx[2 * kC], dg[kC], e[kC];
     for (std::int64_t i = 0; i < rows; ++i) dx[i] = splat(0.0f);
@@ -173,7 +173,7 @@ class MatrixGradient {
     for (std::int64_t t = 0; t < chunk.size; ++t) store(dg_ + t * keys + h, dg[t]);
   }
 
-  void write(const Chunk& chunk) {
+  void write(const TokenChunk& chunk) {
     const std::int64_t keys = s_.keys, part = kC * keys;
     for (std::int64_t i = 0; i < chunk.size; ++i) {
       const std::int64_t token = (b_ * p_.tokens + chunk.t + i) * p_.heads + n_;

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/attention/small_matrices.h"
 #include "backends/cpu/device/scratch.h"
+#include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/scan/matrix_scan_simd.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/typed_rows.h"
@@ -12,33 +13,6 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kC = kMatrixChunk;
-
-// Tokens [t, t + size) of a row; the state is forgotten before a fresh chunk.
-struct Chunk {
-  std::int64_t t, size;
-  bool fresh;
-};
-
-bool begins_document(const MatrixScan& p, std::int64_t b, std::int64_t t) {
-  if (t == 0 || p.segments == nullptr) return t == 0;
-  const std::int32_t* row = p.segments + b * p.tokens;
-  return row[t] != row[t - 1];
-}
-
-// The chunk that begins at t < end: it ends with its document.
-Chunk chunk_at(const MatrixScan& p, std::int64_t b, std::int64_t t, std::int64_t end) {
-  Chunk chunk{t, 1, begins_document(p, b, t)};
-  while (chunk.size < kC && t + chunk.size < end && !begins_document(p, b, t + chunk.size))
-    ++chunk.size;
-  return chunk;
-}
-// The chunk that ends before t > 0, cut as chunk_at cuts a whole row.
-Chunk chunk_before(const MatrixScan& p, std::int64_t b, std::int64_t t) {
-  std::int64_t begin = t - 1;
-  while (!begins_document(p, b, begin)) --begin;
-  const std::int64_t start = begin + (t - 1 - begin) / kC * kC;
-  return {start, t - start, start == begin};
-}
 
 // Where the row of a token and head of x begins.
 std::int64_t key_row(const MatrixScan& p, const KeyNumbers& x, std::int64_t b, std::int64_t t,
@@ -84,7 +58,7 @@ struct MatrixChunk {
         m(memory.take<float>(s.rows * s.rows)),
         u(memory.take<float>(s.rows * s.values)) {}
 
-  void load_operands(std::int64_t b, std::int64_t n, const Chunk& chunk) {
+  void load_operands(std::int64_t b, std::int64_t n, const TokenChunk& chunk) {
     load_keys(p.q, b, n, chunk, p.scale, x);
     load_keys(p.k, b, n, chunk, 1, z);
     if (p.rank_one) {
@@ -100,7 +74,7 @@ struct MatrixChunk {
   }
 
   // Needs the operands; makes the decayed ones, total and M.
-  void decay(const Chunk& chunk) {
+  void decay(const TokenChunk& chunk) {
     fill(total, s.keys, 1);
     clear(m, s.rows * s.rows);
     copy(x, s.rows * s.keys, x_decayed);
@@ -119,7 +93,7 @@ struct MatrixChunk {
   }
 
   // x_decayed S of all rows, in o[rows, values], then w in u. S: [keys, values].
-  void correct(const Chunk& chunk, const float* state, float* o) {
+  void correct(const TokenChunk& chunk, const float* state, float* o) {
     multiply({s.rows, s.values, s.keys}, {x_decayed, s.keys}, state, o, s.values, Store::scaled);
     if (!p.rank_one) return;
     float* w = u + kC * s.values;
@@ -148,7 +122,7 @@ struct MatrixChunk {
   }
 
  private:
-  void load_keys(const KeyNumbers& from, std::int64_t b, std::int64_t n, const Chunk& chunk,
+  void load_keys(const KeyNumbers& from, std::int64_t b, std::int64_t n, const TokenChunk& chunk,
                  float by, float* to) const {
     for (std::int64_t i = 0; i < chunk.size; ++i, to += s.keys) {
       load_row(from.data, from.dtype, key_row(p, from, b, chunk.t + i, n), p.key_width, s.keys, to);

@@ -30,7 +30,7 @@ void forward(const MatrixScanForward& p, std::int64_t b, std::int64_t n, float* 
   for (std::int64_t h = 0; kept != nullptr && p.start[b] != 0 && h < p.key_width; ++h)
     load_row(kept, DType::f32, h * p.value_width, p.value_width, s.values, state + h * s.values);
   for (std::int64_t t = 0; t < end;) {
-    const Chunk chunk = chunk_at(p, b, t, end);
+    const TokenChunk chunk = chunk_at<kC>(p, b, t, end);
     if (t > 0 && chunk.fresh) clear(state, s.state);
     c.load_operands(b, n, chunk);
     c.decay(chunk);
