@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "core/error.h"
 #include "core/read_file.h"
@@ -18,23 +19,39 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 
-// Directories "step-<number>" that have a manifest, or that lack one.
-std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) {
+// The step of a directory's name "step-<number>".
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return step;
+}
+
+// As list() below; nothing if one of them was removed after its name was read.
+std::optional<std::vector<CheckpointEntry>> try_list(const fs::path& directory, bool whole) {
   std::vector<CheckpointEntry> out;
-  if (!fs::is_directory(directory)) return out;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    if (!name.starts_with(kPrefix)) continue;
-    const char* begin = name.data() + kPrefix.size();
-    const char* end = name.data() + name.size();
-    auto [stop, error] = std::from_chars(begin, end, step);
-    if (error != std::errc() || stop != end) continue;
-    if (std::error_code ec; fs::is_regular_file(entry.path() / io::kManifestName, ec) == whole)
-      out.push_back({step, entry.path().string()});
+    const std::optional<std::int64_t> step = step_of(entry.path().filename().string());
+    if (!step) continue;
+    std::error_code ec;
+    const bool has_manifest = fs::is_regular_file(entry.path() / io::kManifestName, ec);
+    const bool removed = fs::symlink_status(entry.path(), ec).type() == fs::file_type::not_found;
+    if (!has_manifest && removed) return std::nullopt;
+    if (has_manifest == whole) out.push_back({*step, entry.path().string()});
   }
   std::ranges::sort(out, {}, &CheckpointEntry::step);
   return out;
+}
+
+// Directories "step-<number>" that have a manifest, or that lack one. A training that keeps only
+// the newest removes it just after the next one is there, which the names that we read may lack:
+// then they are read again, or a run would seem to have no checkpoints at all.
+std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) {
+  if (!fs::is_directory(directory)) return {};
+  for (;;)
+    if (auto out = try_list(directory, whole)) return *std::move(out);
 }
 
 std::string contents_of(const fs::path& directory) {
