@@ -1,6 +1,7 @@
 // Models: published config.json files, model files, and keys that are declared at run time.
 #include <gtest/gtest.h>
 
+#include "config/refusal.h"
 #include "config/run_config.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
@@ -22,11 +23,6 @@ std::vector<Key> declared() {
   layers.min = 0;
   return {hidden_size, theta, factor, layers};
 }
-
-struct Refusal {
-  std::string members;  // of config.json
-  std::string says;
-};
 
 class ModelFiles : public ::testing::Test {
  protected:
@@ -193,8 +189,8 @@ TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
       {R"("text_config": {"rope_theta": {}})", "'rope_theta' must be a number"},
   };
   for (const Refusal& c : cases) {
-    SCOPED_TRACE(c.members);
-    EXPECT_ERROR_SAYS(configure(c.members), 2, c.says);
+    SCOPED_TRACE(c.text);
+    EXPECT_ERROR_SAYS(configure(c.text), 2, c.says);
   }
   // What nobody reads may be anything, and null is absent.
   EXPECT_EQ(configure(R"("rope_scaling": null, "rope_theta": null, "quantization_config": {},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/refusal.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 
@@ -122,11 +123,6 @@ TEST_F(RunFile, EveryMistakeIsReportedAtOnce) {
           in_folder("run.toml:5: 'optimizer.beta1' must be a number, at least 0 and less than 1, "
                     "got 1"));
 }
-
-struct Refusal {
-  std::string text;
-  std::string says;
-};
 
 TEST_F(RunFile, WrongValuesAreRefusedInWords) {
   const Refusal cases[] = {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "config/raw.h"
+#include "config/refusal.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 
@@ -31,11 +32,6 @@ TEST(Syntax, ByteOrderMarkAndDosLineEndsAreFine) {
                 .entries.size(),
             2u);
 }
-
-struct Refusal {
-  std::string text;
-  std::string says;
-};
 
 TEST(Syntax, MistakesAreShownWithACaret) {
   const Refusal cases[] = {

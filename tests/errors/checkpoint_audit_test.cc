@@ -18,15 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Stored {
+struct StoredType {
   DType dtype;
   Shape shape;
 };
-using Checkpoint = std::map<std::string, Stored>;
+using CheckpointTypes = std::map<std::string, StoredType>;
 
-Checkpoint read(const fs::path& from) {
+CheckpointTypes types_in(const fs::path& from) {
   const io::WeightFiles files(from.string());
-  Checkpoint out;
+  CheckpointTypes out;
   for (std::string_view name : files.names()) {
     const io::TensorView view = files.tensor(name);
     out[std::string(name)] = {view.dtype, view.shape};
@@ -35,7 +35,7 @@ Checkpoint read(const fs::path& from) {
 }
 
 // A file with these tensors, whose values nobody reads.
-void write(const Checkpoint& checkpoint, const std::string& path) {
+void write(const CheckpointTypes& checkpoint, const std::string& path) {
   std::string header = "{";
   std::uint64_t at = 0;
   for (const auto& [name, stored] : checkpoint) {
@@ -66,7 +66,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
  protected:
   Weights()
       : model(open_model(GetParam().path)),
-        whole(read(GetParam().path)),
+        whole(types_in(GetParam().path)),
         map(weights::match_weights(model, io::WeightFiles(GetParam().path.string()))) {
     for (const char* name : {"config.json"}) fs::copy(GetParam().path / name, folder / name);
   }
@@ -92,7 +92,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
   }
 
   // What is said to a checkpoint; empty if nothing.
-  std::string error_of(const Checkpoint& checkpoint, const std::string& what) const {
+  std::string error_of(const CheckpointTypes& checkpoint, const std::string& what) const {
     write(checkpoint, folder / "model.safetensors");
     try {
       weights::match_weights(model, io::WeightFiles(folder.path()));
@@ -104,7 +104,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
     }
     return {};
   }
-  void expect(const Checkpoint& checkpoint, const std::string& what,
+  void expect(const CheckpointTypes& checkpoint, const std::string& what,
               const std::vector<std::string>& says) const {
     const std::string error = error_of(checkpoint, what);
     for (const std::string& part : says)
@@ -112,7 +112,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
   }
 
   decoder::Model model;
-  Checkpoint whole;
+  CheckpointTypes whole;
   weights::TensorMap map;
   TempDir folder;
 };
@@ -121,7 +121,7 @@ TEST_P(Weights, AreAccepted) { EXPECT_EQ(error_of(whole, "as it is"), ""); }
 
 TEST_P(Weights, ThatAreMissing) {
   for (const auto& [kind, name] : tensors()) {
-    Checkpoint changed = whole;
+    CheckpointTypes changed = whole;
     changed.erase(name);
     if (is_optional(name)) continue;
     expect(changed, name, {folder.path(), "tensor '" + name.substr(0, name.rfind("_blocks"))});
@@ -132,7 +132,7 @@ TEST_P(Weights, ThatAreMissing) {
 TEST_P(Weights, UnderAnotherName) {
   for (const auto& [kind, name] : tensors()) {
     if (is_optional(name)) continue;
-    Checkpoint changed = whole;
+    CheckpointTypes changed = whole;
     auto node = changed.extract(name);
     node.key() += "x";
     changed.insert(std::move(node));
@@ -144,8 +144,8 @@ TEST_P(Weights, UnderAnotherName) {
 TEST_P(Weights, OfAnotherShape) {
   for (const auto& [kind, name] : tensors())
     for (std::int64_t more : {-1, 1}) {
-      Checkpoint changed = whole;
-      Stored& stored = changed.at(name);
+      CheckpointTypes changed = whole;
+      StoredType& stored = changed.at(name);
       std::vector<std::int64_t> dims(stored.shape.dims().begin(), stored.shape.dims().end());
       if (dims.empty()) dims.push_back(1);
       dims.back() += more;
@@ -158,8 +158,8 @@ TEST_P(Weights, OfAnotherShape) {
 
 TEST_P(Weights, OfAnotherType) {
   for (const auto& [kind, name] : tensors()) {
-    Checkpoint changed = whole;
-    Stored& stored = changed.at(name);
+    CheckpointTypes changed = whole;
+    StoredType& stored = changed.at(name);
     stored.dtype = stored.dtype == DType::i64 ? DType::f32 : DType::i64;
     expect(
         changed, name,
@@ -172,7 +172,7 @@ TEST_P(Weights, WithoutUse) {
     return tensor.first.find(".0.") != std::string::npos;
   };
   const std::string beside = std::ranges::find_if(whole, first_layer)->first;
-  Checkpoint changed = whole;
+  CheckpointTypes changed = whole;
   changed[beside + ".surplus"] = {DType::f32, Shape{{2}}};
   expect(changed, beside, {folder.path(), "'" + beside + ".surplus'", model.family().name()});
 }

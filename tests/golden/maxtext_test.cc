@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 class MaxTextGolden : public ::testing::TestWithParam<fs::path> {};
 
-void expect_agreement(const fs::path& directory, bool scan_layers) {
+void expect_rows_agree(const fs::path& directory, bool scan_layers) {
   for (const MaxTextRow& row : compare_maxtext(directory, scan_layers))
     EXPECT_LE(row.error, row.allowed) << row.quantity;
 }
@@ -19,8 +19,8 @@ void expect_agreement(const fs::path& directory, bool scan_layers) {
 TEST_P(MaxTextGolden, AgreesScannedAndUnrolled) {
   if (std::string reason = reason_to_skip_maxtext(GetParam()); !reason.empty())
     GTEST_SKIP() << reason;
-  expect_agreement(GetParam(), true);
-  expect_agreement(GetParam(), false);
+  expect_rows_agree(GetParam(), true);
+  expect_rows_agree(GetParam(), false);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MaxTextGolden,

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void expect_agreement(const fs::path& directory) {
+void expect_mask_agrees(const fs::path& directory) {
   const inspect::GoldenCase golden(directory.string());
   const JsonDocument config = JsonDocument::read((directory / "config.json").string());
   const JsonValue moba = config.root().find("moba");
@@ -56,7 +56,7 @@ TEST(MobaGolden, AgreesWithMaxText) {
   if (folders.empty()) GTEST_SKIP() << "none in " << golden_dir();
   for (const fs::path& folder : folders) {
     SCOPED_TRACE(folder.filename().string());
-    expect_agreement(folder);
+    expect_mask_agrees(folder);
   }
 }
 

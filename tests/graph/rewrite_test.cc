@@ -8,11 +8,11 @@
 namespace lamina {
 namespace {
 
-const Type kRow{DType::f32, {3}, {}};
+const Type kFloats{DType::f32, {3}, {}};
 
 Graph sample() {
   Graph g;
-  Tensor x = g.add_input("x", kRow), w = g.add_input("w", kRow);
+  Tensor x = g.add_input("x", kFloats), w = g.add_input("w", kFloats);
   Tensor y = ops::call("layer_norm", {x, {}, w}, {{"eps", 0.5}});
   g.set_tag(y.id, "context");
   g.add_output("y", y);
@@ -61,7 +61,7 @@ TEST(Copier, StandInInheritsTheTag) {
 
 TEST(Copier, CopyKeepsNamesOfDims) {
   Graph g;
-  Tensor y = ops::exp(g.add_input("x", kRow));
+  Tensor y = ops::exp(g.add_input("x", kFloats));
   const AxisId axis = intern_axis("embed");
   g.set_axes(y.id, std::span(&axis, 1));
   g.add_output("y", y);
@@ -71,12 +71,12 @@ TEST(Copier, CopyKeepsNamesOfDims) {
 
 TEST(Copier, StandInOfAnotherTypeChangesTypesBehindIt) {
   Graph g, to;
-  Tensor x = g.add_input("x", kRow), w = g.add_input("w", kRow);
+  Tensor x = g.add_input("x", kFloats), w = g.add_input("w", kFloats);
   g.add_output("y", ops::exp(ops::neg(x)));
   g.add_output("z", ops::exp(w));
   Copier copy(g, to);
   copy.set(x.id, to.add_input("x", {DType::bf16, {5, 3}, {}}));
-  copy.set(w.id, to.add_input("w", kRow));
+  copy.set(w.id, to.add_input("w", kFloats));
   for (const Node& node : g.nodes()) copy.node(node);
   copy.outputs();
   EXPECT_EQ(to_string(to.type(to.outputs()[0].value)), "bf16[5, 3]");
@@ -86,7 +86,7 @@ TEST(Copier, StandInOfAnotherTypeChangesTypesBehindIt) {
 
 TEST(InlineGraph, TakesTensorsForTheInputs) {
   Graph to;
-  Tensor a = to.add_input("a", kRow);
+  Tensor a = to.add_input("a", kFloats);
   Tensor operands[] = {ops::neg(a), a};
   std::vector<Tensor> results = inline_graph(sample(), to, operands);
   ASSERT_EQ(results.size(), 2u);

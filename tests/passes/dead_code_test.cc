@@ -9,7 +9,7 @@
 namespace lamina::testing {
 namespace {
 
-const Type kRow{DType::f32, {3}, {}}, kStacked{DType::f32, {2, 3}, {}};
+const Type kOne{DType::f32, {3}, {}}, kTwo{DType::f32, {2, 3}, {}};
 
 Graph cleaned(const Graph& g) {
   Graph out = passes::remove_dead_code(g);
@@ -19,8 +19,8 @@ Graph cleaned(const Graph& g) {
 
 TEST(DeadCode, UnreadNodesGoAndInputsStay) {
   Graph g;
-  Tensor x = g.add_input("x", kRow);
-  g.add_input("unused", kRow);
+  Tensor x = g.add_input("x", kOne);
+  g.add_input("unused", kOne);
   ops::exp(ops::neg(x));
   g.add_output("y", ops::neg(x));
   Graph out = cleaned(g);
@@ -31,15 +31,15 @@ TEST(DeadCode, UnreadNodesGoAndInputsStay) {
 // A scan with ys that are read, unread and written over an x.
 Graph scan_graph(bool read_first, bool state) {
   auto body = std::make_shared<Graph>();
-  Tensor k = body->add_input("k", kRow), c = body->add_input("c", kRow);
-  Tensor a = body->add_input("a", kRow), b = body->add_input("b", kRow);
+  Tensor k = body->add_input("k", kOne), c = body->add_input("c", kOne);
+  Tensor a = body->add_input("a", kOne), b = body->add_input("b", kOne);
   body->add_output("c", ops::neg(c));
   body->add_output("first", ops::exp(a + k));
   body->add_output("second", ops::sub(b, c), state ? 3 : -1);
   Graph g;
   auto made = ops::call_all("scan",
-                            {g.add_input("k", kRow), g.add_input("c", kRow),
-                             g.add_input("a", kStacked), g.add_input("b", kStacked)},
+                            {g.add_input("k", kOne), g.add_input("c", kOne), g.add_input("a", kTwo),
+                             g.add_input("b", kTwo)},
                             {{"body", std::shared_ptr<const Graph>(body)},
                              {"times", std::int64_t{2}},
                              {"num_consts", std::int64_t{1}},

@@ -11,9 +11,9 @@
 namespace lamina::testing {
 namespace {
 
-const Type kMatrix{DType::f32, {6, 6}, {}};
+const Type kSquare{DType::f32, {6, 6}, {}};
 
-Graph fused(const Graph& g) {
+Graph with_residual_fused(const Graph& g) {
   Graph out = passes::remove_dead_code(passes::fuse_residual(g));
   verify(out, "fusing");
   return out;
@@ -32,12 +32,12 @@ void expect_close(const Graph& g, const Graph& other) {
 
 TEST(FuseResidual, SumAndItsNormBecomeOne) {
   Graph g;
-  Tensor x = g.add_input("x", kMatrix), r = g.add_input("r", kMatrix),
+  Tensor x = g.add_input("x", kSquare), r = g.add_input("r", kSquare),
          w = g.add_input("w", {DType::f32, {6}, {}});
   Tensor sum = x + r;
   g.add_output("y", ops::call("rms_norm", {sum, w}, {{"eps", 0.25}, {"offset", 1.0}}));
   g.add_output("sum", sum);
-  Graph out = fused(g);
+  Graph out = with_residual_fused(g);
   EXPECT_EQ(count_ops(out, "add_rms_norm"), 1);
   EXPECT_EQ(count_ops(out, "add"), 0);
   expect_close(g, out);
@@ -45,9 +45,9 @@ TEST(FuseResidual, SumAndItsNormBecomeOne) {
 
 TEST(FuseResidual, ProductsAddUpInPlace) {
   Graph g;
-  Tensor a = g.add_input("a", kMatrix), b = g.add_input("b", kMatrix);
+  Tensor a = g.add_input("a", kSquare), b = g.add_input("b", kSquare);
   g.add_output("y", ops::matmul(a, b) + (ops::matmul(b, a, true, false) + a));
-  Graph out = fused(g);
+  Graph out = with_residual_fused(g);
   EXPECT_EQ(count_ops(out, "matmul"), 2);
   EXPECT_EQ(count_ops(out, "add"), 0);
   expect_close(g, out);
@@ -55,26 +55,26 @@ TEST(FuseResidual, ProductsAddUpInPlace) {
 
 TEST(FuseResidual, ProductThatIsReadElsewhereStaysWhole) {
   Graph g;
-  Tensor a = g.add_input("a", kMatrix), b = g.add_input("b", kMatrix);
+  Tensor a = g.add_input("a", kSquare), b = g.add_input("b", kSquare);
   Tensor product = ops::matmul(a, b);
   g.add_output("y", product + a);
   g.add_output("product", product);
-  EXPECT_EQ(count_ops(fused(g), "add"), 1);
+  EXPECT_EQ(count_ops(with_residual_fused(g), "add"), 1);
 }
 
 TEST(FuseResidual, RoundedProductStaysApart) {
-  const Type narrow = kMatrix.with(DType::bf16);
+  const Type narrow = kSquare.with(DType::bf16);
   Graph g;
   Tensor a = g.add_input("a", narrow), b = g.add_input("b", narrow);
   g.add_output("y", ops::matmul(a, b) + a);
-  EXPECT_EQ(count_ops(fused(g), "add"), 1);
+  EXPECT_EQ(count_ops(with_residual_fused(g), "add"), 1);
 }
 
 TEST(FuseResidual, BroadcastSumStaysApart) {
   Graph g;
-  Tensor x = g.add_input("x", kMatrix), row = g.add_input("row", {DType::f32, {6}, {}});
+  Tensor x = g.add_input("x", kSquare), row = g.add_input("row", {DType::f32, {6}, {}});
   g.add_output("y", ops::call("rms_norm", {x + row}));
-  EXPECT_EQ(count_ops(fused(g), "add_rms_norm"), 0);
+  EXPECT_EQ(count_ops(with_residual_fused(g), "add_rms_norm"), 0);
 }
 
 }  // namespace

@@ -11,19 +11,19 @@
 namespace lamina::testing {
 namespace {
 
-const Type kRow{DType::f32, {3}, {}}, kStacked{DType::f32, {4, 3}, {}};
+const Type kWeight{DType::f32, {3}, {}}, kWeights{DType::f32, {4, 3}, {}};
 
 // c' = c * exp(-k) + x, y = x * c' written over x when `state`.
 Graph sample(bool state) {
   auto body = std::make_shared<Graph>();
-  Tensor k = body->add_input("k", kRow), c = body->add_input("c", kRow),
-         x = body->add_input("x", kRow);
+  Tensor k = body->add_input("k", kWeight), c = body->add_input("c", kWeight),
+         x = body->add_input("x", kWeight);
   Tensor next = c * ops::exp(ops::neg(k)) + x;
   body->add_output("c", next);
   body->add_output("y", x * next, state ? 2 : -1);
   Graph g;
   auto made = ops::call_all(
-      "scan", {g.add_input("k", kRow), g.add_input("c", kRow), g.add_input("x", kStacked)},
+      "scan", {g.add_input("k", kWeight), g.add_input("c", kWeight), g.add_input("x", kWeights)},
       {{"body", std::shared_ptr<const Graph>(body)},
        {"times", std::int64_t{4}},
        {"num_consts", std::int64_t{1}},
@@ -41,8 +41,8 @@ TEST(Hoist, WorkOnConstsIsDoneOnce) {
     EXPECT_EQ(out.nodes()[1].op->name, "exp");
     EXPECT_EQ(count_ops(out, "exp"), 1);
     std::mt19937 random(9);
-    std::vector<Array> inputs = {random_array(kRow, random), random_array(kRow, random),
-                                 random_array(kStacked, random)};
+    std::vector<Array> inputs = {random_array(kWeight, random), random_array(kWeight, random),
+                                 random_array(kWeights, random)};
     auto want = run_unoptimized(g, inputs), got = run_unoptimized(out, inputs);
     for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(want[i].bytes, got[i].bytes);
   }

@@ -107,13 +107,13 @@ TEST(Trace, RefusalHasOpPlaceBlockPluginAndConfig) {
   }
 }
 
-struct Fault {
+struct NumberedFault {
   int number;
   const char* says;
 };
 
 TEST(Trace, RefusesWhatBreaksTheContractInWords) {
-  static constexpr Fault kFaults[] = {
+  static constexpr NumberedFault kFaults[] = {
       {1, "block 'layer': no luck\n"},
       {2, "block 'layer': op number 999 is not known to this host"},
       {4, "block 'layer': op 'rms_norm' has no attribute 9; it has 2"},
@@ -154,7 +154,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
        "parameter 'engram.weight' begins with 'engram.', which is for parameters that the host"},
       {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
   };
-  for (const Fault& fault : kFaults) {
+  for (const NumberedFault& fault : kFaults) {
     SCOPED_TRACE(fault.number);
     EXPECT_ERROR_SAYS(build(fmt::format("fault = {}\n", fault.number)), ExitCode::plugin,
                       fault.says);
