@@ -26,8 +26,8 @@ struct AttrName {
   double number = 0;
 
   consteval AttrName(const char* name) : row(find_attr(row_of(op).attributes, name)) {
-    if (row.key == 0) throw "ops.def has no such attribute";
-    if (row.kind != kind) throw "it has another kind in ops.def";
+    if (row.key == 0) does_not_compile("ops.def has no such attribute");
+    if (row.kind != kind) does_not_compile("it has another kind in ops.def");
     if (row.has_fallback && kind == LAMINA_KIND_INT) integer = parse_integer(row.fallback);
     if (row.has_fallback && kind == LAMINA_KIND_FLOAT) number = parse_number(row.fallback);
   }
@@ -73,12 +73,12 @@ inline lamina_value_t to_value(std::span<const double> values) {
 // The plugin asks for something of `since` that LAMINA_TARGET_MINOR promises not to need.
 [[noreturn]] inline void refuse_younger(const std::string& what, std::uint32_t since, At at) {
   const std::string major = std::to_string(LAMINA_ABI_MAJOR) + ".";
-  throw Error(LAMINA_ERROR_UNSUPPORTED,
+  raise(Error(LAMINA_ERROR_UNSUPPORTED,
               what + " came with plugin ABI " + major + std::to_string(since) +
                   ", and this plugin is for hosts from " + major +
                   std::to_string(LAMINA_TARGET_MINOR) +
                   " on; give lamina_add_plugin TARGET_MINOR " + std::to_string(since),
-              at);
+              at));
 }
 
 // Collects attributes by rising key, without those that have their default: a host that is older
@@ -136,8 +136,8 @@ std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs
     handles.push_back(input.handle);
   }
   if (!build)
-    throw Error(LAMINA_ERROR_ARGUMENT, std::string(row.name) + ": all its inputs are empty tensors",
-                at);
+    raise(Error(LAMINA_ERROR_ARGUMENT, std::string(row.name) + ": all its inputs are empty tensors",
+                at));
   if (row.since > LAMINA_TARGET_MINOR)
     refuse_younger("op '" + std::string(row.name) + "'", row.since, at);
   attrs.check_target(at);

@@ -1,5 +1,5 @@
-// Errors inside a plugin are exceptions; at the border they become status codes. Also the small
-// conversions between C++ views and those of the C contract.
+// Errors inside a plugin are exceptions, or jumps where it is compiled without; at the border they
+// become status codes. Also the small conversions between C++ views and those of the C contract.
 #pragma once
 
 #include <cstring>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lamina/abi.h"
 #include "lamina/names.h"
@@ -60,16 +61,17 @@ struct Refused {
   lamina_status_t status;
 };
 
-inline void check(lamina_status_t status) {
-  if (status != LAMINA_OK) throw Refused{status};
-}
+#ifdef __cpp_exceptions
 
-// Runs `body` and converts whatever it throws to a status; the text goes to `target`, a
-// lamina_build_t or a lamina_reply_t. No exception crosses the border.
-template <class Target, class Body>
-lamina_status_t guarded(Target* target, Body&& body) noexcept {
-  auto fail = [&](lamina_status_t status, std::string_view text, const lamina_where_t* at) {
-    target->api->fail(target, status, to_str(text), at);
+[[noreturn]] inline void raise(Error error) { throw error; }
+[[noreturn]] inline void raise(Refused refused) { throw refused; }
+
+// Runs `body`, which may raise(), and returns what the call of the plugin answers. `report` gets
+// the status, the text and, if known, the place (or null) of what the host does not know yet.
+template <class Body, class Report>
+lamina_status_t contained(Body&& body, Report&& report) noexcept {
+  const auto fail = [&](lamina_status_t status, std::string_view text, const lamina_where_t* at) {
+    report(status, text, at);
     return status;
   };
   try {
@@ -87,6 +89,67 @@ lamina_status_t guarded(Target* target, Body&& body) noexcept {
   } catch (...) {
     return fail(LAMINA_ERROR_INTERNAL, "an exception of unknown type", nullptr);
   }
+}
+
+#else
+
+// Under -fno-exceptions the way out of a call is a jump to the function that the host called.
+// Nothing on the way is destroyed: what a refused block has allocated is lost, which happens once
+// per error and not per block that is well. The compiler's own jumps, not those of <csetjmp>: a
+// plugin that imports longjmp could leave its functions by it, which the kit refuses (C-1).
+struct WayOut {
+  void* jump[5];
+  const Error* error;  // null: the host knows
+  lamina_status_t status;
+  WayOut* outer;
+};
+inline thread_local WayOut* way_out = nullptr;
+
+[[noreturn, gnu::noinline]] inline void leave(lamina_status_t status, const Error* error) {
+  way_out->status = status;
+  way_out->error = error;
+  __builtin_longjmp(way_out->jump, 1);
+}
+[[noreturn]] inline void raise(Error error) {
+  const lamina_status_t status = error.status();
+  leave(status, new Error(std::move(error)));
+}
+[[noreturn]] inline void raise(Refused refused) { leave(refused.status, nullptr); }
+
+template <class Body, class Report>
+lamina_status_t contained(Body&& body, Report&& report) noexcept {
+  WayOut here{};
+  here.outer = way_out;
+  way_out = &here;
+  if (__builtin_setjmp(here.jump) == 0) body();
+  way_out = here.outer;
+  if (here.error) {
+    const lamina_where_t at = to_where(here.error->at());
+    report(here.status, here.error->what(), &at);
+    delete here.error;
+  }
+  return here.status;
+}
+
+#endif
+
+inline void check(lamina_status_t status) {
+  if (status != LAMINA_OK) raise(Refused{status});
+}
+
+// Not constexpr: what calls it while compiling does not compile, and the compiler shows the line.
+[[noreturn]] inline void does_not_compile(const char* why) {
+  raise(Error(LAMINA_ERROR_INTERNAL, why));
+}
+
+// Errors of `body` go to `target`, a lamina_build_t or a lamina_reply_t. No exception crosses the
+// border.
+template <class Target, class Body>
+lamina_status_t guarded(Target* target, Body&& body) noexcept {
+  return contained(std::forward<Body>(body),
+                   [&](lamina_status_t status, std::string_view text, const lamina_where_t* at) {
+                     target->api->fail(target, status, to_str(text), at);
+                   });
 }
 
 }  // namespace lamina::sdk

@@ -18,8 +18,8 @@ const Api* find_extension(std::string_view id) {
 template <class Api>
 const Api& extension(std::string_view id, At at = At::current()) {
   if (const Api* found = find_extension<Api>(id)) return *found;
-  throw Error(LAMINA_ERROR_UNSUPPORTED,
-              "this host has no '" + std::string(id) + "'; a newer one has it", at);
+  raise(Error(LAMINA_ERROR_UNSUPPORTED,
+              "this host has no '" + std::string(id) + "'; a newer one has it", at));
 }
 
 }  // namespace lamina::sdk

@@ -69,10 +69,10 @@ class FamilyTables {
     for (const Segment& segment : plan)
       for (const Position& position : segment.unit)
         if (predicts_ && position.block == prediction_id())
-          throw Error(LAMINA_ERROR_INTERNAL,
+          raise(Error(LAMINA_ERROR_INTERNAL,
                       "the plan names block " + std::to_string(position.block) +
                           ", which the model does not have",
-                      At::current());
+                      At::current()));
     send(plan, reply);
   }
   void options(const Values& values, lamina_reply_t* reply) const {
@@ -118,8 +118,8 @@ class FamilyTables {
   static void send_mtp(const Mtp& m, lamina_reply_t* reply) {
     if (m.depth == 0) return;
     if (m.depth < 0)
-      throw Error(LAMINA_ERROR_CONFIG, "multi-token prediction: fewer than 0 depths",
-                  At::current());
+      raise(
+          Error(LAMINA_ERROR_CONFIG, "multi-token prediction: fewer than 0 depths", At::current()));
     std::vector<lamina_setting_t> overrides;
     for (const Override& o : m.overrides) overrides.push_back({to_str(o.key), o.value});
     lamina_mtp_t mtp{};
@@ -159,10 +159,10 @@ class FamilyTables {
                                                              : run(block, s, c.own, carries, step);
       const std::uint32_t wanted = io->n_out > 0 ? io->n_out : io->n_carry;
       if (out.size() != wanted)
-        throw Error(LAMINA_ERROR_ARGUMENT,
+        raise(Error(LAMINA_ERROR_ARGUMENT,
                     "block '" + std::string(block.name) + "' gives " + std::to_string(out.size()) +
                         " tensors where " + std::to_string(wanted) + " are wanted",
-                    At::current());
+                    At::current()));
       for (std::size_t i = 0; i < out.size(); ++i) io->carry_out[i] = out[i].handle;
     });
   }
@@ -213,13 +213,13 @@ class FamilyTables {
     std::uint32_t last = 0;
     for (const Block<Config>& block : model_.blocks()) {
       if (!block.build && !block.build_all)
-        throw Error(LAMINA_ERROR_INTERNAL, "block '" + std::string(block.name) + "' has no build");
+        raise(Error(LAMINA_ERROR_INTERNAL, "block '" + std::string(block.name) + "' has no build"));
       contexts_.push_back({this, block});
       last = std::max(last, block.id);
     }
     if (contexts_.empty())
-      throw Error(LAMINA_ERROR_INTERNAL,
-                  "family '" + std::string(model_.family.name) + "' has no block");
+      raise(Error(LAMINA_ERROR_INTERNAL,
+                  "family '" + std::string(model_.family.name) + "' has no block"));
     if (predicts_) contexts_.push_back({this, {.id = last + 1, .name = "prediction"}});
     for (BuildContext& context : contexts_) {
       lamina_block_t out{};

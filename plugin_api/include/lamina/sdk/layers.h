@@ -41,10 +41,10 @@ inline Tensor block_linear(const Scope& s, Tensor x, std::int64_t out, const Blo
                            At at = At::current()) {
   const Dims shape = x.shape(at);
   if (shape.size() != 3 || o.blocks <= 0 || shape[2] % o.blocks != 0 || out % o.blocks != 0)
-    throw Error(LAMINA_ERROR_SHAPE,
+    raise(Error(LAMINA_ERROR_SHAPE,
                 "block_linear: x must be [B, T, I], and " + std::to_string(o.blocks) +
                     " blocks must divide I and " + std::to_string(out),
-                at);
+                at));
   const std::int64_t in = shape[2] / o.blocks, rows = shape[0] * shape[1];
   Tensor weight = s.param("weight", {o.blocks, out / o.blocks, in},
                           {.axes = {axis::heads, axis::none, axis::none},
@@ -90,17 +90,17 @@ inline Tensor layer_norm(const Scope& s, Tensor x, const LayerNormOptions& o,
 inline Tensor split_heads(Tensor x, std::int64_t heads, At at = At::current()) {
   const Dims shape = x.shape(at);
   if (shape.size() != 3 || heads <= 0 || shape[2] % heads != 0)
-    throw Error(LAMINA_ERROR_SHAPE,
+    raise(Error(LAMINA_ERROR_SHAPE,
                 "split_heads: " + std::to_string(heads) + " heads do not divide the last of " +
                     std::to_string(shape.size()) + " dims, which must be 3",
-                at);
+                at));
   return reshape(x, {shape[0], shape[1], heads, shape[2] / heads}, at);
 }
 inline Tensor merge_heads(Tensor x, At at = At::current()) {
   const Dims shape = x.shape(at);
   if (shape.size() != 4)
-    throw Error(LAMINA_ERROR_SHAPE,
-                "merge_heads: x must have 4 dims, got " + std::to_string(shape.size()), at);
+    raise(Error(LAMINA_ERROR_SHAPE,
+                "merge_heads: x must have 4 dims, got " + std::to_string(shape.size()), at));
   return reshape(x, {shape[0], shape[1], shape[2] * shape[3]}, at);
 }
 
@@ -111,11 +111,11 @@ inline std::string_view activation_name(std::string_view hf, At at = At::current
   if (hf == "gelu_new" || hf == "gelu_pytorch_tanh" || hf == "gelu_fast") return "gelu_tanh";
   if (hf == "silu" || hf == "relu" || hf == "sigmoid" || hf == "gelu" || hf == "gelu_tanh")
     return hf;
-  throw Error(LAMINA_ERROR_CONFIG,
+  raise(Error(LAMINA_ERROR_CONFIG,
               "'" + std::string(hf) +
                   "' is not an activation; use silu, gelu, gelu_tanh, relu or "
                   "sigmoid",
-              at);
+              at));
 }
 inline Tensor activate(Tensor x, std::string_view hf, At at = At::current()) {
   const std::string_view name = activation_name(hf, at);

@@ -56,7 +56,8 @@ class JsonText {
   constexpr void string(std::string_view text) {
     put('"');
     for (char c : text) {
-      if (static_cast<unsigned char>(c) < 0x20) throw "a control character in a manifest's text";
+      if (static_cast<unsigned char>(c) < 0x20)
+        does_not_compile("a control character in a manifest's text");
       if (c == '"' || c == '\\') put('\\');
       put(c);
     }

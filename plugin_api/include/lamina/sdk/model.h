@@ -22,7 +22,7 @@ struct Names {
   constexpr Names() = default;
   constexpr Names(std::initializer_list<std::string_view> names) {
     for (std::string_view name : names) {
-      if (count == kMax) throw "more than 8 names";
+      if (count == kMax) does_not_compile("more than 8 names");
       items[count++] = name;
     }
   }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "lamina/names.h"
+#include "lamina/sdk/error.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -42,7 +42,7 @@ constexpr std::int64_t parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   std::int64_t value = 0;
   for (char c : text.substr(negative ? 1 : 0)) {
-    if (c < '0' || c > '9') throw "ops.def: not an integer";
+    if (c < '0' || c > '9') does_not_compile("ops.def: not an integer");
     value = value * 10 + (c - '0');
   }
   return negative ? -value : value;
@@ -88,7 +88,7 @@ constexpr double parse_number(std::string_view text) {
     exponent -= fraction ? 1 : 0;
   }
   if (digits > std::int64_t{1} << 53 || exponent < -22 || exponent > 22)
-    throw "ops.def: a number of too many digits";
+    does_not_compile("ops.def: a number of too many digits");
   double power = 1;
   for (std::int64_t e = exponent < 0 ? -exponent : exponent; e > 0; --e) power *= 10;
   const double value = static_cast<double>(digits);

@@ -70,17 +70,17 @@ class Repeated {
  public:
   Repeated(Unit unit, std::string name, std::int64_t layers, At at)
       : unit_(std::move(unit)), name_(std::move(name)), layers_(layers), at_(at) {
-    if (unit_.empty()) throw Error(LAMINA_ERROR_CONFIG, "plan: the repeated unit is empty", at_);
-    if (layers_ < 0) throw Error(LAMINA_ERROR_CONFIG, "plan: fewer than 0 layers", at_);
+    if (unit_.empty()) raise(Error(LAMINA_ERROR_CONFIG, "plan: the repeated unit is empty", at_));
+    if (layers_ < 0) raise(Error(LAMINA_ERROR_CONFIG, "plan: fewer than 0 layers", at_));
   }
 
   // Refuses a number of layers that is not a multiple of the unit.
   Plan exact() const {
     if (layers_ % length() != 0)
-      throw Error(LAMINA_ERROR_CONFIG,
+      raise(Error(LAMINA_ERROR_CONFIG,
                   "plan: " + std::to_string(layers_) + " layers are not a multiple of the unit's " +
                       std::to_string(length()),
-                  at_);
+                  at_));
     return whole();
   }
   // The layers that are left over are the first ones of one more unit.

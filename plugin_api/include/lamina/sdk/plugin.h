@@ -17,22 +17,14 @@ template <const auto&... models>
 class Plugin {
  public:
   static lamina_status_t init(const lamina_host_t* host) noexcept {
-    const auto refuse = [&](lamina_status_t status, std::string_view why) {
-      host->log(host, LAMINA_LOG_ERROR, to_str(why), nullptr);
-      return status;
-    };
-    try {
+    const auto work = [&] {
       loading_host = host;
       if (uses_ == 0) tables_ = new Tables;
       ++uses_;
-      return LAMINA_OK;
-    } catch (const std::bad_alloc&) {
-      return LAMINA_ERROR_MEMORY;
-    } catch (const std::exception& error) {
-      return refuse(LAMINA_ERROR_INTERNAL, error.what());
-    } catch (...) {
-      return refuse(LAMINA_ERROR_INTERNAL, "an exception of unknown type");
-    }
+    };
+    return contained(work, [&](lamina_status_t, std::string_view why, const lamina_where_t*) {
+      host->log(host, LAMINA_LOG_ERROR, to_str(why), nullptr);
+    });
   }
   static void deinit() noexcept {
     if (uses_ == 0 || --uses_ > 0) return;

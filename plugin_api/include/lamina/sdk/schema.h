@@ -94,8 +94,8 @@ class Schema {
       check(config->api->get(config, to_str(name), &value));
       if (value.type == 0) return;
       if (value.type != kind_of<T>())
-        throw Error(LAMINA_ERROR_CONFIG, "the host gave '" + std::string(name) +
-                                             "' a value of another kind than was declared");
+        raise(Error(LAMINA_ERROR_CONFIG, "the host gave '" + std::string(name) +
+                                             "' a value of another kind than was declared"));
       std::invoke(field, c) = from_value<T>(value);
     });
   }

@@ -101,10 +101,10 @@ class Step {
   // This layer's element of tensor i that the entry block gives to layers (Embed::per_layer).
   Tensor per_layer(std::size_t i, At at = At::current()) const {
     if (i >= per_layer_.size())
-      throw Error(LAMINA_ERROR_ARGUMENT,
+      raise(Error(LAMINA_ERROR_ARGUMENT,
                   "per_layer(" + std::to_string(i) + ") of a model that gives its layers " +
                       std::to_string(per_layer_.size()) + " tensors",
-                  at);
+                  at));
     return per_layer_[i];
   }
 

@@ -168,10 +168,10 @@ inline std::int64_t Tensor::dim(int i, At at) const {
   const int count = static_cast<int>(sizes.size());
   const int index = i < 0 ? i + count : i;
   if (index < 0 || index >= count)
-    throw Error(
+    raise(Error(
         LAMINA_ERROR_SHAPE,
         "dim " + std::to_string(i) + " asked of a tensor with " + std::to_string(count) + " dims",
-        at);
+        at));
   return sizes[static_cast<std::size_t>(index)];
 }
 
