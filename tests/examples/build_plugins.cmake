@@ -9,7 +9,8 @@ set(model "vocab_size = 258\nhidden_size = 32\nnum_hidden_layers = 3\n")
 set(griffin "intermediate_size = 96\nnum_attention_heads = 2\n")
 set(mamba2 "state_size = 8\nhead_dim = 16\n")
 set(rwkv7 "head_dim = 16\ndecay_low_rank_dim = 4\n")
-foreach(name griffin mamba2 rwkv7)
+set(plain_c "num_attention_heads = 2\nintermediate_size = 64\n")
+foreach(name griffin mamba2 plain_c rwkv7)
   run(${CMAKE_COMMAND} -S ${PLUGINS}/${name} -B ${WORK}/${name} -DCMAKE_PREFIX_PATH=${WORK}/prefix
       -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=-O1 -Wall -Wextra -Werror"
       -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
@@ -30,3 +31,5 @@ out = \"${WORK}/run_${name}\"
   run(${LAMINA} train ${WORK}/${name}.toml ${plugin} -q)
   run(${LAMINA} decode -m ${WORK}/run_${name} ${plugin} -p "The" -n 4 --temp 0 -q)
 endforeach()
+# The others are put through the kit where they are built in the tree.
+run(${LAMINA} plugin check ${WORK}/plain_c/lib/lamina/plugins/plain_c.lamina.so --level full)
