@@ -107,6 +107,7 @@ void sum_rows_by_id(const RowSums& p) {
   }
   std::fill(p.sum_ids + used, p.sum_ids + p.slots, static_cast<std::int32_t>(p.num_rows));
 
+  if (p.width == 0) return;  // no memory either, which memset may not be given
   const AddRow add = p.add ? p.add : fastest(p.dy_dtype);
   const std::int64_t sum_bytes = p.width * size_bytes(sum_dtype(p.dy_dtype));
   const std::int64_t dy_bytes = p.width * size_bytes(p.dy_dtype);
