@@ -55,6 +55,34 @@ void Copier::outputs() {
     to_.add_output(output.name, get(output.value), output.alias_input);
 }
 
+std::vector<NodeId> order_of_use(const Graph& graph, std::span<const ValueId> roots, NodeId first) {
+  std::vector<NodeId> out, path;
+  std::vector<std::size_t> operands_seen(graph.nodes().size(), 0);
+  std::vector<bool> met(graph.nodes().size(), false);
+  const auto meet = [&](NodeId node) {
+    if (node == kNoNode || node < first || met[node]) return;
+    met[node] = true;
+    path.push_back(node);
+  };
+  const auto follow = [&](NodeId from) {
+    meet(from);
+    while (!path.empty()) {  // not by recursion: paths are as long as graphs
+      const NodeId node = path.back();
+      const ValueList& inputs = graph.node(node).inputs;
+      if (operands_seen[node] == inputs.size()) {
+        out.push_back(node);
+        path.pop_back();
+      } else if (const ValueId input = inputs[operands_seen[node]++]; input != kNoValue) {
+        meet(graph.value(input).node);
+      }
+    }
+  };
+  for (ValueId root : roots)
+    if (root != kNoValue) follow(graph.value(root).node);
+  for (NodeId node = first; node < graph.nodes().size(); ++node) follow(node);
+  return out;
+}
+
 std::vector<Tensor> inline_graph(const Graph& body, Graph& to, std::span<const Tensor> inputs) {
   Copier copy(body, to);
   LAMINA_ASSERT(inputs.size() == body.inputs().size());

@@ -41,6 +41,11 @@ class Copier {
   bool same_types_ = true;
 };
 
+// Nodes from `first` on, in an order in which they can run and which does not tell in what order
+// they were made: depth first from `roots`, operands in their order; then what no root needs.
+std::vector<NodeId> order_of_use(const Graph& graph, std::span<const ValueId> roots,
+                                 NodeId first = 0);
+
 // Copies `body` (inputs excluded) to the end of `to`, with `inputs` standing for its inputs;
 // returns what stands for its outputs.
 std::vector<Tensor> inline_graph(const Graph& body, Graph& to, std::span<const Tensor> inputs);

@@ -6,6 +6,7 @@
 #include "decoder/roles/roles.h"
 #include "decoder/stack/parameter.h"
 #include "decoder/trace/time_region.h"
+#include "graph/rewrite.h"
 #include "ops/decode.h"
 #include "ops/op_code.h"
 #include "ops/registry.h"
@@ -51,9 +52,13 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     return {};
   }
 
-  // What the build gave becomes the outputs of the graph.
+  // What the build gave becomes the outputs of the graph. In `x + attention(..) + mlp(..)` the
+  // plugin's compiler chooses which is built first; nothing that follows may tell.
   void finish(const std::vector<Tensor>& results) {
     Graph& graph = out_.graph;
+    std::ranges::sort(out_.params, {}, [](const BlockGraph::Param& p) { return p.desc.name; });
+    std::ranges::sort(aux_, {}, &registry::AuxDesc::name);
+    std::ranges::sort(updates_, {}, &registry::UpdateDesc::param);
     auto add = [&](const std::string& name, Tensor value, int alias = -1) {
       graph.add_output(name, value, alias);
       return static_cast<int>(graph.outputs().size()) - 1;
@@ -81,7 +86,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       out_.updates.back().desc.value = {};
     }
     for (const auto& [tag, value] : recorded_) out_.records.push_back({tag, add(tag, value)});
-    if (!bodies_.empty()) graph = without_nodes(graph, bodies_);
+    graph = in_order_of_use();
   }
 
   // HostBuild.
@@ -214,6 +219,34 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
  private:
   static int index_of(Tensor input) { return static_cast<int>(input.graph->value(input.id).index); }
 
+  // The graph without what is in bodies of regions, and with the streams of its draws.
+  Graph in_order_of_use() const {
+    const Graph& from = out_.graph;
+    std::vector<ValueId> roots;
+    for (const GraphOutput& output : from.outputs()) roots.push_back(output.value);
+    Graph out;
+    Copier copy(from, out);
+    copy.inputs();
+    std::int64_t draws = 0;  // so far; stream 0 is the embedding's
+    for (NodeId id : order_of_use(from, roots)) {
+      if (std::ranges::any_of(bodies_, [&](NodeRange r) { return id >= r.first && id < r.end; }))
+        continue;
+      Node node = from.node(id);
+      if (node.op->code == OpCode::dropout || node.op->code == OpCode::random)
+        node.set_attr("stream", stream(++draws));
+      copy.node(node);
+    }
+    copy.outputs();
+    return out;
+  }
+
+  // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
+  std::int64_t stream(std::int64_t place) const {
+    if (use_.kind == BlockUse::Kind::entry) return -2 * place;
+    if (use_.kind == BlockUse::Kind::exit) return -2 * place - 1;
+    return place;
+  }
+
   std::vector<Type> carry_types() const {
     switch (use_.kind) {
       case BlockUse::Kind::entry:
@@ -305,19 +338,14 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     donated_ = kv;
   }
 
-  // Adds an op that draws: its inputs, the seed and the layer, if there is one.
+  // Adds an op that draws: its inputs, the seed and the layer, if there is one. finish() says its
+  // stream.
   std::vector<Tensor> draw(const Op& op, std::vector<Tensor> inputs,
                            const registry::NamedAttrs& attrs) {
     inputs.push_back(host_input(Input::seed));
     bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
     inputs.push_back(in_layer ? host_input(Input::layer_index) : Tensor{});
-    // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
-    std::int64_t stream = next_stream_++;
-    if (use_.kind == BlockUse::Kind::entry) stream = -2 * stream;
-    if (use_.kind == BlockUse::Kind::exit) stream = -2 * stream - 1;
-    registry::NamedAttrs with_stream = attrs;
-    with_stream.emplace_back("stream", stream);
-    return graph().add_node(op, inputs, with_stream);
+    return graph().add_node(op, inputs, attrs);
   }
 
   // In place of what random draws in training.
@@ -349,7 +377,6 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<registry::AuxDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;
-  std::int64_t next_stream_ = 1;  // 0 is the embedding's
 };
 
 }  // namespace

@@ -89,7 +89,7 @@ std::vector<Tensor> TimeRegion::captured(std::span<const Tensor> wanted) const {
     if (value == kNoValue || is_inside(value)) return;
     if (std::ranges::find(out, value, &Tensor::id) == out.end()) out.push_back(graph.tensor(value));
   };
-  for (NodeId n = first_; n < graph.nodes().size(); ++n)
+  for (NodeId n : order_)
     for (ValueId input : graph.node(n).inputs) add(input);
   for (const Tensor& value : wanted) add(value.id);
   return out;
@@ -119,7 +119,7 @@ std::shared_ptr<const Graph> TimeRegion::body(std::span<const Tensor> consts,
       value = before[i];
     copy.set(stand_ins_[i].id, value);
   }
-  for (NodeId n = first_; n < outer.nodes().size(); ++n) copy.node(outer.node(n));
+  for (NodeId n : order_) copy.node(outer.node(n));
   for (std::size_t i = 0; i < carries.size(); ++i) {
     Tensor after = copy.get(carries[i].id);
     if (context_.stateful()) after = ops::select(is_zero(flag, after), before[i], after);
@@ -135,6 +135,9 @@ std::vector<Tensor> TimeRegion::end(std::span<const Tensor> carries,
   Graph& graph = context_.graph();
   std::vector<Tensor> wanted(carries.begin(), carries.end());
   wanted.insert(wanted.end(), results.begin(), results.end());
+  std::vector<ValueId> roots;
+  for (const Tensor& value : wanted) roots.push_back(value.id);
+  order_ = order_of_use(graph, roots, first_);
   std::vector<Tensor> operands = captured(wanted);
   const std::size_t num_consts = operands.size();
   const std::shared_ptr<const Graph> token = body(operands, carries, results);
@@ -169,17 +172,6 @@ std::vector<Tensor> TimeRegion::end(std::span<const Tensor> carries,
     context_.state_output(states[i], ops::state_after(states[i], all[i], count));
   std::vector<Tensor> out;
   for (std::size_t i = states_.size(); i < all.size(); ++i) out.push_back(by_token(all[i]));
-  return out;
-}
-
-Graph without_nodes(const Graph& graph, std::span<const NodeRange> ranges) {
-  Graph out;
-  Copier copy(graph, out);
-  copy.inputs();
-  for (NodeId n = 0; n < graph.nodes().size(); ++n)
-    if (std::ranges::none_of(ranges, [&](NodeRange r) { return n >= r.first && n < r.end; }))
-      copy.node(graph.node(n));
-  copy.outputs();
   return out;
 }
 

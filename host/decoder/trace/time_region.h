@@ -49,11 +49,9 @@ class TimeRegion {
   std::vector<Tensor> inputs_;
   std::int64_t batch_, tokens_;
   std::vector<Tensor> stand_ins_;
-  NodeId first_;  // of the body
+  NodeId first_;               // of the body
+  std::vector<NodeId> order_;  // of its nodes, when it has ended
   NodeRange nodes_;
 };
-
-// The graph without nodes that nothing else uses; its inputs and outputs stay.
-Graph without_nodes(const Graph& graph, std::span<const NodeRange> ranges);
 
 }  // namespace lamina::decoder
