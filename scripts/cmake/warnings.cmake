@@ -2,7 +2,9 @@
 add_library(lamina_warnings INTERFACE)
 add_library(lamina::warnings ALIAS lamina_warnings)
 target_compile_options(lamina_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual
+  -Wall -Wextra -Wpedantic -Wshadow
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
+  -Wcast-qual
   -Wno-missing-field-initializers
   # GCC 12 warns of overlapping copies in std::string's operator+ that cannot happen (PR 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)

@@ -31,5 +31,3 @@ out = \"${WORK}/run_${name}\"
   run(${LAMINA} train ${WORK}/${name}.toml ${plugin} -q)
   run(${LAMINA} decode -m ${WORK}/run_${name} ${plugin} -p "The" -n 4 --temp 0 -q)
 endforeach()
-# The others are put through the kit where they are built in the tree.
-run(${LAMINA} plugin check ${WORK}/plain_c/lib/lamina/plugins/plain_c.lamina.so --level full)
