@@ -59,15 +59,15 @@ void merge_columns(const RowLists& p, const Merged* merged, std::int64_t n, std:
   const auto bytes = static_cast<std::size_t>(end - begin) * sizeof(T);
   for (std::int64_t k = n; k-- > 0;) {
     T* to = sums + k * p.width + begin;
-    const T* row = more + merged[k].more_slot * p.width + begin;
+    const T* row = merged[k].more_slot < 0 ? nullptr : more + merged[k].more_slot * p.width + begin;
     if (merged[k].slot < 0) {
       std::memcpy(to, row, bytes);
       continue;
     }
     const T* own = sums + merged[k].slot * p.width + begin;
     if (own != to) std::memcpy(to, own, bytes);
-    if (merged[k].more_slot >= 0)
-      for (std::int64_t i = 0; i < end - begin; ++i) to[i] += row[i];
+    if (!row) continue;
+    for (std::int64_t i = 0; i < end - begin; ++i) to[i] += row[i];
   }
 }
 
