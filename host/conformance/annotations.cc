@@ -172,15 +172,20 @@ void check_roles(const FamilySubject& subject) {
 
 void check_states(const FamilySubject& subject) {
   std::set<lamina_state_t> declared, used;
+  bool is_carry = false;  // the host sees to it that a region over time has it
   std::string block;
   const DecoratedFamily watched(
       subject.source(), subject.family(),
       {.on_call =
            [&](const HostCall& call) {
              if (call.emit && call.emit->state != 0) used.insert(call.emit->state);
+             if (call.state) is_carry = call.state->kind == LAMINA_STATE_CUSTOM;
              return lamina_status_t{LAMINA_OK};
            },
-       .on_state = [&](lamina_state_t state) { declared.insert(state); },
+       .on_state =
+           [&](lamina_state_t state) {
+             if (!is_carry) declared.insert(state);
+           },
        .around =
            [&](std::string_view function, const std::function<lamina_status_t()>& call) {
              declared.clear();

@@ -36,7 +36,8 @@ struct WatchedBuild {
   }
   static lamina_status_t state(lamina_build_t* build, const lamina_state_desc_t* state,
                                const lamina_where_t* at, lamina_state_t* out) {
-    if (const auto status = announce({"state", at})) return status;
+    if (const auto status = announce({.function = "state", .at = at, .state = state}))
+      return status;
     const lamina_status_t status = running.build->state(build, state, at, out);
     if (status == LAMINA_OK && running.decoration->on_state) running.decoration->on_state(*out);
     return status;

@@ -131,6 +131,14 @@ BlockResult BlockBuild::run() {
   if (!regions_.empty() && regions_.back().second == 0)
     raise(
         {.text = {where, "its build leaves a region over time open; each begin has its end", {}}});
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (states_[i].kind == StateKind::custom &&
+        std::ranges::find(region_states_, i) == region_states_.end())
+      raise({.text = {where,
+                      fmt::format("its build declares the state '{}' of kind {}, which no region "
+                                  "over time has",
+                                  states_[i].name, ops::to_string(states_[i].kind)),
+                      {}}});
   if (!scopes_.empty())
     raise({.text = {where,
                     fmt::format("its build leaves the scope '{}' open; each is closed again",

@@ -46,6 +46,10 @@ TEST(Examples, PluginsConformAtEveryLevel) {
   }
 }
 
+TEST(Examples, ARegionOverTimeHasTheStatesOfItsCarries) {
+  expect_conforms(LAMINA_BUILD_DIR "/tests/plugins/recurrences.lamina.so", {"--only", "TRC-7"});
+}
+
 // What other tests do not do with the same functions on the same models.
 TEST(Shipped, PluginsConformToOtherHostsAndSurviveFailures) {
   std::vector<std::string> options = {"--level", "full"};
