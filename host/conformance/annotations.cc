@@ -9,6 +9,7 @@
 #include "conformance/fingerprint.h"
 #include "conformance/groups.h"
 #include "conformance/subject.h"
+#include "ops/custom.h"
 #include "ops/op_code.h"
 #include "registry/names.h"
 
@@ -153,12 +154,13 @@ void check_roles(const FamilySubject& subject) {
     const decoder::Model model = subject.open(small);
     const decoder::ModelGraph graph =
         model.loss_graph({2, 5}, {.training = true, .aux = true, .mtp = true});
+    const Graph plain = ops::inline_custom(graph.graph);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
       if (graph.inputs[i].role != decoder::Input::parameter) continue;
       const decoder::Parameter& p = model.parameters()[graph.inputs[i].members.front()];
       if (p.layer < 0 && p.block == 0) continue;  // the host's
       std::vector<Use> uses;
-      find_uses(graph.graph, graph.graph.inputs()[i].value, uses);
+      find_uses(plain, plain.inputs()[i].value, uses);
       for (const Use& use : uses) check_use(p, use);
       const bool a_product = std::ranges::any_of(uses, is_product);
       if (p.desc.role == Role::weight && p.desc.shape.ndim() < 2 && !a_product)

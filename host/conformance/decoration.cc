@@ -228,8 +228,10 @@ DecoratedFamily::DecoratedFamily(const lamina_family& source, const registry::Fa
   if (source_.validate) table_.validate = &Trampolines::config<&lamina_family_t::validate>;
   table_.plan = &Trampolines::config<&lamina_family_t::plan>;
   table_.options = &Trampolines::config<&lamina_family_t::options>;
+  // Lowerings of custom ops call through the same build.
   family_ = std::make_unique<registry::Family>(
-      table_, std::make_shared<const registry::PluginIdentity>(family.plugin()));
+      table_, std::make_shared<const registry::PluginIdentity>(family.plugin()),
+      family.shared_custom_ops());
 }
 
 DecoratedFamily::~DecoratedFamily() = default;
