@@ -9,10 +9,12 @@ set(model "vocab_size = 258\nhidden_size = 32\nnum_hidden_layers = 3\n")
 set(griffin "intermediate_size = 96\nnum_attention_heads = 2\n")
 set(mamba2 "state_size = 8\nhead_dim = 16\n")
 set(rwkv7 "head_dim = 16\ndecay_low_rank_dim = 4\n")
-foreach(name griffin mamba2 rwkv7)
+set(mingru "intermediate_size = 96\nstate_size = 40\n")
+set(xielu "intermediate_size = 96\nnum_attention_heads = 2\n")
+foreach(name griffin mamba2 mingru rwkv7 xielu)
   run(${CMAKE_COMMAND} -S ${PLUGINS}/${name} -B ${WORK}/${name} -DCMAKE_PREFIX_PATH=${WORK}/prefix
       -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=-O1 -Wall -Wextra -Werror"
-      -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+      -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DLAMINA_PROGRAM=${LAMINA})
   run(${CMAKE_COMMAND} --build ${WORK}/${name})
   file(WRITE ${WORK}/${name}.toml "family = \"${name}\"
 [model]
