@@ -1,5 +1,5 @@
-# Builds each project of examples/plugins/ with nothing but an installation, trains three steps with
-# it, then continues a text with the checkpoint.
+# Builds each project of examples/plugins/ with nothing but an installation, runs the tests that it has,
+# trains three steps with it, then continues a text with the checkpoint.
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 include(${CMAKE_CURRENT_LIST_DIR}/../support/run.cmake)
@@ -16,6 +16,7 @@ foreach(name griffin mamba2 mingru rwkv7 xielu)
       -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=-O1 -Wall -Wextra -Werror"
       -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DLAMINA_PROGRAM=${LAMINA})
   run(${CMAKE_COMMAND} --build ${WORK}/${name})
+  run(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/${name} --output-on-failure)
   file(WRITE ${WORK}/${name}.toml "family = \"${name}\"
 [model]
 ${model}${${name}}
