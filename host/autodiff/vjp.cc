@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "autodiff/custom_gradient.h"
 #include "autodiff/scan_transpose.h"
 #include "core/error.h"
 #include "graph/call.h"
@@ -71,6 +72,7 @@ class Differentiator {
       for (ValueId v : node.inputs) wanted.push_back(active_[v]);
       return scans_.transpose(graph_, id, cts, wanted);
     }
+    if (has_own_gradient(node)) return custom_gradient(graph_, node, cts);
     std::vector<Tensor> inputs, outputs;
     std::vector<Type> types;
     for (ValueId v : node.inputs) inputs.push_back(v == kNoValue ? Tensor{} : graph_.tensor(v));

@@ -6,6 +6,7 @@
 #include "cli/plugins.h"
 #include "cli/text.h"
 #include "config/listing.h"
+#include "registry/custom_ops.h"
 #include "registry/library.h"
 
 namespace lamina::cli {
@@ -49,6 +50,38 @@ void write_family(JsonWriter& json, const Family& family) {
   json.end_array().end_object();
 }
 
+std::vector<std::string> kernels_of(const registry::CustomOp& op) {
+  std::vector<std::string> out;
+  if (op.forward_kernel) out.emplace_back("forward");
+  if (op.backward_kernel) out.emplace_back("backward");
+  return out;
+}
+
+std::string text_of(const lamina_str_t& text) {
+  return {text.ptr, static_cast<std::size_t>(text.len)};
+}
+
+void write_op(JsonWriter& json, const registry::CustomOp& op) {
+  json.begin_object().key("name").value(op.op.name).key("doc").value(op.op.doc);
+  json.key("inputs").value(text_of(op.source.inputs));
+  json.key("outputs").value(text_of(op.source.outputs));
+  json.key("attributes").value(text_of(op.source.attrs));
+  write(json, "kernels", kernels_of(op));
+  json.end_object();
+}
+
+// The plugin's own ops; "" where it has none.
+std::string ops_text(const registry::CustomOps& ops) {
+  Rows rows;
+  for (const auto& op : ops) {
+    const std::vector<std::string> kernels = kernels_of(*op);
+    rows.emplace_back(fmt::format("{}({}) -> {}", op->op.name, text_of(op->source.inputs),
+                                  text_of(op->source.outputs)),
+                      fmt::format("{} [kernels: {}]", op->op.doc, registry::joined(kernels)));
+  }
+  return rows.empty() ? "" : "\nops of its own\n" + two_columns(rows);
+}
+
 std::string inspect_json(const PluginFile& plugin, const std::vector<Family>& families) {
   JsonWriter json(2);
   json.begin_object();
@@ -63,6 +96,8 @@ std::string inspect_json(const PluginFile& plugin, const std::vector<Family>& fa
   json.key("unique_symbols").value(plugin.elf.num_unique_symbols);
   json.key("families").begin_array();
   for (const Family& family : families) write_family(json, family);
+  json.end_array().key("ops").begin_array();
+  for (const auto& op : families.front().custom_ops()) write_op(json, *op);
   return json.end_array().end_object().text() + "\n";
 }
 
@@ -117,6 +152,7 @@ int inspect(const Arguments& arguments, const Machine&) {
   }
   std::string out = file_text(plugin);
   for (const Family& family : families) out += family_text(family);
+  out += ops_text(families.front().custom_ops());
   print(out);
   return 0;
 }

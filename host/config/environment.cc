@@ -18,9 +18,9 @@ namespace {
 constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
 
 // Those that say something else, here or in the tests: docs/environment.md.
-constexpr std::string_view kOthers[] = {"LAMINA_CHECK",       "LAMINA_CPU_ISA",
-                                        "LAMINA_GOLDENS",     "LAMINA_PIN",
-                                        "LAMINA_PLUGIN_PATH", "LAMINA_TRUST_PLUGINS"};
+constexpr std::string_view kOthers[] = {
+    "LAMINA_CHECK",          "LAMINA_CPU_ISA",     "LAMINA_GOLDENS",      "LAMINA_PIN",
+    "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH", "LAMINA_TRUST_PLUGINS"};
 
 // LAMINA_TRAIN__STEPS of "train.steps".
 std::string variable_of(std::string_view key) {

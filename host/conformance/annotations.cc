@@ -9,6 +9,7 @@
 #include "conformance/fingerprint.h"
 #include "conformance/groups.h"
 #include "conformance/subject.h"
+#include "ops/custom.h"
 #include "ops/op_code.h"
 #include "registry/names.h"
 
@@ -153,12 +154,13 @@ void check_roles(const FamilySubject& subject) {
     const decoder::Model model = subject.open(small);
     const decoder::ModelGraph graph =
         model.loss_graph({2, 5}, {.training = true, .aux = true, .mtp = true});
+    const Graph plain = ops::inline_custom(graph.graph);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
       if (graph.inputs[i].role != decoder::Input::parameter) continue;
       const decoder::Parameter& p = model.parameters()[graph.inputs[i].members.front()];
       if (p.layer < 0 && p.block == 0) continue;  // the host's
       std::vector<Use> uses;
-      find_uses(graph.graph, graph.graph.inputs()[i].value, uses);
+      find_uses(plain, plain.inputs()[i].value, uses);
       for (const Use& use : uses) check_use(p, use);
       const bool a_product = std::ranges::any_of(uses, is_product);
       if (p.desc.role == Role::weight && p.desc.shape.ndim() < 2 && !a_product)
@@ -172,15 +174,20 @@ void check_roles(const FamilySubject& subject) {
 
 void check_states(const FamilySubject& subject) {
   std::set<lamina_state_t> declared, used;
+  bool is_carry = false;  // the host sees to it that a region over time has it
   std::string block;
   const DecoratedFamily watched(
       subject.source(), subject.family(),
       {.on_call =
            [&](const HostCall& call) {
              if (call.emit && call.emit->state != 0) used.insert(call.emit->state);
+             if (call.state) is_carry = call.state->kind == LAMINA_STATE_CUSTOM;
              return lamina_status_t{LAMINA_OK};
            },
-       .on_state = [&](lamina_state_t state) { declared.insert(state); },
+       .on_state =
+           [&](lamina_state_t state) {
+             if (!is_carry) declared.insert(state);
+           },
        .around =
            [&](std::string_view function, const std::function<lamina_status_t()>& call) {
              declared.clear();

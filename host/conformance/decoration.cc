@@ -36,7 +36,8 @@ struct WatchedBuild {
   }
   static lamina_status_t state(lamina_build_t* build, const lamina_state_desc_t* state,
                                const lamina_where_t* at, lamina_state_t* out) {
-    if (const auto status = announce({"state", at})) return status;
+    if (const auto status = announce({.function = "state", .at = at, .state = state}))
+      return status;
     const lamina_status_t status = running.build->state(build, state, at, out);
     if (status == LAMINA_OK && running.decoration->on_state) running.decoration->on_state(*out);
     return status;
@@ -227,8 +228,10 @@ DecoratedFamily::DecoratedFamily(const lamina_family& source, const registry::Fa
   if (source_.validate) table_.validate = &Trampolines::config<&lamina_family_t::validate>;
   table_.plan = &Trampolines::config<&lamina_family_t::plan>;
   table_.options = &Trampolines::config<&lamina_family_t::options>;
+  // Lowerings of custom ops call through the same build.
   family_ = std::make_unique<registry::Family>(
-      table_, std::make_shared<const registry::PluginIdentity>(family.plugin()));
+      table_, std::make_shared<const registry::PluginIdentity>(family.plugin()),
+      family.shared_custom_ops());
 }
 
 DecoratedFamily::~DecoratedFamily() = default;

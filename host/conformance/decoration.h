@@ -24,6 +24,7 @@ struct HostCall {
   // What the function is given, by the one that it is.
   const lamina_emit_t* emit = nullptr;
   const lamina_param_t* param = nullptr;
+  const lamina_state_desc_t* state = nullptr;
   const lamina_str_t* tag = nullptr;
   const lamina_span_t* axes = nullptr;
 };

@@ -59,6 +59,9 @@ void check_determinism(const FamilySubject& family);
 void check_goldens(const FamilySubject& family);
 void check_export(const FamilySubject& family);
 
+// kernels.cc
+void check_kernels(const FamilySubject& family);
+
 // tensor_maps.cc
 void check_tensor_map(const FamilySubject& family);
 

@@ -26,6 +26,8 @@ class Call {
   const std::vector<double>& f_list(std::string_view attr) const;
   const std::shared_ptr<const Graph>& body(std::string_view attr) const;
   std::span<const AttrValue> attrs() const { return attrs_; }
+  // Where it was asked for; null where nothing is known.
+  const Origin* origin() const { return origin_; }
 
   // Refuses the call with "op: message" and where it was built, when `condition` is false.
   template <typename... Args>

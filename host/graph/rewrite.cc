@@ -93,4 +93,22 @@ std::vector<Tensor> inline_graph(const Graph& body, Graph& to, std::span<const T
   return out;
 }
 
+Graph without_dead_nodes(const Graph& graph) {
+  std::vector<bool> wanted(graph.values().size()), alive(graph.nodes().size());
+  for (const GraphOutput& output : graph.outputs()) wanted[output.value] = true;
+  for (NodeId n = static_cast<NodeId>(graph.nodes().size()); n-- > 0;) {
+    for (ValueId v : graph.node(n).outputs) alive[n] = alive[n] || wanted[v];
+    if (!alive[n]) continue;
+    for (ValueId v : graph.node(n).inputs)
+      if (v != kNoValue) wanted[v] = true;
+  }
+  Graph out;
+  Copier copy(graph, out);
+  copy.inputs();
+  for (NodeId n = 0; n < graph.nodes().size(); ++n)
+    if (alive[n]) copy.node(graph.node(n));
+  copy.outputs();
+  return out;
+}
+
 }  // namespace lamina

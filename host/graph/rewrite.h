@@ -50,4 +50,7 @@ std::vector<NodeId> order_of_use(const Graph& graph, std::span<const ValueId> ro
 // returns what stands for its outputs.
 std::vector<Tensor> inline_graph(const Graph& body, Graph& to, std::span<const Tensor> inputs);
 
+// The graph without the nodes that no output needs; its inputs stay.
+Graph without_dead_nodes(const Graph& graph);
+
 }  // namespace lamina

@@ -37,20 +37,6 @@ std::uint32_t take_since(std::string_view& word) {
   return since;
 }
 
-std::vector<OpInput> parse_operands(std::string_view text) {
-  std::vector<OpInput> out;
-  for (std::string_view word : words(text)) {
-    OpInput input;
-    input.since = take_since(word);
-    input.optional = word.back() == '?';
-    input.variadic = word.back() == '*';
-    if (input.optional || input.variadic) word.remove_suffix(1);
-    input.name = word;
-    out.push_back(std::move(input));
-  }
-  return out;
-}
-
 // "eps:f=1e-6"
 OpAttr parse_attr(std::string_view word) {
   const std::uint32_t since = take_since(word);
@@ -112,12 +98,30 @@ std::vector<OpAttr> parse_attrs(std::string_view text, const std::vector<Op>& ea
     LAMINA_ASSERT(like != earlier.end());
     return like->attrs;
   }
+  return parse_attributes(text);
+}
+
+}  // namespace
+
+std::vector<OpInput> parse_operands(std::string_view text) {
+  std::vector<OpInput> out;
+  for (std::string_view word : words(text)) {
+    OpInput input;
+    input.since = take_since(word);
+    input.optional = word.back() == '?';
+    input.variadic = word.back() == '*';
+    if (input.optional || input.variadic) word.remove_suffix(1);
+    input.name = word;
+    out.push_back(std::move(input));
+  }
+  return out;
+}
+
+std::vector<OpAttr> parse_attributes(std::string_view text) {
   std::vector<OpAttr> out;
   for (std::string_view word : words(text)) out.push_back(parse_attr(word));
   return out;
 }
-
-}  // namespace
 
 std::vector<Op> parse_rows() {
   std::vector<Op> out;

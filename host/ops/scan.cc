@@ -43,8 +43,7 @@ std::vector<Type> infer(const Call& c) {
 // What the values of a body are of: an operand that is cut by token is of one token in it.
 class BodyFlow {
  public:
-  BodyFlow(TokenFlow& flow, const Graph& body)
-      : flow_(flow), body_(body), values_(body.values().size()) {}
+  BodyFlow(TokenFlow& flow, const Graph& body) : flow_(flow), body_(body), values_(body) {}
 
   void run(std::size_t num_consts, std::size_t num_carries) {
     const std::size_t first_x = num_consts + num_carries;
@@ -68,7 +67,7 @@ class BodyFlow {
       at(carry).extents = extents_of(body_.type(carry), Counted::other);
       if (body_.type(carry).ndim() > 0) at(carry).extents[0] = rows;
     }
-    for (const Node& node : body_.nodes()) follow(node);
+    values_.run();
     for (std::size_t i = 0; i < body_.outputs().size(); ++i) {
       const Followed& result = at(body_.outputs()[i].value);
       if (flow_.mixes.empty() && !result.mixes.empty())
@@ -83,11 +82,8 @@ class BodyFlow {
   }
 
  private:
-  struct Followed {
-    Extents extents;
-    std::string mixes;  // what made it depend on tokens that it may not see; empty: nothing
-  };
-  Followed& at(ValueId value) { return values_[value]; }
+  using Followed = GraphFlow::Followed;
+  Followed& at(ValueId value) { return values_.at(value); }
 
   static bool has_tokens_of_row(const Extents& extents) {
     for (const DimExtents& dim : extents)
@@ -103,28 +99,9 @@ class BodyFlow {
         flow_.mixes = fmt::format("moves the rows of carry {} to another dim", i);
   }
 
-  void follow(const Node& node) {
-    std::vector<const Extents*> inputs;
-    std::string mixes;
-    for (ValueId value : node.inputs) {
-      inputs.push_back(value == kNoValue ? nullptr : &at(value).extents);
-      if (value != kNoValue && mixes.empty()) mixes = at(value).mixes;
-    }
-    with_node_view(body_, node, [&](const NodeView& view) {
-      TokenFlow flow{.node = view, .inputs = std::move(inputs)};
-      follow_tokens(flow);
-      if (mixes.empty() && !flow.mixes.empty()) {
-        const std::string where = node.origin ? " (" + to_string(*node.origin) + ")" : "";
-        mixes = fmt::format("runs {}, which {}{}", node.op->name, flow.mixes, where);
-      }
-      for (std::size_t i = 0; i < node.outputs.size(); ++i)
-        at(node.outputs[i]) = {std::move(flow.outputs[i]), mixes};
-    });
-  }
-
   TokenFlow& flow_;
   const Graph& body_;
-  std::vector<Followed> values_;
+  GraphFlow values_;
 };
 
 // A scan that a block has is a region over time: it hands on what tokens leave in its carries, and

@@ -88,6 +88,27 @@ void TokenFlow::mix(int input, int dim) {
   if (mixes.empty()) mixes = fmt::format("combines tokens, along {}", shown(*this, input, dim));
 }
 
+void GraphFlow::run() {
+  for (const Node& node : graph_.nodes()) {
+    std::vector<const Extents*> inputs;
+    std::string mixes;
+    for (ValueId value : node.inputs) {
+      inputs.push_back(value == kNoValue ? nullptr : &at(value).extents);
+      if (value != kNoValue && mixes.empty()) mixes = at(value).mixes;
+    }
+    with_node_view(graph_, node, [&](const NodeView& view) {
+      TokenFlow flow{.node = view, .inputs = std::move(inputs)};
+      follow_tokens(flow);
+      if (mixes.empty() && !flow.mixes.empty()) {
+        const std::string where = node.origin ? " (" + to_string(*node.origin) + ")" : "";
+        mixes = fmt::format("runs {}, which {}{}", node.op->name, flow.mixes, where);
+      }
+      for (std::size_t i = 0; i < node.outputs.size(); ++i)
+        at(node.outputs[i]) = {std::move(flow.outputs[i]), mixes};
+    });
+  }
+}
+
 void keep_extents(TokenFlow& flow) { flow.outputs = {flow.in(0)}; }
 
 void follow_tokens(TokenFlow& flow) {

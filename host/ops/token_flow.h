@@ -53,6 +53,26 @@ struct TokenFlow {
 // Finds `outputs` and `mixes`. An op that sees other tokens through its decode state may mix them.
 void follow_tokens(TokenFlow& flow);
 
+// The values of a graph: what those of its inputs are is said first.
+//
+//   GraphFlow flow(body);
+//   flow.at(body.inputs()[0].value).extents = ...;
+//   flow.run();
+class GraphFlow {
+ public:
+  struct Followed {
+    Extents extents;
+    std::string mixes;  // what made it depend on tokens that it may not see; empty: nothing
+  };
+  explicit GraphFlow(const Graph& graph) : graph_(graph), values_(graph.values().size()) {}
+  Followed& at(ValueId value) { return values_[value]; }
+  void run();
+
+ private:
+  const Graph& graph_;
+  std::vector<Followed> values_;
+};
+
 // For OpDef::tokens: elements stay where those of input 0 are.
 void keep_extents(TokenFlow& flow);
 

@@ -1,7 +1,12 @@
 #include "passes/lower.h"
 
+#include <memory>
+#include <optional>
+#include <set>
+
 #include "graph/call.h"
 #include "graph/rewrite.h"
+#include "ops/op_code.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
@@ -55,11 +60,28 @@ std::optional<Graph> lower_level(const Graph& level, const Keep& keep) {
   }
 }
 
+// Lowers the bodies of scans that `out` has and `level` has not: what an op means may be a scan,
+// whose body no level was.
+void lower_new_bodies(const Graph& level, Graph& out, const Keep& keep) {
+  const auto is_scan = [](const Node& node) { return node.op->code == OpCode::scan; };
+  std::set<std::shared_ptr<const Graph>> done;
+  for (const Node& node : level.nodes())
+    if (is_scan(node)) done.insert(node.body());
+  for (NodeId n = 0; n < out.nodes().size(); ++n) {
+    if (!is_scan(out.node(n)) || done.contains(out.node(n).body())) continue;
+    const Graph body = *out.node(n).body();
+    out.replace_body(n, std::make_shared<const Graph>(lower(body, keep)), {});
+  }
+}
+
 }  // namespace
 
 Graph lower(Graph graph, const Keep& keep) {
-  return on_all_levels(std::move(graph),
-                       [&](const Graph& level) { return lower_level(level, keep); });
+  return on_all_levels(std::move(graph), [&](const Graph& level) {
+    std::optional<Graph> out = lower_level(level, keep);
+    if (out) lower_new_bodies(level, *out, keep);
+    return out;
+  });
 }
 
 Graph lower_spellings(Graph graph) {

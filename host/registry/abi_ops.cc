@@ -105,6 +105,35 @@ NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
   return out;
 }
 
+std::vector<lamina_value_t> value_views(std::span<const AttrValue> values) {
+  std::vector<lamina_value_t> out;
+  const auto list = [](const auto& items, std::uint32_t kind) {
+    lamina_value_t view{};
+    view.type = kind;
+    view.v.list = {items.data(), static_cast<std::uint32_t>(items.size()), sizeof(items[0])};
+    return view;
+  };
+  for (const AttrValue& value : values) {
+    lamina_value_t view{};
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+      view.type = LAMINA_KIND_INT;
+      view.v.i = *integer;
+    } else if (const auto* number = std::get_if<double>(&value)) {
+      view.type = LAMINA_KIND_FLOAT;
+      view.v.f = *number;
+    } else if (const auto* words = std::get_if<std::string>(&value)) {
+      view.type = LAMINA_KIND_STRING;
+      view.v.s = str(*words);
+    } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
+      view = list(*integers, LAMINA_KIND_INT_LIST);
+    } else if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+      view = list(*numbers, LAMINA_KIND_FLOAT_LIST);
+    }
+    out.push_back(view);
+  }
+  return out;
+}
+
 void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view what) {
   if ((flags & ~known) != 0)
     throw Breach(LAMINA_ERROR_UNSUPPORTED,

@@ -1,6 +1,7 @@
 // Ops and attributes as a plugin names them, checked against ops.def. Internal to registry.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@ const Op& op(std::uint32_t id, std::uint32_t revision);
 // The attributes in `list`, by name (borrowed from the op). Throws Breach for keys that the
 // op lacks or that are given twice, for values of another kind, and for missing required ones.
 NamedAttrs attrs(const Op& op, const lamina_span_t& list);
+
+// As a plugin reads them; borrowed.
+std::vector<lamina_value_t> value_views(std::span<const AttrValue> values);
 
 // Throws Breach if `flags` has bits outside of `known`.
 void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view what);

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
+#include "lamina/ext/custom_ops.h"
 #include "lamina/ext/mtp.h"
 #include "lamina/ext/time_region.h"
 #include "lamina/names.h"
@@ -47,6 +48,7 @@ inline constexpr std::uint32_t kMinBytes = 0;
   inline constexpr std::uint32_t kMinBytes<type> = bytes;
 LAMINA_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_AUXILIARY_GROWABLE(LAMINA_MIN_BYTES)
+LAMINA_CUSTOM_OPS_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_MTP_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_TIME_REGION_GROWABLE(LAMINA_MIN_BYTES)
 #undef LAMINA_MIN_BYTES

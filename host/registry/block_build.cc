@@ -108,27 +108,12 @@ void check_state_dims(StateKind kind, std::size_t count, const std::string& what
 void BlockBuild::emit(const lamina_emit_t* from) {
   const lamina_emit_t use = abi::copy(from, "lamina_emit_t");
   if (++num_ops_ > kMaxOps) abi::breach("it uses more than {} ops", kMaxOps);
+  if (use.op >= LAMINA_CUSTOM_OPS) return emit_custom(use);
   const Op& op = abi::op(use.op, use.revision);
-  const auto handles =
-      abi::plain<lamina_tensor_t>(use.inputs, fmt::format("the inputs of op '{}'", op.name));
-  const bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
-  const std::size_t fixed = op.num_plugin_inputs - (variadic ? 1 : 0);
-  std::size_t num_given = handles.size();
-  // Inputs of a newer list of ops, not used.
-  while (!variadic && num_given > fixed && handles[num_given - 1] == 0) --num_given;
-  if (num_given > fixed && !variadic)
-    abi::breach("op '{}' takes {} inputs, got {}", op.name, fixed, num_given);
-  std::vector<Tensor> inputs(std::max(fixed, num_given));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const OpInput& input = op.inputs[std::min(i, op.inputs.size() - 1)];
-    const lamina_tensor_t given = i < num_given ? handles[i] : 0;
-    if (given != 0 || !(input.optional || trace_.supplies(op, i)))
-      inputs[i] = tensor(given, fmt::format("input '{}' of op '{}'", input.name, op.name));
-  }
+  const std::vector<Tensor> inputs = op_inputs(op, op.num_plugin_inputs, use.inputs);
   std::optional<int> state;
   if (use.state != 0)
-    state = static_cast<int>(
-        index_of(use.state, true, states_.size(), fmt::format("the state of op '{}'", op.name)));
+    state = static_cast<int>(state_index(use.state, fmt::format("the state of op '{}'", op.name)));
   if (use.n_outputs > kMaxOutputs)
     abi::breach("op '{}' has {} outputs, {} are requested", op.name, op.outputs.size(),
                 use.n_outputs);
@@ -144,7 +129,29 @@ void BlockBuild::emit(const lamina_emit_t* from) {
     use.outputs[i] = i < num_known ? hand_out(outputs[i]) : 0;
 }
 
+std::vector<Tensor> BlockBuild::op_inputs(const Op& op, std::size_t num_inputs,
+                                          const lamina_span_t& from) const {
+  const auto handles =
+      abi::plain<lamina_tensor_t>(from, fmt::format("the inputs of op '{}'", op.name));
+  const bool variadic = num_inputs > 0 && op.inputs[num_inputs - 1].variadic;
+  const std::size_t fixed = num_inputs - (variadic ? 1 : 0);
+  std::size_t num_given = handles.size();
+  // Inputs of a newer list of ops, not used.
+  while (!variadic && num_given > fixed && handles[num_given - 1] == 0) --num_given;
+  if (num_given > fixed && !variadic)
+    abi::breach("op '{}' takes {} inputs, got {}", op.name, fixed, num_given);
+  std::vector<Tensor> inputs(std::max(fixed, num_given));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const OpInput& input = op.inputs[std::min(i, num_inputs - 1)];
+    const lamina_tensor_t given = i < num_given ? handles[i] : 0;
+    if (given != 0 || !(input.optional || trace_.supplies(op, i)))
+      inputs[i] = tensor(given, fmt::format("input '{}' of op '{}'", input.name, op.name));
+  }
+  return inputs;
+}
+
 lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
+  refuse_in_lowering("a parameter");
   const lamina_param_t given = abi::copy(from, "lamina_param_t");
   ParamDesc out;
   out.name = full_name(given.name, "the name of a parameter");
@@ -225,6 +232,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
 }
 
 lamina_tensor_t BlockBuild::input(std::uint32_t kind) {
+  refuse_in_lowering("an input of the block");
   const auto which = enumerator<InputKind>(kind, LAMINA_CAPABILITY_INPUT, "the kind of input");
   auto at = inputs_.find(kind);
   if (at == inputs_.end()) {
@@ -235,6 +243,7 @@ lamina_tensor_t BlockBuild::input(std::uint32_t kind) {
 }
 
 lamina_tensor_t BlockBuild::layer_constant(lamina_str_t name, lamina_span_t values) {
+  refuse_in_lowering("a constant of the layer");
   const std::string full = full_name(name, "the name of a constant");
   const std::vector<double> numbers =
       abi::plain<double>(values, fmt::format("the values of '{}'", full));
@@ -267,6 +276,7 @@ void BlockBuild::scope(lamina_str_t name, std::uint32_t push) {
 }
 
 lamina_tensor_t BlockBuild::tag(lamina_tensor_t given, lamina_str_t name) {
+  refuse_in_lowering("a tag");
   const Tensor value = tensor(given, "the tensor");
   const std::string tag = abi::text(name, "a tag");
   check_known(tag, tag_names(), "tag", "no rematerialisation policy goes by it");
@@ -280,12 +290,14 @@ lamina_tensor_t BlockBuild::axes(lamina_tensor_t given, lamina_span_t names) {
 }
 
 void BlockBuild::export_value(lamina_tensor_t given, lamina_str_t param) {
+  refuse_in_lowering("an exported value");
   const Tensor value = tensor(given, "the tensor");
   trace_.tag(value, export_tag(abi::name(param, "the name of a parameter")));
 }
 
 void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
   refuse_in_region("a loss or metric");
+  refuse_in_lowering("a loss or metric");
   const lamina_auxiliary_t given = abi::copy(from, "lamina_auxiliary_t");
   AuxDesc out;
   out.kind = enumerator<AuxDesc::Kind>(given.kind, LAMINA_CAPABILITY_AUXILIARY, "its kind");
@@ -317,6 +329,7 @@ void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
 
 void BlockBuild::update(const lamina_update_t* from) {
   refuse_in_region("an update");
+  refuse_in_lowering("an update");
   const lamina_update_t given = abi::copy(from, "lamina_update_t");
   UpdateDesc out;
   out.rule = enumerator<UpdateDesc::Rule>(given.rule, LAMINA_CAPABILITY_UPDATE, "its rule");

@@ -29,6 +29,8 @@ struct BuildHandle : lamina_build {
   class BlockBuild* build;  // null once the build is over
 };
 
+struct CustomOp;
+
 class BlockBuild {
  public:
   BlockBuild(const Family& family, const Block& block, const ModelConfig& config, Trace& trace,
@@ -49,6 +51,7 @@ class BlockBuild {
 
   // The work of the calls. They throw abi::Breach or Error.
   void emit(const lamina_emit_t* from);
+  void emit_custom(const lamina_emit_t& use);
   lamina_tensor_t param(const lamina_param_t* from);
   lamina_state_t state(const lamina_state_desc_t* from);
   lamina_tensor_t input(std::uint32_t kind);
@@ -69,6 +72,17 @@ class BlockBuild {
                        std::string_view what) const;
   lamina_tensor_t hand_out(Tensor tensor);
   Tensor tensor(lamina_tensor_t handle, std::string_view what) const;
+
+  // Whether the handle is of an input of the op; null where an optional one is absent.
+  std::vector<Tensor> op_inputs(const Op& op, std::size_t num_inputs,
+                                const lamina_span_t& handles) const;
+  // The state of a handle, as an index.
+  std::size_t state_index(lamina_state_t handle, std::string_view what) const;
+
+  // What the plugin builds as the meaning of a custom op: the results of its one node.
+  std::vector<Tensor> build_lowering(const CustomOp& custom, const std::vector<Tensor>& inputs,
+                                     const NamedAttrs& attrs);
+  void refuse_in_lowering(std::string_view what) const;
 
   std::vector<Tensor> tensors(const lamina_span_t& handles, const std::string& what) const;
   void hand_out(std::span<const Tensor> values, lamina_tensor_t* to, const std::string& what);
@@ -112,6 +126,20 @@ class BlockBuild {
   // Nodes of the bodies of regions over time: [first, end), and 0 for end while one is open.
   std::vector<std::pair<NodeId, NodeId>> regions_;
   std::vector<std::size_t> region_states_;  // indices of states that are their carries
+  // A custom op while its lowering is built: what was there before is not visible in it.
+  struct Lowering {
+    std::string op;
+    std::string used_at;
+    std::size_t first_tensor, first_state;
+  };
+  std::optional<Lowering> lowering_;
+  // Lowerings that have ended: nodes and states [first, end).
+  struct Lowered {
+    NodeId first, end;
+    std::size_t first_state, end_state;
+    std::string op;
+  };
+  std::vector<Lowered> lowered_;
   std::size_t num_ops_ = 0;
   std::optional<BuildFailure> failure_;
 };

@@ -21,6 +21,8 @@ constexpr lamina_time_region_api_t kTimeRegion = {.size = sizeof(lamina_time_reg
                                                   ._pad0 = 0,
                                                   .begin = ExtensionCalls::begin_region,
                                                   .end = ExtensionCalls::end_region};
+constexpr lamina_custom_ops_api_t kCustomOps = {
+    .size = sizeof(lamina_custom_ops_api_t), ._pad0 = 0, .devices = LAMINA_DEVICE_CPU};
 
 }  // namespace
 
@@ -31,6 +33,7 @@ const void* extension(lamina_str_t id) {
   if (wanted == LAMINA_AUXILIARY_ID) return &kAuxiliary;
   if (wanted == LAMINA_EXPORT_ID) return &kExport;
   if (wanted == LAMINA_TIME_REGION_ID) return &kTimeRegion;
+  if (wanted == LAMINA_CUSTOM_OPS_ID) return &kCustomOps;
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "lamina/ext/auxiliary.h"
+#include "lamina/ext/custom_ops.h"
 #include "lamina/ext/export.h"
 #include "lamina/ext/kv_sharing.h"
 #include "lamina/ext/mtp.h"

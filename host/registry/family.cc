@@ -7,6 +7,7 @@
 
 #include "config/model_keys.h"
 #include "registry/abi_ops.h"
+#include "registry/custom_ops.h"
 #include "registry/known_numbers.h"
 
 namespace lamina::registry {
@@ -243,8 +244,11 @@ void Family::fail(std::string what, std::vector<std::string> notes) const {
        std::move(what), std::move(notes)});
 }
 
-Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin)
-    : plugin_(std::move(plugin)), source_(&source) {
+Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin,
+               std::shared_ptr<const CustomOps> ops)
+    : plugin_(std::move(plugin)),
+      custom_ops_(ops ? std::move(ops) : std::make_shared<const CustomOps>()),
+      source_(&source) {
   names_.name.assign(1, '?');
   try {
     const lamina_family_t family = abi::copy(&source, "lamina_family_t");

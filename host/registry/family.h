@@ -19,6 +19,9 @@ struct lamina_block;
 
 namespace lamina::registry {
 
+struct CustomOp;
+using CustomOps = std::vector<const CustomOp*>;  // live as long as the process
+
 // The plugin that something comes from, for messages and for records of runs.
 struct PluginIdentity {
   std::string id;       // "org.example.llama"
@@ -64,7 +67,9 @@ class Family {
  public:
   // Copies and checks what the plugin declares. Throws PluginError that names what is wrong.
   // `source` and what it points to live as long as the process.
-  Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin);
+  // `ops`: those that the plugin brings; null: none.
+  Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin,
+         std::shared_ptr<const CustomOps> ops = nullptr);
 
   const FamilyNames& names() const { return names_; }
   const std::string& name() const { return names_.name; }
@@ -75,6 +80,8 @@ class Family {
   const std::vector<Block>& blocks() const { return blocks_; }
   // REQUIRES: a block with that id; ids in plans are checked.
   const Block& block(std::uint32_t id) const;
+  const CustomOps& custom_ops() const { return *custom_ops_; }
+  const std::shared_ptr<const CustomOps>& shared_custom_ops() const { return custom_ops_; }
   const std::vector<TensorRow>& tensor_rows() const { return tensor_rows_; }
   const std::vector<std::string>& tensor_prefixes() const { return tensor_prefixes_; }
 
@@ -97,6 +104,7 @@ class Family {
   std::vector<Block> blocks_;
   std::vector<TensorRow> tensor_rows_;
   std::vector<std::string> tensor_prefixes_;
+  std::shared_ptr<const CustomOps> custom_ops_;  // shared by the families of a plugin
   const lamina_family* source_;
 };
 

@@ -20,6 +20,7 @@
 #include "core/read_file.h"
 #include "ops/registry.h"
 #include "registry/abi_read.h"
+#include "registry/custom_ops.h"
 #include "registry/extensions.h"
 #include "registry/known_numbers.h"
 #include "registry/plugin_call.h"
@@ -126,6 +127,16 @@ lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source
   return entry;
 }
 
+// Null where the plugin brings none.
+std::shared_ptr<const CustomOps> read_ops(const lamina_plugin_t& entry,
+                                          const std::shared_ptr<const PluginIdentity>& plugin) {
+  const void* interface = entry.get_interface(abi::str(LAMINA_CUSTOM_OPS_ID));
+  if (interface == nullptr) return nullptr;
+  const auto table =
+      abi::copy(static_cast<const lamina_custom_ops_t*>(interface), LAMINA_CUSTOM_OPS_ID);
+  return std::make_shared<const CustomOps>(read_custom_ops(table, plugin));
+}
+
 std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t& entry) {
   const auto plugin = std::make_shared<const PluginIdentity>(
       PluginIdentity{file.manifest.id, file.manifest.version, file.path.string(),
@@ -136,9 +147,10 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
   const auto table =
       abi::copy(static_cast<const lamina_families_t*>(interface), LAMINA_FAMILIES_ID);
   std::vector<Family> out;
+  const std::shared_ptr<const CustomOps> ops = read_ops(entry, plugin);
   for (const lamina_family_t* family :
        abi::elements<lamina_family_t>(table.families, "its families"))
-    out.emplace_back(*family, plugin);
+    out.emplace_back(*family, plugin, ops);
   std::vector<FamilyNames> names;
   for (const Family& family : out) names.push_back(family.names());
   if (names != file.manifest.families)

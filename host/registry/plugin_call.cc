@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kPatienceSeconds = 5;
 
-thread_local const PluginCall* running = nullptr;
-std::atomic<const PluginCall*> latest{nullptr};  // for the alarm, which comes on any thread
+thread_local const PluginFunction* running = nullptr;
+std::atomic<const PluginFunction*> latest{nullptr};  // for the alarm, which comes on any thread
 std::atomic<bool> watching{false};
 
 void say(std::string_view start, std::string_view call, std::string_view what) {
@@ -36,7 +36,7 @@ void on_exit() {
 
 void on_alarm(int) {
   const int saved = errno;
-  if (const PluginCall* call = latest)
+  if (const PluginFunction* call = latest)
     say("", call->text(), " has not returned for 5 seconds; Ctrl-C ends it\n");
   errno = saved;
 }
@@ -63,17 +63,21 @@ void watch_plugin_calls() {
   watching = true;
 }
 
-PluginCall::PluginCall(const PluginIdentity& plugin, std::string_view family,
-                       std::string_view function)
-    : outer_(running) {
+PluginFunction::PluginFunction(const PluginIdentity& plugin, std::string_view family,
+                               std::string_view function) {
   std::string text = fmt::format("plugin '{}' {}", plugin.id, plugin.version);
   if (!family.empty()) text += fmt::format(", family '{}'", family);
   text = printable(fmt::format("{} ({}): its {}", text, plugin.path, function), kMaxTextBytes - 8);
   text_bytes_ = std::min(text.size(), kMaxTextBytes);
   std::memcpy(text_, text.data(), text_bytes_);
-  running = this;
+}
+
+PluginCall::PluginCall(const PluginIdentity& plugin, std::string_view family,
+                       std::string_view function)
+    : function_(plugin, family, function), outer_(running) {
+  running = &function_;
   if (!watching) return;
-  latest = this;
+  latest = &function_;
   set_alarm(kPatienceSeconds);
 }
 
@@ -83,5 +87,11 @@ PluginCall::~PluginCall() {
   latest = outer_;
   set_alarm(outer_ ? kPatienceSeconds : 0);
 }
+
+PluginShortCall::PluginShortCall(const PluginFunction& function) : outer_(running) {
+  running = &function;
+}
+
+PluginShortCall::~PluginShortCall() { running = outer_; }
 
 }  // namespace lamina::registry

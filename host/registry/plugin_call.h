@@ -9,6 +9,18 @@
 
 namespace lamina::registry {
 
+// Which function of which plugin, in words that a signal handler can read.
+class PluginFunction {
+ public:
+  PluginFunction(const PluginIdentity& plugin, std::string_view family, std::string_view function);
+  std::string_view text() const { return {text_, text_bytes_}; }
+
+ private:
+  static constexpr std::size_t kMaxTextBytes = 512;
+  char text_[kMaxTextBytes];
+  std::size_t text_bytes_;
+};
+
 //   const PluginCall call(family.plugin(), family.name(), "build of block 'layer'");
 //   status = block.build(...);
 // Objects nest on one thread like the calls.
@@ -19,13 +31,22 @@ class PluginCall {
   PluginCall& operator=(const PluginCall&) = delete;
   ~PluginCall();
 
-  std::string_view text() const { return {text_, text_bytes_}; }
+ private:
+  const PluginFunction function_;
+  const PluginFunction* outer_;
+};
+
+// The same for calls that are many and short, kernels: how long one takes is not watched, and the
+// words are made beforehand.
+class PluginShortCall {
+ public:
+  explicit PluginShortCall(const PluginFunction& function);
+  PluginShortCall(const PluginShortCall&) = delete;
+  PluginShortCall& operator=(const PluginShortCall&) = delete;
+  ~PluginShortCall();
 
  private:
-  static constexpr std::size_t kMaxTextBytes = 512;
-  char text_[kMaxTextBytes];  // readable from a signal handler
-  std::size_t text_bytes_;
-  const PluginCall* outer_;
+  const PluginFunction* outer_;
 };
 
 // "plugin 'org.example.x' 1.0, family 'x' (/path/x.lamina.so): its build of block 'layer'" where

@@ -31,7 +31,7 @@ void BlockBuild::begin_region(const lamina_time_region_t* from) {
   std::vector<int> states;
   for (lamina_state_t handle : abi::plain<lamina_state_t>(given.states, "the states of a region")) {
     const std::string what = fmt::format("state {} of a region", states.size());
-    const auto index = index_of(handle, true, states_.size(), what);
+    const auto index = state_index(handle, what);
     const StateDesc& state = states_[index];
     if (state.kind != StateKind::custom)
       abi::breach("state '{}' is of kind {}; the states of a region over time are of kind {}",

@@ -60,6 +60,14 @@ std::vector<Tensor> Trace::end_region(std::span<const Tensor>, std::span<const T
   throw PluginError({"host", "a region over time stands in a block of layers only", {}});
 }
 
+std::vector<Tensor> Trace::begin_custom(std::span<const Tensor>) {
+  throw PluginError({"host", "a custom op stands in a block of a model only", {}});
+}
+std::vector<Tensor> Trace::end_custom(const ops::CustomOp&, const NamedAttrs&,
+                                      std::span<const Tensor>) {
+  throw PluginError({"host", "a custom op stands in a block of a model only", {}});
+}
+
 Tensor Trace::tag(Tensor value, const std::string& name) {
   graph_.set_tag(value.id, name);
   return value;
@@ -131,6 +139,14 @@ BlockResult BlockBuild::run() {
   if (!regions_.empty() && regions_.back().second == 0)
     raise(
         {.text = {where, "its build leaves a region over time open; each begin has its end", {}}});
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (states_[i].kind == StateKind::custom &&
+        std::ranges::find(region_states_, i) == region_states_.end())
+      raise({.text = {where,
+                      fmt::format("its build declares the state '{}' of kind {}, which no region "
+                                  "over time has",
+                                  states_[i].name, ops::to_string(states_[i].kind)),
+                      {}}});
   if (!scopes_.empty())
     raise({.text = {where,
                     fmt::format("its build leaves the scope '{}' open; each is closed again",
@@ -167,7 +183,11 @@ std::vector<Tensor> BlockBuild::take_results(const std::vector<lamina_tensor_t>&
 }
 
 void BlockBuild::fail(BuildFailure failure) {
-  if (!failure_) failure_ = std::move(failure);
+  if (failure_) return;
+  failure_ = std::move(failure);
+  if (lowering_)
+    failure_->text.notes.push_back(fmt::format("{}: the use of op '{}', whose lowering this is",
+                                               lowering_->used_at, lowering_->op));
 }
 
 void BlockBuild::raise(const BuildFailure& failure) const {
@@ -256,7 +276,11 @@ lamina_tensor_t BlockBuild::hand_out(Tensor value) {
 }
 
 Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
-  const Tensor out = tensors_[index_of(given, false, tensors_.size(), what)];
+  const std::size_t index = index_of(given, false, tensors_.size(), what);
+  if (lowering_ && index < lowering_->first_tensor)
+    abi::breach("{} is a value from outside of the lowering of op '{}'; make it an input of the op",
+                what, lowering_->op);
+  const Tensor out = tensors_[index];
   const NodeId node = out.graph->value(out.id).node;
   for (const auto& [first, end] : regions_)
     if (node != kNoNode && node >= first && node < end)
@@ -264,7 +288,25 @@ Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
           "{} is a value of the body of a region over time, which has ended; give it as a result "
           "of the region",
           what);
+  for (const Lowered& lowered : lowered_)
+    if (node != kNoNode && node >= lowered.first && node < lowered.end)
+      abi::breach(
+          "{} is a value of the lowering of op '{}', which has ended; make it an output of "
+          "the op",
+          what, lowered.op);
   return out;
+}
+
+std::size_t BlockBuild::state_index(lamina_state_t given, std::string_view what) const {
+  const std::size_t index = index_of(given, true, states_.size(), what);
+  if (lowering_ && index < lowering_->first_state)
+    abi::breach("{}, '{}', is declared outside of the lowering of op '{}'; declare it in there",
+                what, states_[index].name, lowering_->op);
+  for (const Lowered& lowered : lowered_)
+    if (index >= lowered.first_state && index < lowered.end_state)
+      abi::breach("{}, '{}', is a state of the lowering of op '{}'; no other op has it", what,
+                  states_[index].name, lowered.op);
+  return index;
 }
 
 }  // namespace lamina::registry

@@ -21,6 +21,10 @@
 #include "registry/model_config.h"
 #include "registry/plan.h"
 
+namespace lamina::ops {
+struct CustomOp;
+}
+
 namespace lamina::registry {
 
 // What a parameter is for (LAMINA_ROLE_*).
@@ -136,6 +140,12 @@ class Trace {
   virtual std::vector<Tensor> begin_region(std::span<const int> states,
                                            std::span<const Tensor> inputs);
   virtual std::vector<Tensor> end_region(std::span<const Tensor> carries,
+                                         std::span<const Tensor> results);
+  // A custom op (ext/custom_ops.h): what is built between the two calls, which are in turn, is its
+  // lowering. begin gives stand-ins for the inputs, null where they are absent; end, for the
+  // results of the lowering, what stands for them outside.
+  virtual std::vector<Tensor> begin_custom(std::span<const Tensor> inputs);
+  virtual std::vector<Tensor> end_custom(const ops::CustomOp& op, const NamedAttrs& attrs,
                                          std::span<const Tensor> results);
   virtual void add_aux(const AuxDesc& value) = 0;
   virtual void update(const UpdateDesc& update) = 0;

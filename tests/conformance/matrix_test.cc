@@ -25,7 +25,7 @@ Compute cpu_compute() {
 struct Tried {
   explicit Tried(const WrongFamily& wrong)
       : plugin("none.lamina.so", {.level = wrong.level}, cpu_compute()),
-        registered(register_family(wrong.model, wrong.border)),
+        registered(register_family(wrong.model, wrong.border, wrong.op)),
         subject(plugin, *registered.family, *registered.source,
                 derived_models(*registered.family)) {}
 
@@ -52,6 +52,7 @@ struct Tried {
 std::vector<WrongFamily> all_wrong() {
   std::vector<WrongFamily> out = wrong_families();
   for (WrongFamily& family : wrong_borders()) out.push_back(std::move(family));
+  for (WrongFamily& family : wrong_kernels()) out.push_back(std::move(family));
   return out;
 }
 
@@ -70,6 +71,11 @@ INSTANTIATE_TEST_SUITE_P(All, Mutation, ::testing::ValuesIn(all_wrong()), [](con
 
 TEST(RightFamily, PassesEveryCheck) {
   const WrongFamily right{"none", {}, right_family(), Level::full};
+  EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
+}
+
+TEST(RightFamily, WithKernelsPassesEveryCheck) {
+  const WrongFamily right = right_kernels();
   EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
 }
 

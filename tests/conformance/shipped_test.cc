@@ -38,12 +38,17 @@ void expect_conform(const std::vector<std::string>& options) {
 TEST(Shipped, PluginsConform) { expect_conform({}); }
 
 TEST(Examples, PluginsConformAtEveryLevel) {
-  for (const char* name : {"griffin", "mamba2", "plain_c", "rwkv7"}) {
-    const fs::path model = fs::path(LAMINA_SOURCE_DIR) / "examples/plugins" / name / "check" / name;
+  const fs::path examples = fs::path(LAMINA_SOURCE_DIR) / "examples/plugins";
+  for (const fs::directory_entry& example : fs::directory_iterator(examples)) {
+    const std::string name = example.path().filename();
     expect_conforms(
-        fs::path(LAMINA_BUILD_DIR "/tests/plugins") / (name + std::string(".lamina.so")),
-        {"--level", "full", "--model", model.string() + ".toml"});
+        fs::path(LAMINA_BUILD_DIR "/tests/plugins") / (name + ".lamina.so"),
+        {"--level", "full", "--model", (example.path() / "check" / (name + ".toml")).string()});
   }
+}
+
+TEST(Examples, ARegionOverTimeHasTheStatesOfItsCarries) {
+  expect_conforms(LAMINA_BUILD_DIR "/tests/plugins/recurrences.lamina.so", {"--only", "TRC-7"});
 }
 
 // What other tests do not do with the same functions on the same models.

@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "registry/custom_ops.h"
 #include "registry/library.h"
 
 namespace lamina::conformance {
@@ -53,13 +54,15 @@ Model right_family() {
   return out;
 }
 
-Registered register_family(const Model& model, Border border) {
+Registered register_family(const Model& model, Border border, const CustomOp* op) {
   struct Kept {
     explicit Kept(const Model& of) : description(of), tables(description) {}
     Model description;
     FamilyTables<Config> tables;
     lamina_family_t family{};
     lamina_block_t block{};
+    std::unique_ptr<OpTable> op;
+    std::vector<const CustomOp*> ops;
     std::unique_ptr<registry::Family> registered;
   };
   static auto& all = *new std::deque<Kept>;
@@ -73,7 +76,16 @@ Registered register_family(const Model& model, Border border) {
   }
   auto identity = std::make_shared<registry::PluginIdentity>();
   identity->id = "org.example.subject";
-  kept.registered = std::make_unique<registry::Family>(kept.family, std::move(identity));
+  std::shared_ptr<const registry::CustomOps> ops;
+  if (op) {
+    kept.op = std::make_unique<OpTable>(*op);
+    kept.ops = {op};
+    const lamina_custom_op_t source = kept.op->op();
+    ops = std::make_shared<const registry::CustomOps>(registry::read_custom_ops(
+        {sizeof(lamina_custom_ops_t), 0, {&source, 1, sizeof source}}, identity));
+  }
+  loading_ops = &kept.ops;
+  kept.registered = std::make_unique<registry::Family>(kept.family, std::move(identity), ops);
   return {&kept.family, kept.registered.get()};
 }
 

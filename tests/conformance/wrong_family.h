@@ -44,17 +44,22 @@ struct WrongFamily {
   Level level = Level::quick;
   Border border = nullptr;
   std::vector<std::string_view> only = {};  // run these checks alone: it is slow
+  const sdk::CustomOp* op = nullptr;        // of the plugin
 };
 
 std::vector<WrongFamily> wrong_families();
 // Those of wrong_borders.cc: what no plugin of the SDK can do.
 std::vector<WrongFamily> wrong_borders();
+// Those of wrong_kernels.cc, and one whose kernels are right.
+std::vector<WrongFamily> wrong_kernels();
+WrongFamily right_kernels();
 
 // A family as a plugin would have registered it. Lives as long as the process.
 struct Registered {
   const lamina_family_t* source;
   const registry::Family* family;
 };
-Registered register_family(const Model& model, Border border = nullptr);
+Registered register_family(const Model& model, Border border = nullptr,
+                           const sdk::CustomOp* op = nullptr);
 
 }  // namespace lamina::conformance

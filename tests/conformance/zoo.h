@@ -57,6 +57,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
       {"a number depends on the process", "process", {"TRC-1"}},
       {"the plan does not end", "endless_plan", {"PLN-1"}, "quick", "timeout", {"ABI-1", "PLN-1"}},
       {"a build reads address 0", "crash", {"TRC-2"}, "quick", "crash", {"ABI-1", "TRC-2"}},
+      {"a kernel reads address 0", "kernel_crash", {"GRD-3"}, "full", "crash", {"TRC-2", "GRD-3"}},
       {"a build takes all memory", "all_memory", {"TRC-2"}, "quick", "crash", {"ABI-1", "TRC-2"}},
       {"a build needs HOME", "needs_home", {"SEC-1"}, "pedantic", "crash", {"TRC-1", "SEC-1"}},
       {"a golden case is of another model",

@@ -77,6 +77,12 @@ TEST(PluginCheck, ARightPluginConforms) {
   EXPECT_THAT(result.out, HasSubstr(" 4 skipped (ABI-4, GRD-3, EQV-6, NUM-3)\n"));
 }
 
+TEST(PluginCheck, ARightPluginInCWithAnOpOfItsOwnConforms) {
+  const Finished result = check(in_zoo("custom_op"), {"--level", "full"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr(" 3 skipped (ABI-4, EQV-6, NUM-3)\n"));
+}
+
 TEST(PluginCheck, ALineNamesTheRuleAndHowToSeeItAgain) {
   const Finished result = check(in_zoo("prints"), {"--seed", "7"});
   EXPECT_EQ(result.code, 8);
@@ -93,6 +99,14 @@ TEST(PluginCheck, ACrashNamesPluginFunctionAndBlock) {
   EXPECT_EQ(result.code, 8);
   EXPECT_THAT(result.out, HasSubstr("TRC-2  CRASH    the process ended with exit code 8; "));
   EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' died: segmentation fault"));
+}
+
+TEST(PluginCheck, ACrashOfAKernelNamesPluginAndOp) {
+  const Finished result = check(in_zoo("kernel_crash"), {"--only", "GRD-3"});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.out, HasSubstr("GRD-3  CRASH    the process ended with exit code 8; "));
+  EXPECT_THAT(result.out,
+              HasSubstr("its forward kernel of op 'plain.doubled' died: segmentation fault"));
 }
 
 TEST(PluginCheck, AFileThatIsNoPluginIsRefused) {

@@ -1,11 +1,13 @@
 // A family of one block, which is a function of the test.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "decoder/model.h"
 #include "lamina/sdk.h"
+#include "registry/custom_ops.h"
 #include "registry/extensions.h"
 
 namespace lamina::decoder {
@@ -54,13 +56,25 @@ inline const lamina_host_t kHost = {
     .log = nullptr,
     .capability = nullptr};
 
-inline void open_family_with(Build block) {
+// `op`: of the plugin; null: none.
+inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr) {
   build = block;
   sdk::loading_host = &kHost;
-  const sdk::FamilyTables<OneBlockConfig> tables(kFamily);
-  const auto family = std::make_shared<registry::Family>(
-      tables.family(), std::make_shared<registry::PluginIdentity>());
-  const Model model(family, family->configure({}, "test"));
+  static std::vector<const sdk::CustomOp*> listed;
+  sdk::loading_ops = &(listed = {});
+  static auto& all = *new std::deque<sdk::FamilyTables<OneBlockConfig>>;  // as a library's
+  const auto& tables = all.emplace_back(kFamily);
+  const auto plugin = std::make_shared<registry::PluginIdentity>();
+  std::shared_ptr<const registry::CustomOps> ops;
+  if (op) {
+    listed = {op};
+    static auto& kept = *new std::deque<sdk::OpTable>;  // what kernels point to
+    const lamina_custom_op_t source = kept.emplace_back(*op).op();
+    ops = std::make_shared<const registry::CustomOps>(registry::read_custom_ops(
+        {sizeof(lamina_custom_ops_t), 0, {&source, 1, sizeof source}}, plugin));
+  }
+  const auto family = std::make_shared<registry::Family>(tables.family(), plugin, ops);
+  return Model(family, family->configure({}, "test"));
 }
 
 }  // namespace lamina::decoder

@@ -219,6 +219,14 @@ TEST(TimeRegion, RefusesStatesThatAreNotItsOwn) {
   });
 }
 
+TEST(TimeRegion, HasEveryStateOfItsKind) {
+  EXPECT_REFUSED(
+      "its build declares the state 'kept' of kind custom, which no region over time has", {
+        raw_region(s, x, LAMINA_STATE_CUSTOM);
+        return x;
+      });
+}
+
 TEST(TimeRegion, RefusesLossesInItsBody) {
   EXPECT_REFUSED("a loss or metric stands in the body of a region over time", {
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {

@@ -1,6 +1,7 @@
 /* abi.h, names.h and ext/ compile in every language that a plugin may be written in; see CMakeLists. */
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
+#include "lamina/ext/custom_ops.h"
 #include "lamina/ext/export.h"
 #include "lamina/ext/kv_sharing.h"
 #include "lamina/ext/mtp.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lamina/ext/auxiliary.h"
+#include "lamina/ext/custom_ops.h"
 #include "lamina/ext/export.h"
 #include "lamina/ext/kv_sharing.h"
 #include "lamina/ext/mtp.h"

@@ -1,5 +1,6 @@
 # Runs LOCK and compares what it prints with FOLDER. With UPDATE it writes that there instead, unless
 # something changed and LAMINA_ABI_MINOR did not: then plugins of one minor would mean two contracts.
+string(REPLACE "," ";" HEADERS "${HEADERS}")  # in a list of arguments each would be one
 foreach(what layout ops)
   set(arguments ${what})
   if(what STREQUAL layout)

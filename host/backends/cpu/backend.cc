@@ -26,6 +26,7 @@ Lists find_lists() {
   Lists lists;
   for (const Op& op : ops::all())
     if (op.def->elementwise || op.code == OpCode::fused_map) lists[&op] = elementwise_kernels();
+  lists[&ops::get(OpCode::custom)] = {};  // the row itself is no plugin's
   for (KernelTable (*family)() : kFamilies)
     for (const OpKernels& kernels : family()) lists[&ops::get(kernels.op)] = kernels.choices;
   return lists;
@@ -38,7 +39,8 @@ class CpuBackend final : public Backend {
   std::span<const KernelChoice> kernels(const Op& op) const override {
     static const Lists lists = find_lists();
     auto found = lists.find(&op);
-    return found == lists.end() ? std::span<const KernelChoice>{} : found->second;
+    if (found != lists.end()) return found->second;
+    return op.code == OpCode::custom ? custom_kernels() : std::span<const KernelChoice>{};
   }
 
   std::unique_ptr<Buffer> allocate(std::size_t bytes) const override {

@@ -16,6 +16,8 @@ struct OpKernels {
 using KernelTable = std::span<const OpKernels>;
 
 std::span<const KernelChoice> elementwise_kernels();
+// Of every op that a plugin brings.
+std::span<const KernelChoice> custom_kernels();
 
 KernelTable attention_kernels();
 KernelTable compressed_kernels();

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "decoder/roles/roles.h"
 #include "decoder/stack/parameter.h"
+#include "decoder/trace/custom_call.h"
 #include "decoder/trace/time_region.h"
 #include "graph/rewrite.h"
 #include "ops/decode.h"
@@ -156,6 +157,11 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& attrs, std::optional<int> state) override {
     const bool draws = op.code == OpCode::dropout || op.code == OpCode::random;
+    if (custom_ && draws)
+      throw PluginError({op.name,
+                         "stands in the lowering of a custom op, which draws no random "
+                         "numbers",
+                         {}});
     if (region_ && (ops::decode_form(op) || draws))
       throw PluginError({op.name,
                          "stands in the body of a region over time, which may have ops that treat "
@@ -200,6 +206,22 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     const std::vector<Tensor> out = region_->end(carries, results);
     bodies_.push_back(region_->nodes());
     region_.reset();
+    return out;
+  }
+
+  std::vector<Tensor> begin_custom(std::span<const Tensor> inputs) override {
+    custom_.emplace(TracedSoFar{*this, out_, state_descs_, written_, donated_, use_.gives_kv},
+                    inputs);
+    custom_is_in_region_ = region_.has_value();
+    return custom_->stand_ins();
+  }
+  std::vector<Tensor> end_custom(const ops::CustomOp& op, const registry::NamedAttrs& attrs,
+                                 std::span<const Tensor> results) override {
+    if (region_.has_value() != custom_is_in_region_)
+      throw PluginError({op.name, "leaves a region over time open in its lowering", {}});
+    std::vector<Tensor> out = custom_->end(op, attrs, results);
+    bodies_.push_back(custom_->nodes());
+    custom_.reset();
     return out;
   }
 
@@ -374,6 +396,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> written_;       // one per state of out_
   std::optional<TimeRegion> region_;  // while its body is traced
   std::vector<NodeRange> bodies_;     // of those that have ended
+  std::optional<CustomCall> custom_;  // while its lowering is traced
+  bool custom_is_in_region_ = false;
   std::vector<registry::AuxDesc> aux_;
   std::vector<registry::UpdateDesc> updates_;
   std::vector<std::pair<std::string, Tensor>> recorded_;

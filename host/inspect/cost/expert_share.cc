@@ -30,10 +30,12 @@ void mark(const Graph& graph, ValueId value, double share, std::vector<double>& 
 std::vector<double> used_shares(const Graph& graph) {
   std::vector<double> shares(graph.inputs().size(), 1.0);
   for (const Node& node : graph.nodes()) {
-    if (node.op->code == OpCode::scan) {
+    if (node.op->code == OpCode::scan || node.op->code == OpCode::custom) {
       std::vector<double> inner = used_shares(*node.body());
-      for (std::size_t i = 0; i < inner.size(); ++i)
-        if (inner[i] < 1) mark(graph, node.inputs[i], inner[i], shares);
+      std::size_t next = 0;  // the operands that are there
+      for (ValueId v : node.inputs)
+        if (v != kNoValue && inner[next++] < 1) mark(graph, v, inner[next - 1], shares);
+      continue;
     }
     const OpCost& cost = node.op->def->cost;
     if (!cost.flops || !cost.share_read) continue;

@@ -4,6 +4,7 @@
 
 #include "graph/call.h"
 #include "inspect/cost/expert_share.h"
+#include "ops/custom.h"
 #include "ops/op_code.h"
 
 namespace lamina::inspect {
@@ -79,9 +80,10 @@ double required_read_bytes(const decoder::ModelGraph& graph,
                            const std::vector<decoder::StateTensor>& states, double length) {
   double bytes = 0;
   std::vector<double> shares = used_shares(graph.graph);
+  const Graph plain = ops::inline_custom(graph.graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
     if (graph.inputs[i].role == Input::parameter)
-      bytes += shares[i] * read_bytes(graph.graph, graph.graph.inputs()[i].value);
+      bytes += shares[i] * read_bytes(plain, plain.inputs()[i].value);
   for (const decoder::StateTensor& state : states) {
     double used = 1;
     if (grows(state)) {

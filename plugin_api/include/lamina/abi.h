@@ -43,7 +43,7 @@ extern "C" {
 /* The version of this header. Until the contract is frozen (major 1), minor versions must be
  * equal in host and plugin. */
 #define LAMINA_ABI_MAJOR 0u
-#define LAMINA_ABI_MINOR 4u
+#define LAMINA_ABI_MINOR 5u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lamina/sdk/compressed_attention.h"
+#include "lamina/sdk/custom_op.h"
 #include "lamina/sdk/hyper_connection.h"
 #include "lamina/sdk/layer_ops.h"
 #include "lamina/sdk/layers.h"

@@ -2,6 +2,7 @@
  * breaks one rule, and nothing else. */
 #define _GNU_SOURCE
 #include "lamina/abi.h"
+#include "lamina/ext/custom_ops.h"
 #include "lamina/names.h"
 
 #include <pthread.h>
@@ -90,6 +91,49 @@ static lamina_status_t param(lamina_build_t *b, const char *name, uint32_t role,
   return b->api->param(b, &desc, AT, out);
 }
 
+#if defined FAULT_CUSTOM_OP || defined FAULT_KERNEL_CRASH
+#define HAS_CUSTOM_OP
+/* plain.doubled: 2 x, with kernels for float32. */
+static lamina_status_t doubled(void *user, lamina_build_t *b, const lamina_lowering_t *use) {
+  const lamina_tensor_t *x = use->inputs.ptr;
+  (void)user;
+  return emit(b, 1, (lamina_tensor_t[]){*x, *x}, use->outputs);
+}
+
+static void double_all(const lamina_buffer_t *from, const lamina_buffer_t *to) {
+  int64_t count = 1;
+  for (uint32_t d = 0; d < from->ndim; ++d) count *= from->dims[d];
+  for (int64_t i = 0; i < count; ++i) ((float *)to->data)[i] = 2 * ((const float *)from->data)[i];
+}
+static lamina_status_t run(void *user, const lamina_kernel_call_t *call) {
+  (void)user;
+#ifdef FAULT_KERNEL_CRASH
+  *(volatile int *)(uintptr_t)(call->workspace_bytes) = 1;
+#endif
+  double_all(call->inputs.ptr, call->outputs.ptr);
+  return LAMINA_OK;
+}
+static lamina_status_t run_back(void *user, const lamina_kernel_call_t *call) {
+  (void)user;
+  double_all(call->output_gradients.ptr, call->input_gradients.ptr);
+  return LAMINA_OK;
+}
+
+static const lamina_kernel_t kForward = {
+    .size = sizeof kForward, .dtypes = 1u << LAMINA_DTYPE_F32, .run = run};
+static const lamina_kernel_t kBackward = {
+    .size = sizeof kBackward, .dtypes = 1u << LAMINA_DTYPE_F32, .run = run_back};
+static const lamina_custom_op_t kOps[] = {{.size = sizeof(lamina_custom_op_t),
+                                           .name = STR("plain.doubled"),
+                                           .doc = STR("2 x"),
+                                           .inputs = STR("x"),
+                                           .outputs = STR("y"),
+                                           .lower = doubled,
+                                           .forward = &kForward,
+                                           .backward = &kBackward}};
+static const lamina_custom_ops_t kCustomOps = {.size = sizeof kCustomOps, .ops = SPAN(kOps)};
+#endif
+
 static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_t *config,
                              const lamina_io_t *io) {
   (void)user;
@@ -112,6 +156,11 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
   status = LAMINA_OK;
 #endif
   if (status == LAMINA_OK) status = emit(b, 60, (lamina_tensor_t[]){out, matrix}, &out);
+#ifdef HAS_CUSTOM_OP
+  const lamina_emit_t twice = {.size = sizeof twice, .op = LAMINA_CUSTOM_OPS,
+                               .inputs = {&out, 1, sizeof out}, .outputs = &out, .n_outputs = 1};
+  if (status == LAMINA_OK) status = b->api->emit(b, &twice, AT);
+#endif
   if (status == LAMINA_OK) status = emit(b, 1, (lamina_tensor_t[]){io->carry_in[0], out}, &out);
 #ifdef FAULT_PROCESS
   const lamina_attr_t by = {1, 0, {.type = LAMINA_KIND_FLOAT, .v = {.f = 1 + 1e-6 * getpid()}}};
@@ -227,6 +276,10 @@ static const void *interface_of(lamina_str_t id) {
   if (!getenv("PLAIN_IS_STARTED")) return 0;
 #else
   if (uses == 0) return 0;
+#endif
+#ifdef HAS_CUSTOM_OP
+  if (id.len == strlen(LAMINA_CUSTOM_OPS_ID) && !memcmp(id.ptr, LAMINA_CUSTOM_OPS_ID, id.len))
+    return &kCustomOps;
 #endif
 #ifdef FAULT_ANY_INTERFACE
   return id.len >= 15 && !memcmp(id.ptr, LAMINA_FAMILIES_ID, 15) ? &kInterface : 0;

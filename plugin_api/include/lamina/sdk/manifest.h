@@ -33,10 +33,21 @@ struct About {
   std::array<Family, count> families;
 };
 
-template <class... Models>
-constexpr About<sizeof...(Models)> about(std::string_view id, std::string_view version,
-                                         const Models&... models) {
-  return {id, version, {models.family...}};
+// Whether a part of a plugin is a Model; the others are ops.
+template <class Part>
+constexpr bool kIsModel = requires(const Part& part) {
+  part.family;
+};
+
+template <class... Parts>
+constexpr auto about(std::string_view id, std::string_view version, const Parts&... parts) {
+  About<((kIsModel<Parts> ? 1 : 0) + ...)> out{id, version, {}};
+  std::size_t next = 0;
+  const auto add = [&](const auto& part) {
+    if constexpr (kIsModel<std::remove_cvref_t<decltype(part)>>) out.families[next++] = part.family;
+  };
+  (add(parts), ...);
+  return out;
 }
 
 template <std::size_t n>

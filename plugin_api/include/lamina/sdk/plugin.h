@@ -1,11 +1,12 @@
-// LAMINA_PLUGIN(id, version, models...): the one exported symbol and the manifest, made from the
-// same constants.
+// LAMINA_PLUGIN(id, version, models and ops...): the one exported symbol and the manifest, made
+// from the same constants.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <tuple>
 
+#include "lamina/sdk/custom_op.h"
 #include "lamina/sdk/family_tables.h"
 #include "lamina/sdk/host.h"
 #include "lamina/sdk/manifest.h"
@@ -13,13 +14,23 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-template <const auto&... models>
+template <class Part>
+struct TableOf {
+  using type = OpTable;
+};
+template <class Config>
+struct TableOf<Model<Config>> {
+  using type = FamilyTables<Config>;
+};
+
+template <const auto&... parts>
 class Plugin {
  public:
   static lamina_status_t init(const lamina_host_t* host) noexcept {
     const auto work = [&] {
       loading_host = host;
       if (uses_ == 0) tables_ = new Tables;
+      loading_ops = &tables_->listed;
       ++uses_;
     };
     return contained(work, [&](lamina_status_t, std::string_view why, const lamina_where_t*) {
@@ -30,20 +41,41 @@ class Plugin {
     if (uses_ == 0 || --uses_ > 0) return;
     delete tables_;
     tables_ = nullptr;
+    loading_ops = nullptr;
     loading_host = nullptr;
   }
   static const void* get_interface(lamina_str_t id) noexcept {
-    if (!tables_ || to_view(id) != LAMINA_FAMILIES_ID) return nullptr;
-    return &tables_->interface;
+    if (!tables_) return nullptr;
+    if (to_view(id) == LAMINA_FAMILIES_ID) return &tables_->interface;
+    if (to_view(id) == LAMINA_CUSTOM_OPS_ID && !tables_->ops.empty()) return &tables_->custom_ops;
+    return nullptr;
   }
 
  private:
   struct Tables {
-    std::tuple<FamilyTables<typename std::remove_cvref_t<decltype(models)>::Config>...> each{
-        models...};
-    std::array<lamina_family_t, sizeof...(models)> families =
-        std::apply([](const auto&... one) { return std::array{one.family()...}; }, each);
-    lamina_families_t interface { sizeof(lamina_families_t), 0, to_span(families) };
+    Tables() {
+      const auto add = [&](const auto& one) {
+        if constexpr (requires { one.family(); })
+          families.push_back(one.family());
+        else
+          ops.push_back(one.op());
+      };
+      const auto list = [&](const auto& part) {
+        if constexpr (!kIsModel<std::remove_cvref_t<decltype(part)>>) listed.push_back(&part);
+      };
+      (list(parts), ...);
+      std::apply([&](const auto&... one) { (add(one), ...); }, each);
+      interface.families = to_span(families);
+      custom_ops.ops = to_span(ops);
+    }
+    std::tuple<typename TableOf<std::remove_cvref_t<decltype(parts)>>::type...> each{parts...};
+    std::vector<lamina_family_t> families;
+    std::vector<lamina_custom_op_t> ops;
+    std::vector<const CustomOp*> listed;  // as ops
+    lamina_families_t interface {
+      sizeof(lamina_families_t), 0, {}
+    };
+    lamina_custom_ops_t custom_ops{sizeof(lamina_custom_ops_t), 0, {}};
   };
   // Plain data, so that loading and unloading run no constructors.
   static inline Tables* tables_ = nullptr;
@@ -53,7 +85,7 @@ class Plugin {
 }  // namespace lamina::sdk
 #pragma GCC visibility pop
 
-// Once per plugin, at namespace scope, with models that have static storage:
+// Once per plugin, at namespace scope, with models and custom ops that have static storage:
 //   LAMINA_PLUGIN("org.example.my_family", "1.2.0", kModel)
 #define LAMINA_PLUGIN(id, version, ...)                                                   \
   namespace {                                                                             \

@@ -93,6 +93,9 @@ class Step {
         scope_(s),
         per_layer_(std::move(per_layer)) {}
 
+  // In the lowering of a custom op, which is given positions as an input where it needs them.
+  static Step of_op(const Scope& s) { return Step(s, OfOp{}); }
+
   Tensor positions_BT;  // i32, from 0 in each document
 
   // LAMINA_INPUT_*.
@@ -297,6 +300,9 @@ class Step {
   }
 
  private:
+  struct OfOp {};
+  Step(const Scope& s, OfOp) : scope_(s) {}
+
   // A matrix [H,Hv] for each head of v[B,T,N,Hv], with keys [B,T,K,H].
   State matrix_state(std::string_view name, Tensor keys, Tensor v, At at) const {
     return scope_.state(LAMINA_STATE_RECURRENT, name, {v.dim(2, at), keys.dim(3, at), v.dim(3, at)},

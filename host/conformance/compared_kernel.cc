@@ -1,0 +1,295 @@
+#include "conformance/compared_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "conformance/check.h"
+#include "conformance/compare.h"
+#include "core/float16.h"
+#include "graph/rewrite.h"
+#include "ops/custom.h"
+#include "ops/op_code.h"
+#include "program/compile.h"
+
+namespace lamina::conformance {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// Memory between two zones that nothing may touch.
+class GuardedBuffer {
+ public:
+  // All of it is `fill` first.
+  GuardedBuffer(std::size_t bytes, std::byte fill)
+      : memory_(kZone + bytes + kZone, fill), bytes_(bytes), fill_(fill) {}
+
+  std::byte* data() { return memory_.data() + kZone; }
+  std::size_t bytes() const { return bytes_; }
+  bool is_intact() const {
+    const auto untouched = [&](std::byte b) { return b == fill_; };
+    return std::all_of(memory_.begin(), memory_.begin() + kZone, untouched) &&
+           std::all_of(memory_.end() - kZone, memory_.end(), untouched);
+  }
+  Bytes contents() { return {data(), data() + bytes_}; }
+
+ private:
+  static constexpr std::ptrdiff_t kZone = 4096;
+  Bytes memory_;
+  std::size_t bytes_;
+  std::byte fill_;
+};
+
+std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.bytes()); }
+
+std::vector<float> numbers(const Bytes& bytes, DType dtype) {
+  std::vector<float> out(bytes.size() / static_cast<std::size_t>(size_bytes(dtype)));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (dtype == DType::bf16) {
+      bfloat16 x;
+      std::memcpy(&x, bytes.data() + 2 * i, 2);
+      out[i] = to_float(x);
+    } else if (dtype == DType::f32) {
+      std::memcpy(&out[i], bytes.data() + 4 * i, 4);
+    } else {
+      std::int32_t x = 0;
+      std::memcpy(&x, bytes.data() + i * static_cast<std::size_t>(size_bytes(dtype)),
+                  std::min<std::size_t>(4, static_cast<std::size_t>(size_bytes(dtype))));
+      out[i] = static_cast<float>(x);
+    }
+  }
+  return out;
+}
+
+// Every number up or down by a rounding of its type.
+void disturb(Bytes& bytes, DType dtype) {
+  if (!is_floating(dtype)) return;
+  std::vector<float> values = numbers(bytes, dtype);
+  conformance::disturb(values, dtype == DType::bf16 ? 1.0 / 256 : 1e-7);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (dtype == DType::bf16) {
+      const bfloat16 x = to_bfloat16(values[i]);
+      std::memcpy(bytes.data() + 2 * i, &x, 2);
+    } else {
+      std::memcpy(bytes.data() + 4 * i, &values[i], 4);
+    }
+}
+
+// What the op means, compiled from its lowering.
+class Lowering {
+ public:
+  Lowering(const NodeView& n, const Backend& backend) : backend_(backend) {
+    const Graph& body = *n.body("body");
+    Graph graph;
+    std::vector<Tensor> operands;
+    for (const GraphInput& input : body.inputs())
+      operands.push_back(graph.add_input(input.name, body.type(input.value)));
+    const std::vector<Tensor> results = inline_graph(body, graph, operands);
+    for (const Tensor& result : results) graph.add_output("result", result);
+    program_ = program::compile(std::move(graph), backend);
+    arena_ = backend.allocate(program_->arena_bytes());
+  }
+
+  std::vector<Bytes> run(const std::vector<Bytes>& operands, const std::vector<Type>& results) {
+    std::vector<Bytes> out;
+    std::vector<Binding> inputs, outputs;
+    // At least a byte each: a null base is no memory.
+    for (const Bytes& operand : operands)
+      inputs.push_back({const_cast<std::byte*>(operand.data()), nullptr});
+    for (const Type& type : results) out.emplace_back(bytes_of(type) + 64);
+    for (Bytes& result : out) outputs.push_back({result.data(), nullptr});
+    program_->run(inputs, outputs, arena_->data());
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].resize(bytes_of(results[i]));
+    return out;
+  }
+
+ private:
+  const Backend& backend_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<Buffer> arena_;
+};
+
+// A kernel that is run several times, in guarded memory, and compared with the lowering.
+class ComparedKernel final : public Kernel {
+ public:
+  ComparedKernel(const NodeView& n, std::unique_ptr<Kernel> kernel, const Compute& compute,
+                 std::set<std::string>& ran)
+      : name_(n.op().name),
+        place_(n.origin() ? " (" + to_string(*n.origin()) + ")" : ""),
+        kernel_(std::move(kernel)),
+        compute_(compute),
+        ran_(ran),
+        lowering_(n, *compute.backend) {
+    for (int i = 0; i < n.num_inputs(); ++i) {
+      is_there_.push_back(n.has(i));
+      if (n.has(i)) operand_types_.push_back(n.type(i));
+    }
+    for (int i = 0; i < n.num_outputs(); ++i) result_types_.push_back(n.out_type(i));
+    const ops::CustomOp& op = ops::custom_of(n.op());
+    if (op.inputs.size() > op.count() && op.inputs[op.count()].name == "count" &&
+        n.has(static_cast<int>(op.count())))
+      count_at_ = static_cast<int>(
+          std::count(is_there_.begin(), is_there_.begin() + std::ptrdiff_t(op.count()), true));
+    num_outputs_ = op.num_outputs;
+  }
+
+  void run(const KernelArgs& args) override {
+    ran_.insert(name_);
+    std::vector<Bytes> operands;
+    for (std::size_t i = 0, next = 0; i < is_there_.size(); ++i) {
+      if (!is_there_[i]) continue;
+      const auto* from = static_cast<const std::byte*>(args.inputs[i]);
+      operands.emplace_back(from, from + bytes_of(operand_types_[next++]));
+    }
+    const std::vector<Bytes> results = once(operands, 1, std::byte{0xff});
+    expect_same(results, once(operands, 1, std::byte{0x11}),
+                "gives other bits when the memory that it has not written holds other bytes; it "
+                "reads beyond its inputs, or what it has not written");
+    for (const int threads : {2, 3})
+      for (int time = 0; time < 2; ++time)
+        expect_same(results, once(operands, threads, std::byte{0xff}),
+                    fmt::format("gives other bits with {} threads than with one", threads));
+    compute_.set_threads(ComparingBackend::kMostThreads);
+    compare(operands, results);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (args.outputs[i]) std::memcpy(args.outputs[i], results[i].data(), results[i].size());
+  }
+
+ private:
+  template <typename... Args>
+  [[noreturn]] void wrong(fmt::format_string<Args...> format, Args&&... args) const {
+    fail("the kernel of op '{}' for {}{} {}", name_,
+         operand_types_.empty() ? "nothing" : to_string(operand_types_.front()), place_,
+         fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  std::vector<Bytes> once(const std::vector<Bytes>& operands, int threads, std::byte fill) {
+    compute_.set_threads(threads);
+    std::vector<GuardedBuffer> in, out;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    for (const Bytes& operand : operands) {
+      in.emplace_back(operand.size(), fill);
+      std::ranges::copy(operand, in.back().data());
+    }
+    for (std::size_t i = 0, next = 0; i < is_there_.size(); ++i)
+      inputs.push_back(is_there_[i] ? in[next++].data() : nullptr);
+    for (const Type& type : result_types_) {
+      out.emplace_back(bytes_of(type), fill);
+      outputs.push_back(out.back().data());
+    }
+    // Aligned, with a zone on both sides.
+    GuardedBuffer workspace(kernel_->workspace_bytes() + 64, fill);
+    const std::size_t to_align =
+        (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
+    kernel_->run({inputs, outputs, workspace.data() + to_align});
+    std::vector<Bytes> results;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (!out[i].is_intact()) wrong("writes beyond result {}, {}", i, to_string(result_types_[i]));
+      results.push_back(out[i].contents());
+    }
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (!in[i].is_intact()) wrong("writes beyond input {}, {}", i, to_string(operand_types_[i]));
+      if (in[i].contents() != operands[i])
+        wrong("changes its input {}, {}", i, to_string(operand_types_[i]));
+    }
+    const Bytes all = workspace.contents();
+    const auto untouched = [&](std::byte b) { return b == fill; };
+    if (!workspace.is_intact() ||
+        !std::all_of(all.begin(), all.begin() + std::ptrdiff_t(to_align), untouched) ||
+        !std::all_of(all.begin() + std::ptrdiff_t(to_align + kernel_->workspace_bytes()), all.end(),
+                     untouched))
+      wrong("writes beyond its workspace of {} bytes", kernel_->workspace_bytes());
+    return results;
+  }
+
+  // Numbers of padding are not read by anyone.
+  void forget_padding(std::vector<float>& values, std::size_t result,
+                      const std::vector<Bytes>& operands) const {
+    if (count_at_ < 0 || result >= num_outputs_) return;
+    const Type &type = result_types_[result], &first_input = operand_types_.front();
+    // A result of tokens has the dims of the first input, which is of tokens.
+    if (type.ndim() < 2 || first_input.ndim() < 2 || type.dim(1) != first_input.dim(1)) return;
+    const Bytes& counts = operands[static_cast<std::size_t>(count_at_)];
+    const std::int64_t batch = type.dim(0), tokens = type.dim(1);
+    const std::size_t width = values.size() / static_cast<std::size_t>(batch * tokens);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      std::int32_t count = 0;
+      std::memcpy(&count, counts.data() + 4 * b, 4);
+      const auto first = values.begin() + std::ptrdiff_t(width) * (b * tokens + count);
+      std::fill_n(first, std::ptrdiff_t(width) * (tokens - count), 0.0f);
+    }
+  }
+
+  std::vector<std::vector<float>> values(const std::vector<Bytes>& results,
+                                         const std::vector<Bytes>& operands) const {
+    std::vector<std::vector<float>> out;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      out.push_back(numbers(results[i], result_types_[i].dtype));
+      forget_padding(out.back(), i, operands);
+    }
+    return out;
+  }
+
+  void expect_same(const std::vector<Bytes>& a, const std::vector<Bytes>& b,
+                   const std::string& what) const {
+    if (a != b) wrong("{}", what);
+  }
+
+  // What the lowering gives, up to rounding: of the type, and eight times what that of the inputs
+  // makes of it.
+  void compare(const std::vector<Bytes>& operands, const std::vector<Bytes>& results) {
+    std::vector<Bytes> disturbed = operands;
+    for (std::size_t i = 0; i < disturbed.size(); ++i)
+      disturb(disturbed[i], operand_types_[i].dtype);
+    const auto got = values(results, operands),
+               want = values(lowering_.run(operands, result_types_), operands),
+               near = values(lowering_.run(disturbed, result_types_), operands);
+    const bool is_coarse =
+        std::ranges::any_of(operand_types_, [](const Type& t) { return t.dtype == DType::bf16; });
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double rounding = is_coarse ? 1.0 / 64 : 1e-5;
+      const double allowed =
+          std::max(rounding * largest_magnitude(want[i]), 8 * difference(near[i], want[i]));
+      const double found = difference(got[i], want[i]);
+      if (!(found <= allowed))
+        wrong("differs from the lowering by {:.2g} in result {}, {}; {:.2g} is rounding", found, i,
+              to_string(result_types_[i]), allowed);
+    }
+  }
+
+  const std::string name_, place_;
+  const std::unique_ptr<Kernel> kernel_;
+  const Compute& compute_;
+  std::set<std::string>& ran_;
+  Lowering lowering_;
+  std::vector<bool> is_there_;
+  std::vector<Type> operand_types_, result_types_;
+  std::size_t num_outputs_ = 0;
+  int count_at_ = -1;  // among the operands that are there
+};
+
+ComparingBackend* current = nullptr;  // choices of kernels are plain functions
+
+}  // namespace
+
+ComparingBackend::ComparingBackend(const Compute& compute) : compute_(compute) {
+  compute.set_threads(kMostThreads);
+  current = this;
+}
+ComparingBackend::~ComparingBackend() { current = nullptr; }
+
+std::span<const KernelChoice> ComparingBackend::kernels(const Op& op) const {
+  static constexpr KernelChoice kCompared[] = {{"compared", supports, make, 0, true}};
+  return op.code == OpCode::custom ? kCompared : inner().kernels(op);
+}
+
+Verdict ComparingBackend::supports(const NodeView& n) {
+  return current->inner().kernels(n.op()).front().supports(n);
+}
+std::unique_ptr<Kernel> ComparingBackend::make(const NodeView& n) {
+  return std::make_unique<ComparedKernel>(n, current->inner().kernels(n.op()).front().make(n),
+                                          current->compute_, current->ran_);
+}
+
+}  // namespace lamina::conformance

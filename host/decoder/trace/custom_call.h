@@ -1,0 +1,71 @@
+// One use of an op that a plugin brings, in a block: its lowering is traced on stand-ins for the
+// inputs and becomes the body of one node. Private to decoder.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "decoder/trace/block_graph.h"
+#include "decoder/trace/time_region.h"
+#include "ops/custom.h"
+
+namespace lamina::decoder {
+
+// What the trace of a block has gathered, and goes on with.
+struct TracedSoFar {
+  ops::DecodeContext& context;
+  BlockGraph& block;
+  std::vector<registry::StateDesc>& declared;  // states, in order
+  std::vector<Tensor>& written;                // one per state of the block
+  std::optional<ops::KeysAndValues>& donated;
+  bool gives_kv;  // another layer reads what is donated
+};
+
+// While it is open the lowering's ops are nodes of the block's graph, and its states the last of
+// the block. Nothing uses the nodes after end().
+class CustomCall {
+ public:
+  CustomCall(TracedSoFar trace, std::span<const Tensor> inputs);
+
+  // One per input; null where that is absent.
+  const std::vector<Tensor>& stand_ins() const { return stand_ins_; }
+
+  // The results of the lowering: what stands for them. That is a node of `op`, or the lowering
+  // where it reads what kernels are not given, such as a cache of keys and values.
+  std::vector<Tensor> end(const ops::CustomOp& op, const registry::NamedAttrs& attrs,
+                          std::span<const Tensor> results);
+
+  // Stand-ins and lowering. REQUIRES: it has ended.
+  const NodeRange& nodes() const { return nodes_; }
+
+ private:
+  // The states that the lowering goes on from, in the order in which it declares them.
+  std::vector<std::size_t> states() const;
+  std::optional<Input> role_of(Tensor input) const;
+  bool is_for_kernels(std::span<const Tensor> captured, std::span<const std::size_t> states) const;
+
+  // Nodes of the lowering, from the first on, that `wanted` depends on.
+  std::vector<bool> alive(std::span<const Tensor> wanted) const;
+  // Inputs of the graph that `wanted` depends on.
+  std::vector<Tensor> captured(std::span<const Tensor> wanted) const;
+  // What makes `wanted` of the inputs that there are and then of `others`, inputs of the graph.
+  std::shared_ptr<const Graph> body(std::span<const Tensor> others,
+                                    std::span<const Tensor> wanted) const;
+
+  std::vector<Tensor> as_node(const ops::CustomOp& op, const registry::NamedAttrs& attrs,
+                              std::span<const Tensor> captured, std::span<const std::size_t> states,
+                              std::span<const Tensor> wanted);
+  std::vector<Tensor> as_lowering(std::span<const Tensor> captured, std::span<const Tensor> wanted);
+
+  TracedSoFar trace_;
+  Graph& graph_;
+  std::size_t first_state_, first_declared_, num_caches_;
+  std::optional<ops::KeysAndValues> donated_before_;
+  NodeRange nodes_;
+  NodeId body_;  // after the stand-ins
+  std::vector<Tensor> inputs_, stand_ins_;
+};
+
+}  // namespace lamina::decoder

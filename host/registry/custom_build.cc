@@ -1,0 +1,109 @@
+// Custom ops (ext/custom_ops.h) in the build of a block: the plugin's lowering is built at once, on
+// stand-ins for the inputs.
+#include "registry/block_build.h"
+
+#include "registry/abi_ops.h"
+#include "registry/custom_ops.h"
+#include "registry/plugin_call.h"
+
+namespace lamina::registry {
+namespace {
+
+// Every attribute of the row, those that the plugin did not give with their defaults.
+std::vector<AttrValue> all_attrs(const Op& op, const NamedAttrs& given) {
+  std::vector<AttrValue> out;
+  for (std::size_t i = 0; i < op.num_plugin_attrs; ++i) {
+    out.push_back(op.attrs[i].fallback);
+    for (const auto& [name, value] : given)
+      if (name == op.attrs[i].name) out.back() = value;
+  }
+  return out;
+}
+
+}  // namespace
+
+void BlockBuild::refuse_in_lowering(std::string_view what) const {
+  if (lowering_)
+    abi::breach(
+        "{} stands in the lowering of op '{}'; a lowering is made of ordinary ops and the op's "
+        "inputs",
+        what, lowering_->op);
+}
+
+void BlockBuild::emit_custom(const lamina_emit_t& use) {
+  const CustomOps& ops = family_.custom_ops();
+  const std::uint32_t number = use.op - LAMINA_CUSTOM_OPS;
+  if (number >= ops.size())
+    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
+                      fmt::format("custom op {} is asked for; the plugin has {}, from 0 on ({})",
+                                  number, ops.size(), LAMINA_CUSTOM_OPS_ID));
+  const CustomOp& custom = *ops[number];
+  const ops::CustomOp& op = custom.op;
+  refuse_in_lowering(fmt::format("custom op '{}'", op.name));
+  if (use.revision != 0)
+    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
+                      fmt::format("op '{}' is requested in revision {}; custom ops have none, 0",
+                                  op.name, use.revision));
+  if (use.state != 0)
+    abi::breach("op '{}' is given a state; the lowering of a custom op declares its own", op.name);
+  if (use.n_outputs > op.num_outputs || (use.n_outputs > 0 && use.outputs == nullptr))
+    abi::breach("op '{}' has {} outputs, {} are requested", op.name, op.num_outputs, use.n_outputs);
+  const std::vector<Tensor> inputs = op_inputs(op, op.num_inputs, use.inputs);
+  const NamedAttrs attrs = abi::attrs(op, use.attrs);
+  const std::vector<Tensor> results = build_lowering(custom, inputs, attrs);
+  for (std::size_t i = 0; i < use.n_outputs; ++i) use.outputs[i] = hand_out(results[i]);
+}
+
+std::vector<Tensor> BlockBuild::build_lowering(const CustomOp& custom,
+                                               const std::vector<Tensor>& inputs,
+                                               const NamedAttrs& attrs) {
+  const ops::CustomOp& op = custom.op;
+  Graph& graph = trace_.graph();
+  const std::shared_ptr<const Origin> origin = graph.origin();
+  const auto first = static_cast<NodeId>(graph.nodes().size());
+  const std::size_t open_scopes = scopes_.size();
+  const std::vector<Tensor> stand_ins = trace_.begin_custom(inputs);
+  lowering_ = Lowering{op.name, origin ? to_string(*origin) : "", tensors_.size(), states_.size()};
+  std::vector<lamina_tensor_t> handles, outputs(op.num_outputs);
+  for (const Tensor& input : stand_ins) handles.push_back(input ? hand_out(input) : 0);
+  const std::vector<AttrValue> values = all_attrs(op, attrs);
+  const std::vector<lamina_value_t> views = abi::value_views(values);
+  lamina_lowering_t use{};
+  use.size = sizeof use;
+  use.inputs = {handles.data(), static_cast<std::uint32_t>(handles.size()), sizeof handles[0]};
+  use.attrs = {views.data(), static_cast<std::uint32_t>(views.size()), sizeof(lamina_value_t)};
+  use.outputs = outputs.data();
+  use.n_outputs = static_cast<std::uint32_t>(outputs.size());
+  lamina_status_t status = LAMINA_OK;
+  try {
+    const PluginCall call(family_.plugin(), family_.name(),
+                          fmt::format("lowering of op '{}'", op.name));
+    status = custom.source.lower(custom.source.user, &handle_, &use);
+  } catch (const std::bad_alloc&) {
+    throw;  // no fault of the plugin
+  } catch (const std::exception& thrown) {
+    abi::breach("its lowering threw an exception ({}); none may leave a plugin", thrown.what());
+  } catch (...) {
+    abi::breach("its lowering threw an exception; none may leave a plugin");
+  }
+  // A call of the lowering has failed, and says why.
+  if (failure_) throw abi::Breach(failure_->status, "");
+  if (status != LAMINA_OK)
+    throw abi::Breach(status, fmt::format("the lowering of op '{}' fails with status {} ({}) and "
+                                          "no message",
+                                          op.name, status, abi::status_name(status)));
+  if (scopes_.size() != open_scopes)
+    abi::breach("the lowering of op '{}' leaves a scope open, or closes one of others", op.name);
+  std::vector<Tensor> results;
+  for (lamina_tensor_t output : outputs)
+    results.push_back(tensor(output, fmt::format("output '{}' of the lowering of op '{}'",
+                                                 op.outputs[results.size()].name, op.name)));
+  graph.set_origin(origin);
+  const auto end = static_cast<NodeId>(graph.nodes().size());
+  std::vector<Tensor> out = trace_.end_custom(op, attrs, results);
+  lowered_.push_back({first, end, lowering_->first_state, states_.size(), op.name});
+  lowering_.reset();
+  return out;
+}
+
+}  // namespace lamina::registry

@@ -1,0 +1,153 @@
+// What a plugin says of the ops that it brings, checked when it is loaded.
+#include "registry/custom_ops.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <mutex>
+
+#include "ops/rows.h"
+#include "registry/abi_ops.h"
+#include "registry/abi_read.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr std::size_t kMostOperands = 32;
+
+std::vector<std::string_view> words(std::string_view text, const std::string& what) {
+  std::vector<std::string_view> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    if (end == at) abi::breach("{} '{}' has two spaces in a row", what, text);
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  if (out.size() > kMostOperands)
+    abi::breach("{} are {}; at most {} are possible", what, out.size(), kMostOperands);
+  return out;
+}
+
+void check_name(std::string_view name, std::string_view word, const std::string& what) {
+  const bool plain = !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+  if (!plain || (name[0] >= '0' && name[0] <= '9'))
+    abi::breach("{} has '{}'; a name is letters, digits and '_', beginning with a letter", what,
+                word);
+}
+
+void check_distinct(std::vector<std::string> names, const std::string& what) {
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    abi::breach("{} has '{}' twice", what, *twice);
+}
+
+std::vector<OpInput> read_operands(const lamina_str_t& from, bool are_inputs,
+                                   const std::string& what) {
+  const std::string text = abi::text(from, what);
+  std::vector<std::string> names;
+  for (std::string_view word : words(text, what)) {
+    names.emplace_back(word.substr(0, word.size() - (are_inputs && word.ends_with('?') ? 1 : 0)));
+    check_name(names.back(), word, what);
+  }
+  check_distinct(std::move(names), what);
+  std::vector<OpInput> out = ops::parse_operands(text);
+  if (out.empty()) abi::breach("{} are none; an op has at least one", what);
+  if (out.front().optional)
+    abi::breach("{} begin with '{}?'; the first input is never absent", what, out.front().name);
+  return out;
+}
+
+template <typename T>
+void check_default(std::string_view text, std::string_view word, const std::string& what) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    abi::breach("{} have '{}', whose default is no number of its kind", what, word);
+}
+
+std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string& what) {
+  const std::string text = abi::text(from, what);
+  std::vector<std::string> names = {"body"};  // the host's own
+  for (std::string_view word : words(text, what)) {
+    const std::size_t colon = word.find(':');
+    if (colon == word.npos) abi::breach("{} have '{}'; 'name:kind=default' is right", what, word);
+    names.emplace_back(word.substr(0, colon));
+    check_name(names.back(), word, what);
+    const std::size_t equals = std::min(word.find('=', colon), word.size());
+    const std::string_view kind = word.substr(colon + 1, equals - colon - 1);
+    const std::string_view fallback = word.substr(std::min(equals + 1, word.size()));
+    if (kind == "i" || kind == "b")
+      check_default<std::int64_t>(fallback, word, what);
+    else if (kind == "f")
+      check_default<double>(fallback, word, what);
+    else if (kind != "s" && kind != "il" && kind != "fl")
+      abi::breach("{} have '{}'; kinds are i, b, f, s, il and fl", what, word);
+    else if (kind != "s" && equals < word.size())
+      abi::breach("{} have '{}'; a list has no default", what, word);
+    if (word.find('@') != word.npos)
+      abi::breach("{} have '{}'; no minor belongs there", what, word);
+  }
+  check_distinct(std::move(names), what);
+  return ops::parse_attributes(text);
+}
+
+std::unique_ptr<CustomOp> read_op(const lamina_custom_op_t& from,
+                                  const std::shared_ptr<const PluginIdentity>& plugin) {
+  auto out = std::make_unique<CustomOp>();
+  out->source = from;
+  ops::CustomOp& op = out->op;
+  op.name = abi::text(from.name, "the name of a custom op");
+  const std::size_t dot = op.name.find('.');
+  if (!is_plain_name(op.name) || dot == 0 || dot == op.name.npos || dot + 1 == op.name.size())
+    abi::breach(
+        "the custom op '{}' is not called '<family or vendor>.<op>', in letters, digits, "
+        "'_' and '-'",
+        op.name);
+  const std::string what = "custom op '" + op.name + "'";
+  if (op.name.starts_with("lamina.")) abi::breach("{}: names in 'lamina.' are the host's", what);
+  op.doc = abi::text(from.doc, what);
+  if (op.doc.empty()) abi::breach("{} has no doc line", what);
+  op.inputs = read_operands(from.inputs, true, fmt::format("the inputs of {}", what));
+  op.outputs = read_operands(from.outputs, false, fmt::format("the outputs of {}", what));
+  op.attrs = read_attributes(from.attrs, fmt::format("the attributes of {}", what));
+  if (from.lower == nullptr) abi::breach("{} has no lowering; every op has one", what);
+  if (from.forward) out->forward_kernel = read_kernel(*from.forward, op.name, false, plugin);
+  if (from.backward) {
+    out->backward_kernel = read_kernel(*from.backward, op.name, true, plugin);
+    auto gradient = std::make_unique<ops::CustomOp>(op);
+    gradient->name += "_grad";
+    gradient->kernel = out->backward_kernel.get();
+    const auto kernel = abi::copy(from.backward, "lamina_kernel_t");
+    gradient->reads_outputs = kernel.flags & LAMINA_KERNEL_READS_OUTPUTS;
+    ops::complete(*gradient, true, false);
+    out->gradient = std::move(gradient);
+  }
+  op.kernel = out->forward_kernel.get();
+  op.gradient = out->gradient.get();
+  ops::complete(op, false, !op.kernel && !op.gradient);
+  return out;
+}
+
+}  // namespace
+
+CustomOps read_custom_ops(const lamina_custom_ops_t& table,
+                          std::shared_ptr<const PluginIdentity> plugin) {
+  CustomOps out;
+  // Graphs point to ops, and may outlive a family.
+  static auto& mutex = *new std::mutex;
+  static auto& all = *new std::deque<std::unique_ptr<const CustomOp>>;
+  for (const auto& op : abi::copies<lamina_custom_op_t>(table.ops, "lamina_custom_op_t")) {
+    std::unique_ptr<const CustomOp> made = read_op(op, plugin);
+    const std::lock_guard lock(mutex);
+    out.push_back(all.emplace_back(std::move(made)).get());
+    for (std::size_t i = 0; i + 1 < out.size(); ++i)
+      if (out[i]->op.name == out.back()->op.name)
+        abi::breach("two custom ops are called '{}'; each has a name of its own",
+                    out.back()->op.name);
+  }
+  return out;
+}
+
+}  // namespace lamina::registry

@@ -1,0 +1,232 @@
+// Ops of a plugin's own (ext/custom_ops.h): a name for ordinary ops, and kernels where they pay.
+//
+//   constexpr CustomOp kSquash{.name = "example.squash", .inputs = "x", .attrs = "at:f=1",
+//                              .doc = "x / (|x| + at)",
+//                              .lower = [](const OpUse& use) -> Tensors {
+//                                Tensor x = use.in(0);
+//                                return {x / (abs(x) + use.attrs.number("at"))};
+//                              },
+//                              .forward = {.run = squash}, .backward = {.run = squash_back}};
+//   Tensor y = kSquash({x}, {{"at", 2.0}});
+//   LAMINA_PLUGIN("org.example.squash", "1.0.0", kModel, kSquash)
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lamina/sdk/kernel_call.h"
+#include "lamina/sdk/step.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+struct CustomOp;
+
+// Those of the plugin, in the order of their numbers; set by LAMINA_PLUGIN. A pointer, so that
+// loading and unloading run nothing.
+inline const std::vector<const CustomOp*>* loading_ops = nullptr;
+
+// One use of an op while its lowering is built.
+class OpUse {
+ public:
+  OpUse(std::string_view row, lamina_build_t* build, std::vector<Tensor> inputs,
+        lamina_span_t values)
+      : attrs(row, values), build_(build), inputs_(std::move(inputs)) {}
+
+  const OpAttrs attrs;
+  // By its place in the row; empty where it is absent.
+  Tensor in(std::size_t i) const { return inputs_.at(i); }
+  // For what mixes tokens: step().linear_scan(a, b). It has no positions: make them an input.
+  Step step() const { return Step::of_op(Scope(build_, 0)); }
+  Scope scope() const { return Scope(build_, 0); }
+
+ private:
+  lamina_build_t* build_;
+  std::vector<Tensor> inputs_;
+};
+
+constexpr std::uint64_t kFloat32 = std::uint64_t{1} << LAMINA_DTYPE_F32;
+constexpr std::uint64_t kBfloat16 = std::uint64_t{1} << LAMINA_DTYPE_BF16;
+
+struct CustomKernel {
+  void (*run)(const KernelCall& call) = nullptr;  // null: there is none
+  // How many floats run() may use; null: none.
+  std::int64_t (*workspace)(const KernelCall& call) = nullptr;
+  std::uint64_t dtypes = kFloat32 | kBfloat16;
+  bool reads_outputs = false;  // of a backward kernel: those of the forward pass
+};
+
+// A value for an attribute, by name.
+struct OpAttr {
+  std::string_view name;
+  lamina_value_t value;
+  OpAttr(std::string_view n, double v) : name(n), value(to_value(v)) {}
+  OpAttr(std::string_view n, std::int64_t v) : name(n), value(to_value(v)) {}
+  OpAttr(std::string_view n, int v) : name(n), value(to_value(std::int64_t{v})) {}
+  OpAttr(std::string_view n, bool v) : name(n), value(to_value(std::int64_t{v})) {}
+  OpAttr(std::string_view n, std::string_view v) : name(n), value(to_value(v)) {}
+  OpAttr(std::string_view n, const char* v) : name(n), value(to_value(std::string_view(v))) {}
+  OpAttr(std::string_view n, std::span<const std::int64_t> v) : name(n), value(to_value(v)) {}
+  OpAttr(std::string_view n, std::span<const double> v) : name(n), value(to_value(v)) {}
+};
+
+// A constant with static storage, listed in LAMINA_PLUGIN.
+struct CustomOp {
+  std::string_view name = {};  // "<family or vendor>.<op>"
+  // As in ops.def: "x gate?", "y", "beta:f=1 kind:s".
+  std::string_view inputs = "x", outputs = "y", attrs = {};
+  std::string_view doc = {};
+  // What it means, one tensor per output.
+  std::vector<Tensor> (*lower)(const OpUse& use) = nullptr;
+  CustomKernel forward = {}, backward = {};
+
+  // The first output. States of its lowering are named below `s`, where two uses differ.
+  Tensor operator()(std::initializer_list<Tensor> in, std::initializer_list<OpAttr> with = {},
+                    At at = At::current()) const {
+    return all(in, with, at).front();
+  }
+  Tensor operator()(const Scope& s, std::initializer_list<Tensor> in,
+                    std::initializer_list<OpAttr> with = {}, At at = At::current()) const {
+    const Scope::Open open(s);
+    return all(in, with, at).front();
+  }
+  std::vector<Tensor> all(std::initializer_list<Tensor> in, std::initializer_list<OpAttr> with = {},
+                          At at = At::current()) const;
+};
+
+// ---------------------------------------------------------------------------------------------
+
+inline std::vector<Tensor> CustomOp::all(std::initializer_list<Tensor> in,
+                                         std::initializer_list<OpAttr> with, At at) const {
+  lamina_build_t* const build = in.begin()->build;
+  const std::vector<Tensor> tensors(in);
+  std::vector<lamina_attr_t> list(count_words(attrs));
+  for (const OpAttr& attr : with) {
+    const AttrRow row = find_attr(attrs, attr.name);
+    if (row.key == 0)
+      throw Error(
+          LAMINA_ERROR_ARGUMENT,
+          "op '" + std::string(name) + "' has no attribute '" + std::string(attr.name) + "'", at);
+    list[row.key - 1] = {row.key, 0, attr.value};
+  }
+  std::erase_if(list, [](const lamina_attr_t& attr) { return attr.key == 0; });
+
+  std::size_t number = 0;
+  const std::size_t count = loading_ops ? loading_ops->size() : 0;
+  while (number < count && (*loading_ops)[number] != this) ++number;
+  if (number == count)
+    throw Error(LAMINA_ERROR_INTERNAL,
+                "op '" + std::string(name) + "' is not listed in LAMINA_PLUGIN", at);
+  extension<lamina_custom_ops_api_t>(LAMINA_CUSTOM_OPS_ID, at);
+  std::vector<lamina_tensor_t> handles, results(count_words(outputs));
+  for (Tensor t : tensors) handles.push_back(t.handle);
+  const lamina_where_t where = to_where(at);
+  lamina_emit_t emit{};
+  emit.size = sizeof emit;
+  emit.op = LAMINA_CUSTOM_OPS + static_cast<std::uint32_t>(number);
+  emit.inputs = to_span(handles);
+  emit.attrs = to_span(list);
+  emit.outputs = results.data();
+  emit.n_outputs = static_cast<std::uint32_t>(results.size());
+  check(build->api->emit(build, &emit, &where));
+  std::vector<Tensor> out;
+  for (lamina_tensor_t handle : results) out.push_back({build, handle});
+  return out;
+}
+
+// A CustomOp in the terms of the C contract.
+class OpTable {
+ public:
+  explicit OpTable(const CustomOp& op) : op_(op) {
+    forward_ = kernel(op.forward, &run<&CustomOp::forward>, &prepare<&CustomOp::forward>);
+    backward_ = kernel(op.backward, &run<&CustomOp::backward>, &prepare<&CustomOp::backward>);
+  }
+  OpTable(const OpTable&) = delete;
+  OpTable& operator=(const OpTable&) = delete;
+
+  lamina_custom_op_t op() const {
+    lamina_custom_op_t out{};
+    out.size = sizeof out;
+    out.name = to_str(op_.name);
+    out.doc = to_str(op_.doc);
+    out.inputs = to_str(op_.inputs);
+    out.outputs = to_str(op_.outputs);
+    out.attrs = to_str(op_.attrs);
+    out.user = const_cast<CustomOp*>(&op_);
+    out.lower = &lower;
+    if (op_.forward.run) out.forward = &forward_;
+    if (op_.backward.run) out.backward = &backward_;
+    return out;
+  }
+
+ private:
+  using Prepare = decltype(lamina_kernel_t::prepare);
+  using Run = decltype(lamina_kernel_t::run);
+
+  lamina_kernel_t kernel(const CustomKernel& of, Run run_of, Prepare prepare_of) const {
+    lamina_kernel_t out{};
+    out.size = sizeof out;
+    out.flags = of.reads_outputs ? LAMINA_KERNEL_READS_OUTPUTS : 0u;
+    out.dtypes = of.dtypes;
+    out.user = const_cast<CustomOp*>(&op_);
+    if (of.workspace) out.prepare = prepare_of;
+    out.run = run_of;
+    return out;
+  }
+
+  static lamina_status_t lower(void* user, lamina_build_t* build,
+                               const lamina_lowering_t* use) noexcept {
+    const auto& op = *static_cast<const CustomOp*>(user);
+    return guarded(build, [&] {
+      std::vector<Tensor> inputs;
+      const auto* handles = static_cast<const lamina_tensor_t*>(use->inputs.ptr);
+      for (std::uint32_t i = 0; i < use->inputs.count; ++i) inputs.push_back({build, handles[i]});
+      const std::vector<Tensor> out = op.lower(OpUse(op.attrs, build, inputs, use->attrs));
+      if (out.size() != use->n_outputs)
+        throw Error(LAMINA_ERROR_ARGUMENT, "the lowering of op '" + std::string(op.name) +
+                                               "' gives " + std::to_string(out.size()) +
+                                               " tensors; its outputs are '" +
+                                               std::string(op.outputs) + "'");
+      for (std::size_t i = 0; i < out.size(); ++i) use->outputs[i] = out[i].handle;
+    });
+  }
+
+  // Nothing leaves a kernel but a status and its words.
+  template <class Body>
+  static lamina_status_t kernel_guarded(const lamina_kernel_call_t* call, Body&& body) noexcept {
+    try {
+      body();
+      return LAMINA_OK;
+    } catch (const Error& error) {
+      call->api->fail(call, to_str(error.what()));
+      return error.status();
+    } catch (const std::bad_alloc&) {
+      return LAMINA_ERROR_MEMORY;
+    } catch (const std::exception& error) {
+      call->api->fail(call, to_str(error.what()));
+      return LAMINA_ERROR_INTERNAL;
+    } catch (...) {
+      return LAMINA_ERROR_INTERNAL;
+    }
+  }
+  template <CustomKernel CustomOp::*which>
+  static lamina_status_t run(void* user, const lamina_kernel_call_t* call) noexcept {
+    const auto& op = *static_cast<const CustomOp*>(user);
+    return kernel_guarded(call, [&] { (op.*which).run(KernelCall(op.attrs, call)); });
+  }
+  template <CustomKernel CustomOp::*which>
+  static lamina_status_t prepare(void* user, const lamina_kernel_call_t* call,
+                                 std::uint64_t* bytes) noexcept {
+    const auto& op = *static_cast<const CustomOp*>(user);
+    return kernel_guarded(call, [&] {
+      const std::int64_t floats = (op.*which).workspace(KernelCall(op.attrs, call));
+      *bytes = static_cast<std::uint64_t>(floats) * sizeof(float);
+    });
+  }
+
+  const CustomOp& op_;
+  lamina_kernel_t forward_, backward_;
+};
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

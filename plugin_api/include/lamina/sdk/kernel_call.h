@@ -1,0 +1,180 @@
+// What a kernel of a custom op works on: tensors in memory, row by row, and the host's threads.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lamina/ext/custom_ops.h"
+#include "lamina/sdk/error.h"
+#include "lamina/sdk/op_rows.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+// Attributes of a custom op by name, in a lowering and in kernels.
+class OpAttrs {
+ public:
+  OpAttrs(std::string_view row, lamina_span_t values) : row_(row), values_(values) {}
+
+  std::int64_t integer(std::string_view name) const { return find(name, LAMINA_KIND_INT).v.i; }
+  bool flag(std::string_view name) const { return integer(name) != 0; }
+  double number(std::string_view name) const { return find(name, LAMINA_KIND_FLOAT).v.f; }
+  std::string_view text(std::string_view name) const {
+    return to_view(find(name, LAMINA_KIND_STRING).v.s);
+  }
+  std::span<const std::int64_t> integers(std::string_view name) const {
+    const lamina_span_t list = find(name, LAMINA_KIND_INT_LIST).v.list;
+    return {static_cast<const std::int64_t*>(list.ptr), list.count};
+  }
+  std::span<const double> numbers(std::string_view name) const {
+    const lamina_span_t list = find(name, LAMINA_KIND_FLOAT_LIST).v.list;
+    return {static_cast<const double*>(list.ptr), list.count};
+  }
+
+ private:
+  const lamina_value_t& find(std::string_view name, std::uint32_t kind) const {
+    const AttrRow row = find_attr(row_, name);
+    if (row.key == 0 || row.key > values_.count || row.kind != kind)
+      throw Error(LAMINA_ERROR_INTERNAL,
+                  "the op's row has no attribute '" + std::string(name) + "' of that kind");
+    return static_cast<const lamina_value_t*>(values_.ptr)[row.key - 1];
+  }
+
+  std::string_view row_;
+  lamina_span_t values_;
+};
+
+// A tensor in memory: rows of its last dim, of which `float`s are read and written whatever the
+// element type is.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(const lamina_buffer_t* of) : of_(of) {}
+
+  // Whether it is there.
+  explicit operator bool() const { return of_ != nullptr && of_->dtype != 0; }
+  std::uint32_t dtype() const { return of_->dtype; }
+  int num_dims() const { return static_cast<int>(of_->ndim); }
+  // Counted from the back if negative.
+  std::int64_t dim(int i) const { return of_->dims[i < 0 ? i + num_dims() : i]; }
+  std::int64_t width() const { return num_dims() == 0 ? 1 : dim(-1); }
+  std::int64_t num_rows() const {
+    std::int64_t out = 1;
+    for (int i = 0; i + 1 < num_dims(); ++i) out *= dim(i);
+    return out;
+  }
+  // REQUIRES: T is the C type of dtype().
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(of_->data);
+  }
+
+  void load(std::int64_t row, float* to) const { load(row, 0, width(), to); }
+  void store(std::int64_t row, const float* from) const { store(row, 0, width(), from); }
+  // Elements [first, first + count) of the row.
+  void load(std::int64_t row, std::int64_t first, std::int64_t count, float* to) const {
+    const std::int64_t at = row * width() + first;
+    switch (dtype()) {
+      case LAMINA_DTYPE_F32:
+        std::memcpy(to, data<float>() + at, static_cast<std::size_t>(count) * sizeof(float));
+        return;
+      case LAMINA_DTYPE_BF16:
+        for (std::int64_t i = 0; i < count; ++i)
+          to[i] =
+              std::bit_cast<float>(static_cast<std::uint32_t>(data<std::uint16_t>()[at + i]) << 16);
+        return;
+      default:
+        refuse();
+    }
+  }
+  void store(std::int64_t row, std::int64_t first, std::int64_t count, const float* from) const {
+    const std::int64_t at = row * width() + first;
+    switch (dtype()) {
+      case LAMINA_DTYPE_F32:
+        std::memcpy(data<float>() + at, from, static_cast<std::size_t>(count) * sizeof(float));
+        return;
+      case LAMINA_DTYPE_BF16:
+        for (std::int64_t i = 0; i < count; ++i) data<std::uint16_t>()[at + i] = rounded(from[i]);
+        return;
+      default:
+        refuse();
+    }
+  }
+
+ private:
+  // To the nearest, halves to even.
+  static std::uint16_t rounded(float x) {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    if (std::isnan(x)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
+    return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  }
+  [[noreturn]] void refuse() const {
+    throw Error(LAMINA_ERROR_DTYPE,
+                "rows of element type " + std::to_string(dtype()) + " are not converted");
+  }
+
+  const lamina_buffer_t* of_ = nullptr;
+};
+
+// One run of a kernel.
+class KernelCall {
+ public:
+  KernelCall(std::string_view attr_row, const lamina_kernel_call_t* call)
+      : attrs(attr_row, call->attrs), call_(call) {}
+
+  const OpAttrs attrs;
+
+  // By their places in the op's row.
+  Buffer in(std::uint32_t i) const { return at(call_->inputs, i); }
+  Buffer out(std::uint32_t i = 0) const { return at(call_->outputs, i); }
+  // Backward: of output i, which may be absent; of input i, likewise.
+  Buffer d_out(std::uint32_t i = 0) const { return at(call_->output_gradients, i); }
+  Buffer d_in(std::uint32_t i) const { return at(call_->input_gradients, i); }
+  // While decoding; absent otherwise.
+  Buffer state_before(std::uint32_t i = 0) const { return at(call_->states_before, i); }
+  Buffer state_after(std::uint32_t i = 0) const { return at(call_->states_after, i); }
+
+  // Whether what is remembered begins as zeros before token t of row b.
+  bool begins(std::int64_t b, std::int64_t t) const {
+    if (call_->start) return t == 0 && Buffer(call_->start).data<std::int32_t>()[b] == 0;
+    if (t == 0) return true;
+    if (!call_->segments) return false;
+    const Buffer segments(call_->segments);
+    const std::int32_t* row = segments.data<std::int32_t>() + b * segments.dim(1);
+    return row[t] != row[t - 1];
+  }
+  // Tokens of row b; those after them are padding, which changes no state.
+  std::int64_t count(std::int64_t b, std::int64_t tokens) const {
+    return call_->count ? Buffer(call_->count).data<std::int32_t>()[b] : tokens;
+  }
+
+  // As many floats as the kernel's `workspace` said; not zeroed.
+  float* workspace() const { return static_cast<float*>(call_->workspace); }
+
+  // task(i) for each i below count, on the host's threads in any order. Each writes its own part;
+  // what they give must not depend on how many threads there are, which is not said.
+  template <class Task>
+  void parallel_for(std::int64_t count, const Task& task) const {
+    call_->api->parallel_for(
+        call_, static_cast<std::uint64_t>(count),
+        [](void* context, std::uint64_t i) {
+          (*static_cast<const Task*>(context))(static_cast<std::int64_t>(i));
+        },
+        const_cast<void*>(static_cast<const void*>(&task)));
+  }
+
+ private:
+  static Buffer at(const lamina_span_t& list, std::uint32_t i) {
+    return i < list.count ? Buffer(static_cast<const lamina_buffer_t*>(list.ptr) + i) : Buffer();
+  }
+
+  const lamina_kernel_call_t* call_;
+};
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

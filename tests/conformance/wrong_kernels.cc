@@ -1,0 +1,143 @@
+// Families whose custom op has a wrong kernel: the lowering is right, and what runs is not.
+#include <cmath>
+#include <filesystem>
+
+#include "wrong_family.h"
+
+namespace lamina::conformance {
+namespace {
+
+using namespace lamina::sdk;
+using sdk::Tensor;
+
+// x / (1 + |x|).
+std::vector<Tensor> lower(const OpUse& use) {
+  Tensor x = use.in(0);
+  return {x / (abs(x) + 1.0)};
+}
+
+template <class Function>
+void each_row(const KernelCall& call, const Function& function) {
+  const Buffer x = call.in(0);
+  call.parallel_for(x.num_rows(), [&](std::int64_t row) {
+    std::vector<float> v(static_cast<std::size_t>(x.width()));
+    x.load(row, v.data());
+    function(row, v);
+  });
+}
+void forward(const KernelCall& call) {
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    for (float& e : v) e = e / (1 + std::abs(e));
+    call.out(0).store(row, v.data());
+  });
+}
+void backward(const KernelCall& call) {
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    std::vector<float> d(v.size());
+    call.d_out(0).load(row, d.data());
+    for (std::size_t i = 0; i < v.size(); ++i) d[i] /= (1 + std::abs(v[i])) * (1 + std::abs(v[i]));
+    call.d_in(0).store(row, d.data());
+  });
+}
+
+// A hundredth more than it should be, everywhere.
+void forward_too_large(const KernelCall& call) {
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    for (float& e : v) e = 1.05f * e / (1 + std::abs(e));
+    call.out(0).store(row, v.data());
+  });
+}
+// The square is forgotten.
+void backward_without_square(const KernelCall& call) {
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    std::vector<float> d(v.size());
+    call.d_out(0).load(row, d.data());
+    for (std::size_t i = 0; i < v.size(); ++i) d[i] /= 1 + std::abs(v[i]);
+    call.d_in(0).store(row, d.data());
+  });
+}
+// The threads of the process are counted: no result may know of them.
+void forward_by_threads(const KernelCall& call) {
+  float threads = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+    threads += entry.is_directory() ? 1.0f : 0.0f;
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    for (float& e : v) e = e / (1 + std::abs(e)) * (1 + 1e-6f * threads);
+    call.out(0).store(row, v.data());
+  });
+}
+void forward_past_the_end(const KernelCall& call) {
+  forward(call);
+  const Buffer y = call.out(0);
+  static_cast<char*>(y.data<void>())[y.num_rows() * y.width() * (y.dtype() == 1 ? 4 : 2)] = 0;
+}
+// The last element is what was there before.
+void forward_all_but_the_last(const KernelCall& call) {
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    for (float& e : v) e = e / (1 + std::abs(e));
+    const bool last = row + 1 == call.in(0).num_rows();
+    call.out(0).store(row, 0, call.in(0).width() - (last ? 1 : 0), v.data());
+  });
+}
+void forward_that_gives_up(const KernelCall&) {
+  throw sdk::Error(LAMINA_ERROR_SHAPE, "rows of this width are beyond it");
+}
+
+constexpr CustomOp op_with(void (*run)(const KernelCall&), void (*run_back)(const KernelCall&)) {
+  return {.name = "subject.squash",
+          .doc = "x / (1 + |x|)",
+          .lower = lower,
+          .forward = {.run = run},
+          .backward = {.run = run_back}};
+}
+
+// The right block, whose result goes through the op.
+template <const CustomOp& op>
+std::vector<Block<Config>> squashed() {
+  return {{1, "layer", [](Scope s, const Config& c, Tensor x, const Step& step) -> Tensor {
+             return x + op({right_block(s, c, x, step) - x});
+           }}};
+}
+
+constexpr CustomOp kRight = op_with(forward, backward);
+constexpr CustomOp kTooLarge = op_with(forward_too_large, backward);
+constexpr CustomOp kWithoutSquare = op_with(forward, backward_without_square);
+constexpr CustomOp kByThreads = op_with(forward_by_threads, backward);
+constexpr CustomOp kPastTheEnd = op_with(forward_past_the_end, backward);
+constexpr CustomOp kAllButTheLast = op_with(forward_all_but_the_last, backward);
+constexpr CustomOp kGivesUp = op_with(forward_that_gives_up, backward);
+
+template <const CustomOp& op>
+WrongFamily wrong(std::string_view fault, std::vector<std::string_view> caught_by,
+                  std::vector<std::string_view> only = {}) {
+  WrongFamily out{fault, std::move(caught_by), right_family(), Level::full};
+  out.model.blocks = squashed<op>;
+  out.op = &op;
+  out.only = std::move(only);
+  return out;
+}
+
+}  // namespace
+
+WrongFamily right_kernels() { return wrong<kRight>("none", {}); }
+
+std::vector<WrongFamily> wrong_kernels() {
+  std::vector<WrongFamily> out = {
+      wrong<kTooLarge>("a kernel gives other numbers than its lowering", {"GRD-3"}),
+      wrong<kWithoutSquare>("a backward kernel is another gradient than the lowering's", {"GRD-3"}),
+      wrong<kByThreads>("a kernel goes by the number of threads", {"GRD-3", "NUM-2"},
+                        {"GRD-3", "EQV-1", "NUM-2"}),
+      // In memory that is not guarded it would spoil what is beside it.
+      wrong<kPastTheEnd>("a kernel writes past its result", {"GRD-3"}, {"GRD-3"}),
+      wrong<kAllButTheLast>("a kernel leaves an element of its result as it was", {"GRD-3"},
+                            {"GRD-3"}),
+      wrong<kGivesUp>("a kernel fails", {"GRD-3"}, {"GRD-3", "EQV-1"}),
+  };
+  WrongFamily unused{"a kernel that no model runs", {"GRD-3"}, right_family(), Level::full};
+  unused.op = &kRight;
+  unused.only = {"GRD-3"};
+  out.push_back(std::move(unused));
+  return out;
+}
+
+}  // namespace lamina::conformance
