@@ -2,7 +2,7 @@
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/export.h"
-#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/layer_sharing.h"
 #include "lamina/ext/mtp.h"
 #include "lamina/ext/time_region.h"
 #include "lamina/names.h"
