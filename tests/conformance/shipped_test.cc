@@ -38,7 +38,7 @@ void expect_conform(const std::vector<std::string>& options) {
 TEST(Shipped, PluginsConform) { expect_conform({}); }
 
 TEST(Examples, PluginsConformAtEveryLevel) {
-  for (const char* name : {"griffin", "mamba2", "rwkv7"}) {
+  for (const char* name : {"albert", "bloom", "griffin", "mamba2", "rwkv7"}) {
     const fs::path model = fs::path(LAMINA_SOURCE_DIR) / "examples/plugins" / name / "check" / name;
     expect_conforms(
         fs::path(LAMINA_BUILD_DIR "/tests/plugins") / (name + std::string(".lamina.so")),
