@@ -124,9 +124,15 @@ class Differentiator {
   std::vector<Tensor> cotangents_;  // one per value, as far as there are any
 };
 
-// The node has the inputs (and then cotangents) and the attributes of the forward node.
+// The node has the inputs (beside cotangents) and the attributes of the forward node, by name.
 bool is_gradient_of(const Node& node, const Node& forward) {
-  if (!std::equal(forward.inputs.begin(), forward.inputs.end(), node.inputs.begin())) return false;
+  for (std::size_t i = 0; i < forward.inputs.size(); ++i) {
+    const auto same =
+        std::ranges::find(node.op->inputs, forward.op->inputs[i].name, &OpInput::name);
+    if (same == node.op->inputs.end() ||
+        node.inputs[static_cast<std::size_t>(same - node.op->inputs.begin())] != forward.inputs[i])
+      return false;
+  }
   for (std::size_t i = 0; i < forward.attrs.size(); ++i) {
     int other = node.op->attr_index(forward.op->attrs[i].name);
     if (other >= 0 && !same_attr(forward.attrs[i], node.attrs[static_cast<std::size_t>(other)]))

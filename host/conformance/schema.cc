@@ -29,7 +29,7 @@ void make(const FamilySubject& subject, const config::ModelSource& source, bool 
   if (embed.positions == registry::Positions::learned)
     tokens = std::min(tokens, embed.max_positions);
   model.loss_graph({2, tokens}, {.training = true, .aux = true, .mtp = true});
-  model.decode_graph({2, 1}, {tokens, tokens});
+  if (model.is_autoregressive()) model.decode_graph({2, 1}, {tokens, tokens});
 }
 
 // The error; empty if there was none. A Failure where it is no word about the config.

@@ -147,13 +147,16 @@ void check_declarations(const FamilySubject& subject) {
         where_possible(model, tokens, [&] {
           model.loss_graph({batch, tokens}, {.training = true, .aux = true, .mtp = true});
           model.forward_graph({batch, tokens}, {.segments = true});
-          model.decode_graph({batch, tokens}, {.capacity = tokens + 3, .max_call_tokens = tokens});
+          if (model.is_autoregressive())
+            model.decode_graph({batch, tokens},
+                               {.capacity = tokens + 3, .max_call_tokens = tokens});
         });
     // What opens is float32: a type that a block insists on shows in others alone.
     for (const DType dtype : {DType::bf16, DType::f64}) {
       const decoder::GraphShape shape{2, 5, dtype};
       model.loss_graph(shape, {.training = true, .aux = true, .mtp = true});
-      model.decode_graph(shape, {.capacity = 8, .max_call_tokens = 5});
+      if (model.is_autoregressive())
+        model.decode_graph(shape, {.capacity = 8, .max_call_tokens = 5});
     }
   }
 }
@@ -172,6 +175,7 @@ void check_sizes_do_not_matter(const FamilySubject& subject) {
         compare_sizes(model.forward_graph(base).graph, model.forward_graph(other).graph,
                       name("the forward pass", base, other));
       });
+    if (!model.is_autoregressive()) continue;
     // The capacity is 16 in all: what is read of it is the same.
     for (const decoder::GraphShape& other :
          {decoder::GraphShape{3, 4}, decoder::GraphShape{2, 1}, decoder::GraphShape{1, 9}})

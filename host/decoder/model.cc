@@ -72,11 +72,7 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
     return std::move(a.out());
   }
   Tensor x = a.final_norm(hidden);
-  Tensor weight = a.parameter(parts_->head_weight());
-  const Tensor rows = ops::as_rows(x);
-  const auto sums =
-      ops::cross_entropy(rows, weight, a.host_input(Input::labels),
-                         {.soft_cap = head.soft_cap, .logit_scale = head.logit_scale});
+  const Assembler::Losses sums = a.losses(x, a.host_input(Input::labels));
   a.add_output(Output::loss, sums.loss);
   a.add_output(Output::z_loss, sums.z_loss);
   LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
@@ -97,8 +93,17 @@ ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& fe
   return std::move(a.out());
 }
 
+bool Model::is_autoregressive() const { return !parts_->options.head.bidirectional; }
+
 ModelGraph Model::decode_graph(const GraphShape& shape, const StateSize& state,
                                const GraphFeatures& features) const {
+  if (!is_autoregressive())
+    throw UserError(ExitCode::usage,
+                    {"decode",
+                     fmt::format("family '{}' is not autoregressive: its tokens see later ones, so "
+                                 "there is no next token to decode",
+                                 family().name()),
+                     {"it can be trained, verified and evaluated"}});
   check_length(state.capacity, "the length of the context");
   check_call(shape.batch, state.capacity);
   Assembler a(*parts_, {shape, features, state, true});

@@ -61,7 +61,10 @@ class Model {
   ModelGraph loss_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
   // Logits of every token, without decode state.
   ModelGraph forward_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
-  // Logits of one token per row, reading and writing decode state.
+  // Whether tokens see earlier ones only, so that there is a next token to decode.
+  bool is_autoregressive() const;
+  // Logits of one token per row, reading and writing decode state. Throws UserError (exit 2) for a
+  // model that is not autoregressive; so does states().
   ModelGraph decode_graph(const GraphShape& shape, const StateSize& state,
                           const GraphFeatures& features = {}) const;
 

@@ -1,4 +1,5 @@
-// attention(q, k, v, ...) = softmax(mask(cap(q k^T scale))) v for every kind of decoder attention.
+// attention(q, k, v, ...) = softmax(mask(cap(q k^T scale) + bias)) v for every kind of decoder
+// attention.
 // Vaswani et al. 2017, equation 1; log-sum-exp as second result as in Dao 2023.
 //
 // Query token t of row b sees key token s when all of these hold:
@@ -9,6 +10,9 @@
 // or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other both ways); and in any
 // case mask[b, t, s] or mask[b, n, t, s], where there is one. Positions default to the index in the
 // row. A query that sees nothing gets zeros.
+//
+// The bias of a pair follows from its distance, d = |position(t) - position(s)|, in one document:
+// bias[n, min(d, R - 1)] - slopes[n] d.
 //
 // With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s holds the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
@@ -58,6 +62,14 @@ std::vector<Type> infer(const Call& c) {
             "positions and segments are given for both queries and keys, or for neither");
   c.require_floating(in::kSinks);
   c.require_shape(in::kSinks, {q.dim(2)});
+  c.require_floating(in::kSlopes);
+  c.require_shape(in::kSlopes, {q.dim(2)});
+  c.require_floating(in::kBias);
+  c.require_ndim(in::kBias, 2);
+  if (c.has(in::kBias))
+    c.require(c.type(in::kBias).dim(0) == q.dim(2) && c.type(in::kBias).dim(1) > 0,
+              "bias must be [{}, R], one row of R >= 1 distances for each query head, got {}",
+              q.dim(2), to_string(c.type(in::kBias)));
   c.require_dtype(in::kStart, DType::i32);
   c.require_shape(in::kStart, {q.dim(0)});
   c.require(!c.has(in::kStart) || !c.has(in::kPositions),
@@ -167,6 +179,35 @@ Tensor visible(const LowerCall& c) {
   return both(seen, reshape(as_i32(c.in(in::kMask)), {batch, heads, tokens, keys}));
 }
 
+// |tq - tk|: i32[B, T, S].
+Tensor distances(const LowerCall& c) {
+  const std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),
+                     keys = c.type(in::kK).dim(1);
+  Tensor ahead =
+      reshape(query_positions(c), {batch, tokens, 1}) - reshape(key_positions(c), {batch, 1, keys});
+  return maximum(ahead, -ahead);
+}
+
+// What is added to the logits [B, N, T, S]; null for nothing.
+Tensor bias_of(const LowerCall& c, DType wide) {
+  Tensor sum;
+  if (c.has(in::kBias)) {
+    Tensor distance = distances(c);
+    Tensor last = constant(*distance.graph, {DType::i32, {1, 1, 1}, {}},
+                           static_cast<double>(c.type(in::kBias).dim(1) - 1));
+    Tensor taken = gather(cast(c.in(in::kBias), wide), minimum(distance, last), {.dim = 1});
+    sum = transpose(taken, {1, 0, 2, 3});
+  }
+  if (c.has(in::kSlopes)) {
+    Tensor distance = distances(c);
+    const Shape& pairs = distance.shape();
+    Tensor slope = reshape(cast(c.in(in::kSlopes), wide), {1, c.type(in::kQ).dim(2), 1, 1});
+    Tensor fall = -slope * cast(reshape(distance, {pairs[0], 1, pairs[1], pairs[2]}), wide);
+    sum = sum ? sum + fall : fall;
+  }
+  return sum;
+}
+
 std::vector<Tensor> lower(const LowerCall& c) {
   const Type& q_type = c.type(in::kQ);
   std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
@@ -179,6 +220,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q_type.dim(3)));
   Tensor scores = scale(matmul(q, heads_first(c.in(in::kK)), false, true), factor);
   scores = soft_cap(reshape(scores, {batch, heads, tokens, keys}), {.cap = c.f("soft_cap")});
+  if (Tensor bias = bias_of(c, wide)) scores = scores + bias;
 
   Graph& graph = *q.graph;
   Tensor seen = cast(visible(c), wide);
@@ -219,7 +261,9 @@ std::vector<Tensor> vjp(const VjpCall& c) {
                                      .y = c.out(0),
                                      .lse = c.out(1),
                                      .dy = c.ct(0),
-                                     .mask = c.in(in::kMask)},
+                                     .mask = c.in(in::kMask),
+                                     .slopes = c.in(in::kSlopes),
+                                     .bias = c.in(in::kBias)},
                                     {.scale = c.f("scale"),
                                      .soft_cap = c.f("soft_cap"),
                                      .causal = c.i("causal") != 0,
@@ -230,6 +274,8 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   out[in::kK] = grads.dk;
   out[in::kV] = grads.dv;
   if (c.has(in::kSinks)) out[in::kSinks] = grads.dsinks;
+  if (c.has(in::kSlopes)) out[in::kSlopes] = grads.dslopes;
+  if (c.has(in::kBias)) out[in::kBias] = grads.dbias;
   return out;
 }
 
@@ -292,7 +338,7 @@ double flops(const NodeView& n, const WorkContext& work) {
 
 std::string split_rule(const Call& c) {
   const bool per_head = c.has(in::kMask) && c.type(in::kMask).ndim() == 4;
-  return fmt::format("bTnH, bSnH, bSnV, n?, {}?, bT?, bT?, bS?, bT?, bS?, b? -> bTnV, bnT",
+  return fmt::format("bTnH, bSnH, bSnV, n?, {}?, bT?, n?, nR?, bT?, bS?, bT?, bS?, b? -> bTnV, bnT",
                      per_head ? "bnTS" : "bTS");
 }
 

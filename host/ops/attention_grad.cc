@@ -1,6 +1,7 @@
 // attention_grad(q, k, v, ..., y, lse, dy): gradients of attention with the probabilities
 // recomputed from lse. Dao 2023, section 3.1.2. A primitive: its kernels are checked against
-// differentiating attention's own lower. dsinks is f32[N], zero-sized without sinks.
+// differentiating attention's own lower. dsinks, dslopes and dbias are f32, of the shapes of
+// what they are gradients of, zero-sized without it.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -14,14 +15,16 @@ std::vector<Type> infer(const Call& c) {
             to_string(c.type(in::kDy)));
   c.require_shape(in::kLse, {q.dim(0), q.dim(2), q.dim(1)});
   DType wide = sum_dtype(q.dtype);
-  return {q, c.type(1), c.type(2), {wide, {c.has(in::kSinks) ? q.dim(2) : 0}, {}}};
+  auto per_head = [&](int i) { return Type{wide, {c.has(i) ? q.dim(2) : 0}, {}}; };
+  const Type dbias{wide, c.has(in::kBias) ? c.type(in::kBias).shape : Shape{0, 0}, {}};
+  return {q, c.type(1), c.type(2), per_head(in::kSinks), per_head(in::kSlopes), dbias};
 }
 
 std::string split_rule(const Call& c) {
   const bool per_head = c.has(in::kMask) && c.type(in::kMask).ndim() == 4;
   return fmt::format(
-      "bTnH, bSnH, bSnV, bT?, bS?, bT?, bS?, n?, bT?, bTnV, bnT, bTnV, {}? -> bTnH, bSnH, bSnV, "
-      "n+b",
+      "bTnH, bSnH, bSnV, bT?, bS?, bT?, bS?, n?, bT?, bTnV, bnT, bTnV, {}?, n?, nR? -> "
+      "bTnH, bSnH, bSnV, n+b, n+b, nR+b",
       per_head ? "bnTS" : "bTS");
 }
 

@@ -1,7 +1,7 @@
-// cross_entropy(x, w, labels; soft_cap, logit_scale): over the rows of x[M, D] whose label is not
-// negative, the sums of -log softmax(logits)[label] and of logsumexp(logits)^2 (z-loss; de
-// Brebisson & Vincent 2016), where logits = cap(x w^T * logit_scale), w[V, D]. Kernels make the
-// logits in tiles of the vocabulary; [M, V] never exists.
+// cross_entropy(x, w, labels, bias?; soft_cap, logit_scale): over the rows of x[M, D] whose label
+// is not negative, the sums of -log softmax(logits)[label] and of logsumexp(logits)^2 (z-loss; de
+// Brebisson & Vincent 2016), where logits = cap(x w^T * logit_scale + bias), w[V, D]. Kernels make
+// the logits in tiles of the vocabulary; [M, V] never exists.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -18,6 +18,8 @@ std::vector<Type> infer(const Call& c) {
             to_string(w));
   c.require_dtype(2, DType::i32);
   c.require_shape(2, {x.dim(0)});
+  c.require_floating(3);
+  c.require_shape(3, {w.dim(0)});
   Type one = scalar(c);
   return {one, one, one.with(Shape{x.dim(0)})};
 }
@@ -26,6 +28,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = scalar(c).dtype;
   std::int64_t rows = c.type(0).dim(0), vocabulary = c.type(1).dim(0);
   Tensor logits = scale(matmul(c.in(0), c.in(1), false, true, wide), c.f("logit_scale"));
+  if (c.has(3)) logits = logits + cast(c.in(3), wide);
   logits = soft_cap(logits, {.cap = c.f("soft_cap")});
   Tensor top = reduce_max(logits, {1}, true);
   Tensor lse = reshape(log(reduce_sum(exp(logits - top), {1}, true)) + top, {rows});
@@ -45,9 +48,10 @@ std::vector<Tensor> vjp(const VjpCall& c) {
                           .w = c.in(1),
                           .labels = c.in(2),
                           .dloss = c.ct(0) ? c.ct(0) : zero,
-                          .dz_loss = c.ct(1) ? c.ct(1) : zero},
+                          .dz_loss = c.ct(1) ? c.ct(1) : zero,
+                          .bias = c.in(3)},
                          {.soft_cap = c.f("soft_cap"), .logit_scale = c.f("logit_scale")});
-  return {grads.dx, grads.dw, {}};
+  return {grads.dx, grads.dw, {}, c.has(3) ? grads.dbias : Tensor{}};
 }
 
 double flops(const NodeView& n, const WorkContext&) {
@@ -64,6 +68,6 @@ constinit const OpDef cross_entropy_op = {
     .from_gradient = {OpCode::cross_entropy_grad, 2},
     .decode = &kTrainingOnly,
     .cost = {.flops = flops},
-    .split = {.rule = "mD, VD, m -> ()+m, ()+m, m"}};
+    .split = {.rule = "mD, VD, m, V? -> ()+m, ()+m, m"}};
 
 }  // namespace lamina::ops

@@ -1,6 +1,6 @@
-// cross_entropy_grad(x, w, labels, dloss, dz_loss): loss and z_loss as cross_entropy gives them,
-// and the gradients of dloss * loss + dz_loss * z_loss, in one walk over the vocabulary. With p =
-// softmax(logits): dlogits = dloss (p - onehot(label)) + dz_loss 2 lse p for counted rows.
+// cross_entropy_grad(x, w, labels, dloss, dz_loss, bias?): loss and z_loss as cross_entropy gives
+// them, and the gradients of dloss * loss + dz_loss * z_loss, in one walk over the vocabulary. With
+// p = softmax(logits): dlogits = dloss (p - onehot(label)) + dz_loss 2 lse p for counted rows.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -18,7 +18,7 @@ std::vector<Type> infer(const Call& c) {
   for (int i : {3, 4})
     c.require(c.type(i) == one, "{} must be {}, got {}", c.input_name(i), to_string(one),
               to_string(c.type(i)));
-  return {one, one, x, one.with(w.shape)};
+  return {one, one, x, one.with(w.shape), one.with(Shape{c.has(5) ? w.dim(0) : 0})};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
@@ -26,6 +26,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   std::int64_t rows = c.type(0).dim(0), vocabulary = c.type(1).dim(0);
   double cap = c.f("soft_cap");
   Tensor raw = scale(matmul(c.in(0), c.in(1), false, true, wide), c.f("logit_scale"));
+  if (c.has(5)) raw = raw + cast(c.in(5), wide);
   Tensor logits = soft_cap(raw, {.cap = cap});
   Tensor top = reduce_max(logits, {1}, true);
   Tensor e = exp(logits - top);
@@ -42,8 +43,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor p = e / sum;
   Tensor dlogits = c.in(3) * (p - onehot) + c.in(4) * (scale(lse, 2) * p);
   if (cap != 0) dlogits = dlogits * shift(-square(scale(logits, 1 / cap)), 1);
-  dlogits = cast(scale(dlogits * counted, c.f("logit_scale")), c.type(0).dtype);
-  return {loss, z_loss, matmul(dlogits, c.in(1)), matmul(dlogits, c.in(0), true, false, wide)};
+  dlogits = dlogits * counted;
+  Tensor dbias = c.has(5) ? reduce_sum(dlogits, {0}) : constant(graph, {wide, {0}, {}}, 0);
+  dlogits = cast(scale(dlogits, c.f("logit_scale")), c.type(0).dtype);
+  return {loss, z_loss, matmul(dlogits, c.in(1)), matmul(dlogits, c.in(0), true, false, wide),
+          dbias};
 }
 
 }  // namespace
@@ -54,6 +58,6 @@ constinit const OpDef cross_entropy_grad_op = {
     .zero_gradient = true,
     .decode = &kTrainingOnly,
     .cost = kOfBackwardPass,
-    .split = {.rule = "mD, VD, m, (), () -> ()+m, ()+m, mD, VD+m"}};
+    .split = {.rule = "mD, VD, m, (), (), V? -> ()+m, ()+m, mD, VD+m, V+m"}};
 
 }  // namespace lamina::ops

@@ -1,11 +1,15 @@
 // rope(x, positions; ...) = rotate(x, rope_table(positions)): rotary positions on x[B, T, N, H].
 // Su et al. 2021. positions i32[B, T] or i32[3, B, T]. The table is a node of its own so that
-// queries, keys and layers share one.
+// queries, keys and layers share one. With frequencies[rotary_dim / 2] the table is that of
+// position
+// * frequency * attention_factor.
 #include "ops/op.h"
 #include "ops/registry.h"
 
 namespace lamina::ops {
 namespace {
+
+namespace in = operand::rope;
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
@@ -20,10 +24,28 @@ std::vector<Type> infer(const Call& c) {
             "rotary_dim must be even and at most the head width {}, got {}", x.dim(3), rotary);
   c.require(c.i("frequency_dim") >= 0, "frequency_dim must not be negative, got {}",
             c.i("frequency_dim"));
+  c.require_floating(in::kFrequencies);
+  c.require_shape(in::kFrequencies, {rotary / 2});
+  c.require(!c.has(in::kFrequencies) || (c.s("scaling") == "none" && c.type(1).ndim() == 2),
+            "frequencies go without a scaling, and with positions [B, T]");
   return {x};
 }
 
+// f32[2, B, T, F], as rope_table gives it.
+Tensor table_of(Tensor positions, Tensor frequencies, double factor) {
+  const Shape angles{positions.dim(0), positions.dim(1), frequencies.dim(0)};
+  Tensor at = reshape(cast(positions, DType::f32), {angles[0], angles[1], 1});
+  Tensor angle = at * cast(frequencies, DType::f32);
+  const auto row = [&](Tensor x) {
+    return scale(reshape(x, angles.with_leading(1)), factor != 0 ? factor : 1);
+  };
+  return stop_gradient(concat({row(cos(angle)), row(sin(angle))}, {.dim = 0}));
+}
+
 std::vector<Tensor> lower(const LowerCall& c) {
+  if (c.has(in::kFrequencies))
+    return {rotate(c.in(0), table_of(c.in(1), c.in(in::kFrequencies), c.f("attention_factor")),
+                   {.interleaved = c.i("interleaved") != 0})};
   const Op& op = c.op();
   std::vector<std::pair<std::string_view, AttrValue>> attrs;  // rope_table has the same ones
   for (std::size_t i = 0; i < op.attrs.size(); ++i)
@@ -38,7 +60,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
 
 // With dynamic scaling the rotation of a row depends on its largest position.
 std::string split_rule(const Call& c) {
-  return c.type(1).ndim() == 3 ? "bTnH, _bT -> bTnH" : "bTnH, bT -> bTnH";
+  return c.type(1).ndim() == 3 ? "bTnH, _bT, F? -> bTnH" : "bTnH, bT, F? -> bTnH";
 }
 
 }  // namespace

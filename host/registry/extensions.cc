@@ -7,8 +7,10 @@ namespace {
 
 constexpr lamina_mtp_api_t kMtp = {
     .size = sizeof(lamina_mtp_api_t), ._pad0 = 0, .predict = ExtensionCalls::predict};
-constexpr lamina_kv_sharing_api_t kKvSharing = {
-    .size = sizeof(lamina_kv_sharing_api_t), ._pad0 = 0, .read_from = ExtensionCalls::read_from};
+constexpr lamina_layer_sharing_api_t kLayerSharing = {.size = sizeof(lamina_layer_sharing_api_t),
+                                                      ._pad0 = 0,
+                                                      .read_from = ExtensionCalls::read_from,
+                                                      .params_of = ExtensionCalls::params_of};
 constexpr lamina_auxiliary_api_t kAuxiliary = {.size = sizeof(lamina_auxiliary_api_t),
                                                ._pad0 = 0,
                                                .add = ExtensionCalls::add,
@@ -29,7 +31,7 @@ constexpr lamina_custom_ops_api_t kCustomOps = {
 const void* extension(lamina_str_t id) {
   const std::string_view wanted(id.ptr ? id.ptr : "", id.ptr ? id.len : 0);
   if (wanted == LAMINA_MTP_ID) return &kMtp;
-  if (wanted == LAMINA_KV_SHARING_ID) return &kKvSharing;
+  if (wanted == LAMINA_LAYER_SHARING_ID) return &kLayerSharing;
   if (wanted == LAMINA_AUXILIARY_ID) return &kAuxiliary;
   if (wanted == LAMINA_EXPORT_ID) return &kExport;
   if (wanted == LAMINA_TIME_REGION_ID) return &kTimeRegion;

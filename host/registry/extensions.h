@@ -6,7 +6,7 @@
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/custom_ops.h"
 #include "lamina/ext/export.h"
-#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/layer_sharing.h"
 #include "lamina/ext/mtp.h"
 #include "lamina/ext/time_region.h"
 
@@ -18,6 +18,8 @@ struct ExtensionCalls {
   static lamina_status_t predict(lamina_reply_t* reply, const lamina_mtp_t* mtp);
   static lamina_status_t read_from(lamina_reply_t* reply, std::uint32_t position,
                                    std::uint32_t donor);
+  static lamina_status_t params_of(lamina_reply_t* reply, std::uint32_t position,
+                                   std::uint32_t owner);
   static lamina_status_t export_as(lamina_reply_t* reply, lamina_str_t family);
   // build_calls.cc
   static lamina_status_t add(lamina_build_t* build, const lamina_auxiliary_t* value,

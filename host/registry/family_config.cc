@@ -91,8 +91,6 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
   }
 }
 
-constexpr std::int64_t kMaxLayers = 1 << 16;
-
 // Before the plugin sees the values.
 void check_sizes(const Family& family, const config::Table& values, config::Problems& problems) {
   for (const config::Entry& entry : values.entries()) {
@@ -250,6 +248,11 @@ PlanSpec Family::plan(const ModelConfig& config) const {
         fail(fmt::format(
             "its plan makes layer {} read the state of layer {}; a donor must be an earlier layer",
             layer, *position.kv_donor));
+      if (position.params_of && *position.params_of >= layer)
+        fail(
+            fmt::format("its plan makes layer {} use the parameters of layer {}; their owner must "
+                        "be an earlier layer",
+                        layer, *position.params_of));
       ++layer;
     }
     layer += segment.num_layers() - static_cast<std::int64_t>(segment.unit.size());

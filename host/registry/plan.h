@@ -13,6 +13,9 @@
 
 namespace lamina::registry {
 
+// The most layers that a config or a plan may have.
+inline constexpr std::int64_t kMaxLayers = std::int64_t{1} << 16;
+
 // A value of a config key that holds in one position only.
 struct Setting {
   std::string key;
@@ -24,7 +27,8 @@ struct Setting {
 struct PositionSpec {
   std::uint32_t block = 0;  // id of a Block of the family
   std::vector<Setting> overrides;
-  std::optional<std::int64_t> kv_donor;  // global index of the layer whose kv state is read
+  std::optional<std::int64_t> kv_donor;   // global index of the layer whose kv state is read
+  std::optional<std::int64_t> params_of;  // of the layer whose parameters are used
   friend bool operator==(const PositionSpec&, const PositionSpec&) = default;
 };
 
@@ -73,10 +77,12 @@ struct EmbedSpec {
   std::size_t num_per_layer = 0;  // tensors with an element for each layer
 };
 
-// logits = cap(norm(x) w^T * logit_scale)
+// logits = cap(norm(x) w^T * logit_scale + bias)
 struct HeadSpec {
-  bool tied = false;     // w is the embedding table
-  bool no_loss = false;  // training computes no logits
+  bool tied = false;  // w is the embedding table
+  bool bias = false;
+  bool no_loss = false;        // training computes no logits
+  bool bidirectional = false;  // tokens see later ones: never decoded
   double logit_scale = 1;
   double soft_cap = 0;  // 0 = none
   double init_std = 0.02;

@@ -13,7 +13,6 @@ namespace lamina::registry {
 namespace {
 
 constexpr std::string_view kFunctionNames[] = {"derive", "validate", "plan", "options"};
-constexpr std::uint32_t kMaxLayers = 1u << 20;
 constexpr std::size_t kMaxCarries = 64;
 constexpr std::int64_t kMaxDepth = 64;
 constexpr std::size_t kMaxItems = 4096;  // of one reply: settings, problems or segments
@@ -105,18 +104,13 @@ class Reply : public lamina_reply {
 
   static lamina_status_t read_from(lamina_reply_t* reply, std::uint32_t position,
                                    std::uint32_t donor) {
-    return guarded(reply, ConfigFunction::plan, "read_from", [&](Reply& self) {
-      auto& segments = self.result.plan.segments;
-      if (segments.empty()) abi::breach("read_from: no segment was given before");
-      std::vector<PositionSpec>& unit = segments.back().unit;
-      if (position >= unit.size())
-        abi::breach("read_from: position {} is not one of the {} of the segment", position,
-                    unit.size());
-      if (unit[position].kv_donor)
-        abi::breach("read_from: position {} reads layer {} already", position,
-                    *unit[position].kv_donor);
-      unit[position].kv_donor = donor;
-    });
+    return share(reply, "read_from", position, donor, &PositionSpec::kv_donor, "reads");
+  }
+
+  static lamina_status_t params_of(lamina_reply_t* reply, std::uint32_t position,
+                                   std::uint32_t owner) {
+    return share(reply, "params_of", position, owner, &PositionSpec::params_of,
+                 "uses the parameters of");
   }
 
   static lamina_status_t export_as(lamina_reply_t* reply, lamina_str_t family) {
@@ -141,6 +135,25 @@ class Reply : public lamina_reply {
   }
 
  private:
+  // What a position of the last segment shares with an earlier layer.
+  static lamina_status_t share(lamina_reply_t* reply, std::string_view name, std::uint32_t position,
+                               std::uint32_t layer,
+                               std::optional<std::int64_t> PositionSpec::*shared,
+                               std::string_view relation) {
+    return guarded(reply, ConfigFunction::plan, name, [&](Reply& self) {
+      auto& segments = self.result.plan.segments;
+      if (segments.empty()) abi::breach("{}: no segment was given before", name);
+      std::vector<PositionSpec>& unit = segments.back().unit;
+      if (position >= unit.size())
+        abi::breach("{}: position {} is not one of the {} of the segment", name, position,
+                    unit.size());
+      if (unit[position].*shared)
+        abi::breach("{}: position {} {} layer {} already", name, position, relation,
+                    *(unit[position].*shared));
+      unit[position].*shared = layer;
+    });
+  }
+
   template <typename Body>
   static lamina_status_t guarded(lamina_reply_t* reply, ConfigFunction belongs_to,
                                  std::string_view name, Body&& body) {
@@ -251,10 +264,15 @@ class Reply : public lamina_reply {
 
   HeadSpec read_head(const lamina_head_t* from) const {
     const lamina_head_t head = abi::copy(from, "lamina_head_t");
-    abi::check_flags(head.flags, LAMINA_HEAD_TIED | LAMINA_HEAD_NO_LOSS, "the head");
+    abi::check_flags(
+        head.flags,
+        LAMINA_HEAD_TIED | LAMINA_HEAD_NO_LOSS | LAMINA_HEAD_BIAS | LAMINA_HEAD_BIDIRECTIONAL,
+        "the head");
     HeadSpec out;
     out.tied = head.flags & LAMINA_HEAD_TIED;
     out.no_loss = head.flags & LAMINA_HEAD_NO_LOSS;
+    out.bias = head.flags & LAMINA_HEAD_BIAS;
+    out.bidirectional = head.flags & LAMINA_HEAD_BIDIRECTIONAL;
     if (head.logit_scale != 0) out.logit_scale = not_negative(head.logit_scale, "head.logit_scale");
     out.soft_cap = not_negative(head.soft_cap, "head.soft_cap");
     if (head.init_std != 0) out.init_std = not_negative(head.init_std, "head.init_std");
@@ -314,6 +332,10 @@ lamina_status_t ExtensionCalls::predict(lamina_reply_t* reply, const lamina_mtp_
 lamina_status_t ExtensionCalls::read_from(lamina_reply_t* reply, std::uint32_t position,
                                           std::uint32_t donor) {
   return Reply::read_from(reply, position, donor);
+}
+lamina_status_t ExtensionCalls::params_of(lamina_reply_t* reply, std::uint32_t position,
+                                          std::uint32_t owner) {
+  return Reply::params_of(reply, position, owner);
 }
 lamina_status_t ExtensionCalls::export_as(lamina_reply_t* reply, lamina_str_t family) {
   return Reply::export_as(reply, family);

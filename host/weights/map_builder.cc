@@ -180,8 +180,9 @@ std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
 
 ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) const {
   const decoder::Parameter& p = model_.parameters()[parameter];
+  // What all layers share has one tensor, whose name need not say which layer's it is.
   if (p.layer >= 0 && p.layer < model_.config().num_layers() &&
-      row.published.find("{L}") == std::string::npos)
+      row.published.find("{L}") == std::string::npos && !is_only_one(p))
     throw PluginError({fmt::format("tensor row '{}'", row.published),
                        fmt::format("is of parameter '{}' in a layer and lacks {{L}}", p.name),
                        {}});
@@ -252,6 +253,12 @@ ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) co
   for (std::int64_t e = 0; e < count; ++e)
     out.tensors.push_back({replaced(name, "{E}", e), stages[0], view});
   return out;
+}
+
+bool MapBuilder::is_only_one(const decoder::Parameter& parameter) const {
+  return std::ranges::count_if(model_.parameters().all(), [&](const decoder::Parameter& other) {
+           return other.block == parameter.block && other.desc.name == parameter.desc.name;
+         }) == 1;
 }
 
 int MapBuilder::tensor_index(const std::string& name, const Shape& shape) {

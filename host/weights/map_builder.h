@@ -42,6 +42,8 @@ class MapBuilder {
 
  private:
   void check_shares() const;
+  // Whether no other layer has a parameter of its block and name.
+  bool is_only_one(const decoder::Parameter& parameter) const;
   int tensor_index(const std::string& name, const Shape& shape);
   const registry::TensorRow& host_row(const decoder::Parameter& parameter);
   const registry::TensorRow& own_row(const decoder::Parameter& parameter);

@@ -49,7 +49,8 @@ inline Doubles random_numbers(std::int64_t count, unsigned seed, double deviatio
 
 struct AttentionProblem {
   AttentionSpec spec;
-  Doubles q, k, v, d_o, sinks;  // contiguous [batch, tokens, heads, dim]; sinks may be empty
+  Doubles q, k, v, d_o;          // contiguous [batch, tokens, heads, dim]
+  Doubles sinks, slopes, table;  // may be empty
   std::vector<std::int32_t> q_positions, k_positions, q_segments, k_segments, q_blocks, k_blocks;
   std::vector<std::int32_t> starts;  // not empty: k and v are a cache
   bool ring = false;
@@ -74,7 +75,7 @@ inline AttentionProblem random_problem(const AttentionSpec& spec, unsigned seed 
 }
 
 struct AttentionResults {
-  Doubles o, lse, dq, dk, dv, dsinks;
+  Doubles o, lse, dq, dk, dv, dsinks, dslopes, dtable;
 };
 
 // Runs forward (or cached) and, for problems without a cache, backward, in `dtype`. The query side
@@ -84,6 +85,8 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
   constexpr std::int64_t kGap = 3;
   AttentionSpec spec = p.spec;
   spec.dtype = dtype;
+  spec.slopes = !p.slopes.empty();
+  spec.bias_distances = static_cast<std::int64_t>(p.table.size()) / spec.heads;
   const DType real = sum_dtype(dtype);
   const std::int64_t rows = spec.batch * spec.q_tokens * spec.heads;
   auto with_gaps = [&](const Doubles& x, std::int64_t dim) {
@@ -102,7 +105,9 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
   const auto q = with_gaps(p.q, spec.qk_dim), d_o = with_gaps(p.d_o, spec.v_dim);
   const auto k = to_bytes(p.k, dtype), v = to_bytes(p.v, dtype), sinks = to_bytes(p.sinks, real);
   auto o = with_gaps({}, spec.v_dim), dq = with_gaps({}, spec.qk_dim);
+  const auto slopes = to_bytes(p.slopes, dtype), table = to_bytes(p.table, dtype);
   auto dk = k, dv = v, dsinks = sinks;
+  auto dslopes = to_bytes(p.slopes, real), dtable = to_bytes(p.table, real);
   auto lse = to_bytes(Doubles(static_cast<std::size_t>(rows)), real);
   const auto q_strides = contiguous_strides(spec.q_tokens, spec.heads, spec.qk_dim + kGap);
   const auto o_strides = contiguous_strides(spec.q_tokens, spec.heads, spec.v_dim + kGap);
@@ -114,6 +119,10 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
                                   .v = {v.data(), v_strides},
                                   .sinks = sink_data,
                                   .sinks_dtype = real,
+                                  .bias = {.slopes = spec.slopes ? slopes.data() : nullptr,
+                                           .table = p.table.empty() ? nullptr : table.data(),
+                                           .slopes_dtype = dtype,
+                                           .table_dtype = dtype},
                                   .masks = p.masks(),
                                   .o = {o.data(), o_strides},
                                   .lse = lse.data()};
@@ -144,16 +153,21 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
                         .lse = lse.data(),
                         .sinks = sink_data,
                         .sinks_dtype = real,
+                        .bias = args.bias,
                         .masks = args.masks,
                         .dq = {dq.data(), q_strides},
                         .dk = {dk.data(), k_strides},
                         .dv = {dv.data(), v_strides},
-                        .dsinks = p.sinks.empty() ? nullptr : dsinks.data()},
+                        .dsinks = p.sinks.empty() ? nullptr : dsinks.data(),
+                        .dslopes = spec.slopes ? dslopes.data() : nullptr,
+                        .dtable = p.table.empty() ? nullptr : dtable.data()},
                        aligned(w));
     results.dq = without_gaps(dq, spec.qk_dim);
     results.dk = to_doubles(dk, dtype);
     results.dv = to_doubles(dv, dtype);
     results.dsinks = to_doubles(dsinks, real);
+    results.dslopes = to_doubles(dslopes, real);
+    results.dtable = to_doubles(dtable, real);
   }
   results.o = without_gaps(o, spec.v_dim);
   results.lse = to_doubles(lse, real);

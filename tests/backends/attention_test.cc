@@ -64,6 +64,8 @@ std::vector<Case> variants() {
     p.q_segments = p.k_segments = documents(p.spec, length, padding);
   };
   auto sinks = [](AttentionProblem& p) { p.sinks = random_numbers(p.spec.heads, 5, 2); };
+  auto slopes = [](AttentionProblem& p) { p.slopes = random_numbers(p.spec.heads, 13, 0.1); };
+  auto table = [](AttentionProblem& p) { p.table = random_numbers(p.spec.heads * 70, 17); };
   auto blocks = [](AttentionProblem& p) {
     p.q_blocks.assign(static_cast<std::size_t>(p.spec.batch * p.spec.q_tokens), 0);
     for (std::size_t t = 10; t < 90; ++t) p.q_blocks[t] = 1;
@@ -90,10 +92,23 @@ std::vector<Case> variants() {
     sinks(p);
   });
   add("blocks", blocks);
+  add("slopes", slopes);
+  add("slopes, not causal", [&](AttentionProblem& p) {
+    slopes(p);
+    p.spec.causal = false;
+  });
+  add("table of distances", table);
+  add("table, slopes and a cap", [&](AttentionProblem& p) {
+    slopes(p);
+    table(p);
+    p.spec.soft_cap = 1.5;
+  });
   add("everything", [&](AttentionProblem& p) {
     segments(p, 70, 30);
     sinks(p);
     blocks(p);
+    slopes(p);
+    table(p);
     p.spec.soft_cap = 2;
     p.spec.window = 50;
     p.spec.chunk = 60;
@@ -158,6 +173,19 @@ std::vector<Case> cached_cases() {
   cases.push_back({"splits of a block", cached_problem(split, {1000, 520, 90}, false)});
   cases.push_back({"sinks", cached_problem(spec, {290, 99, 0}, false)});
   cases.back().problem.sinks = random_numbers(6, 11, 3);
+  auto biased = [&](const std::string& name, AttentionSpec s, std::vector<std::int32_t> starts,
+                    bool ring) {
+    cases.push_back({name, cached_problem(s, std::move(starts), ring)});
+    cases.back().problem.slopes = random_numbers(s.heads, 13, 0.1);
+    cases.back().problem.table = random_numbers(s.heads * 70, 17);
+  };
+  for (std::int64_t tokens : {1, 3, 40})
+    biased("bias, " + std::to_string(tokens) + " tokens", make_spec(1, tokens, 300, 6, 2, 32, 32),
+           {255, 99, 0}, false);
+  AttentionSpec ring = make_spec(1, 2, 100, 6, 2, 32, 32);
+  ring.window = 40;
+  biased("bias, ring", ring, {0, 40, 1000}, true);
+  biased("bias, splits of a block", split, {1000, 520, 90}, false);
   return cases;
 }
 
@@ -178,6 +206,8 @@ void expect_close(const AttentionResults& got, const AttentionResults& want, DTy
   EXPECT_LT(difference(got.dk, want.dk), gradient);
   EXPECT_LT(difference(got.dv, want.dv), gradient);
   EXPECT_LT(difference(got.dsinks, want.dsinks), gradient);
+  EXPECT_LT(difference(got.dslopes, want.dslopes), gradient);
+  EXPECT_LT(difference(got.dtable, want.dtable), gradient);
 }
 
 void expect_kernels_match_reference(const std::vector<Case>& cases) {

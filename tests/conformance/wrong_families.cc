@@ -230,7 +230,7 @@ std::vector<WrongFamily> of_numbers() {
          product(s, "matrix", x, c);
          return right_block(s, c, x, step);
        }))},
-      {"attention sees later tokens in training", {"EQV-1"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"attention sees later tokens in training", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
          SelfAttentionOptions options = c.attention_options();
          options.attend.causal = false;
          options.attend.state = "both";

@@ -169,6 +169,31 @@ TEST(StackPlan, DonorsAreSegmentsOfTheirOwn) {
   EXPECT_EQ(plan.find(6), (std::pair<std::size_t, std::size_t>{3, 0}));
 }
 
+TEST(StackPlan, OwnersOfSharedParametersAreSegmentsOfTheirOwn) {
+  SegmentSpec own = segment("AB", 2), shared = segment("B", 3);
+  shared.unit[0].params_of = 1;
+  const StackPlan plan = resolve_stack({{own, shared}}, {});
+  ASSERT_EQ(plan.segments.size(), 4u);  // 0, 1, 2-3, 4-6
+  EXPECT_TRUE(plan.segments[1].one_shot && plan.segments[1].gives_params);
+  EXPECT_FALSE(plan.segments[1].gives_kv);
+  EXPECT_EQ(plan.segments[1].params_of(0), 1);
+  EXPECT_EQ(plan.segments[2].params_of(1), std::nullopt);
+  EXPECT_EQ(plan.segments[3].params_of(0), 1);
+  EXPECT_EQ(plan.segments[3].times, 3);
+}
+
+TEST(StackPlan, RefusesParametersOfLaterLayersAndOfThoseThatHaveNone) {
+  SegmentSpec first = segment("B", 2), user = segment("B", 1), last = segment("B", 1);
+  user.unit[0].params_of = 2;
+  EXPECT_ERROR_SAYS(resolve_stack({{first, user, last}}, {}), ExitCode::plugin,
+                    "layer 2 uses the parameters of layer 2, which is not before it");
+  user.unit[0].params_of = 1;
+  last.unit[0].params_of = 2;
+  EXPECT_ERROR_SAYS(
+      resolve_stack({{first, user, last}}, {}), ExitCode::plugin,
+      "layer 2 owns parameters of another layer and uses those of a third one; name that one as");
+}
+
 TEST(StackPlan, RefusesDonorsThatComeLaterOrReadThemselves) {
   SegmentSpec first = segment("B", 2), reader = segment("B", 1), last = segment("B", 1);
   reader.unit[0].kv_donor = 3;

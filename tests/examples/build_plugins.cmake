@@ -6,6 +6,8 @@ include(${CMAKE_CURRENT_LIST_DIR}/../support/run.cmake)
 run(${CMAKE_COMMAND} --install ${BUILD} --component plugin_api --prefix ${WORK}/prefix)
 
 set(model "vocab_size = 258\nhidden_size = 32\nnum_hidden_layers = 3\n")
+set(albert "inner_size = 48\nintermediate_size = 64\nnum_attention_heads = 2\n")
+set(bloom "num_attention_heads = 2\n")
 set(griffin "intermediate_size = 96\nnum_attention_heads = 2\n")
 set(mamba2 "state_size = 8\nhead_dim = 16\n")
 set(rwkv7 "head_dim = 16\ndecay_low_rank_dim = 4\n")

@@ -17,8 +17,9 @@ AttrValue number(std::int64_t n) { return n; }
 
 // The inputs that may be absent, in their order.
 struct Optional {
-  In sinks = kAbsent, mask = kAbsent, blocks = kAbsent, positions = kAbsent,
-     key_positions = kAbsent, segments = kAbsent, key_segments = kAbsent, start = kAbsent;
+  In sinks = kAbsent, mask = kAbsent, blocks = kAbsent, slopes = kAbsent, bias = kAbsent,
+     positions = kAbsent, key_positions = kAbsent, segments = kAbsent, key_segments = kAbsent,
+     start = kAbsent;
 };
 
 // q[2, tokens, 4, 6], k and v[2, keys, 2, 6 and 5].
@@ -29,8 +30,8 @@ OpCase attend(std::string name, std::int64_t tokens, std::int64_t keys, const Op
                       {.shape = {2, keys, 2, 6}, .low = -2, .high = 2},
                       {.shape = {2, keys, 2, 5}}},
            .attrs = std::move(attrs)};
-  c.inputs.insert(c.inputs.end(), {o.sinks, o.mask, o.blocks, o.positions, o.key_positions,
-                                   o.segments, o.key_segments, o.start});
+  c.inputs.insert(c.inputs.end(), {o.sinks, o.mask, o.blocks, o.slopes, o.bias, o.positions,
+                                   o.key_positions, o.segments, o.key_segments, o.start});
   return c;
 }
 
@@ -38,6 +39,9 @@ const In kPositions = ints({2, 7}, {0, 1, 2, 3, 0, 1, 2, 5, 6, 7, 8, 9, 10, 11})
 const In kSegments = ints({2, 7}, {1, 1, 1, 1, 2, 2, 0, 1, 2, 2, 2, 3, 3, 3});
 const In kBlocks = ints({2, 7}, {0, 0, 1, 1, 1, 0, 0, 0, 5, 5, 5, 5, 0, 6});
 const In kSinks = {.shape = {4}};
+const In kSlopes = {.shape = {4}};
+// Distances up to 4.
+const In kBias = {.shape = {4, 5}};
 
 // bool[2, tokens, keys]; the first query of each row sees nothing.
 In kept(std::int64_t tokens, std::int64_t keys) {
@@ -86,6 +90,26 @@ const OpCases kCases =
              attend("mask of tiles", 70, 70, masked(kept(70, 70))),
              attend("mask of each head", 7, 7, masked(kept_by_heads(7, 7))),
              attend("mask of each head, of tiles", 70, 70, masked(kept_by_heads(70, 70))),
+             attend("slopes", 7, 7, {.slopes = kSlopes}),
+             attend("slopes, both ways", 7, 7, {.slopes = kSlopes}, {{"causal", number(0)}}),
+             attend("slopes and documents", 7, 7,
+                    segmented(
+                        {.slopes = kSlopes, .positions = kPositions, .key_positions = kPositions}),
+                    {{"soft_cap", 2.0}}),
+             attend("bias", 7, 7, {.bias = kBias}),
+             attend("bias, both ways", 7, 7, {.bias = kBias}, {{"causal", number(0)}}),
+             attend("bias of two distances", 7, 7, {.bias = {.shape = {4, 2}}}),
+             attend("bias, slopes and all else", 7, 7,
+                    segmented({.sinks = kSinks,
+                               .mask = kept(7, 7),
+                               .blocks = kBlocks,
+                               .slopes = kSlopes,
+                               .bias = kBias}),
+                    {{"window", number(4)}, {"soft_cap", 2.0}}),
+             attend(
+                 "bias and slopes of tiles",
+                 70, 70, {.slopes = {.shape = {4}, .low = 0, .high = 0.5}, .bias = {.shape = {4, 33}}}),
+             attend("bias without tokens", 0, 0, {.slopes = kSlopes, .bias = kBias}),
              attend("no tokens", 0, 0),
              attend("a few more", 70, 70),
          },
@@ -94,12 +118,19 @@ const OpCases kCases =
 const In kStart = ints({2}, {0, 5});
 
 OpCases over_state() {
-  auto decode = [](std::string name, std::int64_t tokens, std::int64_t capacity, In start,
-                   Attrs attrs = {}, In mask = kAbsent) {
-    OpCase c = attend(std::move(name), tokens, capacity,
-                      {.mask = std::move(mask), .start = std::move(start)}, std::move(attrs));
+  auto state = [](std::string name, std::int64_t tokens, std::int64_t capacity, const Optional& o,
+                  Attrs attrs = {}) {
+    OpCase c = attend(std::move(name), tokens, capacity, o, std::move(attrs));
     c.gradient = false;
     return c;
+  };
+  auto decode = [&](std::string name, std::int64_t tokens, std::int64_t capacity, In start,
+                    Attrs attrs = {}, In mask = kAbsent) {
+    return state(std::move(name), tokens, capacity,
+                 {.mask = std::move(mask), .start = std::move(start)}, std::move(attrs));
+  };
+  auto biased = [](In start) {
+    return Optional{.slopes = kSlopes, .bias = kBias, .start = std::move(start)};
   };
   return {
       .op = "attention",
@@ -115,6 +146,10 @@ OpCases over_state() {
           decode("mask of each head, of many rows", 9, 80, ints({2}, {60, 17}), {},
                  kept_by_heads(9, 80)),
           decode("mask of many rows", 9, 80, ints({2}, {60, 17}), {}, kept(9, 80)),
+          state("bias and slopes", 1, 9, biased(kStart)),
+          state("bias and slopes, a ring", 2, 5, biased(ints({2}, {2, 11})),
+                {{"ring", number(1)}, {"window", number(4)}}),
+          state("bias and slopes, many rows", 9, 80, biased(ints({2}, {60, 17}))),
           decode("long", 1, 300, ints({2}, {299, 17}))}};
 }
 

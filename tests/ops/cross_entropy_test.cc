@@ -18,21 +18,39 @@ OpCase loss(std::string name, std::int64_t rows, std::int64_t vocabulary, std::i
           .attrs = std::move(attrs)};
 }
 
+OpCase with_bias(OpCase c) {
+  c.name += ", with a bias";
+  c.inputs.push_back({.shape = {c.inputs[1].shape[0]}});
+  return c;
+}
+
 const OpCases kCases = {
     .op = "cross_entropy",
     .cases = {loss("some tokens", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3})),
               loss("soft cap", 4, 17, 8, ints({4}, 0, 16), {{"soft_cap", 3.0}}),
               loss("scaled logits", 4, 17, 8, ints({4}, 0, 16), {{"logit_scale", 0.25}}),
+              with_bias(loss("some tokens", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3}))),
+              with_bias(loss("cap and scale", 4, 17, 8, ints({4}, 0, 16),
+                             {{"soft_cap", 3.0}, {"logit_scale", 0.25}})),
               loss("nothing counts", 2, 9, 4, ints({2}, {-1, -100})),
               loss("no tokens", 0, 9, 4, ints({0}, 0, 1))},
     .num_differentiable = 2};
+
+// As the host has it: a vector is in f32, whatever products are in.
+OpCase with_f32_bias(OpCase c) {
+  c = with_bias(std::move(c));
+  c.inputs.back().dtype = DType::f32;
+  c.inputs.back().widens = true;
+  return c;
+}
 
 // Over the ends of the tiles: too large for finite differences.
 const OpCases kTiles = {
     .op = "cross_entropy",
     .dtypes = {DType::f32, DType::bf16},
     .cases = {loss("many tokens", 530, 50, 4, ints({530}, 0, 49)),
-              loss("a large vocabulary", 3, 8200, 4, ints({3}, {0, 8191, 8199}))}};
+              loss("a large vocabulary", 3, 8200, 4, ints({3}, {0, 8191, 8199})),
+              with_f32_bias(loss("a large vocabulary", 3, 8200, 4, ints({3}, {0, 8191, 8199})))}};
 
 OpCase grad(std::string name, std::int64_t rows, std::int64_t vocabulary, std::int64_t width,
             In labels, double dloss, double dz, Attrs attrs = {}) {
@@ -53,7 +71,10 @@ OpCases grads() {
                 grad("no loss at all", 5, 23, 7, ints({5}, 0, 22), 0, 0),
                 grad("soft cap", 4, 17, 8, ints({4}, 0, 16), 1, 0.125, {{"soft_cap", 3.0}}),
                 grad("scaled logits", 4, 17, 8, ints({4}, 0, 16), 1, 0, {{"logit_scale", 0.25}}),
-                grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0)}};
+                with_f32_bias(grad("some tokens", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3}), 1, 0.1,
+                                   {{"logit_scale", 0.25}, {"soft_cap", 3.0}})),
+                grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0),
+                with_f32_bias(grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0))}};
   return out;
 }
 

@@ -31,6 +31,13 @@ auto best_of(std::size_t width, std::size_t k) {
   };
 }
 
+// `count` numbers, of which as many are different.
+Doubles repeated(std::int64_t count, std::int64_t different) {
+  Doubles out;
+  for (std::int64_t i = 0; i < count; ++i) out.push_back(static_cast<double>(i * i % different));
+  return out;
+}
+
 OpCase top_k_case(std::string name, In x, std::int64_t k) {
   const auto width = at(x.shape[-1]);
   return {.name = std::move(name),
@@ -44,6 +51,12 @@ const OpCases kTopK = {.op = "top_k",
                            {top_k_case("one of five", {.shape = {3, 5}}, 1),
                             top_k_case("eight of many", {.shape = {2, 7, 131}}, 8),
                             top_k_case("all of them", {.shape = {4, 6}}, 6),
+                            top_k_case("many, by sorting", {.shape = {3, 203}}, 100),
+                            {.name = "many equal ones",
+                             .inputs = {{.shape = {2, 150}, .values = repeated(300, 7)}},
+                             .attrs = {{"k", std::int64_t{40}}},
+                             .expect = best_of(150, 40),
+                             .gradient = false},
                             top_k_case("no rows", {.shape = {0, 6}}, 2),
                             {.name = "equal ones by rising index",
                              .inputs = {{.shape = {6}, .values = {1, 3, 3, 2, 3, 2}}},

@@ -109,20 +109,48 @@ const OpCases kRotate = {
          .inputs = {{.shape = {2, 0, 2, 8}}, {.shape = {2, 2, 0, 4}, .dtype = DType::f32}}},
     }};
 
-const OpCases kRope = {.op = "rope",
-                       .cases = {
-                           {.name = "whole heads",
-                            .inputs = {{.shape = {2, 3, 2, 8}}, ints({2, 3}, 0, 40)},
-                            .loosen = 1e4},
-                           {.name = "half of each head",
-                            .inputs = {{.shape = {1, 3, 2, 8}}, ints({1, 3}, 0, 40)},
-                            .attrs = {{"rotary_dim", std::int64_t{4}}, {"theta", 100.0}},
-                            .loosen = 1e4},
-                           {.name = "positions in three rows",
-                            .inputs = {{.shape = {2, 3, 2, 8}}, ints({3, 2, 3}, 0, 40)},
-                            .attrs = {{"mrope_section", std::vector<std::int64_t>{2, 1, 1}}},
-                            .loosen = 1e4},
-                       }};
+// Halves of one head [T, 4] rotated by position * frequency, times 0.5.
+std::vector<Doubles> rotated(const std::vector<Doubles>& in) {
+  Doubles y(in[0].size());
+  for (std::size_t t = 0; t < in[1].size(); ++t)
+    for (std::size_t i = 0; i < 2; ++i) {
+      const double angle = in[1][t] * in[2][i], cos = std::cos(angle), sin = std::sin(angle);
+      const double a = in[0][4 * t + i], b = in[0][4 * t + 2 + i];
+      y[4 * t + i] = (a * cos - b * sin) / 2;
+      y[4 * t + 2 + i] = (b * cos + a * sin) / 2;
+    }
+  return {y};
+}
+
+const OpCases kRope = {
+    .op = "rope",
+    .cases = {
+        {.name = "whole heads",
+         .inputs = {{.shape = {2, 3, 2, 8}}, ints({2, 3}, 0, 40)},
+         .loosen = 1e4},
+        {.name = "half of each head",
+         .inputs = {{.shape = {1, 3, 2, 8}}, ints({1, 3}, 0, 40)},
+         .attrs = {{"rotary_dim", std::int64_t{4}}, {"theta", 100.0}},
+         .loosen = 1e4},
+        {.name = "positions in three rows",
+         .inputs = {{.shape = {2, 3, 2, 8}}, ints({3, 2, 3}, 0, 40)},
+         .attrs = {{"mrope_section", std::vector<std::int64_t>{2, 1, 1}}},
+         .loosen = 1e4},
+        {.name = "frequencies",
+         .inputs = {{.shape = {1, 5, 1, 4}},
+                    ints({1, 5}, 0, 40),
+                    {.shape = {2}, .dtype = DType::f32, .low = 0}},
+         .attrs = {{"attention_factor", 0.5}},
+         .expect = rotated,
+         .dtypes = {DType::f32, DType::bf16},
+         .loosen = 10},
+        {.name = "frequencies of a part of each head",
+         .inputs = {{.shape = {2, 3, 2, 8}},
+                    ints({2, 3}, 0, 40),
+                    {.shape = {3}, .dtype = DType::f32}},
+         .attrs = {{"rotary_dim", std::int64_t{6}}, {"interleaved", std::int64_t{1}}},
+         .loosen = 1e4},
+    }};
 
 LAMINA_TEST_OP(RopeTable, kTable)
 LAMINA_TEST_OP(Rotate, kRotate)

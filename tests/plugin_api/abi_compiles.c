@@ -3,7 +3,7 @@
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/custom_ops.h"
 #include "lamina/ext/export.h"
-#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/layer_sharing.h"
 #include "lamina/ext/mtp.h"
 #include "lamina/ext/time_region.h"
 #include "lamina/names.h"

@@ -148,13 +148,14 @@ const std::vector<Case>& cases() {
                .max_positions = 13,
                .frequency_dim = 14,
                .mrope_section = {1, 2, 3},
-               .mrope_interleaved = true});
+               .mrope_interleaved = true,
+               .frequencies = x});
        }},
       {"attention", [](Tensor x, Scope) { attention(x, x, x, {}); },
        [](Tensor x, Scope) {
          attention(x, x, x, {},
                    {.scale = 2, .soft_cap = 3, .causal = false, .window = 4, .chunk = 5},
-                   {.sinks = x, .mask = x, .blocks = x});
+                   {.sinks = x, .mask = x, .blocks = x, .slopes = x, .bias = x});
        }},
       {"moba_mask", [](Tensor x, Scope) { moba_mask(x, x, {}, {}); },
        [](Tensor x, Scope) { moba_mask(x, x, {}, {.chunk = 2, .k = 3}); }},

@@ -106,6 +106,11 @@ TEST(Family, MisusedExtensionsAreThePluginsFault) {
                     "plan: read_from: position 2 is not one of the 2 of the segment");
   EXPECT_ERROR_SAYS(plan_with(110), ExitCode::plugin,
                     "plan: read_from: position 1 reads layer 0 already");
+  EXPECT_ERROR_SAYS(plan_with(115), ExitCode::plugin,
+                    "its plan makes layer 0 use the parameters of layer 0; their owner must be an "
+                    "earlier layer");
+  EXPECT_ERROR_SAYS(plan_with(116), ExitCode::plugin,
+                    "plan: params_of: position 1 uses the parameters of layer 0 already");
   EXPECT_ERROR_SAYS(plan_with(111), ExitCode::plugin,
                     "'as' is called in 'plan'; it belongs to 'options'");
   EXPECT_ERROR_SAYS(options_with(112), ExitCode::plugin,

@@ -18,8 +18,8 @@ constexpr KernelTable (*kFamilies[])() = {
     delta_rule_kernels,  embedding_kernels,   experts_kernels, gemm_kernels,
     grouped_kernels,     index_kernels,       latent_kernels,  layout_kernels,
     linear_scan_kernels, matrix_scan_kernels, ngram_kernels,   norm_kernels,
-    optimizer_kernels,   random_kernels,      reduce_kernels,  rope_kernels,
-    sinkhorn_kernels,    softmax_kernels,     window_kernels,
+    optimizer_kernels,   order_kernels,       random_kernels,  reduce_kernels,
+    rope_kernels,        sinkhorn_kernels,    softmax_kernels, window_kernels,
 };
 
 Lists find_lists() {

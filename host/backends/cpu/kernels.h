@@ -36,6 +36,7 @@ KernelTable matrix_scan_kernels();
 KernelTable ngram_kernels();
 KernelTable norm_kernels();
 KernelTable optimizer_kernels();
+KernelTable order_kernels();
 KernelTable random_kernels();
 KernelTable reduce_kernels();
 KernelTable rope_kernels();

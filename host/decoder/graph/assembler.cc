@@ -158,16 +158,29 @@ Tensor Assembler::final_norm(Tensor x) {
   return graph().add_node(*spec.op, inputs, attrs).front();
 }
 
-Tensor Assembler::head(Tensor rows, Tensor weight) const {
+Tensor Assembler::head_bias() {
+  return parts_.head_bias >= 0 ? parameter(parts_.head_bias) : Tensor{};
+}
+
+Tensor Assembler::head(Tensor rows, Tensor weight, Tensor bias) const {
   const registry::HeadSpec& head = parts_.options.head;
   Tensor logits = ops::matmul(rows, weight, false, true, sum_dtype(rows.dtype()));
   logits = ops::scale(logits, head.logit_scale);
+  if (bias) logits = logits + ops::cast(bias, logits.dtype());
   if (head.soft_cap != 0) logits = ops::soft_cap(logits, {.cap = head.soft_cap});
   return logits;
 }
 
 Tensor Assembler::logits(Tensor x) {
-  return head(ops::as_rows(x), parameter(parts_.head_weight()));
+  return head(ops::as_rows(x), parameter(parts_.head_weight()), head_bias());
+}
+
+Assembler::Losses Assembler::losses(Tensor x, Tensor labels) {
+  const registry::HeadSpec& head = parts_.options.head;
+  const auto sums =
+      ops::cross_entropy(ops::as_rows(x), parameter(parts_.head_weight()), labels, head_bias(),
+                         {.soft_cap = head.soft_cap, .logit_scale = head.logit_scale});
+  return {sums.loss, sums.z_loss};
 }
 
 // A scan over blocks of rows, so that there are the logits of one block at a time.
@@ -177,9 +190,12 @@ Tensor Assembler::choices(Tensor x) {
   const std::int64_t count = rows.dim(0), times = divide_up(count, kBlockRows);
   if (std::int64_t missing = times * kBlockRows - count; missing > 0)
     rows = ops::pad(rows, {.dim = 0, .after = missing});
-  ScanBuilder scan(graph(), times, {{"head", weight}}, {});
+  std::vector<std::pair<std::string, Tensor>> consts{{"head", weight}};
+  const Tensor bias = head_bias();
+  if (bias) consts.emplace_back("head bias", bias);
+  ScanBuilder scan(graph(), times, consts, {});
   Tensor block = scan.add_x("rows", ops::reshape(rows, {times, kBlockRows, rows.dim(1)}));
-  Tensor logits = head(block, scan.inner_const(weight));
+  Tensor logits = head(block, scan.inner_const(weight), bias ? scan.inner_const(bias) : Tensor{});
   scan.add_y("choice", ops::top_k(logits, {.k = 1}).ids, [&out](Tensor all) { out = all; });
   scan.finish([](auto body) { return body; });
   return ops::slice(ops::reshape(out, {times * kBlockRows}), 0, 0, count);
@@ -232,6 +248,9 @@ std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegm
       add("donor k", donated_kv_.at(*donor).first);
       add("donor v", donated_kv_.at(*donor).second);
     }
+    if (auto owner = segment.params_of(p))
+      for (const BlockGraph::Param& param : blocks_.layer(segment, p).params)
+        add(param.desc.name, shared_param(*owner, param));
   }
   return out;
 }
@@ -247,6 +266,7 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
     for (std::int64_t layer : place.layers) place.scopes.push_back(layer_scope(layer));
     place.label = place.scopes[0];
     place.kv_donor = segment.unit[p].kv_donor;
+    place.params_of = segment.params_of(p);
     std::vector<Tensor> elements;
     for (Tensor all : per_layer)
       elements.push_back(scan.add_x(

@@ -56,6 +56,11 @@ class Assembler {
   Tensor final_norm(Tensor x);
   // f32[rows, V] of x[..., D].
   Tensor logits(Tensor x);
+  // The sums of ops::cross_entropy over rows of x[..., D].
+  struct Losses {
+    Tensor loss, z_loss;
+  };
+  Losses losses(Tensor x, Tensor labels);
   // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
   // whole.
   Tensor choices(Tensor x);
@@ -81,6 +86,7 @@ class Assembler {
     ScanBuilder* scan = nullptr;           // null: once, in the graph itself
     std::map<Input, Tensor> instead = {};  // of the host's inputs, once
     std::optional<std::int64_t> kv_donor = {};
+    std::optional<std::int64_t> params_of = {};
   };
   // What a block's graph reads.
   struct Bound {
@@ -94,6 +100,8 @@ class Assembler {
                           const std::vector<Tensor>& carries, const std::vector<Tensor>& per_layer);
   Tensor value_input(const BlockPlacement& place, const std::string& name, const Type& inner,
                      InputRole role);
+  // The parameter where layers share it: outside of scans.
+  Tensor shared_param(std::int64_t owner, const BlockGraph::Param& param);
   Tensor param_input(const BlockPlacement& place, const BlockGraph::Param& param);
   Tensor block_state(const BlockPlacement& place, const BlockGraph::State& state);
   Tensor layer_value(const BlockGraph& block, const BlockPlacement& place,
@@ -119,7 +127,8 @@ class Assembler {
   std::vector<Tensor> segment(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                               const StackSegment& segment, bool hidden);
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
-  Tensor head(Tensor rows, Tensor weight) const;
+  Tensor head_bias();  // null without one
+  Tensor head(Tensor rows, Tensor weight, Tensor bias) const;
   // embedding_overrides.cc: features added to the output of the first layers (DeepStack).
   bool has_deepstack_features(std::int64_t first_layer) const {
     return phase().embedding_overrides.count > 0 &&

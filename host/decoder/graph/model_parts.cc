@@ -63,6 +63,10 @@ class Declaration {
              std::int64_t layer) {
     for (const BlockGraph::Param& param : block.params)
       parts_.parameters.add({scope + param.desc.name, layer, id, param.desc});
+    note_length(block);
+  }
+
+  void note_length(const BlockGraph& block) {
     if (block.length_dependent_from > 0)
       parts_.length_dependent_from =
           std::min(parts_.length_dependent_from.value_or(block.length_dependent_from),
@@ -92,7 +96,31 @@ class Declaration {
     const registry::PositionSpec& position = segment.unit[p];
     std::string scope = fmt::format("layers.{}.", index);
     if (parts_.engram && parts_.engram->find(index)) block(blocks_.engram(index), 0, scope, index);
-    block(blocks_.layer(segment, p), position.block, scope, index);
+    const BlockGraph& graph = blocks_.layer(segment, p);
+    if (!position.params_of) return block(graph, position.block, scope, index);
+    check_shared(graph, index, *position.params_of);
+    note_length(graph);
+  }
+
+  // Every parameter of the layer is one of its owner's.
+  void check_shared(const BlockGraph& graph, std::int64_t index, std::int64_t owner) const {
+    const auto fail = [&](std::string what) {
+      const registry::PluginIdentity& plugin = parts_.family->plugin();
+      throw PluginError(
+          {fmt::format("plan of family '{}'", parts_.family->name()),
+           fmt::format("layer {} uses the parameters of layer {}, {}", index, owner, what),
+           {fmt::format("plugin '{}' {}", plugin.id, plugin.version)}});
+    };
+    for (const BlockGraph::Param& param : graph.params) {
+      const int at = parts_.parameters.find(fmt::format("layers.{}.{}", owner, param.desc.name));
+      if (at < 0) fail(fmt::format("which has no '{}'", param.desc.name));
+      const registry::ParamDesc& owned = parts_.parameters[at].desc;
+      if (owned.shape != param.desc.shape)
+        fail(fmt::format("whose '{}' is {}; its own would be {}", param.desc.name,
+                         to_string(owned.shape), to_string(param.desc.shape)));
+      if (!(owned == param.desc))
+        fail(fmt::format("which describes '{}' differently", param.desc.name));
+    }
   }
 
   ModelParts& parts_;
@@ -135,6 +163,9 @@ void declare_parameters(ModelParts& parts) {
     parts.head = declare.add(host_param(LAMINA_NAME_HEAD, {vocab, hidden},
                                         {LAMINA_AXIS_VOCAB, LAMINA_AXIS_EMBED},
                                         registry::Role::head, {Init::normal, head.init_std, 0}));
+  if (head.bias)
+    parts.head_bias = declare.add(host_param(LAMINA_NAME_HEAD_BIAS, {vocab}, {LAMINA_AXIS_VOCAB},
+                                             registry::Role::bias, {Init::zeros, 0, 0}));
   for (std::int64_t j = 0; j < mtp.depth; ++j)
     declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
   declare.finish();

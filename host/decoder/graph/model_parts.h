@@ -21,7 +21,7 @@ struct ModelParts {
   std::vector<BlockDeclaration> declared;  // by the blocks, which every later trace must repeat
   std::optional<std::int64_t> length_dependent_from;
   // The host's own parameters; -1 where the model has no such one.
-  int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1;
+  int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1, head_bias = -1;
   std::optional<Engram> engram;
 
   int head_weight() const { return options.head.tied ? embed : head; }

@@ -19,6 +19,10 @@ Tensor Assembler::value_input(const BlockPlacement& place, const std::string& na
   return place.scan->add_x(name, outer);
 }
 
+Tensor Assembler::shared_param(std::int64_t owner, const BlockGraph::Param& param) {
+  return parameter(parts_.parameters.find(fmt::format("layers.{}.{}", owner, param.desc.name)));
+}
+
 Tensor Assembler::param_input(const BlockPlacement& place, const BlockGraph::Param& param) {
   InputRole role{Input::parameter, {}, true, {}};
   for (const std::string& scope : place.scopes)
@@ -74,7 +78,18 @@ std::vector<Tensor> Assembler::run(const BlockGraph& block, const BlockPlacement
     at(block.taken_kv->k_at) = inside(k);
     at(block.taken_kv->v_at) = inside(v);
   }
+  if (place.params_of && !block.updates.empty())
+    throw PluginError(
+        {fmt::format("layer {}", place.layers[0]),
+         fmt::format("updates parameter '{}', which layers share", block.updates[0].desc.param),
+         {}});
   for (const BlockGraph::Param& param : block.params) {
+    if (place.params_of) {
+      const Tensor outer = shared_param(*place.params_of, param);
+      at(param.input) = inside(outer);
+      bound.params.push_back(outside_input(outer));
+      continue;
+    }
     at(param.input) = param_input(place, param);
     bound.params.push_back(place.scan ? last_input() : outside_input(at(param.input)));
   }

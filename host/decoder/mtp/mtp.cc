@@ -80,18 +80,12 @@ double mtp_weight(const ModelParts& parts, std::int64_t depth) {
 }
 
 void add_mtp_loss(Assembler& a, Tensor hidden) {
-  const registry::HeadSpec& head = a.parts().options.head;
   const TracePhase& phase = a.phase();
-  Tensor weight = a.parameter(a.parts().head_weight());
   Tensor labels = ops::reshape(a.host_input(Input::labels), {phase.batch, phase.tokens});
   Tensor total;
   for_each_depth(a, hidden, labels, [&](std::int64_t j, Tensor, Tensor x, Tensor shifted_labels) {
-    const Tensor rows = ops::as_rows(x);
     const Tensor row_labels = ops::reshape(shifted_labels, {phase.batch * phase.tokens});
-    Tensor loss = ops::cross_entropy(rows, weight, row_labels,
-                                     {.soft_cap = head.soft_cap, .logit_scale = head.logit_scale})
-                      .loss;
-    loss = ops::scale(loss, mtp_weight(a.parts(), j));
+    Tensor loss = ops::scale(a.losses(x, row_labels).loss, mtp_weight(a.parts(), j));
     total = total ? total + loss : loss;
   });
   a.add_output(Output::mtp_loss, total);

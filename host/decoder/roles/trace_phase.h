@@ -10,7 +10,8 @@
 namespace lamina::decoder {
 
 struct TracePhase : GraphShape, GraphFeatures, StateSize {
-  bool stateful = false;  // reads and writes decode state
+  bool stateful = false;       // reads and writes decode state
+  bool bidirectional = false;  // tokens may see later ones
   std::int64_t hidden_size = 0;
   std::int64_t num_layers = 0;
   std::int64_t num_token_ids = 0;  // of the tokenizer, where n-grams are looked up

@@ -17,36 +17,49 @@ void for_each_layer(const registry::PlanSpec& plan, Visit visit) {
       for (const registry::PositionSpec& position : segment.unit) visit(layer++, position);
 }
 
-// Layers whose keys and values others read.
-std::set<std::int64_t> checked_donors(const registry::PlanSpec& plan) {
-  std::set<std::int64_t> donors, readers;
+// What layers share with earlier ones, in words.
+struct Sharing {
+  std::optional<std::int64_t> registry::PositionSpec::*from;
+  std::string_view uses;      // "layer 3 ... layer 2, which is not before it"
+  std::string_view uses_too;  // "layer 2 ... of a third one"
+};
+constexpr Sharing kKv = {
+    &registry::PositionSpec::kv_donor, "reads keys and values of",
+    "is the donor of another layer and reads the keys and values of a third one; name that one as "
+    "the donor"};
+constexpr Sharing kParams = {
+    &registry::PositionSpec::params_of, "uses the parameters of",
+    "owns parameters of another layer and uses those of a third one; name that one as their owner"};
+
+// Layers that others use.
+std::set<std::int64_t> checked_givers(const registry::PlanSpec& plan, const Sharing& sharing) {
+  std::set<std::int64_t> givers, users;
   for_each_layer(plan, [&](std::int64_t layer, const registry::PositionSpec& position) {
-    if (!position.kv_donor) return;
-    readers.insert(layer);
-    donors.insert(*position.kv_donor);
-    if (*position.kv_donor < 0 || *position.kv_donor >= layer)
-      throw PluginError({"plan",
-                         fmt::format("layer {} reads keys and values of layer {}, which is not "
-                                     "before it",
-                                     layer, *position.kv_donor),
-                         {}});
-  });
-  for (std::int64_t layer : readers)
-    if (donors.contains(layer))
+    const std::optional<std::int64_t> from = position.*sharing.from;
+    if (!from) return;
+    users.insert(layer);
+    givers.insert(*from);
+    if (*from < 0 || *from >= layer)
       throw PluginError(
           {"plan",
-           fmt::format("layer {} is the donor of another layer and reads the keys and values "
-                       "of a third one; name that one as the donor",
-                       layer),
+           fmt::format("layer {} {} layer {}, which is not before it", layer, sharing.uses, *from),
            {}});
-  return donors;
+  });
+  for (std::int64_t layer : users)
+    if (givers.contains(layer))
+      throw PluginError({"plan", fmt::format("layer {} {}", layer, sharing.uses_too), {}});
+  return givers;
 }
+
+// Layers that others use, by what they give.
+struct Givers {
+  std::set<std::int64_t> kv, params;
+};
 
 class Resolver {
  public:
-  Resolver(const StackOptions& options, const std::set<std::int64_t>& cuts,
-           const std::set<std::int64_t>& donors)
-      : options_(options), cuts_(cuts.begin(), cuts.end()), donors_(donors) {}
+  Resolver(const StackOptions& options, const std::set<std::int64_t>& cuts, const Givers& givers)
+      : options_(options), cuts_(cuts.begin(), cuts.end()), givers_(givers) {}
 
   void add(const registry::SegmentSpec& spec) {
     std::int64_t size = static_cast<std::int64_t>(spec.unit.size());
@@ -91,14 +104,15 @@ class Resolver {
     segment.times = times;
     segment.first_layer = next_layer_;
     segment.one_shot = one_shot;
-    segment.gives_kv = one_shot && donors_.contains(next_layer_);
+    segment.gives_kv = one_shot && givers_.kv.contains(next_layer_);
+    segment.gives_params = one_shot && givers_.params.contains(next_layer_);
     next_layer_ += segment.num_layers();
     plan_.segments.push_back(std::move(segment));
   }
 
   const StackOptions& options_;
   std::vector<std::int64_t> cuts_;  // layers that are segments of their own, rising
-  const std::set<std::int64_t>& donors_;
+  const Givers& givers_;
   std::int64_t next_layer_ = 0;
   StackPlan plan_;
 };
@@ -109,6 +123,11 @@ std::vector<std::int64_t> StackSegment::layers_at(std::size_t position) const {
   std::vector<std::int64_t> out;
   for (std::int64_t i = 0; i < times; ++i) out.push_back(layer(i, position));
   return out;
+}
+
+std::optional<std::int64_t> StackSegment::params_of(std::size_t position) const {
+  if (gives_params) return first_layer;
+  return unit[position].params_of;
 }
 
 std::int64_t StackPlan::num_layers() const {
@@ -128,11 +147,12 @@ std::pair<std::size_t, std::size_t> StackPlan::find(std::int64_t layer) const {
 }
 
 StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options) {
-  std::set<std::int64_t> donors = checked_donors(plan);
-  std::set<std::int64_t> cuts = donors;
+  const Givers givers{checked_givers(plan, kKv), checked_givers(plan, kParams)};
+  std::set<std::int64_t> cuts = givers.kv;
+  cuts.insert(givers.params.begin(), givers.params.end());
   cuts.insert(options.engram_layers.begin(), options.engram_layers.end());
   LAMINA_ASSERT(cuts.empty() || (*cuts.begin() >= 0 && *cuts.rbegin() < plan.num_layers()));
-  Resolver resolver(options, cuts, donors);
+  Resolver resolver(options, cuts, givers);
   for (const registry::SegmentSpec& spec : plan.segments) resolver.add(spec);
   StackPlan out = resolver.take();
   LAMINA_ASSERT(out.num_layers() == plan.num_layers());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,7 +18,7 @@ namespace lamina::decoder {
 struct StackOptions {
   bool scan_layers = true;  // false: every layer is a segment of its own
   // Layers with something of the host's before them; any order. They are run once, as are layers
-  // with injected blocks and those whose keys and values others read.
+  // whose keys and values, or parameters, others use.
   std::vector<std::int64_t> engram_layers;
 };
 
@@ -28,8 +29,9 @@ struct StackSegment {
   std::vector<registry::PositionSpec> unit;
   std::int64_t times = 1;
   std::int64_t first_layer = 0;
-  bool one_shot = false;  // a layer that must be a segment of its own
-  bool gives_kv = false;  // one whose keys and values later layers read
+  bool one_shot = false;      // a layer that must be a segment of its own
+  bool gives_kv = false;      // one whose keys and values later layers read
+  bool gives_params = false;  // one whose parameters later layers use
 
   std::int64_t num_layers() const { return times * static_cast<std::int64_t>(unit.size()); }
   std::int64_t layer(std::int64_t time, std::size_t position) const {
@@ -38,6 +40,8 @@ struct StackSegment {
   }
   // The global indices of the layers at one position, in order.
   std::vector<std::int64_t> layers_at(std::size_t position) const;
+  // The layer that has the parameters of those at one position, where layers share them.
+  std::optional<std::int64_t> params_of(std::size_t position) const;
 };
 
 struct StackPlan {
@@ -49,8 +53,9 @@ struct StackPlan {
 
 // Cuts and unrolls. A cut inside a unit splits it: what is left of that repetition becomes segments
 // that run once, and whole repetitions around it stay scanned. Neighbouring segments that repeat
-// the same positions are not merged. Throws PluginError for a layer that reads keys and values of
-// none before it. REQUIRES: engram layers are layers of the stack.
+// the same positions are not merged. Throws PluginError for a layer that uses keys and values, or
+// parameters, of none before it, or of one that uses another's. REQUIRES: engram layers are layers
+// of the stack.
 StackPlan resolve_stack(const registry::PlanSpec& plan, const StackOptions& options);
 
 // "{local local global} x 10 (layers 0-29), {local local} x 1 (layers 30-31)"; `block_name` gives a

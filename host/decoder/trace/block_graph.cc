@@ -167,6 +167,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
                          "stands in the body of a region over time, which may have ops that treat "
                          "each token by itself and draw no random numbers",
                          {}});
+    if (!phase_.bidirectional) refuse_later_tokens(op, attrs);
     if (ops::decode_form(op))
       return ops::trace_op({op,
                             {inputs.begin(), inputs.end()},
@@ -278,6 +279,21 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       default:
         return phase_.carries;
     }
+  }
+
+  // A window ends with the query's own token.
+  static void refuse_later_tokens(const Op& op, const registry::NamedAttrs& attrs) {
+    bool causal = true, window = false;
+    for (const auto& [key, value] : attrs) {
+      if (key == "causal") causal = std::get<std::int64_t>(value) != 0;
+      if (key == "window") window = std::get<std::int64_t>(value) > 0;
+    }
+    if (!causal && !window)
+      throw PluginError(
+          {op.name,
+           "has causal 0, so tokens see later ones, and could not be decoded; a model "
+           "that is not meant to be says so in its head (LAMINA_HEAD_BIDIRECTIONAL)",
+           {"tokens see earlier ones only (M-12 of docs/plugin_requirements.md)"}});
   }
 
   void refuse_outside_layers(std::string_view what) const {

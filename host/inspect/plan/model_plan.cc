@@ -56,7 +56,7 @@ ParameterCounts count(const std::vector<Parameter>& parameters, const std::vecto
       out.embedding += n;
     else if (p.name == LAMINA_NAME_POSITIONS)
       out.positions += n;
-    else if (p.name == LAMINA_NAME_HEAD)
+    else if (p.name == LAMINA_NAME_HEAD || p.name == LAMINA_NAME_HEAD_BIAS)
       out.head += n;
     else if (p.name == LAMINA_NAME_NORM || p.name == LAMINA_NAME_NORM_BIAS)
       out.norm += n;
@@ -172,6 +172,7 @@ std::string_view kind_of(const decoder::StateTensor& state) {
 }
 
 std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
+  if (!model.is_autoregressive()) return {};
   // Two lengths, beyond every window where there can be any: the difference is what tokens cost.
   const registry::EmbedSpec& embed = model.options().embed;
   const std::int64_t longest =
@@ -210,6 +211,7 @@ WorkPerToken work_of(const decoder::Model& model, const PlanOptions& options) {
   decoder::ModelGraph trained = model.loss_graph(shape, {.training = true, .aux = true});
   out.train_flops =
       kTrainingFactor * required_flops(trained.graph) / static_cast<double>(options.tokens);
+  if (!model.is_autoregressive()) return out;
   const decoder::GraphShape one{1, 1, options.dtype};
   decoder::ModelGraph token = model.decode_graph(one, state_size(options.tokens));
   out.decode_flops = required_flops(token.graph, options.tokens - 1);
@@ -238,9 +240,10 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
   out.weight_bytes = weight_bytes(parameters, shares);
   out.stack = stack_parts(model, shares);
   out.states = state_uses(model, options.dtype);
-  for (const decoder::StateTensor& state :
-       model.states({options.batch, 1, options.dtype}, state_size(options.tokens)))
-    out.state_bytes += state.bytes();
+  if (model.is_autoregressive())
+    for (const decoder::StateTensor& state :
+         model.states({options.batch, 1, options.dtype}, state_size(options.tokens)))
+      out.state_bytes += state.bytes();
   out.work = work_of(model, options);
   out.train = plan_train_memory(model, options);
   out.remat = plan_activations(model, options, backend);

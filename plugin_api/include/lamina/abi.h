@@ -170,7 +170,7 @@ typedef struct lamina_embed {
   uint32_t n_per_layer, _pad1;
 } lamina_embed_t;
 
-/* logits = cap(norm(x) w^T * logit_scale). */
+/* logits = cap(norm(x) w^T * logit_scale + bias). */
 typedef struct lamina_head {
   uint32_t size, flags;  /* LAMINA_HEAD_* */
   double logit_scale;    /* 0 = 1 */
@@ -245,7 +245,7 @@ typedef struct lamina_emit {
    * also for those that only a newer host knows.
    * Inputs that only the host can know (positions, key_positions, segments, key_segments, start and
    * blocks of ops that mix tokens) are 0: the host adds them. So are k and v of attention in a
-   * layer that reads another's, see ext/kv_sharing.h. */
+   * layer that reads another's, see ext/layer_sharing.h. */
   lamina_span_t inputs;
   lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
   /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule,

@@ -95,6 +95,10 @@
 /* Flags of the head. */
 #define LAMINA_HEAD_TIED 1u    /* logits by the embedding table */
 #define LAMINA_HEAD_NO_LOSS 2u /* training computes no logits; only auxiliary losses count */
+#define LAMINA_HEAD_BIAS 4u    /* logits have a bias, LAMINA_NAME_HEAD_BIAS */
+/* Tokens see later ones, so the model is not autoregressive: it is trained and evaluated, never
+ * decoded. Without it ops with causal 0 are refused. */
+#define LAMINA_HEAD_BIDIRECTIONAL 8u
 
 /* What a parameter is for. Decides weight decay and precision. */
 #define LAMINA_ROLE_WEIGHT 1u    /* a product's matrix, [out, in] */
@@ -166,6 +170,7 @@
 #define LAMINA_NAME_NORM "norm.weight"           /* [D] */
 #define LAMINA_NAME_NORM_BIAS "norm.bias"        /* [D] */
 #define LAMINA_NAME_HEAD "head.weight"           /* [V, D] */
+#define LAMINA_NAME_HEAD_BIAS "head.bias"        /* [V] */
 
 /* LAMINA_AXIS_*: logical axes. */
 #define LAMINA_AXIS(name, text)

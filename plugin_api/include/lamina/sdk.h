@@ -14,6 +14,7 @@
 #include "lamina/sdk/ops.h"
 #include "lamina/sdk/plan.h"
 #include "lamina/sdk/plugin.h"
+#include "lamina/sdk/position_bias.h"
 #include "lamina/sdk/rope_keys.h"
 #include "lamina/sdk/router.h"
 #include "lamina/sdk/schema.h"

@@ -23,4 +23,10 @@ Plan shared_tail(std::int64_t donor) {
          prefix("shared", Unit{{.block = kReader, .kv_donor = donor}}, 2);
 }
 
+// Every layer uses the parameters of the first.
+Plan one_layer_repeated(std::int64_t layers) {
+  return prefix("owner", unit(kBlock), 1) +
+         prefix("users", Unit{{.block = kBlock, .params_of = 0}}, layers - 1);
+}
+
 }  // namespace windowed

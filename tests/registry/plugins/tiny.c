@@ -3,7 +3,7 @@
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/export.h"
-#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/layer_sharing.h"
 #include "lamina/ext/mtp.h"
 #include "lamina/names.h"
 
@@ -142,8 +142,13 @@ static const void *extension(const char *id) {
 
 /* Layers that read the keys and values of others, in ways that the contract forbids. */
 static lamina_status_t bad_donors(lamina_reply_t *reply, int64_t fault) {
-  const lamina_kv_sharing_api_t *sharing = extension(LAMINA_KV_SHARING_ID);
+  const lamina_layer_sharing_api_t *sharing = extension(LAMINA_LAYER_SHARING_ID);
   if (fault == 109) return sharing->read_from(reply, 2, 0);
+  if (fault == 115) return sharing->params_of(reply, 0, 0);
+  if (fault == 116) {
+    sharing->params_of(reply, 1, 0);
+    return sharing->params_of(reply, 1, 0);
+  }
   if (fault == 110) sharing->read_from(reply, 1, 0);
   return fault == 110 ? sharing->read_from(reply, 1, 0) : LAMINA_OK;
 }
@@ -154,7 +159,7 @@ static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_re
   if (fault == 100) return LAMINA_ERROR_INTERNAL;
   if (fault == 104) return LAMINA_ERROR_MEMORY;
   if (fault == 108)
-    ((const lamina_kv_sharing_api_t *)extension(LAMINA_KV_SHARING_ID))->read_from(reply, 0, 0);
+    ((const lamina_layer_sharing_api_t *)extension(LAMINA_LAYER_SHARING_ID))->read_from(reply, 0, 0);
   if (fault == 111)
     ((const lamina_export_api_t *)extension(LAMINA_EXPORT_ID))->as(reply, (lamina_str_t)STR("llama"));
   if (fault == 101)

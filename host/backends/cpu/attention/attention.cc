@@ -12,7 +12,12 @@ void check(const AttentionSpec& s) {
   LAMINA_ASSERT(s.batch >= 0 && s.q_tokens >= 0 && s.kv_tokens >= 0);
   LAMINA_ASSERT(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0);
   LAMINA_ASSERT(s.qk_dim > 0 && s.v_dim > 0);
-  LAMINA_ASSERT(s.window >= 0 && s.chunk >= 0 && s.soft_cap >= 0);
+  LAMINA_ASSERT(s.window >= 0 && s.chunk >= 0 && s.soft_cap >= 0 && s.bias_distances >= 0);
+}
+
+void check(const AttentionSpec& s, const AttentionBias& bias) {
+  LAMINA_ASSERT(s.slopes == (bias.slopes != nullptr));
+  LAMINA_ASSERT((s.bias_distances > 0) == (bias.table != nullptr));
 }
 
 void check(const AttentionMasks& m) {
@@ -37,6 +42,7 @@ std::size_t attention_forward_workspace_bytes(const AttentionSpec& spec) {
 void attention_forward(const AttentionSpec& spec, const AttentionForwardArgs& args,
                        std::byte* workspace) {
   check(spec);
+  check(spec, args.bias);
   check(args.masks);
   if (spec.dtype == DType::f64) return reference::attention_forward(spec, args, nullptr, workspace);
   functions(spec.dtype).forward(spec, args, nullptr, workspace);
@@ -51,8 +57,11 @@ std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec) {
 void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& args,
                         std::byte* workspace) {
   check(spec);
+  check(spec, args.bias);
   check(args.masks);
   LAMINA_ASSERT((args.sinks == nullptr) == (args.dsinks == nullptr));
+  LAMINA_ASSERT((args.bias.slopes == nullptr) == (args.dslopes == nullptr));
+  LAMINA_ASSERT((args.bias.table == nullptr) == (args.dtable == nullptr));
   if (spec.dtype == DType::f64) return reference::attention_backward(spec, args, workspace);
   functions(spec.dtype).backward(spec, args, workspace);
 }
@@ -68,6 +77,7 @@ std::size_t attention_cached_workspace_bytes(const AttentionSpec& spec) {
 void attention_cached(const AttentionSpec& spec, const AttentionForwardArgs& args,
                       const AttentionCache& cache, std::byte* workspace) {
   check(spec);
+  check(spec, args.bias);
   const AttentionMasks& m = args.masks;
   LAMINA_ASSERT(!m.q_positions && !m.k_positions && !m.q_segments && !m.k_segments && !m.q_blocks &&
                 !m.k_blocks && !(m.keep && cache.ring));

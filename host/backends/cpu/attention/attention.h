@@ -8,6 +8,7 @@
 // Per batch row b, query head n (its key head is n / (heads / kv_heads)) and query token t:
 //
 //   x_s = scale * dot(q[b,t,n], k[b,s,n']);  if soft_cap: x_s = soft_cap * tanh(x_s / soft_cap)
+//   x_s += table[n, min(d, distances - 1)] - slopes[n] * d, with d = |q_position - k_position|
 //   p   = softmax over the allowed s, and over the sink's logit, which has no value
 //   o[b,t,n] = sum_s p_s * v[b,s,n'];        lse[b,n,t] = log(sum_s exp(x_s) + exp(sink))
 //
@@ -49,6 +50,8 @@ struct AttentionSpec {
   // The last k_tail_dim of qk_dim lie in a tensor of their own, k_tail. Only over a cache; an even
   // number of dims comes before.
   std::int64_t k_tail_dim = 0;
+  bool slopes = false;              // as in AttentionBias
+  std::int64_t bias_distances = 0;  // 0: no table
 };
 
 // A tensor [batch, token, head, dim] with a contiguous last dimension; strides in elements.
@@ -88,12 +91,20 @@ struct AttentionMasks {
   std::int64_t keep_batch = 0;  // elements between its batch rows; 0: they are adjacent
 };
 
+// What is added to the logits by distance.
+struct AttentionBias {
+  const void* slopes = nullptr;  // [heads]
+  const void* table = nullptr;   // [heads, bias_distances]; further ones are as the last
+  DType slopes_dtype = DType::f32, table_dtype = DType::f32;  // f32, bf16 or f64
+};
+
 // Arrays called "real" are f32, or f64 if the dtype is f64.
 struct AttentionForwardArgs {
   AttentionInput q, k, v;
   AttentionInput k_tail;           // with k_tail_dim
   const void* sinks = nullptr;     // [heads]; null: none
   DType sinks_dtype = DType::f32;  // f32, bf16 or f64
+  AttentionBias bias;
   AttentionMasks masks;
   AttentionOutput o;
   void* lse = nullptr;  // real [batch, heads, q_tokens]; null: not wanted
@@ -111,9 +122,11 @@ struct AttentionBackwardArgs {
   const void* lse = nullptr;
   const void* sinks = nullptr;
   DType sinks_dtype = DType::f32;
+  AttentionBias bias;
   AttentionMasks masks;
   AttentionOutput dq, dk, dv;
-  void* dsinks = nullptr;  // real [heads]; required if there are sinks
+  // real, of the shapes of what they are gradients of; each required if there is that.
+  void *dsinks = nullptr, *dslopes = nullptr, *dtable = nullptr;
 };
 
 std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec);

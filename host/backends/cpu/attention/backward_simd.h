@@ -7,6 +7,7 @@
 // Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention/bias.h"
 #include "backends/cpu/attention/products.h"
 #include "backends/cpu/attention/tiles.h"
 
@@ -48,6 +49,7 @@ struct Backward {
     Word *q_across, *do_across;    // [64 or 32 pairs, width]
     float* dq_across;              // [qk_width, 64]
     float *lse, *row_term;         // [64]; lse in units of log2
+    RowBias bias;                  // where there is one
   };
 
   struct Scratch {
@@ -66,7 +68,17 @@ struct Backward {
   // A split's sums over its rows: dk [kv_tokens, qk_width], dv [kv_tokens, v_width], dsink [group].
   struct Sums {
     float *dk, *dv, *dsinks;
+    BiasSums bias;
   };
+
+  // What is summed for each head of each task; the rest of Sums has a place of its own.
+  static Sums take_head_sums(Arena& arena, const AttentionSpec& spec, std::int64_t heads) {
+    Sums s{};
+    s.dsinks = arena.take<float>(heads);
+    if (spec.slopes) s.bias.slopes = arena.take<float>(heads);
+    if (spec.bias_distances > 0) s.bias.table = arena.take<float>(heads * spec.bias_distances);
+    return s;
+  }
 
   static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, bool masked,
                            Scratch& s) {
@@ -94,23 +106,22 @@ struct Backward {
     s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
   }
 
-  static Sums take_sums(Arena& arena, const AttentionSpec& spec, const Sizes& sizes,
-                        std::int64_t count) {
-    Sums s;
+  static void take_sums(Arena& arena, const AttentionSpec& spec, const Sizes& sizes,
+                        std::int64_t count, Sums& s) {
     s.dk = arena.take<float>(count * spec.kv_tokens * sizes.qk_width);
     s.dv = arena.take<float>(count * spec.kv_tokens * sizes.v_width);
-    return s;
   }
 
   static std::int64_t workspace_bytes(const AttentionSpec& spec) {
     const BackwardPlan plan = backward_plan(spec, kPairs);
     const std::int64_t tasks = spec.batch * spec.kv_heads * plan.splits;
     Arena shared(nullptr), per_thread(nullptr);
-    shared.take<float>(tasks * plan.sizes.group);
-    if (plan.splits > 1) take_sums(shared, spec, plan.sizes, tasks);
+    Sums sums = take_head_sums(shared, spec, tasks * plan.sizes.group);
+    take_bias(shared, spec, {}, false);
+    if (plan.splits > 1) take_sums(shared, spec, plan.sizes, tasks, sums);
     Scratch s;
     take_scratch(per_thread, plan.sizes, plan.blocks_per_pass, true, s);
-    if (plan.splits == 1) take_sums(per_thread, spec, plan.sizes, 1);
+    if (plan.splits == 1) take_sums(per_thread, spec, plan.sizes, 1, sums);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
   }
 
@@ -119,25 +130,27 @@ struct Backward {
     const AttentionBackwardArgs& args;
     BackwardPlan plan;
     MaskRule rule;
+    BiasRule bias;
     float score_factor, cap;  // as in the forward pass
   };
 
   static void run(const AttentionSpec& spec, const AttentionBackwardArgs& args,
                   std::byte* workspace) {
-    Run r{spec, args, backward_plan(spec, kPairs), mask_rule(spec, args.masks), 0, 0};
+    Run r{spec, args, backward_plan(spec, kPairs), mask_rule(spec, args.masks), {}, 0, 0};
     r.score_factor =
         static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
     r.cap = static_cast<float>(spec.soft_cap * kLog2E);
     const std::int64_t splits = r.plan.splits, group = r.plan.sizes.group;
     const std::int64_t tasks = spec.batch * spec.kv_heads * splits;
     Arena shared(workspace), per_thread(nullptr);
-    float* dsinks = shared.take<float>(tasks * group);
-    Sums all{};
-    if (splits > 1) all = take_sums(shared, spec, r.plan.sizes, tasks);
+    Sums all = take_head_sums(shared, spec, tasks * group);
+    r.bias = take_bias(shared, spec, args.bias, true);
+    if (splits > 1) take_sums(shared, spec, r.plan.sizes, tasks, all);
     Scratch dry;
     const bool masked = args.masks.keep != nullptr;
     take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_pass, masked, dry);
-    if (splits == 1) take_sums(per_thread, spec, r.plan.sizes, 1);
+    Sums dry_sums{};
+    if (splits == 1) take_sums(per_thread, spec, r.plan.sizes, 1, dry_sums);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     parallel_tasks(tasks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
@@ -145,12 +158,14 @@ struct Backward {
       take_scratch(arena, r.plan.sizes, r.plan.blocks_per_pass, masked, s);
       Sums sums = all;
       if (splits == 1) {
-        sums = take_sums(arena, spec, r.plan.sizes, 1);
+        take_sums(arena, spec, r.plan.sizes, 1, sums);
       } else {
         sums.dk += task * spec.kv_tokens * r.plan.sizes.qk_width;
         sums.dv += task * spec.kv_tokens * r.plan.sizes.v_width;
       }
-      sums.dsinks = dsinks + task * group;
+      sums.dsinks += task * group;
+      if (sums.bias.slopes) sums.bias.slopes += task * group;
+      if (sums.bias.table) sums.bias.table += task * group * spec.bias_distances;
       const std::int64_t head = task / splits;
       run_task(r, s, sums, head / spec.kv_heads, head % spec.kv_heads, task % splits);
       if (splits == 1) store_sums(r, sums, head, 0, spec.kv_tokens);
@@ -165,7 +180,9 @@ struct Backward {
         store_sums(r, sums, head, key, min(spec.kv_tokens, key + kTile));
       });
     }
-    if (args.dsinks) store_dsinks(r, dsinks);
+    if (args.dsinks) store_head_sums(r, all.dsinks, 1, args.dsinks);
+    if (args.dslopes) store_head_sums(r, all.bias.slopes, 1, args.dslopes);
+    if (args.dtable) store_head_sums(r, all.bias.table, spec.bias_distances, args.dtable);
   }
 
   static void run_task(const Run& r, Scratch& s, Sums& sums, std::int64_t b, std::int64_t kv_head,
@@ -176,6 +193,11 @@ struct Backward {
     std::memset(sums.dk, 0, static_cast<std::size_t>(spec.kv_tokens * sizes.qk_width) * 4);
     std::memset(sums.dv, 0, static_cast<std::size_t>(spec.kv_tokens * sizes.v_width) * 4);
     std::memset(sums.dsinks, 0, static_cast<std::size_t>(sizes.group) * 4);
+    if (sums.bias.slopes)
+      std::memset(sums.bias.slopes, 0, static_cast<std::size_t>(sizes.group) * 4);
+    if (sums.bias.table)
+      std::memset(sums.bias.table, 0,
+                  static_cast<std::size_t>(sizes.group * spec.bias_distances) * 4);
     for (std::int64_t pass = split; pass < r.plan.passes; pass += r.plan.splits) {
       const std::int64_t first_block = pass * r.plan.blocks_per_pass;
       const std::int64_t num_blocks = min(r.plan.blocks_per_pass, sizes.blocks - first_block);
@@ -242,6 +264,8 @@ struct Backward {
     const Sizes& sizes = r.plan.sizes;
     block.first_row = first_row;
     fill_query_side(masks, r.rule, sizes, first_row, block.side);
+    if (r.bias.any())
+      fill_row_bias(r.bias, sizes, kv_head, first_row, block.side.count, block.bias);
     s.tokens.from_queries(r.args.q, sizes, b, kv_head, first_row);
     Ops::columns(s.tokens, spec.qk_dim, s.staging, block.q_columns);
     Ops::across(s.tokens, kTile, spec.qk_dim, sizes.qk_width, block.q_across);
@@ -265,7 +289,7 @@ struct Backward {
       block.row_term[i] = dot_row(o.row[i], s.tokens.row[i], spec.v_dim);
       if (r.args.sinks)
         sums.dsinks[row.g] -=
-            __builtin_exp2f(sink_of<float>(r.args.sinks, r.args.sinks_dtype, n) * kLog2E - lse) *
+            __builtin_exp2f(number_of<float>(r.args.sinks, r.args.sinks_dtype, n) * kLog2E - lse) *
             block.row_term[i];
     }
   }
@@ -297,7 +321,12 @@ struct Backward {
     }
     for (std::int64_t i = 0; i < cells; ++i)
       for (std::int64_t lane = open.first[i] * kCell; lane < open.last[i] * kCell; lane += L)
-        differentiate_cell(r, s, open.partial[i] >> (lane / kCell) & 1, i, lane, block);
+        if (r.bias.any())
+          differentiate_cell<true>(r, s, open.partial[i] >> (lane / kCell) & 1, i, lane, block,
+                                   sums.bias);
+        else
+          differentiate_cell<false>(r, s, open.partial[i] >> (lane / kCell) & 1, i, lane, block,
+                                    sums.bias);
     for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
          run = next_run(open, cells, run.end)) {
       const std::int64_t keys = (run.end - run.begin) * kCell;
@@ -339,8 +368,9 @@ struct Backward {
   }
 
   // 16 keys by one vector of rows: p and dx from the logits and dp, in the layouts that follow.
+  template <bool kBias>
   static void differentiate_cell(const Run& r, Scratch& s, bool partial, std::int64_t cell,
-                                 std::int64_t lane, Block& block) {
+                                 std::int64_t lane, Block& block, const BiasSums& sums) {
     const F lse = V::load(block.lse + lane), row_term = V::load(block.row_term + lane);
     for (std::int64_t j = 0; j < kCell; j += 2) {
       F p[2], dx[2];
@@ -352,9 +382,14 @@ struct Backward {
           x = t * V::set(r.cap);
           slope = V::set(1) - t * t;
         }
+        if constexpr (kBias)
+          x += bias_of_rows<V>(r.bias, block.bias, block.side, s.keys, lane, key);
         if (partial) x = mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane, key, x);
         p[half] = V::template exp2<kDegree>(x - lse);
         dx[half] = p[half] * (V::load(s.d_scores + at) - row_term);
+        if constexpr (kBias)
+          add_bias_gradient<V>(r.bias, r.plan.sizes, block.side, s.keys, block.first_row, lane, key,
+                               dx[half], sums);
         if (r.cap != 0) dx[half] *= slope;
         if constexpr (kPairs) {
 #if defined(__AVX512BF16__)
@@ -419,15 +454,19 @@ struct Backward {
     }
   }
 
-  static void store_dsinks(const Run& r, const float* partial) {
+  // Adds what the tasks have for each head, `width` numbers each.
+  static void store_head_sums(const Run& r, const float* partial, std::int64_t width, void* out) {
     const std::int64_t group = r.plan.sizes.group, splits = r.plan.splits;
-    for (std::int64_t n = 0; n < r.spec.heads; ++n) {
-      double sum = 0;
-      for (std::int64_t b = 0; b < r.spec.batch; ++b)
-        for (std::int64_t split = 0; split < splits; ++split)
-          sum += partial[((b * r.spec.kv_heads + n / group) * splits + split) * group + n % group];
-      static_cast<float*>(r.args.dsinks)[n] = static_cast<float>(sum);
-    }
+    for (std::int64_t n = 0; n < r.spec.heads; ++n)
+      for (std::int64_t i = 0; i < width; ++i) {
+        double sum = 0;
+        for (std::int64_t b = 0; b < r.spec.batch; ++b)
+          for (std::int64_t split = 0; split < splits; ++split) {
+            const std::int64_t task = (b * r.spec.kv_heads + n / group) * splits + split;
+            sum += partial[(task * group + n % group) * width + i];
+          }
+        static_cast<float*>(out)[n * width + i] = static_cast<float>(sum);
+      }
   }
 };
 

@@ -6,6 +6,7 @@
 // no bit. Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention/bias.h"
 #include "backends/cpu/attention/decode_sums.h"
 #include "backends/cpu/attention/merge.h"
 
@@ -46,13 +47,14 @@ struct Decode {
     Sizes sizes;
     std::int64_t splits, qk_vectors, v_vectors;
     std::int64_t head_blocks;  // of a split
+    BiasRule bias;
     Partials partials;
     float score_factor, cap;  // as in the forward pass
   };
 
   static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
                       const AttentionCache& cache) {
-    Run r{spec, args, cache, mask_rule(spec, args.masks), sizes_of(spec, kPairs), 0, 0, 0, 1,
+    Run r{spec, args, cache, mask_rule(spec, args.masks), sizes_of(spec, kPairs), 0, 0, 0, 1, {},
           {},   0,    0};
     r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
     r.qk_vectors = divide_up(spec.qk_dim, kElements);
@@ -82,6 +84,7 @@ struct Decode {
     const Run r = make_run(spec, {}, {});
     Arena shared(nullptr), per_thread(nullptr);
     take_partials(shared, spec, r.sizes, r.splits);
+    take_bias(shared, spec, {}, false);
     take_scratch(per_thread, r);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
   }
@@ -91,6 +94,7 @@ struct Decode {
     Run r = make_run(spec, args, cache);
     Arena shared(workspace), per_thread(nullptr);
     r.partials = take_partials(shared, spec, r.sizes, r.splits);
+    r.bias = take_bias(shared, spec, args.bias, true);
     take_scratch(per_thread, r);
     std::int64_t tasks = 0;
     for (std::int64_t b = 0; b < spec.batch; ++b) {
@@ -219,6 +223,20 @@ struct Decode {
             x.strides.token * static_cast<std::int64_t>(sizeof(T))};
   }
 
+  // The bias of slots [j, j + lanes) of the step for row i.
+  static F bias_of_slots(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t i,
+                         std::int64_t j) {
+    const std::int64_t row = i % r.sizes.rows, group = r.sizes.group;
+    const std::int64_t n = i / r.sizes.rows * group + row % group;
+    const float* table[L];
+    for (int lane = 0; lane < L; ++lane)
+      table[lane] = r.bias.table ? r.bias.table + n * r.bias.distances : nullptr;
+    return bias_at<V>(
+        r.bias,
+        distance_of<V>(V::set_int(masks.q_position(row / group)), V::load_int(s.position + j)),
+        V::set(r.bias.slopes ? r.bias.slopes[n] : 0), table);
+  }
+
   // One step of online softmax: turns a row's logits into weights and rescales the row's sums so
   // far.
   static void online_softmax(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
@@ -229,6 +247,7 @@ struct Decode {
     for (std::int64_t j = 0; j < count; j += L) {
       F x = V::load(scores + j) * V::set(r.score_factor);
       if (r.cap != 0) x = V::tanh(x) * V::set(r.cap);
+      if (r.bias.any()) x += bias_of_slots(r, s, masks, i, j);
       if (!open) {
         const std::int32_t q = masks.q_position(i % r.sizes.rows / r.sizes.group);
         const I k = V::load_int(s.position + j);

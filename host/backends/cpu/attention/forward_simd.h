@@ -3,6 +3,7 @@
 // Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention/bias.h"
 #include "backends/cpu/attention/merge.h"
 #include "backends/cpu/attention/products.h"
 #include "backends/cpu/attention/tiles.h"
@@ -64,6 +65,7 @@ struct Forward {
     Word* q_columns;   // [qk_words, 64]
     float* o_across;   // [v_width, 64]
     float *max, *sum;  // [64]; maximum in units of log2
+    RowBias bias;      // where there is one
   };
 
   struct Scratch {
@@ -103,6 +105,7 @@ struct Forward {
     Scratch s;
     take_scratch(per_thread, plan.sizes, plan.blocks_per_task, true, s);
     if (plan.splits > 1) take_partials(shared, spec, plan.sizes, plan.splits);
+    take_bias(shared, spec, {}, false);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
   }
 
@@ -112,6 +115,7 @@ struct Forward {
     const AttentionCache* cache;
     ForwardPlan plan;
     MaskRule rule;
+    BiasRule bias;
     Partials partials;
     float score_factor;  // logits in units of log2, or the argument of tanh
     float cap;           // soft cap in units of log2; 0: none
@@ -125,6 +129,7 @@ struct Forward {
           forward_plan(spec, cache != nullptr, kPairs),
           mask_rule(spec, args.masks),
           {},
+          {},
           0,
           0};
     r.score_factor =
@@ -132,6 +137,7 @@ struct Forward {
     r.cap = static_cast<float>(spec.soft_cap * kLog2E);
     Arena shared(workspace), per_thread(nullptr);
     if (r.plan.splits > 1) r.partials = take_partials(shared, spec, r.plan.sizes, r.plan.splits);
+    r.bias = take_bias(shared, spec, args.bias, true);
     Scratch dry;
     const bool masked = args.masks.keep != nullptr;
     take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, dry);
@@ -214,6 +220,8 @@ struct Forward {
                           std::int64_t kv_head, std::int64_t first_row, Block& block) {
     block.first_row = first_row;
     fill_query_side(masks, r.rule, r.plan.sizes, first_row, block.side);
+    if (r.bias.any())
+      fill_row_bias(r.bias, r.plan.sizes, kv_head, first_row, block.side.count, block.bias);
     s.tokens.from_queries(r.args.q, r.plan.sizes, b, kv_head, first_row);
     Ops::columns(s.tokens, r.spec.qk_dim, s.staging, block.q_columns);
     std::memset(block.o_across, 0,
@@ -272,7 +280,7 @@ struct Forward {
       }
   }
 
-  // One vector of rows: caps and masks its logits, then turns them into probabilities.
+  // One vector of rows: caps, biases and masks its logits, then turns them into probabilities.
   static void softmax_lanes(const Run& r, Scratch& s, const OpenCells& open, Block& block,
                             std::int64_t lane) {
     const std::int64_t cell = lane / kCell;
@@ -284,6 +292,11 @@ struct Forward {
       if (r.cap != 0)
         for (std::int64_t j = 0; j < kCell; ++j)
           V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.cap));
+      if (r.bias.any())
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile,
+                   V::load(x + j * kTile) + bias_of_rows<V>(r.bias, block.bias, block.side, s.keys,
+                                                            lane, i * kCell + j));
       if (open.partial[i] >> cell & 1)
         for (std::int64_t j = 0; j < kCell; ++j)
           V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane,

@@ -56,6 +56,25 @@ inline AttentionMasks attention_masks(const KernelArgs& args, const AttentionPos
   return masks;
 }
 
+// The optional inputs that bias the logits, at these places.
+struct BiasInputs {
+  int slopes, table;
+  AttentionBias of(const NodeView& n) const {
+    AttentionBias bias;
+    if (n.has(slopes)) bias.slopes_dtype = n.type(slopes).dtype;
+    if (n.has(table)) bias.table_dtype = n.type(table).dtype;
+    return bias;
+  }
+  void bind(const KernelArgs& args, AttentionBias& bias) const {
+    bias.slopes = args.inputs[static_cast<std::size_t>(slopes)];
+    bias.table = args.inputs[static_cast<std::size_t>(table)];
+  }
+  void add_to(const NodeView& n, AttentionSpec& spec) const {
+    spec.slopes = n.has(slopes);
+    spec.bias_distances = n.has(table) ? n.type(table).dim(1) : 0;
+  }
+};
+
 // What only depends on the node.
 inline bool mask_by_head(const NodeView& n, int mask) {
   return n.has(mask) && n.type(mask).ndim() == 4;

@@ -68,12 +68,13 @@ inline RowMasks row_masks(const AttentionSpec& spec, const AttentionMasks& masks
   return r;
 }
 
-// The logit of head n's sink. In f32 for what computes in f32: T is the type of the result.
+// Element i of sinks, slopes or a table. In f32 for what computes in f32: T is the type of the
+// result.
 template <class T>
-T sink_of(const void* sinks, DType dtype, std::int64_t n) {
-  if (dtype == DType::f64) return static_cast<T>(static_cast<const double*>(sinks)[n]);
-  if (dtype == DType::f32) return static_cast<T>(static_cast<const float*>(sinks)[n]);
-  const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(sinks)[n]} << 16;
+T number_of(const void* data, DType dtype, std::int64_t i) {
+  if (dtype == DType::f64) return static_cast<T>(static_cast<const double*>(data)[i]);
+  if (dtype == DType::f32) return static_cast<T>(static_cast<const float*>(data)[i]);
+  const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(data)[i]} << 16;
   float value;
   __builtin_memcpy(&value, &bits, sizeof value);
   return static_cast<T>(value);

@@ -29,7 +29,7 @@ struct SplitRange {
 
 inline float sink_log2(const AttentionForwardArgs& args, std::int64_t n) {
   if (!args.sinks) return kMasked;
-  const float sink = sink_of<float>(args.sinks, args.sinks_dtype, n) * kLog2E;
+  const float sink = number_of<float>(args.sinks, args.sinks_dtype, n) * kLog2E;
   return sink > kMasked ? sink : kMasked;
 }
 

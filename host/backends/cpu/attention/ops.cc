@@ -21,6 +21,7 @@ constexpr AttentionPositions kWhere = {.positions = in::kPositions,
                                        .key_segments = in::kKeySegments,
                                        .blocks = in::kBlocks,
                                        .mask = in::kMask};
+constexpr BiasInputs kBias = {.slopes = in::kSlopes, .table = in::kBias};
 
 // One run of the op; `tiles` chooses between the kernels and their reference.
 class AttentionKernel final : public Kernel {
@@ -29,10 +30,13 @@ class AttentionKernel final : public Kernel {
       : spec_(attention_spec(n)),
         by_head_(mask_by_head(n, in::kMask)),
         sinks_dtype_(sinks_dtype(n, in::kSinks)),
+        bias_(kBias.of(n)),
         tiles_(tiles),
         ring_(n.i("ring") != 0),
         has_start_(n.has(in::kStart)),
-        types_{n.type(in::kQ), n.type(in::kK), n.type(in::kV), n.out_type()} {}
+        types_{n.type(in::kQ), n.type(in::kK), n.type(in::kV), n.out_type()} {
+    kBias.add_to(n, spec_);
+  }
 
   std::size_t workspace_bytes() const override {
     if (!tiles_) return reference::attention_forward_workspace_bytes(spec_);
@@ -41,12 +45,15 @@ class AttentionKernel final : public Kernel {
   }
 
   void run(const KernelArgs& args) override {
+    AttentionBias bias = bias_;
+    kBias.bind(args, bias);
     const AttentionForwardArgs forward{
         .q = attention_input(args.inputs[in::kQ], types_[0]),
         .k = attention_input(args.inputs[in::kK], types_[1]),
         .v = attention_input(args.inputs[in::kV], types_[2]),
         .sinks = args.inputs[in::kSinks],
         .sinks_dtype = sinks_dtype_,
+        .bias = bias,
         .masks = attention_masks(args, kWhere, by_head_),
         .o = attention_output(args.outputs[0], types_[3]),
         .lse = args.outputs[1],
@@ -64,13 +71,16 @@ class AttentionKernel final : public Kernel {
   AttentionSpec spec_;
   bool by_head_;
   DType sinks_dtype_;
+  AttentionBias bias_;
   bool tiles_, ring_, has_start_;
   Type types_[4];
 };
 
 Verdict supports_reference(const NodeView& n) {
-  if (n.type(in::kQ).dtype == DType::f16 || sinks_dtype(n, in::kSinks) == DType::f16)
-    return Verdict::no("takes f32, bf16 and f64, got f16");
+  const AttentionBias bias = kBias.of(n);
+  for (DType dtype :
+       {n.type(in::kQ).dtype, sinks_dtype(n, in::kSinks), bias.slopes_dtype, bias.table_dtype})
+    if (dtype == DType::f16) return Verdict::no("takes f32, bf16 and f64, got f16");
   if (n.has(in::kStart) && (n.has(in::kSegments) || n.has(in::kBlocks) || n.has(in::kPositions)))
     return Verdict::no("decode state goes without segments, blocks and positions");
   return Verdict::yes();
@@ -104,6 +114,7 @@ constexpr AttentionPositions kWhere = {.positions = in::kPositions,
                                        .key_segments = in::kKeySegments,
                                        .blocks = in::kBlocks,
                                        .mask = in::kMask};
+constexpr BiasInputs kBias = {.slopes = in::kSlopes, .table = in::kBias};
 
 class AttentionGradKernel final : public Kernel {
  public:
@@ -111,8 +122,11 @@ class AttentionGradKernel final : public Kernel {
       : spec_(attention_spec(n)),
         by_head_(mask_by_head(n, in::kMask)),
         sinks_dtype_(sinks_dtype(n, in::kSinks)),
+        bias_(kBias.of(n)),
         tiles_(tiles),
-        types_{n.type(in::kQ), n.type(in::kK), n.type(in::kV), n.type(in::kY)} {}
+        types_{n.type(in::kQ), n.type(in::kK), n.type(in::kV), n.type(in::kY)} {
+    kBias.add_to(n, spec_);
+  }
 
   std::size_t workspace_bytes() const override {
     return tiles_ ? attention_backward_workspace_bytes(spec_)
@@ -120,6 +134,8 @@ class AttentionGradKernel final : public Kernel {
   }
 
   void run(const KernelArgs& args) override {
+    AttentionBias bias = bias_;
+    kBias.bind(args, bias);
     const AttentionBackwardArgs backward{
         .q = attention_input(args.inputs[in::kQ], types_[0]),
         .k = attention_input(args.inputs[in::kK], types_[1]),
@@ -129,11 +145,14 @@ class AttentionGradKernel final : public Kernel {
         .lse = args.inputs[in::kLse],
         .sinks = args.inputs[in::kSinks],
         .sinks_dtype = sinks_dtype_,
+        .bias = bias,
         .masks = attention_masks(args, kWhere, by_head_),
         .dq = attention_output(args.outputs[0], types_[0]),
         .dk = attention_output(args.outputs[1], types_[1]),
         .dv = attention_output(args.outputs[2], types_[2]),
         .dsinks = args.inputs[in::kSinks] ? args.outputs[3] : nullptr,
+        .dslopes = bias.slopes ? args.outputs[4] : nullptr,
+        .dtable = bias.table ? args.outputs[5] : nullptr,
     };
     if (tiles_)
       attention_backward(spec_, backward, args.workspace);
@@ -145,13 +164,16 @@ class AttentionGradKernel final : public Kernel {
   AttentionSpec spec_;
   bool by_head_;
   DType sinks_dtype_;
+  AttentionBias bias_;
   bool tiles_;
   Type types_[4];
 };
 
 Verdict supports_reference(const NodeView& n) {
-  if (n.type(in::kQ).dtype == DType::f16 || sinks_dtype(n, in::kSinks) == DType::f16)
-    return Verdict::no("takes f32, bf16 and f64, got f16");
+  const AttentionBias bias = kBias.of(n);
+  for (DType dtype :
+       {n.type(in::kQ).dtype, sinks_dtype(n, in::kSinks), bias.slopes_dtype, bias.table_dtype})
+    if (dtype == DType::f16) return Verdict::no("takes f32, bf16 and f64, got f16");
   return Verdict::yes();
 }
 

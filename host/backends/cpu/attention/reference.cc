@@ -62,9 +62,30 @@ double dot(DType dtype, const void* a, std::int64_t ia, const void* b, std::int6
   return sum;
 }
 
-// Fills p[s] for every key, 0 where it is not allowed, and x[s] (after the cap) where it is.
-Softmax softmax(const Query& query, const AttentionInput& q, const AttentionInput& k,
-                const void* sinks, DType sinks_dtype, double* x, double* p) {
+std::int64_t distance(const Query& query, std::int64_t s) {
+  return std::abs(std::int64_t{query.row.q_position(query.t)} - query.row.k_position(s));
+}
+
+// Where the number of a distance is in the table.
+std::int64_t table_place(const Query& query, std::int64_t distance) {
+  const std::int64_t num = query.spec.bias_distances;
+  return query.n * num + std::min(distance, num - 1);
+}
+
+double bias_of(const Query& query, const AttentionBias& bias, std::int64_t s) {
+  const std::int64_t d = distance(query, s);
+  double sum = 0;
+  if (bias.table) sum += number_of<double>(bias.table, bias.table_dtype, table_place(query, d));
+  if (bias.slopes)
+    sum -= number_of<double>(bias.slopes, bias.slopes_dtype, query.n) * static_cast<double>(d);
+  return sum;
+}
+
+// Fills p[s] for every key, 0 where it is not allowed, and where it is x[s], the logit after the
+// cap and without bias.
+template <class Args>
+Softmax softmax(const Query& query, const Args& args, double* x, double* p) {
+  const AttentionInput &q = args.q, &k = args.k;
   const AttentionSpec& spec = query.spec;
   Softmax result;
   for (std::int64_t s = 0; s < query.row.num_keys; ++s) {
@@ -74,16 +95,16 @@ Softmax softmax(const Query& query, const AttentionInput& q, const AttentionInpu
     x[s] = spec.scale * dot(spec.dtype, q.data, at(q.strides, query.b, query.t, query.n), k.data,
                             at(k.strides, query.b, s, query.kv_head()), spec.qk_dim);
     if (spec.soft_cap != 0) x[s] = spec.soft_cap * std::tanh(x[s] / spec.soft_cap);
-    result.max_logit = std::max(result.max_logit, x[s]);
+    result.max_logit = std::max(result.max_logit, x[s] + bias_of(query, args.bias, s));
   }
   double max = result.max_logit, sum = 0;
-  if (sinks) {
-    const double sink = sink_of<double>(sinks, sinks_dtype, query.n);
+  if (args.sinks) {
+    const double sink = number_of<double>(args.sinks, args.sinks_dtype, query.n);
     max = std::max(max, sink);
     sum = std::exp(sink - max);
   }
   for (std::int64_t s = 0; s < query.row.num_keys; ++s)
-    if (p[s] != 0) sum += p[s] = std::exp(x[s] - max);
+    if (p[s] != 0) sum += p[s] = std::exp(x[s] + bias_of(query, args.bias, s) - max);
   if (sum == 0) return result;
   for (std::int64_t s = 0; s < query.row.num_keys; ++s) p[s] /= sum;
   result.lse = max + std::log(sum);
@@ -92,7 +113,7 @@ Softmax softmax(const Query& query, const AttentionInput& q, const AttentionInpu
 
 void forward_query(const Query& query, const AttentionForwardArgs& args, double* x, double* p) {
   const AttentionSpec& spec = query.spec;
-  const Softmax stats = softmax(query, args.q, args.k, args.sinks, args.sinks_dtype, x, p);
+  const Softmax stats = softmax(query, args, x, p);
   for (std::int64_t i = 0; i < spec.v_dim; ++i) {
     double sum = 0;
     for (std::int64_t s = 0; s < query.row.num_keys; ++s)
@@ -105,12 +126,17 @@ void forward_query(const Query& query, const AttentionForwardArgs& args, double*
   if (args.lse) set(real(spec), args.lse, stat, stats.lse);
 }
 
-// Adds one query's share to dk and dv [kv_tokens, dim], writes its dq; returns its share of dsink.
-double backward_query(const Query& query, const AttentionBackwardArgs& args, double* x, double* p,
-                      double* dk, double* dv) {
+// Sums over queries: dk and dv [kv_tokens, dim], and those of all heads of a batch row.
+struct Sums {
+  double *dk, *dv, *dsinks, *dslopes, *dtable;
+};
+
+// Adds one query's share to the sums and writes its dq.
+void backward_query(const Query& query, const AttentionBackwardArgs& args, double* x, double* p,
+                    const Sums& sums) {
   const AttentionSpec& spec = query.spec;
   const DType dtype = spec.dtype;
-  const Softmax stats = softmax(query, args.q, args.k, args.sinks, args.sinks_dtype, x, p);
+  const Softmax stats = softmax(query, args, x, p);
   const std::int64_t q_at = at(args.q.strides, query.b, query.t, query.n);
   const std::int64_t do_at = at(args.d_o.strides, query.b, query.t, query.n);
   const std::int64_t dq_at = at(args.dq.strides, query.b, query.t, query.n);
@@ -127,24 +153,34 @@ double backward_query(const Query& query, const AttentionBackwardArgs& args, dou
     const std::int64_t k_at = at(args.k.strides, query.b, s, query.kv_head());
     const double dp = dot(dtype, args.d_o.data, do_at, args.v.data,
                           at(args.v.strides, query.b, s, query.kv_head()), spec.v_dim);
-    double dx = p[s] * (dp - row_term) * spec.scale;
+    const double ds = p[s] * (dp - row_term);
+    const std::int64_t d = distance(query, s);
+    if (args.bias.slopes) sums.dslopes[query.n] -= ds * static_cast<double>(d);
+    if (args.bias.table) sums.dtable[table_place(query, d)] += ds;
+    double dx = ds * spec.scale;
     if (spec.soft_cap != 0) dx *= 1 - (x[s] / spec.soft_cap) * (x[s] / spec.soft_cap);
     for (std::int64_t i = 0; i < spec.v_dim; ++i)
-      dv[s * spec.v_dim + i] += p[s] * get(dtype, args.d_o.data, do_at + i);
+      sums.dv[s * spec.v_dim + i] += p[s] * get(dtype, args.d_o.data, do_at + i);
     for (std::int64_t i = 0; i < spec.qk_dim; ++i) {
-      dk[s * spec.qk_dim + i] += dx * get(dtype, args.q.data, q_at + i);
+      sums.dk[s * spec.qk_dim + i] += dx * get(dtype, args.q.data, q_at + i);
       dq[i] += dx * get(dtype, args.k.data, k_at + i);
     }
   }
   for (std::int64_t i = 0; i < spec.qk_dim; ++i) set(dtype, args.dq.data, dq_at + i, dq[i]);
-  if (!args.sinks) return 0;
-  return -std::exp(sink_of<double>(args.sinks, args.sinks_dtype, query.n) - stats.lse) * row_term;
+  if (args.sinks)
+    sums.dsinks[query.n] -=
+        std::exp(number_of<double>(args.sinks, args.sinks_dtype, query.n) - stats.lse) * row_term;
 }
 
 // Doubles of scratch per thread: x and p (x has room for a dq), then dk and dv.
 std::int64_t forward_doubles(const AttentionSpec& spec) { return 2 * spec.kv_tokens + spec.qk_dim; }
 std::int64_t backward_doubles(const AttentionSpec& spec) {
   return forward_doubles(spec) + spec.kv_tokens * (spec.qk_dim + spec.v_dim);
+}
+
+// Of the sums of a batch row: dsinks, dslopes and dtable.
+std::int64_t row_doubles(const AttentionSpec& spec) {
+  return spec.heads * (2 + spec.bias_distances);
 }
 
 }  // namespace
@@ -155,7 +191,7 @@ std::size_t attention_forward_workspace_bytes(const AttentionSpec& spec) {
 
 std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec) {
   return static_cast<std::size_t>(num_threads() * backward_doubles(spec) +
-                                  spec.batch * spec.heads) *
+                                  spec.batch * row_doubles(spec)) *
          sizeof(double);
 }
 
@@ -174,7 +210,8 @@ void attention_forward(const AttentionSpec& spec, const AttentionForwardArgs& ar
 void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& args,
                         std::byte* workspace) {
   const std::int64_t group = spec.heads / spec.kv_heads;
-  double* dsinks = reinterpret_cast<double*>(workspace) + num_threads() * backward_doubles(spec);
+  double* of_rows = reinterpret_cast<double*>(workspace) + num_threads() * backward_doubles(spec);
+  std::fill_n(of_rows, spec.batch * row_doubles(spec), 0.0);
   parallel_tasks(spec.batch * spec.kv_heads, [&](std::int64_t task, int thread) {
     double* x = reinterpret_cast<double*>(workspace) + thread * backward_doubles(spec);
     double* p = x + spec.kv_tokens + spec.qk_dim;
@@ -183,11 +220,11 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& 
     std::fill(dk, dv + spec.kv_tokens * spec.v_dim, 0.0);
     const std::int64_t b = task / spec.kv_heads, kv_head = task % spec.kv_heads;
     const RowMasks row = row_masks(spec, args.masks, nullptr, b);
-    for (std::int64_t n = kv_head * group; n < (kv_head + 1) * group; ++n) {
-      double& dsink = dsinks[b * spec.heads + n] = 0;
+    double* of_row = of_rows + b * row_doubles(spec);
+    const Sums sums{dk, dv, of_row, of_row + spec.heads, of_row + 2 * spec.heads};
+    for (std::int64_t n = kv_head * group; n < (kv_head + 1) * group; ++n)
       for (std::int64_t t = 0; t < spec.q_tokens; ++t)
-        dsink += backward_query({spec, row, b, n, t}, args, x, p, dk, dv);
-    }
+        backward_query({spec, row, b, n, t}, args, x, p, sums);
     for (std::int64_t s = 0; s < spec.kv_tokens; ++s) {
       for (std::int64_t i = 0; i < spec.qk_dim; ++i)
         set(spec.dtype, args.dk.data, at(args.dk.strides, b, s, kv_head) + i,
@@ -197,12 +234,17 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& 
             dv[s * spec.v_dim + i]);
     }
   });
-  if (!args.dsinks) return;
-  for (std::int64_t n = 0; n < spec.heads; ++n) {
-    double sum = 0;
-    for (std::int64_t b = 0; b < spec.batch; ++b) sum += dsinks[b * spec.heads + n];
-    set(real(spec), args.dsinks, n, sum);
-  }
+  const auto add_rows = [&](void* out, std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = 0; out && i < count; ++i) {
+      double sum = 0;
+      for (std::int64_t b = 0; b < spec.batch; ++b)
+        sum += of_rows[b * row_doubles(spec) + first + i];
+      set(real(spec), out, i, sum);
+    }
+  };
+  add_rows(args.dsinks, 0, spec.heads);
+  add_rows(args.dslopes, spec.heads, spec.heads);
+  add_rows(args.dtable, 2 * spec.heads, spec.heads * spec.bias_distances);
 }
 
 }  // namespace lamina::cpu::reference

@@ -9,6 +9,7 @@
 #include "backends/cpu/gemm/products.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "core/float16.h"
 
 namespace lamina::cpu {
 namespace {
@@ -66,21 +67,33 @@ struct CrossEntropySums {
   }
 };
 
-// Multiplies the logits of a tile by the op's logit_scale.
-void scale_tile(const CrossEntropyTile& tile, std::int64_t num_rows, float scale) {
-  if (scale == 1) return;
+// Multiplies the logits of a tile by the op's logit_scale, and adds the bias of its columns where
+// there is one.
+void scale_tile(const CrossEntropyTile& tile, std::int64_t num_rows, float scale,
+                const float* bias) {
+  if (scale == 1 && !bias) return;
+  if (bias) bias += tile.first_column;
   auto* logits = static_cast<float*>(const_cast<void*>(tile.logits));
   parallel_ranges(num_rows, 1 + 8192 / (1 + tile.num_columns),
                   [&](std::int64_t begin, std::int64_t end) {
                     for (std::int64_t r = begin; r < end; ++r)
                       for (std::int64_t c = 0; c < tile.num_columns; ++c)
-                        logits[r * tile.row_stride + c] *= scale;
+                        logits[r * tile.row_stride + c] =
+                            logits[r * tile.row_stride + c] * scale + (bias ? bias[c] : 0);
                   });
+}
+
+Verdict supports(const NodeView& n, int bias) {
+  if (n.has(bias) && n.type(bias).dtype != DType::f32)
+    return Verdict::no("takes a bias in f32 only");
+  return only_f32_and_bf16(n);
 }
 
 // Blocks of rows times tiles of the vocabulary; each tile of logits is made by a
 // product and folded into running sums (online softmax, Milakov & Gimelshein 2018) at once.
 namespace cross_entropy_op {
+
+namespace in = operand::cross_entropy;
 
 constexpr std::int64_t kTileRows = 512;
 constexpr std::int64_t kTileColumns = 8192;
@@ -132,7 +145,7 @@ class CrossEntropyKernel final : public Kernel {
                                     .first_column = column,
                                     .num_columns = v,
                                     .soft_cap = soft_cap_};
-        scale_tile(tile, m, logit_scale_);
+        scale_tile(tile, m, logit_scale_, static_cast<const float*>(args.inputs[in::kBias]));
         cross_entropy_add_tile(rows, tile);
       }
       sums.add(rows, labels + row, lse ? lse + row : nullptr);
@@ -161,7 +174,9 @@ class CrossEntropyKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<CrossEntropyKernel>(n); }
 
-constexpr KernelChoice kChoices[] = {{"tiles", only_f32_and_bf16, make}};
+Verdict supports_bias(const NodeView& n) { return supports(n, in::kBias); }
+
+constexpr KernelChoice kChoices[] = {{"tiles", supports_bias, make}};
 
 }  // namespace cross_entropy_op
 
@@ -169,6 +184,8 @@ constexpr KernelChoice kChoices[] = {{"tiles", only_f32_and_bf16, make}};
 // softmax and gradient where they lie, one product for dx and one added to dw: three in all, and
 // never the logits of more than one block.
 namespace cross_entropy_grad_op {
+
+namespace in = operand::cross_entropy_grad;
 
 // Logits and their gradients of one block of rows. Half of this costs the products a fifth of their
 // speed at 50k columns: every block streams all of w and dw.
@@ -205,6 +222,8 @@ class CrossEntropyGradKernel final : public Kernel {
   void run(const KernelArgs& args) override {
     const auto* labels = static_cast<const std::int32_t*>(args.inputs[2]);
     if (rows_ == 0 && args.outputs[3]) parallel_zero(args.outputs[3], vocabulary_ * width_ * 4);
+    if (rows_ == 0 && args.outputs[4] && args.inputs[in::kBias])
+      parallel_zero(args.outputs[4], vocabulary_ * 4);
     CrossEntropySums sums;
     for (std::int64_t row = 0; row < rows_ && vocabulary_ > 0; row += block_)
       run_block(args, row, labels + row, sums);
@@ -259,11 +278,12 @@ class CrossEntropyGradKernel final : public Kernel {
                                 .first_column = 0,
                                 .num_columns = vocabulary_,
                                 .soft_cap = soft_cap_};
-    scale_tile(tile, m, logit_scale_);
+    const auto* bias = static_cast<const float*>(args.inputs[in::kBias]);
+    scale_tile(tile, m, logit_scale_, bias);
     const CrossEntropyRows rows = state_.start(args.workspace, labels, m, /*all=*/false);
     cross_entropy_add_tile(rows, tile);
     sums.add(rows, labels, nullptr);
-    if (!args.outputs[2] && !args.outputs[3]) return;
+    if (!args.outputs[2] && !args.outputs[3] && !args.outputs[4]) return;
 
     float scale = *static_cast<const float*>(args.inputs[3]);
     const float dz = *static_cast<const float*>(args.inputs[4]);
@@ -275,10 +295,32 @@ class CrossEntropyGradKernel final : public Kernel {
                             .dlogits = dlogits,
                             .dtype = dtype_,
                             .row_stride = vocabulary_});
+    if (bias && args.outputs[4])
+      add_bias_gradient(dlogits, m, row == 0, static_cast<float*>(args.outputs[4]));
     if (args.outputs[2])
       p.dx->run(dlogits, w, nullptr, at_byte(args.outputs[2], row * row_bytes), gemm_workspace);
     if (args.outputs[3])
       (row == 0 ? p.dw : p.dw_added)->run(dlogits, x, nullptr, args.outputs[3], gemm_workspace);
+  }
+
+  // Sums of columns of dlogits, which have logit_scale; the bias is added after it.
+  void add_bias_gradient(const std::byte* dlogits, std::int64_t m, bool first, float* out) const {
+    constexpr std::int64_t kColumns = 256;
+    parallel_tasks(divide_up(vocabulary_, kColumns), [&](std::int64_t task, int) {
+      const std::int64_t begin = task * kColumns, count = std::min(kColumns, vocabulary_ - begin);
+      double sums[kColumns] = {};
+      for (std::int64_t r = 0; r < m; ++r) {
+        const std::int64_t at = r * vocabulary_ + begin;
+        for (std::int64_t c = 0; c < count; ++c)
+          sums[c] += dtype_ == DType::f32
+                         ? reinterpret_cast<const float*>(dlogits)[at + c]
+                         : to_float(reinterpret_cast<const bfloat16*>(dlogits)[at + c]);
+      }
+      for (std::int64_t c = 0; c < count; ++c) {
+        const auto sum = static_cast<float>(sums[c] / static_cast<double>(logit_scale_));
+        out[begin + c] = first ? sum : out[begin + c] + sum;
+      }
+    });
   }
 
   std::size_t logits_bytes() const {
@@ -301,7 +343,9 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
   return std::make_unique<CrossEntropyGradKernel>(n);
 }
 
-constexpr KernelChoice kChoices[] = {{"blocks", only_f32_and_bf16, make}};
+Verdict supports_bias(const NodeView& n) { return supports(n, in::kBias); }
+
+constexpr KernelChoice kChoices[] = {{"blocks", supports_bias, make}};
 
 }  // namespace cross_entropy_grad_op
 

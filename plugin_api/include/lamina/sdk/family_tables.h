@@ -95,7 +95,9 @@ class FamilyTables {
     const Head h = head_of(model_, c);
     lamina_head_t head{};
     head.size = sizeof head;
-    head.flags = (h.tied ? LAMINA_HEAD_TIED : 0u) | (h.no_loss ? LAMINA_HEAD_NO_LOSS : 0u);
+    head.flags = (h.tied ? LAMINA_HEAD_TIED : 0u) | (h.bias ? LAMINA_HEAD_BIAS : 0u) |
+                 (h.no_loss ? LAMINA_HEAD_NO_LOSS : 0u) |
+                 (h.bidirectional ? LAMINA_HEAD_BIDIRECTIONAL : 0u);
     head.logit_scale = h.logit_scale;
     head.soft_cap = h.soft_cap;
     head.init_std = h.init_std > 0 ? h.init_std : init_std;

@@ -62,6 +62,7 @@ struct RopeOptions {
   std::int64_t frequency_dim = 0;
   Dims mrope_section = {};  // frequencies rotated by time, height, width
   bool mrope_interleaved = false;
+  Tensor frequencies = {};  // [rotary_dim / 2], in radians per token: instead of theta and scaling
 };
 inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
   Attrs<Op::rope> attrs;
@@ -83,7 +84,7 @@ inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at 
       .integer("frequency_dim", o.frequency_dim)
       .integers("mrope_section", o.mrope_section)
       .flag("mrope_interleaved", o.mrope_interleaved);
-  return emit<Op::rope>({x, positions}, attrs, at);
+  return emit<Op::rope>({x, positions, o.frequencies}, attrs, at);
 }
 
 struct AttentionOptions {
@@ -98,6 +99,8 @@ struct AttentionExtras {
   Tensor sinks = {};   // [N], one more logit per head
   Tensor mask = {};    // bool[B, T, S] or [B, N, T, S]: keys that may be seen
   Tensor blocks = {};  // i32[B, T]: tokens of one block (0 = none) see each other both ways
+  Tensor slopes = {};  // [N]: -slopes[n] |tq - tk| is added to the logits
+  Tensor bias = {};    // [N, R]: bias[n, min(|tq - tk|, R - 1)] is added to the logits
 };
 // The host adds positions, segments and the decode state's memory. Blocks usually call
 // step.attend(), which declares the state too.
@@ -109,7 +112,8 @@ inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const Attenti
       .flag("causal", o.causal)
       .integer("window", o.window)
       .integer("chunk", o.chunk);
-  return emit_all<Op::attention>(std::array{q, k, v, e.sinks, e.mask, e.blocks}, attrs, state, at)
+  return emit_all<Op::attention>(std::array{q, k, v, e.sinks, e.mask, e.blocks, e.slopes, e.bias},
+                                 attrs, state, at)
       .front();
 }
 

@@ -77,11 +77,14 @@ struct Embed {
   std::uint32_t per_layer = 0;
 };
 
-// logits = cap(norm(x) w^T * logit_scale).
+// logits = cap(norm(x) w^T * logit_scale + bias).
 struct Head {
   Norm norm = {};
   bool tied = false;     // w is the embedding table
+  bool bias = false;     // a parameter [V]
   bool no_loss = false;  // training computes no logits: only auxiliary losses are minimised
+  // Tokens see later ones (AttendOptions::causal): the model is never decoded.
+  bool bidirectional = false;
   double logit_scale = 1;
   double soft_cap = 0;
   double init_std = 0;     // 0 = the model's

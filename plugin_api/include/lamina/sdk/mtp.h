@@ -65,6 +65,9 @@ inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed,
     problem(kMtpDepthKey, "got ", depth,
             "; the last layer reads keys and values of another, so it "
             "must be 0");
+  else if (plan.back().unit.back().params_of)
+    problem(kMtpDepthKey, "got ", depth,
+            "; the last layer uses the parameters of another, so it must be 0");
 }
 
 // carries: the hidden state and the embedding of the next token, [B, T, D] each; layer(x_BTD) is

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "lamina/ext/kv_sharing.h"
+#include "lamina/ext/layer_sharing.h"
 #include "lamina/sdk/emit.h"
 
 #pragma GCC visibility push(hidden)
@@ -34,6 +34,8 @@ struct Position {
   std::vector<Override> overrides = {};
   // Index of the earlier layer whose keys and values this one reads.
   std::optional<std::int64_t> kv_donor = {};
+  // Index of the earlier layer whose parameters this one uses, having none of its own.
+  std::optional<std::int64_t> params_of = {};
 };
 
 using Unit = std::vector<Position>;
@@ -190,11 +192,15 @@ inline void send(const Plan& plan, lamina_reply_t* reply) {
     out.unit = to_span(unit);
     out.times = static_cast<std::uint32_t>(segment.times);
     check(reply->api->segment(reply, &out));
-    for (std::size_t i = 0; i < segment.unit.size(); ++i)
-      if (const auto& donor = segment.unit[i].kv_donor)
-        check(extension<lamina_kv_sharing_api_t>(LAMINA_KV_SHARING_ID)
-                  .read_from(reply, static_cast<std::uint32_t>(i),
-                             static_cast<std::uint32_t>(*donor)));
+    for (std::uint32_t i = 0; i < unit.size(); ++i) {
+      const Position& position = segment.unit[i];
+      if (!position.kv_donor && !position.params_of) continue;
+      const auto& sharing = extension<lamina_layer_sharing_api_t>(LAMINA_LAYER_SHARING_ID);
+      if (position.kv_donor)
+        check(sharing.read_from(reply, i, static_cast<std::uint32_t>(*position.kv_donor)));
+      if (position.params_of)
+        check(sharing.params_of(reply, i, static_cast<std::uint32_t>(*position.params_of)));
+    }
   }
 }
 

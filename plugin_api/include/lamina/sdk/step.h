@@ -21,8 +21,12 @@ struct AttendOptions {
   // Mixture of block attention: chunk size in tokens (0 = off) and chunks attended per query, by
   // the score of their mean key; the query's own always counts. Lu et al. 2025. Without a window.
   std::int64_t moba_chunk = 0, moba_top_k = 0;
-  bool see_images = false;        // the tokens of an image see each other, both ways
-  Tensor sinks = {};              // [N], one more logit per head
+  bool see_images = false;  // the tokens of an image see each other, both ways
+  Tensor sinks = {};        // [N], one more logit per head
+  // Added to the logits by the distance d of query and key: -slopes[n] d, see alibi_slopes(), and
+  // bias[n, min(d, R - 1)], as learnt relative positions are.
+  Tensor slopes = {};             // [N]
+  Tensor bias = {};               // [N, R]
   std::string_view state = "kv";  // unique in the block
 };
 
@@ -312,7 +316,7 @@ class Step {
   }
 
   Tensor attend_over(Tensor q, Tensor k, Tensor v, State kv, const AttendOptions& o, At at) const {
-    AttentionExtras extras{.sinks = o.sinks};
+    AttentionExtras extras{.sinks = o.sinks, .slopes = o.slopes, .bias = o.bias};
     if (o.see_images) extras.blocks = input(LAMINA_INPUT_IMAGE_BLOCKS, at);
     if (o.moba_chunk > 0)
       extras.mask = moba_mask(q, k, kv, {.chunk = o.moba_chunk, .k = o.moba_top_k}, at);

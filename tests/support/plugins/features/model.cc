@@ -12,8 +12,9 @@ using namespace lamina::sdk;
 
 struct Config {
   std::int64_t vocab_size, hidden_size, num_hidden_layers;
-  std::int64_t streams, per_layer, window, chunk, mtp_depth, first_reader;
-  bool attention, convolution, delta, embedding_input, losses, mtp_like_transformers, constants;
+  std::int64_t streams, per_layer, window, chunk, mtp_depth, first_reader, first_sharer;
+  bool attention, biased, frequencies, head_bias, bidirectional, convolution, delta,
+      embedding_input, losses, mtp_like_transformers, constants;
   double balance_weight, pooled_weight, bias_rate;
   std::vector<double> mtp_weights;
 };
@@ -40,16 +41,27 @@ Tensor mean_of_tokens(Tensor x_BTD) {
 }
 
 Tensor attend(Scope s, const Config& c, Tensor h_BTD, const Step& step, bool reads) {
-  AttendOptions options{.window = c.window, .chunk = c.chunk};
+  AttendOptions options{.causal = !c.bidirectional, .window = c.window, .chunk = c.chunk};
+  RopeOptions rotation;
+  if (c.frequencies)
+    rotation = {.attention_factor = 1.1,
+                .frequencies =
+                    constant_data(s, {.shape = {kHeadDim / 2}, .values = {1, 0.31, 0.17, 0.004}})};
+  if (c.biased) {
+    options.slopes =
+        s.param("slopes", {kHeads},
+                {.axes = {axis::heads}, .role = Role::scalar, .init = init::uniform(0, 0.3)});
+    options.bias = relative_bias(s / "bias", kHeads, {.buckets = 6, .max_distance = 9});
+  }
   auto heads = [&](const char* name, std::int64_t n) {
     return split_heads(linear(s / name, h_BTD, n * kHeadDim), n);
   };
-  Tensor q_BTNH = rope(heads("wq", kHeads), step.positions_BT);
+  Tensor q_BTNH = rope(heads("wq", kHeads), step.positions_BT, rotation);
   Tensor y_BTNH;
   if (reads)
     y_BTNH = step.attend(q_BTNH, options);
   else
-    y_BTNH = step.attend(q_BTNH, rope(heads("wk", kKvHeads), step.positions_BT),
+    y_BTNH = step.attend(q_BTNH, rope(heads("wk", kKvHeads), step.positions_BT, rotation),
                          heads("wv", kKvHeads), options);
   return linear(s / "wo", merge_heads(y_BTNH), c.hidden_size);
 }
@@ -178,7 +190,13 @@ void keys(Schema<Config>& key) {
   key("first_reader", &Config::first_reader,
       {.fallback = 0,
        .doc = "layers from here on read keys and values of the one before; 0: none"});
+  key("first_sharer", &Config::first_sharer,
+      {.fallback = 0, .doc = "layers from here on use the parameters of the one before; 0: none"});
   key("attention", &Config::attention, {.fallback = true, .doc = "with attention"});
+  key("biased", &Config::biased, {.fallback = false, .doc = "attention by distance, learnt"});
+  key("frequencies", &Config::frequencies, {.fallback = false, .doc = "rotations of its own"});
+  key("head_bias", &Config::head_bias, {.fallback = false, .doc = "logits with a bias"});
+  key("bidirectional", &Config::bidirectional, {.fallback = false, .doc = "tokens see all others"});
   key("convolution", &Config::convolution, {.fallback = false, .doc = "with a convolution"});
   key("delta", &Config::delta, {.fallback = false, .doc = "with the gated delta rule"});
   key("embedding_input", &Config::embedding_input, {.fallback = false, .doc = "layers read it"});
@@ -202,7 +220,10 @@ Plan plan(const Config& c) {
     const bool reads = c.first_reader > 0 && i >= c.first_reader;
     Position position{.block = reads ? kReader : kLayer};
     if (reads) position.kv_donor = c.first_reader - 1;
-    const std::int64_t end = c.first_reader > i ? c.first_reader : c.num_hidden_layers;
+    if (c.first_sharer > 0 && i >= c.first_sharer) position.params_of = c.first_sharer - 1;
+    std::int64_t end = c.num_hidden_layers;
+    for (std::int64_t first : {c.first_reader, c.first_sharer})
+      if (first > i) end = std::min(end, first);
     out.push_back({.name = {}, .unit = {position}, .times = end - i});
     i = end;
   }
@@ -218,7 +239,12 @@ Embed embed(const Config& c) {
   return out;
 }
 
-Head head(const Config& c) { return {.norm = norm_options(), .exit = c.streams > 0 ? kExit : 0u}; }
+Head head(const Config& c) {
+  return {.norm = norm_options(),
+          .bias = c.head_bias,
+          .bidirectional = c.bidirectional,
+          .exit = c.streams > 0 ? kExit : 0u};
+}
 
 Mtp mtp_of(const Config& c) {
   return {.block = kMtp,
@@ -232,11 +258,13 @@ Mtp mtp_of(const Config& c) {
 std::vector<Weight> weights() {
   std::vector<Weight> out{{0, LAMINA_NAME_EMBED, "embed.weight"},
                           {0, LAMINA_NAME_NORM, "norm.weight"},
-                          {0, LAMINA_NAME_HEAD, "head.weight"}};
-  for (const char* name : {"norm.weight", "w.weight", "from_embedding.weight", "from_entry.weight",
-                           "mix", "bias", "attention.wq.weight", "attention.wo.weight", "conv.taps",
-                           "delta.wq.weight", "delta.wk.weight", "delta.wv.weight",
-                           "delta.decay.weight", "delta.beta.weight", "delta.wo.weight"})
+                          {0, LAMINA_NAME_HEAD, "head.weight"},
+                          {0, LAMINA_NAME_HEAD_BIAS, "head.bias"}};
+  for (const char* name :
+       {"norm.weight", "w.weight", "from_embedding.weight", "from_entry.weight", "mix", "bias",
+        "attention.wq.weight", "attention.wo.weight", "attention.slopes", "attention.bias.weight",
+        "conv.taps", "delta.wq.weight", "delta.wk.weight", "delta.wv.weight", "delta.decay.weight",
+        "delta.beta.weight", "delta.wo.weight"})
     for (std::uint32_t block : {kLayer, kReader}) {
       static std::deque<std::string> published;
       published.push_back(std::string("layers.{L}.") + name);

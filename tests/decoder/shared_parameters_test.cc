@@ -1,0 +1,62 @@
+// What the host refuses of layers that use the parameters of another.
+#include <gtest/gtest.h>
+
+#include "decoder/one_block_family.h"
+#include "support/expect_error.h"
+
+namespace lamina::decoder {
+namespace {
+
+// Layer 1 uses the parameters of layer 0; it alone sees vocab_size 7.
+void open_sharing(Build block) {
+  build = block;
+  sdk::loading_host = &kHost;
+  sdk::Model<OneBlockConfig> model = kFamily;
+  model.plan = [](const OneBlockConfig&) {
+    return sdk::prefix("owner", sdk::unit(1), 1) +
+           sdk::prefix("user",
+                       sdk::Unit{{.block = 1, .overrides = {{"vocab_size", 7}}, .params_of = 0}},
+                       1);
+  };
+  const sdk::FamilyTables<OneBlockConfig> tables(model);
+  const auto family = std::make_shared<registry::Family>(
+      tables.family(), std::make_shared<registry::PluginIdentity>());
+  const Model opened(family, family->configure({}, "test"));
+}
+
+// A vector "w" or "other", of the size that `size` says, in the layer that uses another's.
+sdk::Tensor with_gain(sdk::Scope s, sdk::Tensor x, std::string_view name, std::int64_t size,
+                      sdk::Init init) {
+  sdk::Tensor w = s.param(name, {size}, {.axes = {sdk::axis::none}, .init = init});
+  return x * sdk::reduce_sum(w, {.dims = {0}});
+}
+
+using sdk::init::constant;
+
+TEST(SharedParameters, AreOfOneShape) {
+  EXPECT_ERROR_SAYS(
+      open_sharing([](sdk::Scope s, const OneBlockConfig& c, sdk::Tensor x, const sdk::Step&) {
+        return with_gain(s, x, "w", c.vocab_size, constant(1));
+      }),
+      ExitCode::plugin,
+      "layer 1 uses the parameters of layer 0, whose 'w' is [5]; its own would be [7]");
+}
+
+TEST(SharedParameters, AreDescribedAlike) {
+  EXPECT_ERROR_SAYS(
+      open_sharing([](sdk::Scope s, const OneBlockConfig& c, sdk::Tensor x, const sdk::Step&) {
+        return with_gain(s, x, "w", 3, constant(double(c.vocab_size)));
+      }),
+      ExitCode::plugin, "layer 1 uses the parameters of layer 0, which describes 'w' differently");
+}
+
+TEST(SharedParameters, AreTheOwners) {
+  EXPECT_ERROR_SAYS(
+      open_sharing([](sdk::Scope s, const OneBlockConfig& c, sdk::Tensor x, const sdk::Step&) {
+        return with_gain(s, x, c.vocab_size == 7 ? "other" : "w", 3, constant(1));
+      }),
+      ExitCode::plugin, "layer 1 uses the parameters of layer 0, which has no 'other'");
+}
+
+}  // namespace
+}  // namespace lamina::decoder
