@@ -6,20 +6,50 @@
 #include "core/utf8.h"
 #include "text/byte_tokenizer.h"
 #include "text/tokenizer_json.h"
+#include "text/utf8_stream.h"
 
 namespace lamina::text {
 namespace fs = std::filesystem;
 
-std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
-  std::string bytes;
-  for (TokenId id : ids) {
+namespace {
+
+// For tokens whose bytes, one after the other, are the text.
+class ByteStream final : public TextStream {
+ public:
+  ByteStream(const Tokenizer& tokenizer, bool skip_special)
+      : tokenizer_(tokenizer), skip_special_(skip_special) {}
+  std::string push(TokenId id) override {
+    if (skip_special_ && tokenizer_.is_special(id)) return "";
+    return utf8_.push(tokenizer_.token_bytes(id));
+  }
+  std::string finish() override { return utf8_.finish(); }
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  Utf8Stream utf8_;
+};
+
+}  // namespace
+
+void Tokenizer::check_ids(std::span<const TokenId> ids) const {
+  for (TokenId id : ids)
     if (id < 0 || id >= vocab_size())
       user_error(ExitCode::data, "decode",
                  "token id {} is outside the vocabulary; ids go from 0 to {}", id,
                  vocab_size() - 1);
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
+  check_ids(ids);
+  std::string bytes;
+  for (TokenId id : ids)
     if (!skip_special || !is_special(id)) bytes += token_bytes(id);
-  }
   return replace_invalid_utf8(bytes);
+}
+
+std::unique_ptr<TextStream> Tokenizer::stream(bool skip_special) const {
+  return std::make_unique<ByteStream>(*this, skip_special);
 }
 
 namespace {

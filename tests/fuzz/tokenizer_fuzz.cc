@@ -1,4 +1,6 @@
 // tokenizer.json; what is accepted encodes a text and decodes every id.
+#include <cstdlib>
+
 #include "fuzz/fuzz.h"
 #include "text/tokenizer.h"
 
@@ -11,6 +13,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     for (bool parse_special : {false, true}) {
       const auto ids = tokenizer->encode(text, {.parse_special = parse_special});
       fuzz::refuse_or_accept([&] { static_cast<void>(tokenizer->decode(ids)); });
+      const auto encoding = tokenizer->encode_with_spans(text, {.parse_special = parse_special});
+      if (encoding.ids != ids || encoding.spans.size() != ids.size()) std::abort();
+      const auto stream = tokenizer->stream();
+      for (text::TokenId id : ids) static_cast<void>(stream->push(id));
+      static_cast<void>(stream->finish());
     }
     const auto num_ids =
         static_cast<text::TokenId>(std::min<std::int64_t>(tokenizer->vocab_size(), 1000));
