@@ -26,6 +26,18 @@ std::string prompt_text(const Arguments& a) {
   return read_stdin(ExitCode::data, kMaxPromptBytes);
 }
 
+void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
+  for (std::int32_t id : ids)
+    if (id >= vocab)
+      throw UserError(
+          ExitCode::data,
+          {"--ids",
+           fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
+           {}});
+}
+
+}  // namespace
+
 std::vector<std::int32_t> parse_ids(const std::string& text) {
   std::vector<std::int32_t> out;
   const char* at = text.data();
@@ -44,18 +56,6 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
     at = stop;
   }
 }
-
-void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
-  for (std::int32_t id : ids)
-    if (id >= vocab)
-      throw UserError(
-          ExitCode::data,
-          {"--ids",
-           fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
-           {}});
-}
-
-}  // namespace
 
 void check_prompt_options(const Arguments& a) {
   std::vector<std::string> sources;

@@ -9,17 +9,9 @@
 namespace lamina::text {
 namespace {
 
-constexpr std::size_t kBasicPlane = 0x10000;
-constexpr std::size_t kNeighbourBits = std::size_t{1} << 21;
-
 std::uint64_t pair_of(TokenId left, TokenId right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
          static_cast<std::uint32_t>(right);
-}
-
-std::size_t neighbour_bit(char32_t left, char32_t right) {
-  const std::uint64_t pair = static_cast<std::uint64_t>(left) << 32 | right;
-  return (pair * 0x9e3779b97f4a7c15U) >> 43;  // the upper 21 bits
 }
 
 std::string text_option(const JsonValue& model, std::string_view key) {
@@ -107,18 +99,9 @@ void Bpe::index_bytes() {
 void Bpe::index_characters() {
   for (unsigned byte = 0; byte < 256; ++byte)
     byte_ids_[byte] = find(token_of_byte(static_cast<unsigned char>(byte))).value_or(-1);
-  character_ids_.assign(kBasicPlane, -1);
-  neighbours_.assign(kNeighbourBits / 64, 0);
-  for (std::size_t id = 0; id < num_ids(); ++id) {
-    const std::string_view text = token(static_cast<TokenId>(id));
-    if (text.empty()) continue;
-    if (utf8_length(text) == text.size()) {
-      if (const char32_t code = utf8_decode(text); code < kBasicPlane)
-        character_ids_[code] = static_cast<TokenId>(id);
-    } else {
-      note_neighbours(text);
-    }
-  }
+  characters_ = std::make_unique<SymbolTable>();
+  for (std::size_t id = 0; id < num_ids(); ++id)
+    characters_->add(token(static_cast<TokenId>(id)), static_cast<TokenId>(id));
   // A merge of a token that is not what the text says (a byte, the unknown one) has no characters
   // that could be looked up.
   bool text_only = !ignore_merges_ && prefix_.empty() && suffix_.empty();
@@ -126,19 +109,6 @@ void Bpe::index_characters() {
     for (const auto id : {static_cast<TokenId>(pair >> 32), static_cast<TokenId>(pair)})
       text_only = text_only && id != unknown_ && !(byte_fallback_ && byte_of_token(token(id)));
   words_have_parts_ = text_only;
-}
-
-void Bpe::note_neighbours(std::string_view token) {
-  char32_t last = 0;
-  for (std::size_t at = 0; at < token.size();) {
-    const char32_t code = utf8_decode(token.substr(at));
-    if (at > 0) {
-      const std::size_t bit = neighbour_bit(last, code);
-      neighbours_[bit / 64] |= std::uint64_t{1} << bit % 64;
-    }
-    last = code;
-    at += character_bytes(token[at]);
-  }
 }
 
 void Bpe::read_merges(const JsonValue& merges) {
@@ -221,10 +191,6 @@ void Bpe::byte_parts(std::string_view word, std::vector<MergePart>& parts) const
   }
 }
 
-TokenId Bpe::character_id(std::string_view character, char32_t code) const {
-  return code < kBasicPlane ? character_ids_[code] : find(character).value_or(-1);
-}
-
 bool Bpe::add_byte_tokens(std::string_view symbol, std::size_t begin,
                           std::vector<MergePart>& parts) const {
   for (char c : symbol)
@@ -248,7 +214,7 @@ void Bpe::character_parts(std::string_view word, std::vector<MergePart>& parts) 
     const auto end = static_cast<std::uint32_t>(at + length);
     TokenId id = -1;
     if (prefix_.empty() && suffix_.empty()) {
-      id = character_id(symbol, utf8_decode(symbol));
+      id = characters_->find(symbol, utf8_decode(symbol), vocabulary_);
     } else {
       spelled =
           fmt::format("{}{}{}", at > 0 ? prefix_ : "", symbol, end == word.size() ? suffix_ : "");
@@ -273,24 +239,7 @@ void Bpe::character_parts(std::string_view word, std::vector<MergePart>& parts) 
 }
 
 std::size_t Bpe::independent_prefix(std::string_view word) const {
-  if (!words_have_parts_) return word.size();
-  bool last_known = false;
-  char32_t last = 0;
-  for (std::size_t at = 0; at < word.size();) {
-    const std::size_t length = character_bytes(word[at]);
-    const std::string_view character = word.substr(at, length);
-    const char32_t code = utf8_decode(character);
-    // Unknown characters may fuse.
-    const bool known = character_id(character, code) >= 0;
-    if (last_known && known) {
-      const std::size_t bit = neighbour_bit(last, code);
-      if (!(neighbours_[bit / 64] >> bit % 64 & 1)) return at;
-    }
-    last = code;
-    last_known = known;
-    at += length;
-  }
-  return word.size();
+  return words_have_parts_ ? characters_->first_cut(word, vocabulary_) : word.size();
 }
 
 void Bpe::encode(std::string_view word, TokenSink& out) const {

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "text/bpe_merges.h"
 #include "text/model.h"
+#include "text/symbol_table.h"
 #include "text/vocabulary.h"
 
 namespace lamina::text {
@@ -54,9 +55,7 @@ class Bpe final : public WordModel {
                  std::uint32_t rank, TokenId& guess);
   void index_bytes();
   void index_characters();
-  void note_neighbours(std::string_view token);
   FoundMerge find_merge(TokenId left, TokenId right) const;
-  TokenId character_id(std::string_view character, char32_t code) const;
   void byte_parts(std::string_view word, std::vector<MergePart>& parts) const;
   void character_parts(std::string_view word, std::vector<MergePart>& parts) const;
   bool add_byte_tokens(std::string_view symbol, std::size_t begin,
@@ -71,10 +70,7 @@ class Bpe final : public WordModel {
   bool fuse_unknown_ = false;
   std::optional<TokenId> unknown_;
   std::string prefix_, suffix_;  // of tokens that do not begin a word, and of those that end one
-  // Characters of the basic plane by code point, and a Bloom filter of the pairs of characters that
-  // some token holds side by side: between others nothing ever merges.
-  std::vector<TokenId> character_ids_;
-  std::vector<std::uint64_t> neighbours_;
+  std::unique_ptr<SymbolTable> characters_;
   bool words_have_parts_ = false;  // whether independent_prefix() may cut
 };
 

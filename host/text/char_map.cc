@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/utf8.h"
 
 namespace lamina::text {
 namespace {
@@ -39,12 +40,21 @@ void CharMap::prefixes(std::string_view text, const Found& found) const {
     if (byte == 0 || node >= units_.size() || label_of(units_[node]) != byte) return;
     const std::uint32_t unit = units_[node];
     node ^= offset_of(unit);
-    if (!ends_string(unit)) continue;
+    // A string that ends inside a character is none of a map that anyone made.
+    const bool inside =
+        i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xc0) == 0x80;
+    if (!ends_string(unit) || inside) continue;
     if (node >= units_.size()) return;
     const std::size_t begin = units_[node] & 0x7fffffff;
     if (begin > texts_.size()) return;
     if (!found(Match{i + 1, std::string_view(texts_).substr(begin)})) return;
   }
+}
+
+CharMap::Match CharMap::finished(Match match) {
+  match.becomes = match.becomes.substr(0, match.becomes.find('\0'));
+  if (find_invalid_utf8(match.becomes) != match.becomes.npos) match.becomes = "\xef\xbf\xbd";
+  return match;
 }
 
 CharMap::Match CharMap::longest(std::string_view text) const {
@@ -53,8 +63,7 @@ CharMap::Match CharMap::longest(std::string_view text) const {
     out = match;
     return true;
   });
-  out.becomes = out.becomes.substr(0, out.becomes.find('\0'));
-  return out;
+  return finished(out);
 }
 
 CharMap::Match CharMap::shortest(std::string_view text) const {
@@ -63,8 +72,7 @@ CharMap::Match CharMap::shortest(std::string_view text) const {
     out = match;
     return false;
   });
-  out.becomes = out.becomes.substr(0, out.becomes.find('\0'));
-  return out;
+  return finished(out);
 }
 
 }  // namespace lamina::text

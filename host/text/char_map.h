@@ -22,12 +22,14 @@ class CharMap {
     std::size_t num_bytes = 0;  // 0: the text begins with nothing that the map has
     std::string_view becomes = {};
   };
+  // Valid UTF-8 in, valid UTF-8 out.
   Match longest(std::string_view text) const;
   Match shortest(std::string_view text) const;
 
  private:
   template <typename Found>
   void prefixes(std::string_view text, const Found& found) const;
+  static Match finished(Match match);
 
   std::vector<std::uint32_t> units_;
   std::string texts_;

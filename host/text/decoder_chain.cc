@@ -244,6 +244,13 @@ DecoderChain::DecoderChain(const JsonValue& json) {
   is_byte_level_ = is_byte_level_ && stages_.size() == 1;
 }
 
+DecoderChain DecoderChain::byte_level() {
+  DecoderChain out;
+  out.stages_.push_back([](Mode) { return std::make_unique<ByteLevel>(); });
+  out.is_byte_level_ = true;
+  return out;
+}
+
 void DecoderChain::add(const JsonValue& json) {
   const std::string_view type = json.at("type").as_string();
   if (type == "Sequence") {

@@ -35,6 +35,8 @@ class DecoderChain {
   // type that lamina lacks.
   explicit DecoderChain(const JsonValue& json);
 
+  static DecoderChain byte_level();
+
   // Whether it is ByteLevel alone: then the text is the bytes of the tokens.
   bool is_byte_level() const { return is_byte_level_; }
   // Whether tokens "<0xE4>" are bytes.
@@ -54,6 +56,7 @@ class DecoderChain {
   };
 
  private:
+  DecoderChain() = default;
   void add(const JsonValue& json);
   std::vector<MakeStage> stages_;
   bool is_byte_level_ = false;

@@ -101,7 +101,7 @@ Rewrite precompiled(const JsonValue& json) {
       if (match.becomes.empty())
         out.drop(length);
       else
-        out.replace(length, replace_invalid_utf8(match.becomes));
+        out.replace(length, match.becomes);
       return true;
     };
     while (!out.done()) {

@@ -17,6 +17,7 @@ Pipeline::Pipeline(std::string directory, PipelineParts parts)
       model_(std::move(parts.model)),
       words_are_bytes_(parts.words_are_bytes),
       decoder_(std::move(parts.decoder)),
+      reads_special_tokens_(parts.reads_special_tokens),
       vocab_size_(static_cast<std::int64_t>(model_->num_ids())) {}
 
 void Pipeline::add_token(AddedToken token, const std::function<void(std::string)>& refuse) {

@@ -28,6 +28,7 @@ struct PipelineParts {
   std::unique_ptr<WordModel> model;
   bool words_are_bytes = false;  // the model's tokens are bytes, not text
   DecoderChain decoder;
+  bool reads_special_tokens = true;  // in text, unless told otherwise
 };
 
 class Pipeline final : public Tokenizer {
@@ -48,6 +49,7 @@ class Pipeline final : public Tokenizer {
   std::string_view token_bytes(TokenId id) const override;
   std::string spelling(TokenId id) const override;
   bool is_special(TokenId id) const override;
+  bool reads_special_tokens() const override { return reads_special_tokens_; }
   std::optional<TokenId> find_token(std::string_view text) const override;
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<TokenId> bos_id() const override { return bos_id_; }
@@ -76,6 +78,7 @@ class Pipeline final : public Tokenizer {
   std::unique_ptr<WordModel> model_;
   bool words_are_bytes_;
   DecoderChain decoder_;
+  bool reads_special_tokens_;
   Template template_;
   AddedTokenMatcher raw_;         // looked for in the text as it is
   AddedTokenMatcher normalized_;  // and in the normalized text

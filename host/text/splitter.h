@@ -23,7 +23,7 @@ class Splitter {
   // a behavior that lamina lacks.
   Splitter(const JsonValue& json, const std::string& file, Bytes bytes);
   // One step, by a pattern of which each match is a piece.
-  Splitter(std::string_view pattern, std::string where);
+  Splitter(std::string_view pattern, std::string where, Regex::Dialect dialect);
 
   // Whether the last step is ByteLevel and no other one is, so that words may be taken as bytes.
   static bool ends_with_byte_level(const JsonValue& json);
@@ -75,7 +75,8 @@ class Splitter {
   void add_split(const JsonValue& json);
   void add_whitespace(const JsonValue& json);
   void add_whitespace_split(const JsonValue& json);
-  void add_regex(std::string_view pattern, std::string where);
+  void add_regex(std::string_view pattern, std::string where,
+                 Regex::Dialect dialect = Regex::Dialect::oniguruma);
   static Behavior read_behavior(const JsonValue& json);
 
   std::vector<Step> steps_;

@@ -46,8 +46,8 @@ Splitter::Splitter(const JsonValue& json, const std::string& file, Bytes bytes)
   for (const JsonValue& step : steps) (this->*find_kind(kKinds, step, "pre_tokenizer").add)(step);
 }
 
-Splitter::Splitter(std::string_view pattern, std::string where) {
-  add_regex(pattern, std::move(where));
+Splitter::Splitter(std::string_view pattern, std::string where, Regex::Dialect dialect) {
+  add_regex(pattern, std::move(where), dialect);
 }
 
 bool Splitter::ends_with_byte_level(const JsonValue& json) {
@@ -58,9 +58,9 @@ bool Splitter::ends_with_byte_level(const JsonValue& json) {
   return !steps.empty();
 }
 
-void Splitter::add_regex(std::string_view pattern, std::string where) {
+void Splitter::add_regex(std::string_view pattern, std::string where, Regex::Dialect dialect) {
   steps_.push_back({.kind = Step::Kind::regex, .regex = regexes_.size()});
-  regexes_.emplace_back(pattern, std::move(where));
+  regexes_.emplace_back(pattern, std::move(where), dialect);
 }
 
 void Splitter::add_byte_level(const JsonValue& json) {

@@ -66,6 +66,10 @@ class Tokenizer {
   // True for control tokens, which decode() leaves out on request.
   virtual bool is_special(TokenId id) const = 0;
 
+  // Whether the tokenizer's own implementation reads special tokens in a text unless told
+  // otherwise.
+  virtual bool reads_special_tokens() const { return true; }
+
   // The id of a token given by its text, eg: "<|endoftext|>".
   virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
 
@@ -91,8 +95,9 @@ class Tokenizer {
   void check_ids(std::span<const TokenId> ids) const;  // the errors of decode()
 };
 
-// The tokenizer of a model directory: tokenizer.json, else lamina_tokenizer.json (the byte
-// tokenizer). Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
+// The tokenizer of a model directory: the first of tokenizer.json, tokenizer.model (SentencePiece),
+// ranks.tiktoken and lamina_tokenizer.json (the byte tokenizer) that is there. Errors (class
+// checkpoint): none there; damaged; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 
 // True if load_tokenizer() would find a file to read. Errors (class checkpoint): there is no such

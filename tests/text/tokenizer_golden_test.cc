@@ -9,6 +9,7 @@
 #include "support/base64.h"
 #include "support/goldens.h"
 #include "support/sha256.h"
+#include "support/temp_dir.h"
 #include "text/tokenizer.h"
 
 namespace lamina::text {
@@ -68,11 +69,14 @@ TEST_P(TokenizerGolden, EncodesAndDecodesLikeTheReference) {
     SCOPED_TRACE(item.at("name").as_string());
     const std::string text = text_of(item, GetParam());
     const auto encoded = [&](EncodeOptions options) { return tokenizer->encode(text, options); };
-    const std::vector<TokenId> ids = encoded({.add_special = false, .parse_special = true});
+    const std::vector<TokenId> ids =
+        encoded({.add_special = false, .parse_special = tokenizer->reads_special_tokens()});
     expect_ids(ids, item.at("ids"));
     const JsonValue special = item.find("ids_special");
-    expect_ids(encoded({.add_special = true, .parse_special = true}),
+    expect_ids(encoded({.add_special = true, .parse_special = tokenizer->reads_special_tokens()}),
                special ? special : item.at("ids"));
+    if (const JsonValue allowed = item.find("ids_allowed_special"))
+      expect_ids(encoded({.add_special = false, .parse_special = true}), allowed);
     const JsonValue plain = item.find("ids_plain");
     expect_ids(encoded({.add_special = false, .parse_special = false}),
                plain ? plain : item.at("ids"));
@@ -122,6 +126,36 @@ TEST_P(TokenizerGolden, SpansAreThoseOfTheReference) {
       expected.emplace_back(offset.element(0).as_int64(), offset.element(1).as_int64());
     EXPECT_EQ(spans, expected);
   }
+}
+
+// The SentencePiece model beside a tokenizer.json, alone, against SentencePiece itself, which never
+// reads special tokens in a text.
+TEST_P(TokenizerGolden, TheSentencePieceModelAloneEncodesLikeItsLibrary) {
+  const fs::path model = GetParam() / "tokenizer.model";
+  if (!fs::exists(model) || !fs::exists(GetParam() / "tokenizer.json")) return;
+  const testing::TempDir alone;
+  fs::copy_file(model, fs::path(alone.path()) / "tokenizer.model");
+  const auto tokenizer = load_tokenizer(alone.path());
+  const JsonDocument cases = JsonDocument::read(GetParam() / "cases.json");
+  for (JsonValue item : cases.root().at("cases").elements()) {
+    if (item.find("bytes")) continue;  // given to the reference as text with U+FFFD
+    SCOPED_TRACE(item.at("name").as_string());
+    const JsonValue own = item.find("ids_sentencepiece");
+    expect_ids(tokenizer->encode(text_of(item, GetParam())), own ? own : item.at("ids"));
+  }
+}
+
+// SentencePiece knows its pieces' types and scores.
+TEST_P(TokenizerGolden, PiecesAreSpelledAsInTheFile) {
+  if (!fs::exists(GetParam() / "pieces.json")) return;
+  const auto tokenizer = load_tokenizer(GetParam());
+  const JsonDocument pieces = JsonDocument::read(GetParam() / "pieces.json");
+  TokenId id = 0;
+  const JsonValue root = pieces.root();
+  for (JsonValue piece : (root.is_array() ? root : root.at("pieces")).elements())
+    EXPECT_EQ(tokenizer->spelling(id++),
+              (piece.is_array() ? piece.element(0) : piece.at("piece")).as_string());
+  EXPECT_EQ(tokenizer->vocab_size(), id);
 }
 
 TEST_P(TokenizerGolden, DecodesArbitraryIdsLikeTheReference) {
