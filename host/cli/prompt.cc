@@ -38,7 +38,7 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
 
 }  // namespace
 
-std::vector<std::int32_t> parse_ids(const std::string& text) {
+std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& name) {
   std::vector<std::int32_t> out;
   const char* at = text.data();
   const char* end = at + text.size();
@@ -46,7 +46,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
     std::int32_t id = 0;
     auto [stop, error] = std::from_chars(at, end, id);
     if (error != std::errc() || id < 0 || (stop != end && *stop != ','))
-      throw UserError(ExitCode::usage, {"--ids",
+      throw UserError(ExitCode::usage, {name,
                                         fmt::format("got '{}'; numbers with commas between them, "
                                                     "eg 1,2,3, would be right",
                                                     text),

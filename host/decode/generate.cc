@@ -105,13 +105,18 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
                  ? session.append(prompt)
                  : session.append(prompt, options.embedding_overrides);
     check_logits(logits, session.length());
-    std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()));
+    std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()),
+                                        session.tokens(), out.tokens.size());
     if (i == 0) out.prompt_seconds = seconds_since(start);
     if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
       out.reason = StopReason::end_token;
       break;
     }
     out.tokens.push_back(token);
+    if (options.num_logprobs > 0)
+      out.logprobs.push_back(
+          {log_probability(logits, token),
+           best_log_probabilities(logits, static_cast<std::size_t>(options.num_logprobs))});
     shown.push(token);
     if (shown.stopped()) {
       out.reason = StopReason::stop_string;
