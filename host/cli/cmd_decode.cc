@@ -8,6 +8,7 @@
 #include "cli/decode_report.h"
 #include "cli/plugins.h"
 #include "cli/prompt.h"
+#include "cli/sampler_options.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "core/error.h"
@@ -18,6 +19,9 @@ namespace lamina::cli {
 namespace {
 
 using decoder::kMaxTokens;
+
+// Far more than anyone reads, and a small part of the output of a vocabulary's size for each token.
+constexpr std::int64_t kMaxLogprobs = 1000;
 
 using Clock = std::chrono::steady_clock;
 
@@ -45,12 +49,9 @@ decode::GenerateOptions generate_options(const Arguments& a, const model::Loaded
                                          std::int64_t room) {
   decode::GenerateOptions out;
   out.max_new_tokens = std::min(a.integer("max-new-tokens"), room);
-  out.sampler = {.temperature = a.number("temp"),
-                 .top_k = a.integer("top-k"),
-                 .top_p = a.number("top-p"),
-                 .min_p = a.number("min-p"),
-                 .seed = static_cast<std::uint64_t>(a.integer("seed"))};
   if (!a.flag("ignore-eos")) out.end_tokens = m.end_tokens();
+  out.sampler = read_sampler_options(a, m.end_tokens());
+  out.num_logprobs = a.has("logprobs") ? a.integer("logprobs") : 0;
   out.stop = a.texts("stop");
   return out;
 }
@@ -58,6 +59,9 @@ decode::GenerateOptions generate_options(const Arguments& a, const model::Loaded
 int run(const Arguments& a, const Machine& machine) {
   const Clock::time_point start = Clock::now();
   check_prompt_options(a);
+  if (a.has("logprobs") && !a.flag("json"))
+    throw UserError(ExitCode::usage,
+                    {"decode", "--logprobs is part of the output of --json; add --json", {}});
   machine.use_threads(a.globals.threads);
   const model::Loaded m = model::load(a.text("model"), plugin_catalog(a.globals),
                                       *parse_dtype(a.text("dtype")), machine.backend);
@@ -103,50 +107,48 @@ Command decode_command() {
   placeholder.value = "ID";
   Option stop = text_option("stop", 0, "TEXT", "End before this text; may be given several times.");
   stop.repeatable = true;
-  return {.name = "decode",
-          .summary = "continues a text with a trained model",
-          .details =
-              "The text goes to stdout as it comes, whole characters only; figures go to stderr.",
-          .options =
-              {model,
-               text_option("prompt", 'p', "TEXT", "The text to go on from."),
-               text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
-               text_option("ids", 0, "1,2,3", "Token ids in place of a prompt."),
-               text_option("embeddings", 0, "FILE",
-                           "Output of a vision or audio encoder, in place of the embeddings of the "
-                           "placeholder tokens of the "
-                           "prompt: a safetensors file, see docs/images.md."),
-               placeholder,
-               integer_option("max-new-tokens", 'n', 128, "Maximum number of tokens to write.", 1,
-                              kMaxTokens),
-               number_option("temp", 0.8, "Temperature; 0 always takes the likeliest token.", 0),
-               integer_option("top-k", 0, 0, "Draw from the K likeliest tokens; 0 from all.", 0),
-               number_option(
-                   "top-p", 1.0,
-                   "Draw from the smallest set of tokens whose probabilities add up to P.", 0, 1),
-               number_option("min-p", 0.0, "Exclude tokens less likely than P times the likeliest.",
-                             0, 1),
-               integer_option("seed", 's', 0,
-                              "Seed of the sampler; the same seed draws the same tokens.", 0),
-               stop,
-               {.key = {.name = "ignore-eos",
-                        .type = Type::boolean,
-                        .doc = "Do not stop at the end token."}},
-               integer_option("ctx-size", 0, 0,
-                              "Context length in tokens; default: enough for prompt and -n.", 1,
-                              kMaxTokens),
-               choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16",
-                             "Type to compute in."),
-               {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
-               {.key = {.name = "stats",
-                        .type = Type::boolean,
-                        .doc = "Print times to stderr; on when stderr is a terminal."},
-                .negatable = true},
-               json_option()},
-          .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
-                       "echo \"Once upon a time\" | lamina decode -m model --temp 0",
-                       "lamina decode -m model --ids 1,15043 -n 16 --json"},
-          .run = run};
+  Command out{
+      .name = "decode",
+      .summary = "continues a text with a trained model",
+      .details =
+          "The text goes to stdout as it comes, whole characters only; figures go to stderr.",
+      .options =
+          {model,
+           text_option("prompt", 'p', "TEXT", "The text to go on from."),
+           text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
+           text_option("ids", 0, "1,2,3", "Token ids in place of a prompt."),
+           text_option("embeddings", 0, "FILE",
+                       "Output of a vision or audio encoder, in place of the embeddings of the "
+                       "placeholder tokens of the "
+                       "prompt: a safetensors file, see docs/images.md."),
+           placeholder,
+           integer_option("max-new-tokens", 'n', 128, "Maximum number of tokens to write.", 1,
+                          kMaxTokens),
+           stop,
+           {.key = {.name = "ignore-eos",
+                    .type = Type::boolean,
+                    .doc = "Do not stop at the end token."}},
+           integer_option("ctx-size", 0, 0,
+                          "Context length in tokens; default: enough for prompt and -n.", 1,
+                          kMaxTokens),
+           choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16",
+                         "Type to compute in."),
+           {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
+           {.key = {.name = "stats",
+                    .type = Type::boolean,
+                    .doc = "Print times to stderr; on when stderr is a terminal."},
+            .negatable = true},
+           integer_option("logprobs", 0, {},
+                          "With --json: the log probabilities of each token and of the N "
+                          "likeliest ones.",
+                          1, kMaxLogprobs),
+           json_option()},
+      .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
+                   "echo \"Once upon a time\" | lamina decode -m model --temp 0",
+                   "lamina decode -m model --ids 1,15043 -n 16 --json"},
+      .run = run};
+  for (Option& option : sampler_options()) out.options.push_back(std::move(option));
+  return out;
 }
 
 }  // namespace lamina::cli

@@ -20,6 +20,7 @@ Command verify_command();
 Command train_command();
 Command decode_command();
 Command eval_command();
+Command tokenize_command();
 Command ckpt_ls_command();
 Command ckpt_verify_command();
 Command ckpt_export_command();

@@ -29,7 +29,19 @@ void print_json(const decode::Generated& g, const Timings& t,
   JsonWriter json(2);
   json.begin_object().key("text").value(g.text).key("ids").begin_array();
   for (std::int32_t id : g.tokens) json.value(id);
-  json.end_array().key("finish_reason").value(decode::name(g.reason));
+  json.end_array();
+  if (!g.logprobs.empty()) {
+    json.key("logprobs").begin_array();
+    for (std::size_t i = 0; i < g.logprobs.size(); ++i) {
+      json.begin_object().key("id").value(g.tokens[i]);
+      json.key("logprob").value(g.logprobs[i].chosen).key("top").begin_array();
+      for (const auto& [id, logprob] : g.logprobs[i].best)
+        json.begin_object().key("id").value(id).key("logprob").value(logprob).end_object();
+      json.end_array().end_object();
+    }
+    json.end_array();
+  }
+  json.key("finish_reason").value(decode::name(g.reason));
   json.key("seed").value(sampler.seed).key("timings").begin_object();
   json.key("load_seconds").value(t.load_seconds).key("prompt_tokens").value(t.prompt_tokens);
   json.key("prompt_seconds").value(g.prompt_seconds).key("generated_tokens").value(g.tokens.size());

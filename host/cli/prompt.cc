@@ -26,25 +26,6 @@ std::string prompt_text(const Arguments& a) {
   return read_stdin(ExitCode::data, kMaxPromptBytes);
 }
 
-std::vector<std::int32_t> parse_ids(const std::string& text) {
-  std::vector<std::int32_t> out;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  for (;; ++at) {
-    std::int32_t id = 0;
-    auto [stop, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || id < 0 || (stop != end && *stop != ','))
-      throw UserError(ExitCode::usage, {"--ids",
-                                        fmt::format("got '{}'; numbers with commas between them, "
-                                                    "eg 1,2,3, would be right",
-                                                    text),
-                                        {}});
-    out.push_back(id);
-    if (stop == end) return out;
-    at = stop;
-  }
-}
-
 void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
   for (std::int32_t id : ids)
     if (id >= vocab)
@@ -56,6 +37,25 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
 }
 
 }  // namespace
+
+std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& name) {
+  std::vector<std::int32_t> out;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  for (;; ++at) {
+    std::int32_t id = 0;
+    auto [stop, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0 || (stop != end && *stop != ','))
+      throw UserError(ExitCode::usage, {name,
+                                        fmt::format("got '{}'; numbers with commas between them, "
+                                                    "eg 1,2,3, would be right",
+                                                    text),
+                                        {}});
+    out.push_back(id);
+    if (stop == end) return out;
+    at = stop;
+  }
+}
 
 void check_prompt_options(const Arguments& a) {
   std::vector<std::string> sources;

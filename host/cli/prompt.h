@@ -22,6 +22,9 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
                                       const text::Tokenizer* tokenizer,
                                       const decoder::Model& model);
 
+// Ids with commas between them, of the option `name`; UserError (exit 2) for anything else.
+std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& name = "--ids");
+
 // The rows of --embeddings, and where they stand in the prompt.
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
                                               std::span<const std::int32_t> prompt);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
 
 #include "core/error.h"
 #include "text/utf8_stream.h"
@@ -40,19 +41,21 @@ class TextOut {
  public:
   TextOut(const text::Tokenizer* tokenizer, const std::vector<std::string>& stop,
           const std::function<void(std::string_view)>& emit, std::string& text)
-      : tokenizer_(tokenizer), stop_(stop), emit_(emit), text_(text) {}
+      : stream_(tokenizer ? tokenizer->stream(/*skip_special=*/true) : nullptr),
+        stop_(stop),
+        emit_(emit),
+        text_(text) {}
 
   void push(std::int32_t token) {
-    if (tokenizer_)
-      show(stop_.push(utf8_.push(tokenizer_->is_special(token) ? std::string_view()
-                                                               : tokenizer_->token_bytes(token))));
+    if (stream_)
+      show(stop_.push(stream_->push(token)));
     else
       show(fmt::format("{}{}", text_.empty() ? "" : " ", token));
   }
   bool stopped() const { return stop_.found().has_value(); }
   void finish() {
-    if (!tokenizer_) return;
-    show(stop_.push(utf8_.finish()));
+    if (!stream_) return;
+    show(stop_.push(stream_->finish()));
     if (!stopped()) show(stop_.finish());
   }
 
@@ -63,8 +66,7 @@ class TextOut {
     if (emit_) emit_(piece);
   }
 
-  const text::Tokenizer* tokenizer_;
-  text::Utf8Stream utf8_;
+  std::unique_ptr<text::TextStream> stream_;
   text::StopMatcher stop_;
   const std::function<void(std::string_view)>& emit_;
   std::string& text_;
@@ -103,13 +105,18 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
                  ? session.append(prompt)
                  : session.append(prompt, options.embedding_overrides);
     check_logits(logits, session.length());
-    std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()));
+    std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()),
+                                        session.tokens(), out.tokens.size());
     if (i == 0) out.prompt_seconds = seconds_since(start);
     if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
       out.reason = StopReason::end_token;
       break;
     }
     out.tokens.push_back(token);
+    if (options.num_logprobs > 0)
+      out.logprobs.push_back(
+          {log_probability(logits, token),
+           best_log_probabilities(logits, static_cast<std::size_t>(options.num_logprobs))});
     shown.push(token);
     if (shown.stopped()) {
       out.reason = StopReason::stop_string;

@@ -21,13 +21,21 @@ struct GenerateOptions {
   std::vector<std::int32_t> end_tokens;         // ids that end the text; not part of it
   std::vector<std::string> stop;                // strings that end it; not part of it
   EmbeddingOverrides embedding_overrides = {};  // of placeholder tokens of the prompt
+  std::int64_t num_logprobs = 0;                // likeliest tokens to report for each one
+};
+
+// Of one token: log softmax of the logits as the model gave them.
+struct TokenLogprobs {
+  double chosen = 0;
+  std::vector<std::pair<std::int32_t, double>> best;  // likeliest first
 };
 
 struct Generated {
   std::vector<std::int32_t> tokens;  // without the end token
   std::string text;                  // whole characters only
   StopReason reason = StopReason::length;
-  double prompt_seconds = 0;  // until the first token was chosen
+  std::vector<TokenLogprobs> logprobs;  // one for each token, if asked for
+  double prompt_seconds = 0;            // until the first token was chosen
   double total_seconds = 0;
 };
 

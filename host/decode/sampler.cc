@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "decode/penalties.h"
 
 namespace lamina::decode {
 namespace {
@@ -19,8 +23,94 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
   return static_cast<double>(wide >> 11) * 0x1p-53;
 }
 
-bool before(const std::pair<float, std::int32_t>& a, const std::pair<float, std::int32_t>& b) {
-  return a.first != b.first ? a.first > b.first : a.second < b.second;
+using Candidate = Sampler::Candidate;
+using Candidates = std::vector<Candidate>;
+
+bool before(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+double sum_of(const Candidates& list) {
+  double sum = 0;
+  for (const Candidate& c : list) sum += c.weight;
+  return sum;
+}
+
+// The entropy in nats.
+double entropy_of(const Candidates& list, double sum) {
+  double out = 0;
+  for (const Candidate& c : list)
+    if (c.weight > 0) out -= c.weight / sum * std::log(c.weight / sum);
+  return out;
+}
+
+// Sorts the first `n`, and leaves the others out.
+void keep_first(Candidates& list, std::size_t n) {
+  n = std::min(n, list.size());
+  std::ranges::partial_sort(list, list.begin() + static_cast<std::ptrdiff_t>(n), before);
+  list.resize(n);
+}
+
+// Of the 100 likeliest as many as their entropy, summed up, stays within its part `h`.
+void keep_top_h(Candidates& list, double h, double temperature) {
+  keep_first(list, 100);
+  const auto top = static_cast<double>(list.front().logit);
+  for (Candidate& c : list) c.weight = std::exp((static_cast<double>(c.logit) - top) / temperature);
+  const double sum = sum_of(list), limit = h * entropy_of(list, sum);
+  double reached = 0;
+  std::size_t n = 0;
+  for (; n < list.size(); ++n) {
+    const double p = list[n].weight / sum;
+    if (p > 0) reached -= p * std::log(p);
+    if (reached > limit) break;
+  }
+  list.resize(std::max<std::size_t>(n, 1));
+}
+
+// The k likeliest, and tokens as likely as the last of them.
+void keep_top_k(Candidates& list, std::size_t k) {
+  std::ranges::partial_sort(list, list.begin() + static_cast<std::ptrdiff_t>(k), before);
+  auto tail = list.begin() + static_cast<std::ptrdiff_t>(k);
+  auto end = std::partition(tail, list.end(),
+                            [last = tail[-1].logit](const auto& c) { return c.logit == last; });
+  std::sort(tail, end, before);
+  list.erase(end, list.end());
+}
+
+// The fewest of a sorted list whose probabilities reach p.
+void keep_top_p(Candidates& list, double p) {
+  const double sum = sum_of(list);
+  double reached = 0;
+  std::size_t n = 0;
+  while (n < list.size() && reached < p * sum) reached += list[n++].weight;
+  list.resize(std::max<std::size_t>(n, 1));
+}
+
+// Those whose surprise is nearest to the entropy until their mass is reached, and what is as near.
+void keep_typical(Candidates& list, double mass) {
+  const double sum = sum_of(list), entropy = entropy_of(list, sum);
+  const auto distance = [&](const Candidate& c) {
+    return std::abs(-std::log(c.weight / sum) - entropy);
+  };
+  std::vector<std::pair<double, double>> sorted;  // distance and weight
+  for (const Candidate& c : list) sorted.emplace_back(distance(c), c.weight);
+  std::ranges::sort(sorted);
+  double reached = 0, last = sorted.back().first;
+  for (const auto& [away, weight] : sorted) {
+    reached += weight;
+    if (reached < mass * sum) continue;
+    last = away;
+    break;
+  }
+  std::erase_if(list, [&](const Candidate& c) { return distance(c) > last; });
+}
+
+// Those at least that likely, and the likeliest in any case.
+void keep_above(Candidates& list, double probability) {
+  const double sum = sum_of(list);
+  const double most = std::ranges::max_element(list, {}, &Candidate::weight)->weight;
+  std::erase_if(
+      list, [&](const Candidate& c) { return c.weight / sum < probability && c.weight < most; });
 }
 
 }  // namespace
@@ -35,54 +125,86 @@ double log_probability(std::span<const float> logits, std::int32_t id) {
   return static_cast<double>(logits[static_cast<std::size_t>(id)]) - top - std::log(sum);
 }
 
-std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t index) {
-  if (options_.temperature == 0) return argmax(logits);
-  std::size_t keep = logits.size();
-  if (options_.top_k > 0) keep = std::min(keep, static_cast<std::size_t>(options_.top_k));
+std::vector<std::pair<std::int32_t, double>> best_log_probabilities(std::span<const float> logits,
+                                                                    std::size_t n) {
+  std::vector<std::int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  n = std::min(n, ids.size());
+  std::ranges::partial_sort(ids, ids.begin() + static_cast<std::ptrdiff_t>(n),
+                            [&](std::int32_t a, std::int32_t b) {
+                              const float x = logits[static_cast<std::size_t>(a)],
+                                          y = logits[static_cast<std::size_t>(b)];
+                              return x != y ? x > y : a < b;
+                            });
+  const double top = log_probability(logits, ids.front());
+  const auto best = static_cast<double>(logits[static_cast<std::size_t>(ids.front())]);
+  std::vector<std::pair<std::int32_t, double>> out;
+  for (std::size_t i = 0; i < n; ++i)
+    out.emplace_back(ids[i],
+                     top + (static_cast<double>(logits[static_cast<std::size_t>(ids[i])]) - best));
+  return out;
+}
+
+std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> logits,
+                                                        std::span<const std::int32_t> tokens,
+                                                        std::size_t num_output) {
+  if (has_penalties(options_)) {
+    logits_.assign(logits.begin(), logits.end());
+    apply_penalties(options_, tokens, num_output, logits_);
+    logits = logits_;
+  }
   candidates_.clear();
+  const std::int32_t best = argmax(logits);
+  const float top_logit = logits[static_cast<std::size_t>(best)];
+  if (top_logit == -INFINITY)
+    throw UserError(
+        ExitCode::numerical,
+        {"sampling",
+         fmt::format("no token is left after {} tokens: all are excluded", tokens.size()),
+         {"exclude fewer: see logit bias, bad words, suppressed tokens, "
+          "no-repeat n-grams and the minimum number of tokens"}});
+  if (options_.temperature == 0) {
+    candidates_.push_back({top_logit, best, 1});
+    return candidates_;
+  }
   for (std::size_t i = 0; i < logits.size(); ++i)
-    candidates_.emplace_back(logits[i], static_cast<std::int32_t>(i));
-  bool sorted = keep < logits.size() || options_.top_p < 1;
-  if (sorted) {
-    std::ranges::partial_sort(candidates_, candidates_.begin() + static_cast<std::ptrdiff_t>(keep),
-                              before);
-    // Tokens as likely as the last one kept stay too.
-    auto tail = candidates_.begin() + static_cast<std::ptrdiff_t>(keep);
-    auto end = std::partition(tail, candidates_.end(),
-                              [last = tail[-1].first](const auto& c) { return c.first == last; });
-    std::sort(tail, end, before);
-    candidates_.erase(end, candidates_.end());
-  }
-  double top = sorted ? candidates_.front().first : *std::ranges::max_element(logits);
-  std::vector<double> weights;  // not normalised
-  double sum = 0;
-  for (const auto& [logit, id] : candidates_) {
-    weights.push_back(std::exp((static_cast<double>(logit) - top) / options_.temperature));
-    sum += weights.back();
-  }
-  // top-p keeps the fewest most likely tokens whose probabilities reach p.
-  if (options_.top_p < 1) {
-    double reached = 0;
-    std::size_t n = 0;
-    while (n < weights.size() && reached < options_.top_p * sum) reached += weights[n++];
-    weights.resize(std::max<std::size_t>(n, 1));
-  }
-  if (options_.min_p > 0)
-    for (double& w : weights)
-      if (w < options_.min_p) w = 0;  // the most likely token has weight 1
-  sum = 0;
-  for (double w : weights) sum += w;
-  double draw = uniform(options_.seed, index) * sum;
-  std::size_t chosen = weights.size() - 1;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    draw -= weights[i];
+    if (logits[i] != -INFINITY) candidates_.push_back({logits[i], static_cast<std::int32_t>(i), 0});
+  if (options_.top_h > 0) keep_top_h(candidates_, options_.top_h, options_.temperature);
+  const auto k = static_cast<std::size_t>(options_.top_k);
+  if (k > 0 && k < candidates_.size())
+    keep_top_k(candidates_, k);
+  else if (options_.top_p < 1)
+    std::ranges::sort(candidates_, before);
+  const auto top = static_cast<double>(top_logit);
+  for (Candidate& c : candidates_)
+    c.weight = std::exp((static_cast<double>(c.logit) - top) / options_.temperature);
+  if (options_.top_p < 1) keep_top_p(candidates_, options_.top_p);
+  if (options_.min_p > 0)  // the likeliest token has the weight 1
+    std::erase_if(candidates_, [this](const Candidate& c) { return c.weight < options_.min_p; });
+  if (options_.typical_p < 1) keep_typical(candidates_, options_.typical_p);
+  if (options_.epsilon_cutoff > 0) keep_above(candidates_, options_.epsilon_cutoff);
+  if (const double eta = options_.eta_cutoff; eta > 0)
+    keep_above(
+        candidates_,
+        std::min(eta, std::sqrt(eta) * std::exp(-entropy_of(candidates_, sum_of(candidates_)))));
+  return candidates_;
+}
+
+std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t index,
+                             std::span<const std::int32_t> tokens, std::size_t num_output) {
+  const std::span<const Candidate> left = candidates(logits, tokens, num_output);
+  if (left.size() == 1) return left.front().id;
+  double draw = uniform(options_.seed, index) * sum_of(candidates_);
+  std::size_t chosen = left.size() - 1;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    draw -= left[i].weight;
     if (draw < 0) {
       chosen = i;
       break;
     }
   }
-  while (weights[chosen] == 0) --chosen;
-  return candidates_[chosen].second;
+  while (left[chosen].weight == 0) --chosen;
+  return left[chosen].id;
 }
 
 }  // namespace lamina::decode

@@ -6,29 +6,6 @@
 #include "text/characters.h"
 
 namespace lamina::text {
-namespace {
-
-std::size_t leading_space_bytes(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size() && is_space(utf8_decode(text.substr(at))))
-    at += utf8_length(text.substr(at));
-  return at;
-}
-
-// Where the white space at the end of `text` begins.
-std::size_t trailing_space_begin(std::string_view text) {
-  while (!text.empty()) {
-    const char32_t last = last_character(text);
-    if (!is_space(last)) break;
-    std::string encoded;
-    utf8_append(encoded, last);
-    text.remove_suffix(encoded.size());
-  }
-  return text.size();
-}
-
-}  // namespace
-
 std::int32_t AddedTokenMatcher::child(std::int32_t node, unsigned char byte) const {
   std::int32_t at = nodes_[static_cast<std::size_t>(node)].first_child;
   while (at >= 0 && nodes_[static_cast<std::size_t>(at)].byte != byte)

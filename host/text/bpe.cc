@@ -1,154 +1,114 @@
 #include "text/bpe.h"
 
-#include <algorithm>
-#include <cstring>
-#include <limits>
-#include <queue>
-
 #include "core/error.h"
 #include "core/read_file.h"
 #include "core/utf8.h"
+#include "text/byte_level.h"
+#include "text/characters.h"
 
 namespace lamina::text {
 namespace {
-
-// Above this a word is merged with a heap instead of by scanning.
-constexpr std::size_t kShortWordBytes = 48;
-
-// Code point of GPT-2's alphabet -> byte, or -1. Printable bytes stand for themselves, the others
-// follow from U+0100 in their own order.
-constexpr std::array<std::int16_t, 0x144> make_alphabet() {
-  std::array<std::int16_t, 0x144> byte_of{};
-  for (auto& b : byte_of) b = -1;
-  std::size_t next = 0x100;
-  for (std::size_t byte = 0; byte < 256; ++byte) {
-    const bool printable =
-        (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-    byte_of[printable ? byte : next++] = static_cast<std::int16_t>(byte);
-  }
-  return byte_of;
-}
-constexpr std::array<std::int16_t, 0x144> kByteOf = make_alphabet();
-
-// Writes the bytes of `token` to `out`, which has room for token.size(), and returns how many; -1
-// if a character is not in the alphabet.
-std::ptrdiff_t to_bytes(std::string_view token, char* out) {
-  char* at = out;
-  for (std::size_t i = 0; i < token.size();) {
-    unsigned code = static_cast<unsigned char>(token[i++]);
-    if (code >= 0x80) {
-      // The alphabet ends at U+0143: two bytes at most. JSON text is valid UTF-8.
-      if ((code & 0xe0) != 0xc0 || i == token.size()) return -1;
-      code = (code & 0x1f) << 6 | (static_cast<unsigned char>(token[i++]) & 0x3f);
-    }
-    if (code >= kByteOf.size() || kByteOf[code] < 0) return -1;
-    *at++ = static_cast<char>(kByteOf[code]);
-  }
-  return at - out;
-}
 
 std::uint64_t pair_of(TokenId left, TokenId right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
          static_cast<std::uint32_t>(right);
 }
 
-// Options that change the result and that no byte-level vocabulary in use sets.
-void refuse_if_set(const JsonValue& model, std::string_view key) {
+std::string text_option(const JsonValue& model, std::string_view key) {
   const JsonValue value = model.find(key);
-  const bool unset = !value || value.is_null() ||
-                     (value.is_string() && value.as_string().empty()) ||
-                     (value.is_number() && value.as_double() == 0);
-  if (!unset)
-    value.fail(fmt::format("is {}; lamina has no BPE with this option", value.describe()));
+  return value && !value.is_null() ? std::string(value.as_string()) : std::string();
+}
+
+bool flag(const JsonValue& model, std::string_view key) {
+  const JsonValue value = model.find(key);
+  return value && !value.is_null() && value.as_bool();
+}
+
+Vocabulary::Form form(Bpe::Symbols symbols) {
+  return symbols == Bpe::Symbols::bytes ? Vocabulary::Form::byte_level : Vocabulary::Form::text;
 }
 
 }  // namespace
 
-std::optional<std::string> byte_level_bytes(std::string_view token) {
-  std::string bytes(token.size(), '\0');
-  const std::ptrdiff_t length = to_bytes(token, bytes.data());
-  if (length < 0) return std::nullopt;
-  bytes.resize(static_cast<std::size_t>(length));
-  return bytes;
+std::optional<unsigned char> byte_of_token(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
+  unsigned value = 0;
+  for (char c : token.substr(3, 2)) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) return std::nullopt;
+    value = value * 16 + static_cast<unsigned>(digit);
+  }
+  return static_cast<unsigned char>(value);
 }
 
-std::string byte_level_spelling(std::string_view bytes) {
-  static const auto character_of = [] {
-    std::array<char32_t, 256> table{};
-    for (std::size_t code = 0; code < kByteOf.size(); ++code)
-      if (kByteOf[code] >= 0)
-        table[static_cast<std::size_t>(kByteOf[code])] = static_cast<char32_t>(code);
-    return table;
-  }();
-  std::string out;
-  for (char byte : bytes) utf8_append(out, character_of[static_cast<unsigned char>(byte)]);
-  return out;
+std::string token_of_byte(unsigned char byte) { return fmt::format("<0x{:02X}>", byte); }
+
+bool Bpe::needs_characters(const JsonValue& model) {
+  if (!text_option(model, "continuing_subword_prefix").empty() ||
+      !text_option(model, "end_of_word_suffix").empty() || flag(model, "byte_fallback"))
+    return true;
+  if (text_option(model, "unk_token").empty()) return false;
+  // With a token for what is unknown, bytes may be missing.
+  std::size_t known = 0;
+  for (const auto& [token, value] : model.at("vocab").members()) {
+    char byte[2];
+    known += token.size() <= 2 && byte_level_bytes(token, byte) == 1;
+  }
+  return known < 256;
 }
 
-Bpe::Bpe(const JsonValue& model) {
-  if (const JsonValue type = model.find("type"); type && type.as_string() != "BPE")
-    type.fail(fmt::format("is {}, a model that lamina does not have", type.describe()),
-              {"it has byte-level BPE"});
-  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
-    refuse_if_set(model, key);
-  if (const JsonValue ignore = model.find("ignore_merges"); ignore && !ignore.is_null())
-    ignore_merges_ = ignore.as_bool();
-  read_vocabulary(model.at("vocab"));
+Bpe::Bpe(const JsonValue& model, Symbols symbols)
+    : symbols_(symbols), vocabulary_(Vocabulary::read(model.at("vocab"), form(symbols))) {
+  read_options(model);
   read_merges(model.at("merges"));
+  if (symbols == Symbols::bytes)
+    index_bytes();
+  else
+    index_characters();
 }
 
-void Bpe::read_vocabulary(const JsonValue& vocabulary) {
-  std::vector<std::string_view> tokens;
-  tokens.reserve(vocabulary.size());
-  std::size_t text_bytes = 0;
-  for (const auto& [token, value] : vocabulary.members()) {
-    const std::int64_t id = value.as_int64();
-    if (id < 0 || id >= kMaxIds)
-      value.fail(fmt::format("must be an id from 0 to {}, got {}", kMaxIds - 1, id));
-    if (token.empty()) value.fail("is an empty token; tokens have at least one byte");
-    if (tokens.size() <= static_cast<std::size_t>(id))
-      tokens.resize(static_cast<std::size_t>(id) + 1);
-    std::string_view& place = tokens[static_cast<std::size_t>(id)];
-    if (!place.empty())
-      value.fail(
-          fmt::format("has id {}, as has '{}'; each token has its own", id, printable(place, 40)));
-    place = token;
-    text_bytes += token.size();
+void Bpe::read_options(const JsonValue& model) {
+  if (const JsonValue dropout = model.find("dropout");
+      dropout && !dropout.is_null() && dropout.as_double() != 0)
+    dropout.fail(fmt::format("is {}; lamina encodes a text in one way only", dropout.describe()),
+                 {"set it to null: it is for training"});
+  ignore_merges_ = flag(model, "ignore_merges");
+  if (symbols_ == Symbols::bytes) return;
+  byte_fallback_ = flag(model, "byte_fallback");
+  fuse_unknown_ = flag(model, "fuse_unk");
+  prefix_ = text_option(model, "continuing_subword_prefix");
+  suffix_ = text_option(model, "end_of_word_suffix");
+  if (const std::string unknown = text_option(model, "unk_token"); !unknown.empty()) {
+    unknown_ = find(unknown);
+    if (!unknown_)
+      model.at("unk_token")
+          .fail(fmt::format("is \"{}\", which is not in the vocabulary", printable(unknown, 40)));
   }
-  if (text_bytes > std::numeric_limits<std::uint32_t>::max())
-    vocabulary.fail("holds more than 4 GiB of text");
+}
 
-  text_.resize(text_bytes);
-  offsets_.resize(tokens.size() + 1);
-  ids_.reserve(vocabulary.size());
-  std::size_t at = 0;
-  for (std::size_t id = 0; id < tokens.size(); ++id) {
-    offsets_[id] = static_cast<std::uint32_t>(at);
-    if (tokens[id].empty()) continue;
-    const std::ptrdiff_t length = to_bytes(tokens[id], text_.data() + at);
-    if (length < 0) {
-      std::memcpy(text_.data() + at, tokens[id].data(), tokens[id].size());
-      at += tokens[id].size();
-      continue;
-    }
-    const std::string_view bytes(text_.data() + at, static_cast<std::size_t>(length));
-    at += bytes.size();
-    ids_.try_emplace(bytes, static_cast<TokenId>(id));
-  }
-  offsets_[tokens.size()] = static_cast<std::uint32_t>(at);
-  text_.resize(at);
-
-  for (int byte = 0; byte < 256; ++byte) {
+void Bpe::index_bytes() {
+  for (unsigned byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
-    const auto id = find({&c, 1});
-    byte_ids_[static_cast<std::size_t>(byte)] = id.value_or(-1);
-    has_all_bytes_ = has_all_bytes_ && id;
+    byte_ids_[byte] = find({&c, 1}).value_or(-1);
   }
 }
 
-std::optional<TokenId> Bpe::find(std::string_view text) const {
-  const auto found = ids_.find(text);
-  return found == ids_.end() ? std::nullopt : std::optional(found->second);
+void Bpe::index_characters() {
+  for (unsigned byte = 0; byte < 256; ++byte)
+    byte_ids_[byte] = find(token_of_byte(static_cast<unsigned char>(byte))).value_or(-1);
+  characters_ = std::make_unique<SymbolTable>();
+  for (std::size_t id = 0; id < num_ids(); ++id)
+    characters_->add(token(static_cast<TokenId>(id)), static_cast<TokenId>(id));
+  // A merge of a token that is not what the text says (a byte, the unknown one) has no characters
+  // that could be looked up.
+  bool text_only = !ignore_merges_ && prefix_.empty() && suffix_.empty();
+  for (const auto& [pair, merge] : merges_)
+    for (const auto id : {static_cast<TokenId>(pair >> 32), static_cast<TokenId>(pair)})
+      text_only = text_only && id != unknown_ && !(byte_fallback_ && byte_of_token(token(id)));
+  words_have_parts_ = text_only;
 }
 
 void Bpe::read_merges(const JsonValue& merges) {
@@ -173,6 +133,10 @@ void Bpe::read_merges(const JsonValue& merges) {
 
 void Bpe::add_merge(const JsonValue& where, std::string_view left, std::string_view right,
                     std::uint32_t rank, TokenId& guess) {
+  const auto unknown = [&](std::string_view token) {
+    where.fail(fmt::format("merges '{}', which is not in the vocabulary", printable(token, 60)),
+               {"vocabulary and merges must belong together: take both from one file"});
+  };
   char buffer[512];
   std::string large;
   char* both = buffer;
@@ -180,121 +144,125 @@ void Bpe::add_merge(const JsonValue& where, std::string_view left, std::string_v
     large.resize(left.size() + right.size());
     both = large.data();
   }
-  const auto unknown = [&](std::string_view token) {
-    where.fail(fmt::format("merges '{}', which is not in the vocabulary", printable(token, 60)),
-               {"vocabulary and merges must belong together: take both from one file"});
+  const auto append = [&](std::string_view token, char* at) {
+    if (symbols_ == Symbols::bytes) {
+      const std::ptrdiff_t length = byte_level_bytes(token, at);
+      if (length < 0) unknown(token);
+      return static_cast<std::size_t>(length);
+    }
+    std::copy(token.begin(), token.end(), at);
+    return token.size();
   };
-  const std::ptrdiff_t left_bytes = to_bytes(left, both);
-  if (left_bytes < 0) unknown(left);
-  const std::ptrdiff_t right_bytes = to_bytes(right, both + left_bytes);
-  if (right_bytes < 0) unknown(right);
-  const std::string_view merged(both, static_cast<std::size_t>(left_bytes + right_bytes));
-  const auto left_id = find(merged.substr(0, static_cast<std::size_t>(left_bytes)));
+  const std::size_t left_bytes = append(left, both);
+  const std::size_t right_bytes = append(right, both + left_bytes);
+  const auto left_id = find({both, left_bytes});
   if (!left_id) unknown(left);
-  const auto right_id = find(merged.substr(static_cast<std::size_t>(left_bytes)));
+  const auto right_id = find({both + left_bytes, right_bytes});
   if (!right_id) unknown(right);
+  // A part inside a word is spelled with the prefix, the merged token is not.
+  const std::size_t skipped = std::min(prefix_.size(), right_bytes);
+  std::copy(both + left_bytes + skipped, both + left_bytes + right_bytes, both + left_bytes);
+  const std::string_view merged(both, left_bytes + right_bytes - skipped);
   // Most vocabularies number tokens in the order of their merges.
-  const bool guessed = static_cast<std::size_t>(guess) < num_ids() && bytes(guess) == merged;
+  const bool guessed = static_cast<std::size_t>(guess) < num_ids() && token(guess) == merged;
   const auto result = guessed ? std::optional(guess) : find(merged);
-  if (!result) unknown(std::string(left) + std::string(right));
+  if (!result) unknown(std::string(left) + std::string(right.substr(skipped)));
   guess = *result + 1;
 
   // Of equal pairs the last counts, as in the reference.
   merges_[pair_of(*left_id, *right_id)] = {rank, *result};
 }
 
-Bpe::FoundMerge Bpe::find_merge(TokenId left, TokenId right) const {
+FoundMerge Bpe::find_merge(TokenId left, TokenId right) const {
   const auto found = merges_.find(pair_of(left, right));
-  return found == merges_.end() ? nullptr : &*found;
+  if (found == merges_.end()) return {};
+  return {found->second.rank, found->second.result};
 }
 
-void Bpe::check_bytes(std::string_view word) const {
-  for (char c : word)
-    if (byte_ids_[static_cast<unsigned char>(c)] < 0)
+void Bpe::byte_parts(std::string_view word, std::vector<MergePart>& parts) const {
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(word[i]);
+    if (byte_ids_[byte] < 0)
       user_error(ExitCode::data, "encoding text",
                  "the vocabulary has no token for the byte 0x{:02x}; leave out such text, or use "
                  "a tokenizer with all 256 bytes",
-                 static_cast<unsigned char>(c));
-}
-
-void Bpe::encode_word(std::string_view word, std::vector<TokenId>& ids) const {
-  if (!has_all_bytes_) check_bytes(word);
-  if (word.size() == 1) return ids.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
-  if (ignore_merges_)
-    if (const auto id = find(word)) return ids.push_back(*id);
-  if (word.size() <= kShortWordBytes)
-    merge_short(word, ids);
-  else
-    merge_long(word, ids);
-}
-
-void Bpe::merge_short(std::string_view word, std::vector<TokenId>& ids) const {
-  TokenId parts[kShortWordBytes];
-  FoundMerge merges[kShortWordBytes];  // of part i with part i + 1
-  std::size_t n = word.size();
-  for (std::size_t i = 0; i < n; ++i) parts[i] = byte_ids_[static_cast<unsigned char>(word[i])];
-  for (std::size_t i = 0; i + 1 < n; ++i) merges[i] = find_merge(parts[i], parts[i + 1]);
-  for (;;) {
-    std::size_t best = n;
-    std::uint32_t best_rank = std::numeric_limits<std::uint32_t>::max();
-    for (std::size_t i = 0; i + 1 < n; ++i)
-      if (merges[i] && merges[i]->second.rank < best_rank) {
-        best = i;
-        best_rank = merges[i]->second.rank;
-      }
-    if (best == n) break;
-    parts[best] = merges[best]->second.result;
-    --n;
-    for (std::size_t i = best + 1; i < n; ++i) parts[i] = parts[i + 1];
-    for (std::size_t i = best + 1; i + 1 < n; ++i) merges[i] = merges[i + 1];
-    if (best + 1 < n) merges[best] = find_merge(parts[best], parts[best + 1]);
-    if (best > 0) merges[best - 1] = find_merge(parts[best - 1], parts[best]);
+                 byte);
+    parts.push_back({byte_ids_[byte], static_cast<std::uint32_t>(i + 1)});
   }
-  ids.insert(ids.end(), parts, parts + n);
 }
 
-void Bpe::merge_long(std::string_view word, std::vector<TokenId>& ids) const {
-  struct Part {
-    TokenId id;  // -1: merged into the part before it
-    std::size_t before, after;
+bool Bpe::add_byte_tokens(std::string_view symbol, std::size_t begin,
+                          std::vector<MergePart>& parts) const {
+  for (char c : symbol)
+    if (byte_ids_[static_cast<unsigned char>(c)] < 0) return false;
+  for (char c : symbol)
+    parts.push_back(
+        {byte_ids_[static_cast<unsigned char>(c)], static_cast<std::uint32_t>(++begin)});
+  return true;
+}
+
+void Bpe::character_parts(std::string_view word, std::vector<MergePart>& parts) const {
+  std::string spelled;
+  std::optional<std::uint32_t> pending;  // the end of a part that nothing is known of
+  const auto flush = [&] {
+    if (pending) parts.push_back({*unknown_, *pending});
+    pending.reset();
   };
-  struct Candidate {
-    std::uint32_t rank;
-    std::size_t at;
-    FoundMerge merge;
-    bool operator<(const Candidate& other) const {  // the queue gives the largest first
-      return rank != other.rank ? rank > other.rank : at > other.at;
+  for (std::size_t at = 0; at < word.size();) {
+    const std::size_t length = character_bytes(word[at]);
+    std::string_view symbol = word.substr(at, length);
+    const auto end = static_cast<std::uint32_t>(at + length);
+    TokenId id = -1;
+    if (prefix_.empty() && suffix_.empty()) {
+      id = characters_->find(symbol, utf8_decode(symbol), vocabulary_);
+    } else {
+      spelled =
+          fmt::format("{}{}{}", at > 0 ? prefix_ : "", symbol, end == word.size() ? suffix_ : "");
+      symbol = spelled;
+      id = find(symbol).value_or(-1);
     }
-  };
-  const std::size_t n = word.size();
-  constexpr std::size_t kNone = ~std::size_t{0};
-  std::vector<Part> parts(n);
-  for (std::size_t i = 0; i < n; ++i)
-    parts[i] = {byte_ids_[static_cast<unsigned char>(word[i])], i == 0 ? kNone : i - 1,
-                i + 1 == n ? kNone : i + 1};
-  std::priority_queue<Candidate> queue;
-  const auto consider = [&](std::size_t i) {
-    if (i == kNone || parts[i].after == kNone) return;
-    if (const FoundMerge merge = find_merge(parts[i].id, parts[parts[i].after].id))
-      queue.push({merge->second.rank, i, merge});
-  };
-  for (std::size_t i = 0; i + 1 < n; ++i) consider(i);
-  while (!queue.empty()) {
-    const Candidate top = queue.top();
-    queue.pop();
-    Part& left = parts[top.at];
-    if (left.id < 0 || left.after == kNone) continue;
-    Part& right = parts[left.after];
-    if (pair_of(left.id, right.id) != top.merge->first) continue;  // one of them merged meanwhile
-    left.id = top.merge->second.result;
-    right.id = -1;
-    left.after = right.after;
-    if (left.after != kNone) parts[left.after].before = top.at;
-    consider(left.before);
-    consider(top.at);
+    if (id >= 0) {
+      flush();
+      parts.push_back({id, end});
+    } else if (!byte_fallback_ || !add_byte_tokens(symbol, at, parts)) {
+      if (!unknown_)
+        user_error(ExitCode::data, "encoding text",
+                   "the vocabulary has no token for '{}' and none for what is unknown; leave out "
+                   "such text, or use another tokenizer",
+                   printable(word.substr(at, length)));
+      if (!fuse_unknown_) flush();
+      pending = end;
+    }
+    at = end;
   }
-  for (const Part& part : parts)
-    if (part.id >= 0) ids.push_back(part.id);
+  flush();
+}
+
+std::size_t Bpe::independent_prefix(std::string_view word) const {
+  return words_have_parts_ ? characters_->first_cut(word, vocabulary_) : word.size();
+}
+
+void Bpe::encode(std::string_view word, TokenSink& out) const {
+  if (ignore_merges_)
+    if (const auto id = find(word)) return out.add(*id, 0, word.size());
+  if (word.size() >= FoundMerge::kNone)
+    user_error(ExitCode::data, "encoding text", "a word of {} bytes; at most 4 GiB are possible",
+               word.size());
+  thread_local std::vector<MergePart> parts;
+  parts.clear();
+  if (symbols_ == Symbols::bytes)
+    byte_parts(word, parts);
+  else
+    character_parts(word, parts);
+  merge_parts(parts, [this](const MergePart& left, const MergePart& right, std::uint32_t) {
+    return find_merge(left.id, right.id);
+  });
+  std::size_t begin = 0;
+  for (const MergePart& part : parts) {
+    out.add(part.id, begin, part.end);
+    begin = part.end;
+  }
+  if (parts.capacity() > 4096) std::vector<MergePart>().swap(parts);
 }
 
 }  // namespace lamina::text

@@ -26,6 +26,12 @@ class ByteTokenizer final : public Tokenizer {
     for (char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   }
+  Encoding encode_with_spans(std::string_view text, const EncodeOptions& options) const override {
+    Encoding out{encode(text, options), {}};
+    if (options.add_special) out.spans.push_back({0, 0});
+    for (std::size_t i = 0; i < text.size(); ++i) out.spans.push_back({i, i + 1});
+    return out;
+  }
   std::string_view token_bytes(TokenId id) const override {
     if (id < 0 || id >= 256) return {};
     return {&bytes_[static_cast<std::size_t>(id)], 1};

@@ -90,6 +90,40 @@ bool is_word(char32_t c) {
   }
 }
 
+bool is_punctuation(char32_t c) {
+  if (c < 0x80) return (c > ' ' && c < 0x7f && !is_word(c)) || c == '_';
+  switch (category(c)) {
+    case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+      return true;
+    case UTF8PROC_CATEGORY_CN:
+      return was_added("P", c);
+    default:
+      return false;
+  }
+}
+
+std::size_t leading_space_bytes(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size() && is_space(utf8_decode(text.substr(at))))
+    at += character_bytes(text[at]);
+  return at;
+}
+
+std::size_t trailing_space_begin(std::string_view text) {
+  while (!text.empty() && is_space(last_character(text))) {
+    std::size_t length = 1;  // back to where the last character begins
+    while ((static_cast<unsigned char>(text[text.size() - length]) & 0xc0) == 0x80) ++length;
+    text.remove_suffix(length);
+  }
+  return text.size();
+}
+
 char32_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;

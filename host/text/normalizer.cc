@@ -1,125 +1,192 @@
 #include "text/normalizer.h"
 
-#include <utf8proc.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "text/base64.h"
+#include "text/byte_level.h"
+#include "text/char_map.h"
+#include "text/characters.h"
+#include "text/json_parts.h"
+#include "text/regex.h"
+#include "text/unicode_forms.h"
 
 namespace lamina::text {
 namespace {
 
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+using Rewrite = Normalizer::Rewrite;
+
+template <NormalForm form>
+Rewrite normal_form(const JsonValue&) {
+  return [](Rewriter& out) { write_normal_form(out, form); };
 }
 
-std::string normal_form(std::string_view text, int options) {
-  utf8proc_uint8_t* out = nullptr;
-  const utf8proc_ssize_t length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &out,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
-  if (length < 0) user_error(ExitCode::data, "normalizing text", "{}", utf8proc_errmsg(length));
-  return {reinterpret_cast<const char*>(out), static_cast<std::size_t>(length)};
+Rewrite lowercase(const JsonValue&) { return write_lowercase; }
+Rewrite strip_accents(const JsonValue&) { return write_without_accents; }
+
+Rewrite strip(const JsonValue& json) {
+  const bool left = json.at("strip_left").as_bool();
+  const bool right = json.at("strip_right").as_bool();
+  return [left, right](Rewriter& out) {
+    std::size_t begin = 0, end = out.rest().size();
+    const std::string_view text = out.rest();
+    if (left) begin = leading_space_bytes(text);
+    if (right) end = trailing_space_begin(text);
+    if (begin > 0) out.drop(begin);
+    if (end < begin) end = begin;
+    out.keep(end - begin);
+    if (!out.done()) out.drop(out.rest().size());
+  };
 }
 
-std::string lowercase(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const char32_t code = utf8_decode(text);
-    // The one character whose lower case is two (SpecialCasing.txt, without conditions).
-    if (code == 0x130)
-      out += "i\xcc\x87";
-    else
-      utf8_append(out,
-                  static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
-    text.remove_prefix(length);
+Rewrite prepend(const JsonValue& json) {
+  return [text = std::string(json.at("prepend").as_string())](Rewriter& out) {
+    if (out.done() || text.empty()) return;
+    out.insert(text);
+    out.keep_rest();
+  };
+}
+
+Rewrite replace(const JsonValue& json) {
+  std::string content(json.at("content").as_string());
+  const JsonValue pattern = json.at("pattern");
+  if (const JsonValue regex = pattern.find("Regex")) {
+    auto compiled = std::make_shared<const Regex>(
+        regex.as_string(), fmt::format("{}: '{}'", regex.where(), regex.path()));
+    return [compiled, content](Rewriter& out) {
+      Regex::Searcher searcher(*compiled);
+      const std::string_view text = out.rest();
+      Regex::Match match;
+      std::size_t done = 0;
+      for (std::size_t at = 0; at <= text.size() && searcher.find(text, at, match);) {
+        out.keep(match.begin - done);
+        if (match.begin == match.end) {
+          out.insert(content);
+          at = match.end + (match.end < text.size() ? character_bytes(text[match.end]) : 1);
+        } else {
+          out.replace_as_last(match.end - match.begin, content);
+          at = match.end;
+        }
+        done = match.end;
+      }
+      out.keep_rest();
+    };
   }
-  return out;
-}
-
-std::string strip_accents(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    switch (utf8proc_category(static_cast<utf8proc_int32_t>(utf8_decode(text)))) {
-      case UTF8PROC_CATEGORY_MN:
-      case UTF8PROC_CATEGORY_MC:
-      case UTF8PROC_CATEGORY_ME:
-        break;
-      default:
-        out.append(text.substr(0, length));
+  const JsonValue literal = pattern.at("String");
+  if (literal.as_string().empty()) literal.fail("must not be empty");
+  return [literal = std::string(literal.as_string()), content](Rewriter& out) {
+    for (std::size_t at; (at = out.rest().find(literal)) != std::string_view::npos;) {
+      out.keep(at);
+      out.replace_as_last(literal.size(), content);
     }
-    text.remove_prefix(length);
-  }
-  return out;
+    out.keep_rest();
+  };
 }
+
+// By clusters of characters, if they are short, else by characters: unlike SentencePiece's own,
+// which takes the longest string of the map wherever it is.
+Rewrite precompiled(const JsonValue& json) {
+  const JsonValue value = json.at("precompiled_charsmap");
+  if (value.is_null() || value.as_string().empty()) return [](Rewriter& out) { out.keep_rest(); };
+  const auto bytes = base64_decode(value.as_string());
+  if (!bytes) value.fail("is not base64");
+  auto map =
+      std::make_shared<const CharMap>(*bytes, fmt::format("{}: '{}'", value.where(), value.path()));
+  return [map](Rewriter& out) {
+    constexpr std::size_t kShortCluster = 6;
+    const auto write = [&](std::size_t length) {
+      const CharMap::Match match = map->shortest(out.rest().substr(0, length));
+      if (match.num_bytes == 0) return false;
+      if (match.becomes.empty())
+        out.drop(length);
+      else
+        out.replace(length, match.becomes);
+      return true;
+    };
+    while (!out.done()) {
+      std::size_t cluster = grapheme_bytes(out.rest());
+      if (cluster < kShortCluster && write(cluster)) continue;
+      while (cluster > 0) {
+        const std::size_t length = character_bytes(out.rest()[0]);
+        if (!write(length)) out.keep(length);
+        cluster -= length;
+      }
+    }
+  };
+}
+
+Rewrite byte_level(const JsonValue&) { return write_byte_level; }
+
+struct Kind {
+  std::string_view name;
+  Rewrite (*make)(const JsonValue& json);
+};
+constexpr Kind kKinds[] = {
+    {"NFC", normal_form<NormalForm::nfc>},
+    {"NFD", normal_form<NormalForm::nfd>},
+    {"NFKC", normal_form<NormalForm::nfkc>},
+    {"NFKD", normal_form<NormalForm::nfkd>},
+    {"Lowercase", lowercase},
+    {"Strip", strip},
+    {"StripAccents", strip_accents},
+    {"Prepend", prepend},
+    {"Replace", replace},
+    {"Precompiled", precompiled},
+    {"ByteLevel", byte_level},
+};
 
 }  // namespace
+
+Normalizer::Normalizer(const std::vector<Step>& steps) {
+  for (Step step : steps) {
+    switch (step) {
+      case Step::nfc:
+        steps_.push_back(normal_form<NormalForm::nfc>({}));
+        break;
+      case Step::nfd:
+        steps_.push_back(normal_form<NormalForm::nfd>({}));
+        break;
+      case Step::nfkc:
+        steps_.push_back(normal_form<NormalForm::nfkc>({}));
+        break;
+      case Step::nfkd:
+        steps_.push_back(normal_form<NormalForm::nfkd>({}));
+        break;
+      case Step::lowercase:
+        steps_.emplace_back(write_lowercase);
+        break;
+      case Step::strip_accents:
+        steps_.emplace_back(write_without_accents);
+        break;
+    }
+  }
+}
 
 Normalizer::Normalizer(const JsonValue& json) {
   if (json && !json.is_null()) add(json);
 }
 
 void Normalizer::add(const JsonValue& json) {
-  const std::string_view type = json.at("type").as_string();
-  if (type == "Sequence") {
+  if (json.at("type").as_string() == "Sequence") {
     for (JsonValue step : json.at("normalizers").elements()) add(step);
     return;
   }
-  static constexpr struct {
-    std::string_view name;
-    Step step;
-  } kSteps[] = {{"NFC", Step::nfc},
-                {"NFD", Step::nfd},
-                {"NFKC", Step::nfkc},
-                {"NFKD", Step::nfkd},
-                {"Lowercase", Step::lowercase},
-                {"StripAccents", Step::strip_accents}};
-  for (const auto& known : kSteps)
-    if (type == known.name) {
-      steps_.push_back(known.step);
-      return;
-    }
-  json.at("type").fail(
-      fmt::format("is {}, a normalizer that lamina does not have", json.at("type").describe()),
-      {"it has NFC, NFD, NFKC, NFKD, Lowercase, StripAccents and Sequence"});
+  steps_.push_back(find_kind(kKinds, json, "normalizer").make(json));
+}
+
+Piece Normalizer::normalize(const Piece& piece, std::deque<Rewriter>& owner) const {
+  Piece out = piece;
+  for (const Rewrite& step : steps_) {
+    step(owner.emplace_back(out));
+    out = owner.back().output();
+  }
+  return out;
 }
 
 std::string Normalizer::normalize(std::string_view text) const {
-  std::string out(text);
-  for (Step step : steps_) {
-    const bool ascii = is_ascii(out);
-    switch (step) {
-      case Step::nfc:
-        if (!ascii) out = normal_form(out, UTF8PROC_COMPOSE);
-        break;
-      case Step::nfd:
-        if (!ascii) out = normal_form(out, UTF8PROC_DECOMPOSE);
-        break;
-      case Step::nfkc:
-        if (!ascii) out = normal_form(out, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
-        break;
-      case Step::nfkd:
-        if (!ascii) out = normal_form(out, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
-        break;
-      case Step::lowercase:
-        out = lowercase(out);
-        break;
-      case Step::strip_accents:
-        if (!ascii) out = strip_accents(out);
-        break;
-    }
-  }
-  return out;
+  std::deque<Rewriter> owner;
+  return std::string(normalize(Piece{text}, owner).text);
 }
 
 }  // namespace lamina::text

@@ -1,12 +1,14 @@
-// Unicode normal forms, lower case, accents: the normalizers of tokenizer.json.
+// Unicode normal forms, lower case, replacements: the normalizers of tokenizer.json.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/json.h"
+#include "text/traced.h"
 
 namespace lamina::text {
 
@@ -14,19 +16,23 @@ class Normalizer {
  public:
   // strip_accents drops combining marks (general category M).
   enum class Step { nfc, nfd, nfkc, nfkd, lowercase, strip_accents };
+  // Writes a piece anew.
+  using Rewrite = std::function<void(Rewriter&)>;
 
   Normalizer() = default;  // changes nothing
-  explicit Normalizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
+  explicit Normalizer(const std::vector<Step>& steps);
   // The value of the key "normalizer"; may be null. Errors: a type that lamina lacks.
   explicit Normalizer(const JsonValue& json);
 
   bool changes_nothing() const { return steps_.empty(); }
-  // `text` must be valid UTF-8.
+  // `text` must be valid UTF-8, and so is what comes out.
   std::string normalize(std::string_view text) const;
+  // Likewise; `owner` holds what the result is borrowed from.
+  Piece normalize(const Piece& piece, std::deque<Rewriter>& owner) const;
 
  private:
   void add(const JsonValue& json);
-  std::vector<Step> steps_;
+  std::vector<Rewrite> steps_;
 };
 
 }  // namespace lamina::text

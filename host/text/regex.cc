@@ -33,9 +33,10 @@ struct Set {
   bool negated;
 };
 
-class Rewriter {
+class PatternRewriter {
  public:
-  Rewriter(std::string_view pattern, const std::string& where) : in_(pattern), where_(where) {}
+  PatternRewriter(std::string_view pattern, const std::string& where, Regex::Dialect dialect)
+      : in_(pattern), where_(where), dialect_(dialect) {}
 
   std::string run() {
     while (at_ < in_.size()) step();
@@ -56,7 +57,7 @@ class Rewriter {
       if (at_ < in_.size() && in_[at_] == '^') out_ += in_[at_++];
       class_begin_ = at_;
       return;
-    } else if (c == '}' && in_.substr(at_ + 1, 1) == "+") {
+    } else if (c == '}' && in_.substr(at_ + 1, 1) == "+" && dialect_ == Regex::Dialect::oniguruma) {
       // Possessive for PCRE2, a repeated repeat for Oniguruma.
       unsupported(where_, "'}+'");
     }
@@ -99,6 +100,7 @@ class Rewriter {
 
   std::string_view in_;
   const std::string& where_;
+  Regex::Dialect dialect_;
   std::string out_;
   std::size_t at_ = 0;
   std::size_t class_begin_ = 0;
@@ -114,8 +116,9 @@ std::string pcre2_message(int code) {
 }  // namespace
 
 namespace detail {
-std::string rewrite_pattern(std::string_view pattern, const std::string& where) {
-  return Rewriter(pattern, where).run();
+std::string rewrite_pattern(std::string_view pattern, const std::string& where,
+                            Regex::Dialect dialect) {
+  return PatternRewriter(pattern, where, dialect).run();
 }
 }  // namespace detail
 
@@ -127,16 +130,18 @@ struct Regex::Code {
   ~Code() { pcre2_code_free(compiled); }
 };
 
-Regex::Regex(std::string_view pattern, std::string where) : where_(std::move(where)) {
+Regex::Regex(std::string_view pattern, std::string where, Dialect dialect)
+    : where_(std::move(where)) {
   if (pattern.size() > kMaxPatternBytes)
     user_error(ExitCode::checkpoint, where_, "a pattern of {} bytes; at most {} are accepted",
                pattern.size(), kMaxPatternBytes);
-  const std::string rewritten = detail::rewrite_pattern(pattern, where_);
+  const std::string rewritten = detail::rewrite_pattern(pattern, where_, dialect);
   int error = 0;
   std::size_t error_offset = 0;
-  pcre2_code* compiled =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
-                    PCRE2_UTF | PCRE2_UCP, &error, &error_offset, nullptr);
+  pcre2_code* compiled = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
+      PCRE2_UTF | PCRE2_UCP | (dialect == Dialect::fancy_regex ? PCRE2_DOLLAR_ENDONLY : 0), &error,
+      &error_offset, nullptr);
   if (!compiled)
     throw UserError(
         ExitCode::checkpoint,

@@ -1,5 +1,5 @@
-// Regular expressions of tokenizer.json (Oniguruma syntax), matched by PCRE2 with the meaning that
-// the reference tokenizer gives them.
+// Regular expressions of tokenizers, matched by PCRE2 with the meaning that the reference tokenizer
+// gives them.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,13 @@ namespace lamina::text {
 
 class Regex {
  public:
+  // Whose meaning: of tokenizer.json, or of tiktoken, where "{1,3}+" is possessive and "$" is the
+  // end of the text only.
+  enum class Dialect { oniguruma, fancy_regex };
+
   // `where` names the file and the key in errors (UserError, class checkpoint): a syntax error, or
   // a construct that PCRE2 reads differently from the reference.
-  Regex(std::string_view pattern, std::string where);
+  Regex(std::string_view pattern, std::string where, Dialect dialect = Dialect::oniguruma);
   Regex(Regex&&) noexcept;
   ~Regex();
 
@@ -47,7 +51,8 @@ class Regex {
 
 namespace detail {
 // The pattern in PCRE2's syntax, its classes as the reference has them. Exposed for tests.
-std::string rewrite_pattern(std::string_view pattern, const std::string& where);
+std::string rewrite_pattern(std::string_view pattern, const std::string& where,
+                            Regex::Dialect dialect = Regex::Dialect::oniguruma);
 }  // namespace detail
 
 }  // namespace lamina::text

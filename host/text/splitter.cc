@@ -1,211 +1,150 @@
+// Running the steps of a splitter; splitter_steps.cc reads them.
 #include "text/splitter.h"
 
-#include "core/error.h"
 #include "core/utf8.h"
+#include "text/byte_level.h"
 #include "text/characters.h"
 
 namespace lamina::text {
-namespace {
-
-// ByteLevel's own pattern, that of GPT-2 (Radford et al. 2019).
-constexpr std::string_view kByteLevelPattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-constexpr std::string_view kHave = "it has ByteLevel, Split, Digits and Sequence";
-
-// Sequences flattened.
-void flatten(const JsonValue& json, std::vector<JsonValue>& steps) {
-  if (json.at("type").as_string() != "Sequence") return steps.push_back(json);
-  for (JsonValue step : json.at("pretokenizers").elements()) flatten(step, steps);
-}
-
-}  // namespace
-
-Splitter::Splitter(const JsonValue& json, const std::string& file) : file_(file) {
-  if (!json || json.is_null())
-    throw UserError(ExitCode::checkpoint,
-                    {file,
-                     "has no pre_tokenizer; lamina reads byte-level tokenizers, whose "
-                     "pre_tokenizer ends with ByteLevel",
-                     {"use a model with a byte-level tokenizer, or give token ids"}});
-  std::vector<JsonValue> steps;
-  flatten(json, steps);
-  if (steps.empty()) json.fail("is an empty sequence; it must end with ByteLevel");
-  for (std::size_t i = 0; i < steps.size(); ++i) add(steps[i], i + 1 == steps.size());
-}
-
-void Splitter::add(const JsonValue& json, bool last) {
-  const JsonValue type = json.at("type");
-  if (last && type.as_string() != "ByteLevel") {
-    const bool known = type.as_string() == "Split" || type.as_string() == "Digits";
-    type.fail(
-        known ? fmt::format("is {}, but the last step must be ByteLevel: lamina reads "
-                            "byte-level tokenizers only",
-                            type.describe())
-              : fmt::format("is {}, a pre_tokenizer that lamina does not have", type.describe()),
-        {std::string(kHave)});
-  }
-  if (type.as_string() == "ByteLevel") {
-    if (!last) type.fail("is \"ByteLevel\" before the end; lamina has it as the last step only");
-    if (json.at("add_prefix_space").as_bool()) steps_.push_back({Kind::prefix_space});
-    const JsonValue use_regex = json.find("use_regex");
-    if (!use_regex || use_regex.as_bool())
-      add_regex(kByteLevelPattern, file_ + ": the pattern of ByteLevel");
-  } else if (type.as_string() == "Digits") {
-    const bool individual = json.at("individual_digits").as_bool();
-    steps_.push_back({Kind::digits, individual ? Behavior::isolated : Behavior::contiguous});
-  } else if (type.as_string() == "Split") {
-    add_split(json);
-  } else {
-    type.fail(fmt::format("is {}, a pre_tokenizer that lamina does not have", type.describe()),
-              {std::string(kHave)});
-  }
-}
-
-void Splitter::add_regex(std::string_view pattern, std::string where) {
-  steps_.push_back({Kind::regex, Behavior::isolated, false, regexes_.size()});
-  regexes_.emplace_back(pattern, std::move(where));
-}
-
-void Splitter::add_split(const JsonValue& json) {
-  const JsonValue pattern = json.at("pattern");
-  if (const JsonValue regex = pattern.find("Regex")) {
-    add_regex(regex.as_string(), fmt::format("{}: '{}'", regex.where(), regex.path()));
-  } else {
-    const JsonValue literal = pattern.at("String");
-    if (literal.as_string().empty()) literal.fail("must not be empty");
-    steps_.push_back({.kind = Kind::literal, .literal = std::string(literal.as_string())});
-  }
-  Step& step = steps_.back();
-  step.invert = json.at("invert").as_bool();
-  const JsonValue behavior = json.at("behavior");
-  static constexpr struct {
-    std::string_view name;
-    Behavior behavior;
-  } kBehaviors[] = {{"Removed", Behavior::removed},
-                    {"Isolated", Behavior::isolated},
-                    {"Contiguous", Behavior::contiguous},
-                    {"MergedWithPrevious", Behavior::merged_with_previous},
-                    {"MergedWithNext", Behavior::merged_with_next}};
-  for (const auto& known : kBehaviors)
-    if (behavior.as_string() == known.name) {
-      step.behavior = known.behavior;
-      return;
-    }
-  behavior.fail(
-      fmt::format("is {}; known are Removed, Isolated, Contiguous, MergedWithPrevious and "
-                  "MergedWithNext",
-                  behavior.describe()));
-}
 
 Splitter::Session::Session(const Splitter& splitter) : splitter_(splitter) {
   for (const Regex& regex : splitter.regexes_) searchers_.emplace_back(regex);
 }
 
-void Splitter::Session::split(std::string_view text,
-                              const std::function<void(std::string_view)>& word) {
-  run(0, text, word);
-}
-
-void Splitter::Session::run(std::size_t index, std::string_view text,
-                            const std::function<void(std::string_view)>& word) {
+void Splitter::Session::run(std::size_t index, const Piece& piece, const Word& word) {
+  const std::string_view text = piece.text;
   if (text.empty()) return;
-  if (index == splitter_.steps_.size()) return word(text);
+  if (index == splitter_.steps_.size()) return word(piece);
   const Step& step = splitter_.steps_[index];
-  if (step.kind == Kind::prefix_space) {
-    if (text.starts_with(' ')) return run(index + 1, text, word);
-    std::string prefixed = " ";
-    prefixed += text;
-    return run(index + 1, prefixed, word);
+  switch (step.kind) {
+    case Step::Kind::prefix_space: {
+      if (text.starts_with(' ')) return run(index + 1, piece, word);
+      Rewriter out(piece);
+      out.insert(" ");
+      out.keep_rest();
+      return run(index + 1, out.output(), word);
+    }
+    case Step::Kind::spell_bytes: {
+      Rewriter out(piece);
+      write_byte_level(out);
+      return run(index + 1, out.output(), word);
+    }
+    case Step::Kind::metaspace: {
+      Rewriter out(piece);
+      const bool wanted = step.scheme == PrependScheme::always ||
+                          (step.scheme == PrependScheme::first && piece.at_start);
+      if (wanted && !text.starts_with(' ') && !text.starts_with(step.literal))
+        out.insert(step.literal);
+      for (std::size_t at; (at = out.rest().find(' ')) != std::string_view::npos;) {
+        out.keep(at);
+        out.replace(1, step.literal);
+      }
+      out.keep_rest();
+      return run(index + 1, out.output(), word);
+    }
+    case Step::Kind::words:
+      return split_by_class(index, piece, word);
+    case Step::Kind::regex:
+      if (step.behavior == Behavior::isolated) break;
+      [[fallthrough]];
+    default:
+      return split_by_matches(index, piece, word);
   }
-  if (step.kind != Kind::regex || step.behavior != Behavior::isolated)
-    return split_by_matches(index, text, word);
   // By far the most frequent step, without a list of pieces.
   Regex::Searcher& searcher = searchers_[step.regex];
   Regex::Match match;
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size() && searcher.find(text, at, match);) {
     if (match.begin == match.end) {  // an empty match splits nothing
-      at = match.end + (match.end < text.size() ? utf8_length(text.substr(match.end, 4)) : 1);
+      at = match.end + (match.end < text.size() ? character_bytes(text[match.end]) : 1);
       continue;
     }
-    run(index + 1, text.substr(done, match.begin - done), word);
-    run(index + 1, text.substr(match.begin, match.end - match.begin), word);
+    run(index + 1, piece.part(done, match.begin), word);
+    run(index + 1, piece.part(match.begin, match.end), word);
     done = at = match.end;
   }
-  run(index + 1, text.substr(done), word);
+  run(index + 1, piece.part(done, text.size()), word);
 }
 
-void Splitter::Session::split_by_matches(std::size_t index, std::string_view text,
-                                         const std::function<void(std::string_view)>& word) {
+void Splitter::Session::split_by_class(std::size_t index, const Piece& piece, const Word& word) {
+  const auto kind = [&](std::size_t at) {
+    const char32_t c = utf8_decode(piece.text.substr(at, 4));
+    return is_word(c) ? 1 : is_space(c) ? 0 : 2;
+  };
+  for (std::size_t begin = 0; begin < piece.text.size();) {
+    const int of_piece = kind(begin);
+    std::size_t end = begin;
+    while (end < piece.text.size() && kind(end) == of_piece)
+      end += character_bytes(piece.text[end]);
+    if (of_piece != 0) run(index + 1, piece.part(begin, end), word);
+    begin = end;
+  }
+}
+
+void Splitter::Session::split_by_matches(std::size_t index, const Piece& piece, const Word& word) {
   const Step& step = splitter_.steps_[index];
-  struct Piece {
+  const std::string_view text = piece.text;
+  struct Part {
     std::size_t begin, end;
     bool match;
   };
-  // Every byte is in one piece: matches, and what lies between them.
-  std::vector<Piece> pieces;
+  // Every byte is in one part: matches, and what lies between them.
+  std::vector<Part> parts;
   std::size_t done = 0;
   const auto add_match = [&](std::size_t begin, std::size_t end) {
-    if (done < begin) pieces.push_back({done, begin, step.invert});
-    pieces.push_back({begin, end, !step.invert});
+    if (done < begin) parts.push_back({done, begin, step.invert});
+    parts.push_back({begin, end, !step.invert});
     done = end;
   };
-  if (step.kind == Kind::regex) {
+  if (step.kind == Step::Kind::regex) {
     Regex::Match match;
     for (std::size_t at = 0; at < text.size() && searchers_[step.regex].find(text, at, match);) {
       at = match.end;
       if (match.begin == match.end)
-        at += at < text.size() ? utf8_length(text.substr(at, 4)) : 1;
+        at += at < text.size() ? character_bytes(text[at]) : 1;
       else
         add_match(match.begin, match.end);
     }
-  } else if (step.kind == Kind::literal) {
+  } else if (step.kind == Step::Kind::literal) {
     for (std::size_t at; (at = text.find(step.literal, done)) != text.npos;)
       add_match(at, at + step.literal.size());
   } else {
     for (std::size_t at = 0; at < text.size();) {
-      const std::size_t length = utf8_length(text.substr(at, 4));
-      if (is_numeric(utf8_decode(text.substr(at)))) add_match(at, at + length);
+      const std::size_t length = character_bytes(text[at]);
+      if (step.character(utf8_decode(text.substr(at)))) add_match(at, at + length);
       at += length;
     }
   }
-  if (done < text.size()) pieces.push_back({done, text.size(), step.invert});
+  if (done < text.size()) parts.push_back({done, text.size(), step.invert});
 
-  std::vector<Piece> out;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const Piece& piece = pieces[i];
-    const bool after_match = i > 0 && pieces[i - 1].match;
+  std::vector<Part> out;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    const bool after_match = i > 0 && parts[i - 1].match;
+    bool joins = false;
     switch (step.behavior) {
       case Behavior::removed:
-        if (!piece.match) out.push_back(piece);
+        if (part.match) continue;
         break;
       case Behavior::isolated:
-        out.push_back(piece);
         break;
       case Behavior::contiguous:
-        if (i > 0 && pieces[i - 1].match == piece.match)
-          out.back().end = piece.end;
-        else
-          out.push_back(piece);
+        joins = i > 0 && parts[i - 1].match == part.match;
         break;
       case Behavior::merged_with_previous:
-        if (piece.match && i > 0 && !after_match)
-          out.back().end = piece.end;
-        else
-          out.push_back(piece);
+        joins = part.match && i > 0 && !after_match;
         break;
       case Behavior::merged_with_next:
         // A match waits for what follows it, unless that is a match too.
-        if (i > 0 && after_match && !piece.match)
-          out.back().end = piece.end;
-        else
-          out.push_back(piece);
+        joins = after_match && !part.match;
         break;
     }
+    if (joins)
+      out.back().end = part.end;
+    else
+      out.push_back(part);
   }
-  for (const Piece& piece : out)
-    run(index + 1, text.substr(piece.begin, piece.end - piece.begin), word);
+  for (const Part& part : out) run(index + 1, piece.part(part.begin, part.end), word);
 }
 
 }  // namespace lamina::text

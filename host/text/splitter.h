@@ -1,4 +1,4 @@
-// Cuts text into the pieces ("words") inside which byte pairs are merged: the pre_tokenizer of
+// Cuts text into the pieces ("words") that the model encodes one by one: the pre_tokenizer of
 // tokenizer.json.
 #pragma once
 
@@ -9,50 +9,80 @@
 
 #include "core/json.h"
 #include "text/regex.h"
+#include "text/traced.h"
 
 namespace lamina::text {
 
 class Splitter {
  public:
-  // The value of the key "pre_tokenizer". It must end with ByteLevel: lamina works on bytes.
-  // Errors (class checkpoint): a type or a behavior that lamina lacks.
-  Splitter(const JsonValue& json, const std::string& file);
+  // What ByteLevel does where it stands: nothing more, because the model takes bytes, or write
+  // every byte as a character of GPT-2's alphabet.
+  enum class Bytes { as_they_are, spelled };
+
+  // The value of the key "pre_tokenizer"; null splits nothing. Errors (class checkpoint): a type or
+  // a behavior that lamina lacks.
+  Splitter(const JsonValue& json, const std::string& file, Bytes bytes);
+  // One step, by a pattern of which each match is a piece.
+  Splitter(std::string_view pattern, std::string where, Regex::Dialect dialect);
+
+  // Whether the last step is ByteLevel and no other one is, so that words may be taken as bytes.
+  static bool ends_with_byte_level(const JsonValue& json);
 
   // One thread's splitting of one text; const use of the splitter.
   class Session {
    public:
+    using Word = std::function<void(const Piece&)>;
     explicit Session(const Splitter& splitter);
-    // Calls `word` for every piece of `text` (valid UTF-8) in order; a piece is valid during the
-    // call.
-    void split(std::string_view text, const std::function<void(std::string_view)>& word);
+    // Calls `word` for every piece in order; it is valid during the call.
+    void split(const Piece& text, const Word& word) { run(0, text, word); }
 
    private:
-    void run(std::size_t step, std::string_view text,
-             const std::function<void(std::string_view)>& word);
-    void split_by_matches(std::size_t step, std::string_view text,
-                          const std::function<void(std::string_view)>& word);
+    void run(std::size_t step, const Piece& text, const Word& word);
+    void split_by_matches(std::size_t step, const Piece& text, const Word& word);
+    void split_by_class(std::size_t step, const Piece& text, const Word& word);
 
     const Splitter& splitter_;
     std::vector<Regex::Searcher> searchers_;  // by index of regex
   };
 
  private:
-  enum class Kind { regex, literal, digits, prefix_space };
   enum class Behavior { removed, isolated, contiguous, merged_with_previous, merged_with_next };
+  enum class PrependScheme { always, first, never };
   struct Step {
-    Kind kind;
+    enum class Kind {
+      regex,
+      literal,
+      characters,    // of a kind
+      words,         // runs of word characters and runs of others; white space goes
+      prefix_space,  // before a text that does not begin with one
+      spell_bytes,
+      metaspace,  // spaces become `literal`, which is put before the text, too
+    } kind;
     Behavior behavior = Behavior::isolated;
     bool invert = false;
     std::size_t regex = 0;  // index
     std::string literal = {};
+    bool (*character)(char32_t) = nullptr;
+    PrependScheme scheme = PrependScheme::never;
   };
-  void add(const JsonValue& json, bool last);
+  struct Kind;
+  static const Kind kKinds[];
+
+  void add_byte_level(const JsonValue& json);
+  void add_digits(const JsonValue& json);
+  void add_metaspace(const JsonValue& json);
+  void add_punctuation(const JsonValue& json);
   void add_split(const JsonValue& json);
-  void add_regex(std::string_view pattern, std::string where);
+  void add_whitespace(const JsonValue& json);
+  void add_whitespace_split(const JsonValue& json);
+  void add_regex(std::string_view pattern, std::string where,
+                 Regex::Dialect dialect = Regex::Dialect::oniguruma);
+  static Behavior read_behavior(const JsonValue& json);
 
   std::vector<Step> steps_;
   std::vector<Regex> regexes_;
   std::string file_;
+  Bytes bytes_ = Bytes::as_they_are;
 };
 
 }  // namespace lamina::text

@@ -13,9 +13,31 @@ namespace lamina::text {
 
 using TokenId = std::int32_t;
 
+// Bytes of a text, from begin to before end.
+struct Span {
+  std::size_t begin, end;
+};
+
 struct EncodeOptions {
   bool add_special = true;     // the BOS/EOS that the tokenizer's own template adds
   bool parse_special = false;  // whether "<|eot|>" in the text is that token or ordinary text
+};
+
+// Ids and the part of the text that each is of: where characters became several tokens, all of
+// them; for ids that a template adds, nothing.
+struct Encoding {
+  std::vector<TokenId> ids;
+  std::vector<Span> spans;
+};
+
+// Text of ids that come one by one; of one thread.
+class TextStream {
+ public:
+  virtual ~TextStream() = default;
+  // The text that is certain now: whole characters, maybe nothing.
+  virtual std::string push(TokenId id) = 0;
+  // What was held back, with U+FFFD where a character is cut.
+  virtual std::string finish() = 0;
 };
 
 // Const and safe to share between threads.
@@ -28,8 +50,12 @@ class Tokenizer {
   virtual std::vector<TokenId> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const = 0;
 
-  // The bytes of `id`: a part of a UTF-8 text, maybe of one character. Empty for an
-  // id that has no token (models often have more rows than the vocabulary has tokens). Borrowed
+  // Likewise, with spans in bytes of the text, in which each broken part counts as U+FFFD.
+  virtual Encoding encode_with_spans(std::string_view text,
+                                     const EncodeOptions& options = {}) const = 0;
+
+  // The bytes of `id` in the middle of a text: a part of UTF-8, maybe of one character. Empty for
+  // an id that has no token (models often have more rows than the vocabulary has tokens). Borrowed
   // from the tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
 
@@ -39,6 +65,10 @@ class Tokenizer {
 
   // True for control tokens, which decode() leaves out on request.
   virtual bool is_special(TokenId id) const = 0;
+
+  // Whether the tokenizer's own implementation reads special tokens in a text unless told
+  // otherwise.
+  virtual bool reads_special_tokens() const { return true; }
 
   // The id of a token given by its text, eg: "<|endoftext|>".
   virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
@@ -52,15 +82,22 @@ class Tokenizer {
 
   // The text of `ids`; broken UTF-8 as U+FFFD. A UserError (class data) for an id that is negative
   // or at least vocab_size().
-  std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
+  virtual std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
+
+  // The same text as ids come; borrows from the tokenizer.
+  virtual std::unique_ptr<TextStream> stream(bool skip_special = false) const;
 
   // Writes the tokenizer's files into `directory`, so that load_tokenizer(directory) gives the same
   // one, and returns their names. Durability is the caller's business.
   virtual std::vector<std::string> save(const std::string& directory) const = 0;
+
+ protected:
+  void check_ids(std::span<const TokenId> ids) const;  // the errors of decode()
 };
 
-// The tokenizer of a model directory: tokenizer.json, else lamina_tokenizer.json (the byte
-// tokenizer). Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
+// The tokenizer of a model directory: the first of tokenizer.json, tokenizer.model (SentencePiece),
+// ranks.tiktoken and lamina_tokenizer.json (the byte tokenizer) that is there. Errors (class
+// checkpoint): none there; damaged; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 
 // True if load_tokenizer() would find a file to read. Errors (class checkpoint): there is no such

@@ -1,4 +1,4 @@
-// Tokenizers from Hugging Face's tokenizer.json: byte-level BPE with its whole pipeline.
+// Tokenizers from Hugging Face's tokenizer.json.
 #pragma once
 
 #include <memory>

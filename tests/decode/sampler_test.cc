@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "support/expect_error.h"
+
 namespace lamina::decode {
 namespace {
 
@@ -83,6 +85,57 @@ TEST(Sampler, LogProbabilityIsThatOfTheSoftmax) {
   for (std::int32_t id = 0; id < 6; ++id) sum += std::exp(log_probability(kLogits, id));
   EXPECT_NEAR(sum, 1, 1e-12);
   EXPECT_NEAR(log_probability(kLogits, 1) - log_probability(kLogits, 2), 5, 1e-6);
+}
+
+std::set<std::int32_t> left_after(const SamplerOptions& options,
+                                  const std::vector<std::int32_t>& tokens,
+                                  std::size_t num_output = 0) {
+  Sampler sampler(options);
+  std::set<std::int32_t> out;
+  for (const Sampler::Candidate& c : sampler.candidates(kLogits, tokens, num_output))
+    out.insert(c.id);
+  return out;
+}
+
+TEST(Sampler, TokensThatMustNotComeAreNeverDrawn) {
+  EXPECT_EQ(left_after({.no_repeat_ngram = 2}, {4, 1, 4}), (std::set<std::int32_t>{0, 2, 3, 4, 5}));
+  EXPECT_EQ(left_after({.no_repeat_ngram = 1}, {0, 1}), (std::set<std::int32_t>{2, 3, 4, 5}));
+  EXPECT_EQ(left_after({.no_repeat_ngram = 9}, {0, 1}).size(), 6u);
+  EXPECT_EQ(left_after({.bad_words = {{3}, {2, 1}}}, {2}), (std::set<std::int32_t>{0, 2, 4, 5}));
+  EXPECT_EQ(left_after({.bad_words = {{3, 2, 1}}}, {2}).size(), 6u);
+  EXPECT_EQ(left_after({.min_new_tokens = 2, .end_tokens = {1, 3}}, {0, 1}, 1).size(), 4u);
+  EXPECT_EQ(left_after({.min_new_tokens = 2, .end_tokens = {1, 3}}, {0, 1}, 2).size(), 6u);
+  EXPECT_EQ(left_after({.suppressed = {0, 99, -1}}, {}).size(), 5u);
+  EXPECT_EQ(left_after({.suppressed_at_begin = {0}}, {5}).size(), 5u);
+  EXPECT_EQ(left_after({.suppressed_at_begin = {0}}, {5}, 1).size(), 6u);
+}
+
+TEST(Sampler, PenaltiesChangeLogits) {
+  const auto greedy = [](SamplerOptions options, std::vector<std::int32_t> tokens,
+                         std::size_t num_output) {
+    options.temperature = 0;
+    return Sampler(options).sample(kLogits, 0, tokens, num_output);
+  };
+  EXPECT_EQ(greedy({.logit_bias = {{2, 5.5}}}, {}, 0), 2);
+  EXPECT_EQ(greedy({.repetition_penalty = 1.1}, {1}, 0), 3);
+  EXPECT_EQ(greedy({.presence_penalty = 1}, {1, 3}, 0), 1);  // of the output only
+  EXPECT_EQ(greedy({.presence_penalty = 1}, {1, 3}, 2), 5);
+  EXPECT_EQ(greedy({.frequency_penalty = 0.3}, {3, 1, 1, 3}, 4), 5);
+  EXPECT_EQ(greedy({.frequency_penalty = 0.3}, {3, 1, 1}, 3), 3);
+}
+
+TEST(Sampler, WithoutATokenLeftItSaysSo) {
+  Sampler sampler({.suppressed = {0, 1, 2, 3, 4, 5}});
+  EXPECT_ERROR_SAYS(sampler.sample(kLogits, 0), ExitCode::numerical, "no token is left");
+}
+
+TEST(Sampler, TheBestLogProbabilitiesComeFirst) {
+  const auto best = best_log_probabilities(kLogits, 3);
+  ASSERT_EQ(best.size(), 3u);
+  EXPECT_EQ(best[0].first, 1);
+  EXPECT_EQ(best[1].first, 3);
+  EXPECT_NEAR(best[2].second, log_probability(kLogits, 5), 1e-12);
+  EXPECT_EQ(best_log_probabilities(kLogits, 99).size(), 6u);
 }
 
 }  // namespace

@@ -1,22 +1,9 @@
 // tokenizer.json; what is accepted encodes a text and decodes every id.
-#include "fuzz/fuzz.h"
-#include "text/tokenizer.h"
+#include "fuzz/tokenizer_use.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lamina;
   fuzz::write("tokenizer.json", fuzz::text_of(data, size));
-  fuzz::refuse_or_accept([&] {
-    const auto tokenizer = text::load_tokenizer(fuzz::folder().path());
-    const std::string_view text = "ab <s>abba</s> caf\xc3\xa9\n  1234 \xff ABBA";
-    for (bool parse_special : {false, true}) {
-      const auto ids = tokenizer->encode(text, {.parse_special = parse_special});
-      fuzz::refuse_or_accept([&] { static_cast<void>(tokenizer->decode(ids)); });
-    }
-    const auto num_ids =
-        static_cast<text::TokenId>(std::min<std::int64_t>(tokenizer->vocab_size(), 1000));
-    for (text::TokenId id = 0; id < num_ids; ++id)
-      static_cast<void>(tokenizer->token_bytes(id).size() + tokenizer->spelling(id).size() +
-                        tokenizer->is_special(id));
-  });
+  fuzz::use_tokenizer();
   return 0;
 }

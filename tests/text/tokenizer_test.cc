@@ -182,29 +182,38 @@ TEST(Tokenizer, DecodeRefusesIdsOutsideTheVocabulary) {
 
 TEST(Tokenizer, NamesTheFeatureThatItLacks) {
   SmallTokenizer small;
-  small.normalizer = R"({"type":"Precompiled","precompiled_charsmap":"AA=="})";
-  EXPECT_EQ(error_of(small.json()),
-            "tokenizer.json:1: 'normalizer.type' is \"Precompiled\", a normalizer that lamina does "
-            "not have\n  it has NFC, NFD, NFKC, NFKD, Lowercase, StripAccents and Sequence");
+  small.normalizer = R"({"type":"Sequence","normalizers":[{"type":"BertNormalizer"}]})";
+  EXPECT_EQ(
+      error_of(small.json()),
+      "tokenizer.json:1: 'normalizer.normalizers[0].type' is \"BertNormalizer\", a normalizer "
+      "that lamina does not have\n  it has NFC, NFD, NFKC, NFKD, Lowercase, Strip, "
+      "StripAccents, Prepend, Replace, Precompiled, ByteLevel, Sequence");
   small = {};
-  small.pre_tokenizer = R"({"type":"Metaspace"})";
+  small.pre_tokenizer = R"({"type":"UnicodeScripts"})";
   EXPECT_EQ(error_of(small.json()),
-            "tokenizer.json:2: 'pre_tokenizer.type' is \"Metaspace\", a pre_tokenizer that lamina "
-            "does not have\n  it has ByteLevel, Split, Digits and Sequence");
+            "tokenizer.json:2: 'pre_tokenizer.type' is \"UnicodeScripts\", a pre_tokenizer that "
+            "lamina does not have\n  it has ByteLevel, Split, Digits, Metaspace, Whitespace, "
+            "WhitespaceSplit, Punctuation, Sequence");
   small = {};
-  small.decoder = R"({"type":"Metaspace"})";
-  EXPECT_THAT(error_of(small.json()), ::testing::HasSubstr("a decoder that lamina does not have"));
+  small.decoder = R"({"type":"CTC"})";
+  EXPECT_EQ(error_of(small.json()),
+            "tokenizer.json:4: 'decoder.type' is \"CTC\", a decoder that lamina does not have\n  "
+            "it has ByteLevel, ByteFallback, Metaspace, Replace, Fuse, Strip, Sequence");
   small = {};
   small.post_processor = R"({"type":"Odd"})";
   EXPECT_THAT(error_of(small.json()),
               ::testing::HasSubstr("a post_processor that lamina does not have"));
   small = {};
-  small.model_keys = R"("type":"Unigram")";
-  EXPECT_THAT(error_of(small.json()), ::testing::HasSubstr("a model that lamina does not have"));
+  small.model_keys = R"("type":"WordPiece")";
+  EXPECT_EQ(error_of(small.json()),
+            "tokenizer.json:6: 'model.type' is \"WordPiece\", a model that lamina does not have\n  "
+            "it has BPE, Unigram and WordLevel");
   small = {};
   small.model_keys = R"("type":"BPE","dropout":0.1)";
-  EXPECT_EQ(error_of(small.json()),
-            "tokenizer.json:6: 'model.dropout' is 0.1; lamina has no BPE with this option");
+  EXPECT_EQ(
+      error_of(small.json()),
+      "tokenizer.json:6: 'model.dropout' is 0.1; lamina encodes a text in one way only\n  set "
+      "it to null: it is for training");
 }
 
 TEST(Tokenizer, RefusesVocabulariesThatCannotBe) {
@@ -357,14 +366,15 @@ TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
   TempDir dir;
   EXPECT_USER_ERROR(load_tokenizer(dir.path()), ExitCode::checkpoint,
                     dir.path() +
-                        ": has no tokenizer.json; expected a model directory with its "
-                        "tokenizer\n  copy the tokenizer files of the model there, or give "
-                        "token ids");
+                        ": has no tokenizer.json, tokenizer.model or ranks.tiktoken; expected a "
+                        "model directory with its tokenizer\n  copy the tokenizer files of the "
+                        "model there, or give token ids");
   EXPECT_FALSE(has_tokenizer(dir.path()));
   EXPECT_ERROR_SAYS(has_tokenizer(dir.path() + "/removed"), ExitCode::checkpoint,
                     "there is no such directory");
-  dir.write("tokenizer.model", "x");
-  EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint, "SentencePiece");
+  dir.write("vocab.json", "{}");
+  EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint,
+                    "save the tokenizer again as tokenizer.json");
 }
 
 TEST(ByteTokenizer, Example) {

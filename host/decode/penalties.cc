@@ -1,0 +1,81 @@
+#include "decode/penalties.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace lamina::decode {
+namespace {
+
+using Tokens = std::span<const std::int32_t>;
+
+class Logits {
+ public:
+  explicit Logits(std::span<float> values) : values_(values) {}
+  template <typename Change>
+  void change(std::int32_t id, const Change& to) {
+    if (id < 0 || static_cast<std::size_t>(id) >= values_.size()) return;
+    float& value = values_[static_cast<std::size_t>(id)];
+    value = static_cast<float>(to(static_cast<double>(value)));
+  }
+  void exclude(std::int32_t id) {
+    change(id, [](double) { return -INFINITY; });
+  }
+
+ private:
+  std::span<float> values_;
+};
+
+// Every token that ended a run of n tokens whose first n - 1 are the last ones now.
+void exclude_repeats(Tokens tokens, std::size_t n, Logits& logits) {
+  if (tokens.size() + 1 < n) return;
+  const Tokens tail = tokens.last(n - 1);
+  for (std::size_t end = n; end <= tokens.size(); ++end)
+    if (std::ranges::equal(tokens.subspan(end - n, n - 1), tail)) logits.exclude(tokens[end - 1]);
+}
+
+void exclude_bad_word(Tokens tokens, const std::vector<std::int32_t>& word, Logits& logits) {
+  if (word.empty() || tokens.size() + 1 < word.size()) return;
+  const Tokens before = Tokens(word).first(word.size() - 1);
+  if (std::ranges::equal(tokens.last(before.size()), before)) logits.exclude(word.back());
+}
+
+}  // namespace
+
+bool has_penalties(const SamplerOptions& o) {
+  return !o.logit_bias.empty() || o.repetition_penalty != 1 || o.frequency_penalty != 0 ||
+         o.presence_penalty != 0 || o.no_repeat_ngram > 0 || !o.bad_words.empty() ||
+         o.min_new_tokens > 0 || !o.suppressed.empty() || !o.suppressed_at_begin.empty();
+}
+
+void apply_penalties(const SamplerOptions& o, Tokens tokens, std::size_t num_output,
+                     std::span<float> values) {
+  Logits logits(values);
+  for (const auto& [id, bias] : o.logit_bias)
+    logits.change(id, [bias = bias](double l) { return l + bias; });
+  if (o.repetition_penalty != 1) {
+    const double r = o.repetition_penalty;
+    for (std::int32_t id : std::unordered_set<std::int32_t>(tokens.begin(), tokens.end()))
+      logits.change(id, [r](double l) { return l > 0 ? l / r : l * r; });
+  }
+  const Tokens output = tokens.last(num_output);
+  if (o.frequency_penalty != 0 || o.presence_penalty != 0) {
+    std::unordered_map<std::int32_t, int> counts;
+    for (std::int32_t id : output) ++counts[id];
+    for (const auto& [id, count] : counts)
+      logits.change(id, [&, n = count](double l) {
+        return l - o.frequency_penalty * n - o.presence_penalty;
+      });
+  }
+  if (o.no_repeat_ngram > 0)
+    exclude_repeats(tokens, static_cast<std::size_t>(o.no_repeat_ngram), logits);
+  for (const auto& word : o.bad_words) exclude_bad_word(tokens, word, logits);
+  if (static_cast<std::int64_t>(num_output) < o.min_new_tokens)
+    for (std::int32_t id : o.end_tokens) logits.exclude(id);
+  for (std::int32_t id : o.suppressed) logits.exclude(id);
+  if (num_output == 0)
+    for (std::int32_t id : o.suppressed_at_begin) logits.exclude(id);
+}
+
+}  // namespace lamina::decode

@@ -1,0 +1,46 @@
+// SentencePiece's tokenizer.model: a protocol buffer (ModelProto of sentencepiece_model.proto).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lamina::text {
+
+struct SentencePieceFile {
+  enum class Type : std::uint8_t {
+    normal = 1,
+    unknown = 2,
+    control = 3,
+    user_defined = 4,
+    unused = 5,
+    byte = 6
+  };
+  enum class Model : std::uint8_t { unigram = 1, bpe = 2, word = 3, character = 4 };
+  struct Piece {
+    std::string_view text;  // borrowed from `bytes`
+    float score = 0;
+    Type type = Type::normal;
+  };
+
+  std::string bytes;  // the file
+  std::vector<Piece> pieces;
+  Model model = Model::unigram;
+  bool byte_fallback = false;
+  bool treat_whitespace_as_suffix = false;
+  std::string_view unknown_surface = " \xe2\x81\x87 ";  // U+2047
+  std::int64_t bos_id = 1, eos_id = 2, pad_id = -1;
+  std::string_view character_map;
+  bool add_dummy_prefix = true;
+  bool remove_extra_whitespaces = true;
+  bool escape_whitespaces = true;
+};
+
+// Errors (class checkpoint): what is no such file, with the byte where; pieces that are empty,
+// twice there or not UTF-8; a score that is no number; no unknown piece, or several; byte pieces
+// that lack or that nobody asked for; models other than BPE and Unigram.
+SentencePieceFile read_sentencepiece(const std::string& path);
+SentencePieceFile parse_sentencepiece(std::string bytes, const std::string& path);
+
+}  // namespace lamina::text

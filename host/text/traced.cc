@@ -1,0 +1,59 @@
+#include "text/traced.h"
+
+#include "core/utf8.h"
+#include "text/characters.h"
+
+namespace lamina::text {
+
+std::vector<Span> identity_origins(std::string_view text) {
+  std::vector<Span> origins;
+  origins.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = character_bytes(text[at]);
+    origins.insert(origins.end(), length, {at, at + length});
+    at += length;
+  }
+  return origins;
+}
+
+void Rewriter::put(std::string_view text, std::size_t origin) {
+  if (!changed_) {  // everything so far was kept
+    text_.reserve(in_.text.size() + in_.text.size() / 2 + 8);
+    text_.assign(in_.text.substr(0, at_));
+    if (in_.origins) origins_.assign(in_.origins, in_.origins + at_);
+    changed_ = true;
+  }
+  text_ += text;
+  if (in_.origins && !text.empty())
+    origins_.insert(origins_.end(), text.size(), in_.origins[origin]);
+}
+
+void Rewriter::keep(std::size_t num_bytes) {
+  if (changed_) {
+    text_ += in_.text.substr(at_, num_bytes);
+    if (in_.origins)
+      origins_.insert(origins_.end(), in_.origins + at_, in_.origins + at_ + num_bytes);
+  }
+  at_ += num_bytes;
+}
+
+void Rewriter::replace(std::size_t num_bytes, std::string_view with) {
+  put(with, at_);
+  at_ += num_bytes;
+}
+
+void Rewriter::replace_as_last(std::size_t num_bytes, std::string_view with) {
+  put(with, at_ + num_bytes - 1);
+  at_ += num_bytes;
+}
+
+void Rewriter::insert(std::string_view text) {
+  put(text, at_ < in_.text.size() ? at_ : in_.text.size() - 1);
+}
+
+Piece Rewriter::output() const {
+  if (!changed_) return in_;
+  return {text_, in_.origins ? origins_.data() : nullptr, in_.at_start};
+}
+
+}  // namespace lamina::text

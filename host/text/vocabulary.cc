@@ -1,0 +1,64 @@
+#include "text/vocabulary.h"
+
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "core/read_file.h"
+#include "text/byte_level.h"
+
+namespace lamina::text {
+
+TokenId read_id(const JsonValue& value, std::int64_t num_ids) {
+  const std::int64_t id = value.as_int64();
+  if (id < 0 || id >= num_ids)
+    value.fail(fmt::format("must be an id from 0 to {}, got {}", num_ids - 1, id));
+  return static_cast<TokenId>(id);
+}
+
+Vocabulary Vocabulary::read(const JsonValue& json, Form form) {
+  std::vector<std::string_view> tokens;
+  tokens.reserve(json.size());
+  for (const auto& [token, value] : json.members()) {
+    const auto id = static_cast<std::size_t>(read_id(value, kMaxIds));
+    if (token.empty()) value.fail("is an empty token; tokens have at least one byte");
+    if (tokens.size() <= id) tokens.resize(id + 1);
+    if (!tokens[id].empty())
+      value.fail(fmt::format("has id {}, as has '{}'; each token has its own", id,
+                             printable(tokens[id], 40)));
+    tokens[id] = token;
+  }
+  return Vocabulary(tokens, form, json.where());
+}
+
+Vocabulary::Vocabulary(const std::vector<std::string_view>& by_id, Form form,
+                       const std::string& where) {
+  std::size_t text_bytes = 0;
+  for (std::string_view token : by_id) text_bytes += token.size();
+  if (text_bytes > std::numeric_limits<std::uint32_t>::max())
+    user_error(ExitCode::checkpoint, where, "the vocabulary holds more than 4 GiB of text");
+  text_.resize(text_bytes);
+  offsets_.resize(by_id.size() + 1);
+  ids_.reserve(by_id.size());
+  std::size_t at = 0;
+  for (std::size_t id = 0; id < by_id.size(); ++id) {
+    offsets_[id] = static_cast<std::uint32_t>(at);
+    const std::string_view token = by_id[id];
+    if (token.empty()) continue;
+    std::ptrdiff_t length =
+        form == Form::byte_level ? byte_level_bytes(token, text_.data() + at) : -1;
+    const bool as_text = length < 0;
+    if (as_text) {
+      std::memcpy(text_.data() + at, token.data(), token.size());
+      length = static_cast<std::ptrdiff_t>(token.size());
+    }
+    // What is not in the alphabet never comes out of bytes.
+    if (!as_text || form == Form::text)
+      ids_.try_emplace({text_.data() + at, static_cast<std::size_t>(length)},
+                       static_cast<TokenId>(id));
+    at += static_cast<std::size_t>(length);
+  }
+  offsets_[by_id.size()] = static_cast<std::uint32_t>(at);
+}
+
+}  // namespace lamina::text

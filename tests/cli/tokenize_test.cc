@@ -1,0 +1,107 @@
+// lamina tokenize: its forms of output and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/trained_run.h"
+#include "text/bpe_support.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+// A model directory with a tokenizer of the bytes and "ab", "abc", "bc"; BOS before every text.
+const std::string& directory() {
+  static const TempDir folder;
+  static const std::string path = [] {
+    text::testing::SmallTokenizer small;
+    small.post_processor =
+        R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<end>"}},)"
+        R"({"Sequence":{"id":"A"}}],"special_tokens":{"<end>":{"ids":[259]}}})";
+    folder.write("tokenizer.json", small.json());
+    return folder.path();
+  }();
+  return path;
+}
+
+Finished tokenize(std::vector<std::string> words) {
+  words.insert(words.begin(), {"tokenize", "-m", directory()});
+  return lamina_program(words);
+}
+
+TEST(Tokenize, Example) {
+  const Finished result = tokenize({"-p", "abc b"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "     259       0..0       <end>\n     257       0..3       abc\n"
+            "      32       3..4       \xc4\xa0\n      98       4..5       b\n4 tokens\n");
+}
+
+TEST(Tokenize, OffsetsCountCodePoints) {
+  EXPECT_EQ(tokenize({"-p",
+                      "\xc3\xa9"
+                      "b",
+                      "--json", "--no-special"})
+                .out,
+            R"({"count":3,"ids":[195,169,98],"pieces":["Ã","©","b"],"offsets":[[0,1],[0,1],[1,2]]})"
+            "\n");
+}
+
+TEST(Tokenize, LinesOfObjectsGoBothWays) {
+  const TempDir folder;
+  const std::string texts = folder.write(
+      "texts.jsonl", "{\"text\":\"abc\"}\n\n{\"text\":\"<end>\",\"more\":1}\n{\"text\":\"\"}\n");
+  EXPECT_EQ(tokenize({"--jsonl", texts}).out,
+            "{\"ids\":[259,257]}\n{\"ids\":[259,259]}\n{\"ids\":[259]}\n");
+  EXPECT_EQ(tokenize({"--jsonl", texts, "--no-special", "--no-parse-special"}).out,
+            "{\"ids\":[257]}\n{\"ids\":[60,101,110,100,62]}\n{\"ids\":[]}\n");
+  const std::string ids = folder.write("ids.jsonl", "{\"ids\":[259,257,195]}\n{\"ids\":[]}");
+  EXPECT_EQ(tokenize({"--decode", "--jsonl", ids}).out,
+            "{\"text\":\"<end>abc\xef\xbf\xbd\"}\n{\"text\":\"\"}\n");
+  EXPECT_EQ(tokenize({"--decode", "--skip-special", "--jsonl", ids}).out,
+            "{\"text\":\"abc\xef\xbf\xbd\"}\n{\"text\":\"\"}\n");
+}
+
+TEST(Tokenize, CountsTokensOfAFile) {
+  const TempDir folder;
+  EXPECT_EQ(tokenize({"--count", "-f", folder.write("text", "abcabc")}).out, "3\n");
+  EXPECT_EQ(tokenize({"--decode", "--ids", "257,98"}).out, "abcb");
+}
+
+TEST(Tokenize, ALineThatIsWrongIsNamed) {
+  const TempDir folder;
+  const auto error = [&](const std::string& line, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--jsonl", folder.write("in.jsonl", "{\"text\":\"\"}\n" + line)});
+    const Finished result = tokenize(more);
+    EXPECT_EQ(result.code, 5) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error("{\"txt\":1}"), HasSubstr("in.jsonl: line 2:1: the document lacks the key 'text'"));
+  EXPECT_THAT(error("{\"text\":1}"), HasSubstr("'text' must be a string, got 1"));
+  EXPECT_THAT(error("nonsense"), HasSubstr("in.jsonl: line 2"));
+  const std::string ids = folder.write("ids.jsonl", "{\"ids\":[1,-1]}");
+  EXPECT_THAT(tokenize({"--decode", "--jsonl", ids}).err, HasSubstr("'ids[1]' is -1"));
+  EXPECT_THAT(tokenize({"--decode", "--ids", "1,260"}).err,
+              HasSubstr("token id 260 is outside the vocabulary; ids go from 0 to 259"));
+}
+
+TEST(Tokenize, OptionsThatContradictAreRefused) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"-p", "a", "--jsonl", "x"},   {"--ids", "1"},
+      {"--decode", "-p", "a"},       {"--decode"},
+      {"-p", "a", "--skip-special"}, {"--jsonl", "x", "--count"},
+      {"--decode", "--ids", "1,"}};
+  for (const auto& line : lines)
+    EXPECT_EQ(tokenize(line).code, 2) << ::testing::PrintToString(line);
+}
+
+TEST(Tokenize, TakesTheTokenizerOfARun) {
+  const Finished result = lamina_program({"tokenize", "-m", trained_run(), "-p", "hi"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("3 tokens"));
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,9 @@
+// tokenizer.model; what is accepted encodes a text and decodes every id.
+#include "fuzz/tokenizer_use.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lamina;
+  fuzz::write("tokenizer.model", fuzz::text_of(data, size));
+  fuzz::use_tokenizer();
+  return 0;
+}

@@ -1,0 +1,186 @@
+// SentencePiece models: how text becomes pieces and back, and files that cannot be.
+#include "text/sentencepiece.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "text/sentencepiece_support.h"
+
+namespace lamina::text {
+namespace {
+
+using lamina::testing::TempDir;
+using testing::SmallPiece;
+using testing::SmallSentencePiece;
+using Ids = std::vector<TokenId>;
+
+const std::string kSpace = "\xe2\x96\x81";
+
+std::unique_ptr<Tokenizer> load(const SmallSentencePiece& small) {
+  TempDir dir;
+  dir.write("tokenizer.model", small.bytes());
+  return load_tokenizer(dir.path());
+}
+
+std::string error_of(const std::string& bytes) {
+  TempDir dir;
+  dir.write("tokenizer.model", bytes);
+  try {
+    load_tokenizer(dir.path());
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), ExitCode::checkpoint);
+    return std::string(e.what()).substr(dir.path().size() + 1);
+  }
+  return "accepted";
+}
+
+// 3 "_", 4 "a", 5 "b", 6 "ab" (better than 7), 7 "_a", 8 "_ab".
+SmallSentencePiece small() {
+  return SmallSentencePiece().with(
+      {{kSpace, -9}, {"a", -8}, {"b", -8}, {"ab", -1}, {kSpace + "a", -2}, {kSpace + "ab", -3}});
+}
+
+TEST(SentencePiece, Example) {
+  const auto tokenizer = load(small());
+  EXPECT_EQ(tokenizer->encode("ab"), Ids{8});
+  EXPECT_EQ(tokenizer->encode("  a  b "), (Ids{7, 3, 5}));  // extra white space goes
+  EXPECT_EQ(tokenizer->decode(Ids{7, 3, 5}), "a b");
+  EXPECT_EQ(tokenizer->encode(""), Ids{});
+  EXPECT_EQ(tokenizer->encode("   "), Ids{});
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->eos_id(), 2);
+}
+
+TEST(SentencePiece, MergesByScoreThenFromTheLeft) {
+  SmallSentencePiece pieces = small().with({{"aa", -4}});
+  pieces.dummy_prefix = false;
+  EXPECT_EQ(load(pieces)->encode("aaab"), (Ids{9, 6}));
+  EXPECT_EQ(load(pieces)->encode("aaa"), (Ids{9, 4}));
+}
+
+TEST(SentencePiece, UnknownTextIsOnePieceOrBytes) {
+  const auto tokenizer = load(small());
+  EXPECT_EQ(tokenizer->encode("axyb"), (Ids{7, 0, 5}));
+  EXPECT_EQ(tokenizer->decode(Ids{7, 0, 5}), "a \xe2\x81\x87 b");
+  SmallSentencePiece bytes;
+  bytes.byte_fallback = true;
+  for (unsigned b = 0; b < 256; ++b) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", b);
+    bytes.pieces.push_back({name, 0, 6});
+  }
+  const auto with_bytes = load(bytes);
+  EXPECT_EQ(with_bytes->encode("\xc3\xa9"),
+            (Ids{3 + 0xe2, 3 + 0x96, 3 + 0x81, 3 + 0xc3, 3 + 0xa9}));
+  EXPECT_EQ(with_bytes->decode(Ids{3 + 0xe4, 3 + 0xbd, 3 + 0xff}),
+            "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(with_bytes->token_bytes(3 + 0xe4), "\xe4");
+}
+
+TEST(SentencePiece, ControlPiecesAreTextUnlessAskedFor) {
+  const auto tokenizer = load(small());
+  EXPECT_EQ(tokenizer->encode("</s>", {.parse_special = true}), Ids{2});
+  EXPECT_EQ(tokenizer->encode("</s>"), (Ids{3, 0}));
+  EXPECT_FALSE(tokenizer->reads_special_tokens());
+  EXPECT_EQ(tokenizer->decode(Ids{8, 2}), "ab");
+}
+
+TEST(SentencePiece, UserDefinedPiecesAlwaysCount) {
+  for (unsigned model : {1U, 2U}) {
+    SmallSentencePiece pieces = small().with({{"ba", -20, 4}});
+    pieces.model = model;
+    const Ids ids = load(pieces)->encode("aba");
+    EXPECT_EQ(ids, (Ids{7, 9})) << model;
+  }
+}
+
+TEST(SentencePiece, UnusedPiecesComeApartAgain) {
+  SmallSentencePiece pieces = small();
+  pieces.pieces[8].type = 5;
+  EXPECT_EQ(load(pieces)->encode("ab"), (Ids{3, 6}));
+}
+
+TEST(SentencePiece, WhitespaceMayBeASuffix) {
+  SmallSentencePiece pieces = small().with({{"b" + kSpace, -1}});
+  pieces.suffix = true;
+  EXPECT_EQ(load(pieces)->encode("b"), Ids{9});
+}
+
+TEST(SentencePiece, UnigramTakesTheBestSumOfScores) {
+  SmallSentencePiece pieces = small();
+  pieces.model = 1;
+  EXPECT_EQ(load(pieces)->encode("ab"), Ids{8});
+  pieces.pieces[8].score = -30;
+  pieces.pieces[6].score = -3;
+  EXPECT_EQ(load(pieces)->encode("ab"), (Ids{7, 5}));
+  EXPECT_EQ(load(pieces)->encode("axyb"), (Ids{7, 0, 5}));
+}
+
+TEST(SentencePiece, SpansAreOfTheTextAsItWas) {
+  const auto tokenizer = load(small());
+  const Encoding e = tokenizer->encode_with_spans("  ab  a");
+  ASSERT_EQ(e.ids, (Ids{8, 7}));
+  EXPECT_EQ(e.spans[0].end, 4u);
+  EXPECT_EQ(e.spans[1].end, 7u);
+}
+
+TEST(SentencePiece, FilesBesideItAddTokensAndSayWhatATextGets) {
+  TempDir dir;
+  dir.write("tokenizer.model", small().bytes());
+  dir.write("added_tokens.json", R"({"<image>":9})");
+  EXPECT_EQ(load_tokenizer(dir.path())->encode("ab<image>"), (Ids{8, 9}));
+  EXPECT_EQ(load_tokenizer(dir.path())->vocab_size(), 10);
+  dir.write(
+      "tokenizer_config.json",
+      R"({"add_bos_token":true,"add_eos_token":false,"bos_token":"<s>","added_tokens_decoder":)"
+      R"({"1":{"content":"<s>","special":true},"10":{"content":"<tool>","special":true}}})");
+  const auto tokenizer = load_tokenizer(dir.path());
+  EXPECT_EQ(tokenizer->encode("ab<tool>", {.parse_special = true}), (Ids{1, 8, 10}));
+  EXPECT_EQ(tokenizer->encode("ab", {.add_special = false}), Ids{8});
+  EXPECT_TRUE(tokenizer->is_special(10));
+}
+
+TEST(SentencePiece, RefusesPiecesThatCannotBe) {
+  const auto with = [](SmallPiece piece) { return error_of(small().with({piece}).bytes()); };
+  EXPECT_THAT(with({"", 0}), ::testing::HasSubstr("piece 9 ('') is empty"));
+  EXPECT_THAT(with({"\xff", 0}), ::testing::HasSubstr("is not UTF-8"));
+  EXPECT_THAT(with({"x", std::numeric_limits<float>::quiet_NaN()}),
+              ::testing::HasSubstr("a score that is no finite number"));
+  EXPECT_THAT(with({"ab", 0}), ::testing::HasSubstr("piece 9 ('ab') is there twice"));
+  EXPECT_THAT(with({"<other>", 0, 2}), ::testing::HasSubstr("2 pieces of the type unknown"));
+  EXPECT_THAT(with({"<0x41>", 0, 6}), ::testing::HasSubstr("byte_fallback is off"));
+  EXPECT_THAT(with({"x", 0, 7}), ::testing::HasSubstr("a piece of the type 7; 1 to 6 are known"));
+  SmallSentencePiece bytes = small();
+  bytes.byte_fallback = true;
+  EXPECT_THAT(error_of(bytes.bytes()), ::testing::HasSubstr("it must have all 256"));
+  SmallSentencePiece words = small();
+  words.model = 3;
+  EXPECT_THAT(error_of(words.bytes()), ::testing::HasSubstr("a model of words or characters"));
+}
+
+TEST(SentencePiece, ADamagedFileIsNamedWithThePlace) {
+  EXPECT_EQ(error_of("\x0a\x7f"),
+            "tokenizer.model: is not a SentencePiece model: byte 0 has a field of 127 bytes; 0 "
+            "follow\n  copy the file again from where the model was published");
+  EXPECT_THAT(error_of(""), ::testing::HasSubstr("0 pieces of the type unknown"));
+  const std::string whole = small().bytes();
+  std::mt19937 random(5);
+  for (int i = 0; i < 2000; ++i) {
+    std::string damaged = whole.substr(0, i % 4 == 0 ? random() % whole.size() : whole.size());
+    for (unsigned n = random() % 3; n > 0 && !damaged.empty(); --n)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+    TempDir dir;
+    dir.write("tokenizer.model", damaged);
+    try {
+      static_cast<void>(load_tokenizer(dir.path())->encode("ab <s> \xff xyz"));
+    } catch (const UserError&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lamina::text

@@ -1,0 +1,258 @@
+// Parts of tokenizer.json beyond byte-level BPE: what each does to a text, on vocabularies of a few
+// tokens.
+#include <gtest/gtest.h>
+
+#include "core/json_writer.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "text/tokenizer.h"
+
+namespace lamina::text {
+namespace {
+
+using lamina::testing::TempDir;
+using Ids = std::vector<TokenId>;
+
+constexpr const char* kSpace = "\xe2\x96\x81";  // U+2581
+
+// The values of the keys of the file.
+struct Parts {
+  std::string model;
+  std::string normalizer = "null";
+  std::string pre_tokenizer = "null";
+  std::string decoder = "null";
+  std::string added_tokens = "";
+
+  std::string json() const {
+    return "{\"normalizer\":" + normalizer + ",\n\"pre_tokenizer\":" + pre_tokenizer +
+           ",\n\"decoder\":" + decoder + ",\n\"added_tokens\":[" + added_tokens +
+           "],\n\"model\":" + model + "}";
+  }
+};
+
+std::unique_ptr<Tokenizer> load(const Parts& parts) {
+  TempDir dir;
+  dir.write("tokenizer.json", parts.json());
+  return load_tokenizer(dir.path());
+}
+
+std::string error_of(const Parts& parts) {
+  TempDir dir;
+  dir.write("tokenizer.json", parts.json());
+  try {
+    load_tokenizer(dir.path());
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), ExitCode::checkpoint);
+    return std::string(e.what()).substr(dir.path().size() + 1);
+  }
+  return "accepted";
+}
+
+// Words of the text, as a vocabulary of whole words numbers them from 0; 0 is unknown.
+Parts words(const std::vector<std::string>& tokens) {
+  std::string vocab = "\"?\":0";
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    vocab += "," + json_quote(tokens[i]) + ":" + std::to_string(i + 1);
+  return {.model = R"({"type":"WordLevel","unk_token":"?","vocab":{)" + vocab + "}}"};
+}
+
+// Characters with byte fallback: "a", "b", "ab" and the tokens of all bytes.
+Parts characters(const std::string& options = "") {
+  std::string vocab =
+      R"("<unk>":0,"a":1,"b":2,"ab":3,")" + std::string(kSpace) + R"(":4,")" + kSpace + R"(ab":5)";
+  for (int byte = 0; byte < 256; ++byte) {
+    char token[8];
+    std::snprintf(token, sizeof token, "<0x%02X>", static_cast<unsigned>(byte));
+    vocab += ",\"" + std::string(token) + "\":" + std::to_string(10 + byte);
+  }
+  return {.model = R"({"type":"BPE","unk_token":"<unk>","byte_fallback":true,"fuse_unk":true)" +
+                   options + ",\"vocab\":{" + vocab + R"(},"merges":["a b",")" + kSpace +
+                   R"( ab"]})",
+          .normalizer = R"({"type":"Sequence","normalizers":[{"type":"Prepend","prepend":")" +
+                        std::string(kSpace) +
+                        R"("},{"type":"Replace","pattern":{"String":" "},"content":")" + kSpace +
+                        R"("}]})",
+          .decoder = R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":")" +
+                     std::string(kSpace) +
+                     R"("},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},)"
+                     R"({"type":"Strip","content":" ","start":1,"stop":0}]})"};
+}
+
+TEST(TokenizerParts, CharactersThatTheVocabularyLacksAreBytes) {
+  const auto tokenizer = load(characters());
+  EXPECT_EQ(tokenizer->encode("ab a"), (Ids{5, 4, 1}));
+  EXPECT_EQ(tokenizer->encode("\xc3\xa9"), (Ids{4, 10 + 0xc3, 10 + 0xa9}));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(" ab \xc3\xa9")), " ab \xc3\xa9");
+  EXPECT_EQ(tokenizer->token_bytes(5), " ab");
+  EXPECT_EQ(tokenizer->token_bytes(10 + 0xc3), "\xc3");
+}
+
+TEST(TokenizerParts, ARunOfBytesThatIsNoTextIsOneMarkForEach) {
+  const auto tokenizer = load(characters());
+  const Ids ids{10 + 0xe4, 10 + 0xbd, 10 + 0xa0, 10 + 0xff};
+  EXPECT_EQ(tokenizer->decode(ids), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  const auto stream = tokenizer->stream();
+  EXPECT_EQ(stream->push(ids[0]), "");
+  EXPECT_EQ(stream->push(ids[1]), "");
+  EXPECT_EQ(stream->push(ids[2]), "\xe4\xbd\xa0");
+  EXPECT_EQ(stream->push(1), "a");
+  EXPECT_EQ(stream->push(ids[0]), "");
+  EXPECT_EQ(stream->finish(), "\xef\xbf\xbd");
+}
+
+TEST(TokenizerParts, UnknownCharactersFuse) {
+  const std::string model =
+      R"({"type":"BPE","unk_token":"?","fuse_unk":FUSE,"vocab":{"?":0,"a":1},"merges":[]})";
+  const auto with = [&](const std::string& fuse) {
+    std::string text = model;
+    return load({.model = text.replace(text.find("FUSE"), 4, fuse)})->encode("axyaz");
+  };
+  EXPECT_EQ(with("true"), (Ids{1, 0, 1, 0}));
+  EXPECT_EQ(with("false"), (Ids{1, 0, 0, 1, 0}));
+}
+
+TEST(TokenizerParts, WithoutATokenForItACharacterIsRefused) {
+  const auto tokenizer = load({.model = R"({"type":"BPE","vocab":{"a":0},"merges":[]})"});
+  EXPECT_ERROR_SAYS(tokenizer->encode("ab"), ExitCode::data, "has no token for 'b'");
+}
+
+TEST(TokenizerParts, PrefixAndSuffixOfTheModelMarkPlacesInAWord) {
+  const auto tokenizer = load(
+      {.model =
+           R"({"type":"BPE","continuing_subword_prefix":"##","end_of_word_suffix":"$","vocab":)"
+           R"({"a":0,"##b":1,"##c$":2,"ab":3,"abc$":4},"merges":["a ##b","ab ##c$"]})"});
+  EXPECT_EQ(tokenizer->encode("abc"), Ids{4});
+}
+
+// Where no token holds two characters side by side, what lies on either side is encoded apart.
+TEST(TokenizerParts, ALongTextWithoutWordsIsEncodedLikeItsParts) {
+  const auto tokenizer = load(characters());
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += i % 3 == 0 ? "ab" : i % 7 == 0 ? "ba" : " ab";
+  const Ids ids = tokenizer->encode(text);
+  EXPECT_EQ(tokenizer->decode(ids), text);
+  std::size_t pairs = 0;
+  for (TokenId id : ids) pairs += id == 3 || id == 5;
+  std::size_t expected = 0;
+  for (std::size_t at = text.find("ab"); at != text.npos; at = text.find("ab", at + 2)) ++expected;
+  EXPECT_EQ(pairs, expected);
+}
+
+TEST(TokenizerParts, UnigramTakesTheBestSumOfScores) {
+  const auto tokenizer =
+      load({.model = R"({"type":"Unigram","unk_id":0,"vocab":[["?",0],["a",-1],["b",-1],["ab",-3],)"
+                     R"(["bc",-0.5],["c",-4]]})"});
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{1, 2}));
+  EXPECT_EQ(tokenizer->encode("abc"), (Ids{1, 4}));
+  EXPECT_EQ(tokenizer->encode("axyb"), (Ids{1, 0, 2}));  // unknown characters are one token
+  const Encoding spans = tokenizer->encode_with_spans("axyb");
+  EXPECT_EQ(spans.spans[1].begin, 1u);
+  EXPECT_EQ(spans.spans[1].end, 3u);
+}
+
+TEST(TokenizerParts, UnigramFallsBackToBytes) {
+  const auto tokenizer = load(
+      {.model = R"({"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["?",0],["a",-1],)"
+                R"(["<0xC3>",-1],["<0xA9>",-1]]})"});
+  EXPECT_EQ(tokenizer->encode("a\xc3\xa9"), (Ids{1, 2, 3}));
+  EXPECT_EQ(tokenizer->encode("x"), Ids{0});
+}
+
+TEST(TokenizerParts, PreTokenizersCutWords) {
+  const auto encode = [](const std::string& pre_tokenizer, const std::string& text) {
+    Parts parts = words({"ab", "cd", "!", "12", "1", "2", "ab!"});
+    parts.pre_tokenizer = pre_tokenizer;
+    return load(parts)->encode(text);
+  };
+  EXPECT_EQ(encode(R"({"type":"Whitespace"})", " ab\tcd!"), (Ids{1, 2, 3}));
+  EXPECT_EQ(encode(R"({"type":"WhitespaceSplit"})", " ab!\n cd "), (Ids{7, 2}));
+  EXPECT_EQ(encode(R"({"type":"Punctuation"})", "ab!cd"), (Ids{1, 3, 2}));
+  EXPECT_EQ(encode(R"({"type":"Punctuation","behavior":"MergedWithPrevious"})", "ab!cd"),
+            (Ids{7, 2}));
+  EXPECT_EQ(encode(R"({"type":"Digits","individual_digits":false})", "ab12"), (Ids{1, 4}));
+  EXPECT_EQ(encode(R"({"type":"Digits","individual_digits":true})", "ab12"), (Ids{1, 5, 6}));
+}
+
+TEST(TokenizerParts, MetaspacePutsASpaceInFront) {
+  const std::string space = kSpace;
+  const auto encode = [&](const std::string& scheme, const std::string& text) {
+    Parts parts = words({space + "ab", "ab", space + "cd"});
+    parts.pre_tokenizer = R"({"type":"Metaspace","replacement":")" + space +
+                          R"(","prepend_scheme":")" + scheme + R"("})";
+    parts.added_tokens = R"({"id":9,"content":"<s>"})";
+    return load(parts)->encode(text);
+  };
+  EXPECT_EQ(encode("always", "ab cd"), (Ids{1, 3}));
+  EXPECT_EQ(encode("always", " ab"), Ids{1});
+  EXPECT_EQ(encode("never", "ab cd"), (Ids{2, 3}));
+  EXPECT_EQ(encode("first", "ab<s>ab"), (Ids{1, 9, 2}));
+  EXPECT_EQ(encode("always", "ab<s>ab"), (Ids{1, 9, 1}));
+  EXPECT_EQ(encode("first", "<s>ab"), (Ids{9, 2}));
+}
+
+TEST(TokenizerParts, NormalizersChangeText) {
+  const auto encode = [](const std::string& normalizer, const std::string& text) {
+    Parts parts = words({"ab", "e", "-ab", "\xc3\xa9", "\xc3\x83\xc2\xa9"});
+    parts.normalizer = normalizer;
+    return load(parts)->encode(text);
+  };
+  EXPECT_EQ(encode(R"({"type":"Strip","strip_left":true,"strip_right":true})", " ab\n"), Ids{1});
+  EXPECT_EQ(encode(R"({"type":"Strip","strip_left":true,"strip_right":true})", " \n"), Ids{});
+  EXPECT_EQ(encode(R"({"type":"Strip","strip_left":true,"strip_right":false})", " ab "), Ids{0});
+  EXPECT_EQ(encode(R"({"type":"Prepend","prepend":"-"})", "ab"), Ids{3});
+  EXPECT_EQ(encode(R"({"type":"Prepend","prepend":"-"})", ""), Ids{});
+  EXPECT_EQ(encode(R"({"type":"Replace","pattern":{"Regex":"x+"},"content":"b"})", "axxx"), Ids{1});
+  EXPECT_EQ(encode(R"({"type":"NFC"})", "e\xcc\x81"), Ids{4});
+  EXPECT_EQ(encode(R"({"type":"Sequence","normalizers":[{"type":"NFD"},{"type":"StripAccents"}]})",
+                   "\xc3\xa9"),
+            Ids{2});
+  EXPECT_EQ(encode(R"({"type":"ByteLevel"})", "\xc3\xa9"), Ids{5});
+}
+
+TEST(TokenizerParts, ACharacterMapIsCheckedBeforeItIsFollowed) {
+  Parts parts = words({"ab"});
+  const auto with = [&](const std::string& base64) {
+    parts.normalizer = R"({"type":"Precompiled","precompiled_charsmap":")" + base64 + "\"}";
+    return error_of(parts);
+  };
+  EXPECT_THAT(with("AA=="), ::testing::HasSubstr("says that its trie has 0"));
+  EXPECT_THAT(with("/////wAAAAA="), ::testing::HasSubstr("says that its trie has 4294967295"));
+  EXPECT_THAT(with("A*=="), ::testing::HasSubstr("is not base64"));
+  // A trie of one unit whose offset leads far beyond it.
+  EXPECT_EQ(with("BAAAAP///38AAAAA"), "accepted");
+  EXPECT_EQ(load(parts)->encode("ab"), Ids{1});
+}
+
+TEST(TokenizerParts, WithoutADecoderTokensHaveASpaceBetween) {
+  Parts parts = words({"ab", "cd"});
+  parts.pre_tokenizer = R"({"type":"WhitespaceSplit"})";
+  const auto tokenizer = load(parts);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("ab  cd")), "ab cd");
+}
+
+TEST(TokenizerParts, StripTakesCharactersFromBothEndsOfAToken) {
+  Parts parts = words({"--ab--", "-"});
+  parts.decoder = R"({"type":"Strip","content":"-","start":1,"stop":1})";
+  const auto tokenizer = load(parts);
+  EXPECT_EQ(tokenizer->decode(Ids{1, 1}), "-ab--ab-");
+  EXPECT_EQ(tokenizer->decode(Ids{2}), "");
+}
+
+TEST(TokenizerParts, SaysWhatAVocabularyShouldHold) {
+  EXPECT_EQ(error_of({.model = R"({"type":"Unigram","vocab":[["a"]]})"}),
+            "tokenizer.json:5: 'model.vocab[0]' must be a token and its score, eg [\"the\", -3.5], "
+            "got an array of 1");
+  EXPECT_EQ(error_of({.model = R"({"type":"Unigram","unk_id":3,"vocab":[["a",0]]})"}),
+            "tokenizer.json:5: 'model.unk_id' must be an id from 0 to 0, got 3");
+  EXPECT_EQ(
+      error_of({.model = R"({"type":"BPE","unk_token":"?","byte_fallback":true,"vocab":{"a":0},)"
+                         R"("merges":[]})"}),
+      "tokenizer.json:5: 'model.unk_token' is \"?\", which is not in the vocabulary");
+  Parts parts = words({"a"});
+  parts.pre_tokenizer = R"({"type":"Metaspace","replacement":"ab"})";
+  EXPECT_EQ(error_of(parts),
+            "tokenizer.json:2: 'pre_tokenizer.replacement' must be one character, got \"ab\"");
+}
+
+}  // namespace
+}  // namespace lamina::text
