@@ -13,9 +13,17 @@ namespace lamina::text {
 
 using TokenId = std::int32_t;
 
+// Bytes of a text, from begin to before end.
+struct Span {
+  std::size_t begin, end;
+};
+
 struct EncodeOptions {
   bool add_special = true;     // the BOS/EOS that the tokenizer's own template adds
   bool parse_special = false;  // whether "<|eot|>" in the text is that token or ordinary text
+  // Parts of the text, in order, where it is ordinary text all the same: what users wrote. The text
+  // is UTF-8 where there are any.
+  std::span<const Span> literal = {};
 };
 
 // Const and safe to share between threads.

@@ -168,19 +168,21 @@ class JsonTokenizer final : public Tokenizer {
       else
         session.split(piece, word);
     };
+    // Normalizing moves characters, so here nothing is special where some of the text is literal.
+    const bool parse_normalized = options.parse_special && options.literal.empty();
     const auto raw_piece = [&](std::string_view piece, const AddedToken* token) {
       if (token) return ids.push_back(token->id);
       if (normalizer_.changes_nothing()) {
         if (normalized_.empty()) return session.split(piece, word);
-        return normalized_.split(piece, options.parse_special, normalized_piece);
+        return normalized_.split(piece, parse_normalized, normalized_piece);
       }
       const std::string normalized = normalizer_.normalize(piece);
-      normalized_.split(normalized, options.parse_special, normalized_piece);
+      normalized_.split(normalized, parse_normalized, normalized_piece);
     };
     if (raw_.empty()) {
       if (!text.empty()) raw_piece(text, nullptr);
     } else {
-      raw_.split(text, options.parse_special, raw_piece);
+      raw_.split(text, options.parse_special, raw_piece, options.literal);
     }
     if (options.add_special) ids.insert(ids.end(), template_.after.begin(), template_.after.end());
     return ids;
