@@ -1,5 +1,5 @@
-// A conversation of 100 messages renders in less than 5 ms on one core that has nothing else to do
-// (docs/chat.md has the figures); the test allows for a busy machine.
+// A conversation of 100 messages renders in less than 5 ms on one core that has nothing else to do;
+// the test allows for a busy machine.
 #include <gtest/gtest.h>
 
 #include <chrono>
