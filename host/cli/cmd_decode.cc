@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cli/chat_options.h"
 #include "cli/commands.h"
 #include "cli/decode_report.h"
 #include "cli/plugins.h"
@@ -107,7 +108,7 @@ Command decode_command() {
           .summary = "continues a text with a trained model",
           .details =
               "The text goes to stdout as it comes, whole characters only; figures go to stderr.",
-          .options =
+          .options = with_chat_options(
               {model,
                text_option("prompt", 'p', "TEXT", "The text to go on from."),
                text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
@@ -142,10 +143,11 @@ Command decode_command() {
                         .type = Type::boolean,
                         .doc = "Print times to stderr; on when stderr is a terminal."},
                 .negatable = true},
-               json_option()},
+               json_option()}),
           .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
                        "echo \"Once upon a time\" | lamina decode -m model --temp 0",
-                       "lamina decode -m model --ids 1,15043 -n 16 --json"},
+                       "lamina decode -m model --ids 1,15043 -n 16 --json",
+                       "lamina decode -m model --chat -p \"Who are you?\""},
           .run = run};
 }
 
