@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cli/chat_options.h"
 #include "cli/commands.h"
 #include "cli/decode_report.h"
 #include "cli/plugins.h"
@@ -148,6 +149,7 @@ Command decode_command() {
                    "lamina decode -m model --ids 1,15043 -n 16 --json"},
       .run = run};
   for (Option& option : sampler_options()) out.options.push_back(std::move(option));
+  out.options = with_chat_options(std::move(out.options));
   return out;
 }
 

@@ -12,7 +12,8 @@ const std::vector<Command>& all_commands() {
       bench_prefill_command(),  bench_train_command(),   config_show_command(),
       config_explain_command(), plugin_list_command(),   plugin_inspect_command(),
       plugin_ops_command(),     plugin_new_command(),    plugin_check_command(),
-      completion_command(),     tokenize_command(),
+      chat_command(),           template_command(),      tokenize_command(),
+      completion_command(),
   };
   return commands;
 }

@@ -19,6 +19,8 @@ Command completion_command();
 Command verify_command();
 Command train_command();
 Command decode_command();
+Command chat_command();
+Command template_command();
 Command eval_command();
 Command tokenize_command();
 Command ckpt_ls_command();

@@ -5,6 +5,7 @@
 
 #include <charconv>
 
+#include "cli/chat_options.h"
 #include "cli/terminal.h"
 #include "core/error.h"
 #include "core/read_file.h"
@@ -58,8 +59,10 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
 }
 
 void check_prompt_options(const Arguments& a) {
+  check_chat_options(a);
   std::vector<std::string> sources;
-  for (const auto& [name, shown] : {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}})
+  for (const auto& [name, shown] :
+       {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}, {"messages", "--messages"}})
     if (a.has(name)) sources.emplace_back(shown);
   if (sources.size() > 1)
     throw UserError(ExitCode::usage,
@@ -76,7 +79,9 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
                                       const text::Tokenizer* tokenizer,
                                       const decoder::Model& model) {
   std::vector<std::int32_t> prompt;
-  if (a.has("ids")) {
+  if (a.flag("chat")) {
+    prompt = read_chat_prompt(a, directory, tokenizer, [&a] { return prompt_text(a); });
+  } else if (a.has("ids")) {
     prompt = parse_ids(a.text("ids"));
   } else if (!tokenizer) {
     throw UserError(ExitCode::checkpoint, {directory,

@@ -16,8 +16,8 @@ namespace lamina::cli {
 // Throws UserError (exit 2) for more than one prompt, and for what would be left unused.
 void check_prompt_options(const Arguments& a);
 
-// The ids of --ids, or of the text of -p, -f or stdin. `directory`: the model's, for messages;
-// `tokenizer` may be null.
+// The ids of --ids, or of the text of -p, -f or stdin, with --chat in the model's chat form.
+// `directory`: the model's, for messages; `tokenizer` may be null.
 std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,
                                       const text::Tokenizer* tokenizer,
                                       const decoder::Model& model);

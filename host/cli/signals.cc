@@ -10,7 +10,7 @@ namespace lamina::cli {
 namespace {
 
 std::atomic<int> stop{0};
-std::atomic<bool> save{false};
+std::atomic<bool> save{false}, interrupt{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 extern "C" void on_stop(int signal) {
@@ -21,6 +21,7 @@ extern "C" void on_stop(int signal) {
 }
 
 extern "C" void on_save(int) { save = true; }
+extern "C" void on_interrupt(int) { interrupt = true; }
 
 // Of a signal that the parent ignored: not for the terminal's Ctrl-C, but for who asks by name.
 extern "C" void on_stop_sent(int signal, siginfo_t* from, void*) {
@@ -69,6 +70,10 @@ void catch_stop_signals() {
   for (int signal : {SIGTERM, SIGHUP})
     if (!is_ignored(signal)) install(signal, on_stop);
 }
+
+void catch_interrupts() { install(SIGINT, on_interrupt); }
+
+bool take_interrupt() { return interrupt.exchange(false); }
 
 int stop_signal() { return stop; }
 

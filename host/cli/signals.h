@@ -16,6 +16,13 @@ void catch_stop_signals();
 // The signal that asked to stop; 0 for none. [any thread]
 int stop_signal();
 
+// From now on SIGINT is only noted, however often it comes: what Ctrl-C means during an answer of a
+// chat. [main thread, in place of catch_stop_signals()]
+void catch_interrupts();
+
+// True once after each SIGINT since the last call. [one thread]
+bool take_interrupt();
+
 // True once after each SIGUSR1 or SIGUSR2. [one thread]
 bool take_save_request();
 

@@ -177,6 +177,36 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
   }
 }
 
+// Whether every state keeps each token in a place of its own, so that later ones can be forgotten.
+bool Session::can_cut() const {
+  using registry::StateKind;
+  if (shifts_[0] != 0) return false;
+  const auto limit = model_.length_dependent_from();
+  if (limit && length() > *limit) return false;
+  const auto states = model_.states(shape_of(options_, 1), state_size(options_));
+  return std::ranges::all_of(states, [&](const decoder::StateTensor& state) {
+    const bool by_token = state.kind == StateKind::kv || state.kind == StateKind::latent ||
+                          state.kind == StateKind::index_keys;
+    return by_token && !state.ring && state.type.dim(1) == options_.capacity;
+  });
+}
+
+std::size_t Session::keep_prefix(std::span<const std::int32_t> tokens) {
+  LAMINA_ASSERT(options_.batch == 1);
+  const std::vector<std::int32_t>& history = history_[0];
+  const auto [mine, theirs] = std::ranges::mismatch(history, tokens);
+  auto common = static_cast<std::size_t>(mine - history.begin());
+  if (common == tokens.size() && common > 0) --common;
+  if (common < history.size() && !can_cut()) common = 0;
+  if (common == 0) {
+    reset();
+  } else {
+    history_[0].resize(common);
+    lengths_[0] = static_cast<std::int64_t>(common);
+  }
+  return common;
+}
+
 void Session::reset() {
   for (std::int64_t row = 0; row < options_.batch; ++row) reset(row);
 }

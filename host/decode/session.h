@@ -59,6 +59,12 @@ class Session {
   std::span<const float> append(std::span<const std::int32_t> tokens,
                                 const EmbeddingOverrides& overrides);
 
+  // For one sequence: cuts it down to what it has in common with the beginning of `tokens`, less
+  // the last of them where all are there (its logits are wanted), and returns how many tokens stay;
+  // what is left of `tokens` is to be appended. Keys and values can be cut anywhere; where a state
+  // cannot (recurrent ones, windows that moved on), the sequence is emptied instead.
+  std::size_t keep_prefix(std::span<const std::int32_t> tokens);
+
   // Empties every sequence, or one.
   void reset();
   void reset(std::int64_t row);
@@ -89,6 +95,7 @@ class Session {
     bool operator<(const Call& other) const { return key() < other.key(); }
   };
   program::BoundProgram& program(const Call& call);
+  bool can_cut() const;
   void check(std::span<const std::int32_t> tokens, const EmbeddingOverrides& overrides) const;
   void check_capacity(std::int64_t length) const;  // of a sequence
   std::size_t piece(std::span<const std::int32_t> blocks, std::size_t first, Call call);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,9 +32,11 @@ class AddedTokenMatcher {
   bool empty() const { return tokens_.empty(); }
 
   // Cuts `text` (valid UTF-8) into tokens found, with their flags applied, and the text between
-  // them; calls `piece` for each in order, with a null token for text.
+  // them; calls `piece` for each in order, with a null token for text. What touches a part of
+  // `literal` is no special token.
   void split(std::string_view text, bool parse_special,
-             const std::function<void(std::string_view, const AddedToken*)>& piece) const;
+             const std::function<void(std::string_view, const AddedToken*)>& piece,
+             std::span<const Span> literal = {}) const;
 
  private:
   // A trie; siblings are linked.

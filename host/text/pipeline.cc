@@ -73,28 +73,34 @@ class Pipeline::Run {
       if (!piece.text.empty()) raw(piece);
       return;
     }
-    split(parts_.raw_, piece, [this](const Piece& p) { raw(p); });
+    split(
+        parts_.raw_, piece, options_.parse_special, [this](const Piece& p) { raw(p); },
+        options_.literal);
   }
 
  private:
-  void split(const AddedTokenMatcher& matcher, const Piece& piece,
-             const std::function<void(const Piece&)>& between) {
-    matcher.split(piece.text, options_.parse_special,
-                  [&](std::string_view part, const AddedToken* token) {
-                    const auto begin = static_cast<std::size_t>(part.data() - piece.text.data());
-                    const Piece p = piece.part(begin, begin + part.size());
-                    if (token)
-                      add(token->id, p);
-                    else
-                      between(p);
-                  });
+  void split(const AddedTokenMatcher& matcher, const Piece& piece, bool parse_special,
+             const std::function<void(const Piece&)>& between, std::span<const Span> literal = {}) {
+    matcher.split(
+        piece.text, parse_special,
+        [&](std::string_view part, const AddedToken* token) {
+          const auto begin = static_cast<std::size_t>(part.data() - piece.text.data());
+          const Piece p = piece.part(begin, begin + part.size());
+          if (token)
+            add(token->id, p);
+          else
+            between(p);
+        },
+        literal);
   }
   void raw(const Piece& piece) {
     const Piece normalized = parts_.normalizer_.normalize(piece, owner_);
     if (parts_.normalized_.empty())
       words(normalized);
     else
-      split(parts_.normalized_, normalized, [this](const Piece& p) { words(p); });
+      // Normalizing moves characters, so here nothing is special where some of the text is literal.
+      split(parts_.normalized_, normalized, options_.parse_special && options_.literal.empty(),
+            [this](const Piece& p) { words(p); });
     owner_.clear();
   }
   void words(const Piece& piece) { session_.split(piece, word_); }

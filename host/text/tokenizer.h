@@ -21,6 +21,9 @@ struct Span {
 struct EncodeOptions {
   bool add_special = true;     // the BOS/EOS that the tokenizer's own template adds
   bool parse_special = false;  // whether "<|eot|>" in the text is that token or ordinary text
+  // Parts of the text, in order, where it is ordinary text all the same: what users wrote. The text
+  // is UTF-8 where there are any.
+  std::span<const Span> literal = {};
 };
 
 // Ids and the part of the text that each is of: where characters became several tokens, all of

@@ -33,6 +33,30 @@ TEST_P(Sequence, OneThreadAndTwoDecodeTheSameBits) {
   expect_conforms(conformance::check_threads_decode_the_same, GetParam());
 }
 
+// A chat goes on from what it has in common with what it read before.
+TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
+  const decoder::Model model = open_model(GetParam().path);
+  const weights::Weights weights = load_weights(GetParam(), model);
+  const Rows rows = random_rows(model, 2, test_tokens(model));
+  const auto tokens = static_cast<std::size_t>(rows.tokens);
+  const decode::SessionOptions options = {.capacity = rows.tokens, .call_tokens = rows.tokens};
+  decode::Session s(model, weights.pointers(), options, cpu::cpu_backend());
+  s.append(std::span(rows.ids).first(tokens));
+  // The first half of what was read, then something else.
+  std::vector<std::int32_t> other(rows.ids.begin(), rows.ids.begin() + std::ptrdiff_t(tokens / 2));
+  other.insert(other.end(), rows.ids.begin() + std::ptrdiff_t(tokens + tokens / 2),
+               rows.ids.begin() + std::ptrdiff_t(2 * tokens));
+  const std::size_t kept = s.keep_prefix(other);
+  EXPECT_LT(kept, other.size());
+  const std::span<const float> got = s.append(std::span(other).subspan(kept));
+  decode::Session fresh(model, weights.pointers(), options, cpu::cpu_backend());
+  EXPECT_LE(relative_difference(got, fresh.append(std::span<const std::int32_t>(other))), 1e-4);
+  // All of it there already: its last token is read again, for the logits.
+  const std::size_t again = s.keep_prefix(other);
+  EXPECT_LT(again, other.size());
+  EXPECT_EQ(s.length(), static_cast<std::int64_t>(again));
+}
+
 TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
   const decoder::Model model = open_model(GetParam().path);
   const weights::Weights weights = load_weights(GetParam(), model);

@@ -1,0 +1,52 @@
+// Conversations: messages as chat templates see them, and as files keep them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+
+namespace lamina::chat {
+
+// Messages in the form that published templates read: objects with a role, a content, and what
+// else a model knows (tool calls, reasoning). Objects are kept as they were given.
+class Conversation {
+ public:
+  Conversation() = default;
+
+  // A file with a list of messages, or an object with "messages" and maybe "tools", "documents"
+  // and further variables of the template. Errors (class data): it cannot be read, is no JSON, or
+  // a message is no object with a role.
+  static Conversation read(const std::string& path);
+  static Conversation parse(std::string text, const std::string& file);
+
+  void add(std::string_view role, std::string_view content);
+  // An answer of the model; what is before "</think>" counts as reasoning for templates.
+  void add_answer(std::string_view text);
+  // Sets the first message if that is one of the system, else puts one there. Empty: removes it.
+  void set_system(std::string_view content);
+  void set_tools(JsonDocument tools);
+  void pop_back() { messages_.pop_back(); }
+  void clear();
+
+  bool empty() const { return messages_.empty(); }
+  std::size_t size() const { return messages_.size(); }
+  // Borrowed from the conversation.
+  std::string_view role(std::size_t message) const;
+  bool has_system() const { return !empty() && role(0) == "system"; }
+  const std::vector<JsonDocument>& messages() const { return messages_; }
+  const std::optional<JsonDocument>& tools() const { return tools_; }
+  // Variables of the file beside messages and tools; its root object, or nothing.
+  const std::optional<JsonDocument>& file() const { return file_; }
+
+  // As read() takes it.
+  std::string json() const;
+
+ private:
+  std::vector<JsonDocument> messages_;
+  std::optional<JsonDocument> tools_, file_;
+};
+
+}  // namespace lamina::chat

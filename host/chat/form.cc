@@ -1,0 +1,148 @@
+#include "chat/form.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/read_file.h"
+
+namespace lamina::chat {
+namespace fs = std::filesystem;
+using jinja::Value;
+namespace {
+
+constexpr const char* kDefault = "default";
+constexpr const char* kForTools = "tool_use";
+
+bool exists(const std::string& path) {
+  std::error_code ec;
+  return fs::exists(path, ec);
+}
+
+std::optional<JsonDocument> read_json(const std::string& path) {
+  if (!exists(path)) return {};
+  return JsonDocument::read(path,
+                            {.code = ExitCode::checkpoint, .max_bytes = std::size_t{256} << 20});
+}
+
+jinja::Template parse_file(const std::string& path) {
+  return jinja::Template::parse(read_file(path, ExitCode::data, 4 * jinja::kMaxSource), path);
+}
+
+// bos_token, eos_token ...: texts, or objects with the text and flags.
+void add_special_tokens(const JsonValue& config, jinja::Variables& out) {
+  for (const auto& [name, token] : config.members()) {
+    if (!name.ends_with("_token")) continue;
+    const JsonValue text = token.is_object() ? token.find("content") : token;
+    const bool known = std::any_of(out.begin(), out.end(),
+                                   [&, &name = name](const auto& v) { return v.first == name; });
+    if (!known && text && text.is_string())
+      out.emplace_back(name, jinja::trusted(text.as_string()));
+  }
+}
+
+// Roles become parts of control tokens in many templates ("<|" + role + "|>"), so a role that is a
+// plain name counts as the template's own text. Everything else of a message does not.
+bool is_plain_name(std::string_view text) {
+  return !text.empty() && text.size() <= 32 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  });
+}
+
+Value message_value(const JsonValue& message) {
+  std::vector<jinja::Dict::Entry> entries;
+  const JsonValue reasoning = message.find("reasoning_content");
+  for (const auto& [key, value] : message.members()) {
+    const bool role = key == "role" && value.is_string() && is_plain_name(value.as_string());
+    entries.emplace_back(jinja::given(key),
+                         role ? jinja::trusted(value.as_string()) : jinja::from_json(value));
+    // What some servers call it.
+    if ((key == "reasoning" || key == "thinking") && !reasoning && value.is_string())
+      entries.emplace_back(jinja::given("reasoning_content"), jinja::from_json(value));
+  }
+  return jinja::make_dict(std::move(entries));
+}
+
+}  // namespace
+
+Form Form::load(const std::string& directory, const std::optional<std::string>& file) {
+  Form out;
+  out.directory_ = directory;
+  const std::string config_path = directory + "/tokenizer_config.json";
+  const std::optional<JsonDocument> config = read_json(config_path);
+  if (config) add_special_tokens(config->root(), out.special_tokens_);
+  if (const auto map = read_json(directory + "/special_tokens_map.json"))
+    add_special_tokens(map->root(), out.special_tokens_);
+  const std::string own = directory + "/chat_template.jinja";
+  if (file) {
+    out.templates_.emplace_back(kDefault, parse_file(*file));
+    return out;
+  }
+  if (exists(own)) {
+    out.templates_.emplace_back(kDefault, parse_file(own));
+    return out;
+  }
+  const JsonValue source = config ? config->root().find("chat_template") : JsonValue();
+  if (!source || source.is_null())
+    throw UserError(ExitCode::data,
+                    {directory,
+                     "has no chat template (chat_template.jinja, or \"chat_template\" in "
+                     "tokenizer_config.json), so it is no model to chat with",
+                     {"give one with --chat-template FILE, or continue a text: decode without "
+                      "--chat"}});
+  if (source.is_string()) {
+    out.templates_.emplace_back(
+        kDefault, jinja::Template::parse(source.as_string(), config_path + ": chat_template"));
+    return out;
+  }
+  for (const JsonValue named : source.elements()) {
+    std::string name(named.at("name").as_string());
+    jinja::Template parsed =
+        jinja::Template::parse(named.at("template").as_string(),
+                               fmt::format("{}: chat_template \"{}\"", config_path, name));
+    out.templates_.emplace_back(std::move(name), std::move(parsed));
+  }
+  static_cast<void>(out.pick(false));
+  return out;
+}
+
+const jinja::Template& Form::pick(bool has_tools) const {
+  for (const char* wanted : {has_tools ? kForTools : kDefault, kDefault})
+    for (const auto& [name, parsed] : templates_)
+      if (name == wanted) return parsed;
+  std::vector<std::string> names;
+  for (const auto& [name, parsed] : templates_) names.push_back(name);
+  throw UserError(ExitCode::data,
+                  {directory_,
+                   fmt::format("has the chat templates '{}' and none is called 'default'",
+                               fmt::join(names, "', '")),
+                   {"write one of them to a file and give it with --chat-template FILE"}});
+}
+
+jinja::Rendered Form::render(const Conversation& conversation, const FormOptions& options) const {
+  jinja::Variables variables = special_tokens_;
+  const auto set = [&variables](std::string_view name, Value value) {
+    std::erase_if(variables, [&](const auto& known) { return known.first == name; });
+    variables.emplace_back(name, std::move(value));
+  };
+  set("tools", Value::none());
+  set("documents", Value::none());
+  set("add_generation_prompt", Value::boolean(options.add_generation_prompt));
+  if (conversation.file())
+    for (const auto& [name, value] : conversation.file()->root().members())
+      if (name != "messages") set(name, jinja::from_json(value));
+  std::vector<Value> messages;
+  for (const JsonDocument& message : conversation.messages())
+    messages.push_back(message_value(message.root()));
+  set("messages", Value::list(std::move(messages)));
+  if (conversation.tools()) set("tools", jinja::from_json(conversation.tools()->root()));
+  if (options.thinking) {  // what the families call it
+    set("enable_thinking", Value::boolean(*options.thinking));
+    set("thinking", Value::boolean(*options.thinking));
+  }
+  return pick(conversation.tools().has_value()).render(variables, {.now = jinja::local_time()});
+}
+
+}  // namespace lamina::chat

@@ -1,0 +1,40 @@
+// The chat form of a model: the template in its directory, and rendering conversations with it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chat/conversation.h"
+#include "jinja/template.h"
+
+namespace lamina::chat {
+
+struct FormOptions {
+  std::optional<bool> thinking = {};  // absent: as the template has it
+  bool add_generation_prompt = true;  // end where the model's answer begins
+};
+
+// Const and safe to share between threads.
+class Form {
+ public:
+  // The template of `file`, else of the model directory: chat_template.jinja, else "chat_template"
+  // of tokenizer_config.json, which is a text or a list of named ones ("tool_use" where there are
+  // tools, else "default"). Errors: class data where there is none; class checkpoint for a damaged
+  // tokenizer_config.json; class usage for what is no template, with line and column.
+  static Form load(const std::string& directory, const std::optional<std::string>& file = {});
+
+  // What the model reads, and what of it came from outside. Errors (class usage): what the
+  // template raises, eg for roles that it does not know.
+  jinja::Rendered render(const Conversation& conversation, const FormOptions& options = {}) const;
+
+ private:
+  Form() = default;
+  jinja::Variables special_tokens_;
+  std::vector<std::pair<std::string, jinja::Template>> templates_;  // by name
+  const jinja::Template& pick(bool has_tools) const;
+  std::string directory_;
+};
+
+}  // namespace lamina::chat

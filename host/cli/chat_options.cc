@@ -1,0 +1,102 @@
+#include "cli/chat_options.h"
+
+#include <fmt/format.h>
+
+#include "chat/encode.h"
+#include "core/error.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::size_t kMaxToolsBytes = std::size_t{16} << 20;
+
+Option thinking_option() {
+  return {.key = {.name = "thinking",
+                  .type = Type::boolean,
+                  .doc = "Have the model think before it answers, or not, where its template lets "
+                         "one choose."},
+          .negatable = true};
+}
+
+}  // namespace
+
+std::vector<Option> conversation_options() {
+  return {text_option("system", 0, "TEXT", "What the system tells the model first."),
+          text_option("tools", 0, "FILE", "Tools that the model may call: a JSON list."),
+          text_option("chat-template", 0, "FILE",
+                      "Template in place of the model's own; see docs/chat.md."),
+          thinking_option()};
+}
+
+std::vector<Option> with_chat_options(std::vector<Option> options) {
+  options.push_back(
+      {.key = {.name = "chat",
+               .type = Type::boolean,
+               .doc = "Put the prompt to the model as a message of a user, in its own "
+                      "chat form."}});
+  options.push_back(text_option("messages", 0, "FILE",
+                                "With --chat: a conversation in place of a prompt, as JSON."));
+  for (Option& option : conversation_options()) options.push_back(std::move(option));
+  return options;
+}
+
+void check_chat_options(const Arguments& a) {
+  if (!a.flag("chat")) {
+    for (const char* name : {"messages", "system", "tools", "chat-template", "thinking"})
+      if (a.has(name))
+        throw UserError(ExitCode::usage,
+                        {fmt::format("--{}", name), "is of a chat; add --chat", {}});
+    return;
+  }
+  for (const char* name : {"ids", "embeddings"})
+    if (a.has(name))
+      throw UserError(ExitCode::usage, {fmt::format("--{}", name),
+                                        "goes into no chat form; give a text, or leave out --chat",
+                                        {}});
+}
+
+chat::Form load_form(const Arguments& a, const std::string& directory) {
+  return chat::Form::load(
+      directory, a.has("chat-template") ? std::optional(a.text("chat-template")) : std::nullopt);
+}
+
+chat::FormOptions form_options(const Arguments& a) {
+  chat::FormOptions options;
+  if (a.has("thinking")) options.thinking = a.flag("thinking");
+  return options;
+}
+
+void add_options(const Arguments& a, chat::Conversation& conversation) {
+  if (a.has("system")) {
+    if (conversation.has_system())
+      throw UserError(
+          ExitCode::usage,
+          {"--system", "the messages begin with one of the system already; keep one", {}});
+    conversation.set_system(a.text("system"));
+  }
+  if (a.has("tools"))
+    conversation.set_tools(JsonDocument::read(
+        a.text("tools"), {.code = ExitCode::data, .max_bytes = kMaxToolsBytes, .max_depth = 64}));
+}
+
+const text::Tokenizer& need_tokenizer(const std::string& directory,
+                                      const text::Tokenizer* tokenizer) {
+  if (tokenizer) return *tokenizer;
+  throw UserError(ExitCode::checkpoint, {directory, "has no tokenizer, so it cannot chat", {}});
+}
+
+std::vector<std::int32_t> read_chat_prompt(const Arguments& a, const std::string& directory,
+                                           const text::Tokenizer* tokenizer,
+                                           const std::function<std::string()>& user_text) {
+  const chat::Form form = load_form(a, directory);
+  chat::Conversation conversation;
+  if (a.has("messages"))
+    conversation = chat::Conversation::read(a.text("messages"));
+  else
+    conversation.add("user", user_text());
+  add_options(a, conversation);
+  return chat::encode(need_tokenizer(directory, tokenizer),
+                      form.render(conversation, form_options(a)));
+}
+
+}  // namespace lamina::cli

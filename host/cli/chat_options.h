@@ -1,0 +1,38 @@
+// The options of `decode --chat` and `chat` that make a conversation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "chat/form.h"
+#include "cli/command.h"
+#include "text/tokenizer.h"
+
+namespace lamina::cli {
+
+// --system, --tools, --chat-template, --thinking: what both commands have.
+std::vector<Option> conversation_options();
+// The options of decode with those, --chat and --messages added.
+std::vector<Option> with_chat_options(std::vector<Option> options);
+
+// Throws UserError (exit 2) where options of a chat are given without --chat, or with what they
+// exclude.
+void check_chat_options(const Arguments& a);
+
+chat::Form load_form(const Arguments& a, const std::string& directory);
+chat::FormOptions form_options(const Arguments& a);
+// Adds --system and --tools.
+void add_options(const Arguments& a, chat::Conversation& conversation);
+
+// The ids of --messages, or of one message of the user with the text that `user_text` gives.
+std::vector<std::int32_t> read_chat_prompt(const Arguments& a, const std::string& directory,
+                                           const text::Tokenizer* tokenizer,
+                                           const std::function<std::string()>& user_text);
+
+// Throws UserError (exit 4) where there is none.
+const text::Tokenizer& need_tokenizer(const std::string& directory,
+                                      const text::Tokenizer* tokenizer);
+
+}  // namespace lamina::cli

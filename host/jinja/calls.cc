@@ -1,0 +1,98 @@
+// Calls: macros, loops, functions of the host, methods.
+#include <algorithm>
+
+#include "jinja/interpreter.h"
+#include "jinja/library.h"
+
+namespace lamina::jinja {
+
+Value Interpreter::call(const Value& callee, const Arguments& arguments) {
+  const Level level(*this);
+  Budget::step();
+  switch (callee.kind()) {
+    case Kind::undefined:
+      throw Failure(callee.why_undefined());
+    case Kind::loop:
+      return call_loop(callee, arguments);
+    case Kind::joiner: {
+      auto& joiner = callee.as<Joiner>();
+      return std::exchange(joiner.used, true) ? joiner.separator : Value::string("");
+    }
+    case Kind::callable:
+      break;
+    default:
+      fail("'{}' object is not callable", type_name(callee));
+  }
+  const auto& callable = callee.as<Callable>();
+  if (callable.macro) return call_macro(callable, arguments);
+  if (callable.function) return callable.function(*this, arguments);
+  bool found = false;
+  return call_method(*this, callable.self, callable.name, arguments, found);
+}
+
+Value Interpreter::call_macro(const Callable& callable, const Arguments& arguments) {
+  const Macro& macro = *callable.macro;
+  const std::size_t count = macro.parameters.size();
+  std::vector<const Value*> values(count, nullptr);
+  for (std::size_t i = 0; i < std::min(count, arguments.positional.size()); ++i)
+    values[i] = &arguments.positional[i];
+  if (arguments.positional.size() > count && !macro.uses_varargs)
+    fail("macro '{}' takes not more than {} argument(s)", macro.name, count);
+  std::vector<Dict::Entry> others;
+  Value caller = Value::undefined("no caller is defined: the macro is not called by a call block");
+  for (const auto& [name, value] : arguments.named) {
+    const auto parameter = std::find_if(macro.parameters.begin(), macro.parameters.end(),
+                                        [&](const auto& p) { return p.second == name; });
+    if (parameter != macro.parameters.end()) {
+      const auto at = static_cast<std::size_t>(parameter - macro.parameters.begin());
+      if (values[at]) fail("macro '{}' got two values for its argument '{}'", macro.name, name);
+      values[at] = &value;
+    } else if (name == "caller" && macro.uses_caller) {
+      caller = value;
+    } else if (macro.uses_kwargs) {
+      others.emplace_back(Value::string(name), value);
+    } else {
+      fail("macro '{}' takes no keyword argument '{}'", macro.name, name);
+    }
+  }
+  const std::shared_ptr<Scope> defined_in = callable.scope;  // the callable may go before the call
+  const Inner inner(*this, defined_in);
+  if (macro.uses_varargs) {
+    const auto first = static_cast<std::ptrdiff_t>(std::min(count, arguments.positional.size()));
+    scope_->set(kVarargs,
+                Value::tuple({arguments.positional.begin() + first, arguments.positional.end()}));
+  }
+  if (macro.uses_kwargs) scope_->set(kKwargs, make_dict(std::move(others)));
+  if (macro.uses_caller) scope_->set(kCaller, caller);
+  const std::size_t first_default = count - macro.defaults.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& [symbol, name] = macro.parameters[i];
+    if (values[i])
+      scope_->set(symbol, *values[i]);
+    else if (i >= first_default)
+      scope_->set(symbol, evaluate(*macro.defaults[i - first_default]));
+    else
+      scope_->set(symbol, Value::undefined(fmt::format("parameter '{}' was not provided", name)));
+  }
+  Flow flow = Flow::normal;
+  return Value::string(capture(macro.body, flow), escapes_);
+}
+
+// Of a recursive loop: its body for other items.
+Value Interpreter::call_loop(const Value& loop, const Arguments& arguments) {
+  const Loop& of = loop.as<Loop>();
+  if (!of.recursive) fail("the loop must have the 'recursive' marker to be called recursively");
+  const Parameters p(arguments, "loop", {"iterable"});
+  const Statement& statement = *of.recursive;
+  const unsigned depth = of.depth0 + 1;
+  Text text;
+  {
+    const std::shared_ptr<Scope> around = of.scope;
+    const Inner inner(*this, around);
+    const Output output(*this, text);
+    run_loop(statement, p.need(0), depth);
+  }
+  return Value::string(std::move(text), escapes_);
+}
+
+}  // namespace lamina::jinja

@@ -1,0 +1,190 @@
+// Expressions.
+#include "jinja/interpreter.h"
+#include "jinja/library.h"
+
+namespace lamina::jinja {
+
+Value Interpreter::evaluate(const Expression& e) {
+  const Level level(*this);
+  Budget::step();
+  switch (e.kind) {
+    case ExpressionKind::literal:
+      return e.literal;
+    case ExpressionKind::name:
+      return evaluate_name(e);
+    case ExpressionKind::attribute: {
+      const Value of = evaluate(*e.children[0]);
+      at_ = e.at;
+      return attribute(of, e.name);
+    }
+    case ExpressionKind::item: {
+      const Value of = evaluate(*e.children[0]);
+      const Value key = evaluate(*e.children[1]);
+      at_ = e.at;
+      return item(of, key);
+    }
+    case ExpressionKind::slice:
+      return evaluate_slice(e);
+    case ExpressionKind::call:
+      return evaluate_call(e);
+    case ExpressionKind::filter:
+      return evaluate_filter(e);
+    case ExpressionKind::test:
+      return evaluate_test(e);
+    case ExpressionKind::negative:
+    case ExpressionKind::positive: {
+      const Value value = evaluate(*e.children[0]);
+      at_ = e.at;
+      return e.kind == ExpressionKind::negative ? negative(value) : positive(value);
+    }
+    case ExpressionKind::logical_not:
+      return Value::boolean(!truth(evaluate(*e.children[0])));
+    case ExpressionKind::arithmetic: {
+      const Value a = evaluate(*e.children[0]);
+      const Value b = evaluate(*e.children[1]);
+      at_ = e.at;
+      return arithmetic(e.name, a, b);
+    }
+    case ExpressionKind::logical_and:
+    case ExpressionKind::logical_or: {
+      Value left = evaluate(*e.children[0]);
+      if (truth(left) == (e.kind == ExpressionKind::logical_or)) return left;
+      return evaluate(*e.children[1]);
+    }
+    case ExpressionKind::compare:
+      return evaluate_compare(e);
+    case ExpressionKind::conditional:
+      if (truth(evaluate(*e.children[1]))) return evaluate(*e.children[0]);
+      if (e.children.size() == 3) return evaluate(*e.children[2]);
+      return Value::undefined("the inline 'if' has no 'else', and its condition is false");
+    case ExpressionKind::concat:
+      return evaluate_concat(e);
+    case ExpressionKind::list:
+    case ExpressionKind::tuple:
+    case ExpressionKind::dict:
+      return evaluate_items(e);
+    case ExpressionKind::namespace_ref:
+      break;  // a target, never a value
+  }
+  return {};
+}
+
+Value Interpreter::evaluate_name(const Expression& e) {
+  if (const Value* value = scope_->find(e.symbol)) return *value;
+  return Value::undefined(
+      fmt::format("'{}' is undefined", tree_.symbols[static_cast<std::size_t>(e.symbol)]));
+}
+
+Value Interpreter::evaluate_slice(const Expression& e) {
+  Value parts[4];
+  for (std::size_t i = 0; i < 4; ++i)
+    parts[i] = e.children[i] ? evaluate(*e.children[i]) : Value::none();
+  at_ = e.at;
+  return slice(parts[0], parts[1], parts[2], parts[3]);
+}
+
+Arguments Interpreter::evaluate_arguments(const Expression& e) {
+  Arguments out;
+  for (std::size_t i = 1; i < e.children.size(); ++i)
+    out.positional.push_back(evaluate(*e.children[i]));
+  if (e.more_positional)
+    for (Value& value : elements(evaluate(*e.more_positional)))
+      out.positional.push_back(std::move(value));
+  for (const auto& [name, value] : e.named) out.named.emplace_back(name, evaluate(*value));
+  if (e.more_named) {
+    const Value more = evaluate(*e.more_named);
+    if (!more.is(Kind::dict)) fail("argument after ** must be a mapping, not {}", type_name(more));
+    for (const auto& [name, value] : more.as<Dict>().entries()) {
+      if (!name.is(Kind::string)) fail("keywords must be strings");
+      out.named.emplace_back(to_utf8(name.text()), value);
+    }
+  }
+  return out;
+}
+
+Value Interpreter::evaluate_call(const Expression& e) {
+  const Expression& callee = *e.children[0];
+  if (callee.kind != ExpressionKind::attribute) {
+    const Value function = evaluate(callee);
+    const Arguments arguments = evaluate_arguments(e);
+    at_ = e.at;
+    return call(function, arguments);
+  }
+  // A method, without the detour over a value that stands for it.
+  const Value self = evaluate(*callee.children[0]);
+  at_ = callee.at;
+  if (has_method(self, callee.name) && !is_mutator(self, callee.name)) {
+    const Arguments arguments = evaluate_arguments(e);
+    at_ = callee.at;
+    bool found = false;
+    return call_method(*this, self, callee.name, arguments, found);
+  }
+  const Value function = attribute(self, callee.name);
+  const Arguments arguments = evaluate_arguments(e);
+  at_ = e.at;
+  return call(function, arguments);
+}
+
+Value Interpreter::evaluate_filter(const Expression& e, const Value* block_input) {
+  Value input;  // of the first filter of a block: the block's text
+  if (!e.children[0])
+    input = *block_input;
+  else if (block_input)
+    input = evaluate_filter(*e.children[0], block_input);
+  else
+    input = evaluate(*e.children[0]);
+  const Arguments arguments = evaluate_arguments(e);
+  at_ = e.at;
+  if (!e.filter) throw Failure(describe_unknown_filter(e.name));
+  return e.filter->apply(*this, input, arguments);
+}
+
+Value Interpreter::evaluate_test(const Expression& e) {
+  const Value input = evaluate(*e.children[0]);
+  const Arguments arguments = evaluate_arguments(e);
+  at_ = e.at;
+  if (!e.test) throw Failure(describe_unknown_test(e.name));
+  return Value::boolean(e.test->apply(*this, input, arguments));
+}
+
+// a < b < c asks for both, and for c only if a < b.
+Value Interpreter::evaluate_compare(const Expression& e) {
+  Value left = evaluate(*e.children[0]);
+  for (std::size_t i = 0; i < e.operators.size(); ++i) {
+    Value right = evaluate(*e.children[i + 1]);
+    at_ = e.at;
+    if (!compare(e.operators[i], left, right)) return Value::boolean(false);
+    left = std::move(right);
+  }
+  return Value::boolean(true);
+}
+
+Value Interpreter::evaluate_concat(const Expression& e) {
+  std::vector<Value> parts;
+  bool markup = false;
+  for (const ExpressionPtr& child : e.children) {
+    parts.push_back(evaluate(*child));
+    markup |= escapes_ && parts.back().is_safe();
+  }
+  at_ = e.at;
+  Text text;
+  for (const Value& part : parts) {
+    text += markup ? escape(part) : str(part);
+    Budget::step(text.size() / 64);
+  }
+  return Value::string(std::move(text), markup);
+}
+
+Value Interpreter::evaluate_items(const Expression& e) {
+  std::vector<Value> items;
+  items.reserve(e.children.size());
+  for (const ExpressionPtr& child : e.children) items.push_back(evaluate(*child));
+  at_ = e.at;
+  if (e.kind == ExpressionKind::list) return Value::list(std::move(items));
+  if (e.kind == ExpressionKind::tuple) return Value::tuple(std::move(items));
+  std::vector<Dict::Entry> entries;
+  for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
+  return make_dict(std::move(entries));
+}
+
+}  // namespace lamina::jinja

@@ -1,0 +1,83 @@
+// "for", and what "loop" knows.
+#include "jinja/interpreter.h"
+
+namespace lamina::jinja {
+
+bool Loop::peek() {
+  if (!ahead.empty()) return true;
+  while (next_source < source.size()) {
+    Value& candidate = source[next_source++];
+    Budget::step();
+    if (!accept || accept(candidate)) {
+      ahead.push_back(candidate);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Loop::look_all() {
+  std::deque<Value> all;
+  while (peek()) {
+    all.push_back(std::move(ahead.front()));
+    ahead.pop_front();
+  }
+  ahead = std::move(all);
+}
+
+bool Loop::advance() {
+  if (!peek()) return false;
+  previous = index ? std::move(current) : Value::undefined("there is no previous item");
+  current = std::move(ahead.front());
+  ahead.pop_front();
+  ++index;
+  return true;
+}
+
+void Loop::finish() {
+  over = true;
+  accept = nullptr;
+  source.clear();
+  ahead.clear();
+  last_changed.clear();
+  previous = current = Value();
+  recursive = nullptr;
+  scope = nullptr;
+}
+
+void Interpreter::execute_loop(const Statement& statement) {
+  const Value items = evaluate(*statement.expression);
+  at_ = statement.at;
+  run_loop(statement, items, 0);
+}
+
+void Interpreter::run_loop(const Statement& statement, const Value& items, unsigned depth) {
+  const std::shared_ptr<Scope> around = scope_;
+  const auto loop = std::make_shared<Loop>(elements(items), depth);
+  struct Finish {
+    Loop& of;
+    ~Finish() { of.finish(); }
+  } const finish{*loop};
+  if (statement.filter)
+    loop->accept = [&](const Value& candidate) {
+      const Inner inner(*this, around);
+      assign(*statement.target, candidate);
+      return truth(evaluate(*statement.filter));
+    };
+  if (statement.recursive) {
+    loop->recursive = &statement;
+    loop->scope = around;
+  }
+  while (loop->advance()) {
+    Budget::step();
+    const Inner inner(*this, around);
+    scope_->set(kLoop, Value::object(Kind::loop, loop));
+    assign(*statement.target, loop->current);
+    if (execute(statement.body) == Flow::break_loop) break;
+  }
+  if (loop->index > 0) return;
+  const Inner inner(*this, around);
+  execute(statement.otherwise);
+}
+
+}  // namespace lamina::jinja

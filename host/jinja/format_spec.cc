@@ -1,0 +1,192 @@
+// One value by a format specification of Python:
+// [[fill]align][sign][#][0][width][,][.precision]type
+#include <algorithm>
+#include <cmath>
+
+#include "jinja/interpreter.h"
+
+namespace lamina::jinja {
+namespace {
+
+struct Spec {
+  Char fill = ' ';
+  char align = 0;  // '<' '>' '^' '='
+  bool explicit_align = false, has_sign = false;
+  char sign = '-';
+  bool alternate = false;
+  std::int64_t width = 0;
+  char grouping = 0;
+  std::optional<int> precision = {};
+  char type = 0;
+};
+
+constexpr std::int64_t kMaxWidth = 1 << 20;
+
+std::int64_t read_number(TextView text, std::size_t& at) {
+  std::int64_t number = 0;
+  for (; at < text.size() && code_of(text[at]) >= '0' && code_of(text[at]) <= '9'; ++at) {
+    number = number * 10 + (code_of(text[at]) - '0');
+    if (number > kMaxWidth) fail("a format asks for more than {} characters", kMaxWidth);
+  }
+  return number;
+}
+
+Spec read_spec(TextView text) {
+  Spec spec;
+  std::size_t at = 0;
+  const auto peek = [&](std::size_t i) {
+    const Char c = i < text.size() ? code_of(text[i]) : 0;
+    return c < 0x80 ? static_cast<char>(c) : '\x7f';
+  };
+  const auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
+  if (text.size() > 1 && is_align(peek(1))) {
+    spec.fill = code_of(text[0]);
+    spec.align = peek(1);
+    at = 2;
+  } else if (is_align(peek(0))) {
+    spec.align = peek(at++);
+  }
+  spec.explicit_align = spec.align != 0;
+  if (const char c = peek(at); c == '+' || c == '-' || c == ' ') {
+    spec.sign = peek(at++);
+    spec.has_sign = true;
+  }
+  if (peek(at) == '#') spec.alternate = ++at;
+  if (peek(at) == '0') {
+    ++at;
+    if (!spec.align) {
+      spec.fill = '0';
+      spec.align = '=';
+    }
+  }
+  spec.width = read_number(text, at);
+  if (peek(at) == ',' || peek(at) == '_') spec.grouping = peek(at++);
+  if (peek(at) == '.') {
+    const std::size_t digits = ++at;
+    spec.precision = static_cast<int>(read_number(text, at));
+    if (at == digits) fail("Format specifier missing precision");
+  }
+  if (at < text.size()) spec.type = peek(at++);
+  if (at != text.size()) fail("'{}' is no format specification", to_utf8(text));
+  return spec;
+}
+
+std::string group(std::string digits, char separator, std::size_t every) {
+  for (std::size_t at = digits.size(); at > every; at -= every)
+    digits.insert(at - every, 1, separator);
+  return digits;
+}
+
+std::string in_base(Integer number, int base, bool capital) {
+  std::string out;
+  do {
+    const int digit = static_cast<int>(number % base);
+    out.insert(out.begin(), static_cast<char>(digit < 10 ? '0' + digit
+                                              : capital  ? 'A' + digit - 10
+                                                         : 'a' + digit - 10));
+  } while (number /= base);
+  return out;
+}
+
+std::string format_whole(Integer magnitude, const Spec& spec) {
+  if (spec.precision) fail("Precision not allowed in integer format specifier");
+  const int base = spec.type == 'x' || spec.type == 'X' ? 16
+                   : spec.type == 'o'                   ? 8
+                   : spec.type == 'b'                   ? 2
+                                                        : 10;
+  std::string digits = in_base(magnitude, base, spec.type == 'X');
+  if (spec.grouping) digits = group(digits, spec.grouping, base == 10 ? 3 : 4);
+  if (spec.alternate && base != 10) digits.insert(0, std::string("0") + spec.type);
+  return digits;
+}
+
+// As "g", but a whole number keeps ".0", for which it counts a digit.
+std::string format_short(double magnitude, int digits) {
+  std::string exponential = fmt::format("{:.{}e}", magnitude, digits - 1);
+  const std::size_t e = exponential.find('e');
+  if (e == exponential.npos) return exponential;
+  const int exponent = std::stoi(exponential.substr(e + 1));
+  if (exponent >= -4 && exponent < digits - 1) return fmt::format("{:.{}g}", magnitude, digits);
+  std::size_t end = e;
+  if (exponential.find('.') < e)
+    while (exponential[end - 1] == '0' || exponential[end - 1] == '.')
+      if (exponential[--end] == '.') break;
+  return exponential.erase(end, e - end);
+}
+
+std::string format_magnitude(double magnitude, const Spec& spec) {
+  const char type = spec.type == '%' ? 'f' : spec.type;
+  if (spec.type == '%') magnitude *= 100;
+  const int precision = spec.precision.value_or(6);
+  std::string out;
+  if (!type && !spec.precision)
+    out = format_real(magnitude);
+  else if (!type)
+    out = format_short(magnitude, std::max(precision, 1));
+  else if (type == 'f' || type == 'F')
+    out = fmt::format("{:.{}f}", magnitude, precision);
+  else if (type == 'e')
+    out = fmt::format("{:.{}e}", magnitude, precision);
+  else if (type == 'E')
+    out = fmt::format("{:.{}E}", magnitude, precision);
+  else if (type == 'G')
+    out = fmt::format("{:.{}G}", magnitude, std::max(precision, 1));
+  else
+    out = fmt::format("{:.{}g}", magnitude, std::max(precision, 1));
+  if (!type && out.find_first_of(".en") == out.npos) out += ".0";
+  if (spec.grouping) {
+    const std::size_t end = std::min(out.find_first_of(".eE"), out.size());
+    out = group(out.substr(0, end), spec.grouping, 3) + out.substr(end);
+  }
+  return spec.type == '%' ? out + "%" : out;
+}
+
+Text format_number(const Value& value, const Spec& spec) {
+  constexpr std::string_view kReal = "eEfFgG%n";
+  const bool real = value.is(Kind::real) || (spec.type && kReal.find(spec.type) != kReal.npos);
+  constexpr std::string_view kWhole = "dxXobn";
+  if (!real && spec.type && kWhole.find(spec.type) == kWhole.npos)
+    fail("Unknown format code '{}' for object of type '{}'", spec.type, type_name(value));
+  if (value.is(Kind::real) && spec.type && kReal.find(spec.type) == kReal.npos)
+    fail("Unknown format code '{}' for object of type 'float'", spec.type);
+  const bool is_negative = real ? std::signbit(value.real()) : value.whole() < 0;
+  const std::string digits = real
+                                 ? format_magnitude(std::fabs(value.real()), spec)
+                                 : format_whole(is_negative ? -value.whole() : value.whole(), spec);
+  const std::string sign = is_negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
+  if (spec.align == '=')
+    return to_text(sign) +
+           pad(to_text(digits), spec.width - static_cast<std::int64_t>(sign.size()), 1, spec.fill);
+  const int side = spec.align == '<' ? -1 : spec.align == '^' ? 0 : 1;
+  Text out = to_text(sign + digits);
+  if (side != 0) return pad(out, spec.width, side, spec.fill);
+  const std::int64_t left = std::max<std::int64_t>(spec.width - std::int64_t(out.size()), 0) / 2;
+  return pad(pad(out, std::int64_t(out.size()) + left, 1, spec.fill), spec.width, -1, spec.fill);
+}
+
+}  // namespace
+
+Text format_spec(const Value& value, TextView text) {
+  if (text.empty()) return str(value);
+  const Spec spec = read_spec(text);
+  if (value.is_number() && spec.type != 's') {
+    if (spec.type == 'c' && value.is_whole() && value.whole() >= 0 && value.whole() < 0xd800)
+      return Text(1, static_cast<Char>(value.whole()));
+    return format_number(value, spec);
+  }
+  if (!value.is(Kind::string))
+    fail("unsupported format string passed to {}.__format__", type_name(value));
+  if (spec.type && spec.type != 's')
+    fail("Unknown format code '{}' for object of type 'str'", spec.type);
+  if (spec.align == '=' && spec.explicit_align)
+    fail("'=' alignment not allowed in string format specifier");
+  if (spec.has_sign) fail("Sign not allowed in string format specifier");
+  if (spec.grouping) fail("Cannot specify '{}' with 's'", spec.grouping);
+  Text out = value.text();
+  if (spec.precision) out = out.substr(0, static_cast<std::size_t>(*spec.precision));
+  if (spec.align != '^') return pad(out, spec.width, spec.align == '>' ? 1 : -1, spec.fill);
+  const std::int64_t left = std::max<std::int64_t>(spec.width - std::int64_t(out.size()), 0) / 2;
+  return pad(pad(out, std::int64_t(out.size()) + left, 1, spec.fill), spec.width, -1, spec.fill);
+}
+
+}  // namespace lamina::jinja

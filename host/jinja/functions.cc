@@ -1,0 +1,101 @@
+// Functions that every chat template has: Jinja's own, and those that transformers adds.
+#include "jinja/interpreter.h"
+#include "jinja/library.h"
+
+namespace lamina::jinja {
+namespace {
+
+using Call = const Arguments&;
+
+Value range(Interpreter&, Call call) {
+  const Parameters p(call, "range()", {"start", "stop", "step"});
+  const std::int64_t first = to_index(p.need(0));
+  const std::int64_t start = p.get(1) ? first : 0;
+  const std::int64_t stop = p.get(1) ? to_index(*p.get(1)) : first;
+  const std::int64_t step = p.integer(2, 1);
+  if (step == 0) fail("range() arg 3 must not be zero");
+  const Integer span = step > 0 ? Integer{stop} - start : Integer{start} - stop;
+  const Integer stride = step > 0 ? Integer{step} : -Integer{step};
+  const Integer size = span <= 0 ? 0 : (span + stride - 1) / stride;
+  if (size > kMaxRange)
+    fail("range() has {} numbers; a template may have {}", format_integer(size), kMaxRange);
+  return Value::object(Kind::range,
+                       std::make_shared<Range>(start, stop, step, static_cast<std::int64_t>(size)));
+}
+
+// dict(a=1), dict({'a': 1}, b=2), dict([('a', 1)])
+Value dict(Interpreter&, Call call) {
+  std::vector<Dict::Entry> entries;
+  if (call.positional.size() > 1) fail("dict() takes at most 1 positional argument");
+  if (!call.positional.empty()) {
+    const Value& from = call.positional[0];
+    if (from.is(Kind::dict)) {
+      entries = from.as<Dict>().entries();
+    } else {
+      for (const Value& item : elements(from)) {
+        const std::vector<Value> pair = elements(item);
+        if (pair.size() != 2) fail("dict() needs pairs of a key and a value");
+        entries.emplace_back(pair[0], pair[1]);
+      }
+    }
+  }
+  for (const auto& [name, value] : call.named) entries.emplace_back(Value::string(name), value);
+  return make_dict(std::move(entries));
+}
+
+Value make_namespace(Interpreter& interpreter, Call call) {
+  const auto space = std::make_shared<Namespace>();
+  interpreter.keep(space);
+  const Value first = dict(interpreter, call);
+  for (const auto& [name, value] : first.as<Dict>().entries())
+    space->set(to_utf8(str(name)), value);
+  return Value::object(Kind::space, space);
+}
+
+Value raise_exception(Interpreter&, Call call) {
+  const Parameters p(call, "raise_exception()", {"message"});
+  throw Failure(to_utf8(str(p.need(0))));
+}
+
+Value strftime_now(Interpreter& interpreter, Call call) {
+  const Parameters p(call, "strftime_now()", {"format"});
+  const std::string format = to_utf8(need_text(p.need(0), "the format of strftime_now()"));
+  return Value::string(format_time(interpreter.now(), format));
+}
+
+Value cycler(Interpreter&, Call call) {
+  if (call.positional.empty()) fail("cycler() has no items");
+  return Value::object(Kind::cycler, std::make_shared<Cycler>(call.positional));
+}
+
+Value joiner(Interpreter&, Call call) {
+  const Parameters p(call, "joiner()", {"sep"});
+  return Value::object(Kind::joiner,
+                       std::make_shared<Joiner>(p.get(0) ? *p.get(0) : Value::string(", ")));
+}
+
+// Jinja has a generator of random text; chat templates have no use for it.
+Value lipsum(Interpreter&, Call) { fail("lipsum() makes random text, which lamina does not have"); }
+
+}  // namespace
+
+std::vector<std::pair<std::string, Value>> global_functions() {
+  std::vector<std::pair<std::string, Value>> out;
+  const auto add = [&out](const char* name, const char* printed, Callable::Function function,
+                          bool is_type) {
+    const auto callable = std::make_shared<Callable>(printed, function);
+    callable->is_type = is_type;
+    out.emplace_back(name, Value::object(Kind::callable, callable));
+  };
+  add("range", "range", range, true);
+  add("dict", "dict", dict, true);
+  add("namespace", "jinja2.utils.Namespace", make_namespace, true);
+  add("cycler", "jinja2.utils.Cycler", cycler, true);
+  add("joiner", "jinja2.utils.Joiner", joiner, true);
+  add("raise_exception", "raise_exception", raise_exception, false);
+  add("strftime_now", "strftime_now", strftime_now, false);
+  add("lipsum", "lipsum", lipsum, false);
+  return out;
+}
+
+}  // namespace lamina::jinja

@@ -1,0 +1,193 @@
+// Walks the tree of a template: one object renders once. Private to the library, but for filters.
+#pragma once
+
+#include <ctime>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "jinja/objects.h"
+#include "jinja/syntax.h"
+
+namespace lamina::jinja {
+
+// What "loop" is. Elements are asked of the filter one by one, as late as possible: the body may
+// change what it looks at.
+struct Loop : Object {
+  Loop(std::vector<Value> items, unsigned level)
+      : Object(items.size() * sizeof(Value), deepest(items) + 1),
+        source(std::move(items)),
+        depth0(level) {}
+  std::vector<Value> source;
+  unsigned depth0;
+  std::size_t next_source = 0;
+  std::function<bool(const Value&)> accept;  // none: every element
+  std::deque<Value> ahead;                   // accepted, and not yet begun
+  std::size_t index = 0;                     // elements begun
+  Value previous, current;
+  std::vector<Value> last_changed;
+  bool has_changed = false;
+  const Statement* recursive = nullptr;
+  std::shared_ptr<Scope> scope;  // around the loop, where it is recursive
+  bool over = false;
+
+  bool peek();  // whether there is a further element
+  void look_all();
+  bool advance();  // to the next element; false at the end
+  void finish();   // lets go of everything
+};
+
+class Interpreter {
+ public:
+  Interpreter(const Tree& tree, const std::tm& now) : tree_(tree), now_(now) {}
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  // The whole template with these variables.
+  Text render(const std::vector<std::pair<std::string, Value>>& variables);
+  // Where in the template the last thing was done.
+  Position at() const { return at_; }
+  // What was written inside "generation" blocks: [begin, end) in characters of the text.
+  const std::vector<std::pair<std::size_t, std::size_t>>& generated() const { return generated_; }
+  const std::tm& now() const { return now_; }
+
+  // For filters and functions.
+  Value call(const Value& callee, const Arguments& arguments);
+  Value attribute(const Value& of, std::string_view name);
+  Value item(const Value& of, const Value& key);
+  // Makes the scope, namespace or loop be emptied at the end: they may refer to themselves.
+  void keep(std::shared_ptr<Scope> scope) { scopes_.push_back(std::move(scope)); }
+  void keep(std::shared_ptr<Namespace> space) { spaces_.push_back(std::move(space)); }
+
+ private:
+  enum class Flow { normal, break_loop, next_iteration };
+  struct Level;   // counts evaluations inside each other
+  struct Inner;   // makes a scope the current one
+  struct Output;  // makes another text the current output
+
+  // Statements (execute.cc, execute_loops.cc).
+  Flow execute(const Body& body);
+  Flow execute(const Statement& statement);
+  Flow execute_conditional(const Statement& statement);
+  Flow execute_block(const Statement& statement);
+  void execute_set_block(const Statement& statement);
+  void execute_filter_block(const Statement& statement);
+  void execute_macro(const Statement& statement);
+  void execute_call(const Statement& statement);
+  void execute_loop(const Statement& statement);
+  void run_loop(const Statement& statement, const Value& items, unsigned depth);
+  void assign(const Expression& target, const Value& value);
+  void write(TextView text);
+  void write(const Value& value);
+  Text capture(const Body& body, Flow& flow);
+
+  // Expressions (evaluate.cc).
+  Value evaluate(const Expression& e);
+  Value evaluate_name(const Expression& e);
+  Value evaluate_slice(const Expression& e);
+  Value evaluate_call(const Expression& e);
+  Value evaluate_filter(const Expression& e, const Value* block_input = nullptr);
+  Value evaluate_test(const Expression& e);
+  Value evaluate_compare(const Expression& e);
+  Value evaluate_concat(const Expression& e);
+  Value evaluate_items(const Expression& e);
+  Arguments evaluate_arguments(const Expression& e);
+
+  // Calls (calls.cc).
+  Value call_macro(const Callable& callable, const Arguments& arguments);
+  Value call_loop(const Value& loop, const Arguments& arguments);
+
+  const Tree& tree_;
+  const std::tm now_;
+  Position at_ = 0;
+  unsigned depth_ = 0;
+  bool escapes_ = false;  // inside {% autoescape true %}
+  std::shared_ptr<Scope> scope_;
+  Text* out_ = nullptr;
+  std::size_t num_written_ = 0;  // characters in all outputs that are open
+  const Text* root_ = nullptr;
+  std::vector<std::pair<std::size_t, std::size_t>> generated_;
+  std::vector<std::shared_ptr<Scope>> scopes_;
+  std::vector<std::shared_ptr<Namespace>> spaces_;
+};
+
+struct Interpreter::Level {
+  explicit Level(Interpreter& i) : interpreter(i) {
+    if (++i.depth_ > Budget::current()->limits().max_depth) {
+      --i.depth_;
+      fail("more than {} evaluations are inside each other", Budget::current()->limits().max_depth);
+    }
+  }
+  ~Level() { --interpreter.depth_; }
+  Interpreter& interpreter;
+};
+
+struct Interpreter::Inner {
+  Inner(Interpreter& i, std::shared_ptr<Scope> around)
+      : interpreter(i), outer(std::exchange(i.scope_, nullptr)) {
+    i.scope_ = std::make_shared<Scope>(std::move(around));
+  }
+  explicit Inner(Interpreter& i) : Inner(i, i.scope_) {}
+  ~Inner() { interpreter.scope_ = std::move(outer); }
+  Interpreter& interpreter;
+  std::shared_ptr<Scope> outer;
+};
+
+struct Interpreter::Output {
+  Output(Interpreter& i, Text& to) : interpreter(i), outer(std::exchange(i.out_, &to)) {}
+  ~Output() {
+    interpreter.num_written_ -= interpreter.out_->size();
+    interpreter.out_ = outer;
+  }
+  Interpreter& interpreter;
+  Text* outer;
+};
+
+// The functions that every template has: range, dict, namespace, raise_exception ...
+std::vector<std::pair<std::string, Value>> global_functions();
+
+// A method of a string, number, list or dict. `found` is false where there is none of that name.
+Value call_method(Interpreter& interpreter, const Value& self, std::string_view name,
+                  const Arguments& arguments, bool& found);
+bool has_method(const Value& self, std::string_view name);
+// A method that would change the value, which templates may not.
+bool is_mutator(const Value& self, std::string_view name);
+
+// Operators (operators.cc).
+Value arithmetic(std::string_view op, const Value& a, const Value& b);
+Value negative(const Value& value);
+Value positive(const Value& value);
+bool compare(std::string_view op, const Value& a, const Value& b);
+// "<" of Python, for sorting, too; a Failure for values that have no order.
+bool less(const Value& a, const Value& b);
+bool contains(const Value& container, const Value& item);
+// value[begin:end:step]; none or undefined members are absent.
+Value slice(const Value& value, const Value& begin, const Value& end, const Value& step);
+// Markup: "&", "<", ">" and quotes as entities. What is safe stays.
+Text escape(const Value& value);
+
+// "%s of %d" % value, and the filter format (format_percent.cc).
+Text format_percent(const Text& format, const Value& values);
+// '{} {name:>5}'.format(...) (format_braces.cc).
+Text format_braces(Interpreter& interpreter, const Text& format, const Arguments& arguments);
+// A number or string by a format specification such as ">8.2f".
+Text format_spec(const Value& value, TextView spec);
+
+// json.dumps of Python (to_json.cc).
+struct JsonStyle {
+  bool ensure_ascii = false;
+  std::optional<Text> indent = {};
+  Text item_separator = U", ", key_separator = U": ";
+  bool sort_keys = false;
+};
+Text to_json(const Value& value, const JsonStyle& style);
+
+// datetime.strftime of Python, in the C locale (clock.cc).
+std::string format_time(const std::tm& time, std::string_view format);
+
+}  // namespace lamina::jinja

@@ -1,0 +1,229 @@
+// What operators do with values: Python's rules.
+#include <algorithm>
+#include <cmath>
+
+#include "jinja/interpreter.h"
+
+namespace lamina::jinja {
+namespace {
+
+[[noreturn]] void refuse(std::string_view sign, const Value& a, const Value& b) {
+  for (const Value* value : {&a, &b})
+    if (value->is(Kind::undefined)) throw Failure(value->why_undefined());
+  fail("unsupported operand types for {}: '{}' and '{}'", sign, type_name(a), type_name(b));
+}
+
+[[noreturn]] void too_large() { fail("an integer needs more than 127 bits"); }
+
+Value floor_div(Integer a, Integer b) {
+  const Integer quotient = a / b;
+  return Value::integer(quotient - (a % b != 0 && (a < 0) != (b < 0)));
+}
+
+Value floor_mod(Integer a, Integer b) {
+  const Integer rest = a % b;
+  return Value::integer(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+}
+
+Value power(Integer base, Integer exponent) {
+  if (exponent < 0) {
+    if (base == 0) fail("0.0 cannot be raised to a negative power");
+    return Value::real(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+  }
+  if (exponent > 127 && base != 0 && base != 1 && base != -1) too_large();
+  Integer out = 1;
+  const Integer times = base == -1               ? exponent % 2
+                        : base == 0 || base == 1 ? exponent > 0
+                                                 : exponent;
+  for (Integer i = 0; i < times; ++i)
+    if (__builtin_mul_overflow(out, base, &out)) too_large();
+  return Value::integer(out);
+}
+
+Value whole_arithmetic(std::string_view sign, Integer a, Integer b) {
+  Integer out = 0;
+  if (sign == "+") {
+    if (__builtin_add_overflow(a, b, &out)) too_large();
+  } else if (sign == "-") {
+    if (__builtin_sub_overflow(a, b, &out)) too_large();
+  } else if (sign == "*") {
+    if (__builtin_mul_overflow(a, b, &out)) too_large();
+  } else if (sign == "**") {
+    return power(a, b);
+  } else {
+    if (b == 0) fail("division by zero");
+    if (sign == "/") return Value::real(static_cast<double>(a) / static_cast<double>(b));
+    return sign == "//" ? floor_div(a, b) : floor_mod(a, b);
+  }
+  return Value::integer(out);
+}
+
+Value real_arithmetic(std::string_view sign, double a, double b) {
+  if (sign == "+") return Value::real(a + b);
+  if (sign == "-") return Value::real(a - b);
+  if (sign == "*") return Value::real(a * b);
+  if (sign == "**") {
+    if (a == 0 && b < 0) fail("0.0 cannot be raised to a negative power");
+    if (a < 0 && b != std::floor(b)) fail("the root of a negative number is not real");
+    const double power_of = std::pow(a, b);
+    if (std::isinf(power_of) && std::isfinite(a) && std::isfinite(b))
+      fail("the power is too large a number");
+    return Value::real(power_of);
+  }
+  if (b == 0) fail("float division by zero");
+  if (sign == "/") return Value::real(a / b);
+  double rest = std::fmod(a, b);
+  if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
+  if (sign == "%") return Value::real(rest);
+  return Value::real(std::round((a - rest) / b));
+}
+
+// "ab" * 3 and [0] * 3
+Value repeat(const Value& value, Integer times) {
+  const std::size_t size = length(value);
+  const Integer all = times <= 0 || size == 0 ? 0 : times;
+  if (all * static_cast<Integer>(size) > (Integer{1} << 28))
+    fail("repeats a value {} times", format_integer(times));
+  Budget::step(static_cast<std::uint64_t>(all) * size / 16);
+  if (value.is(Kind::string)) {
+    Text out;
+    for (Integer i = 0; i < all; ++i) out += value.text();
+    return Value::string(std::move(out), value.is_safe());
+  }
+  Budget::step(static_cast<std::uint64_t>(all) * size);
+  std::vector<Value> out;
+  for (Integer i = 0; i < all; ++i)
+    out.insert(out.end(), value.as<List>().items.begin(), value.as<List>().items.end());
+  return value.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
+}
+
+Value add_strings(const Value& a, const Value& b) {
+  Budget::step((a.text().size() + b.text().size()) / 16);
+  if (a.is_safe() || b.is_safe()) return Value::string(escape(a) + escape(b), true);
+  return Value::string(a.text() + b.text());
+}
+
+Value add_lists(const Value& a, const Value& b) {
+  std::vector<Value> out = a.as<List>().items;
+  const auto& more = b.as<List>().items;
+  Budget::step(out.size() + more.size());
+  out.insert(out.end(), more.begin(), more.end());
+  return a.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
+}
+
+bool is_repeatable(const Value& value) {
+  return value.is(Kind::string) || value.is(Kind::list) || value.is(Kind::tuple);
+}
+
+}  // namespace
+
+Value arithmetic(std::string_view sign, const Value& a, const Value& b) {
+  if (a.is_whole() && b.is_whole()) return whole_arithmetic(sign, a.whole(), b.whole());
+  if (a.is_number() && b.is_number()) return real_arithmetic(sign, a.real(), b.real());
+  if (sign == "+" && a.kind() == b.kind()) {
+    if (a.is(Kind::string)) return add_strings(a, b);
+    if (a.is(Kind::list) || a.is(Kind::tuple)) return add_lists(a, b);
+  }
+  if (sign == "+" && a.is(Kind::string) && !b.is(Kind::undefined))
+    fail("can only concatenate str (not \"{}\") to str; use ~", type_name(b));
+  if (sign == "*" && is_repeatable(a) && b.is_whole()) return repeat(a, b.whole());
+  if (sign == "*" && is_repeatable(b) && a.is_whole()) return repeat(b, a.whole());
+  if (sign == "%" && a.is(Kind::string))
+    return Value::string(format_percent(a.text(), b), a.is_safe());
+  refuse(sign, a, b);
+}
+
+Value negative(const Value& value) {
+  if (value.is(Kind::real)) return Value::real(-value.real());
+  if (!value.is_whole()) refuse("unary -", value, value);
+  Integer out = 0;
+  if (__builtin_sub_overflow(Integer{0}, value.whole(), &out)) too_large();
+  return Value::integer(out);
+}
+
+Value positive(const Value& value) {
+  if (!value.is_number()) refuse("unary +", value, value);
+  return value.is(Kind::real) ? value : Value::integer(value.whole());
+}
+
+bool less(const Value& a, const Value& b) {
+  Budget::step();
+  if (a.is_number() && b.is_number())
+    return a.is_whole() && b.is_whole() ? a.whole() < b.whole() : a.real() < b.real();
+  if (a.is(Kind::string) && b.is(Kind::string)) return compare(a.text(), b.text()) < 0;
+  if (a.kind() == b.kind() && (a.is(Kind::list) || a.is(Kind::tuple))) {
+    const auto &x = a.as<List>().items, &y = b.as<List>().items;
+    for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+      if (!equals(x[i], y[i])) return less(x[i], y[i]);
+    return x.size() < y.size();
+  }
+  for (const Value* value : {&a, &b})
+    if (value->is(Kind::undefined)) throw Failure(value->why_undefined());
+  fail("'<' not supported between instances of '{}' and '{}'", type_name(a), type_name(b));
+}
+
+bool contains(const Value& container, const Value& item) {
+  switch (container.kind()) {
+    case Kind::string:
+      if (item.is(Kind::undefined)) throw Failure(item.why_undefined());
+      if (!item.is(Kind::string))
+        fail("'in <string>' requires string as left operand, not {}", type_name(item));
+      Budget::step(container.text().size() / 16);
+      return find(container.text(), item.text()) != Text::npos;
+    case Kind::dict:
+      return container.as<Dict>().find(item) != nullptr;
+    default:
+      break;
+  }
+  if (!is_iterable(container)) fail("argument of type '{}' is not iterable", type_name(container));
+  const std::vector<Value> items = elements(container);
+  return std::any_of(items.begin(), items.end(),
+                     [&](const Value& other) { return equals(other, item); });
+}
+
+bool compare(std::string_view sign, const Value& a, const Value& b) {
+  if (sign == "==") return equals(a, b);
+  if (sign == "!=") return !equals(a, b);
+  if (sign == "in") return contains(b, a);
+  if (sign == "not in") return !contains(b, a);
+  const bool numbers = a.is_number() && b.is_number();
+  if (sign == "<") return less(a, b);
+  if (sign == ">") return less(b, a);
+  // A NaN is neither less nor equal.
+  if (numbers && (std::isnan(a.real()) || std::isnan(b.real()))) return false;
+  return sign == "<=" ? !less(b, a) : !less(a, b);
+}
+
+Text escape(const Value& value) {
+  if (value.is_safe()) return value.text();
+  Text out;
+  for (const Char c : str(value)) {
+    const char* entity = nullptr;
+    switch (code_of(c)) {
+      case '&':
+        entity = "&amp;";
+        break;
+      case '<':
+        entity = "&lt;";
+        break;
+      case '>':
+        entity = "&gt;";
+        break;
+      case '\'':
+        entity = "&#39;";
+        break;
+      case '"':
+        entity = "&#34;";
+        break;
+      default:
+        break;
+    }
+    if (entity)
+      out += to_text(entity, (c & kGiven) != 0);
+    else
+      out += c;
+  }
+  return out;
+}
+
+}  // namespace lamina::jinja

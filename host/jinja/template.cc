@@ -1,0 +1,109 @@
+#include "jinja/template.h"
+
+#include <fmt/format.h>
+
+#include "core/utf8.h"
+#include "jinja/interpreter.h"
+
+namespace lamina::jinja {
+
+struct Template::Parsed {
+  Tree tree;
+  std::string name;
+  ExitCode code;
+
+  [[noreturn]] void fail_at(Position at, const std::string& message) const {
+    const LineColumn place = line_column(tree.source, at);
+    throw UserError(code, {fmt::format("{}:{}:{}", name, place.line, place.column), message, {}});
+  }
+};
+
+Template::Template(std::unique_ptr<const Parsed> parsed) : parsed_(std::move(parsed)) {}
+Template::Template(Template&&) noexcept = default;
+Template& Template::operator=(Template&&) noexcept = default;
+Template::~Template() = default;
+
+Template Template::parse(std::string_view source, std::string name, ExitCode code) {
+  auto parsed = std::make_unique<Parsed>();
+  parsed->name = std::move(name);
+  parsed->code = code;
+  const Text text = to_text(source);
+  try {
+    parsed->tree = jinja::parse(text);
+  } catch (const SyntaxFailure& failure) {
+    parsed->tree.source = normalize_newlines(text);
+    parsed->fail_at(failure.at, failure.message);
+  }
+  return Template(std::move(parsed));
+}
+
+namespace {
+
+// As UTF-8, with the places of what was given.
+Rendered to_rendered(const Text& text) {
+  Rendered out;
+  out.text.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool given = (text[i] & kGiven) != 0;
+    const std::size_t at = out.text.size();
+    utf8_append(out.text, code_of(text[i]));
+    if (!given) continue;
+    if (out.given.empty() || out.given.back().end != at)
+      out.given.push_back({at, out.text.size()});
+    else
+      out.given.back().end = out.text.size();
+  }
+  return out;
+}
+
+}  // namespace
+
+Rendered Template::render(const Variables& variables, const RenderOptions& options) const {
+  Budget budget(options.limits);
+  Interpreter interpreter(parsed_->tree, options.now);
+  try {
+    Rendered out = to_rendered(interpreter.render(variables));
+    for (const auto& [begin, end] : interpreter.generated()) out.generated.push_back({begin, end});
+    return out;
+  } catch (const Failure& failure) {
+    parsed_->fail_at(interpreter.at(), failure.message);
+  }
+}
+
+Value from_json(const JsonValue& json) {
+  switch (json.kind()) {
+    case JsonKind::null:
+      return Value::none();
+    case JsonKind::boolean:
+      return Value::boolean(json.as_bool());
+    case JsonKind::integer:
+      return Value::integer(json.as_int64());
+    case JsonKind::unsigned_integer:
+      return Value::integer(json.as_uint64());
+    case JsonKind::real:
+      return Value::real(json.as_double());
+    case JsonKind::string:
+      return given(json.as_string());
+    case JsonKind::array: {
+      std::vector<Value> items;
+      for (const JsonValue item : json.elements()) items.push_back(from_json(item));
+      return Value::list(std::move(items));
+    }
+    case JsonKind::object: {
+      std::vector<Dict::Entry> entries;
+      for (const auto& [key, value] : json.members())
+        entries.emplace_back(given(key), from_json(value));
+      return make_dict(std::move(entries));
+    }
+  }
+  return {};
+}
+
+std::tm local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm out = {};
+  localtime_r(&now, &out);
+  return out;
+}
+
+}  // namespace lamina::jinja

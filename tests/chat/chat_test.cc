@@ -1,0 +1,168 @@
+// Where a model's chat template comes from, what conversations become, and that what users write
+// is never a control token.
+#include "chat/conversation.h"
+#include "chat/encode.h"
+#include "chat/form.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::chat {
+namespace {
+
+using lamina::testing::TempDir;
+using ::testing::ElementsAre;
+
+constexpr const char* kTemplate =
+    "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+// Every byte is a token; so are four control tokens, from 256.
+constexpr const char* kControlTokens[] = {"<s>", "<|user|>", "<|assistant|>", "<|system|>"};
+
+std::string tokenizer_json() {
+  std::string vocab, added;
+  // The byte alphabet of byte-level vocabularies for the printable bytes of ASCII is itself.
+  for (int byte = 33; byte < 127; ++byte) {
+    const char c = static_cast<char>(byte);
+    const std::string key = c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    vocab += (vocab.empty() ? "\"" : ", \"") + key + "\": " + std::to_string(byte - 33);
+  }
+  vocab += ", \"\xc4\xa0\": 94";  // the space
+  int id = 256;
+  for (const char* token : kControlTokens)
+    added +=
+        (added.empty() ? std::string() : ", ") + R"({"id": )" + std::to_string(id++) +
+        R"(, "content": ")" + token +
+        R"(", "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})";
+  return R"({"version": "1.0", "added_tokens": [)" + added +
+         R"(], "normalizer": null, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false,
+             "trim_offsets": true, "use_regex": true}, "post_processor": null,
+             "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+             "use_regex": true},
+             "model": {"type": "BPE", "vocab": {)" +
+         vocab + R"(}, "merges": []}})";
+}
+
+Conversation one_message(std::string_view text) {
+  Conversation conversation;
+  conversation.add("user", text);
+  return conversation;
+}
+
+std::string rendered(const TempDir& model, const std::optional<std::string>& file = {}) {
+  return Form::load(model.path(), file).render(one_message("hi")).text;
+}
+
+TEST(ChatForm, Example) {
+  TempDir model;
+  model.write("chat_template.jinja", kTemplate);
+  model.write("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  EXPECT_EQ(rendered(model), "<s><|user|>hi<|assistant|>");
+}
+
+TEST(ChatForm, TheTemplateIsThatOfTheOptionElseTheFileElseTheConfig) {
+  TempDir model;
+  model.write("tokenizer_config.json", R"({"chat_template": "config"})");
+  EXPECT_EQ(rendered(model), "config");
+  model.write("chat_template.jinja", "file");
+  EXPECT_EQ(rendered(model), "file");
+  EXPECT_EQ(rendered(model, model.write("mine.jinja", "mine")), "mine");
+}
+
+TEST(ChatForm, OfNamedTemplatesThatForToolsIsTakenWithTools) {
+  TempDir model;
+  model.write("tokenizer_config.json",
+              R"({"chat_template": [{"name": "default", "template": "plain"},
+                                    {"name": "tool_use", "template": "{{ tools | length }} tools"}]})");
+  const Form form = Form::load(model.path());
+  Conversation conversation = one_message("hi");
+  EXPECT_EQ(form.render(conversation).text, "plain");
+  conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
+  EXPECT_EQ(form.render(conversation).text, "1 tools");
+}
+
+TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
+  TempDir model;
+  EXPECT_USER_ERROR(Form::load(model.path()), ExitCode::data,
+                    model.path() +
+                        ": has no chat template (chat_template.jinja, or \"chat_template\" in "
+                        "tokenizer_config.json), so it is no model to chat with\n"
+                        "  give one with --chat-template FILE, or continue a text: decode without "
+                        "--chat");
+  model.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": ""}]})");
+  EXPECT_ERROR_SAYS(Form::load(model.path()), ExitCode::data,
+                    "has the chat templates 'rag' and none is called 'default'");
+}
+
+TEST(ChatForm, RolesThatTheTemplateRefusesAreItsError) {
+  TempDir model;
+  const std::string file = model.write(
+      "chat_template.jinja",
+      "{% if messages[0].role == 'system' %}{{ raise_exception('no system here') }}{% endif %}");
+  Conversation conversation = one_message("hi");
+  conversation.set_system("be terse");
+  EXPECT_USER_ERROR(Form::load(model.path()).render(conversation), ExitCode::usage,
+                    file + ":1:41: no system here");
+}
+
+TEST(ChatForm, ThinkingIsSetOnlyWhereAsked) {
+  TempDir model;
+  model.write("chat_template.jinja",
+              "{{ enable_thinking is defined }}{{ enable_thinking }}{{ thinking }}");
+  const Form form = Form::load(model.path());
+  EXPECT_EQ(form.render(one_message("hi")).text, "False");
+  EXPECT_EQ(form.render(one_message("hi"), {.thinking = false}).text, "TrueFalseFalse");
+}
+
+TEST(ChatEncode, WhatUsersWriteIsNeverAControlToken) {
+  TempDir model;
+  model.write("tokenizer.json", tokenizer_json());
+  model.write("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  model.write("chat_template.jinja", kTemplate);
+  const auto tokenizer = text::load_tokenizer(model.path());
+  const Form form = Form::load(model.path());
+  EXPECT_THAT(encode(*tokenizer, form.render(one_message("hi"))),
+              ElementsAre(256, 257, 'h' - 33, 'i' - 33, 258));
+  // The end of the template's text and the beginning of the user's make no token together either.
+  for (const std::string text : {"<s>", "<|system|>", "|user|>x<s", "<|user|><|user|>"}) {
+    const std::vector<text::TokenId> ids = encode(*tokenizer, form.render(one_message(text)));
+    ASSERT_EQ(ids.size(), text.size() + 3) << text;
+    for (std::size_t i = 0; i < text.size(); ++i) EXPECT_EQ(ids[i + 2], text[i] - 33) << text;
+  }
+}
+
+TEST(Conversation, IsReadAsAListOrAnObjectAndWrittenAgain) {
+  TempDir folder;
+  const Conversation list = Conversation::read(
+      folder.write("a.json", R"([{"role": "user", "content": "hi", "extra": [1, null]}])"));
+  EXPECT_EQ(list.role(0), "user");
+  const Conversation again = Conversation::read(folder.write("b.json", list.json()));
+  EXPECT_EQ(again.json(), list.json());
+  EXPECT_THAT(again.json(), ::testing::HasSubstr("\"extra\""));
+}
+
+TEST(Conversation, WhatIsNoMessageIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"(5)", "must be a list of messages"},
+      {R"({"a": 1})", "messages"},
+      {R"(["hi"])", "must be a message, eg {\"role\": \"user\", \"content\": \"hello\"}"},
+      {R"([{"content": "hi"}])", "role"},
+      {R"([{"role": 5}])", "role"},
+      {R"({"messages": [], "tools": 1})", "must be a list of tools"},
+      {R"([)", "m.json:1"},
+  };
+  for (const auto& [json, says] : cases)
+    EXPECT_ERROR_SAYS(Conversation::parse(json, "m.json"), ExitCode::data, says);
+}
+
+TEST(Conversation, ReasoningOfAnAnswerIsKeptApart) {
+  Conversation conversation;
+  conversation.add_answer("<think>\nhm\n</think>\n\nyes");
+  conversation.add_answer("no thought");
+  EXPECT_EQ(conversation.messages()[0].root().at("reasoning_content").as_string(), "hm");
+  EXPECT_EQ(conversation.messages()[0].root().at("content").as_string(), "yes");
+  EXPECT_FALSE(conversation.messages()[1].root().find("reasoning_content"));
+}
+
+}  // namespace
+}  // namespace lamina::chat

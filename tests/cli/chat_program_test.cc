@@ -1,0 +1,238 @@
+// `decode --chat` and `chat`, driven by pipes: what they read, keep, refuse, and how they end.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "cli/chat_session.h"
+#include "core/json_writer.h"
+#include "trained_run.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::run_shell;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
+
+// Contexts of the tiny model hold 64 bytes.
+constexpr const char* kTemplate =
+    "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}|{% endfor %}a:";
+
+class ChatProgram : public ::testing::Test {
+ protected:
+  std::string write_template(const std::string& text = kTemplate) {
+    return folder.write("t.jinja", text);
+  }
+  std::string options() {
+    return " -m " + trained_run() + " --temp 0 --dtype float32 --chat-template " + write_template();
+  }
+  Finished chat(const std::string& lines, const std::string& more = "") {
+    return run_shell("printf '" + lines + "' | " + kProgram + " chat" + options() + " " + more);
+  }
+  TempDir folder;
+};
+
+std::string text_of(const Finished& result) {
+  EXPECT_EQ(result.code, 0) << result.err;
+  if (result.code != 0) return {};
+  return std::string(JsonDocument::parse(result.out, "stdout").root().at("text").as_string());
+}
+
+TEST_F(ChatProgram, DecodeChatReadsWhatTheTemplateWrites) {
+  const std::string common = kProgram + " decode -n 6 --json";
+  const std::string asked = text_of(run_shell(common + options() + " --chat --system s -p 'hi'"));
+  const std::string plain = text_of(
+      run_shell(common + " -m " + trained_run() + " --temp 0 --dtype float32 -p 's:s|u:hi|a:'"));
+  const std::string messages = folder.write(
+      "m.json", R"([{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}])");
+  EXPECT_EQ(text_of(run_shell(common + options() + " --chat --messages " + messages)), asked);
+  // The byte tokenizer begins plain prompts, but not those of templates, with a token of its own.
+  EXPECT_FALSE(asked.empty() && plain.empty());
+}
+
+TEST_F(ChatProgram, AModelWithoutATemplateIsRefused) {
+  for (const char* command : {"decode --chat -p hi", "chat"}) {
+    const Finished result = run_shell(kProgram + " " + command + " -m " + trained_run());
+    EXPECT_EQ(result.code, 5);
+    EXPECT_THAT(result.err, HasSubstr("has no chat template"));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST_F(ChatProgram, OptionsOfAChatNeedIt) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--system x -p hi", "error: --system: is of a chat; add --chat\n"},
+      {"--messages m.json", "error: --messages: is of a chat; add --chat\n"},
+      {"--chat --ids 1,2",
+       "error: --ids: goes into no chat form; give a text, or leave out --chat\n"},
+      {"--chat -p hi --messages m.json",
+       "error: decode: -p and --messages are given; each sets the prompt, and there can be only "
+       "one\n  keep one of them\n"},
+  };
+  for (const auto& [words, says] : cases) {
+    const Finished result = run_shell(kProgram + " decode -m x " + words);
+    EXPECT_EQ(result.code, 2) << words;
+    EXPECT_EQ(result.err, says);
+  }
+}
+
+TEST_F(ChatProgram, ErrorsOfTemplatesAreTheUsersAndHavePlaces) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ raise_exception('roles must alternate') }}", ":1:4: roles must alternate"},
+      {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+       "steps; a template may take no more"},
+      {"{% if %}", ":1:7: got the end of the statement; expected an expression"},
+  };
+  for (const auto& [source, says] : cases) {
+    const std::string file = write_template(source);
+    const Finished result = run_shell(kProgram + " decode --chat -p hi -m " + trained_run() +
+                                      " --chat-template " + file);
+    EXPECT_EQ(result.code, 2) << source;
+    EXPECT_THAT(result.err, HasSubstr(says));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+// Reading two turns of a session must give what reading the whole conversation afresh gives.
+TEST_F(ChatProgram, ALaterTurnReadsOnlyItsOwnTokens) {
+  const std::string saved = folder / "saved.json";
+  const Finished session = chat("hi\\nyo\\n/save " + saved + "\\n", "-n 1 --stats");
+  ASSERT_EQ(session.code, 0) << session.err;
+  const JsonDocument kept = JsonDocument::read(saved);
+  const JsonValue messages = kept.root().at("messages");
+  ASSERT_EQ(messages.size(), 4u);
+  const std::string first(messages.element(1).at("content").as_string());
+  const std::string second(messages.element(3).at("content").as_string());
+  EXPECT_EQ(session.out, first + "\n" + second + "\n");
+  EXPECT_THAT(session.err, HasSubstr("read 7 of 7 tokens"));
+  // The state holds "u:hi|a:"; new are the answer, which was written and not read, and "|u:yo|a:".
+  EXPECT_THAT(session.err,
+              HasSubstr(fmt::format("read {} of {} tokens", first.size() + 8, first.size() + 15)));
+  const std::string afresh = folder.write("afresh.json", R"([{"role": "user", "content": "hi"},
+        {"role": "assistant", "content": )" + json_quote(first) +
+                                                             R"(},
+        {"role": "user", "content": "yo"}])");
+  EXPECT_EQ(
+      text_of(run_shell(kProgram + " decode --json -n 1 --chat --messages " + afresh + options())),
+      second);
+}
+
+TEST_F(ChatProgram, CommandsChangeTheConversation) {
+  const std::string saved = folder / "saved.json";
+  const Finished session = chat(
+      "a\\n/reset\\n/system be "
+      "terse\\n\\\"\\\"\\\"\\nb\\nc\\n\\\"\\\"\\\"\\n/regen\\nd\\\\\\ne\\n/set "
+      "temp 0.5\\n/set\\n/save " +
+          saved + "\\n",
+      "-n 2");
+  ASSERT_EQ(session.code, 0) << session.err;
+  const JsonDocument kept = JsonDocument::read(saved);
+  const JsonValue messages = kept.root().at("messages");
+  ASSERT_EQ(messages.size(), 5u);
+  EXPECT_EQ(messages.element(0).at("content").as_string(), "be terse");
+  EXPECT_EQ(messages.element(1).at("content").as_string(), "b\nc");
+  EXPECT_EQ(messages.element(3).at("content").as_string(), "d\ne");
+  EXPECT_THAT(session.out, HasSubstr("temp            0.5\n"));
+  const Finished loaded = chat("/load " + saved + "\\nx\\n", "-n 1 --stats");
+  EXPECT_EQ(loaded.code, 0) << loaded.err;
+}
+
+TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"/rest\\n", "error: chat: there is no command '/rest'\n  did you mean '/reset'?\n"},
+      {"/set tmp 1\\n", "error: /set: there is no setting 'tmp'; did you mean 'temp'?\n"},
+      {"/set temp -1\\n", "error: /set: '-1' is not what temp can be; expected a number from 0\n"},
+      {"/set thinking maybe\\n",
+       "error: /set: 'maybe' is not what thinking can be; expected on or off\n"},
+      {"/save\\n", "error: /save: needs the name of a file\n"},
+      {"/regen\\n", "error: /regen: there is no answer yet to give again\n"},
+  };
+  for (const auto& [lines, says] : cases) {
+    const Finished result = chat(lines);
+    EXPECT_EQ(result.code, 2) << lines;
+    EXPECT_EQ(result.err, says);
+  }
+}
+
+TEST_F(ChatProgram, AConversationLongerThanTheContextSaysSo) {
+  const Finished result = chat(std::string(70, 'x') + "\\n");
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err,
+              HasSubstr("error: chat: the conversation has 75 tokens; the context holds "
+                        "64\n  begin another with /reset"));
+}
+
+TEST_F(ChatProgram, EndsQuietlyWhenItsReaderGoesAway) {
+  const Finished result = run_shell("yes $'hi\\n/reset' | " + kProgram + " chat" + options() +
+                                    " -n 1 2>/dev/null | head -c 1 >/dev/null; "
+                                    "echo ${PIPESTATUS[1]}");
+  EXPECT_EQ(result.out, "141\n");
+}
+
+// Started without a shell, which would have it ignore the signal.
+TEST_F(ChatProgram, AnInterruptDoesNotEndTheSession) {
+  const std::string file = write_template();
+  int in[2], out[2];
+  ASSERT_EQ(pipe(in), 0);
+  ASSERT_EQ(pipe(out), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    for (const int descriptor : {in[0], in[1], out[0], out[1]}) close(descriptor);
+    execl(kProgram.c_str(), "lamina", "chat", "-m", trained_run().c_str(), "--chat-template",
+          file.c_str(), "-n", "2", "--temp", "0", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  const auto say = [&](const char* line) {
+    ASSERT_EQ(write(in[1], line, strlen(line)), static_cast<ssize_t>(strlen(line)));
+  };
+  const auto read_line = [&] {
+    char c = 0;
+    while (read(out[0], &c, 1) == 1 && c != '\n') continue;
+    return c == '\n';
+  };
+  say("/set temp 0.5\n/set\n");
+  EXPECT_TRUE(read_line());  // it is up and has its handlers
+  kill(child, SIGINT);
+  say("hi\n");
+  close(in[1]);
+  int lines = 0;
+  while (read_line()) ++lines;
+  close(out[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_GE(lines, 8);  // the settings, and an answer
+}
+
+TEST(ThinkingStyle, DimsThoughtsWhereverTheTextIsCut) {
+  const std::string text = "<think>\nhm</think>\n\nyes <thin>";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    ThinkingStyle style(true, false);
+    std::string shown = style.push(text.substr(0, cut));
+    shown += style.push(text.substr(cut));
+    shown += style.finish();
+    EXPECT_EQ(shown, "\x1b[2m<think>\nhm</think>\x1b[0m\n\nyes <thin>") << cut;
+  }
+  ThinkingStyle inside(true, true);
+  EXPECT_EQ(inside.push("hm"), "\x1b[2mhm");
+  EXPECT_EQ(inside.finish(), "\x1b[0m");
+  ThinkingStyle off(false, true);
+  EXPECT_EQ(off.push(text), text);
+  EXPECT_EQ(off.finish(), "");
+}
+
+}  // namespace
+}  // namespace lamina::cli

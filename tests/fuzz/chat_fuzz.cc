@@ -1,0 +1,24 @@
+// Files of messages: what is accepted renders, and is written so that it reads back the same.
+#include "chat/conversation.h"
+#include "chat/form.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lamina;
+  fuzz::write("chat_template.jinja",
+              "{% for m in messages %}<|{{ m.role }}|>{% if m.content is string %}{{ m.content | "
+              "trim }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}"
+              "{{ m.reasoning_content }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
+              "{% endfor %}{% endfor %}{{ tools | tojson(indent=1) }}");
+  static const chat::Form form = chat::Form::load(fuzz::folder().path());
+  fuzz::refuse_or_accept([&] {
+    const chat::Conversation conversation =
+        chat::Conversation::parse(std::string(fuzz::text_of(data, size)), "messages.json");
+    const std::string written = conversation.json();
+    LAMINA_ASSERT(chat::Conversation::parse(written, "written.json").json() == written);
+    for (std::size_t i = 0; i < conversation.size(); ++i)
+      static_cast<void>(conversation.role(i).size());
+    static_cast<void>(form.render(conversation));
+  });
+  return 0;
+}

@@ -1,0 +1,60 @@
+// What goes wrong in a template is said with its line and column.
+#include "jinja/render.h"
+#include "support/expect_error.h"
+
+namespace lamina::jinja {
+namespace {
+
+using lamina::testing::render;
+
+TEST(JinjaErrors, WhatTheTemplateRaisesIsPassedThrough) {
+  EXPECT_USER_ERROR(render("ab\n {{ raise_exception('only user and assistant') }}"),
+                    ExitCode::usage, "t.jinja:2:5: only user and assistant");
+}
+
+TEST(JinjaErrors, SyntaxErrorsSayWhatWasExpected) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ 1 + }}", "t.jinja:1:8: got the end of the expression; expected an expression"},
+      {"a\n{% if x %}b",
+       "t.jinja:2:4: 'if' begins here and has no end; expected 'elif' or 'else' "
+       "or 'endif'"},
+      {"{% frobnicate %}", "t.jinja:1:4: there is no statement 'frobnicate'"},
+      {"{{ x | uper }}", "t.jinja:1:8: there is no filter 'uper'; did you mean 'upper'?"},
+      {"{{ x is strong }}", "t.jinja:1:9: there is no test 'strong'"},
+      {"{# x", "t.jinja:1:1: a comment begins here and has no end; expected '#}'"},
+      {"{{ x", "t.jinja:1:1: a tag begins here and has no end; expected '}}'"},
+      {"{{ ) }}", "t.jinja:1:4: ')' closes nothing that is open"},
+      {"{% break %}", "t.jinja:1:4: 'break' stands in no loop"},
+      {"{% include 'x' %}",
+       "t.jinja:1:4: 'include' reads other templates; a chat template is one file"},
+      {"{% for x y %}", "t.jinja:1:10: got 'y'; expected 'in'"},
+  };
+  for (const auto& [source, text] : cases) EXPECT_USER_ERROR(render(source), ExitCode::usage, text);
+}
+
+TEST(JinjaErrors, WrongTypesAreErrorsWhereTheyHappen) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ 'a' + 1 }}", "t.jinja:1:8: can only concatenate str (not \"int\") to str; use ~"},
+      {"{{ x.y.z }}", "t.jinja:1:5: 'x' is undefined"},
+      {"{{ 1 / 0 }}", "t.jinja:1:6: division by zero"},
+      {"{{ 5 | length }}", "t.jinja:1:8: object of type 'int' has no len()"},
+      {"{% for x in 5 %}{% endfor %}", "t.jinja:1:4: 'int' object is not iterable"},
+      {"{{ [1].append(2) }}",
+       "t.jinja:1:7: access to attribute 'append' of 'list' object is unsafe"},
+      {"{{ x | tojson }}",
+       "t.jinja:1:8: Object of type Undefined is not JSON serializable: 'x' is "
+       "undefined"},
+  };
+  for (const auto& [source, text] : cases) EXPECT_USER_ERROR(render(source), ExitCode::usage, text);
+}
+
+// Published templates name filters that only other programs have, in branches for them.
+TEST(JinjaErrors, UnknownFiltersInBranchesFailOnlyWhenTheyRun) {
+  const char* source = "{% if x %}{{ x | from_json }}{% endif %}ok";
+  EXPECT_EQ(render(source), "ok");
+  EXPECT_USER_ERROR(render(source, R"({"x": 1})"), ExitCode::usage,
+                    "t.jinja:1:18: there is no filter 'from_json'");
+}
+
+}  // namespace
+}  // namespace lamina::jinja

@@ -1,0 +1,89 @@
+// The language, where it surprises. The whole of it is compared with Jinja2 by the golden tests.
+#include <gtest/gtest.h>
+
+#include "jinja/render.h"
+
+namespace lamina::jinja {
+namespace {
+
+using lamina::testing::render;
+
+TEST(Jinja, Example) {
+  const Template t = Template::parse("{{ bos }}{{ user }}", "chat_template.jinja");
+  const Rendered r = t.render({{"bos", trusted("<s>")}, {"user", given("hi <s>")}}, {});
+  EXPECT_EQ(r.text, "<s>hi <s>");
+  EXPECT_EQ(r.given, (std::vector<Span>{{3, 9}}));
+}
+
+TEST(Jinja, ValuesPrintAsPythonPrintsThem) {
+  EXPECT_EQ(render("{{ [1, 1.0, true, none, 'it\\'s', 1e22, {'a': (1,)}] }}"),
+            "[1, 1.0, True, None, \"it's\", 1e+22, {'a': (1,)}]");
+  EXPECT_EQ(render("{{ 123456789012345678901234567890 }} {{ 7 // -2 }} {{ -7 % 3 }} {{ 1 / 4 }}"),
+            "123456789012345678901234567890 -4 2 0.25");
+}
+
+TEST(Jinja, UndefinedIsEmptyUntilSomethingIsAskedOfIt) {
+  EXPECT_EQ(render("[{{ x }}{{ x | length }}{% for y in x %}.{% endfor %}{{ 'a' in x }}]"),
+            "[0False]");
+  EXPECT_EQ(render("{{ x.y is defined }}", R"({"x": {}})"), "False");
+}
+
+TEST(Jinja, BlocksTakeTheirNewlineAndIndentExpressionsDoNot) {
+  EXPECT_EQ(render("a\n  {% if true %}\n  b\n  {% endif %}\nc\n"), "a\n  b\nc");
+  EXPECT_EQ(render("  {{ 1 }}\n{{ 2 }}\n\n"), "  1\n2\n");
+  EXPECT_EQ(render("a  {%+ if true %}b{% endif +%}\nc"), "a  b\nc");
+}
+
+TEST(Jinja, AssignmentsInLoopsStayThereButForNamespaces) {
+  EXPECT_EQ(render("{% set x = 1 %}{% set n = namespace(v=1) %}{% for i in [2, 3] %}"
+                   "{% set x = x + i %}{% set n.v = n.v + i %}{% endfor %}{{ x }} {{ n.v }}"),
+            "1 6");
+}
+
+TEST(Jinja, AttributesLookForMethodsFirstAndItemsForKeysFirst) {
+  EXPECT_EQ(render("{{ a['items'] }} {{ a.items() | list }}", R"({"a": {"items": 5}})"),
+            "5 [('items', 5)]");
+}
+
+TEST(Jinja, FiltersOfLoopsSeeWhatTheBodyChanged) {
+  EXPECT_EQ(render("{% set n = namespace(seen=0) %}{% for i in [1, 2, 3] if n.seen < 2 %}"
+                   "{{ i }}{% set n.seen = n.seen + 1 %}{% endfor %}"),
+            "12");
+}
+
+TEST(Jinja, GeneratorsAreReadOnceAndHaveNoLength) {
+  EXPECT_EQ(render("{% set g = [1, 2] | map('string') %}{{ g | list }}{{ g | list }}"
+                   "{{ 1 if g }}"),
+            "['1', '2'][]1");
+}
+
+TEST(Jinja, MacrosSeeWhatIsDefinedWhenTheyAreCalled) {
+  EXPECT_EQ(render("{% macro m(a, b='d') %}{{ a }}{{ b }}{{ late }}{% endmacro %}"
+                   "{% set late = '!' %}{{ m('x') }}{{ m(b=1, a=2) }}"),
+            "xd!21!");
+}
+
+TEST(Jinja, ToJsonWritesWhatPythonWrites) {
+  EXPECT_EQ(render("{{ v | tojson }}", R"({"v": {"b": 1.0, "a": ["é\n", null]}})"),
+            R"({"b": 1.0, "a": ["é\n", null]})");
+  EXPECT_EQ(render("{{ {'a': [], 'b': [1]} | tojson(indent=2) }}"),
+            "{\n  \"a\": [],\n  \"b\": [\n    1\n  ]\n}");
+}
+
+TEST(Jinja, TheClockIsWhatTheCallerSays) {
+  RenderOptions options;
+  options.now.tm_year = 125;
+  options.now.tm_mon = 2;
+  options.now.tm_mday = 4;
+  EXPECT_EQ(testing::render_all("{{ strftime_now('%d %b %Y') }}", "{}", options).text,
+            "04 Mar 2025");
+}
+
+TEST(Jinja, GenerationBlocksAreReportedInCharacters) {
+  const Rendered r = testing::render_all("é{% generation %}bc{% endgeneration %}d");
+  EXPECT_EQ(r.text, "ébcd");
+  EXPECT_EQ(r.generated, (std::vector<Span>{{1, 3}}));
+}
+
+}  // namespace
+}  // namespace lamina::jinja
