@@ -146,7 +146,8 @@ Command decode_command() {
            json_option()},
       .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
                    "echo \"Once upon a time\" | lamina decode -m model --temp 0",
-                   "lamina decode -m model --ids 1,15043 -n 16 --json"},
+                   "lamina decode -m model --ids 1,15043 -n 16 --json",
+                   "lamina decode -m model --chat -p \"Who are you?\""},
       .run = run};
   for (Option& option : sampler_options()) out.options.push_back(std::move(option));
   out.options = with_chat_options(std::move(out.options));

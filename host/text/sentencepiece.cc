@@ -165,14 +165,16 @@ class SentencePieceTokenizer final : public Tokenizer {
     };
     if (options.add_special && add_bos_) add_one(*bos_id_, {0, 0});
     WordCache cache(text.size());
-    matcher_.split(text, options.parse_special,
-                   [&](std::string_view part, const AddedToken* token) {
-                     const auto begin = static_cast<std::size_t>(part.data() - text.data());
-                     if (token)
-                       add_one(token->id, {begin, begin + part.size()});
-                     else
-                       encode_part(whole.part(begin, begin + part.size()), broken, cache, out);
-                   });
+    matcher_.split(
+        text, options.parse_special,
+        [&](std::string_view part, const AddedToken* token) {
+          const auto begin = static_cast<std::size_t>(part.data() - text.data());
+          if (token)
+            add_one(token->id, {begin, begin + part.size()});
+          else
+            encode_part(whole.part(begin, begin + part.size()), broken, cache, out);
+        },
+        options.literal);
     if (options.add_special && add_eos_) add_one(*eos_id_, {text.size(), text.size()});
     return out;
   }
