@@ -58,6 +58,7 @@ void AddedTokenMatcher::split(std::string_view text, bool parse_special,
                               const std::function<void(std::string_view, const AddedToken*)>& piece,
                               std::span<const Span> literal) const {
   std::size_t done = 0;  // everything before is reported
+  Span space{1, 0};      // the white space that was looked through last; none yet
   for (std::size_t at = 0; at < text.size();) {
     if (!begins_token_[static_cast<unsigned char>(text[at])]) {
       ++at;
@@ -97,8 +98,15 @@ void AddedTokenMatcher::split(std::string_view text, bool parse_special,
       const bool touched_after = end < text.size() && is_word(utf8_decode(text.substr(end)));
       if (touched_before || touched_after) continue;
     }
-    if (token.lstrip) begin = std::max(trailing_space_begin(text.substr(0, begin)), done);
-    if (token.rstrip) end += leading_space_bytes(text.substr(end));
+    if (token.lstrip)
+      begin = begin > done ? done + trailing_space_begin(text.substr(done, begin - done))
+                           : std::min(done, end);
+    if (token.rstrip) {
+      // A token that is white space itself may stand in a run that is known already.
+      if (end < space.begin || end > space.end)
+        space = {end, end + leading_space_bytes(text.substr(end))};
+      end = space.end;
+    }
     if (done < begin) piece(text.substr(done, begin - done), nullptr);
     piece(text.substr(begin, end - begin), &token);
     done = end;

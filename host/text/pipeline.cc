@@ -126,7 +126,10 @@ class Pipeline::Run {
   }
   void add(TokenId id, const Piece& piece) {
     out_.ids.push_back(id);
-    if (with_spans_)
+    if (!with_spans_) return;
+    if (piece.text.empty())  // all of it is white space that the token before took
+      out_.spans.push_back(out_.spans.empty() ? Span{0, 0} : out_.spans.back());
+    else
       out_.spans.push_back({piece.origins[0].begin, piece.origins[piece.text.size() - 1].end});
   }
 

@@ -1,6 +1,7 @@
 // The work of encoding grows with the text and no faster, counted, not timed.
 #include <gtest/gtest.h>
 
+#include "text/added_tokens.h"
 #include "text/bpe_merges.h"
 #include "text/symbol_table.h"
 #include "text/token_trie.h"
@@ -48,6 +49,16 @@ TEST(Growth, ATrieLooksNoFurtherThanItsLongestToken) {
     trie.prefixes(std::string_view(text).substr(at), [&](std::size_t, TokenId) { ++found; });
   EXPECT_LE(found, 3 * text.size());
   EXPECT_EQ(trie.longest("aaaab"), (std::pair<std::size_t, TokenId>{3, 1}));
+}
+
+// Tokens that are white space and take along the white space around them.
+TEST(Growth, StrippingAddedTokensLooksAtEachPlaceOnce) {
+  AddedTokenMatcher matcher;
+  matcher.add("\n", {1, "\n", false, true, true, false, false});
+  std::size_t tokens = 0;
+  matcher.split(std::string(3000000, '\n'), true,
+                [&](std::string_view, const AddedToken* token) { tokens += token != nullptr; });
+  EXPECT_EQ(tokens, 3000000u);
 }
 
 TEST(SymbolTable, CutsWhereNoTokenHoldsTheTwoCharacters) {
