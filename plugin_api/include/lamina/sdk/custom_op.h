@@ -104,9 +104,9 @@ inline std::vector<Tensor> CustomOp::all(std::initializer_list<Tensor> in,
   for (const OpAttr& attr : with) {
     const AttrRow row = find_attr(attrs, attr.name);
     if (row.key == 0)
-      throw Error(
+      raise(Error(
           LAMINA_ERROR_ARGUMENT,
-          "op '" + std::string(name) + "' has no attribute '" + std::string(attr.name) + "'", at);
+          "op '" + std::string(name) + "' has no attribute '" + std::string(attr.name) + "'", at));
     list[row.key - 1] = {row.key, 0, attr.value};
   }
   std::erase_if(list, [](const lamina_attr_t& attr) { return attr.key == 0; });
@@ -115,8 +115,8 @@ inline std::vector<Tensor> CustomOp::all(std::initializer_list<Tensor> in,
   const std::size_t count = loading_ops ? loading_ops->size() : 0;
   while (number < count && (*loading_ops)[number] != this) ++number;
   if (number == count)
-    throw Error(LAMINA_ERROR_INTERNAL,
-                "op '" + std::string(name) + "' is not listed in LAMINA_PLUGIN", at);
+    raise(Error(LAMINA_ERROR_INTERNAL,
+                "op '" + std::string(name) + "' is not listed in LAMINA_PLUGIN", at));
   extension<lamina_custom_ops_api_t>(LAMINA_CUSTOM_OPS_ID, at);
   std::vector<lamina_tensor_t> handles, results(count_words(outputs));
   for (Tensor t : tensors) handles.push_back(t.handle);
@@ -183,10 +183,10 @@ class OpTable {
       for (std::uint32_t i = 0; i < use->inputs.count; ++i) inputs.push_back({build, handles[i]});
       const std::vector<Tensor> out = op.lower(OpUse(op.attrs, build, inputs, use->attrs));
       if (out.size() != use->n_outputs)
-        throw Error(LAMINA_ERROR_ARGUMENT, "the lowering of op '" + std::string(op.name) +
+        raise(Error(LAMINA_ERROR_ARGUMENT, "the lowering of op '" + std::string(op.name) +
                                                "' gives " + std::to_string(out.size()) +
                                                " tensors; its outputs are '" +
-                                               std::string(op.outputs) + "'");
+                                               std::string(op.outputs) + "'"));
       for (std::size_t i = 0; i < out.size(); ++i) use->outputs[i] = out[i].handle;
     });
   }
@@ -194,20 +194,10 @@ class OpTable {
   // Nothing leaves a kernel but a status and its words.
   template <class Body>
   static lamina_status_t kernel_guarded(const lamina_kernel_call_t* call, Body&& body) noexcept {
-    try {
-      body();
-      return LAMINA_OK;
-    } catch (const Error& error) {
-      call->api->fail(call, to_str(error.what()));
-      return error.status();
-    } catch (const std::bad_alloc&) {
-      return LAMINA_ERROR_MEMORY;
-    } catch (const std::exception& error) {
-      call->api->fail(call, to_str(error.what()));
-      return LAMINA_ERROR_INTERNAL;
-    } catch (...) {
-      return LAMINA_ERROR_INTERNAL;
-    }
+    return contained(std::forward<Body>(body),
+                     [&](lamina_status_t status, std::string_view text, const lamina_where_t*) {
+                       if (status != LAMINA_ERROR_MEMORY) call->api->fail(call, to_str(text));
+                     });
   }
   template <CustomKernel CustomOp::*which>
   static lamina_status_t run(void* user, const lamina_kernel_call_t* call) noexcept {

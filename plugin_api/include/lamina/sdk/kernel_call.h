@@ -1,6 +1,7 @@
 // What a kernel of a custom op works on: tensors in memory, row by row, and the host's threads.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -40,8 +41,8 @@ class OpAttrs {
   const lamina_value_t& find(std::string_view name, std::uint32_t kind) const {
     const AttrRow row = find_attr(row_, name);
     if (row.key == 0 || row.key > values_.count || row.kind != kind)
-      throw Error(LAMINA_ERROR_INTERNAL,
-                  "the op's row has no attribute '" + std::string(name) + "' of that kind");
+      raise(Error(LAMINA_ERROR_INTERNAL,
+                  "the op's row has no attribute '" + std::string(name) + "' of that kind"));
     return static_cast<const lamina_value_t*>(values_.ptr)[row.key - 1];
   }
 
@@ -114,8 +115,8 @@ class Buffer {
     return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
   [[noreturn]] void refuse() const {
-    throw Error(LAMINA_ERROR_DTYPE,
-                "rows of element type " + std::to_string(dtype()) + " are not converted");
+    raise(Error(LAMINA_ERROR_DTYPE,
+                "rows of element type " + std::to_string(dtype()) + " are not converted"));
   }
 
   const lamina_buffer_t* of_ = nullptr;
@@ -157,15 +158,31 @@ class KernelCall {
   float* workspace() const { return static_cast<float*>(call_->workspace); }
 
   // task(i) for each i below count, on the host's threads in any order. Each writes its own part;
-  // what they give must not depend on how many threads there are, which is not said.
+  // what they give must not depend on how many threads there are, which is not said. An error of
+  // a task is raised again here, after the others have run.
   template <class Task>
   void parallel_for(std::int64_t count, const Task& task) const {
+    struct Context {
+      const Task& task;
+      std::atomic<Error*> first{nullptr};
+    } context{task};
     call_->api->parallel_for(
         call_, static_cast<std::uint64_t>(count),
-        [](void* context, std::uint64_t i) {
-          (*static_cast<const Task*>(context))(static_cast<std::int64_t>(i));
+        [](void* of, std::uint64_t i) {
+          auto& shared = *static_cast<Context*>(of);
+          contained([&] { shared.task(static_cast<std::int64_t>(i)); },
+                    [&](lamina_status_t status, std::string_view text, const lamina_where_t*) {
+                      auto* error = new Error(status, std::string(text));
+                      Error* none = nullptr;
+                      if (!shared.first.compare_exchange_strong(none, error)) delete error;
+                    });
         },
-        const_cast<void*>(static_cast<const void*>(&task)));
+        &context);
+    if (Error* first = context.first) {
+      Error error = std::move(*first);
+      delete first;
+      raise(std::move(error));
+    }
   }
 
  private:

@@ -40,8 +40,9 @@ inline Tensor relative_bias(const Scope& s, std::int64_t heads, const RelativeBi
                             At at = At::current()) {
   const std::int64_t exact = o.buckets / 2;
   if (exact < 1 || o.max_distance <= exact)
-    throw Error(LAMINA_ERROR_ARGUMENT,
-                "relative_bias: needs at least 2 buckets and a max_distance over half of them", at);
+    raise(Error(LAMINA_ERROR_ARGUMENT,
+                "relative_bias: needs at least 2 buckets and a max_distance over half of them",
+                at));
   std::vector<double> bucket;
   for (std::int64_t d = 0; d < o.max_distance; ++d) {
     const double octaves = std::log(static_cast<double>(std::max(d, exact)) / double(exact)) /
