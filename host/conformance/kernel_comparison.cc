@@ -1,4 +1,4 @@
-#include "conformance/compared_kernel.h"
+#include "conformance/kernel_comparison.h"
 
 #include <algorithm>
 #include <cmath>

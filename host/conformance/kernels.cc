@@ -3,9 +3,9 @@
 #include <set>
 
 #include "conformance/check.h"
-#include "conformance/compared_kernel.h"
 #include "conformance/fingerprint.h"
 #include "conformance/groups.h"
+#include "conformance/kernel_comparison.h"
 #include "conformance/rows.h"
 #include "conformance/subject.h"
 #include "decode/session.h"

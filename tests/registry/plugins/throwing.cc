@@ -1,6 +1,7 @@
 // A plugin in C++ whose block lets an exception out.
 #include <new>
 #include <stdexcept>
+#include <string_view>
 
 #include "lamina/abi.h"
 #include "lamina/names.h"
@@ -56,7 +57,8 @@ lamina_family_t family() {
 
 lamina_status_t init(const lamina_host_t*) { return LAMINA_OK; }
 void deinit() {}
-const void* get_interface(lamina_str_t) {
+const void* get_interface(lamina_str_t id) {
+  if (std::string_view(id.ptr, id.len) != LAMINA_FAMILIES_ID) return nullptr;
   static const lamina_family_t families[] = {family()};
   static const lamina_families_t table = {sizeof(lamina_families_t), 0, span(families)};
   return &table;
