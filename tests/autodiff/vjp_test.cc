@@ -97,7 +97,8 @@ TEST(Vjp, NamesTheOpThatHasNoGradient) {
   Tensor cache = g.add_input("cache", {DType::f32, {1, 4, 2, 3}, {}});
   Tensor q = g.add_input("q", {DType::f32, {1, 1, 2, 3}, {}});
   Tensor start = g.add_input("start", {DType::i32, {1}, {}});
-  Tensor y = ops::call_all("attention", {q, cache, cache, {}, {}, {}, {}, {}, {}, {}, start})[0];
+  Tensor y =
+      ops::call_all("attention", {q, cache, cache, {}, {}, {}, {}, {}, {}, {}, {}, {}, start})[0];
   EXPECT_ERROR_SAYS(gradients(g, y, {q}), ExitCode::usage,
                     "attention over decode state has no gradient");
 }

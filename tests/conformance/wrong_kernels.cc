@@ -18,7 +18,7 @@ std::vector<Tensor> lower(const OpUse& use) {
 
 template <class Function>
 void each_row(const KernelCall& call, const Function& function) {
-  const Buffer x = call.in(0);
+  const sdk::Buffer x = call.in(0);
   call.parallel_for(x.num_rows(), [&](std::int64_t row) {
     std::vector<float> v(static_cast<std::size_t>(x.width()));
     x.load(row, v.data());
@@ -68,7 +68,7 @@ void forward_by_threads(const KernelCall& call) {
 }
 void forward_past_the_end(const KernelCall& call) {
   forward(call);
-  const Buffer y = call.out(0);
+  const sdk::Buffer y = call.out(0);
   static_cast<char*>(y.data<void>())[y.num_rows() * y.width() * (y.dtype() == 1 ? 4 : 2)] = 0;
 }
 // The last element is what was there before.

@@ -36,6 +36,7 @@ TEST_P(Sequence, OneThreadAndTwoDecodeTheSameBits) {
 // A chat goes on from what it has in common with what it read before.
 TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
   const decoder::Model model = open_model(GetParam().path);
+  if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
   const weights::Weights weights = load_weights(GetParam(), model);
   const Rows rows = random_rows(model, 2, test_tokens(model));
   const auto tokens = static_cast<std::size_t>(rows.tokens);
@@ -59,6 +60,7 @@ TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
 
 TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
   const decoder::Model model = open_model(GetParam().path);
+  if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
   const weights::Weights weights = load_weights(GetParam(), model);
   const Rows rows = random_rows(model, 1, test_tokens(model));
   const auto ids = [&](std::int64_t first, std::int64_t count) {

@@ -58,8 +58,8 @@ TEST(DecodeErrors, WeightsMustBelongToTheConfig) {
   w.write("m/config.json", with("num_hidden_layers", "4"));
   w.expect({{"decode", "-m", "m", "--ids", "1"},
             4,
-            {"tensor 'model.layers.3.input_layernorm.weight' is missing",
-             "for parameter 'layers.3.attention_norm.weight'"}});
+            {"tensor 'model.layers.3.self_attn.k_proj.weight' is missing",
+             "for parameter 'layers.3.attention.wk.weight'"}});
   w.write("m/config.json", with("num_hidden_layers", "2"));
   w.expect({{"decode", "-m", "m", "--ids", "1"},
             4,
@@ -156,7 +156,8 @@ TEST(DecodeErrors, DamagedTokenizerFilesAreNamed) {
   w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"lamina_tokenizer.json"}});
   w.write(checkpoint + "lamina_tokenizer.json", whole);
   w.write(checkpoint + "tokenizer.json", "{\"model\": {\"type\": \"BPE\"}}");
-  w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"tokenizer.json: has no pre_tokenizer"}});
+  w.expect(
+      {{"decode", "-m", "out", "-p", "x"}, 4, {"tokenizer.json:1: 'model' lacks the key 'vocab'"}});
 }
 
 TEST(VerifyErrors, ACaseNeedsItsNumbersAndDisagreementExitsWithThree) {
