@@ -1,5 +1,6 @@
 // Conversations with control tokens in the users' text: ids as transformers gives them when it
 // sanitizes.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "chat/encode.h"
@@ -38,7 +39,9 @@ TEST(ControlTokens, AreOrdinaryTextInMessages) {
     std::vector<text::TokenId> wanted;
     for (const JsonValue id : c.at("input_ids_plain_text").elements())
       wanted.push_back(static_cast<text::TokenId>(id.as_int64()));
-    EXPECT_EQ(encode(*tokenizer, rendered), wanted) << folder << " " << rendered.text;
+    EXPECT_EQ(fmt::format("{}", fmt::join(encode(*tokenizer, rendered), " ")),
+              fmt::format("{}", fmt::join(wanted, " ")))
+        << folder << " " << rendered.text;
     ++compared;
   }
   EXPECT_GT(compared, 0);
