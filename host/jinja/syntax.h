@@ -104,7 +104,8 @@ enum KnownSymbol { kLoop, kVarargs, kKwargs, kCaller, kNumKnownSymbols };
 struct Tree {
   Text source;  // normalized
   Body body;
-  std::vector<std::string> symbols;  // names of variables
+  std::vector<std::string> symbols;   // names of variables
+  std::vector<std::string> own_text;  // what stands between the tags, and all strings in them
 };
 
 // Throws SyntaxFailure.

@@ -63,6 +63,7 @@ Rendered Template::render(const Variables& variables, const RenderOptions& optio
   Interpreter interpreter(parsed_->tree, options.now);
   try {
     Rendered out = to_rendered(interpreter.render(variables));
+    out.own_text = parsed_->tree.own_text;
     for (const auto& [begin, end] : interpreter.generated()) out.generated.push_back({begin, end});
     return out;
   } catch (const Failure& failure) {

@@ -7,6 +7,7 @@
 
 #include <ctime>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,8 @@ struct Rendered {
   std::string text;             // UTF-8
   std::vector<Span> given;      // bytes of the text that came from outside, in order
   std::vector<Span> generated;  // characters inside {% generation %}, as published masks count
+  // All text that the template holds, whether it was written or not.
+  std::span<const std::string> own_text;  // borrowed from the template
 };
 
 struct RenderOptions {

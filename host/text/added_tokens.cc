@@ -32,31 +32,11 @@ void AddedTokenMatcher::add(std::string_view pattern, const AddedToken& token) {
   tokens_.push_back(token);
 }
 
-namespace {
-
-// The first span that ends behind `begin`.
-auto span_at(std::span<const Span> literal, std::size_t begin) {
-  return std::partition_point(literal.begin(), literal.end(),
-                              [begin](const Span& span) { return span.end <= begin; });
-}
-
-bool touches(std::span<const Span> literal, std::size_t begin, std::size_t end) {
-  const auto span = span_at(literal, begin);
-  return span != literal.end() && span->begin < end;
-}
-
-bool is_inside(std::span<const Span> literal, std::size_t begin, std::size_t end) {
-  const auto span = span_at(literal, begin);
-  return span != literal.end() && span->begin <= begin && end <= span->end;
-}
-
-}  // namespace
-
 // The order of decisions is that of the reference: a match uses up its text even if a flag then
 // rejects it, and stripping happens after matching.
-void AddedTokenMatcher::split(std::string_view text, bool parse_special,
-                              const std::function<void(std::string_view, const AddedToken*)>& piece,
-                              std::span<const Span> literal) const {
+void AddedTokenMatcher::split(
+    std::string_view text, bool parse_special,
+    const std::function<void(std::string_view, const AddedToken*)>& piece) const {
   std::size_t done = 0;  // everything before is reported
   Span space{1, 0};      // the white space that was looked through last; none yet
   for (std::size_t at = 0; at < text.size();) {
@@ -81,16 +61,6 @@ void AddedTokenMatcher::split(std::string_view text, bool parse_special,
     }
     const AddedToken& token = tokens_[static_cast<std::size_t>(longest)];
     std::size_t begin = at, end = longest_end;
-    if (token.special && parse_special && touches(literal, begin, end)) {
-      // A token may begin inside what only partly is literal. What all of it looks like a token is
-      // text of its own: the reference cuts there, too.
-      at = begin + 1;
-      if (!is_inside(literal, begin, end)) continue;
-      if (done < begin) piece(text.substr(done, begin - done), nullptr);
-      piece(text.substr(begin, end - begin), nullptr);
-      at = done = end;
-      continue;
-    }
     at = end;
     if (token.special && !parse_special) continue;
     if (token.single_word) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,11 +31,11 @@ class AddedTokenMatcher {
   bool empty() const { return tokens_.empty(); }
 
   // Cuts `text` (valid UTF-8) into tokens found, with their flags applied, and the text between
-  // them; calls `piece` for each in order, with a null token for text. What touches a part of
-  // `literal` is no special token.
+  // them; calls `piece` for each in order, with a null token for text.
   void split(std::string_view text, bool parse_special,
-             const std::function<void(std::string_view, const AddedToken*)>& piece,
-             std::span<const Span> literal = {}) const;
+             const std::function<void(std::string_view, const AddedToken*)>& piece) const;
+  // All that are looked for, each once.
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
 
  private:
   // A trie; siblings are linked.

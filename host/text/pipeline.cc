@@ -69,38 +69,32 @@ class Pipeline::Run {
         session_(parts.splitter_) {}
 
   void text(const Piece& piece) {
-    if (parts_.raw_.empty()) {
+    if (parts_.raw_.empty() || !options_.find_added) {
       if (!piece.text.empty()) raw(piece);
       return;
     }
-    split(
-        parts_.raw_, piece, options_.parse_special, [this](const Piece& p) { raw(p); },
-        options_.literal);
+    split(parts_.raw_, piece, [this](const Piece& p) { raw(p); });
   }
 
  private:
-  void split(const AddedTokenMatcher& matcher, const Piece& piece, bool parse_special,
-             const std::function<void(const Piece&)>& between, std::span<const Span> literal = {}) {
-    matcher.split(
-        piece.text, parse_special,
-        [&](std::string_view part, const AddedToken* token) {
-          const auto begin = static_cast<std::size_t>(part.data() - piece.text.data());
-          const Piece p = piece.part(begin, begin + part.size());
-          if (token)
-            add(token->id, p);
-          else
-            between(p);
-        },
-        literal);
+  void split(const AddedTokenMatcher& matcher, const Piece& piece,
+             const std::function<void(const Piece&)>& between) {
+    matcher.split(piece.text, options_.parse_special,
+                  [&](std::string_view part, const AddedToken* token) {
+                    const auto begin = static_cast<std::size_t>(part.data() - piece.text.data());
+                    const Piece p = piece.part(begin, begin + part.size());
+                    if (token)
+                      add(token->id, p);
+                    else
+                      between(p);
+                  });
   }
   void raw(const Piece& piece) {
     const Piece normalized = parts_.normalizer_.normalize(piece, owner_);
-    if (parts_.normalized_.empty())
+    if (parts_.normalized_.empty() || !options_.find_added)
       words(normalized);
     else
-      // Normalizing moves characters, so here nothing is special where some of the text is literal.
-      split(parts_.normalized_, normalized, options_.parse_special && options_.literal.empty(),
-            [this](const Piece& p) { words(p); });
+      split(parts_.normalized_, normalized, [this](const Piece& p) { words(p); });
     owner_.clear();
   }
   void words(const Piece& piece) { session_.split(piece, word_); }
@@ -159,6 +153,13 @@ void Pipeline::encode_into(std::string_view text, const EncodeOptions& options, 
   Run(*this, options, text.size(), out, with_spans)
       .text({text, with_spans ? origins.data() : nullptr, true});
   around(template_.after, text.size());
+}
+
+std::vector<AddedText> Pipeline::added_tokens() const {
+  std::vector<AddedText> out;
+  for (const AddedTokenMatcher* matcher : {&raw_, &normalized_})
+    for (const AddedToken& token : matcher->tokens()) out.push_back({token.content, token.special});
+  return out;
 }
 
 std::vector<TokenId> Pipeline::encode(std::string_view text, const EncodeOptions& options) const {

@@ -50,6 +50,7 @@ class Pipeline final : public Tokenizer {
   std::string spelling(TokenId id) const override;
   bool is_special(TokenId id) const override;
   bool reads_special_tokens() const override { return reads_special_tokens_; }
+  std::vector<AddedText> added_tokens() const override;
   std::optional<TokenId> find_token(std::string_view text) const override;
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<TokenId> bos_id() const override { return bos_id_; }

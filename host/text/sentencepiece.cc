@@ -84,6 +84,11 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (const auto added = added_.find(id); added != added_.end()) return added->second.special;
     return is_piece(id) && piece(id).type == Type::control;
   }
+  std::vector<AddedText> added_tokens() const override {
+    std::vector<AddedText> out;
+    for (const AddedToken& token : matcher_.tokens()) out.push_back({token.content, token.special});
+    return out;
+  }
   std::optional<TokenId> find_token(std::string_view text) const override {
     for (const auto& [id, token] : added_)
       if (token.content == text) return id;
@@ -165,16 +170,17 @@ class SentencePieceTokenizer final : public Tokenizer {
     };
     if (options.add_special && add_bos_) add_one(*bos_id_, {0, 0});
     WordCache cache(text.size());
-    matcher_.split(
-        text, options.parse_special,
-        [&](std::string_view part, const AddedToken* token) {
-          const auto begin = static_cast<std::size_t>(part.data() - text.data());
-          if (token)
-            add_one(token->id, {begin, begin + part.size()});
-          else
-            encode_part(whole.part(begin, begin + part.size()), broken, cache, out);
-        },
-        options.literal);
+    const auto part = [&](std::string_view of, const AddedToken* token) {
+      const auto begin = static_cast<std::size_t>(of.data() - text.data());
+      if (token)
+        add_one(token->id, {begin, begin + of.size()});
+      else
+        encode_part(whole.part(begin, begin + of.size()), broken, cache, out);
+    };
+    if (options.find_added)
+      matcher_.split(text, options.parse_special, part);
+    else
+      part(text, nullptr);
     if (options.add_special && add_eos_) add_one(*eos_id_, {text.size(), text.size()});
     return out;
   }

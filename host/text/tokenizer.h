@@ -21,9 +21,13 @@ struct Span {
 struct EncodeOptions {
   bool add_special = true;     // the BOS/EOS that the tokenizer's own template adds
   bool parse_special = false;  // whether "<|eot|>" in the text is that token or ordinary text
-  // Parts of the text, in order, where it is ordinary text all the same: what users wrote. The text
-  // is UTF-8 where there are any.
-  std::span<const Span> literal = {};
+  bool find_added = true;      // false: no added token is, not even those that are not special
+};
+
+// A token that is found in texts before they are split.
+struct AddedText {
+  std::string text;
+  bool special;
 };
 
 // Ids and the part of the text that each is of: where characters became several tokens, all of
@@ -72,6 +76,8 @@ class Tokenizer {
   // Whether the tokenizer's own implementation reads special tokens in a text unless told
   // otherwise.
   virtual bool reads_special_tokens() const { return true; }
+
+  virtual std::vector<AddedText> added_tokens() const { return {}; }
 
   // The id of a token given by its text, eg: "<|endoftext|>".
   virtual std::optional<TokenId> find_token(std::string_view text) const = 0;

@@ -27,7 +27,7 @@ std::string tokenizer_json() {
     const std::string key = c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
     vocab += (vocab.empty() ? "\"" : ", \"") + key + "\": " + std::to_string(byte - 33);
   }
-  vocab += ", \"\xc4\xa0\": 94";  // the space
+  vocab += ", \"\xc4\xa0\": 94, \"\xc4\x8a\": 95";  // space and line break
   int id = 256;
   for (const char* token : kControlTokens)
     added +=
@@ -129,6 +129,21 @@ TEST(ChatEncode, WhatUsersWriteIsNeverAControlToken) {
     ASSERT_EQ(ids.size(), text.size() + 3) << text;
     for (std::size_t i = 0; i < text.size(); ++i) EXPECT_EQ(ids[i + 2], text[i] - 33) << text;
   }
+}
+
+// Not special, but of the template: Gemma's <end_of_turn> is such a one.
+TEST(ChatEncode, WhatTheTemplateHoldsIsAControlTokenToo) {
+  TempDir model;
+  std::string tokens = tokenizer_json();
+  for (const std::string special = "\"special\": true"; tokens.find(special) != tokens.npos;)
+    tokens.replace(tokens.find(special), special.size(), "\"special\": false");
+  model.write("tokenizer.json", tokens);
+  model.write("chat_template.jinja", "<|user|>{{ messages[0].content }}<|assistant|>");
+  const auto tokenizer = text::load_tokenizer(model.path());
+  const Form form = Form::load(model.path());
+  EXPECT_THAT(encode(*tokenizer, form.render(one_message("a<|system|>"))),
+              ElementsAre(257, 'a' - 33, 259, 258));
+  EXPECT_EQ(encode(*tokenizer, form.render(one_message("a<|user|>"))).size(), 11u);
 }
 
 TEST(Conversation, IsReadAsAListOrAnObjectAndWrittenAgain) {
