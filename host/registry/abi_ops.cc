@@ -14,7 +14,7 @@ constexpr std::int64_t kMaxInteger = std::int64_t{1} << 45;
 
 std::int64_t checked_integer(std::int64_t value, std::string_view what) {
   if (value < -kMaxInteger || value > kMaxInteger)
-    breach("{} is {}; it must be between -2^45 and 2^45", what, value);
+    refuse("{} is {}; it must be between -2^45 and 2^45", what, value);
   return value;
 }
 
@@ -25,10 +25,10 @@ constexpr std::string_view kAttrKinds[] = {"an integer",         "a number",    
 AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& value) {
   const std::string what = fmt::format("attribute '{}' of op '{}'", attr.name, op.name);
   const auto wrong_kind = [&] {
-    breach("{} must be {}, got {}", what, kAttrKinds[attr.fallback.index()], kind_name(value.type));
+    refuse("{} must be {}, got {}", what, kAttrKinds[attr.fallback.index()], kind_name(value.type));
   };
   const auto number = [&](double x) {
-    if (std::isnan(x)) breach("{} is a NaN; it must be a number", what);
+    if (std::isnan(x)) refuse("{} is a NaN; it must be a number", what);
     return x;
   };
   check_padding(value, what);
@@ -72,12 +72,13 @@ const Op& op(std::uint32_t id, std::uint32_t revision) {
     if (name.empty()) name = op.name;
     revisions.push_back(op.revision);
   }
-  throw Breach(LAMINA_ERROR_UNSUPPORTED,
-               revisions.empty()
-                   ? fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
-                                 LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR)
-                   : fmt::format("op '{}' is requested in revision {}; this host has revision {}",
-                                 name, revision, fmt::join(revisions, ", ")));
+  throw ContractError(
+      LAMINA_ERROR_UNSUPPORTED,
+      revisions.empty()
+          ? fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
+                        LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR)
+          : fmt::format("op '{}' is requested in revision {}; this host has revision {}", name,
+                        revision, fmt::join(revisions, ", ")));
 }
 
 NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
@@ -86,22 +87,23 @@ NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
   for (const lamina_attr_t& attr :
        plain<lamina_attr_t>(list, fmt::format("the attributes of op '{}'", op.name))) {
     if (attr.since > LAMINA_ABI_MINOR)
-      throw Breach(LAMINA_ERROR_UNSUPPORTED,
-                   fmt::format("attribute {} of op '{}' needs a host with plugin ABI {}.{}; this "
-                               "one has {}.{}",
-                               attr.key, op.name, LAMINA_ABI_MAJOR, attr.since, LAMINA_ABI_MAJOR,
-                               LAMINA_ABI_MINOR));
+      throw ContractError(
+          LAMINA_ERROR_UNSUPPORTED,
+          fmt::format("attribute {} of op '{}' needs a host with plugin ABI {}.{}; this "
+                      "one has {}.{}",
+                      attr.key, op.name, LAMINA_ABI_MAJOR, attr.since, LAMINA_ABI_MAJOR,
+                      LAMINA_ABI_MINOR));
     if (attr.key == 0 || attr.key > seen.size())
-      breach("op '{}' has no attribute {}; it has {}", op.name, attr.key, seen.size());
+      refuse("op '{}' has no attribute {}; it has {}", op.name, attr.key, seen.size());
     const std::size_t index = attr.key - 1;
     const OpAttr& declared = op.attrs[index];
-    if (seen[index]) breach("attribute '{}' of op '{}' is given twice", declared.name, op.name);
+    if (seen[index]) refuse("attribute '{}' of op '{}' is given twice", declared.name, op.name);
     seen[index] = true;
     out.emplace_back(declared.name, attr_value(op, declared, attr.value));
   }
   for (std::size_t i = 0; i < seen.size(); ++i)
     if (op.attrs[i].required && !seen[i])
-      breach("op '{}' needs attribute '{}', which is not given", op.name, op.attrs[i].name);
+      refuse("op '{}' needs attribute '{}', which is not given", op.name, op.attrs[i].name);
   return out;
 }
 
@@ -136,9 +138,9 @@ std::vector<lamina_value_t> value_views(std::span<const AttrValue> values) {
 
 void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view what) {
   if ((flags & ~known) != 0)
-    throw Breach(LAMINA_ERROR_UNSUPPORTED,
-                 fmt::format("{} has flags {:#x}, of which this host does not know {:#x}", what,
-                             flags, flags & ~known));
+    throw ContractError(LAMINA_ERROR_UNSUPPORTED,
+                        fmt::format("{} has flags {:#x}, of which this host does not know {:#x}",
+                                    what, flags, flags & ~known));
 }
 
 }  // namespace lamina::registry::abi

@@ -20,7 +20,7 @@ constexpr std::pair<std::uint32_t, DType> kDTypes[] = {
     {LAMINA_DTYPE_BOOL, DType::boolean}};
 
 double finite(double number, std::string_view what) {
-  if (std::isnan(number)) breach("{} holds a NaN; it must be a number", what);
+  if (std::isnan(number)) refuse("{} holds a NaN; it must be a number", what);
   return number;
 }
 
@@ -37,16 +37,16 @@ namespace detail {
 
 void copy(void* to, const void* from, StructBytes sizes, std::size_t size_at,
           std::string_view what) {
-  if (from == nullptr) breach("{} is missing", what);
+  if (from == nullptr) refuse("{} is missing", what);
   const char* bytes = static_cast<const char*>(from);
   std::uint32_t size = 0;
   std::memcpy(&size, bytes + size_at, sizeof size);
-  if (size < sizes.min) breach("{} has size {}; it must be at least {}", what, size, sizes.min);
+  if (size < sizes.min) refuse("{} has size {}; it must be at least {}", what, size, sizes.min);
   if (size > kMaxStructBytes)
-    breach("{} has size {}; it must be at most {}", what, size, kMaxStructBytes);
+    refuse("{} has size {}; it must be at most {}", what, size, kMaxStructBytes);
   for (std::uint32_t at = sizes.known; at < size; ++at)
     if (bytes[at] != 0)
-      throw Breach(
+      throw ContractError(
           LAMINA_ERROR_ABI,
           fmt::format("{} uses byte {}, of which this host knows {}; it needs a newer host", what,
                       at, sizes.known));
@@ -58,18 +58,18 @@ const void* element(const lamina_span_t& span, std::uint32_t i, std::string_view
   std::uint32_t size = 0;
   std::memcpy(&size, at, sizeof size);
   if (size > span.stride)
-    breach("{}: element {} has size {}, and the next one is {} bytes further", what, i, size,
+    refuse("{}: element {} has size {}, and the next one is {} bytes further", what, i, size,
            span.stride);
   return at;
 }
 
 void check(const lamina_span_t& span, std::uint32_t min_bytes, bool frozen, std::string_view what) {
   if (span.count == 0) return;
-  if (span.ptr == nullptr) breach("{}: {} elements at a null address", what, span.count);
+  if (span.ptr == nullptr) refuse("{}: {} elements at a null address", what, span.count);
   if (span.count > kMaxElements)
-    breach("{}: {} elements; at most {} are accepted", what, span.count, kMaxElements);
+    refuse("{}: {} elements; at most {} are accepted", what, span.count, kMaxElements);
   if (frozen ? span.stride != min_bytes : span.stride < min_bytes)
-    breach("{}: elements of {} bytes; they must have {}{}", what, span.stride,
+    refuse("{}: elements of {} bytes; they must have {}{}", what, span.stride,
            frozen ? "" : "at least ", min_bytes);
 }
 
@@ -77,14 +77,14 @@ void check(const lamina_span_t& span, std::uint32_t min_bytes, bool frozen, std:
 
 std::string text(const lamina_str_t& from, std::string_view what) {
   if (from.len == 0) return "";
-  if (from.ptr == nullptr) breach("{} is a string of {} bytes at a null address", what, from.len);
+  if (from.ptr == nullptr) refuse("{} is a string of {} bytes at a null address", what, from.len);
   if (from.len > kMaxTextBytes)
-    breach("{} is a string of {} bytes; at most {} are accepted", what, from.len, kMaxTextBytes);
+    refuse("{} is a string of {} bytes; at most {} are accepted", what, from.len, kMaxTextBytes);
   std::string out(from.ptr, from.len);
   if (find_invalid_utf8(out) != std::string_view::npos)
-    breach("{} is a string that is not UTF-8", what);
+    refuse("{} is a string that is not UTF-8", what);
   if (const std::size_t at = find_control(out); at != out.npos)
-    breach("{} is a string with a control character, byte 0x{:02x}", what,
+    refuse("{} is a string with a control character, byte 0x{:02x}", what,
            static_cast<unsigned char>(out[at]));
   return out;
 }
@@ -98,7 +98,7 @@ std::vector<std::string> texts(const lamina_span_t& from, std::string_view what)
 std::string name(const lamina_str_t& from, std::string_view what) {
   std::string out = text(from, what);
   if (!is_plain_name(out))
-    breach("{} is \"{}\"; a name is letters, digits, '_', '-' and '.', beginning with a letter",
+    refuse("{} is \"{}\"; a name is letters, digits, '_', '-' and '.', beginning with a letter",
            what, out);
   return out;
 }
@@ -113,7 +113,7 @@ std::optional<config::Value> value(const lamina_value_t& from, std::string_view 
     case LAMINA_KIND_FLOAT:
       return config::Value(finite(from.v.f, what));
     case LAMINA_KIND_BOOL:
-      if (from.v.i != 0 && from.v.i != 1) breach("{} is a boolean of {}; 0 or 1", what, from.v.i);
+      if (from.v.i != 0 && from.v.i != 1) refuse("{} is a boolean of {}; 0 or 1", what, from.v.i);
       return config::Value(from.v.i == 1);
     case LAMINA_KIND_STRING:
       return config::Value(text(from.v.s, what));
@@ -127,7 +127,7 @@ std::optional<config::Value> value(const lamina_value_t& from, std::string_view 
     case LAMINA_KIND_STRING_LIST:
       return config::Value(list(texts(from.v.list, what)));
     default:
-      breach("{} has kind {}; kinds are 1 to 7", what, from.type);
+      refuse("{} has kind {}; kinds are 1 to 7", what, from.type);
   }
 }
 
@@ -135,7 +135,7 @@ std::optional<DType> dtype(std::uint32_t from, std::string_view what) {
   if (from == 0) return std::nullopt;
   for (const auto& [number, type] : kDTypes)
     if (number == from) return type;
-  breach("{} has dtype {}; dtypes are 1 to 7", what, from);
+  refuse("{} has dtype {}; dtypes are 1 to 7", what, from);
 }
 
 std::uint32_t dtype_number(DType dtype) {

@@ -25,9 +25,9 @@
 namespace lamina::registry::abi {
 
 // A rule of abi.h is broken. Never leaves the registry: who knows the plugin adds its name.
-class Breach : public std::runtime_error {
+class ContractError : public std::runtime_error {
  public:
-  Breach(lamina_status_t status, const std::string& what)
+  ContractError(lamina_status_t status, const std::string& what)
       : std::runtime_error(what), status_(status) {}
   lamina_status_t status() const { return status_; }
 
@@ -36,8 +36,8 @@ class Breach : public std::runtime_error {
 };
 
 template <typename... Args>
-[[noreturn]] void breach(fmt::format_string<Args...> format, Args&&... args) {
-  throw Breach(LAMINA_ERROR_ARGUMENT, fmt::format(format, std::forward<Args>(args)...));
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  throw ContractError(LAMINA_ERROR_ARGUMENT, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // What abi.h says that a T has at least, however old the plugin is.
@@ -78,12 +78,12 @@ void check_padding(const T& value, std::string_view what) {
   if constexpr (requires { value._pad0; }) padding |= value._pad0;
   if constexpr (requires { value._pad1; }) padding |= value._pad1;
   if (padding != 0)
-    breach("{} has padding that is not zero ({:#x}); clear the struct before its fields are set",
+    refuse("{} has padding that is not zero ({:#x}); clear the struct before its fields are set",
            what, padding);
 }
 
 // A growable struct, one that begins with its size. What an older plugin does not give is zero;
-// bytes beyond what this host knows, and padding, must be zero. Throws Breach.
+// bytes beyond what this host knows, and padding, must be zero. Throws ContractError.
 template <typename T>
 T copy(const T* from, std::string_view what) {
   static_assert(kMinBytes<T> > 0, "not in LAMINA_GROWABLE");
@@ -114,7 +114,7 @@ std::vector<T> copies(const lamina_span_t& span, std::string_view what) {
 template <typename T>
 void write(const T& from, T* to, std::string_view what) {
   if (to == nullptr || to->size < kMinBytes<T>)
-    breach("{} does not have {} bytes", what, kMinBytes<T>);
+    refuse("{} does not have {} bytes", what, kMinBytes<T>);
   const std::uint32_t size = to->size;
   std::memcpy(static_cast<void*>(to), &from, std::min<std::size_t>(size, sizeof(T)));
   to->size = size;

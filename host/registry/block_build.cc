@@ -28,12 +28,14 @@ void check_size(std::span<const std::int64_t> dims, const std::string& what) {
   std::int64_t elements = 1;
   for (std::int64_t dim : dims) {
     if (dim < 0)
-      throw abi::Breach(LAMINA_ERROR_SHAPE, fmt::format("{} has dims [{}]; none may be negative",
-                                                        what, fmt::join(dims, ", ")));
+      throw abi::ContractError(
+          LAMINA_ERROR_SHAPE,
+          fmt::format("{} has dims [{}]; none may be negative", what, fmt::join(dims, ", ")));
     if (dim > kMaxElements / elements)
-      throw abi::Breach(LAMINA_ERROR_CONFIG,
-                        fmt::format("{} has dims [{}]; more than 2^45 elements are not possible",
-                                    what, fmt::join(dims, ", ")));
+      throw abi::ContractError(
+          LAMINA_ERROR_CONFIG,
+          fmt::format("{} has dims [{}]; more than 2^45 elements are not possible", what,
+                      fmt::join(dims, ", ")));
     elements *= std::max<std::int64_t>(dim, 1);
   }
 }
@@ -41,11 +43,12 @@ void check_size(std::span<const std::int64_t> dims, const std::string& what) {
 std::vector<std::int64_t> sizes(const lamina_span_t& from, const std::string& what) {
   std::vector<std::int64_t> out = abi::plain<std::int64_t>(from, what);
   if (out.size() > LAMINA_MAX_DIMS)
-    abi::breach("{} has {} dims; at most {} are possible", what, out.size(), LAMINA_MAX_DIMS);
+    abi::refuse("{} has {} dims; at most {} are possible", what, out.size(), LAMINA_MAX_DIMS);
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i] < 1)
-      throw abi::Breach(LAMINA_ERROR_SHAPE,
-                        fmt::format("dim {} of {} is {}; it must be at least 1", i, what, out[i]));
+      throw abi::ContractError(
+          LAMINA_ERROR_SHAPE,
+          fmt::format("dim {} of {} is {}; it must be at least 1", i, what, out[i]));
   check_size(out, what);
   return out;
 }
@@ -55,8 +58,9 @@ template <typename Enum>
 Enum enumerator(std::uint32_t from, std::uint32_t list, const std::string& what) {
   const KnownNumbers known = known_numbers(list);
   if (!known.contain(from))
-    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED, fmt::format("{} is {}; this host knows {} to {}",
-                                                            what, from, known.min, known.max));
+    throw abi::ContractError(
+        LAMINA_ERROR_UNSUPPORTED,
+        fmt::format("{} is {}; this host knows {} to {}", what, from, known.min, known.max));
   return static_cast<Enum>(from);
 }
 
@@ -72,28 +76,28 @@ InitSpec read_init(const lamina_param_t& from, const std::string& what) {
   InitSpec out{enumerator<InitSpec::Kind>(from.init, LAMINA_CAPABILITY_INIT, "the init of " + what),
                from.init_a, from.init_b};
   if (!std::isfinite(out.a) || !std::isfinite(out.b))
-    abi::breach("the init of {} has the numbers {} and {}; they must be finite", what, out.a,
+    abi::refuse("the init of {} has the numbers {} and {}; they must be finite", what, out.a,
                 out.b);
   using Kind = InitSpec::Kind;
   const bool is_deviation =
       out.kind == Kind::normal || out.kind == Kind::truncated_normal || out.kind == Kind::fan_in;
   if (is_deviation && out.a < 0)
-    abi::breach("the init of {} has the deviation {}; it must not be negative", what, out.a);
+    abi::refuse("the init of {} has the deviation {}; it must not be negative", what, out.a);
   const bool is_range = out.kind == Kind::uniform || out.kind == Kind::log_uniform;
   if (is_range && out.a > out.b)
-    abi::breach("the init of {} draws between {} and {}; the first must be the smaller", what,
+    abi::refuse("the init of {} draws between {} and {}; the first must be the smaller", what,
                 out.a, out.b);
   if (out.kind == Kind::log_uniform && out.a <= 0)
-    abi::breach("the init of {} takes the logarithm of {}; it must be positive", what, out.a);
+    abi::refuse("the init of {} takes the logarithm of {}; it must be positive", what, out.a);
   if (out.kind == Kind::cycle && out.a < 1)
-    abi::breach("the init of {} counts modulo {}; it must be 1 or more", what, out.a);
+    abi::refuse("the init of {} counts modulo {}; it must be 1 or more", what, out.a);
   return out;
 }
 
 void check_state_dims(StateKind kind, std::size_t count, const std::string& what) {
   auto require = [&](std::size_t min, std::size_t max) {
     if (count < min || count > max)
-      abi::breach("{} has {} dims; its kind has {} to {}", what, count, min, max);
+      abi::refuse("{} has {} dims; its kind has {} to {}", what, count, min, max);
   };
   switch (kind) {
 #define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims) \
@@ -107,7 +111,7 @@ void check_state_dims(StateKind kind, std::size_t count, const std::string& what
 
 void BlockBuild::emit(const lamina_emit_t* from) {
   const lamina_emit_t use = abi::copy(from, "lamina_emit_t");
-  if (++num_ops_ > kMaxOps) abi::breach("it uses more than {} ops", kMaxOps);
+  if (++num_ops_ > kMaxOps) abi::refuse("it uses more than {} ops", kMaxOps);
   if (use.op >= LAMINA_CUSTOM_OPS) return emit_custom(use);
   const Op& op = abi::op(use.op, use.revision);
   const std::vector<Tensor> inputs = op_inputs(op, op.num_plugin_inputs, use.inputs);
@@ -115,10 +119,10 @@ void BlockBuild::emit(const lamina_emit_t* from) {
   if (use.state != 0)
     state = static_cast<int>(state_index(use.state, fmt::format("the state of op '{}'", op.name)));
   if (use.n_outputs > kMaxOutputs)
-    abi::breach("op '{}' has {} outputs, {} are requested", op.name, op.outputs.size(),
+    abi::refuse("op '{}' has {} outputs, {} are requested", op.name, op.outputs.size(),
                 use.n_outputs);
   if (use.n_outputs > 0 && use.outputs == nullptr)
-    abi::breach("op '{}' has a null pointer for its outputs", op.name);
+    abi::refuse("op '{}' has a null pointer for its outputs", op.name);
   const NamedAttrs attrs = abi::attrs(op, use.attrs);
   const std::vector<Tensor> outputs = trace_.add_op(op, inputs, attrs, state);
   // Those of a newer list of ops stay without a handle. Nothing is written before all is checked.
@@ -139,7 +143,7 @@ std::vector<Tensor> BlockBuild::op_inputs(const Op& op, std::size_t num_inputs,
   // Inputs of a newer list of ops, not used.
   while (!variadic && num_given > fixed && handles[num_given - 1] == 0) --num_given;
   if (num_given > fixed && !variadic)
-    abi::breach("op '{}' takes {} inputs, got {}", op.name, fixed, num_given);
+    abi::refuse("op '{}' takes {} inputs, got {}", op.name, fixed, num_given);
   std::vector<Tensor> inputs(std::max(fixed, num_given));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const OpInput& input = op.inputs[std::min(i, num_inputs - 1)];
@@ -158,16 +162,16 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
   const std::string what = "parameter '" + out.name + "'";
   for (std::string_view reserved : {"host.", "engram."})
     if (out.name.starts_with(reserved))
-      abi::breach("{} begins with '{}', which is for parameters that the host adds to a layer",
+      abi::refuse("{} begins with '{}', which is for parameters that the host adds to a layer",
                   what, reserved);
   out.shape = Shape(std::span<const std::int64_t>(sizes(given.dims, what)));
   const auto known = params_by_name_.find(out.name);
   if (known != params_by_name_.end()) {
     const ParamDesc& first = params_[known->second.first];
     if (first.shape != out.shape)
-      throw abi::Breach(LAMINA_ERROR_SHAPE,
-                        fmt::format("{} is declared as {} and before as {}", what,
-                                    to_string(out.shape), to_string(first.shape)));
+      throw abi::ContractError(LAMINA_ERROR_SHAPE,
+                               fmt::format("{} is declared as {} and before as {}", what,
+                                           to_string(out.shape), to_string(first.shape)));
     return known->second.second;
   }
   constexpr std::uint32_t kFlags = LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY;
@@ -180,7 +184,7 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
   out.trained = !(given.flags & LAMINA_PARAM_BUFFER);
   if (given.flags & LAMINA_PARAM_NO_DECAY) out.decay = false;
   if (given.flags & LAMINA_PARAM_DECAY) {
-    if (out.decay) abi::breach("{} has both flags, with decay and without", what);
+    if (out.decay) abi::refuse("{} has both flags, with decay and without", what);
     out.decay = true;
   }
   out.dtype = abi::dtype(given.dtype, what);
@@ -199,7 +203,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   const std::string what = "state '" + out.name + "'";
   for (const StateDesc& other : states_)
     if (other.name == out.name)
-      abi::breach(
+      abi::refuse(
           "{} is declared twice; names are unique: declare it in a scope of its own "
           "(step.in(scope)) or "
           "give it another name",
@@ -212,15 +216,15 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   out.window = given.window;
   out.chunk = given.chunk;
   if (out.window < 0 || out.chunk < 0)
-    abi::breach("{} has window {} and chunk {}; they must not be negative", what, out.window,
+    abi::refuse("{} has window {} and chunk {}; they must not be negative", what, out.window,
                 out.chunk);
   if (given.stride < 0)
-    abi::breach("{} has stride {}; it must not be negative", what, given.stride);
+    abi::refuse("{} has stride {}; it must not be negative", what, given.stride);
   out.stride = std::max<std::int64_t>(given.stride, 1);
   const bool has_slots = out.kind == StateKind::kv || out.kind == StateKind::latent ||
                          out.kind == StateKind::index_keys;
   if (!has_slots && (out.window > 0 || out.chunk > 0 || out.stride > 1))
-    abi::breach(
+    abi::refuse(
         "{} has window {}, chunk {} and stride {}; a state of kind {} has one size for any "
         "number of tokens, so leave them out",
         what, out.window, out.chunk, out.stride, ops::to_string(out.kind));
@@ -248,10 +252,10 @@ lamina_tensor_t BlockBuild::layer_constant(lamina_str_t name, lamina_span_t valu
   const std::vector<double> numbers =
       abi::plain<double>(values, fmt::format("the values of '{}'", full));
   if (static_cast<std::int64_t>(numbers.size()) != config_.num_layers())
-    abi::breach("constant '{}' has {} values; the model has {} layers", full, numbers.size(),
+    abi::refuse("constant '{}' has {} values; the model has {} layers", full, numbers.size(),
                 config_.num_layers());
   for (double number : numbers)
-    if (!std::isfinite(number)) abi::breach("constant '{}' has a value of {}", full, number);
+    if (!std::isfinite(number)) abi::refuse("constant '{}' has a value of {}", full, number);
   return hand_out(trace_.make_layer_constant(full, numbers));
 }
 
@@ -265,13 +269,13 @@ void BlockBuild::type(lamina_tensor_t given, lamina_type_t* out) {
 }
 
 void BlockBuild::scope(lamina_str_t name, std::uint32_t push) {
-  if (push > 1) abi::breach("push is {}; it must be 0 or 1", push);
+  if (push > 1) abi::refuse("push is {}; it must be 0 or 1", push);
   if (push == 0) {
-    if (scopes_.empty()) abi::breach("a scope is closed and none is open");
+    if (scopes_.empty()) abi::refuse("a scope is closed and none is open");
     scopes_.pop_back();
     return;
   }
-  if (scopes_.size() == kMaxScopes) abi::breach("more than {} scopes are open", kMaxScopes);
+  if (scopes_.size() == kMaxScopes) abi::refuse("more than {} scopes are open", kMaxScopes);
   scopes_.push_back(name.len == 0 ? "" : abi::name(name, "the name of a scope"));
 }
 
@@ -306,22 +310,24 @@ void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
   out.value = tensor(given.value, fmt::format("the value of '{}'", out.name));
   const bool is_loss = out.kind == AuxDesc::Kind::loss;
   if (given.other != 0) {
-    if (!is_loss) abi::breach("metric '{}' has two values; only losses may", out.name);
+    if (!is_loss) abi::refuse("metric '{}' has two values; only losses may", out.name);
     out.other = tensor(given.other, fmt::format("the other value of '{}'", out.name));
     if (out.other.shape() != out.value.shape())
-      throw abi::Breach(
+      throw abi::ContractError(
           LAMINA_ERROR_SHAPE,
           fmt::format("the values of the loss '{}' must have one shape, got {} and {}", out.name,
                       to_string(out.value.type()), to_string(out.other.type())));
   } else if (is_loss && out.value.ndim() != 0) {
-    throw abi::Breach(LAMINA_ERROR_SHAPE, fmt::format("the loss '{}' must be a scalar, got {}",
-                                                      out.name, to_string(out.value.type())));
+    throw abi::ContractError(LAMINA_ERROR_SHAPE,
+                             fmt::format("the loss '{}' must be a scalar, got {}", out.name,
+                                         to_string(out.value.type())));
   }
   if (is_loss && out.reduce == AuxDesc::Reduce::max)
-    abi::breach("the loss '{}' is reduced by a maximum; losses are summed or averaged", out.name);
+    abi::refuse("the loss '{}' is reduced by a maximum; losses are summed or averaged", out.name);
   if (!is_floating(out.value.dtype()))
-    throw abi::Breach(LAMINA_ERROR_DTYPE, fmt::format("'{}' must be floating, got {}", out.name,
-                                                      to_string(out.value.type())));
+    throw abi::ContractError(
+        LAMINA_ERROR_DTYPE,
+        fmt::format("'{}' must be floating, got {}", out.name, to_string(out.value.type())));
   out.weight_key = abi::text(given.weight_key, "its weight key");
   require_number_key(out.weight_key, fmt::format("the weight of '{}'", out.name));
   trace_.add_aux(out);
@@ -336,13 +342,13 @@ void BlockBuild::update(const lamina_update_t* from) {
   out.param = abi::text(given.param, "the name of a parameter");
   const auto known = params_by_name_.find(out.param);
   if (known == params_by_name_.end())
-    abi::breach("parameter '{}' is not declared in this block", out.param);
+    abi::refuse("parameter '{}' is not declared in this block", out.param);
   out.value = tensor(given.value, fmt::format("the update of '{}'", out.param));
   const Shape& shape = params_[known->second.first].shape;
   if (out.value.shape() != shape)
-    throw abi::Breach(LAMINA_ERROR_SHAPE,
-                      fmt::format("the update of '{}' must be {}, got {}", out.param,
-                                  to_string(shape), to_string(out.value.type())));
+    throw abi::ContractError(LAMINA_ERROR_SHAPE,
+                             fmt::format("the update of '{}' must be {}, got {}", out.param,
+                                         to_string(shape), to_string(out.value.type())));
   out.rate_key = abi::text(given.rate_key, "its rate key");
   require_number_key(out.rate_key, fmt::format("the rate of '{}'", out.param));
   trace_.update(out);
@@ -388,7 +394,7 @@ std::vector<AxisId> BlockBuild::axis_list(const lamina_span_t& names, std::size_
                                           std::string_view what) const {
   const std::vector<std::string> given = abi::texts(names, fmt::format("the axes of {}", what));
   if (given.size() != num_dims)
-    abi::breach("{} has {} dims and {} axes; each dim has one", what, num_dims, given.size());
+    abi::refuse("{} has {} dims and {} axes; each dim has one", what, num_dims, given.size());
   std::vector<AxisId> out;
   for (const std::string& name : given) out.push_back(axis(name));
   return out;
@@ -398,9 +404,9 @@ void BlockBuild::require_number_key(const std::string& key, std::string_view wha
   if (key.empty()) return;
   const ModelKey* declared = family_.find_key(key);
   if (declared == nullptr)
-    abi::breach("{} is the key '{}', which the family does not declare", what, key);
+    abi::refuse("{} is the key '{}', which the family does not declare", what, key);
   if (declared->kind != LAMINA_KIND_FLOAT)
-    abi::breach("{} is the key '{}', which is {}; it must be a number", what, key,
+    abi::refuse("{} is the key '{}', which is {}; it must be a number", what, key,
                 abi::kind_name(declared->kind));
 }
 

@@ -49,7 +49,7 @@ class BlockBuild {
   template <typename Body>
   static lamina_status_t call(lamina_build_t* build, const lamina_where_t* at, Body&& body);
 
-  // The work of the calls. They throw abi::Breach or Error.
+  // The work of the calls. They throw abi::ContractError or Error.
   void emit(const lamina_emit_t* from);
   void emit_custom(const lamina_emit_t& use);
   lamina_tensor_t param(const lamina_param_t* from);

@@ -25,9 +25,9 @@ lamina_status_t BlockBuild::call(lamina_build_t* build, const lamina_where_t* at
     return LAMINA_OK;
   } catch (const std::bad_alloc&) {
     failure.status = LAMINA_ERROR_MEMORY;
-  } catch (const abi::Breach& breach) {
-    failure.status = breach.status();
-    failure.text = {fmt::format("block '{}'", self.block_.name), breach.what(), {}};
+  } catch (const abi::ContractError& error) {
+    failure.status = error.status();
+    failure.text = {fmt::format("block '{}'", self.block_.name), error.what(), {}};
   } catch (const UserError& refused) {
     failure.status = LAMINA_ERROR_SHAPE;
     failure.text = refused.text();
@@ -90,7 +90,7 @@ struct BuildCalls {
   static void fail(lamina_build_t* build, lamina_status_t status, lamina_str_t message,
                    const lamina_where_t* at) {
     BlockBuild::call(build, at, [&](BlockBuild& self) {
-      throw abi::Breach(
+      throw abi::ContractError(
           status == LAMINA_OK ? LAMINA_ERROR_INTERNAL : status,
           abi::text(message, fmt::format("the message of block '{}'", self.block_.name)));
     });
@@ -99,7 +99,7 @@ struct BuildCalls {
  private:
   template <typename Make>
   static void store(std::uint64_t* out, Make&& make) {
-    if (out == nullptr) abi::breach("the pointer for the result is null");
+    if (out == nullptr) abi::refuse("the pointer for the result is null");
     *out = make();
   }
 };

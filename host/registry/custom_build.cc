@@ -24,7 +24,7 @@ std::vector<AttrValue> all_attrs(const Op& op, const NamedAttrs& given) {
 
 void BlockBuild::refuse_in_lowering(std::string_view what) const {
   if (lowering_)
-    abi::breach(
+    abi::refuse(
         "{} stands in the lowering of op '{}'; a lowering is made of ordinary ops and the op's "
         "inputs",
         what, lowering_->op);
@@ -34,20 +34,22 @@ void BlockBuild::emit_custom(const lamina_emit_t& use) {
   const CustomOps& ops = family_.custom_ops();
   const std::uint32_t number = use.op - LAMINA_CUSTOM_OPS;
   if (number >= ops.size())
-    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
-                      fmt::format("custom op {} is asked for; the plugin has {}, from 0 on ({})",
-                                  number, ops.size(), LAMINA_CUSTOM_OPS_ID));
+    throw abi::ContractError(
+        LAMINA_ERROR_UNSUPPORTED,
+        fmt::format("custom op {} is asked for; the plugin has {}, from 0 on ({})", number,
+                    ops.size(), LAMINA_CUSTOM_OPS_ID));
   const CustomOp& custom = *ops[number];
   const ops::CustomOp& op = custom.op;
   refuse_in_lowering(fmt::format("custom op '{}'", op.name));
   if (use.revision != 0)
-    throw abi::Breach(LAMINA_ERROR_UNSUPPORTED,
-                      fmt::format("op '{}' is requested in revision {}; custom ops have none, 0",
-                                  op.name, use.revision));
+    throw abi::ContractError(
+        LAMINA_ERROR_UNSUPPORTED,
+        fmt::format("op '{}' is requested in revision {}; custom ops have none, 0", op.name,
+                    use.revision));
   if (use.state != 0)
-    abi::breach("op '{}' is given a state; the lowering of a custom op declares its own", op.name);
+    abi::refuse("op '{}' is given a state; the lowering of a custom op declares its own", op.name);
   if (use.n_outputs > op.num_outputs || (use.n_outputs > 0 && use.outputs == nullptr))
-    abi::breach("op '{}' has {} outputs, {} are requested", op.name, op.num_outputs, use.n_outputs);
+    abi::refuse("op '{}' has {} outputs, {} are requested", op.name, op.num_outputs, use.n_outputs);
   const std::vector<Tensor> inputs = op_inputs(op, op.num_inputs, use.inputs);
   const NamedAttrs attrs = abi::attrs(op, use.attrs);
   const std::vector<Tensor> results = build_lowering(custom, inputs, attrs);
@@ -82,18 +84,19 @@ std::vector<Tensor> BlockBuild::build_lowering(const CustomOp& custom,
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the plugin
   } catch (const std::exception& thrown) {
-    abi::breach("its lowering threw an exception ({}); none may leave a plugin", thrown.what());
+    abi::refuse("its lowering threw an exception ({}); none may leave a plugin", thrown.what());
   } catch (...) {
-    abi::breach("its lowering threw an exception; none may leave a plugin");
+    abi::refuse("its lowering threw an exception; none may leave a plugin");
   }
   // A call of the lowering has failed, and says why.
-  if (failure_) throw abi::Breach(failure_->status, "");
+  if (failure_) throw abi::ContractError(failure_->status, "");
   if (status != LAMINA_OK)
-    throw abi::Breach(status, fmt::format("the lowering of op '{}' fails with status {} ({}) and "
-                                          "no message",
-                                          op.name, status, abi::status_name(status)));
+    throw abi::ContractError(status,
+                             fmt::format("the lowering of op '{}' fails with status {} ({}) and "
+                                         "no message",
+                                         op.name, status, abi::status_name(status)));
   if (scopes_.size() != open_scopes)
-    abi::breach("the lowering of op '{}' leaves a scope open, or closes one of others", op.name);
+    abi::refuse("the lowering of op '{}' leaves a scope open, or closes one of others", op.name);
   std::vector<Tensor> results;
   for (lamina_tensor_t output : outputs)
     results.push_back(tensor(output, fmt::format("output '{}' of the lowering of op '{}'",

@@ -148,7 +148,7 @@ struct KernelCalls {
     auto& self = *const_cast<RunningCall*>(static_cast<const RunningCall*>(call));
     try {
       if (self.message.empty()) self.message = abi::text(message, "its message");
-    } catch (const abi::Breach& unreadable) {
+    } catch (const abi::ContractError& unreadable) {
       self.message = unreadable.what();
     }
   }
@@ -301,11 +301,11 @@ std::unique_ptr<const ops::CustomKernel> read_kernel(const lamina_kernel_t& sour
       fmt::format("the {} kernel of custom op '{}'", is_backward ? "backward" : "forward", op);
   const auto kernel = abi::copy(&source, what);
   abi::check_flags(kernel.flags, is_backward ? LAMINA_KERNEL_READS_OUTPUTS : 0, what);
-  if (kernel.run == nullptr) abi::breach("{} has no run function", what);
+  if (kernel.run == nullptr) abi::refuse("{} has no run function", what);
   constexpr std::uint64_t kFloating = 1u << LAMINA_DTYPE_F32 | 1u << LAMINA_DTYPE_BF16 |
                                       1u << LAMINA_DTYPE_F16 | 1u << LAMINA_DTYPE_F64;
   if ((kernel.dtypes & kFloating) == 0)
-    abi::breach("{} takes no floating-point type (dtypes {:#x})", what, kernel.dtypes);
+    abi::refuse("{} takes no floating-point type (dtypes {:#x})", what, kernel.dtypes);
   PluginFunction running(
       *plugin, "", fmt::format("{} kernel of op '{}'", is_backward ? "backward" : "forward", op));
   return std::make_unique<PluginKernel>(

@@ -19,12 +19,12 @@ std::vector<std::string_view> words(std::string_view text, const std::string& wh
   std::vector<std::string_view> out;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
-    if (end == at) abi::breach("{} '{}' has two spaces in a row", what, text);
+    if (end == at) abi::refuse("{} '{}' has two spaces in a row", what, text);
     out.push_back(text.substr(at, end - at));
     at = end + 1;
   }
   if (out.size() > kMostOperands)
-    abi::breach("{} are {}; at most {} are possible", what, out.size(), kMostOperands);
+    abi::refuse("{} are {}; at most {} are possible", what, out.size(), kMostOperands);
   return out;
 }
 
@@ -33,14 +33,14 @@ void check_name(std::string_view name, std::string_view word, const std::string&
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   });
   if (!plain || (name[0] >= '0' && name[0] <= '9'))
-    abi::breach("{} has '{}'; a name is letters, digits and '_', beginning with a letter", what,
+    abi::refuse("{} has '{}'; a name is letters, digits and '_', beginning with a letter", what,
                 word);
 }
 
 void check_distinct(std::vector<std::string> names, const std::string& what) {
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
-    abi::breach("{} has '{}' twice", what, *twice);
+    abi::refuse("{} has '{}' twice", what, *twice);
 }
 
 std::vector<OpInput> read_operands(const lamina_str_t& from, bool are_inputs,
@@ -53,9 +53,9 @@ std::vector<OpInput> read_operands(const lamina_str_t& from, bool are_inputs,
   }
   check_distinct(std::move(names), what);
   std::vector<OpInput> out = ops::parse_operands(text);
-  if (out.empty()) abi::breach("{} are none; an op has at least one", what);
+  if (out.empty()) abi::refuse("{} are none; an op has at least one", what);
   if (out.front().optional)
-    abi::breach("{} begin with '{}?'; the first input is never absent", what, out.front().name);
+    abi::refuse("{} begin with '{}?'; the first input is never absent", what, out.front().name);
   return out;
 }
 
@@ -64,7 +64,7 @@ void check_default(std::string_view text, std::string_view word, const std::stri
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    abi::breach("{} have '{}', whose default is no number of its kind", what, word);
+    abi::refuse("{} have '{}', whose default is no number of its kind", what, word);
 }
 
 std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string& what) {
@@ -72,7 +72,7 @@ std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string&
   std::vector<std::string> names = {"body"};  // the host's own
   for (std::string_view word : words(text, what)) {
     const std::size_t colon = word.find(':');
-    if (colon == word.npos) abi::breach("{} have '{}'; 'name:kind=default' is right", what, word);
+    if (colon == word.npos) abi::refuse("{} have '{}'; 'name:kind=default' is right", what, word);
     names.emplace_back(word.substr(0, colon));
     check_name(names.back(), word, what);
     const std::size_t equals = std::min(word.find('=', colon), word.size());
@@ -83,11 +83,11 @@ std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string&
     else if (kind == "f")
       check_default<double>(fallback, word, what);
     else if (kind != "s" && kind != "il" && kind != "fl")
-      abi::breach("{} have '{}'; kinds are i, b, f, s, il and fl", what, word);
+      abi::refuse("{} have '{}'; kinds are i, b, f, s, il and fl", what, word);
     else if (kind != "s" && equals < word.size())
-      abi::breach("{} have '{}'; a list has no default", what, word);
+      abi::refuse("{} have '{}'; a list has no default", what, word);
     if (word.find('@') != word.npos)
-      abi::breach("{} have '{}'; no minor belongs there", what, word);
+      abi::refuse("{} have '{}'; no minor belongs there", what, word);
   }
   check_distinct(std::move(names), what);
   return ops::parse_attributes(text);
@@ -101,18 +101,18 @@ std::unique_ptr<CustomOp> read_op(const lamina_custom_op_t& from,
   op.name = abi::text(from.name, "the name of a custom op");
   const std::size_t dot = op.name.find('.');
   if (!is_plain_name(op.name) || dot == 0 || dot == op.name.npos || dot + 1 == op.name.size())
-    abi::breach(
+    abi::refuse(
         "the custom op '{}' is not called '<family or vendor>.<op>', in letters, digits, "
         "'_' and '-'",
         op.name);
   const std::string what = "custom op '" + op.name + "'";
-  if (op.name.starts_with("lamina.")) abi::breach("{}: names in 'lamina.' are the host's", what);
+  if (op.name.starts_with("lamina.")) abi::refuse("{}: names in 'lamina.' are the host's", what);
   op.doc = abi::text(from.doc, what);
-  if (op.doc.empty()) abi::breach("{} has no doc line", what);
+  if (op.doc.empty()) abi::refuse("{} has no doc line", what);
   op.inputs = read_operands(from.inputs, true, fmt::format("the inputs of {}", what));
   op.outputs = read_operands(from.outputs, false, fmt::format("the outputs of {}", what));
   op.attrs = read_attributes(from.attrs, fmt::format("the attributes of {}", what));
-  if (from.lower == nullptr) abi::breach("{} has no lowering; every op has one", what);
+  if (from.lower == nullptr) abi::refuse("{} has no lowering; every op has one", what);
   if (from.forward) out->forward_kernel = read_kernel(*from.forward, op.name, false, plugin);
   if (from.backward) {
     out->backward_kernel = read_kernel(*from.backward, op.name, true, plugin);
@@ -144,7 +144,7 @@ CustomOps read_custom_ops(const lamina_custom_ops_t& table,
     out.push_back(all.emplace_back(std::move(made)).get());
     for (std::size_t i = 0; i + 1 < out.size(); ++i)
       if (out[i]->op.name == out.back()->op.name)
-        abi::breach("two custom ops are called '{}'; each has a name of its own",
+        abi::refuse("two custom ops are called '{}'; each has a name of its own",
                     out.back()->op.name);
   }
   return out;

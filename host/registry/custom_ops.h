@@ -19,11 +19,11 @@ struct CustomOp {
 };
 
 // By number, from LAMINA_CUSTOM_OPS on; graphs point to their elements. Copies and checks what the
-// plugin declares; what it points to lives as long as the process. Throws abi::Breach.
+// plugin declares; what it points to lives as long as the process. Throws abi::ContractError.
 CustomOps read_custom_ops(const lamina_custom_ops_t& table,
                           std::shared_ptr<const PluginIdentity> plugin);
 
-// A kernel that the plugin has for `op`. `source` lives as long as it. Throws abi::Breach.
+// A kernel that the plugin has for `op`. `source` lives as long as it. Throws abi::ContractError.
 std::unique_ptr<const ops::CustomKernel> read_kernel(const lamina_kernel_t& source,
                                                      const std::string& op, bool is_backward,
                                                      std::shared_ptr<const PluginIdentity> plugin);

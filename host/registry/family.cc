@@ -23,7 +23,7 @@ std::optional<double> limit(const lamina_value_t& from, std::string_view what) {
   if (!value) return std::nullopt;
   if (const auto* integer = value->get_if<std::int64_t>()) return static_cast<double>(*integer);
   if (const auto* number = value->get_if<double>()) return *number;
-  abi::breach("{} must be a number", what);
+  abi::refuse("{} must be a number", what);
 }
 
 void set_type(config::Key& key, std::uint32_t kind, std::string_view what) {
@@ -50,7 +50,7 @@ void set_type(config::Key& key, std::uint32_t kind, std::string_view what) {
       key.type = Type::list, key.element = Type::string;
       return;
     default:
-      abi::breach("{} has kind {}; kinds are 1 to 7", what, kind);
+      abi::refuse("{} has kind {}; kinds are 1 to 7", what, kind);
   }
 }
 
@@ -64,18 +64,18 @@ ModelKey read_key(const lamina_key_t& from) {
   // Names that only config.json has are those of others, eg "_sliding_window_pattern".
   if (out.key.name.empty() ||
       (!(from.flags & (LAMINA_KEY_HF_ONLY | LAMINA_KEY_IGNORED)) && !is_plain_name(out.key.name)))
-    abi::breach("{}: a name is letters, digits, '_', '-' and '.', beginning with a letter", what);
+    abi::refuse("{}: a name is letters, digits, '_', '-' and '.', beginning with a letter", what);
   abi::check_flags(from.flags, kKnown, what);
   if (from.since > LAMINA_ABI_MINOR)
-    throw abi::Breach(LAMINA_ERROR_ABI, fmt::format("{} needs a host with plugin ABI {}.{}", what,
-                                                    LAMINA_ABI_MAJOR, from.since));
+    throw abi::ContractError(LAMINA_ERROR_ABI, fmt::format("{} needs a host with plugin ABI {}.{}",
+                                                           what, LAMINA_ABI_MAJOR, from.since));
   out.kind = from.type;
   set_type(out.key, from.type, what);
   out.key.doc = abi::text(from.doc, what);
   out.key.aliases = abi::texts(from.aliases, what);
   out.key.preset = abi::value(from.fallback, what);
   if (out.key.preset && !abi::has_kind(*out.key.preset, out.kind))
-    abi::breach("the default of {} must be {}", what, abi::kind_name(out.kind));
+    abi::refuse("the default of {} must be {}", what, abi::kind_name(out.kind));
   out.key.min = limit(from.min, what + ", min");
   out.key.max = limit(from.max, what + ", max");
   out.key.min_excluded = from.flags & LAMINA_KEY_ABOVE_MIN;
@@ -92,11 +92,11 @@ ModelKey read_key(const lamina_key_t& from) {
   out.null_is_zero = from.flags & LAMINA_KEY_NULL_IS_ZERO;
   out.per_layer = from.flags & LAMINA_KEY_PER_LAYER;
   if (out.key.doc.empty() && !out.ignored)
-    abi::breach("{} has no doc line; every key that has an effect needs one", what);
+    abi::refuse("{} has no doc line; every key that has an effect needs one", what);
   if (out.key.preset) {
     const auto accepted = config::check_value(out.key, out.key.name, *out.key.preset, "");
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
-      abi::breach("the default of {} is outside its own limits: {}", what, refused->what);
+      abi::refuse("the default of {} is outside its own limits: {}", what, refused->what);
   }
   return out;
 }
@@ -140,17 +140,17 @@ std::vector<ModelKey> read_keys(const lamina_span_t& from) {
   for (const auto& key : abi::copies<lamina_key_t>(from, "lamina_key_t")) {
     out.push_back(read_key(key));
     if (!names.insert(out.back().key.name).second)
-      abi::breach("the key '{}' is declared twice", out.back().key.name);
+      abi::refuse("the key '{}' is declared twice", out.back().key.name);
   }
   for (const ModelKey& key : out)
     if (!key.same_as.empty() && !names.contains(key.same_as))
-      abi::breach("the key '{}' is the same as '{}', which is not declared", key.key.name,
+      abi::refuse("the key '{}' is the same as '{}', which is not declared", key.key.name,
                   key.same_as);
   for (std::string_view name : kHostKeys)
     if (std::none_of(out.begin(), out.end(), [&](const ModelKey& key) {
           return key.key.name == name && key.kind == LAMINA_KIND_INT && !key.ignored;
         }))
-      abi::breach("the key '{}', which every family declares as an integer, is missing", name);
+      abi::refuse("the key '{}', which every family declares as an integer, is missing", name);
   add_host_keys(out, names);
   return out;
 }
@@ -162,34 +162,34 @@ std::vector<Block> read_blocks(const lamina_span_t& from) {
     abi::check_flags(block.flags, 0, "a block");
     Block made{
         .id = block.id, .name = abi::name(block.name, "the name of a block"), .source = source};
-    if (made.id == 0) abi::breach("block '{}' has id 0; ids count from 1", made.name);
-    if (block.build == nullptr) abi::breach("block '{}' has no build function", made.name);
+    if (made.id == 0) abi::refuse("block '{}' has id 0; ids count from 1", made.name);
+    if (block.build == nullptr) abi::refuse("block '{}' has no build function", made.name);
     for (const Block& other : out) {
       if (other.id == made.id)
-        abi::breach("blocks '{}' and '{}' have one id, {}", other.name, made.name, made.id);
-      if (other.name == made.name) abi::breach("two blocks are called '{}'", made.name);
+        abi::refuse("blocks '{}' and '{}' have one id, {}", other.name, made.name, made.id);
+      if (other.name == made.name) abi::refuse("two blocks are called '{}'", made.name);
     }
     out.push_back(std::move(made));
   }
-  if (out.empty()) abi::breach("it has no block");
+  if (out.empty()) abi::refuse("it has no block");
   return out;
 }
 
 Transform read_transform(const lamina_transform_t& step, const std::string& what) {
   if (!known_numbers(LAMINA_CAPABILITY_TRANSFORM).contain(step.kind))
-    throw abi::Breach(
+    throw abi::ContractError(
         LAMINA_ERROR_UNSUPPORTED,
         fmt::format("{} has transform {}, which this host does not know", what, step.kind));
   if (!std::isfinite(step.number) || (step.kind == LAMINA_TRANSFORM_MUL && step.number == 0))
-    abi::breach("{} has a transform by {}, which cannot be undone", what, step.number);
+    abi::refuse("{} has a transform by {}, which cannot be undone", what, step.number);
   if (step.dim < -LAMINA_MAX_DIMS || step.dim >= LAMINA_MAX_DIMS)
-    abi::breach("{} has a transform of dim {}; tensors have at most {}", what, step.dim,
+    abi::refuse("{} has a transform of dim {}; tensors have at most {}", what, step.dim,
                 LAMINA_MAX_DIMS);
   if (step.kind == LAMINA_TRANSFORM_STRIDED && step.index >= step.count)
-    abi::breach("{} takes part {} of {} interleaved ones; they count from 0", what, step.index,
+    abi::refuse("{} takes part {} of {} interleaved ones; they count from 0", what, step.index,
                 step.count);
   if (step.kind == LAMINA_TRANSFORM_MERGE && step.count == 0)
-    abi::breach("{} merges a dim of size 0 into dim {}; give its size as count", what, step.dim);
+    abi::refuse("{} merges a dim of size 0 into dim {}; give its size as count", what, step.dim);
   return {static_cast<Transform::Kind>(step.kind - 1), step.number, step.dim, step.index,
           step.count};
 }
@@ -198,7 +198,7 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
   TensorRow out;
   out.published = abi::text(from.hf, "a published name");
   const std::string what = "the tensor row '" + out.published + "'";
-  if (out.published.empty()) abi::breach("a tensor row has no published name");
+  if (out.published.empty()) abi::refuse("a tensor row has no published name");
   abi::check_flags(
       from.flags,
       LAMINA_HF_OPTIONAL | LAMINA_HF_TIED | LAMINA_HF_IGNORE | LAMINA_HF_BEYOND | LAMINA_HF_SURPLUS,
@@ -211,13 +211,13 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
   out.beyond = from.flags & LAMINA_HF_BEYOND;
   out.surplus = from.flags & LAMINA_HF_SURPLUS;
   if (out.ignore != out.param.empty())
-    abi::breach("{} {}", what,
+    abi::refuse("{} {}", what,
                 out.ignore ? "is ignored and names a parameter" : "names no parameter");
   if (!out.ignore && out.published.find('*') != std::string::npos)
-    abi::breach("{} has a '*', which only ignored rows may have", what);
+    abi::refuse("{} has a '*', which only ignored rows may have", what);
   const bool layered = out.published.find("{L}") != std::string::npos;
   if (out.beyond && !(out.ignore && layered))
-    abi::breach("{} is for layers past the last; it must be ignored and have {{L}}", what);
+    abi::refuse("{} is for layers past the last; it must be ignored and have {{L}}", what);
   for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what))
     out.transforms.push_back(read_transform(step, what));
   return out;
@@ -258,8 +258,8 @@ Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity
     names_.aliases = abi::texts(family.aliases, "aliases");
     names_.hf_model_types = abi::texts(family.hf_model_types, "hf_model_types");
     names_.hf_architectures = abi::texts(family.hf_architectures, "hf_architectures");
-    if (family.plan == nullptr) abi::breach("it has no plan function");
-    if (family.options == nullptr) abi::breach("it has no options function");
+    if (family.plan == nullptr) abi::refuse("it has no plan function");
+    if (family.options == nullptr) abi::refuse("it has no options function");
     keys_ = std::make_shared<const std::vector<ModelKey>>(read_keys(family.keys));
     blocks_ = read_blocks(family.blocks);
     tensor_prefixes_ = abi::texts(family.hf_prefixes, "hf_prefixes");
@@ -269,11 +269,11 @@ Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity
       const std::uint32_t id = tensor_rows_.back().block;
       if (id != 0 && std::none_of(blocks_.begin(), blocks_.end(),
                                   [&](const Block& block) { return block.id == id; }))
-        abi::breach("the tensor row '{}' is for block {}, which is not declared",
+        abi::refuse("the tensor row '{}' is for block {}, which is not declared",
                     tensor_rows_.back().published, id);
     }
-  } catch (const abi::Breach& breach) {
-    fail(breach.what());
+  } catch (const abi::ContractError& error) {
+    fail(error.what());
   }
 }
 

@@ -54,7 +54,7 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
                : severity == LAMINA_LOG_WARNING ? Level::warning
                                                 : Level::error,
                line);
-  } catch (const abi::Breach& unreadable) {
+  } catch (const abi::ContractError& unreadable) {
     log::warning("a plugin's log line is dropped: {}", unreadable.what());
   } catch (...) {  // no memory for a line: nothing else is lost
   }
@@ -222,8 +222,8 @@ const Loaded* load(const PluginFile& file) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the plugin
-  } catch (const abi::Breach& breach) {
-    fail(file, breach.what());
+  } catch (const abi::ContractError& error) {
+    fail(file, error.what());
   } catch (const std::exception& thrown) {
     fail(file, fmt::format("threw an exception ({}); none may leave a plugin", thrown.what()));
   } catch (...) {

@@ -96,8 +96,8 @@ lamina_status_t config_get(const lamina_config_t* config, lamina_str_t key, lami
     // The contract hands out pointers to const; every view belongs to one call, on one thread.
     return static_cast<ConfigView::Impl*>(const_cast<lamina_config_t*>(config))
         ->get(abi::text(key, "a config key"), out);
-  } catch (const abi::Breach& breach) {
-    return breach.status();
+  } catch (const abi::ContractError& error) {
+    return error.status();
   } catch (const std::bad_alloc&) {
     return LAMINA_ERROR_MEMORY;
   } catch (...) {

@@ -8,7 +8,7 @@ namespace lamina::registry {
 
 void BlockBuild::refuse_in_region(std::string_view what) const {
   if (!regions_.empty() && regions_.back().second == 0)
-    abi::breach("{} stands in the body of a region over time; it is added outside of it", what);
+    abi::refuse("{} stands in the body of a region over time; it is added outside of it", what);
 }
 
 std::vector<Tensor> BlockBuild::tensors(const lamina_span_t& handles,
@@ -21,7 +21,7 @@ std::vector<Tensor> BlockBuild::tensors(const lamina_span_t& handles,
 
 void BlockBuild::hand_out(std::span<const Tensor> values, lamina_tensor_t* to,
                           const std::string& what) {
-  if (!values.empty() && to == nullptr) abi::breach("the pointer for {} is null", what);
+  if (!values.empty() && to == nullptr) abi::refuse("the pointer for {} is null", what);
   for (std::size_t i = 0; i < values.size(); ++i) to[i] = hand_out(values[i]);
 }
 
@@ -34,10 +34,10 @@ void BlockBuild::begin_region(const lamina_time_region_t* from) {
     const auto index = state_index(handle, what);
     const StateDesc& state = states_[index];
     if (state.kind != StateKind::custom)
-      abi::breach("state '{}' is of kind {}; the states of a region over time are of kind {}",
+      abi::refuse("state '{}' is of kind {}; the states of a region over time are of kind {}",
                   state.name, ops::to_string(state.kind), ops::to_string(StateKind::custom));
     if (std::ranges::find(region_states_, index) != region_states_.end())
-      abi::breach("state '{}' is given to regions over time twice; each carry has its own",
+      abi::refuse("state '{}' is given to regions over time twice; each carry has its own",
                   state.name);
     region_states_.push_back(index);
     states.push_back(static_cast<int>(index));
@@ -54,7 +54,7 @@ void BlockBuild::begin_region(const lamina_time_region_t* from) {
 void BlockBuild::end_region(const lamina_time_results_t* from) {
   const auto given = abi::copy(from, "lamina_time_results_t");
   if (regions_.empty() || regions_.back().second != 0)
-    abi::breach("a region over time ends and none is open");
+    abi::refuse("a region over time ends and none is open");
   const std::vector<Tensor> carries = tensors(given.carries, "carry of a region");
   const std::vector<Tensor> results = tensors(given.results, "result of a region");
   const auto end = static_cast<NodeId>(trace_.graph().nodes().size());

@@ -19,13 +19,13 @@ constexpr std::size_t kMaxItems = 4096;  // of one reply: settings, problems or 
 
 template <typename List, typename Item>
 void add(List& list, Item item, std::string_view what) {
-  if (list.size() == kMaxItems) abi::breach("it gives more than {} {}", kMaxItems, what);
+  if (list.size() == kMaxItems) abi::refuse("it gives more than {} {}", kMaxItems, what);
   list.push_back(std::move(item));
 }
 
 double not_negative(double value, std::string_view what) {
   if (!std::isfinite(value) || value < 0)
-    abi::breach("{} is {}; it must be finite and not negative", what, value);
+    abi::refuse("{} is {}; it must be finite and not negative", what, value);
   return value;
 }
 
@@ -39,10 +39,10 @@ NormSpec read_norm(const lamina_norm_t* from) {
   if (inputs.empty() || inputs[0].name != "x" || inputs.size() > 3 ||
       (inputs.size() > 1 && !(inputs[1].name == "w" && inputs[1].optional)) ||
       (inputs.size() > 2 && inputs[2].name != "bias"))
-    abi::breach("op '{}' is not a norm; a norm takes (x, w?, bias?)", out.op->name);
+    abi::refuse("op '{}' is not a norm; a norm takes (x, w?, bias?)", out.op->name);
   out.weight = !(norm.flags & LAMINA_NORM_NO_WEIGHT);
   out.bias = norm.flags & LAMINA_NORM_BIAS;
-  if (out.bias && inputs.size() < 3) abi::breach("op '{}' takes no bias", out.op->name);
+  if (out.bias && inputs.size() < 3) abi::refuse("op '{}' takes no bias", out.op->name);
   out.attrs = abi::attrs(*out.op, norm.attrs);
   return out;
 }
@@ -61,7 +61,7 @@ class Reply : public lamina_reply {
 
   static lamina_status_t set(lamina_reply_t* reply, const lamina_setting_t* setting) {
     return guarded(reply, ConfigFunction::derive, "set", [&](Reply& self) {
-      if (setting == nullptr) abi::breach("set: the setting is missing");
+      if (setting == nullptr) abi::refuse("set: the setting is missing");
       add(self.result.settings, self.read_setting(*setting), "settings");
     });
   }
@@ -83,21 +83,21 @@ class Reply : public lamina_reply {
 
   static lamina_status_t embed(lamina_reply_t* reply, const lamina_embed_t* embed) {
     return guarded(reply, ConfigFunction::options, "embed", [&](Reply& self) {
-      if (self.result.embed) abi::breach("embed is given twice");
+      if (self.result.embed) abi::refuse("embed is given twice");
       self.result.embed = self.read_embed(embed);
     });
   }
 
   static lamina_status_t head(lamina_reply_t* reply, const lamina_head_t* head) {
     return guarded(reply, ConfigFunction::options, "head", [&](Reply& self) {
-      if (self.result.head) abi::breach("head is given twice");
+      if (self.result.head) abi::refuse("head is given twice");
       self.result.head = self.read_head(head);
     });
   }
 
   static lamina_status_t predict(lamina_reply_t* reply, const lamina_mtp_t* mtp) {
     return guarded(reply, ConfigFunction::options, "predict", [&](Reply& self) {
-      if (self.result.mtp) abi::breach("multi-token prediction is given twice");
+      if (self.result.mtp) abi::refuse("multi-token prediction is given twice");
       self.result.mtp = self.read_mtp(mtp);
     });
   }
@@ -115,7 +115,7 @@ class Reply : public lamina_reply {
 
   static lamina_status_t export_as(lamina_reply_t* reply, lamina_str_t family) {
     return guarded(reply, ConfigFunction::options, "as", [&](Reply& self) {
-      if (!self.result.exports_as.empty()) abi::breach("the family of exports is given twice");
+      if (!self.result.exports_as.empty()) abi::refuse("the family of exports is given twice");
       self.result.exports_as = abi::name(family, "the family of exports");
     });
   }
@@ -142,13 +142,13 @@ class Reply : public lamina_reply {
                                std::string_view relation) {
     return guarded(reply, ConfigFunction::plan, name, [&](Reply& self) {
       auto& segments = self.result.plan.segments;
-      if (segments.empty()) abi::breach("{}: no segment was given before", name);
+      if (segments.empty()) abi::refuse("{}: no segment was given before", name);
       std::vector<PositionSpec>& unit = segments.back().unit;
       if (position >= unit.size())
-        abi::breach("{}: position {} is not one of the {} of the segment", name, position,
+        abi::refuse("{}: position {} is not one of the {} of the segment", name, position,
                     unit.size());
       if (unit[position].*shared)
-        abi::breach("{}: position {} {} layer {} already", name, position, relation,
+        abi::refuse("{}: position {} {} layer {} already", name, position, relation,
                     *(unit[position].*shared));
       unit[position].*shared = layer;
     });
@@ -162,15 +162,15 @@ class Reply : public lamina_reply {
     if (self.failure) return self.failure->status;
     try {
       if (self.function_ != belongs_to)
-        abi::breach("'{}' is called in '{}'; it belongs to '{}'", name,
+        abi::refuse("'{}' is called in '{}'; it belongs to '{}'", name,
                     kFunctionNames[static_cast<int>(self.function_)],
                     kFunctionNames[static_cast<int>(belongs_to)]);
       body(self);
       return LAMINA_OK;
     } catch (const std::bad_alloc&) {
       self.failure = {LAMINA_ERROR_MEMORY, "", {}};
-    } catch (const abi::Breach& breach) {
-      self.failure = {breach.status(), breach.what(), {}};
+    } catch (const abi::ContractError& error) {
+      self.failure = {error.status(), error.what(), {}};
     } catch (const std::exception& error) {
       self.failure = {LAMINA_ERROR_INTERNAL, error.what(), {}};
     }
@@ -181,10 +181,10 @@ class Reply : public lamina_reply {
     Setting out{abi::text(from.name, "a setting's name"), config::Value(false)};
     const ModelKey* key = family_.find_key(out.key);
     if (key == nullptr)
-      abi::breach("sets the key '{}', which the family does not declare", out.key);
+      abi::refuse("sets the key '{}', which the family does not declare", out.key);
     auto value = abi::value(from.value, fmt::format("the value of '{}'", out.key));
     if (!value || !abi::has_kind(*value, key->kind))
-      abi::breach("sets '{}' to {}; it must be {}", out.key, abi::kind_name(from.value.type),
+      abi::refuse("sets '{}' to {}; it must be {}", out.key, abi::kind_name(from.value.type),
                   abi::kind_name(key->kind));
     out.value = std::move(*value);
     return out;
@@ -196,9 +196,9 @@ class Reply : public lamina_reply {
     const auto accepted =
         config::check_value(family_.find_key(out.key)->key, out.key, out.value, "");
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
-      abi::breach("overrides a key with what its declaration forbids: {}", refused->what);
+      abi::refuse("overrides a key with what its declaration forbids: {}", refused->what);
     if (const std::int64_t* number = beyond_limits(out.value))
-      abi::breach("overrides '{}' with {}; integers must be between -2^31 and 2^31", out.key,
+      abi::refuse("overrides '{}' with {}; integers must be between -2^31 and 2^31", out.key,
                   *number);
     return out;
   }
@@ -206,7 +206,7 @@ class Reply : public lamina_reply {
   void check_block(std::uint32_t id, std::string_view what) const {
     if (std::none_of(family_.blocks().begin(), family_.blocks().end(),
                      [&](const Block& block) { return block.id == id; }))
-      abi::breach("{} is block {}, which the family does not declare", what, id);
+      abi::refuse("{} is block {}, which the family does not declare", what, id);
   }
 
   SegmentSpec read_segment(const lamina_segment_t* from) const {
@@ -216,7 +216,7 @@ class Reply : public lamina_reply {
                     .times = segment.times,
                     .unroll = (segment.flags & LAMINA_SEGMENT_UNROLL) != 0};
     const std::string shown = out.name.empty() ? "a segment" : "segment '" + out.name + "'";
-    if (segment.times == 0) abi::breach("{} is repeated 0 times; leave it out", shown);
+    if (segment.times == 0) abi::refuse("{} is repeated 0 times; leave it out", shown);
     for (const auto& position : abi::copies<lamina_position_t>(segment.unit, "lamina_position_t")) {
       abi::check_flags(position.flags, 0, "a position");
       PositionSpec at{.block = position.block};
@@ -225,9 +225,9 @@ class Reply : public lamina_reply {
         at.overrides.push_back(read_override(setting));
       out.unit.push_back(std::move(at));
     }
-    if (out.unit.empty()) abi::breach("{} has an empty unit", shown);
+    if (out.unit.empty()) abi::refuse("{} has an empty unit", shown);
     if (out.times > kMaxLayers || out.num_layers() > kMaxLayers)
-      abi::breach("{} has {} layers; at most {} are accepted", shown, out.num_layers(), kMaxLayers);
+      abi::refuse("{} has {} layers; at most {} are accepted", shown, out.num_layers(), kMaxLayers);
     return out;
   }
 
@@ -237,14 +237,14 @@ class Reply : public lamina_reply {
     EmbedSpec out;
     if (embed.scale != 0) out.scale = not_negative(embed.scale, "embed.scale");
     if (embed.positions > LAMINA_POSITIONS_SINUSOIDAL)
-      abi::breach("embed.positions is {}; it must be 0, 1 or 2", embed.positions);
+      abi::refuse("embed.positions is {}; it must be 0, 1 or 2", embed.positions);
     out.positions = static_cast<Positions>(embed.positions);
     out.max_positions = embed.max_positions;
     if (out.positions == Positions::learned && out.max_positions < 1)
-      abi::breach("embed.max_positions is {}; learned positions need at least 1",
+      abi::refuse("embed.max_positions is {}; learned positions need at least 1",
                   out.max_positions);
     out.dropout = not_negative(embed.dropout, "embed.dropout");
-    if (out.dropout >= 1) abi::breach("embed.dropout is {}; it must be below 1", out.dropout);
+    if (out.dropout >= 1) abi::refuse("embed.dropout is {}; it must be below 1", out.dropout);
     if (embed.init_std != 0) out.init_std = not_negative(embed.init_std, "embed.init_std");
     out.positions_init_std = embed.positions_init_std != 0
                                  ? not_negative(embed.positions_init_std, "positions_init_std")
@@ -254,10 +254,10 @@ class Reply : public lamina_reply {
     out.num_carries = std::max<std::size_t>(embed.n_carry, 1);
     out.num_per_layer = embed.n_per_layer;
     if (!out.entry && (out.num_carries > 1 || out.num_per_layer > 0))
-      abi::breach("embed has {} carries and {} tensors per layer and no entry block to make them",
+      abi::refuse("embed has {} carries and {} tensors per layer and no entry block to make them",
                   out.num_carries, out.num_per_layer);
     if (out.num_carries > kMaxCarries || out.num_per_layer > kMaxCarries)
-      abi::breach("embed has {} carries and {} tensors per layer; at most {} are accepted",
+      abi::refuse("embed has {} carries and {} tensors per layer; at most {} are accepted",
                   out.num_carries, out.num_per_layer, kMaxCarries);
     return out;
   }
@@ -290,7 +290,7 @@ class Reply : public lamina_reply {
                      "multi-token prediction");
     MtpSpec out{.block = mtp.block, .depth = mtp.depth};
     if (out.depth < 1 || out.depth > kMaxDepth)
-      abi::breach("mtp.depth is {}; it must be 1 to {}", out.depth, kMaxDepth);
+      abi::refuse("mtp.depth is {}; it must be 1 to {}", out.depth, kMaxDepth);
     check_block(out.block, "mtp");
     for (const auto& setting : abi::plain<lamina_setting_t>(mtp.overrides, "overrides"))
       out.overrides.push_back(read_override(setting));
@@ -303,7 +303,7 @@ class Reply : public lamina_reply {
       const ModelKey* key = family_.find_key(out.weight_key);
       if (key == nullptr ||
           !(key->kind == LAMINA_KIND_FLOAT || key->kind == LAMINA_KIND_FLOAT_LIST))
-        abi::breach("mtp.weight_key is '{}'; it must be a declared key of numbers", out.weight_key);
+        abi::refuse("mtp.weight_key is '{}'; it must be a declared key of numbers", out.weight_key);
     }
     return out;
   }

@@ -168,8 +168,8 @@ std::vector<Tensor> BlockBuild::take_results(const std::vector<lamina_tensor_t>&
                       {}}});
     try {
       out.push_back(tensor(handles[i], what));
-    } catch (const abi::Breach& breach) {
-      raise({.status = breach.status(), .text = {where, breach.what(), {}}});
+    } catch (const abi::ContractError& error) {
+      raise({.status = error.status(), .text = {where, error.what(), {}}});
     }
     if (wanted[i] && out.back().type() != *wanted[i])
       raise({.status = LAMINA_ERROR_SHAPE,
@@ -240,7 +240,7 @@ std::vector<std::string> BlockBuild::config_notes(const std::string& message,
 }
 
 std::uint64_t BlockBuild::handle(bool is_state, std::size_t index) const {
-  if (index > kIndexMask) abi::breach("a block has more than {} tensors", kIndexMask);
+  if (index > kIndexMask) abi::refuse("a block has more than {} tensors", kIndexMask);
   return trace_.tag_ << (kIndexBits + kGenerationBits + 1) |
          std::uint64_t{is_state} << (kIndexBits + kGenerationBits) |
          (trace_.generation_ & kGenerationMask) << kIndexBits | index;
@@ -251,21 +251,21 @@ std::size_t BlockBuild::index_of(std::uint64_t given, bool is_state, std::size_t
   const std::uint64_t expected = handle(is_state, 0) >> kIndexBits;
   const std::uint64_t found = given >> kIndexBits;
   const std::uint64_t index = given & kIndexMask;
-  if (given == 0) abi::breach("{} is none; it must be a {}", what, is_state ? "state" : "tensor");
+  if (given == 0) abi::refuse("{} is none; it must be a {}", what, is_state ? "state" : "tensor");
   if (found >> (kGenerationBits + 1) != trace_.tag_)
-    abi::breach(
+    abi::refuse(
         "{} is a handle of another trace; a handle is valid in the build call that it was "
         "given to",
         what);
   if ((found >> kGenerationBits & 1) != std::uint64_t{is_state})
-    abi::breach("{} is the handle of a {}; it must be a {}", what, is_state ? "tensor" : "state",
+    abi::refuse("{} is the handle of a {}; it must be a {}", what, is_state ? "tensor" : "state",
                 is_state ? "state" : "tensor");
   if (found != expected)
-    abi::breach(
+    abi::refuse(
         "{} is a handle of a block that was built before; a handle is valid in the build "
         "call that it was given to",
         what);
-  if (index >= count) abi::breach("{} is a handle that was never given out", what);
+  if (index >= count) abi::refuse("{} is a handle that was never given out", what);
   return index;
 }
 
@@ -278,19 +278,19 @@ lamina_tensor_t BlockBuild::hand_out(Tensor value) {
 Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
   const std::size_t index = index_of(given, false, tensors_.size(), what);
   if (lowering_ && index < lowering_->first_tensor)
-    abi::breach("{} is a value from outside of the lowering of op '{}'; make it an input of the op",
+    abi::refuse("{} is a value from outside of the lowering of op '{}'; make it an input of the op",
                 what, lowering_->op);
   const Tensor out = tensors_[index];
   const NodeId node = out.graph->value(out.id).node;
   for (const auto& [first, end] : regions_)
     if (node != kNoNode && node >= first && node < end)
-      abi::breach(
+      abi::refuse(
           "{} is a value of the body of a region over time, which has ended; give it as a result "
           "of the region",
           what);
   for (const Lowered& lowered : lowered_)
     if (node != kNoNode && node >= lowered.first && node < lowered.end)
-      abi::breach(
+      abi::refuse(
           "{} is a value of the lowering of op '{}', which has ended; make it an output of "
           "the op",
           what, lowered.op);
@@ -300,11 +300,11 @@ Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
 std::size_t BlockBuild::state_index(lamina_state_t given, std::string_view what) const {
   const std::size_t index = index_of(given, true, states_.size(), what);
   if (lowering_ && index < lowering_->first_state)
-    abi::breach("{}, '{}', is declared outside of the lowering of op '{}'; declare it in there",
+    abi::refuse("{}, '{}', is declared outside of the lowering of op '{}'; declare it in there",
                 what, states_[index].name, lowering_->op);
   for (const Lowered& lowered : lowered_)
     if (index >= lowered.first_state && index < lowered.end_state)
-      abi::breach("{}, '{}', is a state of the lowering of op '{}'; no other op has it", what,
+      abi::refuse("{}, '{}', is a state of the lowering of op '{}'; no other op has it", what,
                   states_[index].name, lowered.op);
   return index;
 }
