@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "conformance/check.h"
 #include "core/error.h"
@@ -41,6 +42,38 @@ bool has_runtime_inside(const registry::ElfFile& file) {
          std::ranges::any_of(file.imports, unwinds);
 }
 
+// Versions of symbols that the oldest system with hosts has: Debian 12, with GCC 12.
+constexpr std::pair<std::string_view, std::string_view> kNewestVersions[] = {
+    {"GLIBC_", "2.36"}, {"GLIBCXX_", "3.4.30"}, {"CXXABI_", "1.3.13"}, {"GCC_", "12.0.0"}};
+
+// Whether version "2.9" is after "2.36": of numbers, part by part. Others, like "PRIVATE" or
+// "ABI_DT_RELR", are after none.
+bool is_after(std::string_view version, std::string_view newest) {
+  const auto next = [](std::string_view& of) {
+    int number = -1;
+    const auto [end, error] = std::from_chars(of.data(), of.data() + of.size(), number);
+    of.remove_prefix(static_cast<std::size_t>(end - of.data()));
+    if (of.starts_with('.')) of.remove_prefix(1);
+    return error == std::errc() ? number : -1;
+  };
+  while (!version.empty() || !newest.empty()) {
+    const int a = next(version), b = next(newest);
+    if (a != b || a < 0) return a > b;
+  }
+  return false;
+}
+
+void find_newer_versions(const registry::ElfFile& file, std::vector<std::string>& problems) {
+  for (const std::string& needed : file.versions)
+    for (const auto& [name, newest] : kNewestVersions)
+      if (needed.starts_with(name) &&
+          is_after(std::string_view(needed).substr(name.size()), newest))
+        problems.push_back(fmt::format(
+            "needs {}, and systems with hosts have {}{} at least; build it on Debian 12, "
+            "or with the C++ runtime inside",
+            needed, name, newest));
+}
+
 void raise(const std::vector<std::string>& problems) {
   if (!problems.empty()) fail("{}", fmt::join(problems, "; "));
 }
@@ -64,6 +97,7 @@ void check_loading(const std::filesystem::path& file) {
     if (symbol.starts_with("__cxa_thread_atexit"))
       problems.push_back("has thread-local objects with destructors, which keep it mapped");
   }
+  if (!is_sanitized(elf)) find_newer_versions(elf, problems);
   if (elf.num_constructors > kMostConstructors && !is_sanitized(elf))
     problems.push_back(
         fmt::format("runs {} functions of its own when it is loaded; make global "

@@ -37,7 +37,8 @@ std::vector<std::int64_t> lengths(const decoder::Model& model) {
   return {out.begin(), out.end()};
 }
 
-// Attributes that are sizes, or places counted in tokens: they follow the tensors.
+// Attributes that are sizes, or places counted in tokens: they follow the tensors. A scan of a
+// plugin's is a region over time.
 constexpr auto kSizes =
     std::to_array<std::pair<OpCode, std::string_view>>({{OpCode::reshape, "shape"},
                                                         {OpCode::broadcast, "shape"},
@@ -48,7 +49,8 @@ constexpr auto kSizes =
                                                         {OpCode::pad, "before"},
                                                         {OpCode::pad, "after"},
                                                         {OpCode::scatter_along, "size"},
-                                                        {OpCode::group_rows, "capacity"}});
+                                                        {OpCode::group_rows, "capacity"},
+                                                        {OpCode::scan, "times"}});
 
 bool is_size(const Node& node, std::size_t attr) {
   const std::pair<OpCode, std::string_view> looked_for(node.op->code, node.op->attrs[attr].name);

@@ -114,6 +114,12 @@ void BlockBuild::emit(const lamina_emit_t* from) {
   if (++num_ops_ > kMaxOps) abi::refuse("it uses more than {} ops", kMaxOps);
   if (use.op >= LAMINA_CUSTOM_OPS) return emit_custom(use);
   const Op& op = abi::op(use.op, use.revision);
+  if (op.id >= LAMINA_DRAFT_OPS && !family_.plugin().of_this_minor)
+    throw abi::ContractError(
+        LAMINA_ERROR_UNSUPPORTED,
+        fmt::format("op '{}' is a draft, which may change with every minor, and the "
+                    "plugin is built for another than {}.{}, this host's; rebuild it",
+                    op.name, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
   const std::vector<Tensor> inputs = op_inputs(op, op.num_plugin_inputs, use.inputs);
   std::optional<int> state;
   if (use.state != 0)

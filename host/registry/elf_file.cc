@@ -19,6 +19,7 @@ constexpr std::string_view kEntrySymbol = LAMINA_PLUGIN_SYMBOL;
 
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 constexpr std::size_t kMaxManifestBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxVersions = 4096;
 
 #if defined(__x86_64__)
 constexpr std::uint16_t kHostMachine = EM_X86_64;
@@ -76,6 +77,7 @@ class Reader {
     out.machine = machine_name(header_.e_machine);
     read_dynamic_symbols(out);
     read_dynamic_section(out);
+    read_versions(out);
     read_manifest(out);
     for (const Elf64_Phdr& segment : segments_)
       if (segment.p_type == PT_GNU_STACK) out.executable_stack = (segment.p_flags & PF_X) != 0;
@@ -256,6 +258,34 @@ class Reader {
       if (item.d_tag == DT_RPATH || item.d_tag == DT_RUNPATH)
         out.run_path = text(names, item.d_un.d_val, "dynamic section");
     }
+  }
+
+  // Two lists in one section: libraries, and the versions of each. Both go on by offsets.
+  void read_versions(ElfFile& out) const {
+    for (const Elf64_Shdr& table : sections_) {
+      if (table.sh_type != SHT_GNU_verneed) continue;
+      const Elf64_Shdr& names = section(table.sh_link, "table of versions");
+      std::uint64_t at = 0;
+      for (std::uint32_t i = 0; i < table.sh_info; ++i) {
+        const auto library = version_record<Elf64_Verneed>(table, at);
+        std::uint64_t version_at = at + library.vn_aux;
+        for (int n = 0; n < library.vn_cnt; ++n) {
+          const auto version = version_record<Elf64_Vernaux>(table, version_at);
+          if (out.versions.size() == kMaxVersions) damaged("its table of versions does not end");
+          out.versions.push_back(text(names, version.vna_name, "table of versions"));
+          if (version.vna_next == 0) break;
+          version_at += version.vna_next;
+        }
+        if (library.vn_next == 0) break;
+        at += library.vn_next;
+      }
+    }
+  }
+  template <typename T>
+  T version_record(const Elf64_Shdr& table, std::uint64_t at) const {
+    if (at > table.sh_size || sizeof(T) > table.sh_size - at)
+      damaged("an entry of its table of versions lies outside it");
+    return record<T>(table.sh_offset + at);
   }
 
   void read_manifest(ElfFile& out) const {

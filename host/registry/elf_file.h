@@ -13,11 +13,12 @@ namespace lamina::registry {
 struct ElfFile {
   std::string path;
   std::uint64_t num_bytes = 0;
-  std::string machine;               // "x86-64"
-  std::vector<std::string> exports;  // dynamic symbols that others may use
-  std::vector<std::string> imports;  // dynamic symbols that others must have
-  std::vector<std::string> needed;   // libraries it asks the loader for
-  std::string run_path;              // where it asks the loader to search; usually ""
+  std::string machine;                // "x86-64"
+  std::vector<std::string> exports;   // dynamic symbols that others may use
+  std::vector<std::string> imports;   // dynamic symbols that others must have
+  std::vector<std::string> needed;    // libraries it asks the loader for
+  std::vector<std::string> versions;  // of their symbols, that they must have: "GLIBC_2.34"
+  std::string run_path;               // where it asks the loader to search; usually ""
   bool executable_stack = false;
   bool text_relocations = false;
   int num_unique_symbols = 0;  // STB_GNU_UNIQUE: such a library is never unmapped

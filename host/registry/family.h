@@ -29,6 +29,7 @@ struct PluginIdentity {
   std::string path;
   std::string sdk;
   std::string toolchain;
+  bool of_this_minor = true;  // built with the host's: only then draft ops mean the same to both
 };
 
 // A kind of layer. build_block() in registry/trace.h runs it.

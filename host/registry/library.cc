@@ -124,6 +124,13 @@ lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source
          fmt::format("says that it is '{}' {}; its manifest says '{}' {}", id, version,
                      file.manifest.id, file.manifest.version),
          {"build it again"});
+  if (entry.abi_built != file.manifest.abi_built ||
+      entry.abi_min_host != file.manifest.abi_min_host)
+    fail(file,
+         fmt::format("says that it is built for minor {} and needs {}; its manifest says {} and {}",
+                     entry.abi_built, entry.abi_min_host, file.manifest.abi_built,
+                     file.manifest.abi_min_host),
+         {"build it again"});
   return entry;
 }
 
@@ -138,9 +145,9 @@ std::shared_ptr<const CustomOps> read_ops(const lamina_plugin_t& entry,
 }
 
 std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t& entry) {
-  const auto plugin = std::make_shared<const PluginIdentity>(
-      PluginIdentity{file.manifest.id, file.manifest.version, file.path.string(),
-                     abi::text(entry.sdk, "its sdk"), abi::text(entry.toolchain, "its toolchain")});
+  const auto plugin = std::make_shared<const PluginIdentity>(PluginIdentity{
+      file.manifest.id, file.manifest.version, file.path.string(), abi::text(entry.sdk, "its sdk"),
+      abi::text(entry.toolchain, "its toolchain"), entry.abi_built == LAMINA_ABI_MINOR});
   const void* interface = entry.get_interface(abi::str(LAMINA_FAMILIES_ID));
   if (interface == nullptr)
     fail(file, fmt::format("has no interface '{}', so no family", LAMINA_FAMILIES_ID));

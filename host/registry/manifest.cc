@@ -99,12 +99,20 @@ void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
                                    "abi_min_host must be at most abi_built",
                                    major, min_host, major, built),
                        {"build it with lamina_add_plugin()"}});
-  const bool fits = major == LAMINA_ABI_MAJOR &&
-                    (major == 0 ? built == LAMINA_ABI_MINOR : min_host <= LAMINA_ABI_MINOR);
-  if (fits) return;
+  const bool is_old = built < LAMINA_ABI_CANDIDATE;
+  if (major == LAMINA_ABI_MAJOR && !is_old && min_host <= LAMINA_ABI_MINOR) return;
+  if (major == LAMINA_ABI_MAJOR && !is_old)
+    throw PluginError(
+        {path,
+         fmt::format("needs a host with plugin ABI {}.{} or later; this host has "
+                     "{}.{}",
+                     major, min_host, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR),
+         {"use a newer host, or build it with TARGET_MINOR " + std::to_string(LAMINA_ABI_MINOR)}});
   throw PluginError({path,
-                     fmt::format("is built for plugin ABI {}.{}; this host has {}.{}", major,
-                                 major == 0 ? built : min_host, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR),
+                     fmt::format("is built for plugin ABI {}.{}; this host has {}.{} and takes "
+                                 "plugins from {}.{} on",
+                                 major, built, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR, LAMINA_ABI_MAJOR,
+                                 LAMINA_ABI_CANDIDATE),
                      {"rebuild it against the plugin_api of this host"}});
 }
 

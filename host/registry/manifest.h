@@ -36,8 +36,8 @@ struct Manifest {
 // load.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
-// Throws PluginError unless this host can load a plugin of these versions. While the contract is
-// not frozen (major 0) the minor versions must be equal.
+// Throws PluginError unless this host can load a plugin of these versions: built for the candidate
+// of the contract or later, and content with a host of this minor.
 void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
                const std::string& path);
 

@@ -129,6 +129,21 @@ TEST(Plan, WindowsAreRingsOfFixedSize) {
   EXPECT_GT(state.find("fixed_bytes_per_layer").as_double(), 64 * 16);
 }
 
+TEST(Plan, SaysNothingOfDecodingWhereAModelIsNeverDecoded) {
+  const std::vector<std::string> words = {
+      LAMINA_SOURCE_DIR "/tests/support/plugins/features/check/features_bidirectional.toml",
+      "--plugin", LAMINA_BUILD_DIR "/tests/plugins/features.lamina.so"};
+  const std::string text = plan(words);
+  EXPECT_THAT(text, HasSubstr("decode state: none, the model is not autoregressive\n"));
+  EXPECT_THAT(text, Not(HasSubstr("decode, token")));
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  const JsonDocument json = JsonDocument::parse(plan(as_json), "plan");
+  const JsonValue work = json.root().at("per_token");
+  EXPECT_GT(work.at("forward_flops").as_double(), 0);
+  EXPECT_FALSE(work.find("decode_flops"));
+}
+
 TEST(Plan, RunFileIsPlannedAsItRuns) {
   const TempDir folder;
   const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));

@@ -47,8 +47,11 @@ TEST(Examples, PluginsConformAtEveryLevel) {
   }
 }
 
-TEST(Examples, ARegionOverTimeHasTheStatesOfItsCarries) {
-  expect_conforms(LAMINA_BUILD_DIR "/tests/plugins/recurrences.lamina.so", {"--only", "TRC-7"});
+// The families of our own tests, which have what no built-in one has.
+TEST(TestFamilies, ConformAtEveryLevel) {
+  for (const char* name : {"features", "recurrences", "moe", "streams", "docs_experts"})
+    expect_conforms(LAMINA_BUILD_DIR "/tests/plugins/" + (name + std::string(".lamina.so")),
+                    {"--level", "full"});
 }
 
 // What other tests do not do with the same functions on the same models.

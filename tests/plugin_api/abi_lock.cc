@@ -74,7 +74,8 @@ void print_layout(const std::vector<std::string>& headers) {
     }
     std::smatch match;
     for (std::string line; std::getline(file, line);)
-      if (std::regex_match(line, match, constant) && match[1] != "LAMINA_ABI_MINOR")
+      if (std::regex_match(line, match, constant) && match[1] != "LAMINA_ABI_MINOR" &&
+          match[1] != "LAMINA_ABI_CANDIDATE")
         names.item(quoted(match[1].str() + " = " + match[2].str()));
       else if (std::regex_match(line, row))
         names.item(quoted(line));

@@ -115,9 +115,10 @@ TEST(Build, NoUnwindEntryIsHiddenByAnEmptyOne) {
 }
 
 TEST(Scripts, AreExecutableAndParse) {
-  for (const char* script : {"scripts/setup", "scripts/test", "scripts/quickstart", ".ci/run",
-                             ".ci/sanitizers", "scripts/check_layers", "scripts/check_format",
-                             "scripts/torture", "scripts/fuzz", "scripts/nightly"}) {
+  for (const char* script :
+       {"scripts/setup", "scripts/test", "scripts/quickstart", ".ci/run", ".ci/sanitizers",
+        "scripts/check_layers", "scripts/check_format", "scripts/torture", "scripts/fuzz",
+        "scripts/nightly", "scripts/abi_diff", "tests/fixtures/plugins/build"}) {
     std::string path = kSource + "/" + script;
     EXPECT_EQ(access(path.c_str(), X_OK), 0) << script;
     EXPECT_EQ(run_process({"bash", "-n", path}).code, 0) << script;

@@ -1,6 +1,10 @@
-# Writes OUTPUT: a header of the contract as a later minor might be, each growable struct with two
+# Writes OUTPUT: a header of the contract as the next minor might be, each growable struct with two
 # fields more.
 file(READ ${HEADER} text)
+if(text MATCHES "#define LAMINA_ABI_MINOR ([0-9]+)u")
+  math(EXPR next "${CMAKE_MATCH_1} + 1")
+  string(REPLACE "${CMAKE_MATCH_0}" "#define LAMINA_ABI_MINOR ${next}u" text "${text}")
+endif()
 string(REGEX MATCHALL "X\\((lamina_[a-z_]+_t), [0-9]+\\)" rows "${text}")
 foreach(row IN LISTS rows)
   string(REGEX REPLACE "X\\((lamina_[a-z_]+)_t, [0-9]+\\)" "\\1" name ${row})

@@ -55,7 +55,8 @@ struct Fault {
 
 TEST(Library, RefusesWhatBreaksTheContractInWords) {
   static constexpr Fault kFaults[] = {
-      {"entry_abi", "is built for plugin ABI 0.7; this host has 0."},
+      {"entry_abi", "is built for plugin ABI 0.4; this host has 0."},
+      {"entry_minor", "says that it is built for minor "},
       {"magic", "its entry begins with 0x7, not 0x"},
       {"entry_size", "its entry has size 16; it must be at least 120"},
       {"entry_id", "says that it is 'org.example.liar' 1.0; its manifest says 'org.example.tiny'"},

@@ -1,10 +1,12 @@
-// A host whose structs have grown, with families built in C++ against today's.
+// A host of the next minor whose structs have grown, with plugins built for today's.
 #include <gtest/gtest.h>
 
 #include "lamina/abi.h"
 #include "registry/library.h"
+#include "registry/model.h"
 
-static_assert(sizeof(lamina_emit_t) > 72, "this must see the grown abi.h");
+static_assert(LAMINA_ABI_MINOR > LAMINA_ABI_CANDIDATE && sizeof(lamina_emit_t) > 72,
+              "this must see the grown abi.h");
 
 namespace lamina::registry {
 namespace {
@@ -19,6 +21,8 @@ TEST(Families, OfTodayAreReadByANewerHost) {
     EXPECT_GT(read.tensor_rows().size(), 0u);
   }
 }
+
+TEST(Families, OfTodayAreOfAnotherMinor) { EXPECT_FALSE(tiny().plugin().of_this_minor); }
 
 }  // namespace
 }  // namespace lamina::registry

@@ -254,10 +254,18 @@ TEST(Trace, NewerSdkSaysWhatItsTargetLacks) {
       build_of_newer_sdk(1), ExitCode::plugin,
       fmt::format("attribute 2 of op 'soft_cap' came with plugin ABI {0}.99, and this "
                   "plugin is for hosts from {0}.{1} on",
-                  LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
+                  LAMINA_ABI_MAJOR, LAMINA_ABI_CANDIDATE));
   EXPECT_ERROR_SAYS(build_of_newer_sdk(2), ExitCode::plugin,
                     "input 2 of op 'soft_cap' came with plugin ABI");
   EXPECT_ERROR_SAYS(build_of_newer_sdk(3), ExitCode::plugin, "op 'later' came with plugin ABI");
+}
+
+TEST(Trace, DraftOpsAreForHostsOfOneMinor) {
+  Built out;
+  EXPECT_ERROR_SAYS(build("fault = 58", out), ExitCode::plugin,
+                    tiny().plugin().of_this_minor
+                        ? "block 'layer': input 'weights' of op 'index_scores' is none"
+                        : "block 'layer': op 'index_scores' is a draft, which may change with");
 }
 
 TEST(Faults, F13BlockWithoutMemoryIsNoBrokenPlugin) {

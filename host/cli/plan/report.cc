@@ -111,6 +111,7 @@ std::string memory_text(const inspect::ModelPlan& plan) {
   for (const auto& [dtype, n] : plan.weight_bytes)
     weights.push_back(fmt::format("{} in {}", bytes(n), long_name(dtype)));
   std::string out = fmt::format("weights\n  {}\n\n", fmt::join(weights, ", "));
+  if (!plan.work.decode) return out + "decode state: none, the model is not autoregressive\n";
   TextTable table(1);
   table.row({"kind", "layers", "per token", "fixed", "all layers, per token", "fixed"});
   double per_token = 0, fixed = 0;
@@ -134,9 +135,10 @@ std::string work_text(const inspect::ModelPlan& plan) {
   TextTable table(1);
   table.row({fmt::format("forward, mean over a row of {} tokens", tokens), flops(w.forward_flops)});
   table.row({"train: forward and backward", flops(w.train_flops)});
-  table.row(
-      {fmt::format("decode, token {} of a sequence", tokens), flops(w.decode_flops),
-       bytes(w.decode_read_bytes) + " read in " + std::string(long_name(plan.options.dtype))});
+  if (w.decode)
+    table.row(
+        {fmt::format("decode, token {} of a sequence", tokens), flops(w.decode->flops),
+         bytes(w.decode->read_bytes) + " read in " + std::string(long_name(plan.options.dtype))});
   return "work for one token: products and attention\n" + table.text();
 }
 
@@ -238,8 +240,11 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
   json.key("per_token").begin_object();
   json.key("forward_flops").value(plan.work.forward_flops);
   json.key("train_flops").value(plan.work.train_flops);
-  json.key("decode_flops").value(plan.work.decode_flops);
-  json.key("decode_read_bytes").value(plan.work.decode_read_bytes).end_object();
+  if (const auto& decode = plan.work.decode) {
+    json.key("decode_flops").value(decode->flops);
+    json.key("decode_read_bytes").value(decode->read_bytes);
+  }
+  json.end_object();
 
   const train::TrainBytes& b = plan.train.bytes;
   json.key("train_state").begin_object().key("microbatches").value(o.microbatches);

@@ -214,9 +214,9 @@ WorkPerToken work_of(const decoder::Model& model, const PlanOptions& options) {
   if (!model.is_autoregressive()) return out;
   const decoder::GraphShape one{1, 1, options.dtype};
   decoder::ModelGraph token = model.decode_graph(one, state_size(options.tokens));
-  out.decode_flops = required_flops(token.graph, options.tokens - 1);
-  out.decode_read_bytes = required_read_bytes(token, model.states(one, state_size(options.tokens)),
-                                              static_cast<double>(options.tokens));
+  const double bytes = required_read_bytes(token, model.states(one, state_size(options.tokens)),
+                                           static_cast<double>(options.tokens));
+  out.decode = {.flops = required_flops(token.graph, options.tokens - 1), .read_bytes = bytes};
   return out;
 }
 

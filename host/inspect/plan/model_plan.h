@@ -62,12 +62,17 @@ struct StateUse {
   double fixed_bytes = 0;      // of one layer, however long the sequence
 };
 
+// Of the last token of `tokens`, of one sequence.
+struct DecodeWork {
+  double flops = 0;
+  double read_bytes = 0;  // weights and state that this token must read
+};
+
 // Floating point operations of products and attention, and bytes, for one token.
 struct WorkPerToken {
-  double forward_flops = 0;      // the mean over a row of `tokens`
-  double train_flops = 0;        // forward and backward, with what only training computes
-  double decode_flops = 0;       // of the last token of `tokens`
-  double decode_read_bytes = 0;  // weights and state that this token must read, of one sequence
+  double forward_flops = 0;          // the mean over a row of `tokens`
+  double train_flops = 0;            // forward and backward, with what only training computes
+  std::optional<DecodeWork> decode;  // none of a model that is not autoregressive
 };
 
 // What a training run keeps from step to step.

@@ -40,8 +40,8 @@ extern "C" {
 #define LAMINA_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
-/* The version of this header. Until the contract is frozen (major 1), minor versions must be
- * equal in host and plugin. */
+/* The version of this header, and the first minor whose plugins load into every later host. */
+#define LAMINA_ABI_CANDIDATE 5u
 #define LAMINA_ABI_MAJOR 0u
 #define LAMINA_ABI_MINOR 5u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
@@ -450,8 +450,8 @@ extern __attribute__((visibility("default"))) const lamina_plugin_t lamina_plugi
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* The structs that may grow, with the least size that a reader takes: their own until the contract is
- * frozen, what they had then from there on. */
+/* The structs that may grow, with the least size that a reader takes: that of the candidate, or of the
+ * first minor that had the struct. */
 #define LAMINA_GROWABLE(X) \
   X(lamina_config_api_t, 16) \
   X(lamina_reply_api_t, 56) \

@@ -55,12 +55,18 @@ std::vector<Weight> weights() {
          mixture_weights(kBlock);
 }
 
+void validate(const Config& c, const Problems& problem) {
+  check_standard(c, problem);
+  check_moe(c, problem);
+}
+
 constexpr Model<Config> kModel = {
     .family = {.name = "experts",
                .hf_model_types = {"experts"},
                .hf_architectures = {"ExpertsForCausalLM"},
                .doc = "Qwen 3 with experts, written out for the documentation"},
     .keys = keys,
+    .validate = validate,
     .blocks = blocks,
     .weights = weights,
 };

@@ -18,14 +18,18 @@
 #ifndef FAMILY
 #define FAMILY "tiny"
 #endif
-#ifdef FAULT_MANIFEST_ABI
+#if defined(FAULT_MANIFEST_ABI)
+#define MANIFEST_ABI "4"
+#elif defined(FAULT_NEEDS_NEWER)
 #define MANIFEST_ABI "7"
 #else
 #define MANIFEST_ABI ABI_MINOR_TEXT
 #endif
 
-#ifdef FAULT_MIN_HOST
+#if defined(FAULT_MIN_HOST)
 #define MIN_HOST_TEXT "9"
+#elif defined(FAULT_NEEDS_NEWER)
+#define MIN_HOST_TEXT "7"
 #else
 #define MIN_HOST_TEXT "0"
 #endif
@@ -375,6 +379,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
       break;
     case 44: attr.value.v.f = 0; emit(b, 62, in, 2, &attr, 1, &out); break; /* a norm without eps */
     case 41: if (kept_build) return kept_build->api->scope(kept_build, (lamina_str_t)STR("x"), 1); break;
+    case 58: emit(b, LAMINA_DRAFT_OPS, in, 2, 0, 0, &out); break;
     default: hostile_sizes(b, fault, in[0]), bad_factor(b, fault, in[1]), die(fault); break;
   }
   kept_build = b;
@@ -493,8 +498,10 @@ const lamina_plugin_t lamina_plugin_v0 = {
     .size = sizeof(lamina_plugin_t),
 #endif
     .abi_major = LAMINA_ABI_MAJOR,
-#ifdef FAULT_ENTRY_ABI
-    .abi_built = 7,
+#if defined(FAULT_ENTRY_ABI)
+    .abi_built = 4,
+#elif defined(FAULT_ENTRY_MINOR)
+    .abi_built = LAMINA_ABI_MINOR + 1,
 #else
     .abi_built = LAMINA_ABI_MINOR,
 #endif

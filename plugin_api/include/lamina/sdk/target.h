@@ -8,14 +8,12 @@
 #include "lamina/abi.h"
 
 // A plugin that wants a younger op, attribute or output says so:
-// lamina_add_plugin(... TARGET_MINOR 2). Until the contract is frozen only the same minor loads.
+// lamina_add_plugin(... TARGET_MINOR 7).
 #ifndef LAMINA_TARGET_MINOR
-#if LAMINA_ABI_MAJOR == 0
-#define LAMINA_TARGET_MINOR LAMINA_ABI_MINOR
-#else
-#define LAMINA_TARGET_MINOR 0
+#define LAMINA_TARGET_MINOR LAMINA_ABI_CANDIDATE
 #endif
-#endif
+static_assert(LAMINA_TARGET_MINOR >= LAMINA_ABI_CANDIDATE,
+              "hosts of minors before LAMINA_ABI_CANDIDATE load nothing of these headers");
 
 static_assert(LAMINA_TARGET_MINOR <= LAMINA_ABI_MINOR,
               "LAMINA_TARGET_MINOR is younger than these headers");

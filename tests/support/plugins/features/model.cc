@@ -182,16 +182,21 @@ Tensors mtp(Scope s, const Config& c, const Tensors& carries, const Step& step) 
 void keys(Schema<Config>& key) {
   key("vocab_size", &Config::vocab_size, {.required = true, .min = 1, .doc = "V"});
   key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "D"});
-  key("num_hidden_layers", &Config::num_hidden_layers, {.required = true, .doc = "layers"});
-  key("streams", &Config::streams, {.fallback = 0, .doc = "S; 0 = one carry"});
-  key("per_layer", &Config::per_layer, {.fallback = 0, .doc = "width of the entry's tensors"});
-  key("window", &Config::window, {.fallback = 0, .doc = "tokens"});
-  key("chunk", &Config::chunk, {.fallback = 0, .doc = "tokens"});
+  key("num_hidden_layers", &Config::num_hidden_layers,
+      {.required = true, .min = 0, .doc = "layers"});
+  key("streams", &Config::streams, {.fallback = 0, .min = 0, .doc = "S; 0 = one carry"});
+  key("per_layer", &Config::per_layer,
+      {.fallback = 0, .min = 0, .doc = "width of the entry's tensors"});
+  key("window", &Config::window, {.fallback = 0, .min = 0, .doc = "tokens"});
+  key("chunk", &Config::chunk, {.fallback = 0, .min = 0, .doc = "tokens"});
   key("first_reader", &Config::first_reader,
       {.fallback = 0,
+       .min = 0,
        .doc = "layers from here on read keys and values of the one before; 0: none"});
   key("first_sharer", &Config::first_sharer,
-      {.fallback = 0, .doc = "layers from here on use the parameters of the one before; 0: none"});
+      {.fallback = 0,
+       .min = 0,
+       .doc = "layers from here on use the parameters of the one before; 0: none"});
   key("attention", &Config::attention, {.fallback = true, .doc = "with attention"});
   key("biased", &Config::biased, {.fallback = false, .doc = "attention by distance, learnt"});
   key("frequencies", &Config::frequencies, {.fallback = false, .doc = "rotations of its own"});
@@ -206,10 +211,16 @@ void keys(Schema<Config>& key) {
   key("balance_weight", &Config::balance_weight, {.fallback = 0.5, .doc = "of a mean"});
   key("pooled_weight", &Config::pooled_weight, {.fallback = 0.25, .doc = "of a product of means"});
   key("bias_rate", &Config::bias_rate, {.fallback = 0.125, .doc = "of the update"});
-  key("mtp_depth", &Config::mtp_depth, {.fallback = 0, .doc = "blocks"});
+  key("mtp_depth", &Config::mtp_depth, {.fallback = 0, .min = 0, .max = 8, .doc = "blocks"});
   key("mtp_weights", &Config::mtp_weights, {.doc = "one a depth"});
   key("mtp_like_transformers", &Config::mtp_like_transformers,
       {.fallback = false, .doc = "inputs and norms of multi-token prediction"});
+}
+
+void validate(const Config& c, const Problems& problem) {
+  if (c.first_reader > 0 && !c.attention)
+    problem("attention", "got false; layers from first_reader = ", c.first_reader,
+            " on read keys and values");
 }
 
 bool has_entry(const Config& c) { return c.streams > 0 || c.per_layer > 0; }
@@ -288,6 +299,7 @@ std::vector<Weight> weights() {
 constexpr Model<Config> kModel = {
     .family = {.name = "features", .doc = "every feature of the stack, for tests"},
     .keys = keys,
+    .validate = validate,
     .init_std = [](const Config&) { return 0.2; },
     .blocks =
         [] {

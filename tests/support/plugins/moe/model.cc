@@ -64,8 +64,9 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 }
 
 void keys(Schema<Config>& key) {
-  auto size = [&](const char* name, std::int64_t Config::*field, std::int64_t fallback) {
-    key(name, field, {.fallback = fallback, .min = 0, .doc = "a size"});
+  auto size = [&](const char* name, std::int64_t Config::*field, std::int64_t fallback,
+                  std::int64_t min = 1) {
+    key(name, field, {.fallback = fallback, .min = min, .doc = "a size"});
   };
   auto number = [&](const char* name, double Config::*field, double fallback) {
     key(name, field, {.fallback = fallback, .doc = "a number"});
@@ -75,11 +76,11 @@ void keys(Schema<Config>& key) {
   };
   size("vocab_size", &Config::vocab_size, 7);
   size("hidden_size", &Config::hidden_size, 8);
-  size("num_hidden_layers", &Config::num_hidden_layers, 1);
+  size("num_hidden_layers", &Config::num_hidden_layers, 1, 0);
   size("experts", &Config::experts, 4);
   size("per_token", &Config::per_token, 2);
   size("width", &Config::width, 12);
-  size("shared_width", &Config::shared_width, 0);
+  size("shared_width", &Config::shared_width, 0, 0);
   size("groups", &Config::groups, 1);
   size("groups_kept", &Config::groups_kept, 1);
   key("scores", &Config::scores, {.fallback = "logits", .doc = "a kind of scores"});
@@ -89,7 +90,7 @@ void keys(Schema<Config>& key) {
   number("epsilon", &Config::epsilon, 0);
   number("limit", &Config::limit, 0);
   number("alpha", &Config::alpha, 0);
-  number("capacity_factor", &Config::capacity_factor, 0);
+  key("capacity_factor", &Config::capacity_factor, {.fallback = 0, .min = 0, .doc = "a number"});
   number("balance_weight", &Config::balance_weight, 0.01);
   number("bias_rate", &Config::bias_rate, 0.001);
   flag("router_bias", &Config::router_bias);
@@ -101,9 +102,17 @@ void keys(Schema<Config>& key) {
   flag("balance_of_scores", &Config::balance_of_scores);
 }
 
+void validate(const Config& c, const Problems& problem) {
+  if (c.per_token > c.experts)
+    problem("per_token", "got ", c.per_token, "; there are ", c.experts, " experts");
+  else
+    check_groups(c.experts, "groups", c.groups, "groups_kept", c.groups_kept, c.per_token, problem);
+}
+
 constexpr Model<Config> kModel = {
     .family = {.name = "moe_case", .doc = "a mixture of experts alone, for tests"},
     .keys = keys,
+    .validate = validate,
     .init_std = [](const Config&) { return 0.2; },
     .blocks =
         [] {

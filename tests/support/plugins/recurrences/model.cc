@@ -94,7 +94,8 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 void keys(Schema<Config>& key) {
   key("vocab_size", &Config::vocab_size, {.required = true, .min = 1, .doc = "V"});
   key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "D"});
-  key("num_hidden_layers", &Config::num_hidden_layers, {.required = true, .doc = "layers"});
+  key("num_hidden_layers", &Config::num_hidden_layers,
+      {.required = true, .min = 0, .doc = "layers"});
   key("recurrence", &Config::recurrence,
       {.required = true,
        .choices = {"linear", "linear_by_token", "matrix", "matrix_by_token", "lstm"},
@@ -116,6 +117,7 @@ constexpr Model<Config> kModel = {
         },
     .plan = [](const Config& c) { return prefix("layers", unit(1), c.num_hidden_layers); },
     .head = [](const Config&) { return Head{.norm = RmsNormOptions{.eps = 1e-6}}; },
+    .mtp_inputs = MtpInputs::none,
 };
 
 }  // namespace

@@ -44,15 +44,17 @@ Tensors weigh(Scope s, const Config& c, const Tensors& x, const Step&) {
 }
 
 void keys(Schema<Config>& key) {
-  auto size = [&](const char* name, std::int64_t Config::*field, std::int64_t fallback) {
-    key(name, field, {.fallback = fallback, .min = 0, .doc = "a size"});
+  auto size = [&](const char* name, std::int64_t Config::*field, std::int64_t fallback,
+                  std::int64_t min = 1) {
+    key(name, field, {.fallback = fallback, .min = min, .doc = "a size"});
   };
   size("vocab_size", &Config::vocab_size, 7);
   size("hidden_size", &Config::hidden_size, 8);
-  size("num_hidden_layers", &Config::num_hidden_layers, 1);
+  size("num_hidden_layers", &Config::num_hidden_layers, 1, 0);
   size("streams", &Config::streams, 2);
   size("iterations", &Config::iterations, 20);
-  key("norm_eps", &Config::norm_eps, {.fallback = 1e-6, .doc = "of all norms"});
+  key("norm_eps", &Config::norm_eps,
+      {.fallback = 1e-6, .max = 1, .above = 0, .doc = "of all norms"});
   key("permutations", &Config::permutations, {.fallback = false, .doc = "not balanced"});
 }
 
@@ -68,6 +70,7 @@ constexpr Model<Config> kModel = {
     .plan = [](const Config& c) { return Plan(repeat(unit(1)).over(c.num_hidden_layers)); },
     .embed = [](const Config&) { return Embed{.entry = 2}; },
     .head = [](const Config&) { return Head{.exit = 3}; },
+    .mtp_inputs = MtpInputs::none,
 };
 
 }  // namespace

@@ -1,0 +1,486 @@
+/* The C contract between lamina and its plugins: plain C11, no dependencies, append-only.
+ *
+ * A plugin is a shared library `<name>.lamina.so` with one exported symbol, the constant
+ * `lamina_plugin_v0`. It never computes: it describes model families as data, and the layers of
+ * each as calls that add ops to a graph which the host owns. Names and numbers that both sides
+ * must agree on are in names.h, ops in ops.def, what only some families need in ext/. The rules in
+ * words: docs/plugin_requirements.md.
+ *
+ * Rules for everything below
+ * - Little-endian, 64 bit. No implicit padding; fields `_padN` are zero.
+ * - Zero means absent, off or default, for every field. Fields are only added, at the end.
+ * - Structs that begin with `size` may grow: the writer sets size = sizeof(the struct) in its own
+ *   build. The reader takes min(size, what it knows) bytes, has zeros for what an older writer lacks,
+ *   and refuses non-zero bytes beyond what it knows. None is smaller than in LAMINA_GROWABLE.
+ * - Tables of functions grow too: a plugin asks LAMINA_HAS before it calls one that is younger than
+ *   the host it says it needs (abi_min_host).
+ * - Strings are UTF-8, pointer and length, without a terminator, at most 64 KiB.
+ * - What a call is given is borrowed until the call returns, and copied if kept. Nothing is freed
+ *   across the border. Data reached from lamina_plugin_v0 and from get_interface() lives as long as
+ *   the library is loaded.
+ * - Outputs are untouched when a call fails.
+ * - No function throws, exits or aborts.
+ *
+ * Roles in brackets
+ *   [load]    one thread, while the library is being loaded or released
+ *   [config]  any thread, also several at once; no shared state
+ *   [trace]   the thread that was given the lamina_build_t, during that call only
+ *   [any]     whenever the library is loaded
+ */
+#ifndef LAMINA_ABI_H
+#define LAMINA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define LAMINA_STATIC_ASSERT(condition, text) static_assert(condition, text)
+#else
+#define LAMINA_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+
+/* The version of this header, and the first minor whose plugins load into every later host. */
+#define LAMINA_ABI_CANDIDATE 5u
+#define LAMINA_ABI_MAJOR 0u
+#define LAMINA_ABI_MINOR 5u
+#define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
+#define LAMINA_MAX_DIMS 8
+
+/* Whether the struct at `ptr`, which may be of an older header, has `member`. */
+#define LAMINA_HAS(type, ptr, member) \
+  ((ptr)->size >= offsetof(type, member) + sizeof((ptr)->member))
+
+/* ---- Scalars, handles, frozen structs ------------------------------------------------------- */
+
+typedef int32_t lamina_status_t;  /* 0 or a LAMINA_ERROR_* of names.h */
+typedef uint64_t lamina_tensor_t; /* a value of one trace; 0 = none; foreign handles are refused */
+typedef uint64_t lamina_state_t;  /* a decode state of one trace; 0 = none */
+
+typedef struct lamina_str {
+  const char *ptr;
+  uint64_t len;
+} lamina_str_t;
+
+/* `count` elements, `stride` bytes apart, so that elements may grow. */
+typedef struct lamina_span {
+  const void *ptr;
+  uint32_t count, stride;
+} lamina_span_t;
+
+/* A plain value. type is a LAMINA_KIND_* of names.h; 0 = none. bool is 0 or 1 in i. */
+typedef struct lamina_value {
+  uint32_t type, _pad0;
+  union {
+    int64_t i;
+    double f;
+    lamina_str_t s;
+    lamina_span_t list; /* of int64_t, double or lamina_str_t */
+  } v;
+} lamina_value_t;
+
+/* An attribute of an op. key: its position in ops.def, from 1. since: the LAMINA_ABI_MINOR that
+ * introduced the key, for the message of a host that lacks it. */
+typedef struct lamina_attr {
+  uint32_t key, since;
+  lamina_value_t value;
+} lamina_attr_t;
+
+/* A config key with a value. */
+typedef struct lamina_setting {
+  lamina_str_t name;
+  lamina_value_t value;
+} lamina_setting_t;
+
+/* Where in the plugin's source a call was made; shown in errors. A null pointer = unknown. */
+typedef struct lamina_where {
+  lamina_str_t file;
+  uint32_t line, _pad0;
+} lamina_where_t;
+
+LAMINA_STATIC_ASSERT(sizeof(void *) == 8, "lamina plugins are 64 bit");
+LAMINA_STATIC_ASSERT(sizeof(lamina_str_t) == 16, "frozen");
+LAMINA_STATIC_ASSERT(sizeof(lamina_span_t) == 16, "frozen");
+LAMINA_STATIC_ASSERT(sizeof(lamina_value_t) == 24, "frozen");
+LAMINA_STATIC_ASSERT(sizeof(lamina_attr_t) == 32, "frozen");
+LAMINA_STATIC_ASSERT(sizeof(lamina_setting_t) == 40, "frozen");
+LAMINA_STATIC_ASSERT(sizeof(lamina_where_t) == 24, "frozen");
+
+/* ---- Config: what the host knows of one model ------------------------------------------------ */
+
+typedef struct lamina_config lamina_config_t;
+typedef struct lamina_reply lamina_reply_t;
+typedef struct lamina_build lamina_build_t;
+
+typedef struct lamina_config_api {
+  uint32_t size, abi_minor;
+
+  /* The value of a declared key: from the run file or config.json, else the default, else what
+   * derive() gave; inside a block's build, the position's override first. type 0 where it has
+   * none. Strings and lists stay valid as long as the lamina_config_t. Fails with
+   * LAMINA_ERROR_NOT_FOUND for a key that the family did not declare.
+   * [config, trace] */
+  lamina_status_t (*get)(const lamina_config_t *config, lamina_str_t key, lamina_value_t *out);
+} lamina_config_api_t;
+
+/* The first member of the host's own object. */
+struct lamina_config {
+  const lamina_config_api_t *api;
+};
+
+/* ---- Reply: receives the results of a family's [config] functions ---------------------------- */
+
+/* One layer of a unit. */
+typedef struct lamina_position {
+  uint32_t size, block;     /* block: the id of a lamina_block_t */
+  lamina_span_t overrides;  /* lamina_setting_t: values of declared keys in this position */
+  uint32_t flags, _pad0;
+} lamina_position_t;
+
+/* A unit of positions, repeated. Segments in order cover the layers 0 .. num_hidden_layers - 1,
+ * exactly. A remainder is a last segment whose unit is a prefix of the one before. */
+typedef struct lamina_segment {
+  uint32_t size, flags;     /* LAMINA_SEGMENT_* */
+  lamina_str_t name;        /* for messages; eg: "dense" */
+  lamina_span_t unit;       /* lamina_position_t */
+  uint32_t times, _pad0;
+} lamina_segment_t;
+
+/* A normalisation by an op of ops.def that takes (x, w?, bias?). */
+typedef struct lamina_norm {
+  uint32_t size, op, revision, flags; /* LAMINA_NORM_* */
+  lamina_span_t attrs;                /* lamina_attr_t */
+} lamina_norm_t;
+
+/* x = dropout(table[ids] * scale + positions), which is carry 0 of the first layer, or the input
+ * of the entry block. */
+typedef struct lamina_embed {
+  uint32_t size, flags;
+  double scale;              /* 0 = 1 */
+  uint32_t positions, _pad0; /* LAMINA_POSITIONS_* */
+  int64_t max_positions;     /* rows of the table of learned positions */
+  double dropout;
+  double init_std;           /* of the token table; 0 = 0.02 */
+  double positions_init_std; /* 0 = as init_std */
+  /* Id of a block that runs once, before the layers; 0 = none. carry_in[0] is x; it writes n_carry
+   * carries of any shape, then n_per_layer tensors whose first dim is num_hidden_layers: layer i
+   * receives element i of each, see lamina_io_t. Its parameters are called "entry.<name>". */
+  uint32_t entry;
+  uint32_t n_carry;          /* 0 = 1 */
+  uint32_t n_per_layer, _pad1;
+} lamina_embed_t;
+
+/* logits = cap(norm(x) w^T * logit_scale + bias). */
+typedef struct lamina_head {
+  uint32_t size, flags;  /* LAMINA_HEAD_* */
+  double logit_scale;    /* 0 = 1 */
+  double soft_cap;       /* 0 = none */
+  double init_std;       /* of an untied table; 0 = 0.02 */
+  const lamina_norm_t *norm; /* the final norm; null = none */
+  /* Id of a block that runs once, after the layers: the carries in, x[B, T, D] out; 0 = x is carry
+   * 0. Its parameters are called "exit.<name>". */
+  uint32_t exit, _pad0;
+} lamina_head_t;
+
+typedef struct lamina_reply_api {
+  uint32_t size, abi_minor;
+
+  /* A value for a declared key that the config does not set; a key that has a value keeps
+   * it. [config: derive] */
+  lamina_status_t (*set)(lamina_reply_t *reply, const lamina_setting_t *setting);
+
+  /* Something wrong with the value of `key`, in the form "got X; Y would be right". Any number of
+   * times. [config: validate] */
+  lamina_status_t (*problem)(lamina_reply_t *reply, lamina_str_t key, lamina_str_t message,
+                             const lamina_where_t *at);
+
+  /* The next segment. [config: plan] */
+  lamina_status_t (*segment)(lamina_reply_t *reply, const lamina_segment_t *segment);
+
+  /* Each at most once. [config: options] */
+  lamina_status_t (*embed)(lamina_reply_t *reply, const lamina_embed_t *embed);
+  lamina_status_t (*head)(lamina_reply_t *reply, const lamina_head_t *head);
+
+  /* The calling function could not finish; the first message is shown. Any [config] function. */
+  void (*fail)(lamina_reply_t *reply, lamina_status_t status, lamina_str_t message,
+               const lamina_where_t *at);
+} lamina_reply_api_t;
+
+struct lamina_reply {
+  const lamina_reply_api_t *api;
+};
+
+/* ---- Build: how a block describes its layer -------------------------------------------------- */
+
+/* A parameter. Its full name is the open scopes and `name`, joined with '.', eg:
+ * "attention.wq.weight"; not "host." or "engram." at its front, which are the host's. Declaring one name twice with the same shape gives the same tensor. */
+typedef struct lamina_param {
+  uint32_t size, role;   /* LAMINA_ROLE_* */
+  lamina_str_t name;
+  lamina_span_t dims;    /* int64_t */
+  lamina_span_t axes;    /* lamina_str_t, one logical axis (names.h) per dim */
+  uint32_t init, flags;  /* LAMINA_INIT_*, LAMINA_PARAM_* */
+  double init_a, init_b; /* numbers of the initialiser, see names.h */
+  uint32_t dtype, _pad0; /* 0 = the run's; LAMINA_DTYPE_*. Integers are never trained */
+  lamina_str_t group;    /* a name for learning rates and masks; empty = by role */
+} lamina_param_t;
+
+/* What a layer remembers between decoded tokens: docs/decode_state.md. In training the handle is
+ * valid too and the stateful op takes its stateless path, so that one build serves every phase. */
+typedef struct lamina_state_desc {
+  uint32_t size, kind;   /* LAMINA_STATE_*, which says what dims are */
+  lamina_str_t name;
+  lamina_span_t dims;    /* int64_t */
+  lamina_span_t axes;    /* lamina_str_t, one per dim */
+  int64_t window;        /* only the last `window` tokens are read; 0 = all */
+  int64_t chunk;         /* only tokens of the current chunk are read; 0 = all */
+  uint32_t dtype, flags; /* 0 = the run's; LAMINA_STATE_FLAG_* */
+  int64_t stride;        /* tokens per slot; 0 = 1 */
+} lamina_state_desc_t;
+
+/* One use of an op. */
+typedef struct lamina_emit {
+  uint32_t size, op, revision, _pad0;
+  /* lamina_tensor_t in the order of ops.def; 0 or a shorter span where optional ones are absent,
+   * also for those that only a newer host knows.
+   * Inputs that only the host can know (positions, key_positions, segments, key_segments, start and
+   * blocks of ops that mix tokens) are 0: the host adds them. So are k and v of attention in a
+   * layer that reads another's, see ext/layer_sharing.h. */
+  lamina_span_t inputs;
+  lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
+  /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule,
+   * matrix_scan and linear_scan (recurrent), latent_attention (latent), index_scores (index keys), window_pool (conv window:
+   * channels of values and gates together, tokens of the longest window less one),
+   * compressed_attention (kv: 1, width; window and stride as the op has window and ratio). */
+  lamina_state_t state;
+  /* Written: one handle per output, the first n_outputs of them; 0 for those that the host does not
+   * know. */
+  lamina_tensor_t *outputs;
+  uint32_t n_outputs, _pad1;
+} lamina_emit_t;
+
+/* The sizes and type of a tensor, over all devices. */
+typedef struct lamina_type {
+  uint32_t size, dtype; /* LAMINA_DTYPE_*; 0 = the run's activations */
+  uint32_t ndim, _pad0;
+  int64_t dims[LAMINA_MAX_DIMS];
+} lamina_type_t;
+
+/* All [trace]. The first failure sticks to the trace and is the one reported; later calls return
+ * LAMINA_ERROR_TRACE and do nothing. Arguments of ops are checked by the host, not by plugins. */
+typedef struct lamina_build_api {
+  uint32_t size, abi_minor;
+
+  /* Adds an op. */
+  lamina_status_t (*emit)(lamina_build_t *build, const lamina_emit_t *emit,
+                          const lamina_where_t *at);
+  /* Declares a parameter; the same ones in every trace of a block. */
+  lamina_status_t (*param)(lamina_build_t *build, const lamina_param_t *param,
+                           const lamina_where_t *at, lamina_tensor_t *out);
+  /* Declares a decode state; its name is unique in the block, with the open scopes. */
+  lamina_status_t (*state)(lamina_build_t *build, const lamina_state_desc_t *state,
+                           const lamina_where_t *at, lamina_state_t *out);
+  /* A LAMINA_INPUT_*. The same handle each time. */
+  lamina_status_t (*input)(lamina_build_t *build, uint32_t kind, const lamina_where_t *at,
+                           lamina_tensor_t *out);
+  /* A scalar with the element type of activations: values[i] (double) in layer i; one value per
+   * layer of the model. */
+  lamina_status_t (*layer_constant)(lamina_build_t *build, lamina_str_t name, lamina_span_t values,
+                                    const lamina_where_t *at, lamina_tensor_t *out);
+  /* out->size is set by the caller; that many bytes are written. */
+  lamina_status_t (*type)(lamina_build_t *build, lamina_tensor_t tensor, const lamina_where_t *at,
+                          lamina_type_t *out);
+
+  /* Opens (push 1) or closes (push 0, name ignored) a scope; closed again before build returns. */
+  lamina_status_t (*scope)(lamina_build_t *build, lamina_str_t name, uint32_t push);
+
+  /* `tensor` under a name that rematerialisation policies know (names.h, or "<plugin id>.<x>").
+   * Another name is a warning, and no policy goes by it; so is another axis, along which nothing is
+   * split. */
+  lamina_status_t (*tag)(lamina_build_t *build, lamina_tensor_t tensor, lamina_str_t name,
+                         const lamina_where_t *at, lamina_tensor_t *out);
+  /* `tensor` with logical axes: lamina_str_t, one per dim, empty = none. */
+  lamina_status_t (*axes)(lamina_build_t *build, lamina_tensor_t tensor, lamina_span_t names,
+                          const lamina_where_t *at, lamina_tensor_t *out);
+
+  /* The block cannot be built. */
+  void (*fail)(lamina_build_t *build, lamina_status_t status, lamina_str_t message,
+               const lamina_where_t *at);
+} lamina_build_api_t;
+
+struct lamina_build {
+  const lamina_build_api_t *api;
+};
+
+/* ---- What a plugin declares ------------------------------------------------------------------ */
+
+/* A key of the [model] table and of config.json. The host adds keys of its own; where a family declares
+ * one of that name it is the family's, and what the host would do with it is off. */
+typedef struct lamina_key {
+  uint32_t size, type;     /* LAMINA_KIND_* */
+  uint32_t flags, since;   /* LAMINA_KEY_*; since: LAMINA_ABI_MINOR it needs, 0 = any */
+  lamina_str_t name;       /* Hugging Face's, a dotted path; eg: "rope_scaling.factor" */
+  lamina_str_t doc;        /* one line, with the unit */
+  lamina_span_t aliases;   /* lamina_str_t: other paths in config.json, in order */
+  lamina_value_t fallback; /* the family's default; type 0 = none */
+  lamina_str_t same_as;    /* a key whose value is the default; empty = none */
+  lamina_value_t min, max; /* type 0 = unlimited; of a list: of each element */
+  lamina_span_t choices;   /* lamina_str_t; empty = any */
+  lamina_str_t hf_name;    /* path in an exported config.json; empty = name */
+} lamina_key_t;
+
+/* The tensors that a block's build works on. In a layer carry_out has the shapes of carry_in; for
+ * the others see entry, exit and ext/mtp.h. */
+typedef struct lamina_io {
+  uint32_t size, n_carry;           /* n_carry: of carry_in */
+  const lamina_tensor_t *carry_in;  /* [0] = activations [B, T, D], unless the entry says otherwise */
+  lamina_tensor_t *carry_out;       /* written: n_out of them */
+  uint32_t n_out, n_per_layer;
+  const lamina_tensor_t *per_layer; /* this layer's elements of the entry's per-layer tensors */
+} lamina_io_t;
+
+/* A kind of layer. */
+typedef struct lamina_block {
+  uint32_t size, id;   /* id: from 1, unique in the family */
+  uint32_t flags, _pad0;
+  lamina_str_t name;   /* for messages; eg: "local" */
+  void *user;          /* handed to build */
+
+  /* Adds one layer to the graph. A pure function of the config and of static sizes: called once
+   * per distinct position and phase, in any order. [trace] */
+  lamina_status_t (*build)(void *user, lamina_build_t *build, const lamina_config_t *config,
+                           const lamina_io_t *io);
+} lamina_block_t;
+
+/* A step of the conversion from a published tensor to ours; each can be undone. Dims are those of
+ * the tensor after the steps before; negative ones count from the last. */
+typedef struct lamina_transform {
+  uint32_t size, kind;   /* LAMINA_TRANSFORM_* */
+  double number;         /* of ADD, MUL */
+  int64_t dim;           /* of all but TRANSPOSE, ADD, MUL */
+  uint32_t index, count; /* of PART (index), STRIDED, MERGE (count), MOVE (index) */
+} lamina_transform_t;
+
+/* A row of the tensor map; it serves loading and exporting. A row is ignored where the block of
+ * this model has no such parameter. Several rows of one parameter are alternatives: the first whose
+ * tensors exist is read, the first of all is exported. Compressed tensors are decompressed: f8 with
+ * block scales in another tensor (x_scale_inv, or x.scale) is found by the name x itself, MXFP4 has
+ * rows that name x_blocks, of shape [.., 32 * blocks]; the host finds the scales. */
+typedef struct lamina_hf_tensor {
+  uint32_t size, block;     /* block id; 0 = outside the layers, see LAMINA_NAME_* */
+  uint32_t flags, _pad0;    /* LAMINA_HF_* */
+  lamina_str_t param;       /* our full name inside the block, eg: "attention.wq.weight" */
+  /* Published name; {L} = global layer index, {E} = index into our first dim: one tensor for each,
+   * * = anything (ignored rows). */
+  lamina_str_t hf;
+  lamina_span_t transforms; /* lamina_transform_t, in order, from published to ours */
+} lamina_hf_tensor_t;
+
+/* A model family. Functions except plan may be null where they would do nothing. */
+typedef struct lamina_family {
+  uint32_t size, flags;
+  lamina_str_t name;              /* eg: "my_family"; value of `family` in a run file */
+  lamina_str_t doc;               /* one line for lists: paper and what is covered */
+  lamina_span_t aliases;          /* lamina_str_t: other values of `family` */
+  lamina_span_t hf_model_types;   /* lamina_str_t: `model_type` in config.json */
+  lamina_span_t hf_architectures; /* lamina_str_t: `architectures`; [0] is exported */
+  lamina_span_t keys;             /* lamina_key_t; vocab_size, hidden_size, num_hidden_layers */
+  lamina_span_t blocks;           /* lamina_block_t */
+  lamina_span_t hf_tensors;       /* lamina_hf_tensor_t */
+  /* lamina_str_t. A published name fits a row if they are equal, also after one of these is taken
+   * off the name's front, the row's front, or both. */
+  lamina_span_t hf_prefixes;
+  void *user;                     /* handed to the functions below */
+
+  /* Called in this order, after types, limits and required keys were checked. All [config]. */
+  lamina_status_t (*derive)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
+  lamina_status_t (*validate)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
+  lamina_status_t (*plan)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
+  lamina_status_t (*options)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
+} lamina_family_t;
+
+/* The interface LAMINA_FAMILIES_ID. */
+typedef struct lamina_families {
+  uint32_t size, _pad0;
+  lamina_span_t families; /* lamina_family_t */
+} lamina_families_t;
+
+#define LAMINA_FAMILIES_ID "lamina.families/1"
+
+/* ---- Entry ----------------------------------------------------------------------------------- */
+
+typedef struct lamina_host lamina_host_t;
+struct lamina_host {
+  uint32_t size, abi_minor;
+  lamina_str_t name, version; /* eg: "lamina", "0.1.0" */
+  /* Host interfaces by id, those of ext/ and newer ones; null if unknown. [any] */
+  const void *(*get_interface)(const lamina_host_t *host, lamina_str_t id);
+  /* A line for the log; severity is a LAMINA_LOG_*. [any] */
+  void (*log)(const lamina_host_t *host, int32_t severity, lamina_str_t text,
+              const lamina_where_t *at);
+  /* 1 if the host knows the number `id` of the list `what`, a LAMINA_CAPABILITY_*, else 0. Of ops,
+   * in this revision, which is 0 for the others. [any] */
+  uint64_t (*capability)(const lamina_host_t *host, uint32_t what, uint32_t id, uint32_t revision);
+};
+
+typedef struct lamina_plugin {
+  uint64_t magic; /* LAMINA_PLUGIN_MAGIC */
+  uint32_t size, abi_major, abi_built, abi_min_host; /* minors: of this header; the oldest host */
+  uint64_t flags;            /* LAMINA_PLUGIN_* */
+  lamina_str_t id, version;  /* eg: "org.example.my_family", "1.2.0"; equal to the manifest's */
+  lamina_str_t sdk;          /* for logs; eg: "lamina-sdk 0.1", "gcc 12.2" */
+  lamina_str_t toolchain;
+
+  /* Cheap: no threads, no devices, no files. Calls may nest; each has its deinit. [load] */
+  lamina_status_t (*init)(const lamina_host_t *host);
+  void (*deinit)(void);
+  /* Interfaces by id; null if unknown. Between init and deinit. [any] */
+  const void *(*get_interface)(lamina_str_t id);
+} lamina_plugin_t;
+
+/* The one exported symbol. */
+#define LAMINA_PLUGIN_SYMBOL "lamina_plugin_v0"
+extern __attribute__((visibility("default"))) const lamina_plugin_t lamina_plugin_v0;
+
+/* The ELF section with the manifest: one JSON object, without a terminator,
+ * {"id", "version", "abi_major", "abi_built", "abi_min_host", "arch", "sdk", "toolchain",
+ * "families": [{"name", "doc", "aliases", "hf_model_types", "hf_architectures"}]}. Read without
+ * running the plugin. */
+#define LAMINA_MANIFEST_SECTION ".lamina.manifest"
+
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+/* The structs that may grow, with the least size that a reader takes: that of the candidate, or of the
+ * first minor that had the struct. */
+#define LAMINA_GROWABLE(X) \
+  X(lamina_config_api_t, 16) \
+  X(lamina_reply_api_t, 56) \
+  X(lamina_position_t, 32) \
+  X(lamina_segment_t, 48) \
+  X(lamina_norm_t, 32) \
+  X(lamina_embed_t, 72) \
+  X(lamina_head_t, 48) \
+  X(lamina_param_t, 104) \
+  X(lamina_state_desc_t, 88) \
+  X(lamina_emit_t, 72) \
+  X(lamina_type_t, 80) \
+  X(lamina_build_api_t, 88) \
+  X(lamina_key_t, 184) \
+  X(lamina_io_t, 40) \
+  X(lamina_block_t, 48) \
+  X(lamina_transform_t, 32) \
+  X(lamina_hf_tensor_t, 64) \
+  X(lamina_family_t, 192) \
+  X(lamina_families_t, 24) \
+  X(lamina_host_t, 64) \
+  X(lamina_plugin_t, 120)
+
+/* Also for the lists of ext/. */
+#define LAMINA_LEAST_SIZE(type, bytes) LAMINA_STATIC_ASSERT(sizeof(type) >= (bytes), #type);
+LAMINA_GROWABLE(LAMINA_LEAST_SIZE)
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* LAMINA_ABI_H */
