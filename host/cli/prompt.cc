@@ -70,9 +70,6 @@ void check_prompt_options(const Arguments& a) {
                      fmt::format("{} are given; each sets the prompt, and there can be only one",
                                  fmt::join(sources, " and ")),
                      {"keep one of them"}});
-  for (const std::string& stop : a.texts("stop"))
-    if (stop.empty())
-      throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
 }
 
 std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,

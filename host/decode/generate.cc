@@ -95,7 +95,10 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   LAMINA_ASSERT(!prompt.empty());
   Generated out;
   TextOut shown(tokenizer, options.stop, emit, out.text);
-  Sampler sampler(options.sampler);
+  SamplerOptions sampling = options.sampler;
+  sampling.end_tokens = options.end_tokens;
+  sampling.max_new_tokens = options.max_new_tokens;
+  Sampler sampler(std::move(sampling));
   Clock::time_point start = Clock::now();
   std::span<const float> logits;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
@@ -108,7 +111,8 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
     std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()),
                                         session.tokens(), out.tokens.size());
     if (i == 0) out.prompt_seconds = seconds_since(start);
-    if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
+    if (!options.ignore_end &&
+        std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
       out.reason = StopReason::end_token;
       break;
     }

@@ -17,9 +17,10 @@ std::string_view name(StopReason reason);  // "length", "eos", "stop", "interrup
 
 struct GenerateOptions {
   std::int64_t max_new_tokens = 128;
-  SamplerOptions sampler;
-  std::vector<std::int32_t> end_tokens;         // ids that end the text; not part of it
-  std::vector<std::string> stop;                // strings that end it; not part of it
+  SamplerOptions sampler = {};
+  std::vector<std::int32_t> end_tokens = {};    // ids that end the text; not part of it
+  bool ignore_end = false;                      // they end nothing
+  std::vector<std::string> stop = {};           // strings that end it; not part of it
   EmbeddingOverrides embedding_overrides = {};  // of placeholder tokens of the prompt
   std::int64_t num_logprobs = 0;                // likeliest tokens to report for each one
 };
