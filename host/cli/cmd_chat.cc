@@ -161,6 +161,7 @@ int run(const Arguments& a, const Machine& machine) {
   session.settings.stats = a.flag("stats");
   session.settings.dim_thinking = out.color;
   session.settings.generate = read_generation_options(a, m);
+  session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
   if (interactive) log::info("/help lists the commands; Ctrl-D leaves");
   Chat(session, interactive).run();
@@ -182,14 +183,16 @@ Command chat_command() {
       {.key = {.name = "stats",
                .type = Type::boolean,
                .doc = "Print times to stderr after each answer."}}};
-  for (Option& option : generation_options(kAnswerTokens)) options.push_back(std::move(option));
+  for (Option& option : generation_options(kAnswerTokens, /*with_beams=*/false))
+    options.push_back(std::move(option));
   for (Option& option : conversation_options()) options.push_back(std::move(option));
   return {.name = "chat",
           .summary = "talks with a model",
           .details =
               "Reads messages from the terminal, or a line each from a pipe, and prints the "
               "model's answers. /help lists what can be typed besides. A turn reads only its "
-              "own tokens: the state of earlier ones is kept.",
+              "own tokens: the state of earlier ones is kept. What is not given is as the model's "
+              "generation_config.json says; -v shows it.",
           .options = std::move(options),
           .examples = {"lamina chat -m model --system \"Answer in one sentence.\"",
                        "printf 'hello\\nand now?\\n' | lamina chat -m model --temp 0 --stats"},

@@ -30,21 +30,22 @@ using Clock = std::chrono::steady_clock;
 
 // Tokens that the state holds, and that a call reads at once.
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
-                                       std::size_t prompt, std::int64_t max_new_tokens,
+                                       std::size_t prompt, const decode::GenerateOptions& options,
                                        const decode::PromptRows* rows) {
-  const std::int64_t needed = static_cast<std::int64_t>(prompt) + max_new_tokens;
+  const std::int64_t needed = static_cast<std::int64_t>(prompt) + options.max_new_tokens;
   const std::int64_t context =
       a.has("ctx-size") ? a.integer("ctx-size")
                         : std::min(needed, model.config().max_positions().value_or(needed));
   model.check_length(context, "--ctx-size");
   if (static_cast<std::int64_t>(prompt) > context)
-    throw UserError(ExitCode::data,
+    throw UserError(ExitCode::usage,
                     {"prompt",
                      fmt::format("has {} tokens; the context holds {}", prompt, context),
                      {"shorten it, or raise --ctx-size"}});
   // Rotations that depend on the length need a prompt in one piece, and so may images.
   const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
-  return {.capacity = context,
+  return {.batch = options.num_beams,
+          .capacity = context,
           .call_tokens = model.length_dependent_from() ? context : std::min(context, longest),
           .dtype = *parse_dtype(a.text("dtype"))};
 }
@@ -63,10 +64,17 @@ int run(const Arguments& a, const Machine& machine) {
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
   decode::GenerateOptions options = read_generation_options(a, m);
   const decode::SessionOptions session_of =
-      session_options(a, m.model(), prompt.size(), options.max_new_tokens, rows ? &*rows : nullptr);
+      session_options(a, m.model(), prompt.size(), options, rows ? &*rows : nullptr);
   options.max_new_tokens = std::min(
       options.max_new_tokens, session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1);
   options.num_logprobs = a.has("logprobs") ? a.integer("logprobs") : 0;
+  if (options.num_beams > 1)
+    for (const char* name : {"logprobs", "embeddings"})
+      if (a.has(name))
+        throw UserError(ExitCode::usage,
+                        {fmt::format("--{}", name),
+                         fmt::format("is not there with {} beams", options.num_beams),
+                         {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
   decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
   const Timings timings{std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
@@ -104,7 +112,9 @@ Command decode_command() {
       .name = "decode",
       .summary = "continues a text with a trained model",
       .details =
-          "The text goes to stdout as it comes, whole characters only; figures go to stderr.",
+          "The text goes to stdout as it comes, whole characters only; figures go to stderr. What "
+          "is not given of what chooses tokens is as the model's generation_config.json says; -v "
+          "shows it.",
       .options =
           {model,
            text_option("prompt", 'p', "TEXT", "The text to go on from."),
@@ -135,7 +145,8 @@ Command decode_command() {
                    "lamina decode -m model --ids 1,15043 -n 16 --json",
                    "lamina decode -m model --chat -p \"Who are you?\""},
       .run = run};
-  for (Option& option : generation_options(kUsualTokens)) out.options.push_back(std::move(option));
+  for (Option& option : generation_options(kUsualTokens, /*with_beams=*/true))
+    out.options.push_back(std::move(option));
   out.options = with_chat_options(std::move(out.options));
   return out;
 }

@@ -52,6 +52,11 @@ struct Describe {
   void operator()(const std::int64_t* preset) const { number(Type::integer, *preset); }
   void operator()(const std::uint64_t*) const { number(Type::integer, std::int64_t{0}); }
   void operator()(const bool*) const { option.key.type = Type::boolean; }
+  void operator()(const decode::EarlyStopping* preset) const {
+    option.key.type = Type::string;
+    option.key.preset = std::string(decode::name(*preset));
+    option.key.choices = {"yes", "no", "never"};
+  }
   void operator()(const decode::Ids*) const { option.key.type = Type::string; }
   template <typename List>
   void operator()(const List*) const {
@@ -77,6 +82,9 @@ struct Assign {
     *out = static_cast<std::uint64_t>(std::get<std::int64_t>(values.back().data));
   }
   void operator()(bool* out) const { *out = std::get<bool>(values.back().data); }
+  void operator()(decode::EarlyStopping* out) const {
+    *out = decode::parse_early_stopping(texts().back()).value_or(*out);  // one of the choices
+  }
   void operator()(decode::Ids* out) const {
     out->clear();
     for (const std::string& text : texts()) *out = parse_ids(text, where);
@@ -169,11 +177,11 @@ std::vector<Value> read_values(const GenerationKey& key, const Option& option,
 
 }  // namespace
 
-std::vector<Option> generation_options(std::int64_t max_new_tokens) {
+std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_beams) {
   GenerateOptions presets = usual_options(max_new_tokens);
   std::vector<Option> out;
   for (const GenerationKey& key : decode::generation_keys())
-    if (*key.name) out.push_back(option_of(key, presets));
+    if (*key.name && (with_beams || !key.of_beams)) out.push_back(option_of(key, presets));
   return out;
 }
 
@@ -188,6 +196,10 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
                key.place(out));
   }
   out.end_tokens = m.end_tokens();
+  if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
+    throw UserError(ExitCode::usage, {"--temp",
+                                      "beam search draws nothing, so no temperature has an effect",
+                                      {"leave it out, or search with --beams 1"}});
   show(a, out, config);
   return out;
 }
@@ -195,7 +207,7 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
 bool set_generation_option(std::string_view name, const std::string& value,
                            const std::string& where, GenerateOptions& options) {
   for (const GenerationKey& key : decode::generation_keys()) {
-    if (name.empty() || key.name != name) continue;
+    if (name.empty() || key.name != name || key.of_beams) continue;
     const Option option = option_of(key, options);
     std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(options));
     return true;
@@ -214,7 +226,7 @@ std::vector<std::pair<std::string, std::string>> list_generation_options(
     const GenerateOptions& options) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const GenerationKey& key : decode::generation_keys())
-    if (*key.name) out.emplace_back(key.name, decode::value_text(key, options));
+    if (*key.name && !key.of_beams) out.emplace_back(key.name, decode::value_text(key, options));
   return out;
 }
 

@@ -43,6 +43,14 @@ struct Read {
   void operator()(std::int64_t* out) const { check(static_cast<double>(*out = value.as_int64())); }
   void operator()(std::uint64_t* out) const { *out = value.as_uint64(); }
   void operator()(bool* out) const { *out = value.as_bool(); }
+  void operator()(EarlyStopping* out) const {
+    if (value.is_bool())
+      *out = value.as_bool() ? EarlyStopping::yes : EarlyStopping::no;
+    else if (value.is_string() && value.as_string() == name(EarlyStopping::never))
+      *out = EarlyStopping::never;
+    else
+      value.fail("must be true, false or \"never\", got " + value.describe());
+  }
   void operator()(Ids* out) const { *out = ids(value); }
   void operator()(Words* out) const {
     out->clear();

@@ -21,6 +21,8 @@ Place of_generate(GenerateOptions& options) {
 using S = SamplerOptions;
 using G = GenerateOptions;
 
+// More would be a mistake: each one is a sequence of its own.
+constexpr double kMaxBeams = 1024;
 constexpr auto kMost = static_cast<double>(decoder::kMaxTokens);
 
 constexpr std::array kKeys = {
@@ -58,26 +60,47 @@ constexpr std::array kKeys = {
                   "Token ids that are not drawn first."},
     GenerationKey{"temp", "temperature", of_sampler<&S::temperature>, "X",
                   "Temperature; 0 always takes the likeliest token.", 0},
-    GenerationKey{"top-h", "top_h", of_sampler<&S::top_h>, "X",
-                  "Of the 100 likeliest tokens draw from those that hold this part of the entropy.",
-                  0, 1},
-    GenerationKey{"top-k", "top_k", of_sampler<&S::top_k>, "N",
+    GenerationKey{
+        "top-h", "top_h", of_sampler<&S::top_h>, "H",
+        "Of the 100 likeliest tokens draw from those that hold the part H of their entropy.", 0, 1},
+    GenerationKey{"top-k", "top_k", of_sampler<&S::top_k>, "K",
                   "Draw from the K likeliest tokens; 0 from all.", 0},
-    GenerationKey{"top-p", "top_p", of_sampler<&S::top_p>, "X",
+    GenerationKey{"top-p", "top_p", of_sampler<&S::top_p>, "P",
                   "Draw from the smallest set of tokens whose probabilities add up to P.", 0, 1},
-    GenerationKey{"min-p", "min_p", of_sampler<&S::min_p>, "X",
+    GenerationKey{"min-p", "min_p", of_sampler<&S::min_p>, "P",
                   "Exclude tokens less likely than P times the likeliest.", 0, 1},
     GenerationKey{
-        "typical-p", "typical_p", of_sampler<&S::typical_p>, "X",
+        "typical-p", "typical_p", of_sampler<&S::typical_p>, "P",
         "Draw from the tokens nearest to the expected surprise whose probabilities add up to P.", 0,
         1},
-    GenerationKey{"epsilon-cutoff", "epsilon_cutoff", of_sampler<&S::epsilon_cutoff>, "X",
+    GenerationKey{"epsilon-cutoff", "epsilon_cutoff", of_sampler<&S::epsilon_cutoff>, "P",
                   "Exclude tokens with a probability below P.", 0, 1},
-    GenerationKey{"eta-cutoff", "eta_cutoff", of_sampler<&S::eta_cutoff>, "X",
+    GenerationKey{"eta-cutoff", "eta_cutoff", of_sampler<&S::eta_cutoff>, "P",
                   "Exclude tokens with a probability below P, and less where many are likely.", 0,
                   1},
     GenerationKey{"seed", "", of_sampler<&S::seed>, "N",
                   "Seed of the sampler; the same seed draws the same tokens.", 0},
+    GenerationKey{"beams", "num_beams", of_generate<&G::num_beams>, "N",
+                  "Search with N texts side by side for the likeliest one; nothing is drawn.", 1,
+                  kMaxBeams, true},
+    GenerationKey{"length-penalty",
+                  "length_penalty",
+                  of_generate<&G::length_penalty>,
+                  "X",
+                  "With --beams: scores are divided by the length to the power of X; more favours "
+                  "longer texts.",
+                  {},
+                  {},
+                  true},
+    GenerationKey{"early-stopping",
+                  "early_stopping",
+                  of_generate<&G::early_stopping>,
+                  "WHEN",
+                  "With --beams: whether to end once N texts have ended; never: only when none can "
+                  "become better.",
+                  {},
+                  {},
+                  true},
 };
 
 struct ToText {
@@ -85,6 +108,7 @@ struct ToText {
   std::string operator()(const std::int64_t* x) const { return fmt::format("{}", *x); }
   std::string operator()(const std::uint64_t* x) const { return fmt::format("{}", *x); }
   std::string operator()(const bool* x) const { return *x ? "on" : "off"; }
+  std::string operator()(const EarlyStopping* when) const { return std::string(name(*when)); }
   std::string operator()(const Ids* ids) const { return fmt::format("{}", fmt::join(*ids, ",")); }
   std::string operator()(const Texts* texts) const {
     return fmt::format("{}", fmt::join(*texts, " "));
@@ -104,6 +128,24 @@ struct ToText {
 }  // namespace
 
 std::span<const GenerationKey> generation_keys() { return kKeys; }
+
+std::string_view name(EarlyStopping when) {
+  switch (when) {
+    case EarlyStopping::yes:
+      return "yes";
+    case EarlyStopping::no:
+      return "no";
+    case EarlyStopping::never:
+      return "never";
+  }
+  return "";
+}
+
+std::optional<EarlyStopping> parse_early_stopping(std::string_view text) {
+  for (const EarlyStopping when : {EarlyStopping::yes, EarlyStopping::no, EarlyStopping::never})
+    if (name(when) == text) return when;
+  return {};
+}
 
 std::string value_text(const GenerationKey& key, GenerateOptions options) {
   std::string out = std::visit(ToText(), key.place(options));

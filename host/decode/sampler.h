@@ -67,6 +67,12 @@ class Sampler {
   std::vector<Candidate> candidates_;  // kept to avoid allocation
 };
 
+// A token drawn from what is not a distribution would be noise that looks like text: throws
+// UserError (exit 3) where the logits after `length` tokens are not numbers.
+void check_logits(std::span<const float> logits, std::int64_t length);
+// Throws UserError (exit 3): after so many tokens each one is excluded.
+[[noreturn]] void refuse_empty(std::size_t num_tokens);
+
 // The id of the largest logit; of equal ones the lowest.
 std::int32_t argmax(std::span<const float> logits);
 
