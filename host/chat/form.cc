@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "core/read_file.h"
@@ -51,17 +52,77 @@ bool is_plain_name(std::string_view text) {
   });
 }
 
-Value message_value(const JsonValue& message) {
+// Stands at the end of the text that is to go on; the space tells whether the template keeps what
+// is at the ends of texts. As transformers has it.
+constexpr std::string_view kOpenEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+Value with_open_end(const JsonValue& text) {
+  return jinja::given(std::string(text.as_string()) + std::string(kOpenEnd));
+}
+
+// A content with its end marked: a text, or a list of parts the last of which with a text counts.
+Value open_content(const JsonValue& content) {
+  if (content.is_string()) return with_open_end(content);
+  std::vector<Value> parts;
+  std::size_t last = 0, n = 0;
+  if (content.is_array())
+    for (const JsonValue part : content.elements())
+      if (++n; part.is_object() && part.find("text") && part.find("text").is_string()) last = n;
+  if (last == 0) content.fail("must have a text to go on with, got " + content.describe());
+  n = 0;
+  for (const JsonValue part : content.elements()) {
+    if (++n != last) {
+      parts.push_back(jinja::from_json(part));
+      continue;
+    }
+    std::vector<jinja::Dict::Entry> entries;
+    for (const auto& [key, value] : part.members())
+      entries.emplace_back(jinja::given(key),
+                           key == "text" ? with_open_end(value) : jinja::from_json(value));
+    parts.push_back(jinja::make_dict(std::move(entries)));
+  }
+  return Value::list(std::move(parts));
+}
+
+// Ends the text where the mark begins.
+void cut_at_open_end(jinja::Rendered& rendered) {
+  const std::string_view mark = kOpenEnd.substr(0, kOpenEnd.size() - 1);
+  const std::size_t at = rendered.text.rfind(mark);
+  if (at == rendered.text.npos)
+    throw UserError(ExitCode::usage, {"chat",
+                                      "the template leaves out the text of the last message, so "
+                                      "the model cannot go on with it",
+                                      {}});
+  const bool is_kept = rendered.text.compare(at, kOpenEnd.size(), kOpenEnd) == 0;
+  rendered.text.resize(at);
+  while (!is_kept && !rendered.text.empty() &&
+         std::isspace(static_cast<unsigned char>(rendered.text.back())))
+    rendered.text.pop_back();
+  const auto cut = [](std::vector<jinja::Span>& spans, std::size_t end) {
+    std::erase_if(spans, [end](const jinja::Span& span) { return span.begin >= end; });
+    for (jinja::Span& span : spans) span.end = std::min(span.end, end);
+  };
+  cut(rendered.given, rendered.text.size());
+  cut(rendered.generated, static_cast<std::size_t>(
+                              std::count_if(rendered.text.begin(), rendered.text.end(), [](char c) {
+                                return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+                              })));
+}
+
+Value message_value(const JsonValue& message, bool is_open) {
   std::vector<jinja::Dict::Entry> entries;
   const JsonValue reasoning = message.find("reasoning_content");
   for (const auto& [key, value] : message.members()) {
     const bool role = key == "role" && value.is_string() && is_plain_name(value.as_string());
-    entries.emplace_back(jinja::given(key),
-                         role ? jinja::trusted(value.as_string()) : jinja::from_json(value));
+    entries.emplace_back(jinja::given(key), role ? jinja::trusted(value.as_string())
+                                            : is_open && key == "content"
+                                                ? open_content(value)
+                                                : jinja::from_json(value));
     // What some servers call it.
     if ((key == "reasoning" || key == "thinking") && !reasoning && value.is_string())
       entries.emplace_back(jinja::given("reasoning_content"), jinja::from_json(value));
   }
+  if (is_open && !message.find("content")) message.fail("must have a text to go on with");
   return jinja::make_dict(std::move(entries));
 }
 
@@ -129,20 +190,25 @@ jinja::Rendered Form::render(const Conversation& conversation, const FormOptions
   };
   set("tools", Value::none());
   set("documents", Value::none());
-  set("add_generation_prompt", Value::boolean(options.add_generation_prompt));
+  set("add_generation_prompt",
+      Value::boolean(options.add_generation_prompt && !options.continues_last));
   if (conversation.file())
     for (const auto& [name, value] : conversation.file()->root().members())
       if (name != "messages") set(name, jinja::from_json(value));
   std::vector<Value> messages;
   for (const JsonDocument& message : conversation.messages())
-    messages.push_back(message_value(message.root()));
+    messages.push_back(message_value(
+        message.root(), options.continues_last && &message == &conversation.messages().back()));
   set("messages", Value::list(std::move(messages)));
   if (conversation.tools()) set("tools", jinja::from_json(conversation.tools()->root()));
   if (options.thinking) {  // what the families call it
     set("enable_thinking", Value::boolean(*options.thinking));
     set("thinking", Value::boolean(*options.thinking));
   }
-  return pick(conversation.tools().has_value()).render(variables, {.now = jinja::local_time()});
+  jinja::Rendered out = pick(conversation.tools().has_value())
+                            .render(variables, {.now = options.now.value_or(jinja::local_time())});
+  if (options.continues_last) cut_at_open_end(out);
+  return out;
 }
 
 }  // namespace lamina::chat

@@ -1,6 +1,7 @@
 // The chat form of a model: the template in its directory, and rendering conversations with it.
 #pragma once
 
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@ namespace lamina::chat {
 struct FormOptions {
   std::optional<bool> thinking = {};  // absent: as the template has it
   bool add_generation_prompt = true;  // end where the model's answer begins
+  // In place of that: end where the text of the last message does, for the model to go on with.
+  bool continues_last = false;
+  std::optional<std::tm> now = {};  // what the template takes for the time; absent: the time
 };
 
 // Const and safe to share between threads.
@@ -26,7 +30,8 @@ class Form {
   static Form load(const std::string& directory, const std::optional<std::string>& file = {});
 
   // What the model reads, and what of it came from outside. Errors (class usage): what the
-  // template raises, eg for roles that it does not know.
+  // template raises, eg for roles that it does not know; a last message to go on with that has no
+  // text, or whose text the template leaves out.
   jinja::Rendered render(const Conversation& conversation, const FormOptions& options = {}) const;
 
  private:

@@ -69,8 +69,7 @@ Value typed_value(const Option& option, const std::string& text) {
 }
 
 Value checked_value(const Option& option, const std::string& text) {
-  if (option.key.type == Type::string && option.key.choices.empty()) return text;
-  auto checked = config::check_value(option.key, shown(option), typed_value(option, text), text);
+  auto checked = check_option(option, shown(option), text);
   if (auto* wrong = std::get_if<ErrorText>(&checked))
     refuse_usage(std::move(wrong->what), std::move(wrong->notes));
   return std::get<Value>(std::move(checked));
@@ -93,6 +92,12 @@ void describe(po::options_description& out, const Option& option) {
 }
 
 }  // namespace
+
+std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,
+                                            const std::string& text) {
+  if (option.key.type == Type::string && option.key.choices.empty()) return Value(text);
+  return config::check_value(option.key, shown, typed_value(option, text), text);
+}
 
 void refuse_option(const std::vector<Option>& options, const std::string& word) {
   std::string typed = word.substr(0, word.find('='));

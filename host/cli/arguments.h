@@ -19,6 +19,10 @@ bool takes_value(const Option& option);
 [[noreturn]] void refuse_usage(std::string what, std::vector<std::string> notes);
 [[noreturn]] void refuse_option(const std::vector<Option>& options, const std::string& word);
 
+// What was typed as the value of an option, or what is wrong with it. `shown`: its name, for that.
+std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,
+                                            const std::string& text);
+
 // The checked values of the words after the command's name; errors as of parse_command_line.
 Arguments parse_arguments(const Command& command, std::vector<std::string> words);
 

@@ -36,18 +36,26 @@ std::vector<Option> with_chat_options(std::vector<Option> options) {
                       "chat form."}});
   options.push_back(text_option("messages", 0, "FILE",
                                 "With --chat: a conversation in place of a prompt, as JSON."));
+  options.push_back({.key = {.name = "continue",
+                             .type = Type::boolean,
+                             .doc = "Go on with the text of the last of --messages, in place of "
+                                    "answering it."}});
   for (Option& option : conversation_options()) options.push_back(std::move(option));
   return options;
 }
 
 void check_chat_options(const Arguments& a) {
   if (!a.flag("chat")) {
-    for (const char* name : {"messages", "system", "tools", "chat-template", "thinking"})
+    for (const char* name :
+         {"messages", "continue", "system", "tools", "chat-template", "thinking"})
       if (a.has(name))
         throw UserError(ExitCode::usage,
                         {fmt::format("--{}", name), "is of a chat; add --chat", {}});
     return;
   }
+  if (a.flag("continue") && !a.has("messages"))
+    throw UserError(ExitCode::usage,
+                    {"--continue", "goes on with the last of --messages; give them, too", {}});
   for (const char* name : {"ids", "embeddings"})
     if (a.has(name))
       throw UserError(ExitCode::usage, {fmt::format("--{}", name),
@@ -95,8 +103,9 @@ std::vector<std::int32_t> read_chat_prompt(const Arguments& a, const std::string
   else
     conversation.add("user", user_text());
   add_options(a, conversation);
-  return chat::encode(need_tokenizer(directory, tokenizer),
-                      form.render(conversation, form_options(a)));
+  chat::FormOptions options = form_options(a);
+  options.continues_last = a.flag("continue");
+  return chat::encode(need_tokenizer(directory, tokenizer), form.render(conversation, options));
 }
 
 }  // namespace lamina::cli

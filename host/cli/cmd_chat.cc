@@ -8,8 +8,8 @@
 #include "cli/chat_options.h"
 #include "cli/chat_session.h"
 #include "cli/commands.h"
+#include "cli/generation_options.h"
 #include "cli/plugins.h"
-#include "cli/sampler_options.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "core/error.h"
@@ -25,6 +25,8 @@ namespace {
 // Of models that do not say how long their context is, and of those that allow for more than a
 // person reads: decode state takes memory for all of it.
 constexpr std::int64_t kUsualContext = 4096;
+
+constexpr std::int64_t kAnswerTokens = 1024;
 
 constexpr const char* kHelp =
     "  /help            this\n"
@@ -158,10 +160,8 @@ int run(const Arguments& a, const Machine& machine) {
   session.settings.form = form_options(a);
   session.settings.stats = a.flag("stats");
   session.settings.dim_thinking = out.color;
-  session.settings.generate.max_new_tokens = a.integer("max-new-tokens");
-  session.settings.generate.end_tokens = m.end_tokens();
-  session.settings.generate.sampler = read_sampler_options(a, m.end_tokens());
-  session.settings.generate.stop = a.texts("stop");
+  session.settings.generate = read_generation_options(a, m);
+  session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
   if (interactive) log::info("/help lists the commands; Ctrl-D leaves");
   Chat(session, interactive).run();
@@ -174,13 +174,8 @@ Command chat_command() {
   Option model = text_option("model", 'm', "DIR",
                              "A Hugging Face directory, a checkpoint or a run directory.");
   model.key.required = true;
-  Option stop = text_option("stop", 0, "TEXT", "End before this text; may be given several times.");
-  stop.repeatable = true;
   std::vector<Option> options = {
       model,
-      integer_option("max-new-tokens", 'n', 1024, "Maximum number of tokens of an answer.", 1,
-                     decoder::kMaxTokens),
-      stop,
       integer_option("ctx-size", 0, {},
                      "Context length in tokens; default: the model's, at most 4096.", 1,
                      decoder::kMaxTokens),
@@ -188,14 +183,16 @@ Command chat_command() {
       {.key = {.name = "stats",
                .type = Type::boolean,
                .doc = "Print times to stderr after each answer."}}};
-  for (Option& option : sampler_options()) options.push_back(std::move(option));
+  for (Option& option : generation_options(kAnswerTokens, /*with_beams=*/false))
+    options.push_back(std::move(option));
   for (Option& option : conversation_options()) options.push_back(std::move(option));
   return {.name = "chat",
           .summary = "talks with a model",
           .details =
               "Reads messages from the terminal, or a line each from a pipe, and prints the "
               "model's answers. /help lists what can be typed besides. A turn reads only its "
-              "own tokens: the state of earlier ones is kept.",
+              "own tokens: the state of earlier ones is kept. What is not given is as the model's "
+              "generation_config.json says; -v shows it.",
           .options = std::move(options),
           .examples = {"lamina chat -m model --system \"Answer in one sentence.\"",
                        "printf 'hello\\nand now?\\n' | lamina chat -m model --temp 0 --stats"},

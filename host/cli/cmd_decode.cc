@@ -7,9 +7,9 @@
 #include "cli/chat_options.h"
 #include "cli/commands.h"
 #include "cli/decode_report.h"
+#include "cli/generation_options.h"
 #include "cli/plugins.h"
 #include "cli/prompt.h"
-#include "cli/sampler_options.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "core/error.h"
@@ -24,37 +24,30 @@ using decoder::kMaxTokens;
 // Far more than anyone reads, and a small part of the output of a vocabulary's size for each token.
 constexpr std::int64_t kMaxLogprobs = 1000;
 
+constexpr std::int64_t kUsualTokens = 128;
+
 using Clock = std::chrono::steady_clock;
 
 // Tokens that the state holds, and that a call reads at once.
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
-                                       std::size_t prompt, const decode::PromptRows* rows) {
-  const std::int64_t needed = static_cast<std::int64_t>(prompt) + a.integer("max-new-tokens");
+                                       std::size_t prompt, const decode::GenerateOptions& options,
+                                       const decode::PromptRows* rows) {
+  const std::int64_t needed = static_cast<std::int64_t>(prompt) + options.max_new_tokens;
   const std::int64_t context =
       a.has("ctx-size") ? a.integer("ctx-size")
                         : std::min(needed, model.config().max_positions().value_or(needed));
   model.check_length(context, "--ctx-size");
   if (static_cast<std::int64_t>(prompt) > context)
-    throw UserError(ExitCode::data,
+    throw UserError(ExitCode::usage,
                     {"prompt",
                      fmt::format("has {} tokens; the context holds {}", prompt, context),
                      {"shorten it, or raise --ctx-size"}});
   // Rotations that depend on the length need a prompt in one piece, and so may images.
   const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
-  return {.capacity = context,
+  return {.batch = options.num_beams,
+          .capacity = context,
           .call_tokens = model.length_dependent_from() ? context : std::min(context, longest),
           .dtype = *parse_dtype(a.text("dtype"))};
-}
-
-decode::GenerateOptions generate_options(const Arguments& a, const model::Loaded& m,
-                                         std::int64_t room) {
-  decode::GenerateOptions out;
-  out.max_new_tokens = std::min(a.integer("max-new-tokens"), room);
-  if (!a.flag("ignore-eos")) out.end_tokens = m.end_tokens();
-  out.sampler = read_sampler_options(a, m.end_tokens());
-  out.num_logprobs = a.has("logprobs") ? a.integer("logprobs") : 0;
-  out.stop = a.texts("stop");
-  return out;
 }
 
 int run(const Arguments& a, const Machine& machine) {
@@ -69,10 +62,19 @@ int run(const Arguments& a, const Machine& machine) {
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const std::vector<std::int32_t> prompt = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
+  decode::GenerateOptions options = read_generation_options(a, m);
   const decode::SessionOptions session_of =
-      session_options(a, m.model(), prompt.size(), rows ? &*rows : nullptr);
-  decode::GenerateOptions options =
-      generate_options(a, m, session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1);
+      session_options(a, m.model(), prompt.size(), options, rows ? &*rows : nullptr);
+  options.max_new_tokens = std::min(
+      options.max_new_tokens, session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1);
+  options.num_logprobs = a.has("logprobs") ? a.integer("logprobs") : 0;
+  if (options.num_beams > 1)
+    for (const char* name : {"logprobs", "embeddings"})
+      if (a.has(name))
+        throw UserError(ExitCode::usage,
+                        {fmt::format("--{}", name),
+                         fmt::format("is not there with {} beams", options.num_beams),
+                         {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
   decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
   const Timings timings{std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
@@ -106,13 +108,13 @@ Command decode_command() {
                      "given.",
                      0, kMaxTokens);
   placeholder.value = "ID";
-  Option stop = text_option("stop", 0, "TEXT", "End before this text; may be given several times.");
-  stop.repeatable = true;
   Command out{
       .name = "decode",
       .summary = "continues a text with a trained model",
       .details =
-          "The text goes to stdout as it comes, whole characters only; figures go to stderr.",
+          "The text goes to stdout as it comes, whole characters only; figures go to stderr. What "
+          "is not given of what chooses tokens is as the model's generation_config.json says; -v "
+          "shows it.",
       .options =
           {model,
            text_option("prompt", 'p', "TEXT", "The text to go on from."),
@@ -123,12 +125,6 @@ Command decode_command() {
                        "placeholder tokens of the "
                        "prompt: a safetensors file, see docs/images.md."),
            placeholder,
-           integer_option("max-new-tokens", 'n', 128, "Maximum number of tokens to write.", 1,
-                          kMaxTokens),
-           stop,
-           {.key = {.name = "ignore-eos",
-                    .type = Type::boolean,
-                    .doc = "Do not stop at the end token."}},
            integer_option("ctx-size", 0, 0,
                           "Context length in tokens; default: enough for prompt and -n.", 1,
                           kMaxTokens),
@@ -149,7 +145,8 @@ Command decode_command() {
                    "lamina decode -m model --ids 1,15043 -n 16 --json",
                    "lamina decode -m model --chat -p \"Who are you?\""},
       .run = run};
-  for (Option& option : sampler_options()) out.options.push_back(std::move(option));
+  for (Option& option : generation_options(kUsualTokens, /*with_beams=*/true))
+    out.options.push_back(std::move(option));
   out.options = with_chat_options(std::move(out.options));
   return out;
 }

@@ -27,14 +27,22 @@ std::string prompt_text(const Arguments& a) {
   return read_stdin(ExitCode::data, kMaxPromptBytes);
 }
 
-void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab) {
-  for (std::int32_t id : ids)
-    if (id >= vocab)
+void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool typed) {
+  for (std::int32_t id : ids) {
+    if (id < vocab) continue;
+    if (!typed)
       throw UserError(
           ExitCode::data,
-          {"--ids",
-           fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
-           {}});
+          {"prompt",
+           fmt::format("the tokenizer makes id {} of the prompt; the model's vocabulary has {}", id,
+                       vocab),
+           {"the tokenizer is of another model: copy the files of this one into its directory"}});
+    throw UserError(
+        ExitCode::data,
+        {"--ids",
+         fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
+         {}});
+  }
 }
 
 }  // namespace
@@ -70,9 +78,6 @@ void check_prompt_options(const Arguments& a) {
                      fmt::format("{} are given; each sets the prompt, and there can be only one",
                                  fmt::join(sources, " and ")),
                      {"keep one of them"}});
-  for (const std::string& stop : a.texts("stop"))
-    if (stop.empty())
-      throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
 }
 
 std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,
@@ -97,7 +102,7 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
                                       "the prompt is empty and this tokenizer has no token that "
                                       "begins a text; give at least one character",
                                       {}});
-  check_ids(prompt, model.vocab_size());
+  check_ids(prompt, model.vocab_size(), a.has("ids"));
   return prompt;
 }
 

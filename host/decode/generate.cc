@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <memory>
 
 #include "core/error.h"
-#include "text/utf8_stream.h"
+#include "decode/beam_search.h"
+#include "decode/shown_text.h"
 
 namespace lamina::decode {
 namespace {
@@ -16,61 +15,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// A token drawn from what is not a distribution would be noise that looks like text.
-void check_logits(std::span<const float> logits, std::int64_t length) {
-  bool some = false;
-  for (float x : logits) {
-    if (std::isnan(x) || x == INFINITY) {
-      some = false;
-      break;
-    }
-    some = some || x != -INFINITY;
-  }
-  if (some) return;
-  throw UserError(
-      ExitCode::numerical,
-      {"decode",
-       fmt::format("the logits after {} token{} are not numbers", length, length == 1 ? "" : "s"),
-       {"the weights hold a NaN or infinity, or the type of the products is too coarse for them; "
-        "try --dtype float32"}});
-}
-
-// Tokens become text that is safe to show: whole characters, no part of a stop string.
-class TextOut {
- public:
-  TextOut(const text::Tokenizer* tokenizer, const std::vector<std::string>& stop,
-          const std::function<void(std::string_view)>& emit, std::string& text)
-      : stream_(tokenizer ? tokenizer->stream(/*skip_special=*/true) : nullptr),
-        stop_(stop),
-        emit_(emit),
-        text_(text) {}
-
-  void push(std::int32_t token) {
-    if (stream_)
-      show(stop_.push(stream_->push(token)));
-    else
-      show(fmt::format("{}{}", text_.empty() ? "" : " ", token));
-  }
-  bool stopped() const { return stop_.found().has_value(); }
-  void finish() {
-    if (!stream_) return;
-    show(stop_.push(stream_->finish()));
-    if (!stopped()) show(stop_.finish());
-  }
-
- private:
-  void show(std::string_view piece) {
-    if (piece.empty()) return;
-    text_ += piece;
-    if (emit_) emit_(piece);
-  }
-
-  std::unique_ptr<text::TextStream> stream_;
-  text::StopMatcher stop_;
-  const std::function<void(std::string_view)>& emit_;
-  std::string& text_;
-};
 
 }  // namespace
 
@@ -93,9 +37,14 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
                    const std::function<void(std::string_view)>& emit,
                    const std::function<bool()>& should_stop) {
   LAMINA_ASSERT(!prompt.empty());
+  if (options.num_beams > 1)
+    return beam_search(session, prompt, tokenizer, options, emit, should_stop);
   Generated out;
-  TextOut shown(tokenizer, options.stop, emit, out.text);
-  Sampler sampler(options.sampler);
+  ShownText shown(tokenizer, options.stop, emit, out.text);
+  SamplerOptions sampling = options.sampler;
+  sampling.end_tokens = options.end_tokens;
+  sampling.max_new_tokens = options.max_new_tokens;
+  Sampler sampler(std::move(sampling));
   Clock::time_point start = Clock::now();
   std::span<const float> logits;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
@@ -108,7 +57,8 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
     std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()),
                                         session.tokens(), out.tokens.size());
     if (i == 0) out.prompt_seconds = seconds_since(start);
-    if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
+    if (!options.ignore_end &&
+        std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
       out.reason = StopReason::end_token;
       break;
     }

@@ -15,13 +15,21 @@ namespace lamina::decode {
 enum class StopReason { length, end_token, stop_string, interrupted };
 std::string_view name(StopReason reason);  // "length", "eos", "stop", "interrupted"
 
+// When beam search ends: once as many texts have ended as there are beams; when, besides, the best
+// one that goes on is no better than they are now; when it cannot become better.
+enum class EarlyStopping { yes, no, never };
+
 struct GenerateOptions {
   std::int64_t max_new_tokens = 128;
-  SamplerOptions sampler;
-  std::vector<std::int32_t> end_tokens;         // ids that end the text; not part of it
-  std::vector<std::string> stop;                // strings that end it; not part of it
+  SamplerOptions sampler = {};
+  std::vector<std::int32_t> end_tokens = {};    // ids that end the text; not part of it
+  bool ignore_end = false;                      // they end nothing
+  std::vector<std::string> stop = {};           // strings that end it; not part of it
   EmbeddingOverrides embedding_overrides = {};  // of placeholder tokens of the prompt
-  std::int64_t num_logprobs = 0;                // likeliest tokens to report for each one
+  std::int64_t num_beams = 1;                   // more than one: beam search, see beam_search.h
+  double length_penalty = 1;                    // of beam search: more favours longer texts
+  EarlyStopping early_stopping = EarlyStopping::no;
+  std::int64_t num_logprobs = 0;  // likeliest tokens to report for each one
 };
 
 // Of one token: log softmax of the logits as the model gave them.

@@ -41,12 +41,22 @@ void exclude_bad_word(Tokens tokens, const std::vector<std::int32_t>& word, Logi
   if (std::ranges::equal(tokens.last(before.size()), before)) logits.exclude(word.back());
 }
 
+// The tokens of which the next one must be; empty where it may be any.
+Tokens forced(const SamplerOptions& o, std::size_t num_tokens, std::size_t num_output) {
+  if (static_cast<std::int64_t>(num_output) + 1 == o.max_new_tokens && !o.forced_last.empty())
+    return o.forced_last;
+  if (num_output < o.forced_first.size()) return Tokens(o.forced_first).subspan(num_output, 1);
+  if (num_tokens == 1) return o.forced_second;
+  return {};
+}
+
 }  // namespace
 
 bool has_penalties(const SamplerOptions& o) {
   return !o.logit_bias.empty() || o.repetition_penalty != 1 || o.frequency_penalty != 0 ||
          o.presence_penalty != 0 || o.no_repeat_ngram > 0 || !o.bad_words.empty() ||
-         o.min_new_tokens > 0 || !o.suppressed.empty() || !o.suppressed_at_begin.empty();
+         o.min_new_tokens > 0 || !o.forced_second.empty() || !o.forced_first.empty() ||
+         !o.forced_last.empty() || !o.suppressed.empty() || !o.suppressed_at_begin.empty();
 }
 
 void apply_penalties(const SamplerOptions& o, Tokens tokens, std::size_t num_output,
@@ -73,6 +83,10 @@ void apply_penalties(const SamplerOptions& o, Tokens tokens, std::size_t num_out
   for (const auto& word : o.bad_words) exclude_bad_word(tokens, word, logits);
   if (static_cast<std::int64_t>(num_output) < o.min_new_tokens)
     for (std::int32_t id : o.end_tokens) logits.exclude(id);
+  if (const Tokens only = forced(o, tokens.size(), num_output); !only.empty()) {
+    std::ranges::fill(values, -INFINITY);
+    for (std::int32_t id : only) logits.change(id, [](double) { return 0.0; });
+  }
   for (std::int32_t id : o.suppressed) logits.exclude(id);
   if (num_output == 0)
     for (std::int32_t id : o.suppressed_at_begin) logits.exclude(id);

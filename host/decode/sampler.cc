@@ -115,6 +115,32 @@ void keep_above(Candidates& list, double probability) {
 
 }  // namespace
 
+void check_logits(std::span<const float> logits, std::int64_t length) {
+  bool some = false;
+  for (float x : logits) {
+    if (std::isnan(x) || x == INFINITY) {
+      some = false;
+      break;
+    }
+    some = some || x != -INFINITY;
+  }
+  if (some) return;
+  throw UserError(
+      ExitCode::numerical,
+      {"decode",
+       fmt::format("the logits after {} token{} are not numbers", length, length == 1 ? "" : "s"),
+       {"the weights hold a NaN or infinity, or the type of the products is too coarse for them; "
+        "try --dtype float32"}});
+}
+
+void refuse_empty(std::size_t num_tokens) {
+  throw UserError(ExitCode::numerical,
+                  {"sampling",
+                   fmt::format("no token is left after {} tokens: all are excluded", num_tokens),
+                   {"exclude fewer: see logit bias, bad words, suppressed tokens, "
+                    "no-repeat n-grams and the minimum number of tokens"}});
+}
+
 std::int32_t argmax(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
@@ -156,13 +182,7 @@ std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> l
   candidates_.clear();
   const std::int32_t best = argmax(logits);
   const float top_logit = logits[static_cast<std::size_t>(best)];
-  if (top_logit == -INFINITY)
-    throw UserError(
-        ExitCode::numerical,
-        {"sampling",
-         fmt::format("no token is left after {} tokens: all are excluded", tokens.size()),
-         {"exclude fewer: see logit bias, bad words, suppressed tokens, "
-          "no-repeat n-grams and the minimum number of tokens"}});
+  if (top_logit == -INFINITY) refuse_empty(tokens.size());
   if (options_.temperature == 0) {
     candidates_.push_back({top_logit, best, 1});
     return candidates_;

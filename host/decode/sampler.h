@@ -22,6 +22,10 @@ struct SamplerOptions {
   std::vector<std::vector<std::int32_t>> bad_words = {};
   std::int64_t min_new_tokens = 0;  // none of `end_tokens` before
   std::vector<std::int32_t> end_tokens = {};
+  // Tokens beside which no other can come: as the second one of prompt and output together; as the
+  // first ones of the output; as the last one of `max_new_tokens`, where that is not 0.
+  std::vector<std::int32_t> forced_second = {}, forced_first = {}, forced_last = {};
+  std::int64_t max_new_tokens = 0;
   std::vector<std::int32_t> suppressed = {};           // never drawn
   std::vector<std::int32_t> suppressed_at_begin = {};  // not drawn first
   double temperature = 1.0;                            // 0 = greedy, whatever follows
@@ -62,6 +66,12 @@ class Sampler {
   std::vector<float> logits_;          // after penalties
   std::vector<Candidate> candidates_;  // kept to avoid allocation
 };
+
+// A token drawn from what is not a distribution would be noise that looks like text: throws
+// UserError (exit 3) where the logits after `length` tokens are not numbers.
+void check_logits(std::span<const float> logits, std::int64_t length);
+// Throws UserError (exit 3): after so many tokens each one is excluded.
+[[noreturn]] void refuse_empty(std::size_t num_tokens);
 
 // The id of the largest logit; of equal ones the lowest.
 std::int32_t argmax(std::span<const float> logits);

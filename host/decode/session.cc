@@ -1,6 +1,7 @@
 #include "decode/session.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/error.h"
 
@@ -205,6 +206,29 @@ std::size_t Session::keep_prefix(std::span<const std::int32_t> tokens) {
     lengths_[0] = static_cast<std::int64_t>(common);
   }
   return common;
+}
+
+void Session::reorder(std::span<const std::size_t> parents) {
+  const auto batch = static_cast<std::size_t>(options_.batch);
+  LAMINA_ASSERT(parents.size() == batch);
+  const auto states = model_.states(shape_of(options_, 1), state_size(options_));
+  std::vector<std::byte> before;
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    const std::size_t row_bytes = static_cast<std::size_t>(states[s].bytes()) / batch;
+    auto* rows = static_cast<std::byte*>(states_[s]);
+    before.assign(rows, rows + row_bytes * batch);
+    for (std::size_t b = 0; b < batch; ++b)
+      if (parents[b] != b)
+        std::memcpy(rows + b * row_bytes, before.data() + parents[b] * row_bytes, row_bytes);
+  }
+  const auto gather = [&](auto& values) {
+    auto gathered = values;
+    for (std::size_t b = 0; b < batch; ++b) gathered[b] = values[parents[b]];
+    values = std::move(gathered);
+  };
+  gather(history_);
+  gather(lengths_);
+  gather(shifts_);
 }
 
 void Session::reset() {

@@ -65,6 +65,9 @@ class Session {
   // cannot (recurrent ones, windows that moved on), the sequence is emptied instead.
   std::size_t keep_prefix(std::span<const std::int32_t> tokens);
 
+  // Each sequence goes on from what the one of that number holds: the beams of a search.
+  void reorder(std::span<const std::size_t> parents);
+
   // Empties every sequence, or one.
   void reset();
   void reset(std::int64_t row);

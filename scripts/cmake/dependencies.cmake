@@ -18,4 +18,5 @@ pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)          # lines typ
 
 if(LAMINA_TESTS)
   find_package(GTest REQUIRED)
+  pkg_check_modules(oniguruma REQUIRED IMPORTED_TARGET oniguruma)    # what regular expressions mean
 endif()

@@ -140,18 +140,32 @@ TEST_F(ChatProgram, CommandsChangeTheConversation) {
   EXPECT_EQ(messages.element(0).at("content").as_string(), "be terse");
   EXPECT_EQ(messages.element(1).at("content").as_string(), "b\nc");
   EXPECT_EQ(messages.element(3).at("content").as_string(), "d\ne");
-  EXPECT_THAT(session.out, HasSubstr("temp            0.5\n"));
+  EXPECT_THAT(session.out, HasSubstr("temp                0.5\n"));
   const Finished loaded = chat("/load " + saved + "\\nx\\n", "-n 1 --stats");
   EXPECT_EQ(loaded.code, 0) << loaded.err;
+}
+
+TEST_F(ChatProgram, EveryOptionOfGeneratingCanBeSet) {
+  const Finished session = chat(
+      "/set bad-ids 1,2 3\\n/set suppress-ids 4,5\\n/set logit-bias 6=1 7=-2\\n/set stop a b\\n"
+      "/set min-tokens 2\\n/set ignore-eos on\\n/set\\n/set bad-ids\\n/set suppress-ids\\n/set\\n");
+  ASSERT_EQ(session.code, 0) << session.err;
+  for (const char* line :
+       {"bad-ids             1,2 3\n", "suppress-ids        4,5\n",
+        "logit-bias          6=1 7=-2\n", "stop                a b\n", "min-tokens          2\n",
+        "ignore-eos          on\n", "bad-ids             none\n", "suppress-ids        none\n"})
+    EXPECT_THAT(session.out, HasSubstr(line));
 }
 
 TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
   const std::pair<const char*, const char*> cases[] = {
       {"/rest\\n", "error: chat: there is no command '/rest'\n  did you mean '/reset'?\n"},
       {"/set tmp 1\\n", "error: /set: there is no setting 'tmp'; did you mean 'temp'?\n"},
-      {"/set temp -1\\n", "error: /set: '-1' is not what temp can be; expected a number from 0\n"},
-      {"/set thinking maybe\\n",
-       "error: /set: 'maybe' is not what thinking can be; expected on or off\n"},
+      {"/set temp -1\\n", "error: /set: 'temp' must be a number, at least 0, got -1\n"},
+      {"/set thinking maybe\\n", "error: /set: 'thinking' must be on or off, got 'maybe'\n"},
+      {"/set ignore-eos 1\\n", "error: /set: 'ignore-eos' must be on or off, got '1'\n"},
+      {"/set bad-ids 1,x\\n",
+       "error: /set: got '1,x'; numbers with commas between them, eg 1,2,3, would be right\n"},
       {"/save\\n", "error: /save: needs the name of a file\n"},
       {"/regen\\n", "error: /regen: there is no answer yet to give again\n"},
   };

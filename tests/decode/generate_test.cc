@@ -94,6 +94,26 @@ TEST(Generate, TheLimitCountsTokensAndNeverCutsACharacter) {
   EXPECT_EQ(parrot.generate({.max_new_tokens = 1}).text, "\xef\xbf\xbd");  // half a character
 }
 
+TEST(Generate, TheEndTokenIsOneOfManyWhereItIsIgnored) {
+  Parrot parrot("x!");
+  const Generated out =
+      parrot.generate({.max_new_tokens = 2, .end_tokens = {kEnd}, .ignore_end = true});
+  EXPECT_EQ(out.tokens, (std::vector<std::int32_t>{'!', kEnd}));
+  EXPECT_EQ(out.reason, StopReason::length);
+}
+
+TEST(Generate, ItDoesNotEndBeforeTheLeastNumberOfTokensAndEndsWithTheForcedOne) {
+  Parrot parrot("x!");
+  GenerateOptions options = {.max_new_tokens = 3, .end_tokens = {kEnd}};
+  options.sampler.min_new_tokens = 2;
+  options.sampler.forced_last = {'a'};
+  const Generated out = parrot.generate(options);
+  ASSERT_EQ(out.tokens.size(), 3u);
+  EXPECT_EQ(out.tokens[0], '!');
+  EXPECT_NE(out.tokens[1], kEnd);
+  EXPECT_EQ(out.tokens[2], 'a');
+}
+
 TEST(Generate, StopsWhenAsked) {
   Parrot parrot("x\xc3\xa9 STOP");
   int asked = 0;

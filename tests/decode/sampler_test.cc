@@ -110,6 +110,21 @@ TEST(Sampler, TokensThatMustNotComeAreNeverDrawn) {
   EXPECT_EQ(left_after({.suppressed_at_begin = {0}}, {5}, 1).size(), 6u);
 }
 
+TEST(Sampler, ForcedTokensComeAlone) {
+  EXPECT_EQ(left_after({.forced_first = {4, 2}}, {5}), (std::set<std::int32_t>{4}));
+  EXPECT_EQ(left_after({.forced_first = {4, 2}}, {5, 4}, 1), (std::set<std::int32_t>{2}));
+  EXPECT_EQ(left_after({.forced_first = {4, 2}}, {5, 4, 2}, 2).size(), 6u);
+  EXPECT_EQ(left_after({.forced_second = {3}}, {5}), (std::set<std::int32_t>{3}));
+  EXPECT_EQ(left_after({.forced_second = {3}}, {5, 5}).size(), 6u);
+  const SamplerOptions last = {.forced_last = {0, 4}, .max_new_tokens = 3};
+  EXPECT_EQ(left_after(last, {5, 1}, 1).size(), 6u);
+  EXPECT_EQ(left_after(last, {5, 1, 1}, 2), (std::set<std::int32_t>{0, 4}));
+  EXPECT_EQ(left_after({.forced_last = {0}}, {5, 1, 1}, 2).size(), 6u);  // there is no last one
+  // What is never drawn is not drawn where it is forced.
+  EXPECT_ERROR_SAYS(left_after({.forced_first = {4}, .suppressed = {4}}, {}), ExitCode::numerical,
+                    "no token is left");
+}
+
 TEST(Sampler, PenaltiesChangeLogits) {
   const auto greedy = [](SamplerOptions options, std::vector<std::int32_t> tokens,
                          std::size_t num_output) {

@@ -107,10 +107,10 @@ TEST(DecodeErrors, APromptLongerThanTheContextIsNeverCut) {
   Workplace w;
   std::string gpt2 = golden_model("gpt2_prefixed");
   w.expect({{"decode", "-m", gpt2, "--ids", ids(70)},
-            5,
+            2,
             {"prompt: has 70 tokens; the context holds 64", "shorten it"}});
   w.expect({{"decode", "-m", gpt2, "--ids", ids(20), "--ctx-size", "10"},
-            5,
+            2,
             {"prompt: has 20 tokens; the context holds 10"}});
   w.expect({{"decode", "-m", gpt2, "--ids", ids(70), "--ctx-size", "100"},
             2,

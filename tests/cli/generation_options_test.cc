@@ -1,4 +1,5 @@
-// Options of `lamina decode` that say how a token is chosen.
+// Options that say how a text is generated: of `lamina decode`, of `lamina chat`, of /set, and of
+// the model's generation_config.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +7,7 @@
 
 #include "cli/trained_run.h"
 #include "core/json.h"
+#include "support/goldens.h"
 
 namespace lamina::cli {
 namespace {
@@ -28,7 +30,7 @@ std::vector<std::int64_t> ids(std::vector<std::string> words) {
   return out;
 }
 
-TEST(SamplerOptions, ReachTheSampler) {
+TEST(GenerationOptions, ReachTheSampler) {
   EXPECT_EQ(ids({"--temp", "0", "--logit-bias", "77=1000"}), std::vector<std::int64_t>(6, 77));
   const auto once = ids({"--temp", "0", "--logit-bias", "77=1000", "--no-repeat-ngram", "1"});
   EXPECT_EQ(std::ranges::count(once, 77), 1);
@@ -40,7 +42,7 @@ TEST(SamplerOptions, ReachTheSampler) {
             ids({"--top-p", "0.5", "--typical-p", "0.9", "--seed", "4"}));
 }
 
-TEST(SamplerOptions, LogprobsAreOfEveryToken) {
+TEST(GenerationOptions, LogprobsAreOfEveryToken) {
   const Finished result =
       decode({"--json", "-n", "3", "--temp", "0", "--ignore-eos", "--logprobs", "2"});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -55,7 +57,7 @@ TEST(SamplerOptions, LogprobsAreOfEveryToken) {
   }
 }
 
-TEST(SamplerOptions, RefuseWhatTheyCannotBe) {
+TEST(GenerationOptions, RefuseWhatTheyCannotBe) {
   for (const char* bias : {"x", "5", "5=", "5=nan", "5=inf", "-1=2", "=2", "5=1e999", "5=1x"}) {
     const Finished result = decode({"--logit-bias", bias});
     EXPECT_EQ(result.code, 2) << bias;
@@ -67,12 +69,63 @@ TEST(SamplerOptions, RefuseWhatTheyCannotBe) {
   EXPECT_EQ(decode({"--typical-p", "1.5"}).code, 2);
 }
 
-TEST(SamplerOptions, WithNothingLeftToDrawTheExitCodeIsThree) {
+TEST(GenerationOptions, WithNothingLeftToDrawTheExitCodeIsThree) {
   std::string all = "0";
   for (int id = 1; id < 258; ++id) all += "," + std::to_string(id);
   const Finished result = decode({"--suppress-ids", all});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, HasSubstr("no token is left"));
+}
+
+// A published model with that generation_config.json.
+class PublishedModel {
+ public:
+  explicit PublishedModel(const std::string& generation_config) {
+    const auto from = lamina::testing::golden_dir() / "hf" / "llama3_gqa";
+    for (const char* file : {"config.json", "model.safetensors"})
+      std::filesystem::create_symlink(std::filesystem::absolute(from / file), folder_ / file);
+    folder_.write("generation_config.json", generation_config);
+  }
+  Finished decode(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"decode", "-m", folder_.path(), "--ids", "1,2,3", "--verbose"});
+    return lamina_program(words);
+  }
+
+ private:
+  lamina::testing::TempDir folder_;
+};
+
+TEST(GenerationOptions, AreThoseOfTheModelUnlessGiven) {
+  const PublishedModel model(
+      R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "max_new_tokens": 5,
+          "sequence_bias": [[[77], 1000]], "num_beam_groups": 2})");
+  const Finished own = model.decode({});
+  ASSERT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(own.out, "77 77 77 77 77");
+  EXPECT_THAT(own.err,
+              HasSubstr("max-new-tokens 5 (generation_config.json), logit-bias 77=1000 "
+                        "(generation_config.json), temp 0.6 (generation_config.json), top-k 20 "
+                        "(generation_config.json)\n"));
+  EXPECT_THAT(own.err, HasSubstr("also has num_beam_groups, of which nothing is used"));
+  const Finished given = model.decode({"-n", "2", "--logit-bias", "78=2000", "--temp", "0"});
+  ASSERT_EQ(given.code, 0) << given.err;
+  EXPECT_EQ(given.out, "78 78");
+  EXPECT_THAT(given.err, HasSubstr("max-new-tokens 2 (given), logit-bias 78=2000 (given), temp 0 "
+                                   "(given), top-k 20 (generation_config.json)\n"));
+}
+
+TEST(GenerationOptions, AModelMayWantNoSampling) {
+  const Finished greedy =
+      PublishedModel(R"({"do_sample": false, "temperature": 0.6})").decode({"-n", "3"});
+  EXPECT_THAT(greedy.err, HasSubstr("temp 0 (generation_config.json)\n"));
+  EXPECT_EQ(greedy.out, PublishedModel("{}").decode({"-n", "3", "--temp", "0"}).out);
+}
+
+TEST(GenerationOptions, OfTheModelMustBePossible) {
+  const Finished result = PublishedModel(R"({"top_p": 2})").decode({});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("generation_config.json:1: 'top_p' must be at least 0 and at "
+                                    "most 1, got 2"));
 }
 
 }  // namespace

@@ -1,0 +1,115 @@
+#include "decode/generation_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "decode/generation_keys.h"
+
+namespace lamina::decode {
+namespace {
+
+// Read elsewhere, or of no effect on what is generated.
+constexpr std::array<std::string_view, 12> kNotOfSampling = {
+    "_from_model_config",   "bos_token_id",
+    "cache_implementation", "do_sample",
+    "eos_token_id",         "output_attentions",
+    "output_hidden_states", "output_scores",
+    "pad_token_id",         "return_dict_in_generate",
+    "transformers_version", "use_cache"};
+
+std::int32_t id_of(const JsonValue& value) {
+  const std::int64_t id = value.as_int64();
+  constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
+  if (id < 0 || id > kLast)
+    value.fail(fmt::format("must be a token id from 0 to {}, got {}", kLast, id));
+  return static_cast<std::int32_t>(id);
+}
+
+// Reads a value into its place.
+struct Read {
+  const GenerationKey& key;
+  JsonValue value;
+
+  void check(double number) const {
+    if (number >= key.min.value_or(number) && number <= key.max.value_or(number)) return;
+    value.fail(fmt::format("must be {}{}{}, got {}",
+                           key.min ? fmt::format("at least {}", *key.min) : "",
+                           key.min && key.max ? " and " : "",
+                           key.max ? fmt::format("at most {}", *key.max) : "", value.describe()));
+  }
+  void operator()(double* out) const { check(*out = value.as_double()); }
+  void operator()(std::int64_t* out) const { check(static_cast<double>(*out = value.as_int64())); }
+  void operator()(std::uint64_t* out) const { *out = value.as_uint64(); }
+  void operator()(bool* out) const { *out = value.as_bool(); }
+  void operator()(EarlyStopping* out) const {
+    if (value.is_bool())
+      *out = value.as_bool() ? EarlyStopping::yes : EarlyStopping::no;
+    else if (value.is_string() && value.as_string() == name(EarlyStopping::never))
+      *out = EarlyStopping::never;
+    else
+      value.fail("must be true, false or \"never\", got " + value.describe());
+  }
+  void operator()(Ids* out) const { *out = ids(value); }
+  void operator()(Words* out) const {
+    out->clear();
+    for (const JsonValue word : value.elements()) out->push_back(ids(word));
+  }
+  // [[[15], -2.5], ...]: runs of tokens and what is added to the logit of the last one.
+  void operator()(Biases* out) const {
+    out->clear();
+    for (const JsonValue bias : value.elements()) {
+      const Ids run = ids(bias.element(0));
+      if (run.size() != 1)
+        bias.fail(fmt::format("is of a run of {} tokens; only single tokens can have a bias",
+                              run.size()));
+      out->emplace_back(run.front(), bias.element(1).as_double());
+    }
+  }
+  void operator()(Texts* out) const {
+    out->clear();
+    if (value.is_string())
+      out->emplace_back(value.as_string());
+    else
+      for (const JsonValue text : value.elements()) out->emplace_back(text.as_string());
+    if (std::ranges::find(*out, "") != out->end()) value.fail("must not hold an empty text");
+  }
+
+ private:
+  static Ids ids(const JsonValue& list) {
+    if (!list.is_array()) return {id_of(list)};
+    Ids out;
+    for (const JsonValue id : list.elements()) out.push_back(id_of(id));
+    return out;
+  }
+};
+
+}  // namespace
+
+GenerationConfig apply_generation_config(const JsonValue& config, GenerateOptions& options) {
+  GenerationConfig out;
+  if (!config) return out;
+  for (const auto& [name, value] : config.members()) {
+    if (value.is_null()) continue;
+    const auto key = std::ranges::find(generation_keys(), name, &GenerationKey::config_key);
+    if (key != generation_keys().end()) {
+      std::visit(Read{*key, value}, key->place(options));
+      out.used.emplace_back(name);
+    } else if (std::ranges::find(kNotOfSampling, name) == kNotOfSampling.end()) {
+      out.unused.emplace_back(name);
+    }
+  }
+  constexpr const char* kTemperature = "temperature";
+  if (const JsonValue sample = config.find("do_sample"); sample && !sample.is_null()) {
+    const bool has_temperature = std::ranges::find(out.used, kTemperature) != out.used.end();
+    if (!sample.as_bool())
+      options.sampler.temperature = 0;
+    else if (!has_temperature)
+      options.sampler.temperature = 1;
+    if (!has_temperature) out.used.emplace_back(kTemperature);
+  }
+  return out;
+}
+
+}  // namespace lamina::decode

@@ -1,0 +1,155 @@
+#include "decode/generation_keys.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "decoder/call_limits.h"
+
+namespace lamina::decode {
+namespace {
+
+template <auto Field>
+Place of_sampler(GenerateOptions& options) {
+  return &(options.sampler.*Field);
+}
+template <auto Field>
+Place of_generate(GenerateOptions& options) {
+  return &(options.*Field);
+}
+
+using S = SamplerOptions;
+using G = GenerateOptions;
+
+// More would be a mistake: each one is a sequence of its own.
+constexpr double kMaxBeams = 1024;
+constexpr auto kMost = static_cast<double>(decoder::kMaxTokens);
+
+constexpr std::array kKeys = {
+    GenerationKey{"max-new-tokens", "max_new_tokens", of_generate<&G::max_new_tokens>, "N",
+                  "Maximum number of tokens to write.", 1, kMost},
+    GenerationKey{"stop", "stop_strings", of_generate<&G::stop>, "TEXT",
+                  "End before this text; may be given several times."},
+    GenerationKey{"ignore-eos", "", of_generate<&G::ignore_end>, "",
+                  "Do not stop at the end token."},
+    GenerationKey{"logit-bias", "sequence_bias", of_sampler<&S::logit_bias>, "ID=X",
+                  "Add X to the logit of a token; may be repeated."},
+    GenerationKey{"repeat-penalty", "repetition_penalty", of_sampler<&S::repetition_penalty>, "X",
+                  "Divide the logits of tokens of the prompt and of the output by X; negative ones "
+                  "are multiplied.",
+                  0.01},
+    GenerationKey{"frequency-penalty", "", of_sampler<&S::frequency_penalty>, "X",
+                  "Subtract X from the logit of a token for each time it is in the output."},
+    GenerationKey{"presence-penalty", "", of_sampler<&S::presence_penalty>, "X",
+                  "Subtract X from the logits of tokens that are in the output."},
+    GenerationKey{"no-repeat-ngram", "no_repeat_ngram_size", of_sampler<&S::no_repeat_ngram>, "N",
+                  "No run of N tokens twice, in prompt or output; 0 allows any.", 0},
+    GenerationKey{"bad-ids", "bad_words_ids", of_sampler<&S::bad_words>, "1,2,3",
+                  "A run of token ids that must not come; may be repeated."},
+    GenerationKey{"min-tokens", "min_new_tokens", of_sampler<&S::min_new_tokens>, "N",
+                  "Do not end before N tokens.", 0, kMost},
+    GenerationKey{"", "forced_bos_token_id", of_sampler<&S::forced_second>, "", ""},
+    GenerationKey{"force-first-ids", "", of_sampler<&S::forced_first>, "1,2,3",
+                  "Token ids that the output begins with."},
+    GenerationKey{"force-last-ids", "forced_eos_token_id", of_sampler<&S::forced_last>, "1,2,3",
+                  "Where -n tokens are reached the last one is one of these."},
+    GenerationKey{"suppress-ids", "suppress_tokens", of_sampler<&S::suppressed>, "1,2,3",
+                  "Token ids that are never drawn."},
+    GenerationKey{"suppress-first-ids", "begin_suppress_tokens",
+                  of_sampler<&S::suppressed_at_begin>, "1,2,3",
+                  "Token ids that are not drawn first."},
+    GenerationKey{"temp", "temperature", of_sampler<&S::temperature>, "X",
+                  "Temperature; 0 always takes the likeliest token.", 0},
+    GenerationKey{
+        "top-h", "top_h", of_sampler<&S::top_h>, "H",
+        "Of the 100 likeliest tokens draw from those that hold the part H of their entropy.", 0, 1},
+    GenerationKey{"top-k", "top_k", of_sampler<&S::top_k>, "K",
+                  "Draw from the K likeliest tokens; 0 from all.", 0},
+    GenerationKey{"top-p", "top_p", of_sampler<&S::top_p>, "P",
+                  "Draw from the smallest set of tokens whose probabilities add up to P.", 0, 1},
+    GenerationKey{"min-p", "min_p", of_sampler<&S::min_p>, "P",
+                  "Exclude tokens less likely than P times the likeliest.", 0, 1},
+    GenerationKey{
+        "typical-p", "typical_p", of_sampler<&S::typical_p>, "P",
+        "Draw from the tokens nearest to the expected surprise whose probabilities add up to P.", 0,
+        1},
+    GenerationKey{"epsilon-cutoff", "epsilon_cutoff", of_sampler<&S::epsilon_cutoff>, "P",
+                  "Exclude tokens with a probability below P.", 0, 1},
+    GenerationKey{"eta-cutoff", "eta_cutoff", of_sampler<&S::eta_cutoff>, "P",
+                  "Exclude tokens with a probability below P, and less where many are likely.", 0,
+                  1},
+    GenerationKey{"seed", "", of_sampler<&S::seed>, "N",
+                  "Seed of the sampler; the same seed draws the same tokens.", 0},
+    GenerationKey{"beams", "num_beams", of_generate<&G::num_beams>, "N",
+                  "Search with N texts side by side for the likeliest one; nothing is drawn.", 1,
+                  kMaxBeams, true},
+    GenerationKey{"length-penalty",
+                  "length_penalty",
+                  of_generate<&G::length_penalty>,
+                  "X",
+                  "With --beams: scores are divided by the length to the power of X; more favours "
+                  "longer texts.",
+                  {},
+                  {},
+                  true},
+    GenerationKey{"early-stopping",
+                  "early_stopping",
+                  of_generate<&G::early_stopping>,
+                  "WHEN",
+                  "With --beams: whether to end once N texts have ended; never: only when none can "
+                  "become better.",
+                  {},
+                  {},
+                  true},
+};
+
+struct ToText {
+  std::string operator()(const double* x) const { return fmt::format("{}", *x); }
+  std::string operator()(const std::int64_t* x) const { return fmt::format("{}", *x); }
+  std::string operator()(const std::uint64_t* x) const { return fmt::format("{}", *x); }
+  std::string operator()(const bool* x) const { return *x ? "on" : "off"; }
+  std::string operator()(const EarlyStopping* when) const { return std::string(name(*when)); }
+  std::string operator()(const Ids* ids) const { return fmt::format("{}", fmt::join(*ids, ",")); }
+  std::string operator()(const Texts* texts) const {
+    return fmt::format("{}", fmt::join(*texts, " "));
+  }
+  std::string operator()(const Words* words) const {
+    std::vector<std::string> out;
+    for (const Ids& word : *words) out.push_back((*this)(&word));
+    return (*this)(&out);
+  }
+  std::string operator()(const Biases* biases) const {
+    std::vector<std::string> out;
+    for (const auto& [id, bias] : *biases) out.push_back(fmt::format("{}={}", id, bias));
+    return (*this)(&out);
+  }
+};
+
+}  // namespace
+
+std::span<const GenerationKey> generation_keys() { return kKeys; }
+
+std::string_view name(EarlyStopping when) {
+  switch (when) {
+    case EarlyStopping::yes:
+      return "yes";
+    case EarlyStopping::no:
+      return "no";
+    case EarlyStopping::never:
+      return "never";
+  }
+  return "";
+}
+
+std::optional<EarlyStopping> parse_early_stopping(std::string_view text) {
+  for (const EarlyStopping when : {EarlyStopping::yes, EarlyStopping::no, EarlyStopping::never})
+    if (name(when) == text) return when;
+  return {};
+}
+
+std::string value_text(const GenerationKey& key, GenerateOptions options) {
+  std::string out = std::visit(ToText(), key.place(options));
+  return out.empty() ? "none" : out;
+}
+
+}  // namespace lamina::decode

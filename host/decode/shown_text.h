@@ -1,0 +1,35 @@
+// Text that is safe to show, from tokens one by one: whole characters, no part of a stop string.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer.h"
+#include "text/utf8_stream.h"
+
+namespace lamina::decode {
+
+class ShownText {
+ public:
+  // All are borrowed: `text` gets everything that is shown, `emit` (may be empty) as it comes.
+  // Without a tokenizer the text is ids in decimal, with spaces between them.
+  ShownText(const text::Tokenizer* tokenizer, const std::vector<std::string>& stop,
+            const std::function<void(std::string_view)>& emit, std::string& text);
+
+  void push(std::int32_t token);
+  bool stopped() const { return stop_.found().has_value(); }
+  void finish();
+
+ private:
+  void show(std::string_view piece);
+
+  std::unique_ptr<text::TextStream> stream_;
+  text::StopMatcher stop_;
+  const std::function<void(std::string_view)>& emit_;
+  std::string& text_;
+};
+
+}  // namespace lamina::decode

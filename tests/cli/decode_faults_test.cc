@@ -1,0 +1,220 @@
+// What goes wrong around a prompt, an answer and their reader, and how `decode` and `chat` end
+// then.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "core/json.h"
+#include "support/goldens.h"
+#include "trained_run.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::run_shell;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+const std::string kLamina = LAMINA_BUILD_DIR "/bin/lamina";
+
+// A program that is talked to through pipes. Started without a shell, which would have it ignore
+// SIGINT.
+class Conversant {
+ public:
+  explicit Conversant(std::vector<std::string> words) {
+    words.insert(words.begin(), kLamina);
+    EXPECT_EQ(pipe(in_), 0);
+    EXPECT_EQ(pipe(out_), 0);
+    EXPECT_EQ(pipe(err_), 0);
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(in_[0], 0);
+      dup2(out_[1], 1);
+      dup2(err_[1], 2);
+      for (const int* ends : {in_, out_, err_}) {
+        close(ends[0]);
+        close(ends[1]);
+      }
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      execv(kLamina.c_str(), argv.data());
+      _exit(127);
+    }
+    close(in_[0]);
+    close(out_[1]);
+    close(err_[1]);
+  }
+  ~Conversant() {
+    for (const int end : {in_[1], out_[0], err_[0]})
+      if (end >= 0) close(end);
+  }
+
+  void say(const char* line) const {
+    ASSERT_EQ(write(in_[1], line, strlen(line)), static_cast<ssize_t>(strlen(line)));
+  }
+  // At least so many bytes of what it prints; fewer at the end.
+  std::string read_some(std::size_t bytes) const {
+    std::string text;
+    char c = 0;
+    while (text.size() < bytes && read(out_[0], &c, 1) == 1) text += c;
+    return text;
+  }
+  void interrupt() const { kill(child_, SIGINT); }
+  // Ends its input and waits for its end.
+  Finished finish() {
+    close(in_[1]);
+    in_[1] = -1;
+    Finished result;
+    result.out = read_some(SIZE_MAX);
+    char c = 0;
+    while (read(err_[0], &c, 1) == 1) result.err += c;
+    int status = 0;
+    waitpid(child_, &status, 0);
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return result;
+  }
+
+ private:
+  int in_[2] = {-1, -1}, out_[2] = {-1, -1}, err_[2] = {-1, -1};
+  pid_t child_ = -1;
+};
+
+// A model whose context is long enough to be interrupted in, with a tokenizer.
+const std::string& long_model() {
+  static const TempDir folder;
+  static const std::string out = [] {
+    std::string text = tiny_run_file(folder / "out");
+    const std::string key = "max_position_embeddings = 64";
+    text.replace(text.find(key), key.size(), "max_position_embeddings = 1000000");
+    const Finished result = lamina_program({"train", folder.write("run.toml", text), "--quiet"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return folder / "out";
+  }();
+  return out;
+}
+
+// A published model without its weights' own tokenizer: with that tokenizer.json in its place.
+void publish(const TempDir& folder, const std::string& tokenizer) {
+  const auto from = lamina::testing::golden_dir() / "hf" / "llama3_gqa";
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::create_symlink(std::filesystem::absolute(from / file), folder / file);
+  folder.write("tokenizer.json", tokenizer);
+}
+
+std::string tokenizer_with(const std::string& vocab) {
+  return R"({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+             "post_processor": null, "decoder": null,
+             "model": {"type": "WordLevel", "unk_token": "a", "vocab": {)" +
+         vocab + "}}}";
+}
+
+TEST(DecodeFaults, AnEmptyPromptIsTheTokenThatBeginsATextOrAnError) {
+  const Finished begun = lamina_program({"decode", "-m", trained_run(), "-p", "", "-n", "1"});
+  EXPECT_EQ(begun.code, 0) << begun.err;
+  TempDir folder;
+  publish(folder, tokenizer_with(R"("a": 0)"));
+  const Finished refused = lamina_program({"decode", "-m", folder.path(), "-p", "", "-n", "1"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "error: decode: the prompt is empty and this tokenizer has no token that begins a "
+            "text; give at least one character\n");
+}
+
+TEST(DecodeFaults, ATokenizerOfAnotherModelIsRecognised) {
+  TempDir folder;
+  publish(folder, tokenizer_with(R"("a": 0, "b": 5000)"));
+  const Finished result = lamina_program({"decode", "-m", folder.path(), "-p", "b", "-n", "1"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr("the tokenizer makes id 5000 of the prompt; the model's "
+                                    "vocabulary has 149"));
+  EXPECT_EQ(lamina_program({"decode", "-m", folder.path(), "-p", "a", "-n", "1"}).code, 0);
+}
+
+// The byte tokenizer takes any bytes for what they are; vocabularies of text for U+FFFD.
+TEST(DecodeFaults, InvalidUtf8OnStdinIsAPromptLikeAnyOther) {
+  const Finished bytes =
+      run_shell("printf 'ab\\xe9\\xff' | " + kLamina + " decode --json -n 2 -m " + trained_run());
+  EXPECT_EQ(bytes.code, 0) << bytes.err;
+  EXPECT_EQ(
+      JsonDocument::parse(bytes.out, "stdout").root().at("timings").at("prompt_tokens").as_int64(),
+      5);  // with the one that begins a text
+  TempDir folder;
+  publish(folder, tokenizer_with(R"("a": 0, "a\ufffd": 1)"));
+  const std::string common = " | " + kLamina + " decode --temp 0 -n 4 -m " + folder.path();
+  const Finished broken = run_shell("printf 'a\\xff'" + common),
+                 whole = run_shell("printf 'a\\xef\\xbf\\xbd'" + common);
+  EXPECT_EQ(broken.code, 0) << broken.err;
+  EXPECT_EQ(broken.out, whole.out);
+}
+
+TEST(DecodeFaults, AReaderThatGoesAwayEndsItWithoutWords) {
+  const Finished result = run_shell(kLamina + " decode -m " + long_model() +
+                                    " -p a -n 100000 --ignore-eos --ctx-size 100100 2>" +
+                                    "/dev/null | head -c 3 "
+                                    ">/dev/null; echo ${PIPESTATUS[0]}");
+  EXPECT_EQ(result.out, "141\n");
+}
+
+TEST(DecodeFaults, AnInterruptEndsTheTextWithItsFigures) {
+  Conversant decode({"decode", "-m", long_model(), "-p", "a", "-n", "100000", "--ignore-eos",
+                     "--ctx-size", "100100", "--stats"});
+  EXPECT_EQ(decode.read_some(3).size(), 3u);
+  decode.interrupt();
+  const Finished result = decode.finish();
+  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(result.err, HasSubstr("stopped by interrupted"));
+}
+
+TEST(ChatFaults, AnInterruptEndsTheAnswerOnly) {
+  TempDir folder;
+  const std::string file = folder.write(
+      "t.jinja", "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}|{% endfor %}a:");
+  Conversant chat({"chat", "-m", long_model(), "--chat-template", file, "-n", "90000",
+                   "--ignore-eos", "--ctx-size", "100000", "--stats"});
+  chat.say("hi\n");
+  EXPECT_EQ(chat.read_some(3).size(), 3u);  // in the middle of its answer
+  chat.interrupt();
+  // It listens again: the answer had an end.
+  chat.say("/set max-new-tokens 2\n/reset\nhello\n");
+  const Finished result = chat.finish();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("stopped by interrupted"));
+  EXPECT_THAT(result.err, HasSubstr("stopped by length"));
+}
+
+TEST(ChatFaults, RolesThatTheTemplateRefusesAreTheUsersError) {
+  TempDir folder;
+  const std::string file = folder.write(
+      "t.jinja",
+      "{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}"
+      "{{ raise_exception('unknown role ' ~ m.role) }}{% endif %}{{ m.content }}{% endfor %}");
+  const std::string messages = folder.write("m.json", R"([{"role": "robot", "content": "beep"}])");
+  const Finished result = lamina_program({"decode", "--chat", "--messages", messages,
+                                          "--chat-template", file, "-m", trained_run(), "-n", "1"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("unknown role robot"));
+  const Finished system = run_shell("printf 'hi\\n' | " + kLamina + " chat --system s -m " +
+                                    trained_run() + " --chat-template " + file);
+  EXPECT_EQ(system.code, 2);
+  EXPECT_THAT(system.err, HasSubstr("unknown role system"));
+}
+
+TEST(ChatFaults, AChatNeedsATokenizer) {
+  const auto model = lamina::testing::golden_dir() / "hf" / "llama3_gqa";
+  TempDir folder;
+  const std::string file = folder.write("t.jinja", "x");
+  const Finished result = run_shell("printf 'hi\\n' | " + kLamina + " chat -m " + model.string() +
+                                    " --chat-template " + file);
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("has no tokenizer, so it cannot chat"));
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,114 @@
+// Splits of published patterns against Oniguruma, the engine of the reference tokenizer, on random
+// characters.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "core/json.h"
+#include "core/utf8.h"
+#include "support/goldens.h"
+#include "text/oniguruma.h"
+#include "text/regex.h"
+
+namespace lamina::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string utf8(char32_t c) {
+  std::string out;
+  utf8_append(out, c);
+  return out;
+}
+
+Matches our_matches(const Regex& regex, const std::string& text) {
+  Matches out;
+  Regex::Searcher searcher(regex);
+  Regex::Match match;
+  for (std::size_t at = 0; at < text.size() && searcher.find(text, at, match); at = match.end) {
+    if (match.begin == match.end) break;
+    out.emplace_back(match.begin, match.end);
+  }
+  return out;
+}
+
+// The patterns of "Regex" objects, wherever they are.
+void collect(const JsonValue& value, std::set<std::string>& out) {
+  if (value.is_array())
+    for (const JsonValue element : value.elements()) collect(element, out);
+  if (!value.is_object()) return;
+  for (const auto& [key, inner] : value.members())
+    if (key == "Regex" && inner.is_string())
+      out.emplace(inner.as_string());
+    else if (key != "vocab" && key != "merges")
+      collect(inner, out);
+}
+
+std::set<std::string> published_patterns() {
+  std::set<std::string> out;
+  for (const fs::path& folder : lamina::testing::golden_folders("tokenizers", "tokenizer.json")) {
+    const JsonDocument file = JsonDocument::read(folder / "tokenizer.json");
+    for (const char* part : {"pre_tokenizer", "normalizer"})
+      if (const JsonValue found = file.root().find(part)) collect(found, out);
+  }
+  return out;
+}
+
+// Random characters, many of them of the kinds that patterns tell apart. Both engines must know a
+// character: their tables are of different versions of Unicode, which unicode_classes_test.cc is
+// about.
+class Texts {
+ public:
+  std::string next() {
+    std::string out;
+    for (std::size_t n = 1 + random_() % 24; n > 0; --n) out += character();
+    return out;
+  }
+
+ private:
+  std::string character() {
+    static constexpr const char* kOften[] = {
+        " ",  "  ",      "\n", "\r\n", "\t", "'s",     "'LL",    "'re",    "'",      "a",
+        "Zz", "1",       "23", "4567", ".",  "!?",     "_",      "/",      "\u00a0", "\u3000",
+        "é",  "e\u0301", "漢", "あ",   "Ж",  "\u0661", "\u00bd", "\u01c5", "\u200d", "\U0001f600"};
+    if (random_() % 4 != 0) return kOften[random_() % std::size(kOften)];
+    for (;;) {
+      // Each plane of the first three as often as it has characters of its own.
+      const char32_t limit = random_() % 2 ? 0x3000 : 0x30000;
+      const char32_t c = random_() % limit;
+      if (c == 0 || (c >= 0xd800 && c < 0xe000)) continue;
+      std::string text = utf8(c);
+      if (unassigned_.matches(text).empty()) return text;
+    }
+  }
+
+  std::mt19937 random_{20240607};
+  Oniguruma unassigned_{"\\p{Cn}"};
+};
+
+TEST(RegexDifferential, PublishedPatternsSplitAsOnigurumaDoes) {
+  const std::set<std::string> patterns = published_patterns();
+  ASSERT_FALSE(patterns.empty());
+  Texts texts;
+  std::vector<std::string> all;
+  for (int i = 0; i < 4000; ++i) all.push_back(texts.next());
+  for (const std::string& pattern : patterns) {
+    const Oniguruma reference(pattern);
+    const Regex ours(pattern, "test");
+    int different = 0;
+    for (const std::string& text : all) {
+      if (our_matches(ours, text) == reference.matches(text)) continue;
+      if (++different > 3) break;
+      ADD_FAILURE() << pattern << "\n"
+                    << ::testing::PrintToString(text) << "\nours "
+                    << ::testing::PrintToString(our_matches(ours, text)) << "\nOniguruma "
+                    << ::testing::PrintToString(reference.matches(text));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lamina::text
