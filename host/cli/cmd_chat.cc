@@ -134,6 +134,7 @@ class Chat {
 };
 
 int run(const Arguments& a, const Machine& machine) {
+  check_generation_options(a);
   machine.use_threads(a.globals.threads);
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m =

@@ -53,6 +53,7 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
 int run(const Arguments& a, const Machine& machine) {
   const Clock::time_point start = Clock::now();
   check_prompt_options(a);
+  check_generation_options(a);
   if (a.has("logprobs") && !a.flag("json"))
     throw UserError(ExitCode::usage,
                     {"decode", "--logprobs is part of the output of --json; add --json", {}});

@@ -151,6 +151,14 @@ std::vector<Value> given_values(const Arguments& a, const Option& option) {
   return {texts.begin(), texts.end()};
 }
 
+void assign_given(const Arguments& a, GenerateOptions& options) {
+  for (const GenerationKey& key : decode::generation_keys()) {
+    if (!a.has(key.name)) continue;
+    std::visit(Assign{given_values(a, option_of(key, options)), fmt::format("--{}", key.name)},
+               key.place(options));
+  }
+}
+
 // One option's values as one line has them: several with spaces between them where the option may
 // come several times, but a text as it is.
 std::vector<Value> read_values(const GenerationKey& key, const Option& option,
@@ -185,16 +193,17 @@ std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_be
   return out;
 }
 
+void check_generation_options(const Arguments& a) {
+  GenerateOptions unused = usual_options(a.integer("max-new-tokens"));
+  assign_given(a, unused);
+}
+
 GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m) {
   GenerateOptions out = usual_options(a.integer("max-new-tokens"));
   decode::GenerationConfig config;
   if (m.opened.published)
     config = decode::apply_generation_config(m.opened.published->generation_config(), out);
-  for (const GenerationKey& key : decode::generation_keys()) {
-    if (!a.has(key.name)) continue;
-    std::visit(Assign{given_values(a, option_of(key, out)), fmt::format("--{}", key.name)},
-               key.place(out));
-  }
+  assign_given(a, out);
   out.end_tokens = m.end_tokens();
   if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
     throw UserError(ExitCode::usage, {"--temp",

@@ -17,6 +17,9 @@ namespace lamina::cli {
 // -n, --stop, --temp, --top-k ...: the last ones in the order in which they act.
 std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_beams);
 
+// Throws what read_generation_options() would for the command line alone: mistakes are said before
+// a model is loaded.
+void check_generation_options(const Arguments& a);
 // Their values: of the command line, else of the model's generation_config.json, else the usual
 // ones. --verbose shows what comes from where. Throws UserError (exit 2) for texts that are no ids.
 decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m);
