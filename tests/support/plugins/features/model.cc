@@ -221,6 +221,9 @@ void validate(const Config& c, const Problems& problem) {
   if (c.first_reader > 0 && !c.attention)
     problem("attention", "got false; layers from first_reader = ", c.first_reader,
             " on read keys and values");
+  if (c.first_sharer > 0 && c.losses)
+    problem("first_sharer", "got ", c.first_sharer,
+            "; with losses each layer updates a bias, which layers cannot share");
 }
 
 bool has_entry(const Config& c) { return c.streams > 0 || c.per_layer > 0; }
