@@ -9,6 +9,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "text/sentencepiece_support.h"
+#include "tokenizer_folder.h"
 
 namespace lamina::text {
 namespace {
@@ -21,21 +22,11 @@ using Ids = std::vector<TokenId>;
 const std::string kSpace = "\xe2\x96\x81";
 
 std::unique_ptr<Tokenizer> load(const SmallSentencePiece& small) {
-  TempDir dir;
-  dir.write("tokenizer.model", small.bytes());
-  return load_tokenizer(dir.path());
+  return testing::load({{"tokenizer.model", small.bytes()}});
 }
 
 std::string error_of(const std::string& bytes) {
-  TempDir dir;
-  dir.write("tokenizer.model", bytes);
-  try {
-    load_tokenizer(dir.path());
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.code(), ExitCode::checkpoint);
-    return std::string(e.what()).substr(dir.path().size() + 1);
-  }
-  return "accepted";
+  return testing::error_of({{"tokenizer.model", bytes}});
 }
 
 // 3 "_", 4 "a", 5 "b", 6 "ab" (better than 7), 7 "_a", 8 "_ab".

@@ -7,6 +7,7 @@
 #include "support/temp_dir.h"
 #include "text/base64.h"
 #include "text/tokenizer.h"
+#include "tokenizer_folder.h"
 
 namespace lamina::text {
 namespace {
@@ -42,16 +43,7 @@ constexpr const char* kConfig =
     R"({"pat_str":"\\p{L}++|\\p{N}{1,3}+|\\s++$|\\s","special_tokens":{"<|end|>":300}})";
 
 std::string error_of(const std::string& rank_file, const std::string& config = kConfig) {
-  TempDir dir;
-  dir.write("ranks.tiktoken", rank_file);
-  dir.write("tiktoken.json", config);
-  try {
-    load_tokenizer(dir.path());
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.code(), ExitCode::checkpoint);
-    return std::string(e.what()).substr(dir.path().size() + 1);
-  }
-  return "accepted";
+  return testing::error_of({{"ranks.tiktoken", rank_file}, {"tiktoken.json", config}});
 }
 
 TEST(Tiktoken, Example) {

@@ -4,13 +4,12 @@
 
 #include "core/json_writer.h"
 #include "support/expect_error.h"
-#include "support/temp_dir.h"
 #include "text/tokenizer.h"
+#include "tokenizer_folder.h"
 
 namespace lamina::text {
 namespace {
 
-using lamina::testing::TempDir;
 using Ids = std::vector<TokenId>;
 
 constexpr const char* kSpace = "\xe2\x96\x81";  // U+2581
@@ -31,21 +30,11 @@ struct Parts {
 };
 
 std::unique_ptr<Tokenizer> load(const Parts& parts) {
-  TempDir dir;
-  dir.write("tokenizer.json", parts.json());
-  return load_tokenizer(dir.path());
+  return testing::load({{"tokenizer.json", parts.json()}});
 }
 
 std::string error_of(const Parts& parts) {
-  TempDir dir;
-  dir.write("tokenizer.json", parts.json());
-  try {
-    load_tokenizer(dir.path());
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.code(), ExitCode::checkpoint);
-    return std::string(e.what()).substr(dir.path().size() + 1);
-  }
-  return "accepted";
+  return testing::error_of({{"tokenizer.json", parts.json()}});
 }
 
 // Words of the text, as a vocabulary of whole words numbers them from 0; 0 is unknown.

@@ -8,6 +8,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "text/bpe_support.h"
+#include "tokenizer_folder.h"
 
 namespace lamina::text {
 namespace {
@@ -17,21 +18,11 @@ using testing::SmallTokenizer;
 using Ids = std::vector<TokenId>;
 
 std::unique_ptr<Tokenizer> load(const SmallTokenizer& small) {
-  TempDir dir;
-  dir.write("tokenizer.json", small.json());
-  return load_tokenizer(dir.path());
+  return testing::load({{"tokenizer.json", small.json()}});
 }
 
 std::string error_of(const std::string& json) {
-  TempDir dir;
-  dir.write("tokenizer.json", json);
-  try {
-    load_tokenizer(dir.path());
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.code(), ExitCode::checkpoint);
-    return std::string(e.what()).substr(dir.path().size() + 1);
-  }
-  return "accepted";
+  return testing::error_of({{"tokenizer.json", json}});
 }
 
 TEST(Tokenizer, Example) {
