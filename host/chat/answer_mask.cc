@@ -15,12 +15,11 @@ std::vector<std::size_t> character_starts(const std::string& text) {
   return out;
 }
 
-// The first token that the byte is of.
+// The first token that the byte is of; tokens stand in the order of the text.
 std::optional<std::size_t> token_of(const std::vector<text::Span>& spans, std::size_t byte) {
-  const auto found = std::find_if(spans.begin(), spans.end(), [byte](const text::Span& span) {
-    return span.begin <= byte && byte < span.end;
-  });
-  if (found == spans.end()) return {};
+  const auto found = std::partition_point(
+      spans.begin(), spans.end(), [byte](const text::Span& span) { return span.end <= byte; });
+  if (found == spans.end() || found->begin > byte) return {};
   return static_cast<std::size_t>(found - spans.begin());
 }
 
