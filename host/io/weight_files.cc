@@ -9,6 +9,7 @@
 #include "core/json_writer.h"
 #include "core/read_file.h"
 #include "core/suggest.h"
+#include "io/foreign_file.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -16,29 +17,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& where, std::string what, std::string note) {
   throw UserError(ExitCode::checkpoint, {where, std::move(what), {std::move(note)}});
-}
-
-// What to say of a directory without weights, from what it holds instead.
-std::string what_is_there(const fs::path& directory) {
-  std::error_code ec;
-  std::string names;
-  int num_files = 0;
-  for (const auto& entry : fs::directory_iterator(directory, ec)) {
-    const std::string name = entry.path().filename().string();
-    const std::string extension = entry.path().extension().string();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth")
-      return fmt::format(
-          "'{}' is a PyTorch pickle: convert it to safetensors with the tool it came "
-          "from",
-          name);
-    if (extension == ".gguf")
-      return fmt::format("'{}' is a GGUF file: use the safetensors files of the same model", name);
-    if (extension == ".safetensors")
-      return fmt::format("there is '{}': name that file itself", name);
-    if (++num_files <= 5) names += (names.empty() ? "" : ", ") + name;
-  }
-  if (num_files == 0) return "the directory is empty";
-  return fmt::format("it holds {}{}", names, num_files > 5 ? ", ..." : "");
 }
 
 // Reads `directory`/config.json, where there is one.
