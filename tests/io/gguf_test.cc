@@ -131,8 +131,8 @@ TEST(Gguf, FaultsOfTensorsAreNamed) {
        "tensor 'w': is stored as IQ2_XS, which lamina does not read\n  it reads F32, F16, BF16, "
        "Q4_0");
   says(GgufBuilder().tensor("w", {256}, 999, ""), "tensor 'w': is stored as type 999");
-  says(GgufBuilder().tensor("w", {8}, 0, four_floats()),
-       "tensor 'w': takes 32 bytes from byte 0 of the data on, but the file has only 32");
+  says(GgufBuilder().tensor("w", {16}, 0, four_floats()),
+       "tensor 'w': takes 64 bytes from byte 0 of the data on, but the file has only 32");
   says(GgufBuilder().tensor_at(1, "w", {4}, 0, four_floats()),
        "tensor 'w': begins at byte 1 of the data, which is no multiple of the alignment 32");
   says(GgufBuilder().tensor("v", {4}, 0, four_floats()).tensor_at(0, "w", {4}, 0, four_floats()),
