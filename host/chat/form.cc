@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/read_file.h"
+#include "io/gguf_file.h"
 
 namespace lamina::chat {
 namespace fs = std::filesystem;
@@ -41,6 +42,22 @@ void add_special_tokens(const JsonValue& config, jinja::Variables& out) {
     if (!known && text && text.is_string())
       out.emplace_back(name, jinja::trusted(text.as_string()));
   }
+}
+
+// Likewise of a GGUF file, by their ids in its vocabulary.
+jinja::Variables special_tokens(const io::GgufFile& file) {
+  constexpr std::pair<const char*, const char*> kRoles[] = {{"bos", "bos_token"},
+                                                            {"eos", "eos_token"},
+                                                            {"padding", "pad_token"},
+                                                            {"unknown", "unk_token"}};
+  const std::vector<std::string_view> tokens = file.texts("tokenizer.ggml.tokens");
+  jinja::Variables out;
+  for (const auto& [role, name] : kRoles) {
+    const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", role));
+    if (id && *id >= 0 && *id < std::ssize(tokens))
+      out.emplace_back(name, jinja::trusted(tokens[static_cast<std::size_t>(*id)]));
+  }
+  return out;
 }
 
 // Roles become parts of control tokens in many templates ("<|" + role + "|>"), so a role that is a
@@ -129,6 +146,7 @@ Value message_value(const JsonValue& message, bool is_open) {
 }  // namespace
 
 Form Form::load(const std::string& directory, const std::optional<std::string>& file) {
+  if (const std::string gguf = io::gguf_in(directory); !gguf.empty()) return of_gguf(gguf, file);
   Form out;
   out.directory_ = directory;
   const std::string config_path = directory + "/tokenizer_config.json";
@@ -165,6 +183,34 @@ Form Form::load(const std::string& directory, const std::optional<std::string>& 
                                fmt::format("{}: chat_template \"{}\"", config_path, name));
     out.templates_.emplace_back(std::move(name), std::move(parsed));
   }
+  static_cast<void>(out.pick(false));
+  return out;
+}
+
+Form Form::of_gguf(const std::string& path, const std::optional<std::string>& file) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  const io::GgufFile source(path);
+  Form out;
+  out.directory_ = path;
+  out.special_tokens_ = special_tokens(source);
+  if (file) {
+    out.templates_.emplace_back(kDefault, parse_file(*file));
+    return out;
+  }
+  for (const io::GgufValue& value : source.metadata()) {
+    if (!value.key.starts_with(kKey) || value.key == "tokenizer.chat_templates") continue;
+    // "tokenizer.chat_template.tool_use" is the one called "tool_use".
+    const std::string_view name = value.key.substr(kKey.size());
+    out.templates_.emplace_back(
+        name.starts_with('.') ? std::string(name.substr(1)) : kDefault,
+        jinja::Template::parse(*source.text(value.key), fmt::format("{}: {}", path, value.key)));
+  }
+  if (out.templates_.empty())
+    throw UserError(
+        ExitCode::data,
+        {path,
+         fmt::format("has no chat template ('{}'), so it is no model to chat with", kKey),
+         {"give one with --chat-template FILE, or continue a text: decode without --chat"}});
   static_cast<void>(out.pick(false));
   return out;
 }

@@ -25,8 +25,9 @@ class Form {
  public:
   // The template of `file`, else of the model directory: chat_template.jinja, else "chat_template"
   // of tokenizer_config.json, which is a text or a list of named ones ("tool_use" where there are
-  // tools, else "default"). Errors: class data where there is none; class checkpoint for a damaged
-  // tokenizer_config.json; class usage for what is no template, with line and column.
+  // tools, else "default"); of a GGUF file "tokenizer.chat_template". Errors: class data where
+  // there is none; class checkpoint for a damaged tokenizer_config.json; class usage for what is no
+  // template, with line and column.
   static Form load(const std::string& directory, const std::optional<std::string>& file = {});
 
   // What the model reads, and what of it came from outside. Errors (class usage): what the
@@ -36,6 +37,7 @@ class Form {
 
  private:
   Form() = default;
+  static Form of_gguf(const std::string& path, const std::optional<std::string>& file);
   jinja::Variables special_tokens_;
   std::vector<std::pair<std::string, jinja::Template>> templates_;  // by name
   const jinja::Template& pick(bool has_tools) const;

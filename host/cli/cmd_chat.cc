@@ -172,8 +172,9 @@ int run(const Arguments& a, const Machine& machine) {
 }  // namespace
 
 Command chat_command() {
-  Option model = text_option("model", 'm', "DIR",
-                             "A Hugging Face directory, a checkpoint or a run directory.");
+  Option model =
+      text_option("model", 'm', "DIR",
+                  "A Hugging Face directory, a GGUF file, a checkpoint or a run directory.");
   model.key.required = true;
   std::vector<Option> options = {
       model,

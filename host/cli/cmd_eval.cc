@@ -74,46 +74,49 @@ Command eval_command() {
                    .value = "WHAT"};
   separator.key.choices = {"file", "blank_line", "line"};
   separator.key.doc = "What ends a document in the files of --data.";
-  return {.name = "eval",
-          .summary = "measures how well a model predicts a text",
-          .details =
-              "Prints the mean loss over every token that follows another in its document, its "
-              "perplexity, and the bits per byte of text, which compares models with "
-              "different tokenizers. For a model with multi-token prediction also how often each "
-              "of its depths proposes the token that the model chooses. For a run without "
-              "--data: on what the run held out "
-              "for validation, with the newest checkpoint.",
-          .options = {{.key = {.name = "model",
-                               .type = Type::string,
-                               .doc = "A Hugging Face directory, a checkpoint or a run directory."},
-                       .short_name = 'm',
-                       .value = "DIR"},
-                      data,
-                      {.key = {.name = "tokens",
-                               .type = Type::integer,
-                               .preset = Value(512),
-                               .min = 1,
-                               .max = decoder::kMaxTokens,
-                               .doc = "Maximum row: documents are cut into rows of that many."},
-                       .short_name = 'n',
-                       .value = "N"},
-                      {.key = {.name = "batch",
-                               .type = Type::integer,
-                               .preset = Value(8),
-                               .min = 1,
-                               .max = decoder::kMaxTokens,
-                               .doc = "Rows computed together."},
-                       .short_name = 'b',
-                       .value = "N"},
-                      separator,
-                      dtype,
-                      json_option()},
-          .positionals = {{.name = "RUN_DIR",
-                           .doc = "A run directory or checkpoint.",
-                           .required = false}},
-          .examples = {"lamina eval runs/quickstart",
-                       "lamina eval -m model --data book.txt --tokens 1024"},
-          .run = run};
+  return {
+      .name = "eval",
+      .summary = "measures how well a model predicts a text",
+      .details =
+          "Prints the mean loss over every token that follows another in its document, its "
+          "perplexity, and the bits per byte of text, which compares models with "
+          "different tokenizers. For a model with multi-token prediction also how often each "
+          "of its depths proposes the token that the model chooses. For a run without "
+          "--data: on what the run held out "
+          "for validation, with the newest checkpoint.",
+      .options =
+          {{.key = {.name = "model",
+                    .type = Type::string,
+                    .doc =
+                        "A Hugging Face directory, a GGUF file, a checkpoint or a run directory."},
+            .short_name = 'm',
+            .value = "DIR"},
+           data,
+           {.key = {.name = "tokens",
+                    .type = Type::integer,
+                    .preset = Value(512),
+                    .min = 1,
+                    .max = decoder::kMaxTokens,
+                    .doc = "Maximum row: documents are cut into rows of that many."},
+            .short_name = 'n',
+            .value = "N"},
+           {.key = {.name = "batch",
+                    .type = Type::integer,
+                    .preset = Value(8),
+                    .min = 1,
+                    .max = decoder::kMaxTokens,
+                    .doc = "Rows computed together."},
+            .short_name = 'b',
+            .value = "N"},
+           separator,
+           dtype,
+           json_option()},
+      .positionals = {{.name = "RUN_DIR",
+                       .doc = "A run directory or checkpoint.",
+                       .required = false}},
+      .examples = {"lamina eval runs/quickstart",
+                   "lamina eval -m model --data book.txt --tokens 1024"},
+      .run = run};
 }
 
 }  // namespace lamina::cli

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config/model_text.h"
 #include "config/wrapper.h"
 
 namespace lamina::config {
@@ -51,6 +52,11 @@ Raw read_model_file(const std::filesystem::path& path, const std::string& from) 
     return read_config_json(path / "config.json");
   }
   if (path.extension() == ".json") return read_config_json(path);
+  if (path.extension() == ".gguf")
+    throw UserError(ExitCode::usage,
+                    {path.string(),
+                     "is a GGUF file; a run starts from a model directory or a TOML file",
+                     {"`lamina decode` and `lamina chat` read GGUF files"}});
   Raw raw = read_toml(path, Origin::Kind::model_file);
   for (const RawEntry& entry : raw.entries)
     if (entry.key == "model" || entry.key == "model.path")
@@ -210,13 +216,33 @@ RunConfig parse_run(std::string_view text, const std::string& name) {
   return resolve_run(parse_toml(text, name, Origin::Kind::run_file), name);
 }
 
-ModelSource load_model(const std::filesystem::path& path, const Overrides& overrides) {
+namespace {
+
+// What overrides say of a model alone.
+Resolved resolve_overrides(const Overrides& overrides, const std::string& where) {
   Raw raw;
   append_overrides(raw, overrides);
   expand_short_model(raw);
   leave_out_run_variables(raw);
-  Resolved resolved = resolve(model_schema(), raw, path.string());
+  return resolve(model_schema(), raw, where);
+}
+
+}  // namespace
+
+ModelSource load_model(const std::filesystem::path& path, const Overrides& overrides) {
+  Resolved resolved = resolve_overrides(overrides, path.string());
   return make_model(path.string(), "", path.string(), resolved.values, std::move(resolved.rest));
+}
+
+ModelSource parse_model(std::string_view config_json, const std::string& name,
+                        const Overrides& overrides) {
+  Resolved own = resolve_overrides(overrides, name);
+  ModelSource model{name, name, "", "", "", {}, {}};
+  model.raw = resolve(model_schema(), parse_json(config_json, name, "model."), name).rest;
+  model.raw.append(std::move(own.rest));
+  if (own.values.has("family")) model.family = own.values.string("family");
+  read_identity(model);
+  return model;
 }
 
 bool is_run_file(const std::filesystem::path& path) {

@@ -1,11 +1,17 @@
 #include "data/load.h"
 
 #include "core/error.h"
+#include "io/gguf_file.h"
 
 namespace lamina::data {
 
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section) {
   if (section.tokenizer == "byte") return text::make_byte_tokenizer();
+  if (const std::string gguf = io::gguf_in(section.tokenizer); gguf == section.tokenizer)
+    throw UserError(ExitCode::data,
+                    {gguf,
+                     "is a GGUF file, whose tokenizer cannot be saved with checkpoints",
+                     {"give data.tokenizer the directory with the model's tokenizer files"}});
   try {
     return text::load_tokenizer(section.tokenizer);
   } catch (const UserError& error) {  // which speaks of a model

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "io/foreign_file.h"
 #include "io/mapped_file.h"
 #include "publishers/formats.h"
 
@@ -30,16 +31,12 @@ JsonDocument read_config(const std::string& path) {
                                           : "does not exist; expected a model directory",
                      {"check the path"}});
   const std::string file = path + "/config.json";
-  if (!fs::exists(file, ec)) {
-    std::string names;
-    for (const auto& entry : fs::directory_iterator(path, ec))
-      if (names.size() < 100)
-        names += (names.empty() ? "" : ", ") + entry.path().filename().string();
+  if (!fs::exists(file, ec))
     throw UserError(ExitCode::checkpoint,
                     {path,
                      "has no config.json; expected a Hugging Face model directory",
-                     {names.empty() ? "the directory is empty" : "it holds " + names}});
-  }
+                     {what_is_there(path)}});
+  refuse_lfs_pointer(file);
   JsonDocument config = JsonDocument::read(file, {.code = ExitCode::checkpoint});
   if (!config.root().is_object())
     config.root().fail("must be an object, got " + config.root().describe());

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/read_file.h"
 #include "core/suggest.h"
+#include "io/foreign_file.h"
 
 namespace lamina::io {
 namespace {
@@ -57,25 +58,6 @@ std::string type_names() {
   for (const StoredType& type : kTypes)
     names += (names.empty() ? "" : ", ") + std::string(type.name);
   return names;
-}
-
-// What a file of another format is, from its first bytes; "" if they tell nothing.
-std::string looks_like(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
-                              std::min<std::size_t>(bytes.size(), 64));
-  if (text.starts_with("version https://git-lfs"))
-    return "this looks like a Git LFS pointer: fetch the file itself with `git lfs pull`";
-  if (text.starts_with("PK\x03\x04") || text.starts_with("\x80\x02") ||
-      text.starts_with("\x80\x04"))
-    return "this looks like a PyTorch pickle: convert it to safetensors with the tool it came from";
-  if (text.starts_with("GGUF"))
-    return "this looks like a GGUF file: use the safetensors files of the same model";
-  if (text.starts_with("\x93NUMPY"))
-    return "this looks like a NumPy array: convert it to safetensors";
-  if (text.starts_with("<")) return "this looks like an HTML or XML page: download the file again";
-  if (text.starts_with("{"))
-    return "this looks like JSON without the 8 bytes of its length in front";
-  return "";
 }
 
 constexpr std::string_view kWriteAgain =

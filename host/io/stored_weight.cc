@@ -93,18 +93,27 @@ void StoredWeight::fail(const std::string& what, const std::string& note) const 
 }
 
 StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
-    : files_(&files), data_(files.tensor(name)), shape_(data_.shape) {
-  if (data_.dtype == DType::f8_e4m3 || data_.dtype == DType::f8_e5m2)
+    : files_(&files),
+      data_(files.tensor(name)),
+      blocks_(files.block_format(name)),
+      shape_(data_.shape) {
+  if (blocks_) {
+    form_ = Form::blocks;
+    shape_[-1] = shape_[-1] / blocks_->num_bytes * blocks_->num_values;
+  } else if (data_.dtype == DType::f8_e4m3 || data_.dtype == DType::f8_e5m2) {
     open_f8();
-  else if (data_.dtype == DType::u8 && name.ends_with(publishers::kMxfp4Name.weight))
+  } else if (data_.dtype == DType::u8 && name.ends_with(publishers::kMxfp4Name.weight)) {
     open_mxfp4();
-  else if (data_.dtype == DType::i8 || (data_.dtype == DType::u8 && files.contains(scales_name())))
+  } else if (data_.dtype == DType::i8 ||
+             (data_.dtype == DType::u8 && files.contains(scales_name()))) {
     open_fp4_pairs();
-  // f8_e8m0 is for scales: powers of two without a sign.
-  else if (float none[1]; data_.dtype == DType::f8_e8m0 || !gather(data_, 0, 0, std::span(none, 0)))
+  } else if (float none[1];
+             data_.dtype == DType::f8_e8m0 || !gather(data_, 0, 0, std::span(none, 0))) {
+    // f8_e8m0 is for scales: powers of two without a sign.
     fail(fmt::format("has element type {}; weights are f32, bf16, f16 or f64",
                      lamina::name(data_.dtype)),
          "compressed ones are f8 with block scales, MXFP4, or FP4 in pairs with scales");
+  }
 }
 
 // The first of the names that scales have which the files have, else the usual one.
@@ -186,7 +195,7 @@ void StoredWeight::open_fp4_pairs() {
 }
 
 std::vector<std::string_view> StoredWeight::names() const {
-  if (is_plain()) return {data_.name};
+  if (is_plain() || blocks_) return {data_.name};
   return {data_.name, scales_.name};
 }
 
@@ -215,7 +224,31 @@ void StoredWeight::decode_fp4(std::int64_t first, std::int64_t stride, std::span
   }
 }
 
+// Rows are whole blocks, so blocks count on from row to row.
+void StoredWeight::decode_blocks(std::int64_t first, std::int64_t stride,
+                                 std::span<float> out) const {
+  std::array<float, kMaxBlockValues> values;
+  const std::int64_t count = blocks_->num_values;
+  std::int64_t at = first;
+  for (std::size_t i = 0; i < out.size();) {
+    const std::int64_t block = at / count, begin = block * count;
+    const std::byte* bytes = data_.bytes.data() + block * blocks_->num_bytes;
+    if (stride == 1 && at == begin && std::ssize(out) - static_cast<std::int64_t>(i) >= count) {
+      blocks_->widen(bytes, out.data() + i);
+      i += static_cast<std::size_t>(count);
+      at += count;
+      continue;
+    }
+    blocks_->widen(bytes, values.data());
+    do {
+      out[i++] = values[static_cast<std::size_t>(at - begin)];
+      at += stride;
+    } while (i < out.size() && at >= begin && at < begin + count);
+  }
+}
+
 void StoredWeight::decode(std::int64_t first, std::int64_t stride, std::span<float> out) const {
+  if (form_ == Form::blocks) return decode_blocks(first, stride, out);
   if (form_ == Form::fp4) return decode_fp4(first, stride, out);
   gather(data_, first, stride, out);
   if (form_ == Form::plain) return;

@@ -21,6 +21,7 @@ namespace lamina::io {
 //     [.., 32 G], E2M1 times 2^(scale - 127); Open Compute Project 2023
 //   the same values with rows of their own (kScalesNames): i8 or u8[.., N / 2], the low half of
 //     each byte first, and f8_e8m0[.., N / 32 rounded up] are [.., N]
+//   blocks of GGUF files (io/block_formats.h), which hold their scales
 // Errors (class checkpoint): f8 or i8 without scales, scales of another shape, a type without
 // values.
 //   StoredWeight w(files, "model.layers.0.mlp.up_proj.weight");
@@ -41,18 +42,20 @@ class StoredWeight {
   void decode(std::int64_t first, std::int64_t stride, std::span<float> out) const;
 
  private:
-  enum class Form { plain, f8_blocks, fp4 };
+  enum class Form { plain, f8_blocks, fp4, blocks };
   [[noreturn]] void fail(const std::string& what, const std::string& note) const;
   void open_f8();
   void open_mxfp4();
   void open_fp4_pairs();
   std::string scales_name() const;
   void decode_fp4(std::int64_t first, std::int64_t stride, std::span<float> out) const;
+  void decode_blocks(std::int64_t first, std::int64_t stride, std::span<float> out) const;
   float f8_scale(std::int64_t element) const;
 
   const WeightFiles* files_;
   Form form_ = Form::plain;
   TensorView data_, scales_;
+  const BlockFormat* blocks_ = nullptr;
   std::vector<float> scale_values_;  // of f8_blocks, row-major
   std::int64_t block_rows_ = 0, block_columns_ = 0, grid_rows_ = 0, grid_columns_ = 0;
   Shape shape_;

@@ -9,6 +9,8 @@
 #include "core/json_writer.h"
 #include "core/read_file.h"
 #include "core/suggest.h"
+#include "io/foreign_file.h"
+#include "io/gguf_weights.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -16,29 +18,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& where, std::string what, std::string note) {
   throw UserError(ExitCode::checkpoint, {where, std::move(what), {std::move(note)}});
-}
-
-// What to say of a directory without weights, from what it holds instead.
-std::string what_is_there(const fs::path& directory) {
-  std::error_code ec;
-  std::string names;
-  int num_files = 0;
-  for (const auto& entry : fs::directory_iterator(directory, ec)) {
-    const std::string name = entry.path().filename().string();
-    const std::string extension = entry.path().extension().string();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth")
-      return fmt::format(
-          "'{}' is a PyTorch pickle: convert it to safetensors with the tool it came "
-          "from",
-          name);
-    if (extension == ".gguf")
-      return fmt::format("'{}' is a GGUF file: use the safetensors files of the same model", name);
-    if (extension == ".safetensors")
-      return fmt::format("there is '{}': name that file itself", name);
-    if (++num_files <= 5) names += (names.empty() ? "" : ", ") + name;
-  }
-  if (num_files == 0) return "the directory is empty";
-  return fmt::format("it holds {}{}", names, num_files > 5 ? ", ..." : "");
 }
 
 // Reads `directory`/config.json, where there is one.
@@ -70,6 +49,14 @@ Compression read_compression(const fs::path& directory) {
   return out;
 }
 
+// Blocks are rows of bytes.
+TensorView view(const GgufTensor& tensor) {
+  if (!tensor.format) return {tensor.name, tensor.dtype, tensor.shape, tensor.bytes};
+  Shape shape = tensor.shape;
+  shape[-1] = shape[-1] / tensor.format->num_values * tensor.format->num_bytes;
+  return {tensor.name, DType::u8, shape, tensor.bytes};
+}
+
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\\') == name.npos && name.find('\0') == name.npos;
@@ -79,6 +66,10 @@ bool is_plain_name(std::string_view name) {
 
 WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_(path) {
   std::error_code ec;
+  if (const std::string gguf = gguf_in(path); !gguf.empty()) {
+    add_gguf(gguf);
+    return;
+  }
   const fs::file_status status = fs::status(path, ec);
   if (!fs::exists(status))
     fail(path, "does not exist; expected a model directory or a safetensors file",
@@ -114,6 +105,16 @@ void WeightFiles::add_file(const std::string& path) {
                        printable(tensor.name), files_[found->second].path()),
            "the checkpoint is inconsistent: download or export it again");
     names_.push_back(tensor.name);
+  }
+}
+
+void WeightFiles::add_gguf(const std::string& path) {
+  path_ = path;
+  gguf_ = std::make_unique<GgufFile>(path);
+  gguf_weights_ = gguf_weights(*gguf_);
+  for (std::size_t i = 0; i < gguf_weights_.size(); ++i) {
+    by_name_.emplace(gguf_weights_[i].name, i);
+    names_.push_back(gguf_weights_[i].name);
   }
 }
 
@@ -157,7 +158,8 @@ void WeightFiles::add_index(const std::string& index_path) {
 
 TensorView WeightFiles::tensor(std::string_view name) const {
   const auto found = by_name_.find(name);
-  if (found != by_name_.end()) return files_[found->second].tensor(name);
+  if (found != by_name_.end())
+    return gguf_ ? view(gguf_weights_[found->second].tensor) : files_[found->second].tensor(name);
   const std::vector<std::string> names(names_.begin(), names_.end());
   ErrorText error{
       path_, fmt::format("has no tensor '{}' among its {}", printable(name), names_.size()), {}};
@@ -166,13 +168,18 @@ TensorView WeightFiles::tensor(std::string_view name) const {
   throw UserError(ExitCode::checkpoint, std::move(error));
 }
 
+const BlockFormat* WeightFiles::block_format(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return gguf_ && found != by_name_.end() ? gguf_weights_[found->second].tensor.format : nullptr;
+}
+
 const std::string& WeightFiles::path_of(std::string_view name) const {
   const auto found = by_name_.find(name);
-  return found == by_name_.end() ? path_ : files_[found->second].path();
+  return gguf_ || found == by_name_.end() ? path_ : files_[found->second].path();
 }
 
 std::uint64_t WeightFiles::file_bytes() const {
-  std::uint64_t total = 0;
+  std::uint64_t total = gguf_ ? gguf_->file_bytes() : 0;
   for (const SafetensorsFile& file : files_) total += file.file_bytes();
   return total;
 }

@@ -1,5 +1,5 @@
-// The safetensors files of one checkpoint, one or many, as one lookup from name to tensor; and the
-// writing of such a set.
+// The files of one checkpoint, safetensors (one or many) or GGUF, as one lookup from name to
+// tensor; and the writing of safetensors.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "io/gguf_weights.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
@@ -23,7 +24,8 @@ struct Compression {
 };
 
 // Accepts a directory (model.safetensors, else model.safetensors.index.json with its shards), an
-// index file, or one safetensors file. Errors (class checkpoint): nothing of that kind there, with
+// index file, one safetensors file, or what gguf_in() finds: its tensors have the names that
+// gguf_weights() gives them. Errors (class checkpoint): nothing of that kind there, with
 // what is there instead; a shard that is missing, or lies outside the directory; a tensor that the
 // index names but its shard lacks; a tensor in two shards; a compression that lamina does not read.
 //   WeightFiles weights("Llama-3.2-1B");
@@ -39,6 +41,11 @@ class WeightFiles {
   bool contains(std::string_view name) const { return by_name_.count(name) > 0; }
   // Errors: no such tensor (the nearest name is suggested); a type that lamina has no use for.
   TensorView tensor(std::string_view name) const;
+  // How the values of a tensor are stored in blocks, of which tensor() gives the bytes; null where
+  // they are not, and for no tensor.
+  const BlockFormat* block_format(std::string_view name) const;
+  // The GGUF file, or null.
+  const GgufFile* gguf() const { return gguf_.get(); }
   // The file that holds a tensor, or the whole set's path where none has that name.
   const std::string& path_of(std::string_view name) const;
   std::uint64_t file_bytes() const;
@@ -48,12 +55,16 @@ class WeightFiles {
  private:
   void add_file(const std::string& path);
   void add_index(const std::string& index_path);
+  void add_gguf(const std::string& path);
 
   std::string path_;
   Compression compression_;
   std::vector<SafetensorsFile> files_;
+  std::unique_ptr<GgufFile> gguf_;
+  std::vector<GgufWeight> gguf_weights_;
   std::vector<std::string_view> names_;
-  std::unordered_map<std::string_view, std::size_t> by_name_;  // index into files_
+  // Index into files_, or into gguf_weights_.
+  std::unordered_map<std::string_view, std::size_t> by_name_;
 };
 
 struct WeightFilesOptions {

@@ -4,9 +4,8 @@ namespace lamina::model {
 
 std::vector<std::int32_t> Loaded::end_tokens() const {
   std::vector<std::int32_t> out;
-  if (opened.published)
-    for (std::int64_t id : opened.published->eos_token_ids())
-      out.push_back(static_cast<std::int32_t>(id));
+  for (std::int64_t id : opened.published ? opened.published->eos_token_ids() : opened.end_tokens)
+    out.push_back(static_cast<std::int32_t>(id));
   if (out.empty() && tokenizer && tokenizer->eos_id()) out.push_back(*tokenizer->eos_id());
   return out;
 }

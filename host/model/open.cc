@@ -1,8 +1,13 @@
 #include "model/open.h"
 
+#include <algorithm>
+
+#include "config/model_text.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "io/gguf_config.h"
 #include "io/manifest.h"
+#include "lamina/ext/gguf.h"
 #include "registry/library.h"
 #include "text/token_compression.h"
 #include "train/checkpoint.h"
@@ -24,6 +29,62 @@ void check_if_checkpoint(const std::string& directory) {
                  directory, io::kManifestName);
 }
 
+std::string without_marks(std::string name) {
+  std::erase_if(name, [](char c) { return c == '_' || c == '-'; });
+  return name;
+}
+
+// GGUF files call architectures as config.json calls them, with other marks in the name.
+std::string model_type_of(const std::string& architecture, const registry::Catalog& plugins) {
+  for (const registry::PluginFile& plugin : plugins.plugins())
+    for (const registry::FamilyNames& family : plugin.manifest.families)
+      for (const std::string& type : family.hf_model_types)
+        if (without_marks(type) == without_marks(architecture)) return type;
+  return architecture;
+}
+
+config::ModelSource read_gguf(const io::GgufFile& file, const registry::Catalog& plugins,
+                              const std::vector<std::string>& overrides) {
+  const std::string model_type = model_type_of(io::gguf_architecture(file), plugins);
+  config::ModelSource out =
+      config::parse_model(io::gguf_config(file, model_type, LAMINA_GGUF_KEY),
+                          file.path() + ": metadata", {.sets = overrides, .environment = {}});
+  const registry::Family& family = registry::load_family(plugins, out);
+  if (std::ranges::none_of(family.keys(), [](const registry::ModelKey& key) {
+        return config::is_called(key.key, LAMINA_GGUF_KEY);
+      }))
+    throw UserError(
+        ExitCode::checkpoint,
+        {file.path(),
+         fmt::format("is of family '{}', which does not say what its weights are in "
+                     "GGUF files",
+                     family.name()),
+         {"use the safetensors files of the same model",
+          fmt::format("authors of plugins: declare the key '{}', ext/gguf.h", LAMINA_GGUF_KEY)}});
+  return out;
+}
+
+// Where the options do not say how tokens are compressed, the tokenizer beside the weights does.
+decoder::ModelOptions with_tokenizer(const decoder::ModelOptions& options,
+                                     const std::string& directory) {
+  decoder::ModelOptions out = options;
+  if (!options.compress_tokens && !directory.empty() && text::has_tokenizer(directory))
+    out.compress_tokens = [directory](std::int64_t) {
+      return compressed_tokens(*text::load_tokenizer(directory));
+    };
+  return out;
+}
+
+OpenedModel open_gguf(const std::string& path, const registry::Catalog& plugins,
+                      const decoder::ModelOptions& options,
+                      const std::vector<std::string>& overrides) {
+  const io::GgufFile file(path);
+  return {.directory = path,
+          .end_tokens = io::gguf_end_tokens(file),
+          .model = std::make_unique<decoder::Model>(
+              make(read_gguf(file, plugins, overrides), plugins, with_tokenizer(options, path)))};
+}
+
 }  // namespace
 
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer) {
@@ -43,6 +104,8 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
 
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const decoder::ModelOptions& options, const std::vector<std::string>& overrides) {
+  if (const std::string gguf = io::gguf_in(path); !gguf.empty())
+    return open_gguf(gguf, plugins, options, overrides);
   OpenedModel out;
   fs::path description = path;
   if (!fs::is_regular_file(path)) {
@@ -52,11 +115,7 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
     if (!fs::exists(description)) description = out.directory;
     if (fs::exists(fs::path(out.directory) / "config.json")) out.published.emplace(out.directory);
   }
-  decoder::ModelOptions with_tokens = options;
-  if (!options.compress_tokens && !out.directory.empty() && text::has_tokenizer(out.directory))
-    with_tokens.compress_tokens = [&](std::int64_t) {
-      return compressed_tokens(*text::load_tokenizer(out.directory));
-    };
+  const decoder::ModelOptions with_tokens = with_tokenizer(options, out.directory);
   const auto read = [&] {
     return std::make_unique<decoder::Model>(
         make(config::load_model(description, {.sets = overrides, .environment = {}}), plugins,
@@ -69,10 +128,10 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
 
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins) {
   const bool describes = fs::path(path).extension() == ".toml";
-  if (fs::is_regular_file(path) && !describes)
+  if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
     throw UserError(ExitCode::checkpoint, {path,
-                                           "is a file; a Hugging Face directory, a checkpoint or a "
-                                           "run directory would be right",
+                                           "is a file; a Hugging Face directory, a GGUF file, a "
+                                           "checkpoint or a run directory would be right",
                                            {}});
   OpenedModel out = open(path, plugins);
   if (out.directory.empty())

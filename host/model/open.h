@@ -1,5 +1,6 @@
-// From a path to a model: a Hugging Face directory, a checkpoint, a run directory (its
-// newest checkpoint), or a file of configs/models (then without weights).
+// From a path to a model: a Hugging Face directory, a GGUF file or a directory with one, a
+// checkpoint, a run directory (its newest checkpoint), or a file of configs/models (then without
+// weights).
 #pragma once
 
 #include <exception>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 #include "decoder/model.h"
@@ -18,8 +20,10 @@
 namespace lamina::model {
 
 struct OpenedModel {
-  std::string directory;  // of weights and tokenizer; empty when only a config was given
+  // Of weights and tokenizer, or the GGUF file with both; empty when only a config was given.
+  std::string directory;
   std::optional<io::HfDirectory> published = {};  // of a directory with config.json
+  std::vector<std::int64_t> end_tokens = {};      // of a GGUF file
   std::unique_ptr<decoder::Model> model;
 };
 

@@ -37,9 +37,11 @@ std::string replace_invalid_bytes(std::string_view text, std::vector<std::size_t
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  SentencePieceTokenizer(const std::string& directory, const std::string& path)
-      : directory_(directory),
-        file_(read_sentencepiece(path)),
+  // `source` is what the tokenizer's files are copied from.
+  SentencePieceTokenizer(SentencePieceFile file, const std::string& path, std::string source,
+                         const std::vector<AddedToken>& added, const TokenNames& names)
+      : source_(std::move(source)),
+        file_(std::move(file)),
         normalizer_(file_, path),
         model_(make_sentencepiece_model(file_, path)),
         vocab_size_(static_cast<std::int64_t>(file_.pieces.size())) {
@@ -49,8 +51,8 @@ class SentencePieceTokenizer final : public Tokenizer {
         matcher_.add(piece.text, {static_cast<TokenId>(i), std::string(piece.text), false, false,
                                   false, false, true});
     }
-    for (const AddedToken& token : read_added_tokens(directory)) add(token);
-    read_names();
+    for (const AddedToken& token : added) add(token);
+    set_names(names);
   }
 
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override {
@@ -99,7 +101,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::optional<TokenId> eos_id() const override { return eos_id_; }
   std::optional<TokenId> pad_id() const override { return pad_id_; }
   std::vector<std::string> save(const std::string& directory) const override {
-    return copy_tokenizer_files(directory_, directory);
+    return copy_tokenizer_files(source_, directory);
   }
 
  private:
@@ -137,8 +139,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     matcher_.add(token.content, token);
   }
 
-  void read_names() {
-    const TokenNames names = read_token_names(directory_);
+  void set_names(const TokenNames& names) {
     const auto find = [this](const std::optional<std::string>& name, std::int64_t in_file) {
       if (name) return find_token(*name);
       const auto id = static_cast<TokenId>(in_file);
@@ -220,7 +221,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
   }
 
-  std::string directory_;
+  std::string source_;
   SentencePieceFile file_;
   SentencePieceNormalizer normalizer_;
   std::unique_ptr<WordModel> model_;
@@ -236,7 +237,17 @@ class SentencePieceTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory) {
-  return std::make_unique<SentencePieceTokenizer>(directory, directory + "/tokenizer.model");
+  const std::string path = directory + "/tokenizer.model";
+  return std::make_unique<SentencePieceTokenizer>(read_sentencepiece(path), path, directory,
+                                                  read_added_tokens(directory),
+                                                  read_token_names(directory));
+}
+
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceFile file,
+                                                        const std::string& path,
+                                                        const TokenNames& names) {
+  return std::make_unique<SentencePieceTokenizer>(std::move(file), path, path,
+                                                  std::vector<AddedToken>{}, names);
 }
 
 }  // namespace lamina::text

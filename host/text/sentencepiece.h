@@ -4,12 +4,19 @@
 #include <memory>
 #include <string>
 
+#include "text/sentencepiece_file.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
 
 namespace lamina::text {
 
 // Reads `directory`/tokenizer.model and what the files beside it add: tokens of
 // tokenizer_config.json and added_tokens.json, names, and whether a text gets BOS and EOS.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory);
+
+// Of a model that another file holds, at `path`.
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceFile file,
+                                                        const std::string& path,
+                                                        const TokenNames& names);
 
 }  // namespace lamina::text

@@ -249,6 +249,24 @@ SentencePieceFile parse_sentencepiece(std::string bytes, const std::string& path
   return out;
 }
 
+SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::Piece>& pieces,
+                                          const std::string& path) {
+  File out;
+  out.bytes.reserve(64);  // moving a string that lies in the object itself would move its text
+  for (const File::Piece& piece : pieces) {
+    out.bytes += piece.text;
+    out.byte_fallback = out.byte_fallback || piece.type == File::Type::byte;
+  }
+  std::size_t at = 0;
+  for (const File::Piece& piece : pieces) {
+    out.pieces.push_back(
+        {std::string_view(out.bytes).substr(at, piece.text.size()), piece.score, piece.type});
+    at += piece.text.size();
+  }
+  check_pieces(out, path);
+  return out;
+}
+
 SentencePieceFile read_sentencepiece(const std::string& path) {
   return parse_sentencepiece(read_file(path, ExitCode::checkpoint, kMaxFileBytes), path);
 }

@@ -43,4 +43,9 @@ struct SentencePieceFile {
 SentencePieceFile read_sentencepiece(const std::string& path);
 SentencePieceFile parse_sentencepiece(std::string bytes, const std::string& path);
 
+// Of a vocabulary that another format holds, copied; byte_fallback is on where it has bytes. Errors
+// as above.
+SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::Piece>& pieces,
+                                          const std::string& path);
+
 }  // namespace lamina::text

@@ -4,7 +4,10 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "io/foreign_file.h"
+#include "io/gguf_file.h"
 #include "text/byte_tokenizer.h"
+#include "text/gguf_tokenizer.h"
 #include "text/sentencepiece.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer_json.h"
@@ -92,6 +95,8 @@ const Source* find_source(const std::string& directory) {
 
 bool has_tokenizer(const std::string& directory) {
   if (find_source(directory)) return true;
+  if (const std::string gguf = io::gguf_in(directory); !gguf.empty())
+    return has_gguf_tokenizer(gguf);
   // Last: what training removed a moment ago had one.
   check_directory(directory);
   return false;
@@ -99,7 +104,12 @@ bool has_tokenizer(const std::string& directory) {
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
   check_directory(directory);
-  if (const Source* source = find_source(directory)) return source->load(directory);
+  if (const Source* source = find_source(directory)) {
+    io::refuse_lfs_pointer(directory + "/" + source->file);
+    return source->load(directory);
+  }
+  if (const std::string gguf = io::gguf_in(directory); !gguf.empty())
+    return load_gguf_tokenizer(gguf);
   ErrorText error{directory,
                   "has no tokenizer.json, tokenizer.model or ranks.tiktoken; expected a model "
                   "directory with its tokenizer",

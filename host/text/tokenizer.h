@@ -104,9 +104,9 @@ class Tokenizer {
   void check_ids(std::span<const TokenId> ids) const;  // the errors of decode()
 };
 
-// The tokenizer of a model directory: the first of tokenizer.json, tokenizer.model (SentencePiece),
-// ranks.tiktoken and lamina_tokenizer.json (the byte tokenizer) that is there. Errors (class
-// checkpoint): none there; damaged; a feature that lamina lacks, by name.
+// Of a model directory: the first of tokenizer.json, tokenizer.model (SentencePiece),
+// ranks.tiktoken, lamina_tokenizer.json (the byte tokenizer) and a GGUF file (io::gguf_in()).
+// Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 
 // True if load_tokenizer() would find a file to read. Errors (class checkpoint): there is no such

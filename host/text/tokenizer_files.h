@@ -24,7 +24,8 @@ TokenNames read_token_names(const std::string& directory);
 // directories, in order of their ids; none if both lack. Errors (class checkpoint).
 std::vector<AddedToken> read_added_tokens(const std::string& directory);
 
-// Copies the files of a tokenizer that `from` has, and returns their names.
+// Copies the files of a tokenizer that `from` has, and returns their names. Errors (class
+// checkpoint): `from` is no directory.
 std::vector<std::string> copy_tokenizer_files(const std::string& from, const std::string& to);
 
 }  // namespace lamina::text

@@ -69,18 +69,30 @@ void add_token(const JsonValue& json, Pipeline& out) {
   out.add_token(std::move(token), [&](std::string what) { json.at("id").fail(std::move(what)); });
 }
 
+std::unique_ptr<Tokenizer> make_tokenizer(const JsonDocument& document, const std::string& file,
+                                          const std::string& source, const TokenNames& names) {
+  const JsonValue root = document.root();
+  auto out = std::make_unique<Pipeline>(source, read_parts(root, file));
+  if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
+    for (JsonValue token : added.elements()) add_token(token, *out);
+  out->set_template(read_post_processor(root.find("post_processor"), out->vocab_size()));
+  out->set_names(names);
+  return out;
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
   const std::string file = directory + "/tokenizer.json";
-  const JsonDocument document = JsonDocument::read(file, kJsonOptions);
-  const JsonValue root = document.root();
-  auto out = std::make_unique<Pipeline>(directory, read_parts(root, file));
-  if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
-    for (JsonValue token : added.elements()) add_token(token, *out);
-  out->set_template(read_post_processor(root.find("post_processor"), out->vocab_size()));
-  out->set_names(read_token_names(directory));
-  return out;
+  return make_tokenizer(JsonDocument::read(file, kJsonOptions), file, directory,
+                        read_token_names(directory));
+}
+
+std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string text, const std::string& file,
+                                                const std::string& source,
+                                                const TokenNames& names) {
+  return make_tokenizer(JsonDocument::parse(std::move(text), file, kJsonOptions), file, source,
+                        names);
 }
 
 }  // namespace lamina::text

@@ -11,6 +11,7 @@
 #include "core/read_file.h"
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
+#include "io/foreign_file.h"
 #include "io/manifest.h"
 
 namespace lamina::train {
@@ -52,16 +53,6 @@ std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) 
   if (!fs::is_directory(directory)) return {};
   for (;;)
     if (auto out = try_list(directory, whole)) return *std::move(out);
-}
-
-std::string contents_of(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory))
-    names.push_back(entry.path().filename().string());
-  if (names.empty()) return "it is empty";
-  std::ranges::sort(names);
-  if (names.size() > 8) names.resize(8), names.push_back("...");
-  return fmt::format("it has {}", fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -144,11 +135,11 @@ std::string resolve_model_directory(const std::string& path) {
                     {checkpoints.string(),
                      "holds no complete checkpoint, and next to it is neither "
                      "config.json nor model.toml",
-                     {contents_of(checkpoints)}});
+                     {io::what_is_there(checkpoints.string())}});
   throw UserError(ExitCode::checkpoint,
                   {path,
                    "holds no model: neither config.json, model.toml nor checkpoints",
-                   {contents_of(directory)}});
+                   {io::what_is_there(path)}});
 }
 
 }  // namespace lamina::train

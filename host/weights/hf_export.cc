@@ -150,6 +150,11 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
                                       "exists already; --to names a directory to be made",
                                       {"choose another name, or remove it first"}});
   const io::WeightFiles files(from);
+  if (files.gguf())
+    throw UserError(ExitCode::checkpoint,
+                    {from,
+                     "is a GGUF file; lamina reads such files and exports none",
+                     {"use the safetensors files of the same model"}});
   const TransferPlan plan = plan_transfers(model, files, dtype);
   const bool published = fs::exists(fs::path(from) / "config.json");
   const DType main = main_dtype(plan.transfers);

@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include "lamina/ext/gguf.h"
+
 namespace llama {
 namespace {
 
@@ -29,6 +31,7 @@ void shared_keys(Schema<Config>& key) {
   standard_keys(key, {.max_position_embeddings = 2048});
   key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
       {.fallback = false,
+       .aliases = {LAMINA_GGUF_KEY},
        .doc = "RoPE rotates neighbouring dims, as in Meta's files, not the two halves of a head"});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 0,

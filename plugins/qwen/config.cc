@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include "lamina/ext/gguf.h"
+
 namespace qwen {
 namespace {
 
@@ -24,18 +26,23 @@ void window_keys(Schema<Config>& key) {
        .doc = "what each layer sees; default: by max_window_layers"});
 }
 
+// GGUF files have the same rows.
+void gguf_key(Schema<Config>& key) { key.ignore({LAMINA_GGUF_KEY}); }
+
 }  // namespace
 
 void qwen2_keys(Schema<Config>& key) {
   standard_keys(
       key, {.max_position_embeddings = 32768, .num_key_value_heads = 32, .attention_bias = true});
   window_keys(key);
+  gguf_key(key);
 }
 
 void qwen3_keys(Schema<Config>& key) {
   standard_keys(key,
                 {.max_position_embeddings = 32768, .num_key_value_heads = 32, .head_dim = 128});
   window_keys(key);
+  gguf_key(key);
 }
 
 void qwen3_vl_keys(Schema<Config>& key) {

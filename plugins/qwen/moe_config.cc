@@ -3,6 +3,8 @@
 
 #include "moe.h"
 
+#include "lamina/ext/gguf.h"
+
 namespace qwen {
 namespace {
 
@@ -20,8 +22,14 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
   moe_keys(key, {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8});
   key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
       {.fallback = 768, .min = 1, .doc = "width F of an expert"});
+  // Published models that may leave it out say true; their GGUF files do not say it.
+  const std::vector<std::string_view> said_by =
+      norm_topk_prob ? std::vector<std::string_view>{}
+                     : std::vector<std::string_view>{LAMINA_GGUF_KEY};
   key("norm_topk_prob", &SparseConfig::norm_topk_prob,
-      {.fallback = norm_topk_prob, .doc = "weights of a token's experts are divided by their sum"});
+      {.fallback = norm_topk_prob,
+       .aliases = said_by,
+       .doc = "weights of a token's experts are divided by their sum"});
   key("decoder_sparse_step", &SparseConfig::decoder_sparse_step,
       {.fallback = 1, .min = 0, .doc = "one in this many layers has experts; 0 = none"});
   key("mlp_only_layers", &SparseConfig::mlp_only_layers,

@@ -4,6 +4,7 @@
 #include "chat/encode.h"
 #include "chat/form.h"
 #include "support/expect_error.h"
+#include "support/gguf_builder.h"
 #include "support/temp_dir.h"
 
 namespace lamina::chat {
@@ -79,6 +80,29 @@ TEST(ChatForm, OfNamedTemplatesThatForToolsIsTakenWithTools) {
   EXPECT_EQ(form.render(conversation).text, "plain");
   conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
   EXPECT_EQ(form.render(conversation).text, "1 tools");
+}
+
+TEST(ChatForm, AGgufFileHoldsItsTemplatesAndTokens) {
+  using lamina::testing::GgufBuilder;
+  GgufBuilder file;
+  file.set("tokenizer.ggml.tokens", std::vector<std::string>{"<unk>", "<s>"});
+  file.set("tokenizer.ggml.bos_token_id", 1u);
+  TempDir model;
+  const std::string path = model.write("m.gguf", file.bytes());
+  EXPECT_USER_ERROR(Form::load(path), ExitCode::data,
+                    path +
+                        ": has no chat template ('tokenizer.chat_template'), so it is no model to "
+                        "chat with\n"
+                        "  give one with --chat-template FILE, or continue a text: decode without "
+                        "--chat");
+  EXPECT_EQ(rendered(model, model.write("mine.jinja", "{{ bos_token }}mine")), "<s>mine");
+  file.set("tokenizer.chat_template", kTemplate);
+  file.set("tokenizer.chat_template.tool_use", "{{ tools | length }} tools");
+  model.write("m.gguf", file.bytes());
+  EXPECT_EQ(rendered(model), "<s><|user|>hi<|assistant|>");
+  Conversation conversation = one_message("hi");
+  conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
+  EXPECT_EQ(Form::load(path).render(conversation).text, "1 tools");
 }
 
 TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {

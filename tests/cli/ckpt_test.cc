@@ -104,7 +104,7 @@ TEST(CkptVerify, SaysWhereThereIsNoCheckpoint) {
     EXPECT_EQ(result.code, 4);
     EXPECT_EQ(result.err, "error: " + folder.path() +
                               ": holds no model: neither config.json, model.toml nor checkpoints\n"
-                              "  it has notes.txt\n");
+                              "  it holds notes.txt\n");
   }
 }
 

@@ -88,6 +88,36 @@ TEST(WeightFiles, SaysWhatIsThereInsteadOfWeights) {
                     "  'pytorch_model.bin' is a PyTorch pickle");
 }
 
+TEST(WeightFiles, AHalfDownloadedDirectorySaysSo) {
+  const auto hint = [](std::string_view name, std::string_view bytes) {
+    TempDir dir;
+    dir.write("config.json", "{}");
+    dir.write(name, bytes);
+    try {
+      WeightFiles weights(dir.path());
+    } catch (const UserError& e) {
+      return e.text().notes.back();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(hint("model.safetensors.incomplete", "x"),
+            "'model.safetensors.incomplete' is a download that has not finished: start it again");
+  EXPECT_EQ(
+      hint("model-00001-of-00002.safetensors.aria2", ""),
+      "'model-00001-of-00002.safetensors.aria2' is a download that has not finished: start it "
+      "again");
+  EXPECT_EQ(hint("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0"),
+            "this looks like a Git LFS pointer: fetch the file itself with `git lfs pull`");
+  EXPECT_EQ(hint("pytorch_model.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:0"),
+            "'pytorch_model.bin' is a Git LFS pointer: fetch the files themselves with `git lfs "
+            "pull`");
+  EXPECT_EQ(hint("model-00001-of-00002.safetensors", "x"),
+            "'model-00001-of-00002.safetensors' is a part of a model, and the index of its parts "
+            "(*.safetensors.index.json) is not there: download the rest");
+  EXPECT_EQ(hint("weights.safetensors", "x"),
+            "there is 'weights.safetensors': name that file itself");
+}
+
 // A sharded checkpoint whose index is replaced by `weight_map`.
 std::string index_error(std::string_view weight_map) {
   TempDir dir;
@@ -180,6 +210,10 @@ TEST(HfDirectory, NamesWhatIsMissing) {
                     "  the directory is empty");
   dir.write("config.json", "[1]");
   EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint, "must be an object");
+  dir.write("config.json", "version https://git-lfs.github.com/spec/v1\n");
+  EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint,
+                    "config.json: is a Git LFS pointer in the place of the file\n"
+                    "  fetch the files themselves with `git lfs pull`");
 }
 
 TEST(Faults, F21TokenIdsThatCannotBeAreNamed) {

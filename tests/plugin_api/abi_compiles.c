@@ -3,6 +3,7 @@
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/custom_ops.h"
 #include "lamina/ext/export.h"
+#include "lamina/ext/gguf.h"
 #include "lamina/ext/layer_sharing.h"
 #include "lamina/ext/mtp.h"
 #include "lamina/ext/time_region.h"

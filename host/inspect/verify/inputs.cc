@@ -40,6 +40,12 @@ class Inputs {
 
   void check_greedy(const std::string& prefix) const {
     if (!case_.has(prefix + "greedy_ids")) return;
+    if (!case_.has(prefix + "prompt_ids") && case_.info.root().find("prompt_length")) {
+      check_ids(prefix + "greedy_ids", 2);
+      require(prefix + "greedy_ids", case_.shape(prefix + "greedy_ids")[0] == 1,
+              "[1, N], the prompt and what follows it");
+      return;
+    }
     check_ids(prefix + "greedy_ids", 1);
     check_ids(prefix + "prompt_ids", 1);
     if (case_.has(prefix + "greedy_logits"))

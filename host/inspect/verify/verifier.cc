@@ -48,6 +48,21 @@ std::vector<float> in_streams(const std::vector<float>& x, std::size_t wanted, s
   return out;
 }
 
+// A prompt and the greedy tokens after it. Without a tensor of its own the prompt is what the
+// greedy ids begin with, as many as golden.json says.
+std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> read_greedy(
+    const GoldenCase& golden, const std::string& prefix) {
+  std::vector<std::int32_t> ids = golden.ints(prefix + "greedy_ids");
+  const JsonValue length = golden.info.root().find("prompt_length");
+  if (golden.has(prefix + "prompt_ids") || !length)
+    return {golden.ints(prefix + "prompt_ids"), std::move(ids)};
+  const std::int64_t count = length.as_int64();
+  if (count < 1 || count >= std::ssize(ids))
+    length.fail(fmt::format("is {}; '{}greedy_ids' has {} ids, and the prompt is less than all",
+                            count, prefix, ids.size()));
+  return {{ids.begin(), ids.begin() + count}, {ids.begin() + count, ids.end()}};
+}
+
 }  // namespace
 
 Verifier::Verifier(const std::string& directory, DType dtype, const registry::Catalog& plugins,
@@ -293,8 +308,7 @@ void Verifier::prediction() {
 
 // `overrides`: of placeholder tokens of the prompt.
 void Verifier::greedy(const std::string& prefix, const decode::EmbeddingOverrides& overrides) {
-  std::vector<std::int32_t> prompt = case_.ints(prefix + "prompt_ids"),
-                            want = case_.ints(prefix + "greedy_ids");
+  const auto [prompt, want] = read_greedy(case_, prefix);
   std::int64_t capacity = static_cast<std::int64_t>(prompt.size() + want.size());
   decode::Session session(*model_, weights_->pointers(),
                           {.capacity = capacity, .call_tokens = capacity, .dtype = dtype_},

@@ -1,0 +1,106 @@
+#include "io/foreign_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace lamina::io {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kLfsBegin = "version https://git-lfs";
+constexpr std::size_t kShownNames = 5;
+
+// Endings of files that a download has not finished.
+constexpr std::string_view kUnfinished[] = {".incomplete", ".part",  ".partial",
+                                            ".crdownload", ".aria2", ".download"};
+
+bool ends_with_any(std::string_view name, std::span<const std::string_view> endings) {
+  return std::ranges::any_of(endings, [&](std::string_view e) { return name.ends_with(e); });
+}
+
+}  // namespace
+
+std::string looks_like(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              std::min<std::size_t>(bytes.size(), 64));
+  if (text.starts_with(kLfsBegin))
+    return "this looks like a Git LFS pointer: fetch the file itself with `git lfs pull`";
+  if (text.starts_with("PK\x03\x04") || text.starts_with("\x80\x02") ||
+      text.starts_with("\x80\x04"))
+    return "this looks like a PyTorch pickle: convert it to safetensors with the tool it came from";
+  if (text.starts_with("GGUF"))
+    return "this looks like a GGUF file: give it the ending .gguf, or use the safetensors files of "
+           "the same model";
+  if (text.starts_with("\x93NUMPY"))
+    return "this looks like a NumPy array: convert it to safetensors";
+  if (text.starts_with("<")) return "this looks like an HTML or XML page: download the file again";
+  if (text.starts_with("{"))
+    return "this looks like JSON without the 8 bytes of its length in front";
+  return "";
+}
+
+bool is_lfs_pointer(const std::string& path) {
+  std::string begin(kLfsBegin.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return file && begin == kLfsBegin;
+}
+
+void refuse_lfs_pointer(const std::string& path) {
+  if (is_lfs_pointer(path))
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "is a Git LFS pointer in the place of the file",
+                                           {"fetch the files themselves with `git lfs pull`"}});
+}
+
+std::string what_is_there(const std::string& directory) {
+  std::error_code ec;
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory, ec))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  const auto first = [&](const auto& is_it) -> std::string {
+    const auto found = std::ranges::find_if(names, is_it);
+    return found == names.end() ? std::string() : printable(*found);
+  };
+  if (const std::string name =
+          first([&](const std::string& n) { return is_lfs_pointer(directory + "/" + n); });
+      !name.empty())
+    return fmt::format("'{}' is a Git LFS pointer: fetch the files themselves with `git lfs pull`",
+                       name);
+  if (const std::string name =
+          first([](const std::string& n) { return ends_with_any(n, kUnfinished); });
+      !name.empty())
+    return fmt::format("'{}' is a download that has not finished: start it again", name);
+  constexpr std::string_view kPickles[] = {".bin", ".pt", ".pth"};
+  if (const std::string name =
+          first([&](const std::string& n) { return ends_with_any(n, kPickles); });
+      !name.empty())
+    return fmt::format(
+        "'{}' is a PyTorch pickle: convert it to safetensors with the tool it came from", name);
+  if (const std::string name = first([](const std::string& n) {
+        return n.ends_with(".safetensors") && n.find("-of-") != n.npos;
+      });
+      !name.empty())
+    return fmt::format(
+        "'{}' is a part of a model, and the index of its parts (*.safetensors.index.json) is not "
+        "there: download the rest",
+        name);
+  for (const char* ending : {".gguf", ".safetensors"})
+    if (const std::string name = first([&](const std::string& n) { return n.ends_with(ending); });
+        !name.empty())
+      return fmt::format("there is '{}': name that file itself", name);
+  if (names.empty()) return "the directory is empty";
+  std::string list;
+  for (std::size_t i = 0; i < std::min(names.size(), kShownNames); ++i)
+    list += (i == 0 ? "" : ", ") + printable(names[i]);
+  return fmt::format("it holds {}{}", list, names.size() > kShownNames ? ", ..." : "");
+}
+
+}  // namespace lamina::io

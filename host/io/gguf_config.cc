@@ -1,0 +1,213 @@
+#include "io/gguf_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "core/read_file.h"
+#include "io/gguf_names.h"
+
+namespace lamina::io {
+namespace {
+
+using Type = GgufValue::Type;
+
+constexpr std::string_view kRopeScaling = "rope.scaling.";
+// Keys of an architecture that say nothing which the tensors and other keys do not say.
+constexpr std::string_view kSaidOtherwise[] = {"vocab_size", "attention.value_length",
+                                               "rope.dimension_count"};
+
+bool is_zero(const GgufValue& value) {
+  return !value.is_array && value.type != Type::string && value.number(0) == 0;
+}
+
+void write(JsonWriter& json, const GgufValue& value, std::size_t i) {
+  if (value.type == Type::string)
+    json.value(value.strings[i]);
+  else if (value.type == Type::boolean)
+    json.value(value.number(i) != 0);
+  else if (value.type == Type::f32)
+    json.value(static_cast<float>(value.number(i)));  // 1e-06, not the double next to it
+  else if (const auto whole = value.integer(i))
+    json.value(*whole);
+  else
+    json.value(value.number(i));
+}
+
+void write(JsonWriter& json, const GgufValue& value) {
+  if (!value.is_array) return write(json, value, 0);
+  json.begin_array();
+  for (std::size_t i = 0; i < value.size(); ++i) write(json, value, i);
+  json.end_array();
+}
+
+// The divisors of the frequencies that the scaling "llama3" gives; Dubey et al. 2024.
+std::vector<double> banded_divisors(std::size_t count, double theta, double factor, double low,
+                                    double high, double original) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double exponent = static_cast<double>(i) / static_cast<double>(count);
+    const double wavelength = 2 * std::numbers::pi * std::pow(theta, exponent);
+    const double smooth = std::clamp((original / wavelength - low) / (high - low), 0.0, 1.0);
+    out.push_back(1 / ((1 - smooth) / factor + smooth));
+  }
+  return out;
+}
+
+// Writes what config.json says of scaled rotary frequencies, from `rope_freqs.weight`: files have
+// the divisors alone. The largest is the factor; the bands are those of all published models.
+void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTensor& tensor,
+                          double theta) {
+  constexpr double kLow = 1, kHigh = 4, kOriginal = 8192;
+  if (tensor.format || tensor.dtype != DType::f32)
+    user_error(ExitCode::checkpoint, file.path(), "tensor '{}' is not of f32", tensor.name);
+  std::vector<float> divisors(tensor.bytes.size() / sizeof(float));
+  std::memcpy(divisors.data(), tensor.bytes.data(), tensor.bytes.size());
+  if (divisors.empty() || std::ranges::all_of(divisors, [](float d) { return d == 1; })) return;
+  const auto factor = static_cast<double>(std::ranges::max(divisors));
+  const std::vector<double> wanted =
+      banded_divisors(divisors.size(), theta, factor, kLow, kHigh, kOriginal);
+  for (std::size_t i = 0; i < divisors.size(); ++i)
+    if (!(std::abs(static_cast<double>(divisors[i]) - wanted[i]) <= 1e-4 * wanted[i]))
+      throw UserError(
+          ExitCode::checkpoint,
+          {file.path(),
+           fmt::format("tensor '{}' divides rotary frequency {} by {}; the scaling of published "
+                       "models by factor {} divides it by {}",
+                       tensor.name, i, divisors[i], factor, wanted[i]),
+           {"use the safetensors files of the same model: their config.json names the scaling"}});
+  json.key("rope_scaling").begin_object();
+  json.key("rope_type").value("llama3");
+  json.key("factor").value(factor).key("low_freq_factor").value(kLow);
+  json.key("high_freq_factor").value(kHigh);
+  json.key("original_max_position_embeddings").value(static_cast<std::int64_t>(kOriginal));
+  json.end_object();
+}
+
+class ConfigWriter {
+ public:
+  explicit ConfigWriter(const GgufFile& file)
+      : file_(file), prefix_(gguf_architecture(file) + ".") {}
+
+  std::string write_all(const std::string& model_type, const std::string& marker) {
+    json_.begin_object().key("model_type").value(model_type);
+    json_.key(marker).value(true);
+    write_keys();
+    write_from_tensors();
+    write_rotary();
+    return json_.end_object().text();
+  }
+
+ private:
+  const GgufValue* find(std::string_view key) const {
+    return file_.find(fmt::format("{}{}", prefix_, key));
+  }
+  std::optional<std::int64_t> integer(std::string_view key) const {
+    return file_.integer(fmt::format("{}{}", prefix_, key));
+  }
+
+  // Every key of the architecture, under its name in config.json where it has one.
+  void write_keys() {
+    std::set<std::string> written;
+    for (const GgufValue& value : file_.metadata()) {
+      if (!value.key.starts_with(prefix_)) continue;
+      const std::string_view own = value.key.substr(prefix_.size());
+      if (own.starts_with(kRopeScaling) ||
+          std::ranges::find(kSaidOtherwise, own) != std::end(kSaidOtherwise))
+        continue;
+      if (own.starts_with("expert_") && is_zero(value)) continue;  // a model without experts
+      const auto* row = std::ranges::find(kConfigNames, own, &ConfigName::gguf);
+      const std::string name(row == std::end(kConfigNames) ? value.key : row->published);
+      if (!written.insert(name).second) file_.fail(value.key, "is there under another name, too");
+      lamina::io::write(json_.key(name), value);
+    }
+  }
+
+  void write_from_tensors() {
+    const GgufTensor* table = file_.find_tensor("token_embd.weight");
+    if (!table || table->shape.ndim() != 2)
+      throw UserError(ExitCode::checkpoint,
+                      {file_.path(),
+                       table ? fmt::format("tensor 'token_embd.weight' is {}; expected a matrix",
+                                           to_string(table->shape))
+                             : "has no tensor 'token_embd.weight', so it holds no model",
+                       {"`lamina tokenize` reads files that hold a vocabulary alone"}});
+    json_.key("vocab_size").value(table->shape[0]);
+    json_.key("tie_word_embeddings").value(!file_.find_tensor("output.weight"));
+  }
+
+  // 0: not known.
+  std::int64_t head_width() const {
+    if (const auto width = integer("attention.key_length")) return *width;
+    const GgufValue* heads = find("attention.head_count");
+    const std::int64_t count =
+        heads && !heads->is_array ? file_.integer(heads->key).value_or(0) : 0;
+    return count > 0 ? integer("embedding_length").value_or(0) / count : 0;
+  }
+
+  void write_rotary() {
+    const std::int64_t head = head_width();
+    if (const auto value = integer("attention.value_length"); value && head > 0 && *value != head)
+      file_.fail(
+          prefix_ + "attention.value_length",
+          fmt::format("is {}, but keys are {} wide; lamina has heads of one width", *value, head));
+    if (const auto rotated = integer("rope.dimension_count");
+        rotated && head > 0 && *rotated != head)
+      json_.key("partial_rotary_factor")
+          .value(static_cast<double>(*rotated) / static_cast<double>(head));
+    const double theta = file_.number(prefix_ + "rope.freq_base").value_or(10000);
+    if (const GgufTensor* divisors = file_.find_tensor(kRopeFactorsTensor))
+      return write_banded_scaling(json_, file_, *divisors, theta);
+    const GgufValue* type = find("rope.scaling.type");
+    if (!type || file_.text(type->key) == "none") return;
+    json_.key("rope_scaling").begin_object();
+    for (const ConfigName& row : kRopeScalingNames)
+      if (const GgufValue* value = find(fmt::format("{}{}", kRopeScaling, row.gguf)))
+        lamina::io::write(json_.key(row.published), *value);
+    json_.end_object();
+  }
+
+  const GgufFile& file_;
+  std::string prefix_;
+  JsonWriter json_{2};
+};
+
+}  // namespace
+
+std::string gguf_architecture(const GgufFile& file) {
+  const auto name = file.text("general.architecture");
+  if (!name || name->empty())
+    throw UserError(ExitCode::checkpoint,
+                    {file.path(),
+                     "does not say of which architecture it is: it has no 'general.architecture'",
+                     {"convert the model again with a current converter"}});
+  return std::string(*name);
+}
+
+std::string gguf_config(const GgufFile& file, const std::string& model_type,
+                        const std::string& marker) {
+  if (const auto parts = file.integer("split.count"); parts && *parts > 1)
+    throw UserError(
+        ExitCode::checkpoint,
+        {file.path(),
+         fmt::format("is one of {} parts of a model; lamina reads models in one file", *parts),
+         {"join the parts with the tool that split them"}});
+  return ConfigWriter(file).write_all(model_type, marker);
+}
+
+std::vector<std::int64_t> gguf_end_tokens(const GgufFile& file) {
+  std::vector<std::int64_t> out;
+  for (const char* key : {"eos", "eot", "eom"})
+    if (const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
+        id && *id >= 0 && std::in_range<std::int32_t>(*id) &&
+        std::ranges::find(out, *id) == out.end())
+      out.push_back(*id);
+  return out;
+}
+
+}  // namespace lamina::io

@@ -1,0 +1,106 @@
+// Reads GGUF files: metadata, and tensors in place, in the mapped file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "io/block_formats.h"
+#include "io/mapped_file.h"
+
+namespace lamina::io {
+
+// A tensor of a file. All views are borrowed from the file object.
+struct GgufTensor {
+  std::string_view name;
+  DType dtype = DType::f32;             // of the values, where they are stored one by one
+  const BlockFormat* format = nullptr;  // of blocks; null: the values are plain
+  Shape shape;                          // row-major: the reverse of the dims in the file
+  std::span<const std::byte> bytes;     // little-endian
+};
+
+// A value of the metadata.
+struct GgufValue {
+  enum class Type : std::uint32_t {
+    u8,
+    i8,
+    u16,
+    i16,
+    u32,
+    i32,
+    f32,
+    boolean,
+    string,
+    array,
+    u64,
+    i64,
+    f64
+  };
+  std::string_view key;
+  Type type = Type::u8;  // of each element, where it is an array
+  bool is_array = false;
+  std::span<const std::byte> data;  // of numbers: as in the file; one, or an array's
+  std::vector<std::string_view> strings;
+
+  std::size_t size() const;  // elements
+  // A number of any type; false and true are 0 and 1. REQUIRES: numbers; i < size().
+  double number(std::size_t i) const;
+  // Nothing where it is no whole number that fits.
+  std::optional<std::int64_t> integer(std::size_t i) const;
+};
+
+// A whole file, checked when it is opened: counts, lengths and types against the bytes that follow,
+// names and keys for being there once, tensors for lying in the data without overlap. Arrays do not
+// nest. Every refusal is a UserError of class checkpoint that names the file and the place.
+//   GgufFile file("model.gguf");
+//   file.integer("general.alignment");
+class GgufFile {
+ public:
+  explicit GgufFile(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  std::uint64_t file_bytes() const { return file_.bytes().size(); }
+
+  const std::vector<GgufValue>& metadata() const { return metadata_; }
+  // Null if there is none of that key.
+  const GgufValue* find(std::string_view key) const;
+  // The value of a key, or nothing. Errors: it is of another type, or (text) is not UTF-8.
+  std::optional<std::int64_t> integer(std::string_view key) const;
+  std::optional<double> number(std::string_view key) const;
+  std::optional<bool> flag(std::string_view key) const;
+  std::optional<std::string_view> text(std::string_view key) const;
+  // Elements of an array; empty where there is none.
+  std::vector<std::string_view> texts(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;
+  std::vector<float> floats(std::string_view key) const;
+  // Throws the UserError "<file>: '<key>' <what>".
+  [[noreturn]] void fail(std::string_view key, std::string what, std::string note = {}) const;
+
+  // In the order of the file.
+  const std::vector<GgufTensor>& tensors() const { return tensors_; }
+  const GgufTensor* find_tensor(std::string_view name) const;
+
+ private:
+  const GgufValue* find_one(std::string_view key) const;
+  const GgufValue* find_array(std::string_view key) const;
+  std::string_view checked(std::string_view key, std::string_view text) const;
+
+  MappedFile file_;
+  std::vector<GgufValue> metadata_;
+  std::vector<GgufTensor> tensors_;
+  std::unordered_map<std::string_view, std::size_t> by_key_, by_name_;
+};
+
+// The GGUF file that `path` leads to: itself, by its first bytes or its ending, or the only one in
+// a directory that holds no other model; "" where there is none. Errors (class checkpoint): a
+// directory with several.
+std::string gguf_in(const std::string& path);
+
+}  // namespace lamina::io

@@ -1,0 +1,84 @@
+// What GGUF files call tensors and what they say in their metadata, and the names of the same at
+// Hugging Face. GGUF has one name for what architectures have in common, so these tables know none
+// of them.
+#pragma once
+
+#include <string_view>
+
+namespace lamina::io {
+
+// Names without ".weight" and ".bias", which both sides share. {E}: the file stacks what is
+// published one by one.
+struct TensorName {
+  std::string_view gguf, published;
+  // Of one layer: only where it has this tensor, too. The first row that applies decides.
+  std::string_view beside = {};
+};
+
+inline constexpr TensorName kOuterTensorNames[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+};
+
+// After "blk.<n>." and "model.layers.<n>.".
+inline constexpr TensorName kLayerTensorNames[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    // With norms after both sub-layers, too, the one before the feed-forward has its own name.
+    {"ffn_norm", "pre_feedforward_layernorm", "post_ffw_norm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.{E}.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.{E}.up_proj"},
+    {"ffn_down_exps", "mlp.experts.{E}.down_proj"},
+};
+
+// Holds no weights: what each rotary frequency is divided by.
+inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
+
+// Keys after "<architecture>." and their names in config.json.
+struct ConfigName {
+  std::string_view gguf, published;
+};
+
+inline constexpr ConfigName kConfigNames[] = {
+    {"block_count", "num_hidden_layers"},
+    {"context_length", "max_position_embeddings"},
+    {"embedding_length", "hidden_size"},
+    {"feed_forward_length", "intermediate_size"},
+    {"attention.head_count", "num_attention_heads"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.key_length", "head_dim"},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
+    {"attention.sliding_window", "sliding_window"},
+    {"rope.freq_base", "rope_theta"},
+    {"expert_count", "num_experts"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+};
+
+// Of `rope.scaling.`: names in the object "rope_scaling".
+inline constexpr ConfigName kRopeScalingNames[] = {
+    {"type", "rope_type"},
+    {"factor", "factor"},
+    {"original_context_length", "original_max_position_embeddings"},
+    {"attn_factor", "attention_factor"},
+    {"yarn_beta_fast", "beta_fast"},
+    {"yarn_beta_slow", "beta_slow"},
+};
+
+}  // namespace lamina::io

@@ -1,0 +1,131 @@
+// Tokenizers of GGUF files: byte-level BPE and SentencePiece, and vocabularies that cannot be.
+#include "text/gguf_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "support/gguf_builder.h"
+#include "support/temp_dir.h"
+#include "text/byte_level.h"
+
+namespace lamina::text {
+namespace {
+
+using lamina::testing::GgufBuilder;
+using lamina::testing::TempDir;
+using Ids = std::vector<TokenId>;
+using Texts = std::vector<std::string>;
+using Numbers = std::vector<std::uint32_t>;
+
+std::unique_ptr<Tokenizer> load_gguf(const GgufBuilder& builder) {
+  TempDir dir;
+  return load_tokenizer(dir.write("m.gguf", builder.bytes()));
+}
+
+std::string gguf_error_of(const GgufBuilder& builder) {
+  TempDir dir;
+  const std::string path = dir.write("m.gguf", builder.bytes());
+  try {
+    load_tokenizer(path);
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), ExitCode::checkpoint);
+    return std::string(e.what()).substr(dir.path().size() + 1);
+  }
+  return "accepted";
+}
+
+// 0..255 the bytes, 256 "ab", 257 "abc", 258 "<s>", 259 "<tool>".
+GgufBuilder byte_level(std::string_view pre) {
+  Texts tokens;
+  for (int byte = 0; byte < 256; ++byte)
+    tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
+  for (const char* token : {"ab", "abc", "<s>", "<tool>"}) tokens.emplace_back(token);
+  Numbers types(tokens.size(), 1);
+  types[258] = 3;
+  types[259] = 4;
+  GgufBuilder out;
+  out.set("tokenizer.ggml.model", "gpt2").set("tokenizer.ggml.tokens", tokens);
+  out.set("tokenizer.ggml.token_type", types).set("tokenizer.ggml.merges", Texts{"a b", "ab c"});
+  out.set("tokenizer.ggml.bos_token_id", 258u).set("tokenizer.ggml.eos_token_id", 258u);
+  if (!pre.empty()) out.set("tokenizer.ggml.pre", pre);
+  return out;
+}
+
+TEST(GgufTokenizer, ByteLevelVocabulariesMergeAndSplit) {
+  const auto tokenizer = load_gguf(byte_level("gpt-2"));
+  EXPECT_EQ(tokenizer->encode("abcab\n"), (Ids{257, 256, '\n'}));
+  EXPECT_EQ(tokenizer->encode("<tool>ab"), (Ids{259, 256}));
+  EXPECT_EQ(tokenizer->encode("<s>", {.parse_special = true}), (Ids{258}));
+  EXPECT_EQ(tokenizer->decode(Ids{257, 195, 164}), "abc\xc3\xa4");
+  EXPECT_EQ(tokenizer->bos_id(), 258);
+  EXPECT_EQ(tokenizer->eos_id(), 258);
+}
+
+TEST(GgufTokenizer, TheFileSaysWhetherATextBeginsWithBos) {
+  const Ids with{258, 256}, without{256};
+  EXPECT_EQ(load_gguf(byte_level("gpt-2"))->encode("ab"), without);
+  EXPECT_EQ(load_gguf(byte_level("llama-bpe"))->encode("ab"), with);
+  EXPECT_EQ(load_gguf(byte_level("gpt-2").set("tokenizer.ggml.add_bos_token", true))->encode("ab"),
+            with);
+  EXPECT_EQ(
+      load_gguf(byte_level("llama-bpe").set("tokenizer.ggml.add_bos_token", false))->encode("ab"),
+      without);
+}
+
+// 0 <unk>, 1 <s>, 2 </s>, 3 "_", 4 "a", 5 "b", 6 "ab", 7 "_ab".
+GgufBuilder pieces() {
+  const std::string space = "\xe2\x96\x81";
+  GgufBuilder out;
+  out.set("tokenizer.ggml.model", "llama");
+  out.set("tokenizer.ggml.tokens",
+          Texts{"<unk>", "<s>", "</s>", space, "a", "b", "ab", space + "ab"});
+  out.set("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -9, -8, -8, -1, -2});
+  out.set("tokenizer.ggml.token_type", Numbers{2, 3, 3, 1, 1, 1, 1, 1});
+  return out;
+}
+
+TEST(GgufTokenizer, PiecesMergeByScore) {
+  const auto tokenizer = load_gguf(pieces());
+  EXPECT_EQ(tokenizer->encode("ab ab", {.add_special = false}), (Ids{7, 7}));
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{1, 7}));  // BOS is 1 where the file does not say
+  EXPECT_EQ(tokenizer->decode(Ids{7, 7}), "ab ab");
+  const auto without_bos = load_gguf(pieces().set("tokenizer.ggml.add_bos_token", false));
+  EXPECT_EQ(without_bos->encode("ab"), (Ids{7}));
+  const auto no_prefix = load_gguf(pieces().set("tokenizer.ggml.add_space_prefix", false));
+  EXPECT_EQ(no_prefix->encode("ab", {.add_special = false}), (Ids{6}));
+}
+
+TEST(GgufTokenizer, RefusalsNameTheKey) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(gguf_error_of(GgufBuilder().set("tokenizer.ggml.model", "bert")),
+              HasSubstr("m.gguf: 'tokenizer.ggml.model' is 'bert', which lamina does not have\n"
+                        "  lamina knows gpt2, llama, t5"));
+  EXPECT_THAT(gguf_error_of(byte_level("unheard-of")),
+              HasSubstr("'tokenizer.ggml.pre' is 'unheard-of', which lamina does not have"));
+  EXPECT_THAT(gguf_error_of(byte_level("")),
+              HasSubstr("'tokenizer.ggml.pre' is missing: nothing says how texts are split"));
+  EXPECT_THAT(gguf_error_of(byte_level("gpt-2").set("tokenizer.ggml.unknown_token_id", 260u)),
+              HasSubstr("'tokenizer.ggml.unknown_token_id' is 260; ids go from 0 to 259"));
+  EXPECT_THAT(gguf_error_of(GgufBuilder()
+                                .set("tokenizer.ggml.model", "llama")
+                                .set("tokenizer.ggml.tokens", Texts{"a"})),
+              HasSubstr("'tokenizer.ggml.scores' has 0 elements for 1 tokens"));
+  EXPECT_THAT(gguf_error_of(GgufBuilder()
+                                .set("tokenizer.ggml.model", "llama")
+                                .set("tokenizer.ggml.tokens", Texts{"a"})
+                                .set("tokenizer.ggml.token_type", Numbers{9})),
+              HasSubstr("'tokenizer.ggml.token_type' has the type 9; 1 to 6 are known"));
+}
+
+TEST(GgufTokenizer, IsNotSavedApartFromItsFile) {
+  TempDir dir;
+  const std::string path = dir.write("m.gguf", pieces().bytes());
+  EXPECT_USER_ERROR(static_cast<void>(load_tokenizer(path)->save(dir.path())), ExitCode::checkpoint,
+                    path +
+                        ": holds its tokenizer in one file with the model, from which lamina "
+                        "cannot save it\n"
+                        "  use the tokenizer files that were published with the model");
+}
+
+}  // namespace
+}  // namespace lamina::text
