@@ -46,6 +46,8 @@ std::string looks_like(std::span<const std::byte> bytes) {
 }
 
 bool is_lfs_pointer(const std::string& path) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none)) return false;  // a FIFO would be waited for
   std::string begin(kLfsBegin.size(), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
@@ -96,7 +98,7 @@ std::string what_is_there(const std::string& directory) {
     if (const std::string name = first([&](const std::string& n) { return n.ends_with(ending); });
         !name.empty())
       return fmt::format("there is '{}': name that file itself", name);
-  if (names.empty()) return "the directory is empty";
+  if (names.empty()) return "it is empty";
   std::string list;
   for (std::size_t i = 0; i < std::min(names.size(), kShownNames); ++i)
     list += (i == 0 ? "" : ", ") + printable(names[i]);

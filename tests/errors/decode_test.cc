@@ -28,7 +28,7 @@ TEST(DecodeErrors, AModelIsNeeded) {
       {{"decode", "-m", "empty", "-p", "x"},
        4,
        {"empty: holds no model: neither config.json, model.toml nor checkpoints",
-        "the directory is empty"}},
+        "it is empty"}},
       {{"decode", "-m", "model.toml", "-p", "x"},
        4,
        {"model.toml: describes a model but has no weights", "give a directory with a checkpoint"}},

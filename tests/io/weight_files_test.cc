@@ -81,7 +81,7 @@ TEST(WeightFiles, SaysWhatIsThereInsteadOfWeights) {
                     dir / "none" +
                         ": does not exist; expected a model directory or a safetensors "
                         "file\n  check the path");
-  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint, "the directory is empty");
+  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint, "it is empty");
   dir.write("pytorch_model.bin", "x");
   EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint,
                     "has neither model.safetensors nor model.safetensors.index.json\n"
@@ -207,7 +207,7 @@ TEST(HfDirectory, NamesWhatIsMissing) {
                     "nowhere: does not exist; expected a model directory");
   EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint,
                     "has no config.json; expected a Hugging Face model directory\n"
-                    "  the directory is empty");
+                    "  it is empty");
   dir.write("config.json", "[1]");
   EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint, "must be an object");
   dir.write("config.json", "version https://git-lfs.github.com/spec/v1\n");
