@@ -180,7 +180,7 @@ struct Trampolines {
     const Entered entered({&d, nullptr, reply->api});
     const Replaced keys(config, d.config_api ? d.config_api(*config->api) : nullptr);
     const Replaced answer(reply, d.reply_api ? d.reply_api(*reply->api)
-                                 : d.on_call ? &kWatchedReply
+                                 : d.on_call ? &self->watched_reply_
                                              : nullptr);
     return around(d, name<function>(),
                   [&] { return (self->source_.*function)(self->source_.user, config, reply); });
@@ -193,7 +193,7 @@ struct Trampolines {
     const Entered entered({&d, build->api, nullptr});
     const Replaced keys(config, d.config_api ? d.config_api(*config->api) : nullptr);
     const Replaced calls(build, d.build_api ? d.build_api(*build->api)
-                                : d.on_call ? &kWatchedBuild
+                                : d.on_call ? &block->owner->watched_build_
                                             : nullptr);
     const lamina_io_t* given = d.io ? d.io(*io) : io;
     const std::string_view name(block->block->name.ptr, block->block->name.len);
@@ -212,7 +212,12 @@ struct Trampolines {
 
 DecoratedFamily::DecoratedFamily(const lamina_family& source, const registry::Family& family,
                                  Decoration decoration)
-    : source_(grown(source)), decoration_(std::move(decoration)), table_(source_) {
+    : source_(grown(source)),
+      decoration_(std::move(decoration)),
+      watched_build_(kWatchedBuild),
+      watched_reply_(kWatchedReply),
+      table_(source_) {
+  watched_build_.abi_minor = watched_reply_.abi_minor = decoration_.abi_minor;
   for (const registry::Block& block : family.blocks()) {
     contexts_.push_back({this, block.source});
     lamina_block_t& out = blocks_.emplace_back(grown(*block.source));

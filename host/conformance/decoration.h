@@ -5,6 +5,7 @@
 //   decoder::Model model = subject.open(small_model, decorated.family());
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -43,6 +44,8 @@ struct Decoration {
   // Runs a function of the plugin: "plan", or the name of a block. Must call it once.
   std::function<lamina_status_t(std::string_view function, const std::function<lamina_status_t()>&)>
       around = {};
+  // What the tables that calls are watched through say.
+  std::uint32_t abi_minor = LAMINA_ABI_MINOR;
 };
 
 class DecoratedFamily {
@@ -67,6 +70,8 @@ class DecoratedFamily {
   Decoration decoration_;
   std::deque<DecoratedBlock> contexts_;
   std::vector<lamina_block_t> blocks_;
+  lamina_build_api_t watched_build_;
+  lamina_reply_api_t watched_reply_;
   lamina_family_t table_;
   std::unique_ptr<registry::Family> family_;
 };

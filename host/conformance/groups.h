@@ -26,6 +26,10 @@ void check_long_host(const PluginSubject& plugin);
 void check_short_tables(const FamilySubject& family);
 void check_future_host(const FamilySubject& family);
 
+// older_hosts.cc
+void check_older_hosts(const PluginSubject& plugin);
+void check_models_of_older_hosts(const FamilySubject& family);
+
 // schema.cc
 void check_keys(const FamilySubject& family);
 void check_odd_configs(const FamilySubject& family);

@@ -30,6 +30,12 @@ lamina_status_t refuses_longer_io(const Behind& behind, lamina_build_t* build,
   return behind.build(behind.user, build, config, io);
 }
 
+lamina_status_t refuses_older_host(const Behind& behind, lamina_build_t* build,
+                                   const lamina_config_t* config, const lamina_io_t* io) {
+  if (build->api->abi_minor < LAMINA_ABI_MINOR) return LAMINA_ERROR_ABI;
+  return behind.build(behind.user, build, config, io);
+}
+
 lamina_status_t ignores_failures(const Behind& behind, lamina_build_t* build,
                                  const lamina_config_t* config, const lamina_io_t* io) {
   behind.build(behind.user, build, config, io);
@@ -72,6 +78,11 @@ std::vector<WrongFamily> wrong_borders() {
        right_family(),
        Level::full,
        put_in_front<refuses_longer_io>},
+      {"a build refuses an older host that abi_min_host allows",
+       {"ABI-4"},
+       right_family(),
+       Level::full,
+       put_in_front<refuses_older_host>},
       {"a build answers that all is well after a call has failed",
        {"ERR-1"},
        right_family(),

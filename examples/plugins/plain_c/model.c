@@ -33,7 +33,7 @@ LAMINA_STATIC_ASSERT(LAMINA_ABI_MAJOR == 0 && LAMINA_ABI_MINOR < 10,
 __attribute__((section(LAMINA_MANIFEST_SECTION), used)) static const struct {
   char before[sizeof BEFORE - 1], built, between[sizeof BETWEEN - 1], least;
   char after[sizeof AFTER - 1];
-} manifest = {BEFORE, '0' + LAMINA_ABI_MINOR, BETWEEN, '0' + LAMINA_ABI_MINOR, AFTER};
+} manifest = {BEFORE, '0' + LAMINA_ABI_MINOR, BETWEEN, '0' + LAMINA_ABI_CANDIDATE, AFTER};
 
 /* The numbers of ops.def by name. */
 enum {
@@ -242,7 +242,7 @@ const lamina_plugin_t lamina_plugin_v0 = {.magic = LAMINA_PLUGIN_MAGIC,
                                           .size = sizeof(lamina_plugin_t),
                                           .abi_major = LAMINA_ABI_MAJOR,
                                           .abi_built = LAMINA_ABI_MINOR,
-                                          .abi_min_host = LAMINA_ABI_MINOR,
+                                          .abi_min_host = LAMINA_ABI_CANDIDATE,
                                           .id = STR(ID),
                                           .version = STR(VERSION),
                                           .init = init,

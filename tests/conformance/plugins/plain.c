@@ -246,6 +246,9 @@ static lamina_status_t start(const lamina_host_t *host) {
   /* What a host of another version may have there. */
   if (((const volatile uint64_t *)(host + 1))[0] == 1) return LAMINA_ERROR_ABI;
 #endif
+#ifdef FAULT_NEWER_HOST
+  if (host->abi_minor < LAMINA_ABI_MINOR) return LAMINA_ERROR_ABI;
+#endif
 #ifdef FAULT_EXACT_HOST
   if (host->size != sizeof(lamina_host_t)) return LAMINA_ERROR_ABI;
 #endif
