@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "core/error.h"
@@ -42,6 +43,42 @@ double entropy_of(const Candidates& list, double sum) {
   for (const Candidate& c : list)
     if (c.weight > 0) out -= c.weight / sum * std::log(c.weight / sum);
   return out;
+}
+
+// Of no NaN. In lanes, which compilers turn into vectors; -INFINITY of nothing.
+float largest(std::span<const float> list) {
+  constexpr std::size_t kLanes = 16;
+  float lanes[kLanes];
+  std::ranges::fill(lanes, -INFINITY);
+  std::size_t i = 0;
+  for (; i + kLanes <= list.size(); i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = list[i + lane] > lanes[lane] ? list[i + lane] : lanes[lane];
+  float out = *std::ranges::max_element(lanes);
+  for (; i < list.size(); ++i) out = std::max(out, list[i]);
+  return out;
+}
+
+// Logits in blocks, most of which hold nothing that a search wants, as their largest ones say.
+constexpr std::size_t kBlock = 128;
+
+std::span<const float> block_of(std::span<const float> list, std::size_t block) {
+  return list.subspan(block * kBlock, std::min(kBlock, list.size() - block * kBlock));
+}
+
+// The k-th largest; `k` is at most as many as there are.
+float kth_largest(std::span<const float> list, std::span<const float> peaks, std::size_t k) {
+  std::vector<float> heap(k, -INFINITY);  // the smallest of the k largest is in front
+  for (std::size_t block = 0; block < peaks.size(); ++block) {
+    if (peaks[block] <= heap.front()) continue;
+    for (const float x : block_of(list, block)) {
+      if (x <= heap.front()) continue;
+      std::ranges::pop_heap(heap, std::greater());
+      heap.back() = x;
+      std::ranges::push_heap(heap, std::greater());
+    }
+  }
+  return heap.front();
 }
 
 // Sorts the first `n`, and leaves the others out.
@@ -116,15 +153,13 @@ void keep_above(Candidates& list, double probability) {
 }  // namespace
 
 void check_logits(std::span<const float> logits, std::int64_t length) {
-  bool some = false;
-  for (float x : logits) {
-    if (std::isnan(x) || x == INFINITY) {
-      some = false;
-      break;
-    }
-    some = some || x != -INFINITY;
+  // Of all, without an exit on the way, as vectors.
+  unsigned is_bad = 0, is_some = 0;
+  for (const float x : logits) {
+    is_bad |= x < INFINITY ? 0u : 1u;  // a NaN, too
+    is_some |= x > -INFINITY ? 1u : 0u;
   }
-  if (some) return;
+  if (is_some && !is_bad) return;
   throw UserError(
       ExitCode::numerical,
       {"decode",
@@ -142,11 +177,11 @@ void refuse_empty(std::size_t num_tokens) {
 }
 
 std::int32_t argmax(std::span<const float> logits) {
-  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+  return static_cast<std::int32_t>(std::ranges::find(logits, largest(logits)) - logits.begin());
 }
 
 double log_probability(std::span<const float> logits, std::int32_t id) {
-  double top = *std::ranges::max_element(logits), sum = 0;
+  double top = largest(logits), sum = 0;
   for (float x : logits) sum += std::exp(static_cast<double>(x) - top);
   return static_cast<double>(logits[static_cast<std::size_t>(id)]) - top - std::log(sum);
 }
@@ -180,17 +215,30 @@ std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> l
     logits = logits_;
   }
   candidates_.clear();
-  const std::int32_t best = argmax(logits);
-  const float top_logit = logits[static_cast<std::size_t>(best)];
-  if (top_logit == -INFINITY) refuse_empty(tokens.size());
   if (options_.temperature == 0) {
-    candidates_.push_back({top_logit, best, 1});
+    const std::int32_t best = argmax(logits);
+    const float logit = logits[static_cast<std::size_t>(best)];
+    if (logit == -INFINITY) refuse_empty(tokens.size());
+    candidates_.push_back({logit, best, 1});
     return candidates_;
   }
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] != -INFINITY) candidates_.push_back({logits[i], static_cast<std::int32_t>(i), 0});
-  if (options_.top_h > 0) keep_top_h(candidates_, options_.top_h, options_.temperature);
+  peaks_.resize((logits.size() + kBlock - 1) / kBlock);
+  for (std::size_t block = 0; block < peaks_.size(); ++block)
+    peaks_[block] = largest(block_of(logits, block));
+  const float top_logit = largest(peaks_);
+  if (top_logit == -INFINITY) refuse_empty(tokens.size());
   const auto k = static_cast<std::size_t>(options_.top_k);
+  // What top-k leaves out for certain need not become a candidate. Top-h comes first, of all.
+  const bool only_best = k > 0 && k < logits.size() && options_.top_h == 0;
+  const float least = only_best ? kth_largest(logits, peaks_, k + 1) : -INFINITY;
+  for (std::size_t block = 0; block < peaks_.size(); ++block) {
+    if (peaks_[block] < least) continue;
+    const std::span<const float> in = block_of(logits, block);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (in[i] >= least && in[i] != -INFINITY)
+        candidates_.push_back({in[i], static_cast<std::int32_t>(block * kBlock + i), 0});
+  }
+  if (options_.top_h > 0) keep_top_h(candidates_, options_.top_h, options_.temperature);
   if (k > 0 && k < candidates_.size())
     keep_top_k(candidates_, k);
   else if (options_.top_p < 1)

@@ -63,8 +63,10 @@ class Sampler {
 
  private:
   SamplerOptions options_;
-  std::vector<float> logits_;          // after penalties
-  std::vector<Candidate> candidates_;  // kept to avoid allocation
+  // Kept to avoid allocation.
+  std::vector<float> logits_;  // after penalties
+  std::vector<float> peaks_;   // the largest of each block
+  std::vector<Candidate> candidates_;
 };
 
 // A token drawn from what is not a distribution would be noise that looks like text: throws
