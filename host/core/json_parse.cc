@@ -25,9 +25,8 @@ struct Handler {
   static constexpr std::size_t max_string_size = std::size_t(-1);
 
   Data* data = nullptr;
-  std::vector<std::uint32_t> open;                   // containers
-  std::string parts;                                 // of an escaped string, or of a number
-  boost::unordered_flat_set<std::string_view> seen;  // keys of an object, to find duplicates
+  std::vector<std::uint32_t> open;  // containers
+  std::string parts;                // of an escaped string, or of a number
   std::uint32_t last_offset = 0;
   std::string refusal;
   std::uint32_t refusal_offset = 0;
@@ -80,10 +79,17 @@ struct Handler {
       }
       return true;
     }
-    seen.clear();
-    seen.reserve(count);
+    // Of numbers in place of texts, so that the set of a large vocabulary stays in the caches.
+    const auto hash = [&](std::uint32_t key) {
+      return std::hash<std::string_view>()(string_of(nodes[key]));
+    };
+    const auto same = [&](std::uint32_t a, std::uint32_t b) {
+      return string_of(nodes[a]) == string_of(nodes[b]);
+    };
+    boost::unordered_flat_set<std::uint32_t, decltype(hash), decltype(same)> seen(count, hash,
+                                                                                  same);
     for (std::uint32_t key = object + 1; key < nodes.size(); key = data->next(key + 1))
-      if (!seen.insert(string_of(nodes[key])).second) return duplicate(ec, key);
+      if (!seen.insert(key).second) return duplicate(ec, key);
     return true;
   }
 
@@ -218,7 +224,7 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   boost::json::basic_parser<Handler<Data>> parser(parse_options);
   Handler<Data>& handler = parser.handler();
   handler.data = data.get();
-  data->nodes.reserve(data->text.size() / 12 + 4);
+  data->nodes.reserve(data->text.size() / 8 + 4);
   error_code ec;
   const std::size_t used = parser.write_some(false, data->text.data(), data->text.size(), ec);
   if (!ec && used < data->text.size()) ec = boost::json::error::extra_data;

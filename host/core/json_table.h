@@ -33,7 +33,7 @@ class Arena {
   std::string_view keep(std::string_view text) {
     if (text.size() > free_) {
       const std::size_t size_bytes = std::max<std::size_t>(text.size(), 1 << 16);
-      blocks_.push_back(std::make_unique<char[]>(size_bytes));
+      blocks_.push_back(std::make_unique_for_overwrite<char[]>(size_bytes));
       at_ = blocks_.back().get();
       free_ = size_bytes;
     }

@@ -1,6 +1,7 @@
 #include "text/sentencepiece_model.h"
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <limits>
 #include <unordered_map>
 

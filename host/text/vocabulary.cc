@@ -1,5 +1,8 @@
 #include "text/vocabulary.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <cstring>
 #include <limits>
 
@@ -31,6 +34,10 @@ Vocabulary Vocabulary::read(const JsonValue& json, Form form) {
   return Vocabulary(tokens, form, json.where());
 }
 
+std::size_t Vocabulary::hash(std::string_view token) {
+  return XXH3_64bits(token.data(), token.size());
+}
+
 Vocabulary::Vocabulary(const std::vector<std::string_view>& by_id, Form form,
                        const std::string& where) {
   std::size_t text_bytes = 0;
@@ -39,7 +46,8 @@ Vocabulary::Vocabulary(const std::vector<std::string_view>& by_id, Form form,
     user_error(ExitCode::checkpoint, where, "the vocabulary holds more than 4 GiB of text");
   text_.resize(text_bytes);
   offsets_.resize(by_id.size() + 1);
-  ids_.reserve(by_id.size());
+  const Texts texts{text_.data(), offsets_.data()};
+  ids_ = decltype(ids_)(by_id.size(), Hash{texts}, Equal{texts});
   std::size_t at = 0;
   for (std::size_t id = 0; id < by_id.size(); ++id) {
     offsets_[id] = static_cast<std::uint32_t>(at);
@@ -52,11 +60,10 @@ Vocabulary::Vocabulary(const std::vector<std::string_view>& by_id, Form form,
       std::memcpy(text_.data() + at, token.data(), token.size());
       length = static_cast<std::ptrdiff_t>(token.size());
     }
-    // What is not in the alphabet never comes out of bytes.
-    if (!as_text || form == Form::text)
-      ids_.try_emplace({text_.data() + at, static_cast<std::size_t>(length)},
-                       static_cast<TokenId>(id));
     at += static_cast<std::size_t>(length);
+    offsets_[id + 1] = static_cast<std::uint32_t>(at);
+    // What is not in the alphabet never comes out of bytes.
+    if (!as_text || form == Form::text) ids_.insert(static_cast<TokenId>(id));
   }
   offsets_[by_id.size()] = static_cast<std::uint32_t>(at);
 }

@@ -1,7 +1,7 @@
 // Tokens and their ids.
 #pragma once
 
-#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,13 +41,32 @@ class Vocabulary {
   }
   std::optional<TokenId> find(std::string_view token) const {
     const auto found = ids_.find(token);
-    return found == ids_.end() ? std::nullopt : std::optional(found->second);
+    return found == ids_.end() ? std::nullopt : std::optional(*found);
   }
 
  private:
+  // Ids are found by their texts, which the set does not repeat: so it stays in the caches.
+  struct Texts {
+    const char* text;
+    const std::uint32_t* offsets;
+    std::string_view of(TokenId id) const {
+      return {text + offsets[id], offsets[id + 1] - offsets[id]};
+    }
+    static std::string_view of(std::string_view token) { return token; }
+  };
+  struct Hash : Texts {
+    using is_transparent = void;
+    std::size_t operator()(const auto& token) const { return hash(of(token)); }
+  };
+  struct Equal : Texts {
+    using is_transparent = void;
+    bool operator()(const auto& a, const auto& b) const { return of(a) == of(b); }
+  };
+  static std::size_t hash(std::string_view token);
+
   std::vector<char> text_;              // of all tokens, by id; moving keeps its address
   std::vector<std::uint32_t> offsets_;  // into text_; one more than ids
-  boost::unordered_flat_map<std::string_view, TokenId> ids_;  // the keys are in text_
+  boost::unordered_flat_set<TokenId, Hash, Equal> ids_;
 };
 
 // An id of a file, checked: from 0 to num_ids - 1.
