@@ -1,6 +1,14 @@
 #include "model/load.h"
 
+#include <filesystem>
+#include <future>
+
+#include "io/gguf_file.h"
+#include "train/run_directory.h"
+
 namespace lamina::model {
+
+namespace fs = std::filesystem;
 
 std::vector<std::int32_t> Loaded::end_tokens() const {
   std::vector<std::int32_t> out;
@@ -13,12 +21,19 @@ std::vector<std::int32_t> Loaded::end_tokens() const {
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
             const Backend& backend) {
   return while_training(path, [&] {
-    OpenedModel opened = open_weights(path, plugins);
+    const bool is_gguf = !io::gguf_in(path).empty();
+    const std::string files = fs::is_directory(path) && !is_gguf
+                                  ? train::resolve_model_directory(path)  // once for both
+                                  : path;
+    // A large vocabulary takes longer than all the rest. Where there is no thread for it, it is
+    // read when it is wanted; where the model does not open, that is what is said.
+    auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
+      return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
+    });
+    OpenedModel opened = open_weights(files, plugins);
     weights::Weights weights = weights::Weights::load(
         *opened.model, std::make_shared<io::WeightFiles>(opened.directory), dtype, backend);
-    std::unique_ptr<text::Tokenizer> tokenizer;
-    if (text::has_tokenizer(opened.directory)) tokenizer = text::load_tokenizer(opened.directory);
-    return Loaded{std::move(opened), std::move(weights), std::move(tokenizer)};
+    return Loaded{std::move(opened), std::move(weights), tokenizer.get()};
   });
 }
 
