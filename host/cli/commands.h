@@ -30,6 +30,7 @@ Command explain_command();
 Command plan_command();
 Command bench_machine_command();
 Command bench_compile_command();
+Command bench_text_command();
 Command bench_decode_command();
 Command bench_prefill_command();
 Command bench_train_command();

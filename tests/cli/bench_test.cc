@@ -11,6 +11,7 @@
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
+#include "text/tokenizer.h"
 
 namespace lamina::cli {
 namespace {
@@ -98,6 +99,28 @@ TEST(Bench, CompilePrintsEachPhaseOfEachModel) {
   const JsonValue first = *document.root().elements().begin();
   for (const char* key : {"train_seconds", "prefill_seconds", "decode_seconds", "ratio"})
     EXPECT_GT(first.find(key).as_double(), 0) << key;
+}
+
+TEST(Bench, TextPrintsEachWorkWithItsBar) {
+  const lamina::testing::TempDir folder;
+  text::make_byte_tokenizer()->save(folder.path());
+  folder.write("chat_template.jinja", "{% for m in messages %}{{ m.content }}\n{% endfor %}");
+  const std::string text = folder.write("text.txt", "In the beginning were words.\n");
+  const Finished result =
+      bench({"text", "-m", folder.path(), "-f", text, "--repeats", "1", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const JsonDocument document = JsonDocument::parse(result.out, "bench");
+  std::vector<std::string> names;
+  for (const JsonValue row : document.root().at("rows").elements()) {
+    names.emplace_back(row.at("name").as_string());
+    EXPECT_GT(row.at("value").as_double(), 0) << names.back();
+    EXPECT_GT(row.at("ratio").as_double(), 0) << names.back();
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("vocabulary", "encode", "decode", "sampling",
+                                            "template of 100 messages"));
+  const Finished empty = bench({"text", "-m", folder.path(), "-f", folder.write("empty.txt", "")});
+  EXPECT_EQ(empty.code, 5);
+  EXPECT_THAT(empty.err, HasSubstr("empty.txt: the text is empty"));
 }
 
 TEST(Bench, NeedsAModel) {
