@@ -10,6 +10,7 @@ namespace lamina::cli {
 
 Command config_show_command();
 Command config_explain_command();
+Command config_import_command();
 Command plugin_list_command();
 Command plugin_inspect_command();
 Command plugin_ops_command();

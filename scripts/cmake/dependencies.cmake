@@ -14,6 +14,7 @@ target_include_directories(lamina_tomlplusplus SYSTEM INTERFACE ${TOMLPLUSPLUS_I
 add_library(lamina_random123 INTERFACE)
 target_include_directories(lamina_random123 SYSTEM INTERFACE ${RANDOM123_INCLUDE})
 
+find_package(yaml-cpp REQUIRED)                                       # `lamina config import`
 pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)          # lines typed into `lamina chat`
 
 if(LAMINA_TESTS)

@@ -1,0 +1,11 @@
+// The tables of docs/from_maxtext.md.
+#pragma once
+
+#include <string>
+
+namespace lamina::imports {
+
+// Markdown: what becomes of each key, from configs/import/maxtext.toml.
+std::string key_tables();
+
+}  // namespace lamina::imports

@@ -1,0 +1,283 @@
+#include "imports/run_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "config/schema.h"
+#include "core/error.h"
+#include "core/suggest.h"
+#include "imports/expression.h"
+#include "imports/table.h"
+
+namespace lamina::imports {
+namespace {
+
+using config::Value;
+
+// The number of a value that is one.
+const double* number_of(const Value& value, double& room) {
+  if (const auto* whole = value.get_if<std::int64_t>())
+    return room = static_cast<double>(*whole), &room;
+  if (const auto* real = value.get_if<double>()) return room = *real, &room;
+  return nullptr;
+}
+
+bool same(const Value& a, const Value& b) {
+  double x = 0, y = 0;
+  if (number_of(a, x) && number_of(b, y)) return x == y;
+  return a == b;
+}
+
+std::string bare_name(std::string_view key) {
+  return std::string(key.starts_with("base_") ? key.substr(5) : key);
+}
+
+class Importer {
+ public:
+  explicit Importer(const Configuration& from) : from_(from) {
+    for (const Setting& setting : from.base) values_[setting.key] = &setting;
+    for (const Setting& setting : from.given) values_[setting.key] = &setting;
+  }
+
+  Imported import() {
+    set_variables();
+    find_block();
+    refuse(table_.refused);
+    for (const Part* part : parts_) refuse(part->refused);
+    refuse_unknown_keys();
+    refuse_other_values();
+    problems_.raise();
+    write();
+    say();
+    return std::move(out_);
+  }
+
+ private:
+  void set_variables() {
+    for (const auto& [key, setting] : values_) variables_.set(key, setting->value);
+    for (const auto& [key, value] : table_.absent)
+      if (!variables_.has(key))
+        variables_.set(key, value_of_json(variables_.json(value, kTableName)));
+    scale_sizes();
+    for (const auto& [name, expression] : table_.names) {
+      const std::string json = compute(expression);
+      variables_.set(name, json == "null" ? Value("None") : value_of_json(json));
+    }
+  }
+
+  // After MaxText's global_parameter_scale, a power of 2.
+  void scale_sizes() {
+    const Setting* scale = find("global_parameter_scale");
+    const auto* factor = scale ? scale->value.get_if<std::int64_t>() : nullptr;
+    std::int64_t doublings = 0;
+    if (scale && (!factor || *factor < 1 || (*factor & (*factor - 1)) || *factor > 1 << 20))
+      problems_.add({scale->where,
+                     fmt::format("'global_parameter_scale' must be a power of 2, got {}",
+                                 config::to_toml(scale->value)),
+                     {}});
+    else if (factor)
+      while ((std::int64_t{1} << doublings) < *factor) ++doublings;
+    for (const auto& [key, ahead] : table_.scaled) {
+      const Setting* size = find(key);
+      const auto* value = size ? size->value.get_if<std::int64_t>() : nullptr;
+      if (!value)
+        problems_.add(
+            {size ? size->where : from_.name, fmt::format("'{}' must be an integer", key), {}});
+      else
+        variables_.set(bare_name(key),
+                       Value(*value * (std::int64_t{1} << (doublings + ahead) / 3)));
+    }
+    problems_.raise();
+  }
+
+  void find_block() {
+    const Setting* named = find("decoder_block");
+    const auto* name = named ? named->value.get_if<std::string>() : nullptr;
+    block_ = name ? table_.find_block(*name) : nullptr;
+    if (!block_) {
+      std::vector<std::string> known;
+      for (const auto& [block, row] : table_.blocks) known.push_back(block);
+      throw UserError(ExitCode::usage, {named ? named->where : from_.name,
+                                        fmt::format("no family computes 'decoder_block' = {}",
+                                                    named ? config::to_toml(named->value) : "none"),
+                                        {fmt::format("known: {}", fmt::join(known, ", "))}});
+    }
+    parts_ = table_.parts_of(*block_);
+    read(table_.refused, true);
+    read(table_.run, false);
+    note_read(table_.tags_when);
+    note_read(block_->family);
+    for (const Part* part : parts_) read(part->model, false), read(part->refused, true);
+    for (const std::string& key : block_->unread) read_.insert(key);
+    for (const auto& [key, reason] : block_->missing) read_.insert(key);
+    for (const std::string& key : table_.tags) read_.insert(key);
+    read_.insert({"model_name", "decoder_block", "global_parameter_scale"});
+  }
+
+  void read(const Rows& rows, bool by_name) {
+    for (const auto& [name, expression] : rows) note_read(by_name ? name : expression);
+  }
+
+  // Keys that an expression names, also by way of [names] and [scaled].
+  void note_read(const std::string& expression) {
+    for (const std::string& name : names_in(expression)) {
+      auto derived = std::ranges::find(table_.names, name, &Rows::value_type::first);
+      if (derived != table_.names.end()) note_read(derived->second);
+      auto scaled = std::ranges::find_if(
+          table_.scaled, [&](const auto& row) { return bare_name(row.first) == name; });
+      read_.insert(scaled == table_.scaled.end() ? name : scaled->first);
+    }
+  }
+
+  const Setting* find(const std::string& key) const {
+    auto it = values_.find(key);
+    return it == values_.end() ? nullptr : it->second;
+  }
+
+  // "file:12" of the first key that the expression names and somebody gave, for a message.
+  std::string place_of(const std::string& expression) const {
+    std::string place = from_.name;
+    for (const std::string& name : names_in(expression))
+      for (const std::string& key : {name, "base_" + name})
+        if (const Setting* setting = find(key)) place = setting->where;
+    return place;
+  }
+
+  std::string compute(const std::string& expression) const {
+    for (const std::string& name : names_in(expression))
+      if (!variables_.has(name))
+        throw UserError(ExitCode::usage, {from_.name,
+                                          fmt::format("lacks the key '{}'", name),
+                                          {"base.yml of every version since 2025 should have it"}});
+    return variables_.json(expression, fmt::format("{}: {}", kTableName, expression));
+  }
+  bool is_true(const std::string& expression) const {
+    return compute("true if " + expression + " else false") == "true";
+  }
+
+  void refuse(const Rows& rows) {
+    for (const auto& [expression, text] : rows)
+      if (is_true(expression)) problems_.add({place_of(expression), text, {}});
+  }
+
+  std::set<std::string> known_keys() const {
+    std::set<std::string> known;
+    for (const auto& [key, value] : table_.kept) known.insert(key);
+    for (const auto& [key, value] : table_.absent) known.insert(key);
+    for (const Setting& setting : from_.base) known.insert(setting.key);
+    known.insert(read_.begin(), read_.end());
+    return known;
+  }
+
+  void refuse_unknown_keys() {
+    const std::set<std::string> known = known_keys();
+    const std::vector<std::string> names(known.begin(), known.end());
+    for (const Setting& setting : from_.given) {
+      if (known.contains(setting.key) || table_.reason_to_ignore(setting.key)) continue;
+      const std::string nearest = nearest_name(setting.key, names);
+      problems_.add({setting.where,
+                     fmt::format("unknown key '{}'", setting.key),
+                     {nearest.empty() ? "base.yml has no such key"
+                                      : fmt::format("did you mean '{}'?", nearest)}});
+    }
+  }
+
+  // What nobody reads must be what everybody does.
+  void refuse_other_values() {
+    for (const auto& [key, setting] : values_) {
+      if (read_.contains(key)) continue;
+      const Value* right = table_.find_kept(key);
+      if (!right && table_.reason_to_ignore(key)) continue;
+      if (right && same(*right, setting->value)) continue;
+      if (right)
+        problems_.add({setting->where,
+                       fmt::format("'{}' must be {} with decoder_block = {}, got {}; nothing here "
+                                   "computes anything else",
+                                   key, config::to_toml(*right),
+                                   config::to_toml(find("decoder_block")->value),
+                                   config::to_toml(setting->value)),
+                       {}});
+      else if (is_given(key))
+        problems_.add({setting->where,
+                       fmt::format("'{}' is not known here", key),
+                       {fmt::format("it is newer than {}", kTableName)}});
+      else
+        unknown_.push_back(key);
+    }
+  }
+
+  bool is_given(std::string_view key) const {
+    return std::ranges::any_of(from_.given, [&](const Setting& s) { return s.key == key; });
+  }
+
+  // "section.key = value", or nothing where the expression is none.
+  void write_row(std::string_view key, const std::string& expression) {
+    const std::string json = compute(expression);
+    if (json != "null")
+      out_.toml += fmt::format("{} = {}\n", key, config::to_toml(value_of_json(json)));
+  }
+
+  void write() {
+    out_.toml = fmt::format("# {}, read by `lamina config import`.\nfamily = {}\n\n[model]\n",
+                            from_.name, compute(block_->family));
+    std::set<std::string> written;
+    for (const Part* part : parts_)
+      for (const auto& [key, expression] : part->model)
+        if (written.insert(key).second) write_row(key, expression);
+    std::string section;
+    for (const auto& [key, expression] : table_.run) {
+      const std::size_t dot = key.find('.');
+      if (key.substr(0, dot) != section) {
+        section = key.substr(0, dot);
+        out_.toml += fmt::format("\n[{}]\n", section);
+        if (section == "data") out_.toml += "train = [\"corpus.txt\"]\n";
+      }
+      write_row(key.substr(dot + 1), expression);
+    }
+    if (!is_true(table_.tags_when)) return;
+    out_.toml += fmt::format("\n[{}]\n", table_.tags_section);
+    for (const std::string& tag : table_.tags)
+      if (const Setting* setting = find(tag))
+        out_.toml += fmt::format("{} = {}\n", tag, config::to_toml(setting->value));
+  }
+
+  void say() {
+    out_.said.emplace_back("data.train: name the text to train on in place of corpus.txt");
+    for (const auto& [expression, text] : block_->notes)
+      if (is_true(expression)) out_.said.push_back(text);
+    for (const auto& [key, reason] : block_->missing)
+      if (is_given(key)) out_.said.push_back(fmt::format("{}: {}", key, reason));
+    std::map<std::string, std::set<std::string>> ignored;
+    for (const Setting& setting : from_.given)
+      if (const std::string* reason = table_.reason_to_ignore(setting.key);
+          reason && !read_.contains(setting.key) && !table_.find_kept(setting.key))
+        ignored[*reason].insert(setting.key);
+    for (const std::string& key : block_->unread)
+      if (is_given(key)) ignored["decoder_block does not read it"].insert(key);
+    for (const auto& [reason, keys] : ignored)
+      out_.said.push_back(fmt::format("{}: not carried over: {}", fmt::join(keys, ", "), reason));
+    if (!unknown_.empty())
+      out_.said.push_back(fmt::format("{}: of base.yml, not known here and left at what it does",
+                                      fmt::join(unknown_, ", ")));
+  }
+
+  const Configuration& from_;
+  const KeyTable& table_ = key_table();
+  std::map<std::string, const Setting*> values_;
+  Variables variables_;
+  const Block* block_ = nullptr;
+  std::vector<const Part*> parts_;
+  std::set<std::string> read_;
+  std::vector<std::string> unknown_;
+  config::Problems problems_;
+  Imported out_;
+};
+
+}  // namespace
+
+Imported import_run(const Configuration& configuration) { return Importer(configuration).import(); }
+
+}  // namespace lamina::imports

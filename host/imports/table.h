@@ -1,0 +1,65 @@
+// What becomes of each key of another program: configs/import/maxtext.toml, in memory.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/value.h"
+
+namespace lamina::imports {
+
+extern const char* const kTableName;  // for messages
+extern const char* const kTableText;
+
+// Names and texts in the order of the file.
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+// A part of a block, or what a block has of its own.
+struct Part {
+  Rows model;    // key of ours: expression
+  Rows refused;  // expression that must be false: what is wrong
+};
+
+struct Block {
+  std::string family;  // an expression
+  std::vector<std::string> parts;
+  Part own;
+  std::vector<std::string> unread;
+  Rows notes;    // expression: what is said where it is true
+  Rows missing;  // key of theirs: what is said where somebody gave it
+};
+
+struct IgnoredKeys {
+  std::string reason;
+  std::vector<std::string> patterns;  // * stands for any letters
+};
+
+struct KeyTable {
+  std::vector<std::pair<std::string, std::int64_t>> scaled;
+  Rows absent, names, run, refused;
+  std::string tags_when, tags_section;
+  std::vector<std::string> tags;
+  std::map<std::string, Part> parts;
+  std::vector<std::pair<std::string, Block>> blocks;
+  std::vector<std::pair<std::string, config::Value>> kept;
+  std::vector<IgnoredKeys> ignored;
+
+  // nullptr where there is none.
+  const Block* find_block(std::string_view name) const;
+  // The block's parts in order, its own first. REQUIRES: a block of this table.
+  std::vector<const Part*> parts_of(const Block& block) const;
+  // The reason why the key means nothing here, or nullptr.
+  const std::string* reason_to_ignore(std::string_view key) const;
+  const config::Value* find_kept(std::string_view key) const;
+};
+
+// Errors (exit 2): a section or a form that the table may not have.
+const KeyTable& key_table();
+
+// Whether `pattern`, in which * stands for any letters, is `key`.
+bool matches(std::string_view pattern, std::string_view key);
+
+}  // namespace lamina::imports

@@ -1,0 +1,107 @@
+// YAML to values: the one file that includes yaml-cpp.
+#include "imports/yaml_file.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace lamina::imports {
+namespace {
+
+using config::List;
+using config::Value;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr int kMaxDepth = 16;
+
+std::string place(const std::string& file, const YAML::Mark& mark) {
+  return mark.line < 0 ? file : fmt::format("{}:{}", file, mark.line + 1);
+}
+
+template <typename T>
+bool parse_whole(std::string_view text, T& out) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+Value plain_scalar(const std::string& text) {
+  if (text.empty() || text == "~" || text == "null" || text == "Null") return Value("None");
+  for (const char* word : {"true", "True", "TRUE"})
+    if (text == word) return Value(true);
+  for (const char* word : {"false", "False", "FALSE"})
+    if (text == word) return Value(false);
+  std::string digits = text;
+  std::erase(digits, '_');
+  const bool number = digits.find_first_not_of("+-.0123456789eE") == digits.npos &&
+                      digits.find_first_of("0123456789") != digits.npos;
+  std::int64_t whole = 0;
+  double real = 0;
+  if (number && parse_whole(digits, whole)) return Value(whole);
+  if (number && parse_whole(digits, real)) return Value(real);
+  return Value(text);
+}
+
+Value to_value(const std::string& file, const YAML::Node& node, int depth) {
+  if (depth > kMaxDepth)
+    throw UserError(ExitCode::usage,
+                    {place(file, node.Mark()),
+                     fmt::format("lists are nested deeper than {} levels", kMaxDepth),
+                     {}});
+  if (node.IsNull()) return Value("None");
+  // The tag of a scalar in quotes is "!".
+  if (node.IsScalar())
+    return node.Tag() == "!" ? Value(node.Scalar()) : plain_scalar(node.Scalar());
+  if (node.IsMap()) return Value(YAML::Dump(node));
+  List list;
+  for (const YAML::Node& element : node) list.push_back(to_value(file, element, depth + 1));
+  return Value(std::move(list));
+}
+
+[[noreturn]] void no_yaml(const std::string& file, const YAML::Exception& error) {
+  throw UserError(ExitCode::usage, {place(file, error.mark), "not YAML: " + error.msg, {}});
+}
+
+}  // namespace
+
+std::vector<Setting> read_yaml(const std::filesystem::path& path) {
+  const std::string file = path.string();
+  const std::string text = read_file(file, ExitCode::usage, kMaxFileBytes);
+  std::vector<Setting> out;
+  try {
+    const YAML::Node root = YAML::Load(text);
+    if (root.IsNull()) return out;
+    if (!root.IsMap())
+      throw UserError(ExitCode::usage, {file, "is not a mapping of keys to values", {}});
+    std::set<std::string> seen;
+    for (const auto& pair : root) {
+      const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : YAML::Dump(pair.first);
+      const std::string where = place(file, pair.first.Mark());
+      if (!seen.insert(key).second)
+        throw UserError(ExitCode::usage, {where, fmt::format("'{}' is there twice", key), {}});
+      out.push_back({key, to_value(file, pair.second, 0), where});
+    }
+  } catch (const YAML::Exception& error) {
+    no_yaml(file, error);
+  }
+  return out;
+}
+
+Setting parse_setting(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == text.npos || equals == 0)
+    throw UserError(ExitCode::usage, {text, "is not KEY=VALUE", {"eg: base_emb_dim=512"}});
+  try {
+    return {text.substr(0, equals), to_value(text, YAML::Load(text.substr(equals + 1)), 0), text};
+  } catch (const YAML::Exception& error) {
+    no_yaml(text, error);
+  }
+}
+
+}  // namespace lamina::imports

@@ -1,0 +1,27 @@
+// YAML as configurations use it: one mapping of keys to scalars and lists.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "config/value.h"
+
+namespace lamina::imports {
+
+// One key of a file.
+struct Setting {
+  std::string key;
+  config::Value value;
+  std::string where;  // "models/x.yml:12", or the text of a command line
+};
+
+// The keys in the order of the file. Null is the string "None", as Python prints it; a mapping as a
+// value is its YAML. Numbers may hold _ between digits. Errors (exit 2): the file is missing,
+// unreadable or above 1 MiB, no YAML, no mapping, has a key twice, or lists deeper than 16.
+std::vector<Setting> read_yaml(const std::filesystem::path& path);
+
+// "key=value" of a command line, the value in YAML. Errors (exit 2).
+Setting parse_setting(const std::string& text);
+
+}  // namespace lamina::imports

@@ -1,0 +1,68 @@
+// Every model file of MaxText: the run file made from it has the model's parameters.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/json.h"
+#include "imports/run_file.h"
+#include "imports/table.h"
+#include "inspect/plan/model_plan.h"
+#include "support/goldens.h"
+#include "support/models.h"
+
+namespace lamina::imports {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::golden_dir;
+
+fs::path base_file() { return golden_dir() / "maxtext_configs" / "base.yml"; }
+
+std::vector<fs::path> model_files() {
+  std::vector<fs::path> out;
+  std::error_code none;
+  for (const auto& entry :
+       fs::directory_iterator(golden_dir() / "maxtext_configs" / "models", none))
+    out.push_back(entry.path());
+  std::ranges::sort(out);
+  return out;
+}
+
+class PublishedConfiguration : public ::testing::TestWithParam<fs::path> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PublishedConfiguration);
+
+TEST_P(PublishedConfiguration, HasTheParametersOfItsModel) {
+  const Imported imported = import_run(read_configuration(GetParam(), {}));
+  const decoder::Model model = lamina::testing::open_source(
+      config::parse_run(imported.toml, GetParam().filename().string()).model);
+  const JsonDocument expected = JsonDocument::read(golden_dir() / "params.json");
+  const JsonValue row = expected.root().at("models").find(GetParam().stem().string());
+  ASSERT_TRUE(row) << "params.json does not know it";
+  EXPECT_EQ(inspect::count_parameters(model).total, row.at("total").as_int64());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PublishedConfiguration, ::testing::ValuesIn(model_files()),
+                         [](const auto& test) {
+                           return lamina::testing::test_name(test.param.stem().string());
+                         });
+
+// A key that base.yml has and the table does not is said, never silent; here there is none.
+TEST(PublishedBase, HasNoKeyThatTheTableDoesNotKnow) {
+  if (!fs::exists(base_file())) GTEST_SKIP() << "there is no " << base_file();
+  for (const std::string& line : import_run(read_configuration(base_file(), {})).said)
+    EXPECT_EQ(line.find("not known here"), line.npos) << line;
+}
+
+// The values that nothing else is computed for are MaxText's own.
+TEST(PublishedBase, HasTheKeptValues) {
+  if (!fs::exists(base_file())) GTEST_SKIP() << "there is no " << base_file();
+  std::map<std::string, config::Value> base;
+  for (const Setting& setting : read_yaml(base_file())) base[setting.key] = setting.value;
+  for (const auto& [key, value] : key_table().kept) {
+    if (!base.contains(key)) continue;
+    EXPECT_EQ(config::to_toml(base[key]), config::to_toml(value)) << key;
+  }
+}
+
+}  // namespace
+}  // namespace lamina::imports

@@ -1,0 +1,203 @@
+// Configurations of MaxText as run files: what is carried over, what is said, what is refused.
+#include "imports/run_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "config/run_config.h"
+#include "imports/key_page.h"
+#include "imports/table.h"
+#include "support/expect_error.h"
+#include "support/paths.h"
+#include "support/temp_dir.h"
+
+namespace lamina::imports {
+namespace {
+
+using lamina::testing::TempDir;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// base.yml, and one file above it.
+class Folder {
+ public:
+  explicit Folder(const std::string& text, const std::string& name = "models/mine.yml") {
+    folder_.write("base.yml", text_of(LAMINA_SOURCE_DIR "/tests/imports/base.yml"));
+    file_ = folder_.write(name, text);
+  }
+  Imported import(const std::vector<std::string>& settings = {}) const {
+    return import_run(read_configuration(file_, settings));
+  }
+  void write(const std::string& name, const std::string& text) { folder_.write(name, text); }
+  const std::string& file() const { return file_; }
+
+ private:
+  TempDir folder_;
+  std::string file_;
+};
+
+// The value of "section.key" or "model.key" in the run file.
+std::string value(const Imported& imported, const std::string& key) {
+  const config::Raw raw =
+      config::parse_toml(imported.toml, "run.toml", config::Origin::Kind::run_file);
+  for (const config::RawEntry& entry : raw.entries)
+    if (entry.key == key) return config::to_toml(entry.value);
+  return "";
+}
+
+TEST(ImportRun, Example) {
+  const Imported run = Folder(
+                           "base_emb_dim: 512\nbase_mlp_dim: 1_024\nnormalization_layer_epsilon: "
+                           "1.e-06\nlearning_rate: 1.e-3\nsteps: 200\ndtype: \"float32\"\n")
+                           .import();
+  EXPECT_EQ(value(run, "family"), "\"llama2\"");
+  EXPECT_EQ(value(run, "model.hidden_size"), "512");
+  EXPECT_EQ(value(run, "model.intermediate_size"), "1024");
+  EXPECT_EQ(value(run, "model.rms_norm_eps"), "1e-06");
+  EXPECT_EQ(value(run, "optimizer.lr"), "0.001");
+  EXPECT_EQ(value(run, "schedule.warmup_steps"), "20");
+  const config::RunConfig read = config::parse_run(run.toml, "run.toml");
+  EXPECT_EQ(read.train.steps, 200);
+  EXPECT_EQ(read.train.dtype, DType::f32);
+  EXPECT_EQ(read.model.family, "llama2");
+}
+
+TEST(ImportRun, ScalesSizesByGlobalParameterScale) {
+  const Folder folder("");
+  struct Case {
+    const char *scale, *width, *heads, *layers;
+  };
+  for (const Case& c :
+       {Case{"1", "2048", "16", "16"}, Case{"2", "2048", "32", "16"}, Case{"4", "4096", "32", "16"},
+        Case{"8", "4096", "32", "32"}, Case{"16", "4096", "64", "32"}}) {
+    const Imported run = folder.import({std::string("global_parameter_scale=") + c.scale});
+    EXPECT_EQ(value(run, "model.hidden_size"), c.width) << c.scale;
+    EXPECT_EQ(value(run, "model.num_attention_heads"), c.heads) << c.scale;
+    EXPECT_EQ(value(run, "model.num_hidden_layers"), c.layers) << c.scale;
+  }
+  EXPECT_USER_ERROR(folder.import({"global_parameter_scale=3"}), ExitCode::usage,
+                    "global_parameter_scale=3: 'global_parameter_scale' must be a power of "
+                    "2, got 3");
+}
+
+TEST(ImportRun, TakesTheModelThatIsNamed) {
+  Folder folder("model_name: small\nbase_num_decoder_layers: 3\n", "run.yml");
+  folder.write("models/small.yml", "base_emb_dim: 64\nbase_num_decoder_layers: 2\n");
+  const Imported run = folder.import();
+  EXPECT_EQ(value(run, "model.hidden_size"), "64");
+  EXPECT_EQ(value(run, "model.num_hidden_layers"), "3");
+  EXPECT_ERROR_SAYS(folder.import({"model_name=large"}), ExitCode::usage,
+                    "models/large.yml: does not exist; 'model_name' = 'large' names it");
+}
+
+TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
+  const Folder folder("context: device\nmlpwo: 'offload'\n");
+  EXPECT_EQ(value(folder.import(), "train.remat_tags.context"), "");
+  const Imported custom = folder.import({"remat_policy=custom"});
+  EXPECT_EQ(value(custom, "train.remat"), "\"custom\"");
+  EXPECT_EQ(value(custom, "train.remat_tags.context"), "\"device\"");
+  EXPECT_EQ(value(custom, "train.remat_tags.mlpwo"), "\"offload\"");
+  EXPECT_EQ(value(custom, "train.remat_tags.query_proj"), "\"remat\"");
+}
+
+TEST(ImportRun, SaysWhatIsNotCarriedOver) {
+  const Imported run =
+      Folder("ici_fsdp_parallelism: 4\nenable_wandb: true\nsa_block_q: 128\n").import();
+  EXPECT_THAT(run.said,
+              ElementsAre("data.train: name the text to train on in place of corpus.txt",
+                          "enable_wandb: not carried over: a run directory holds its metrics "
+                          "and its log (docs/runs.md)",
+                          "sa_block_q: not carried over: how a kernel computes; ours are chosen "
+                          "by `lamina explain`",
+                          "ici_fsdp_parallelism: not carried over: one process, nothing is "
+                          "sharded"));
+}
+
+TEST(ImportRun, SaysWhereMaxTextIsNotAsPublished) {
+  const std::string gemma =
+      "decoder_block: gemma2\nvocab_size: 256128\nlogits_via_embedding: true\nmlp_activations: "
+      "[gelu, linear]\nnormalization_layer_epsilon: 1e-6\nuse_post_attn_norm: "
+      "true\nuse_post_ffw_norm: true\n";
+  const Imported run = Folder(gemma).import();
+  EXPECT_EQ(value(run, "model.vocab_size"), "256000");
+  EXPECT_EQ(value(run, "model.num_hidden_layers"), "32");
+  EXPECT_THAT(run.said, Contains("'vocab_size': MaxText's table has 256128 rows, the published one "
+                                 "256000"));
+}
+
+TEST(ImportRun, RefusesWhatNothingHereComputes) {
+  const Folder folder("");
+  struct Case {
+    std::string setting, says;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"quantization=int8",
+            "'quantization' must be \"\" with decoder_block = \"llama2\", got "
+            "\"int8\"; nothing here computes anything else"},
+           {"attn_logits_soft_cap=50", "'attn_logits_soft_cap' must be 0.0"},
+           {"num_experts=8", "'num_experts' must be 1 with"},
+           {"engram_layers=[1]", "'engram_layers' must be [] with"},
+           {"dropout_rate=0.1", "'dropout_rate' must be 0: only the block gpt3 drops out here"},
+           {"dtype=float8", "'dtype' must be float32 or bfloat16"},
+           {"attention_type=chunk", "must be global or local_sliding in this block"},
+           {"decoder_block=llama5", "no family computes 'decoder_block' = \"llama5\""},
+           {"base_emb_dimm=4", "unknown key 'base_emb_dimm'\n  did you mean 'base_emb_dim'?"},
+           {"base_emb_dim=wide", "'base_emb_dim' must be an integer"},
+           {"base_emb_dim", "base_emb_dim: is not KEY=VALUE"}})
+    EXPECT_ERROR_SAYS(folder.import({c.setting}), ExitCode::usage, c.says);
+}
+
+TEST(ImportRun, ReportsEveryMistakeAtItsLine) {
+  const Folder folder("base_emb_dim: 64\nquantization: int8\nuse_qk_clip: true\n");
+  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "models/mine.yml:2: 'quantization' must be");
+  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "models/mine.yml:3: 'use_qk_clip' must be");
+}
+
+TEST(ImportRun, RefusesWhatIsNoConfiguration) {
+  struct Case {
+    std::string text, says;
+  };
+  for (const Case& c : std::vector<Case>{{"a: [1, 2", "mine.yml:1: not YAML: "},
+                                         {"- 1\n", "mine.yml: is not a mapping of keys to values"},
+                                         {"a: 1\na: 2\n", "mine.yml:2: 'a' is there twice"},
+                                         {"a: " + std::string(40, '[') + std::string(40, ']'),
+                                          "mine.yml:1: lists are nested deeper than 16 levels"}})
+    EXPECT_ERROR_SAYS(Folder(c.text).import(), ExitCode::usage, c.says);
+}
+
+TEST(ImportRun, NeedsABase) {
+  TempDir folder;
+  const std::string file = folder.write("alone/mine.yml", "base_emb_dim: 64\n");
+  EXPECT_ERROR_SAYS(read_configuration(file, {}), ExitCode::usage, "there is no base.yml");
+  folder.write("bases/base.yml", "decoder_block: llama2\n");
+  folder.write("alone/mine.yml", "base_config: ../bases/base.yml\n");
+  EXPECT_EQ(read_configuration(file, {}).base.size(), 1u);
+}
+
+TEST(KeyTable, PatternsStandForLetters) {
+  EXPECT_TRUE(matches("ici_*", "ici_data_parallelism"));
+  EXPECT_TRUE(matches("*_for_vit", "image_size_for_vit"));
+  EXPECT_TRUE(matches("a*b*c", "a_b_b_c"));
+  EXPECT_FALSE(matches("a*b", "ab_c"));
+  EXPECT_FALSE(matches("a*b", "xab"));
+}
+
+TEST(KeyTable, PageHasItsTables) {
+  const std::string page = text_of(LAMINA_SOURCE_DIR "/docs/from_maxtext.md");
+  EXPECT_THAT(page, HasSubstr(key_tables()))
+      << "run `lamina config import --markdown` and put it into docs/from_maxtext.md";
+}
+
+}  // namespace
+}  // namespace lamina::imports
