@@ -42,6 +42,7 @@ Subject find_subject(const Arguments& a) {
     s.model = std::make_unique<decoder::Model>(model::make(
         c.model, plugin_catalog(a.globals),
         {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
+    train::set_learning(*s.model, c);
     phase = "train";
     s.batch = c.train.microbatch_size;
     tokens = c.data.sequence_length;

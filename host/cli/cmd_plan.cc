@@ -40,6 +40,7 @@ Subject find_subject(const Arguments& a) {
   auto model = std::make_unique<decoder::Model>(model::make(
       c.model, plugin_catalog(a.globals),
       {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
+  train::set_learning(*model, c);
   const train::RematPolicy remat =
       train::remat_policy(train::loop_options(c).step(), *model, config::place_in(c));
   return {std::move(model),

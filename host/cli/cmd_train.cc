@@ -56,9 +56,10 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   const auto compress = [&](std::int64_t) {
     return model::compressed_tokens(*data::load_tokenizer(c.data));
   };
-  const decoder::Model model =
+  decoder::Model model =
       model::make(c.model, plugin_catalog(arguments.globals),
                   {.scan_layers = c.train.scan_layers, .compress_tokens = compress});
+  train::set_learning(model, c);
   train::Run run(c, model, arguments.text("resume"), machine.backend, end_if_asked);
   begin(run, model, c);
   print_banner(model, c, run);

@@ -17,6 +17,9 @@ namespace lamina::train {
 // What the loop is told of a run file. REQUIRES: `run` outlives it.
 LoopOptions loop_options(const config::RunConfig& run);
 
+// Tells the model how the run trains its parameters; parameter_groups.h.
+void set_learning(decoder::Model& model, const config::RunConfig& run);
+
 //   Run run(config, model, "auto", backend);
 //   run.start();
 //   run.loop().run({});
