@@ -11,6 +11,7 @@
 #include "model/fold.h"
 #include "model/open.h"
 #include "weights/hf_export.h"
+#include "weights/tensor_map.h"
 
 namespace lamina::cli {
 namespace {
@@ -21,6 +22,12 @@ struct ExportedFrom {
   std::string directory;
   weights::Exported written;
 };
+
+// What was written is a model, and all its tensors are there in the right shapes.
+void check_that_it_loads(const std::string& directory, const Globals& globals) {
+  const model::OpenedModel opened = model::open_weights(directory, plugin_catalog(globals));
+  weights::match_weights(*opened.model, io::WeightFiles(directory));
+}
 
 ExportedFrom export_once(const Arguments& a, const Backend& backend) {
   model::OpenedModel opened = model::open(a.positionals[0], plugin_catalog(a.globals));
@@ -35,9 +42,11 @@ ExportedFrom export_once(const Arguments& a, const Backend& backend) {
   std::optional<model::FoldedModel> folded;
   if (!opened.model->options().exports_as.empty() && !fs::exists(to))
     folded.emplace(*opened.model, opened.directory, to, plugin_catalog(a.globals), backend);
-  return {opened.directory,
-          weights::export_to_hf(folded ? folded->model() : *opened.model,
-                                folded ? folded->directory() : opened.directory, to, dtype)};
+  return {opened.directory, weights::export_to_hf(folded ? folded->model() : *opened.model,
+                                                  folded ? folded->directory() : opened.directory,
+                                                  to, dtype, [&](const std::string& written) {
+                                                    check_that_it_loads(written, a.globals);
+                                                  })};
 }
 
 int run_export(const Arguments& a, const Machine& machine) {
@@ -66,17 +75,20 @@ Command ckpt_export_command() {
   Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
   dtype.key.choices = {"float32", "bfloat16"};
   dtype.key.doc = "Type of the tensors; as they are stored unless given.";
-  return {.name = "ckpt export",
-          .summary = "writes a model as a Hugging Face directory",
-          .details =
-              "config.json, model.safetensors under the published names, tokenizer files and "
-              "generation_config.json. For a run directory, the newest checkpoint. Checkpoints "
-              "hold float32, so an export without --dtype loads to the same bits.",
-          .options = {to, dtype, json_option()},
-          .positionals = {{.name = "DIR",
-                           .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
-          .examples = {"lamina ckpt export runs/quickstart --to model --dtype bfloat16"},
-          .run = run_export};
+  return {
+      .name = "ckpt export",
+      .summary = "writes a model as a Hugging Face directory",
+      .details =
+          "config.json, model.safetensors under the published names, tokenizer files and "
+          "generation_config.json. For a run directory, the newest checkpoint. Checkpoints "
+          "hold float32, so an export without --dtype loads to the same bits; one of a run with "
+          "train.from has the names, types and files that it began with. What was written is "
+          "loaded before it gets its name.",
+      .options = {to, dtype, json_option()},
+      .positionals = {{.name = "DIR",
+                       .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
+      .examples = {"lamina ckpt export runs/quickstart --to model --dtype bfloat16"},
+      .run = run_export};
 }
 
 }  // namespace lamina::cli

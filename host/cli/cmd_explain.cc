@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "decoder/call_limits.h"
 #include "model/open.h"
+#include "model/training.h"
 #include "passes/pipeline.h"
 #include "program/bound_program.h"
 #include "train/gradients.h"
@@ -39,10 +40,9 @@ Subject find_subject(const Arguments& a) {
   std::int64_t tokens = 512;
   if (config::is_run_file(path)) {
     config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-    s.model = std::make_unique<decoder::Model>(model::make(
-        c.model, plugin_catalog(a.globals),
-        {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
-    train::set_learning(*s.model, c);
+    s.model = model::open_trained(
+        c, plugin_catalog(a.globals),
+        {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens});
     phase = "train";
     s.batch = c.train.microbatch_size;
     tokens = c.data.sequence_length;

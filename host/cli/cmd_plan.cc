@@ -8,6 +8,7 @@
 #include "cli/plugins.h"
 #include "decoder/call_limits.h"
 #include "model/open.h"
+#include "model/training.h"
 #include "train/run.h"
 
 namespace lamina::cli {
@@ -37,10 +38,9 @@ Subject find_subject(const Arguments& a) {
     return out;
   }
   config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-  auto model = std::make_unique<decoder::Model>(model::make(
-      c.model, plugin_catalog(a.globals),
-      {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens}));
-  train::set_learning(*model, c);
+  auto model = model::open_trained(
+      c, plugin_catalog(a.globals),
+      {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens});
   const train::RematPolicy remat =
       train::remat_policy(train::loop_options(c).step(), *model, config::place_in(c));
   return {std::move(model),

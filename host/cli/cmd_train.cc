@@ -11,8 +11,7 @@
 #include "config/listing.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "data/load.h"
-#include "model/open.h"
+#include "model/training.h"
 #include "train/run.h"
 #include "train/run_directory.h"
 
@@ -53,14 +52,11 @@ void begin(const train::Run& run, const decoder::Model& model, const config::Run
 
 int train_run(const Arguments& arguments, const config::RunConfig& c, const Machine& machine) {
   machine.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
-  const auto compress = [&](std::int64_t) {
-    return model::compressed_tokens(*data::load_tokenizer(c.data));
-  };
-  decoder::Model model =
-      model::make(c.model, plugin_catalog(arguments.globals),
-                  {.scan_layers = c.train.scan_layers, .compress_tokens = compress});
-  train::set_learning(model, c);
-  train::Run run(c, model, arguments.text("resume"), machine.backend, end_if_asked);
+  const std::string& resume = arguments.text("resume");
+  model::Training training = model::open_training(c, plugin_catalog(arguments.globals),
+                                                  train::likely_checkpoint(resume, c.run.out));
+  const decoder::Model& model = *training.model;
+  train::Run run(c, model, resume, machine.backend, end_if_asked, std::move(training.inherited));
   begin(run, model, c);
   print_banner(model, c, run);
   return run_and_show(arguments, c, model, run);

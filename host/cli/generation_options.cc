@@ -201,8 +201,9 @@ void check_generation_options(const Arguments& a) {
 GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m) {
   GenerateOptions out = usual_options(a.integer("max-new-tokens"));
   decode::GenerationConfig config;
-  if (m.opened.published)
-    config = decode::apply_generation_config(m.opened.published->generation_config(), out);
+  // Also of a checkpoint of training that began at a published model.
+  if (const auto file = io::read_generation_config(m.opened.directory))
+    config = decode::apply_generation_config(file->root(), out);
   assign_given(a, out);
   out.end_tokens = m.end_tokens();
   if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)

@@ -105,6 +105,8 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
   log::info("model   {}: {} parameters, {} of them in embeddings{}; {}", model.family().name(),
             thousands_text(model.parameters().num_elements()), thousands_text(embedding), also,
             decoder::to_string(model.stack(), blocks));
+  if (!run.inherited().summary.empty())
+    log::info("from    {}: {}", c.train.from, run.inherited().summary);
   std::string_view label = "data";
   for (const std::string& line : data_lines(run.data())) {
     log::info("{:<7} {}", label, line);

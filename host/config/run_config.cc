@@ -127,6 +127,8 @@ void fill_computed(RunConfig& c, Table& values) {
   };
   if (c.run.name.empty()) fill("run.name", c.run.name = c.file.stem().string());
   if (c.run.out.empty()) fill("run.out", c.run.out = "runs/" + c.run.name);
+  if (!values.has("data.tokenizer"))
+    fill("data.tokenizer", c.data.tokenizer = c.train.from.empty() ? "byte" : c.train.from);
   if (c.train.microbatch_size == 0)
     fill("train.microbatch_size", c.train.microbatch_size = c.train.batch_size);
 }
@@ -152,7 +154,13 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
     problems.add({values.where("data.validation_fraction"),
                   "'data.validation_fraction' and 'data.validation' both say what to validate on",
                   {"keep one; the other is at " + values.where("data.validation")}});
-  if (c.model.family.empty() && c.model.path.empty() && c.model.raw.entries.empty())
+  if (c.train.from.empty() && !c.train.fresh.empty())
+    problems.add({values.where("train.fresh"),
+                  "'train.fresh' names what 'train.from' lacks, and there is no 'train.from'",
+                  {"without it every tensor is fresh; leave 'train.fresh' out"}});
+  if (!c.train.from.empty()) {
+    // The model may be the directory's; what there is of it here is compared with that.
+  } else if (c.model.family.empty() && c.model.path.empty() && c.model.raw.entries.empty())
     problems.add(
         {where,
          "no model",

@@ -119,7 +119,8 @@ const Fields<DataSection>& data_fields() {
              .doc = "Fraction of the training text, taken from its end, that is held out for "
                     "validation."}),
       field("tokenizer", &DataSection::tokenizer,
-            {.doc = "\"byte\" (one token per byte), or a directory with a tokenizer.json.",
+            {.preset_text = "train.from, else \"byte\"",
+             .doc = "\"byte\" (one token per byte), or a directory with a tokenizer.json.",
              .path = true,
              .path_words = {"byte"}}),
       field("sequence_length", &DataSection::sequence_length,
@@ -137,6 +138,16 @@ const Fields<DataSection>& data_fields() {
 
 const Fields<TrainSection>& train_fields() {
   static const Fields<TrainSection> fields = {
+      field("from", &TrainSection::from,
+            {.preset_text = "fresh weights",
+             .doc = "Where the weights start: a published model directory, a GGUF file, a "
+                    "checkpoint or a run directory. family, [model] and data.tokenizer are then "
+                    "its own and may be left out; docs/finetuning.md.",
+             .path = true}),
+      field("fresh", &TrainSection::fresh,
+            {.doc = "Tensors that train.from lacks and that start as a fresh model's, by our names "
+                    "or the published ones; * stands for anything. New rows of a vocabulary start "
+                    "as the mean of the old ones."}),
       field("steps", &TrainSection::steps,
             {.unit = "optimizer steps",
              .min = 1,

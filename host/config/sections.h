@@ -37,6 +37,8 @@ struct DataSection {
 };
 
 struct TrainSection {
+  std::string from;                // a directory or GGUF file; "": fresh weights
+  std::vector<std::string> fresh;  // patterns of tensors that `from` lacks
   std::int64_t steps = 1000;
   std::int64_t batch_size = 8;
   std::int64_t microbatch_size = 0;  // divides batch_size once loaded

@@ -61,11 +61,10 @@ std::vector<std::int64_t> ids(const JsonValue& value, bool of_text) {
 
 }  // namespace
 
-HfDirectory::HfDirectory(std::string path) : path_(std::move(path)), config_(read_config(path_)) {
-  const std::string file = path_ + "/generation_config.json";
-  if (std::error_code ec; fs::exists(file, ec))
-    generation_config_ = JsonDocument::read(file, {.code = ExitCode::checkpoint});
-}
+HfDirectory::HfDirectory(std::string path)
+    : path_(std::move(path)),
+      config_(read_config(path_)),
+      generation_config_(read_generation_config(path_)) {}
 
 // The objects of config.json that may hold a key, the first first: multimodal models keep those of
 // the language model one level down, some two.
@@ -104,6 +103,16 @@ std::vector<std::int64_t> HfDirectory::placeholder_token_ids() const {
       for (std::int64_t id : ids(holder.find(key), false))
         if (std::ranges::find(out, id) == out.end()) out.push_back(id);
   return out;
+}
+
+std::optional<JsonDocument> read_generation_config(const std::string& directory) {
+  const std::string file = directory + "/generation_config.json";
+  if (std::error_code ec; !fs::exists(file, ec)) return std::nullopt;
+  return JsonDocument::read(file, {.code = ExitCode::checkpoint});
+}
+
+std::vector<std::int64_t> eos_token_ids(const JsonValue& config) {
+  return ids(config.find("eos_token_id"), true);
 }
 
 std::vector<std::string> side_files(const std::string& directory) {

@@ -43,6 +43,13 @@ class HfDirectory {
   std::optional<JsonDocument> generation_config_;
 };
 
+// generation_config.json of a model directory or a checkpoint, if it has one. Errors (class
+// checkpoint): damaged.
+std::optional<JsonDocument> read_generation_config(const std::string& directory);
+
+// eos_token_id of a config.json or generation_config.json: one id, a list, or none.
+std::vector<std::int64_t> eos_token_ids(const JsonValue& config);
+
 // The files of `directory` that go along unchanged when a model is exported or saved: tokenizer
 // files, chat templates, generation_config.json. Sorted names.
 std::vector<std::string> side_files(const std::string& directory);

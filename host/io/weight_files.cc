@@ -184,38 +184,69 @@ std::uint64_t WeightFiles::file_bytes() const {
   return total;
 }
 
+namespace {
+
+struct Shard {
+  std::string name;
+  std::vector<TensorSpec> specs;
+};
+
+std::vector<Shard> shards_by_size(const std::vector<TensorSpec>& specs,
+                                  const WeightFilesOptions& options) {
+  std::vector<Shard> shards(1);
+  std::uint64_t bytes = 0;
+  for (const TensorSpec& spec : specs) {
+    if (!shards.back().specs.empty() && bytes + num_bytes(spec) > options.max_shard_bytes) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().specs.push_back(spec);
+    bytes += num_bytes(spec);
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    shards[i].name = shards.size() == 1 ? options.stem + ".safetensors"
+                                        : fmt::format("{}-{:05}-of-{:05}.safetensors", options.stem,
+                                                      i + 1, shards.size());
+  return shards;
+}
+
+std::vector<Shard> shards_as_given(const std::vector<TensorSpec>& specs,
+                                   const WeightFilesOptions& options) {
+  std::map<std::string, std::vector<TensorSpec>> by_file;
+  for (const auto& [tensor, file] : options.file_of) by_file[file];
+  for (const TensorSpec& spec : specs) {
+    const auto found = options.file_of.find(spec.name);
+    (found == options.file_of.end() ? by_file.rbegin()->second : by_file[found->second])
+        .push_back(spec);
+  }
+  std::vector<Shard> shards;
+  for (auto& [name, tensors] : by_file)
+    if (!tensors.empty()) shards.push_back({name, std::move(tensors)});
+  return shards;
+}
+
+}  // namespace
+
 std::vector<FileDigest> write_weight_files(const std::string& directory,
                                            const std::vector<TensorSpec>& specs,
                                            const TensorSource& source,
                                            const WeightFilesOptions& options) {
-  std::vector<std::vector<TensorSpec>> shards(1);
-  std::uint64_t shard_bytes = 0, total_bytes = 0;
-  for (const TensorSpec& spec : specs) {
-    if (!shards.back().empty() && shard_bytes + num_bytes(spec) > options.max_shard_bytes) {
-      shards.emplace_back();
-      shard_bytes = 0;
-    }
-    shards.back().push_back(spec);
-    shard_bytes += num_bytes(spec);
-    total_bytes += num_bytes(spec);
-  }
+  std::vector<Shard> shards =
+      options.file_of.empty() ? shards_by_size(specs, options) : shards_as_given(specs, options);
+  std::uint64_t total_bytes = 0;
+  for (const TensorSpec& spec : specs) total_bytes += num_bytes(spec);
+  const bool alone = shards.size() == 1 && shards[0].name == options.stem + ".safetensors";
   std::vector<FileDigest> written;
-  if (shards.size() == 1) {
-    written.push_back(write_safetensors(fmt::format("{}/{}.safetensors", directory, options.stem),
-                                        std::move(shards[0]), options.metadata, source));
-    return written;
-  }
   std::map<std::string, std::string> file_of;
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::string name =
-        fmt::format("{}-{:05}-of-{:05}.safetensors", options.stem, i + 1, shards.size());
-    for (const TensorSpec& spec : shards[i])
-      if (!file_of.emplace(spec.name, name).second)
+  for (Shard& shard : shards) {
+    for (const TensorSpec& spec : shard.specs)
+      if (!file_of.emplace(spec.name, shard.name).second && !alone)
         user_error(ExitCode::checkpoint, directory,
                    "two tensors are called '{}'; names must differ", printable(spec.name));
-    written.push_back(
-        write_safetensors(directory + "/" + name, std::move(shards[i]), options.metadata, source));
+    written.push_back(write_safetensors(directory + "/" + shard.name, std::move(shard.specs),
+                                        options.metadata, source));
   }
+  if (alone) return written;
   JsonWriter json(2);
   json.begin_object();
   json.key("metadata").begin_object().key("total_size").value(total_bytes).end_object();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -71,6 +72,9 @@ struct WeightFilesOptions {
   std::string stem = "model";
   std::uint64_t max_shard_bytes = 5'000'000'000;  // of data; one larger tensor has its own shard
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  // The file of each tensor, by name; a tensor that is not there goes to the last of them. Empty:
+  // by size.
+  std::map<std::string, std::string, std::less<>> file_of = {};
 };
 
 // Writes `directory`/<stem>.safetensors, or as many shards as needed and their index. Shards are

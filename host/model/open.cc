@@ -12,6 +12,7 @@
 #include "text/token_compression.h"
 #include "train/checkpoint.h"
 #include "train/run_directory.h"
+#include "weights/published_form.h"
 #include "weights/tensor_map.h"
 
 namespace lamina::model {
@@ -75,14 +76,14 @@ decoder::ModelOptions with_tokenizer(const decoder::ModelOptions& options,
   return out;
 }
 
-OpenedModel open_gguf(const std::string& path, const registry::Catalog& plugins,
-                      const decoder::ModelOptions& options,
-                      const std::vector<std::string>& overrides) {
-  const io::GgufFile file(path);
-  return {.directory = path,
-          .end_tokens = io::gguf_end_tokens(file),
-          .model = std::make_unique<decoder::Model>(
-              make(read_gguf(file, plugins, overrides), plugins, with_tokenizer(options, path)))};
+// What a checkpoint has from train.from: generation_config.json, else the published config.json.
+std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
+  std::vector<std::int64_t> out;
+  if (const auto config = io::read_generation_config(checkpoint))
+    out = io::eos_token_ids(config->root());
+  if (!out.empty()) return out;
+  const auto form = weights::PublishedForm::beside(checkpoint);
+  return form ? io::eos_token_ids(form->config()) : out;
 }
 
 }  // namespace
@@ -102,11 +103,15 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
   return out;
 }
 
-OpenedModel open(const std::string& path, const registry::Catalog& plugins,
-                 const decoder::ModelOptions& options, const std::vector<std::string>& overrides) {
-  if (const std::string gguf = io::gguf_in(path); !gguf.empty())
-    return open_gguf(gguf, plugins, options, overrides);
-  OpenedModel out;
+Description describe(const std::string& path, const registry::Catalog& plugins,
+                     const std::vector<std::string>& overrides) {
+  if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
+    const io::GgufFile file(gguf);
+    return {.source = read_gguf(file, plugins, overrides),
+            .directory = gguf,
+            .end_tokens = io::gguf_end_tokens(file)};
+  }
+  Description out;
   fs::path description = path;
   if (!fs::is_regular_file(path)) {
     out.directory = train::resolve_model_directory(path);
@@ -115,15 +120,28 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
     if (!fs::exists(description)) description = out.directory;
     if (fs::exists(fs::path(out.directory) / "config.json")) out.published.emplace(out.directory);
   }
-  const decoder::ModelOptions with_tokens = with_tokenizer(options, out.directory);
   const auto read = [&] {
-    return std::make_unique<decoder::Model>(
-        make(config::load_model(description, {.sets = overrides, .environment = {}}), plugins,
-             with_tokens));
+    return config::load_model(description, {.sets = overrides, .environment = {}});
   };
   const bool written = !out.directory.empty() && !out.published && overrides.empty();
-  out.model = written ? train::as_damage(read) : read();
+  out.source = written ? train::as_damage(read) : read();
+  if (!out.directory.empty() && !out.published) out.end_tokens = end_tokens_of(out.directory);
   return out;
+}
+
+OpenedModel open(const std::string& path, const registry::Catalog& plugins,
+                 const decoder::ModelOptions& options, const std::vector<std::string>& overrides) {
+  Description from = describe(path, plugins, overrides);
+  const decoder::ModelOptions with_tokens = with_tokenizer(options, from.directory);
+  const auto read = [&] {
+    return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
+  };
+  const bool written =
+      fs::exists(fs::path(from.directory) / "model.toml") && !from.published && overrides.empty();
+  return {.directory = from.directory,
+          .published = std::move(from.published),
+          .end_tokens = std::move(from.end_tokens),
+          .model = written ? train::as_damage(read) : read()};
 }
 
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins) {

@@ -23,9 +23,21 @@ struct OpenedModel {
   // Of weights and tokenizer, or the GGUF file with both; empty when only a config was given.
   std::string directory;
   std::optional<io::HfDirectory> published = {};  // of a directory with config.json
-  std::vector<std::int64_t> end_tokens = {};      // of a GGUF file
+  std::vector<std::int64_t> end_tokens = {};      // of a GGUF file, or beside a checkpoint
   std::unique_ptr<decoder::Model> model;
 };
+
+// Where a model is described, before its plugin has read it.
+struct Description {
+  config::ModelSource source;
+  std::string directory;  // as in OpenedModel
+  std::optional<io::HfDirectory> published = {};
+  std::vector<std::int64_t> end_tokens = {};
+};
+
+// The errors of open(), but for those of plugins.
+Description describe(const std::string& path, const registry::Catalog& plugins,
+                     const std::vector<std::string>& overrides = {});
 
 // Errors: exit 4 for a directory that holds no model, with what is there, and for a checkpoint of
 // training with a damaged model.toml; exit 2 for a config that is wrong; exit 8 for plugins;

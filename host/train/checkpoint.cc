@@ -101,15 +101,19 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
       {{"m.", contents.state.first_moments()}, {"v.", contents.state.second_moments()}},
       progress.step);
   files.insert(files.end(), moments.begin(), moments.end());
-  files.push_back(io::write_durably(directory + "/model.toml", contents.model_file));
-  files.push_back(io::write_durably(directory + "/run.toml", contents.run_file));
-  files.back().name = "run.toml";
-  files[files.size() - 2].name = "model.toml";
-  for (const std::string& name : contents.tokenizer.save(directory)) {
-    io::sync_file(directory + "/" + name);
-    files.push_back(io::digest_file(directory + "/" + name));
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    files.push_back(io::write_durably(directory + "/" + name, bytes));
     files.back().name = name;
-  }
+  };
+  write("model.toml", contents.model_file);
+  write("run.toml", contents.run_file);
+  for (const SideFile& file : contents.side_files) write(file.name, file.bytes);
+  if (!text::has_tokenizer(directory))
+    for (const std::string& name : contents.tokenizer.save(directory)) {
+      io::sync_file(directory + "/" + name);
+      files.push_back(io::digest_file(directory + "/" + name));
+      files.back().name = name;
+    }
   io::write_manifest(directory, files, [&](JsonWriter& json) {
     const registry::PluginIdentity& plugin = contents.model.family().plugin();
     json.key("step").value(progress.step);

@@ -4,11 +4,13 @@
 //   optimizer.safetensors  moments: "m.<parameter>", "v.<parameter>"
 //   model.toml             family and [model], so that decoding needs nothing else
 //   run.toml               the resolved run file
-//   tokenizer files
+//   tokenizer files, and what else of train.from goes along, such as generation_config.json
+//   published.json         the form of train.from, where that is a published directory
 //   manifest.json          sizes and checksums of all that, step and data cursor; written last
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,12 +31,18 @@ struct Progress {
   std::uint64_t num_tokens = 0;  // counted labels trained on so far
 };
 
+// A file that goes along unchanged, by its name in the checkpoint.
+struct SideFile {
+  std::string name, bytes;
+};
+
 struct CheckpointContents {
   const decoder::Model& model;
   const TrainState& state;
   const text::Tokenizer& tokenizer;
-  std::string run_file;    // text of run.toml
-  std::string model_file;  // text of model.toml
+  std::string run_file;                       // text of run.toml
+  std::string model_file;                     // text of model.toml
+  std::span<const SideFile> side_files = {};  // those of a tokenizer go before its own
 };
 
 // Writes `path`, which must not exist: beside it, synced, then renamed. On failure (disk full)

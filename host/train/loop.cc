@@ -76,10 +76,15 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
              lists_of(inputs, graph)),
       step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend) {
   const auto& parameters = inputs.model.parameters().all();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    weights::initialise(
-        parameters[i], options_.seed,
-        std::span(state_.masters()[i], static_cast<std::size_t>(parameters[i].num_elements())));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::span<float> master(state_.masters()[i],
+                                  static_cast<std::size_t>(parameters[i].num_elements()));
+    if (inputs.start && inputs.start->has(static_cast<int>(i)))
+      inputs.start->read(static_cast<int>(i), master);
+    else
+      weights::initialise(parameters[i], options_.seed, master);
+  }
+  inputs_.start = nullptr;  // it is read, and may be gone
   state_.refresh_copies();
   progress_.data_fingerprint = inputs.data_fingerprint;
   if (inputs.validation)
@@ -133,7 +138,8 @@ void Loop::save(const LoopEvents& events) {
   if (metrics_) metrics_->sync();
   std::string path = checkpoint_path(options_.out, progress_.step);
   save_checkpoint(path,
-                  {inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file},
+                  {inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
+                   inputs_.side_files},
                   progress_);
   last_saved_ = progress_.step;
   retry_at_ = -1;

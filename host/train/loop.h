@@ -15,6 +15,7 @@
 #include "train/checkpoint.h"
 #include "train/eval_step.h"
 #include "train/metrics_file.h"
+#include "train/start_weights.h"
 #include "train/train_step.h"
 
 namespace lamina::train {
@@ -62,6 +63,8 @@ struct LoopInputs {
   std::string data_fingerprint;
   std::string run_file;  // texts for checkpoints
   std::string model_file;
+  const StartWeights* start = nullptr;        // train.from; null: fresh weights, or a checkpoint's
+  std::span<const SideFile> side_files = {};  // see CheckpointContents
 };
 
 struct LoopResult {

@@ -39,6 +39,19 @@ config::RunConfig load_written_run(const std::string& path) {
   return as_damage([&] { return config::load_run(path); });
 }
 
+std::string likely_checkpoint(const std::string& resume, const std::string& run) {
+  if (resume == "none") return "";
+  if (resume != "auto") return checkpoint_at(resume);
+  for (const CheckpointEntry& entry : list_checkpoints(run) | std::views::reverse) {
+    try {
+      check_structure(entry.path);
+      return entry.path;
+    } catch (const io::Damaged&) {  // the run will say so
+    }
+  }
+  return "";
+}
+
 Resumption::Resumption(const std::string& resume, std::string run, const std::string& run_file)
     : automatic_(resume == "auto"),
       run_(std::move(run)),

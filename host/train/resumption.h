@@ -14,6 +14,10 @@ namespace lamina::train {
 // A run file that training wrote: whatever is wrong with it is exit 4, not a mistake of the user's.
 config::RunConfig load_written_run(const std::string& path);
 
+// The checkpoint that a run with this --resume will most likely go on from, "" for none: what is
+// needed to describe its model before anything else is known of it. Errors: as Resumption.
+std::string likely_checkpoint(const std::string& resume, const std::string& run);
+
 //   Resumption from("auto", "runs/first", run_file);
 //   from.load(loop);
 //   for (const std::string& change : from.changes()) log::info("{}", change);

@@ -40,7 +40,8 @@ void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& mo
   throw UserError(ExitCode::usage, {"model.vocab_size",
                                     fmt::format("is {}; the tokenizer has {} ids",
                                                 model.vocab_size(), tokenizer.vocab_size()),
-                                    {"raise it to at least that"}});
+                                    {"raise it to at least that; with train.from, name the new "
+                                     "rows: train.fresh = [\"embed.weight\"]"}});
 }
 
 }  // namespace
@@ -62,22 +63,26 @@ void set_learning(decoder::Model& model, const config::RunConfig& run) {
 }
 
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-         const Backend& backend, const std::function<void()>& between)
-    : options_(loop_options(config)) {
+         const Backend& backend, const std::function<void()>& between, Inherited inherited)
+    : inherited_(std::move(inherited)), options_(loop_options(config)) {
   decoder::check_training_length(model, options_.sequence_length, "data.sequence_length");
   remat_ = remat_policy(options_.step(), model, options_.place);
-  tokenizer_ = data::load_tokenizer(config.data);
+  config::DataSection data = config.data;
+  if (!inherited_.directory.empty()) data.tokenizer = inherited_.directory;
+  tokenizer_ = data::load_tokenizer(data);
   check_vocabulary(*tokenizer_, model);
   between();
   lock_.emplace(options_.out);
   run_file_ = config::resolved_run_file(config, model.family().name(), model_values(model));
   resumption_.emplace(resume, options_.out, run_file_);
-  data_ = data::load_data(config.data, options_.seed, *tokenizer_, model.vocab_size(), between);
+  data_ = data::load_data(data, options_.seed, *tokenizer_, model.vocab_size(), between);
   loop_ = std::make_unique<Loop>(
       LoopInputs{options_, model, *tokenizer_, data_->train,
                  data_->validation.empty() ? nullptr : &data_->validation.front(),
-                 data_->fingerprint, run_file_, model_file(model)},
+                 data_->fingerprint, run_file_, model_file(model), inherited_.weights.get(),
+                 inherited_.files},
       backend);
+  inherited_.weights.reset();  // their files are not mapped any longer
   between();
   resumption_->load(*loop_);
   between();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 #include "data/load.h"
@@ -19,6 +20,13 @@ LoopOptions loop_options(const config::RunConfig& run);
 
 // Tells the model how the run trains its parameters; parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);
+// What a run takes over from train.from, or from the checkpoint that it goes on from.
+struct Inherited {
+  std::unique_ptr<StartWeights> weights;  // null where it goes on from a checkpoint
+  std::string summary;                    // of the weights, for people
+  std::string directory;                  // of the tokenizer, unless data.tokenizer is another
+  std::vector<SideFile> files;            // that go along to every checkpoint
+};
 
 //   Run run(config, model, "auto", backend);
 //   run.start();
@@ -30,19 +38,22 @@ class Run {
   // the run. REQUIRES: config, model and backend outlive this.
   Run(
       const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-      const Backend& backend, const std::function<void()>& between = [] {});
+      const Backend& backend, const std::function<void()>& between = [] {},
+      Inherited inherited = {});
 
   Loop& loop() { return *loop_; }
   const data::RunData& data() const { return *data_; }
   const RematPolicy& remat() const { return remat_; }
   const Resumption& resumption() const { return *resumption_; }
   const io::DirectoryLock& lock() const { return *lock_; }
+  const Inherited& inherited() const { return inherited_; }
 
   // Makes the run directory ready to be written: no leftovers, config.toml as the run is now.
   // REQUIRES: resumption().set_aside() was called.
   void start() const;
 
  private:
+  Inherited inherited_;
   LoopOptions options_;
   RematPolicy remat_;
   std::unique_ptr<text::Tokenizer> tokenizer_;

@@ -14,6 +14,7 @@
 #include "publishers/formats.h"
 #include "text/tokenizer.h"
 #include "weights/hf_config.h"
+#include "weights/published_form.h"
 #include "weights/weights.h"
 
 namespace lamina::weights {
@@ -40,20 +41,24 @@ bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
 }
 
 // Tensors that were published stay as they are, or change their type; ours, and compressed ones
-// that change their type, take the names and forms of the family's map. `dtype` is not for
-// parameters that have a type of their own.
+// that change their type, take the names and forms of `form`, else of the family's map. `dtype` is
+// not for parameters that have a type of their own.
 TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
-                            std::optional<DType> dtype) {
+                            const PublishedForm* form, std::optional<DType> dtype) {
   TransferPlan out{.from = match_weights(model, files)};
   out.reassembled = out.from.own_names() || (dtype && has_compressed(out.from, files));
-  out.to = out.reassembled ? published_tensors(model) : out.from;
+  if (!out.reassembled)
+    out.to = out.from;
+  else
+    out.to = form ? match_names(model, files.path(), form->names()) : published_tensors(model);
   for (std::size_t i = 0; i < out.to.tensors().size(); ++i) {
     const PublishedTensor& to = out.to.tensors()[i];
     const int parameter = out.to.pieces()[static_cast<std::size_t>(to.pieces.front())].parameter;
     const auto from = out.from.pieces_of(parameter);
     if (from.empty()) continue;  // optional, not there
     const std::string& source = out.from.tensor_of(from[0]).name;
-    const DType stored = files.tensor(source).dtype;
+    const DType stored =
+        form ? form->dtype(to.name).value_or(form->main_dtype()) : files.tensor(source).dtype;
     const bool free = !model.parameters()[parameter].desc.dtype;
     DType target = dtype && free ? *dtype : stored;
     if (!out.reassembled && target == stored) {
@@ -63,7 +68,9 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
       }
       continue;
     }
-    if (target != DType::bf16 && target != DType::i32 && target != DType::i64) target = DType::f32;
+    const bool as_published = form && target == stored && is_floating(target);
+    if (!as_published && target != DType::bf16 && target != DType::i32 && target != DType::i64)
+      target = DType::f32;
     out.transfers.push_back({{to.name, target, to.shape}, static_cast<int>(i)});
   }
   return out;
@@ -114,11 +121,10 @@ DType main_dtype(const std::vector<Transfer>& transfers) {
 }
 
 // The config.json that the weights came with, telling their type as it is now.
-std::string edited_config(const std::string& directory, DType dtype, bool compressed) {
-  const io::HfDirectory source(directory);
+std::string edited_config(const JsonValue& config, DType dtype, bool compressed) {
   JsonWriter json(2);
   json.begin_object();
-  for (const auto& [key, value] : source.config().members()) {
+  for (const auto& [key, value] : config.members()) {
     if (!compressed && std::ranges::find(publishers::kCompressionKeys, key) !=
                            std::end(publishers::kCompressionKeys))
       continue;
@@ -144,7 +150,8 @@ std::string fresh_config(const decoder::Model& model, const std::string& directo
 }  // namespace
 
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
-                      std::optional<DType> dtype) {
+                      std::optional<DType> dtype,
+                      const std::function<void(const std::string&)>& check) {
   if (fs::exists(to))
     throw UserError(ExitCode::usage, {to,
                                       "exists already; --to names a directory to be made",
@@ -155,11 +162,14 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
                     {from,
                      "is a GGUF file; lamina reads such files and exports none",
                      {"use the safetensors files of the same model"}});
-  const TransferPlan plan = plan_transfers(model, files, dtype);
+  const std::optional<PublishedForm> form = PublishedForm::beside(from);
+  const TransferPlan plan = plan_transfers(model, files, form ? &*form : nullptr, dtype);
   const bool published = fs::exists(fs::path(from) / "config.json");
   const DType main = main_dtype(plan.transfers);
   const std::string config =
-      published ? edited_config(from, main, !plan.reassembled) : fresh_config(model, from, main);
+      form        ? edited_config(form->config(), main, true)
+      : published ? edited_config(io::HfDirectory(from).config(), main, !plan.reassembled)
+                  : fresh_config(model, from, main);
 
   Exported out;
   std::vector<io::TensorSpec> specs;
@@ -172,11 +182,14 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   out.num_tensors = static_cast<std::int64_t>(specs.size());
   TransferReader reader(files, plan);
   io::DirectoryCommit commit(to);
-  io::write_weight_files(commit.path(), specs, [&](const io::TensorSpec& spec) {
-    return reader.bytes_of(*by_name.at(spec.name));
-  });
+  io::WeightFilesOptions options;
+  if (form) options.file_of = form->file_of();
+  io::write_weight_files(
+      commit.path(), specs,
+      [&](const io::TensorSpec& spec) { return reader.bytes_of(*by_name.at(spec.name)); }, options);
   io::copy_side_files(from, commit.path());
   io::write_durably(commit.path() + "/config.json", config);
+  if (check) check(commit.path());
   commit.commit();
   return out;
 }

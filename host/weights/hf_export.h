@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -16,9 +17,12 @@ struct Exported {
 
 // From a checkpoint or a Hugging Face directory `from` into the directory `to`, which must not
 // exist and appears whole or not at all: config.json, weights under their published names (as
-// stored, or in `dtype`), tokenizer files, generation_config.json. Errors: exit 2 when `to` exists;
-// exit 4 when the family cannot be exported, or for damaged weights.
+// stored, or in `dtype`), tokenizer files, generation_config.json. A checkpoint of training that
+// began at a published directory gets the form of that again: names, types, files and config.json.
+// `check` is called with what was written before it has its name, and may throw. Errors: exit 2
+// when `to` exists; exit 4 when the family cannot be exported, or for damaged weights.
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
-                      std::optional<DType> dtype);
+                      std::optional<DType> dtype,
+                      const std::function<void(const std::string& directory)>& check = {});
 
 }  // namespace lamina::weights

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -132,32 +133,48 @@ std::string folder_of_layers(std::string_view name, std::string_view row) {
 
 bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
-// The tensors behind all parameters, each found once.
-class Matcher {
+// The tensors behind all parameters, by the names that there are.
+class NameMatcher {
  public:
-  Matcher(const decoder::Model& model, const io::WeightFiles& files)
-      : model_(model), files_(files), builder_(model) {}
+  NameMatcher(const decoder::Model& model, std::string where,
+              const std::vector<std::string_view>& names, const MayLack& may_lack, bool fills)
+      : model_(model),
+        where_(std::move(where)),
+        names_(names),
+        known_(names.begin(), names.end()),
+        may_lack_(may_lack),
+        fills_(fills),
+        builder_(model) {}
 
-  TensorMap run() {
+  bool has_own_names() const {
+    return std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
+      return known_.contains(p.name);
+    });
+  }
+
+  // By the rows of the family, or our own names.
+  TensorMap run(bool own) {
     const auto& parameters = model_.parameters().all();
-    const bool own = std::ranges::all_of(
-        parameters, [&](const decoder::Parameter& p) { return files_.contains(p.name); });
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const int index = static_cast<int>(i);
-      own ? builder_.add_own(index) : find(index);
+      if (!own)
+        find(index);
+      else if (known_.contains(parameters[i].name))
+        builder_.add_own(index);
+      else if (!may_lack(index, parameters[i].name))
+        missing(index, parameters[i].name);
     }
-    TensorMap map = builder_.finish(own);
-    std::unordered_set<std::string_view> used;
-    for (const PublishedTensor& tensor : map.tensors()) check(map, tensor, used);
-    check_nothing_left(map, used);
-    return map;
+    return builder_.finish(own);
   }
+
+  // Where the layers are: folder_of_layers() of these names; empty: none was found.
+  const std::string& layers() const { return layers_; }
 
  private:
   // What the files call `name`; empty if they lack it.
   std::string spelling(const std::string& name) const {
     for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
-      if (files_.contains(s)) return std::move(s);
+      if (known_.contains(s)) return std::move(s);
     return {};
   }
 
@@ -170,15 +187,33 @@ class Matcher {
         names.push_back(spelling(tensor.name));
         if (!names.back().empty()) continue;
         if (names.size() == 1) break;  // another row may have it
+        if (fills_) return add_as_others(parameter);
+        if (may_lack(parameter, tensor.name)) return;
         missing(parameter, tensor.name);
       }
       if (names.empty() || names.back().empty()) continue;
       if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
       return builder_.add(parameter, expanded, names);
     }
-    if (rows.empty()) missing(parameter, model_.parameters()[parameter].name);
-    if (std::ranges::none_of(rows, &registry::TensorRow::optional))
-      missing(parameter, builder_.expand(parameter, *rows.front()).tensors.front().name);
+    if (fills_ && !rows.empty()) return add_as_others(parameter);
+    if (std::ranges::any_of(rows, &registry::TensorRow::optional)) return;
+    const std::string name = rows.empty()
+                                 ? model_.parameters()[parameter].name
+                                 : builder_.expand(parameter, *rows.front()).tensors.front().name;
+    if (!may_lack(parameter, name)) missing(parameter, name);
+  }
+
+  // Under the names that the files would have for it.
+  void add_as_others(int parameter) {
+    const ExpandedRow expanded = builder_.expand(parameter, *builder_.rows_of(parameter).front());
+    std::vector<std::string> names;
+    for (const ExpandedRow::Tensor& tensor : expanded.tensors)
+      names.push_back(likely_spelling(tensor.name));
+    builder_.add(parameter, expanded, names);
+  }
+
+  bool may_lack(int parameter, const std::string& name) const {
+    return may_lack_ && may_lack_(model_.parameters()[parameter].name, likely_spelling(name));
   }
 
   [[noreturn]] void missing(int parameter, const std::string& name) const {
@@ -187,7 +222,7 @@ class Matcher {
         fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
     if (const std::string nearest = nearest_name(wanted, names_without_use()); !nearest.empty())
       notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
-    refuse(files_.path(), fmt::format("tensor '{}' is missing", wanted), notes);
+    refuse(where_, fmt::format("tensor '{}' is missing", wanted), notes);
   }
 
   // What the files would call a tensor that they lack: with what they put before the layers.
@@ -196,7 +231,7 @@ class Matcher {
       const std::size_t number = row.published.find("{L}");
       if (row.ignore || number == row.published.npos || number == 0) continue;
       const std::size_t own = row.published.rfind('.', number - 2) + 1;  // before "layers."
-      for (std::string_view other : files_.names()) {
+      for (std::string_view other : names_) {
         const std::string theirs = folder_of_layers(other, row.published);
         std::int64_t layer = 0;
         if (!fits(theirs + row.published.substr(own), other, layer)) continue;
@@ -219,12 +254,35 @@ class Matcher {
         for (const ExpandedRow::Tensor& tensor : builder_.expand(static_cast<int>(i), *row).tensors)
           expected.insert(spelling(tensor.name));
     std::vector<std::string> out;
-    for (std::string_view name : files_.names())
+    for (std::string_view name : names_)
       if (!expected.contains(std::string(name))) out.emplace_back(name);
-    if (out.empty()) out.assign(files_.names().begin(), files_.names().end());
+    if (out.empty()) out.assign(names_.begin(), names_.end());
     return out;
   }
 
+  const decoder::Model& model_;
+  std::string where_;
+  const std::vector<std::string_view>& names_;
+  std::unordered_set<std::string_view> known_;
+  MayLack may_lack_;
+  bool fills_;  // what is not there gets a name like the others
+  MapBuilder builder_;
+  std::string layers_;
+};
+
+// That what was found by name is of the right type and shape, and that nothing is left over.
+class Checker {
+ public:
+  Checker(const decoder::Model& model, const io::WeightFiles& files, std::string layers)
+      : model_(model), files_(files), layers_(std::move(layers)) {}
+
+  void run(const TensorMap& map) const {
+    std::unordered_set<std::string_view> used;
+    for (const PublishedTensor& tensor : map.tensors()) check(map, tensor, used);
+    check_nothing_left(map, used);
+  }
+
+ private:
   void check(const TensorMap& map, const PublishedTensor& tensor,
              std::unordered_set<std::string_view>& used) const {
     const io::StoredWeight stored(files_, tensor.name);
@@ -280,17 +338,23 @@ class Matcher {
       log::info("{}: {} tensors outside the language model are not used, eg '{}'", files_.path(),
                 others.size(), others.front());
     if (left.empty()) return;
+    std::vector<std::string> notes{
+        fmt::format("num_hidden_layers is {}; is this the right config for these weights?",
+                    model_.config().num_layers())};
+    constexpr std::size_t kMaxNamed = 16;
+    for (std::size_t i = 1; i < std::min(left.size(), kMaxNamed); ++i)
+      notes.push_back(fmt::format("also '{}'", left[i]));
+    if (left.size() > kMaxNamed)
+      notes.push_back(fmt::format("and {} more", left.size() - kMaxNamed));
     refuse(files_.path(),
            fmt::format("{} tensor{} that family '{}' has no use for, eg '{}'", left.size(),
                        left.size() == 1 ? "" : "s", model_.family().name(), left.front()),
-           {fmt::format("num_hidden_layers is {}; is this the right config for these weights?",
-                        model_.config().num_layers())});
+           std::move(notes));
   }
 
   const decoder::Model& model_;
   const io::WeightFiles& files_;
-  MapBuilder builder_;
-  std::string layers_;  // folder_of_layers() in these files; empty: none was found
+  std::string layers_;
 };
 
 }  // namespace
@@ -309,8 +373,19 @@ std::span<const Piece> TensorMap::pieces_of(int parameter) const {
   return std::span(pieces_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
 }
 
-TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files) {
-  return Matcher(model, files).run();
+TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
+                        const MayLack& may_lack) {
+  NameMatcher names(model, files.path(), files.names(), may_lack, false);
+  // Checkpoints of training have our names, whatever they lack.
+  const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
+  TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));
+  Checker(model, files, names.layers()).run(map);
+  return map;
+}
+
+TensorMap match_names(const decoder::Model& model, const std::string& where,
+                      const std::vector<std::string_view>& names) {
+  return NameMatcher(model, where, names, {}, true).run(false);
 }
 
 namespace {

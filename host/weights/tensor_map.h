@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,7 +65,15 @@ class TensorMap {
 // The tensors of `files` behind the parameters. Every parameter has its own, every tensor of the
 // files is used or ignored by the map, shapes agree: else one UserError (exit 4) that names the
 // file, the tensor and both shapes, and suggests the nearest name.
-TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files);
+// A parameter may lack its tensor where `may_lack` says so, and then has no pieces.
+using MayLack = std::function<bool(const std::string& parameter, const std::string& tensor)>;
+TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
+                        const MayLack& may_lack = {});
+
+// Likewise where only the names of the tensors are known. A parameter that has none gets names in
+// the manner of the others.
+TensorMap match_names(const decoder::Model& model, const std::string& where,
+                      const std::vector<std::string_view>& names);
 
 // What an export to Hugging Face's names consists of, in the order of the parameters. A family
 // without a map publishes its parameters under our names. Throws PluginError where the map has no

@@ -72,6 +72,8 @@ void store(std::span<const float> values, DType dtype, std::int64_t first, std::
     std::memcpy(out, values.data(), values.size_bytes());
   else if (dtype == DType::bf16)
     as(static_cast<bfloat16*>(nullptr), to_bfloat16);
+  else if (dtype == DType::f16)
+    as(static_cast<float16*>(nullptr), to_float16);
   else if (dtype == DType::f64)
     as(static_cast<double*>(nullptr), [](float v) { return static_cast<double>(v); });
   else if (dtype == DType::i32)
@@ -81,7 +83,15 @@ void store(std::span<const float> values, DType dtype, std::int64_t first, std::
     as(static_cast<std::int64_t*>(nullptr),
        [](float v) { return static_cast<std::int64_t>(std::llrint(v)); });
   else
-    LAMINA_ASSERT(false && "parameters are f32, bf16, f64 or integers");
+    LAMINA_ASSERT(false && "tensors are f32, bf16, f16, f64 or integers");
+}
+
+void read_values(const decoder::Model& model, const TensorMap& map, const io::WeightFiles& files,
+                 int parameter, std::span<float> out) {
+  if (map.pieces_of(parameter).empty())
+    initialise(model.parameters()[parameter], 0, out);
+  else
+    read_parameter(map, files, parameter, 0, out);
 }
 
 Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,

@@ -14,8 +14,13 @@
 namespace lamina::weights {
 
 // Writes values as elements first, first + 1, .. of the tensor at `out`.
-// REQUIRES: dtype is f32, bf16, f64, i32 or i64.
+// REQUIRES: dtype is f32, bf16, f16, f64, i32 or i64.
 void store(std::span<const float> values, DType dtype, std::int64_t first, std::byte* out);
+
+// A parameter in f32: the values of the files, or its initial ones where these lack it (an optional
+// tensor). REQUIRES: `map` is match_weights(model, files).
+void read_values(const decoder::Model& model, const TensorMap& map, const io::WeightFiles& files,
+                 int parameter, std::span<float> out);
 
 // Memory of all parameters: views into mapped files where the file's bytes serve as they are, else
 // own copies.

@@ -84,7 +84,8 @@ TEST(Weights, SurplusTensorsAreCountedAndOneIsNamed) {
                     folder.path() +
                         ": 2 tensors that family 'simple' has no use for, eg "
                         "'model.layers.2.weights.weight'\n"
-                        "  num_hidden_layers is 2; is this the right config for these weights?");
+                        "  num_hidden_layers is 2; is this the right config for these weights?\n"
+                        "  also 'model.layers.3.weights.weight'");
 }
 
 TEST(Weights, WrongShapeIsShownBesideTheOneThatTheConfigAsksFor) {

@@ -79,6 +79,7 @@ out = "out"
   }
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
   bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
+  const TempDir& folder() const { return folder_; }
   std::string read(const std::string& name) const { return folder_.read(name); }
 
  private:

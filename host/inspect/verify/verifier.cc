@@ -168,10 +168,7 @@ std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     std::span<float> master(state->masters()[i],
                             static_cast<std::size_t>(parameters[i].num_elements()));
-    if (published_.pieces_of(static_cast<int>(i)).empty())
-      weights::initialise(parameters[i], 0, master);
-    else
-      weights::read_parameter(published_, *files_, static_cast<int>(i), 0, master);
+    weights::read_values(*model_, published_, *files_, static_cast<int>(i), master);
   }
   state->refresh_copies();
   return state;

@@ -1,0 +1,218 @@
+#include "model/training.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/read_file.h"
+#include "data/load.h"
+#include "registry/library.h"
+#include "weights/published_form.h"
+
+namespace lamina::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string place_of(const config::RunConfig& run, std::string_view key) {
+  return config::place_in(run)(key);
+}
+
+std::unique_ptr<decoder::Model> make_model(const config::ModelSource& source,
+                                           const registry::Catalog& plugins,
+                                           const decoder::ModelOptions& options) {
+  return std::make_unique<decoder::Model>(make(source, plugins, options));
+}
+
+// The directory's description with what the run file says itself on top.
+config::ModelSource with_own_keys(const Description& from, const config::RunConfig& run) {
+  if (!run.model.path.empty()) return run.model;
+  config::ModelSource out = from.source;
+  config::Raw own = run.model.raw;
+  out.raw.append(std::move(own));
+  return out;
+}
+
+void check_family(const config::RunConfig& run, const decoder::Model& source,
+                  const registry::Catalog& plugins) {
+  if (run.model.family.empty()) return;
+  const std::string& given = registry::load_family(plugins, run.model.family).name();
+  if (given == source.family().name()) return;
+  throw UserError(
+      ExitCode::usage,
+      {place_of(run, "family"),
+       fmt::format("is '{}'; {} is of family '{}'", given, run.train.from, source.family().name()),
+       {"leave it out: with train.from the model is the directory's"}});
+}
+
+// Values of [model] must be those of the directory: other ones would make another function of the
+// same weights, silently. What is new, says train.fresh.
+void check_values(const config::RunConfig& run, const decoder::Model& model,
+                  const decoder::Model& source) {
+  std::vector<std::string> different;
+  for (const config::Entry& now : model.config().values().entries()) {
+    const config::Entry* before = source.config().values().find(now.key);
+    if (now.origin.kind == config::Origin::Kind::preset || (before && before->value == now.value))
+      continue;
+    different.push_back(fmt::format("{} is {} at {}, and {} there", now.key,
+                                    config::to_toml(now.value), now.origin.text,
+                                    before ? config::to_toml(before->value) : "absent"));
+  }
+  if (different.empty()) return;
+  if (!run.train.fresh.empty()) {
+    for (const std::string& difference : different) log::info("model.{}", difference);
+    return;
+  }
+  different.emplace_back("leave them out; where they make new tensors, name these in train.fresh");
+  throw UserError(
+      ExitCode::usage,
+      {place_of(run, "train.from"),
+       fmt::format("{} is another model than [model] says", run.train.from), std::move(different)});
+}
+
+// Ids of the directory's tokenizer must mean the same in the one that is used.
+void check_tokenizer(const config::RunConfig& run, const std::string& directory) {
+  if (!fs::is_directory(directory) || !text::has_tokenizer(directory)) return;
+  const auto ours = data::load_tokenizer(run.data);
+  const auto theirs = text::load_tokenizer(directory);
+  for (std::int64_t id = 0; id < theirs->vocab_size(); ++id) {
+    const auto token = static_cast<text::TokenId>(id);
+    const std::string want = theirs->spelling(token);
+    const std::string got = id < ours->vocab_size() ? ours->spelling(token) : "";
+    if (want == got || want.empty()) continue;
+    throw UserError(ExitCode::usage,
+                    {place_of(run, "data.tokenizer"),
+                     fmt::format("gives token {} the text '{}'; with {} it is '{}'", id,
+                                 printable(got), run.train.from, printable(want)),
+                     {"leave it out, or add tokens after those that there are"}});
+  }
+}
+
+train::SideFile read_side_file(const std::string& directory, const std::string& name) {
+  return {name, read_file(directory + "/" + name, ExitCode::checkpoint)};
+}
+
+std::vector<train::SideFile> side_files(const std::string& directory) {
+  std::vector<train::SideFile> out;
+  for (const std::string& name : io::side_files(directory))
+    out.push_back(read_side_file(directory, name));
+  return out;
+}
+
+// What goes along with the model where the tokenizer is of another directory, "byte" for none.
+std::vector<train::SideFile> side_files(const std::string& directory,
+                                        const std::string& tokenizer) {
+  std::vector<train::SideFile> out;
+  if (tokenizer != "byte") out = side_files(tokenizer);
+  for (const char* name : {"generation_config.json", "chat_template.jinja", "chat_template.json"})
+    if (std::ranges::find(out, name, &train::SideFile::name) == out.end() &&
+        fs::is_regular_file(fs::path(directory) / name))
+      out.push_back(read_side_file(directory, name));
+  return out;
+}
+
+std::string summary_of(const train::StartWeights& weights) {
+  std::string out = fmt::format("{} tensors", weights.map().tensors().size());
+  if (!weights.grown().empty())
+    out += fmt::format("; new rows in {}", fmt::join(weights.grown(), ", "));
+  if (!weights.fresh().empty())
+    out += fmt::format(
+        "; fresh: {}{}", weights.fresh().front(),
+        weights.fresh().size() == 1 ? "" : fmt::format(" and {} more", weights.fresh().size() - 1));
+  return out;
+}
+
+Training resumed(const config::RunConfig& run, const registry::Catalog& plugins,
+                 const std::string& checkpoint) {
+  Training out;
+  Description from = describe(checkpoint, plugins);
+  const auto compress = [&](std::int64_t) {
+    return compressed_tokens(*text::load_tokenizer(from.directory));
+  };
+  out.model = make_model(with_own_keys(from, run), plugins,
+                         {.scan_layers = run.train.scan_layers, .compress_tokens = compress});
+  out.inherited.directory = from.directory;
+  out.inherited.files = side_files(from.directory);
+  const std::string form(weights::kPublishedFormFile);
+  if (fs::exists(fs::path(from.directory) / form))
+    out.inherited.files.push_back(read_side_file(from.directory, form));
+  return out;
+}
+
+// The model as the directory describes it, and as the run trains it.
+struct Pair {
+  std::unique_ptr<decoder::Model> source, model;
+};
+
+Pair make_both(const config::RunConfig& run, const Description& from,
+               const registry::Catalog& plugins, const decoder::ModelOptions& options) {
+  Pair out;
+  out.source = make_model(from.source, plugins, options);
+  check_family(run, *out.source, plugins);
+  out.model = make_model(with_own_keys(from, run), plugins, options);
+  check_values(run, *out.model, *out.source);
+  return out;
+}
+
+Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
+               const std::string& checkpoint) {
+  config::DataSection data = run.data;
+  const auto compress = [&](std::int64_t) {
+    return compressed_tokens(*data::load_tokenizer(data));
+  };
+  const decoder::ModelOptions options{.scan_layers = run.train.scan_layers,
+                                      .compress_tokens = compress};
+  Training out;
+  if (run.train.from.empty()) {
+    out.model = make_model(run.model, plugins, options);
+    return out;
+  }
+  if (!checkpoint.empty()) return resumed(run, plugins, checkpoint);
+  const Description from = describe(run.train.from, plugins);
+  if (from.directory.empty())
+    throw UserError(ExitCode::checkpoint,
+                    {place_of(run, "train.from"),
+                     fmt::format("{} describes a model but has no weights", run.train.from),
+                     {"leave it out for fresh weights: model = \"...\" names a description"}});
+  const bool own_tokenizer = data.tokenizer == run.train.from;
+  if (own_tokenizer) data.tokenizer = out.inherited.directory = from.directory;
+  Pair both = make_both(run, from, plugins, options);
+  out.source = std::move(both.source);
+  out.model = std::move(both.model);
+  if (!own_tokenizer) check_tokenizer(run, from.directory);
+  out.inherited.weights = std::make_unique<train::StartWeights>(
+      *out.model, *out.source, from.directory, run.train.fresh, config::place_in(run));
+  const train::StartWeights& weights = *out.inherited.weights;
+  out.inherited.summary = summary_of(weights);
+  out.inherited.files =
+      own_tokenizer ? side_files(from.directory) : side_files(from.directory, data.tokenizer);
+  if (std::string form =
+          weights::published_form(*out.model, *out.source, weights.files(), weights.map());
+      !form.empty())
+    out.inherited.files.push_back({std::string(weights::kPublishedFormFile), std::move(form)});
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
+                                             const registry::Catalog& plugins,
+                                             const decoder::ModelOptions& options) {
+  std::unique_ptr<decoder::Model> out =
+      run.train.from.empty()
+          ? make_model(run.model, plugins, options)
+          : make_both(run, describe(run.train.from, plugins), plugins, options).model;
+  train::set_learning(*out, run);
+  return out;
+}
+
+Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
+                       const std::string& checkpoint) {
+  Training out = begin(run, plugins, checkpoint);
+  train::set_learning(*out.model, run);
+  return out;
+}
+
+}  // namespace lamina::model

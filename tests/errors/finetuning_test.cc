@@ -1,0 +1,94 @@
+// Mistakes in where a run starts: train.from and train.fresh.
+#include "errors/workplace.h"
+#include "support/published_model.h"
+
+namespace lamina::testing {
+namespace {
+
+// A run of a copied model, model/, on text.txt.
+class FinetuningPlace : public Workplace {
+ public:
+  FinetuningPlace() {
+    add_published_model(folder(), golden_model("llama3_gqa"));
+    write("text.txt", text_of_words(30));
+    write("run.toml",
+          "[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n[train]\nfrom = \"model\"\n"
+          "steps = 1\nbatch_size = 2\n[run]\nout = \"out\"\n");
+  }
+};
+
+TEST(FinetuningErrors, TheModelIsTheDirectorys) {
+  const FinetuningPlace place;
+  place.write("other/tokenizer.json", tokenizer_of_words(3));
+  std::string changed = tokenizer_of_words();
+  changed.replace(changed.find("deep"), 4, "keep");
+  place.write("changed/tokenizer.json", changed);
+  for (const Mistake& mistake : std::vector<Mistake>{
+           {{"train", "run.toml", "--set", "family=gemma"},
+            2,
+            {"family: is 'gemma'; ", "is of family 'llama2'", "leave it out"}},
+           {{"train", "run.toml", "--set", "model.rope_theta=10000.0"},
+            2,
+            {"run.toml:5: train.from: ", "model is another model than [model] says",
+             "rope_theta is 10000.0 at --set model.rope_theta=10000.0, and 500000.0 there",
+             "name these in train.fresh"}},
+           {{"train", "run.toml", "--set", "model.num_hidden_layers=2"},
+            2,
+            {"num_hidden_layers is 2 at --set model.num_hidden_layers=2, and 3 there"}},
+           {{"train", "run.toml", "--set", "model.num_hidden_layers=2", "--set",
+             "train.fresh=[\"embed.weight\"]"},
+            4,
+            {"train.from: ", "model has 9 tensors that the model has no use for",
+             "'layers.2.attention.wk.weight'"}},
+           {{"train", "run.toml", "--set", "data.tokenizer=changed"},
+            2,
+            {"data.tokenizer: gives token 8 the text 'keep'; with ", "it is 'deep'"}},
+           {{"train", "run.toml", "--set", "train.from=nowhere"},
+            4,
+            {"nowhere: no such file or directory"}},
+           {{"train", "run.toml", "--set", "train.from=model/config.json"},
+            4,
+            {"train.from: ", "describes a model but has no weights"}},
+           {{"train", "run.toml", "--set", "data.tokenizer=byte"},
+            2,
+            {"data.tokenizer: gives token 0 the text"}}})
+    place.expect(mistake);
+  // Tokens after those that there are may be added.
+  const Finished f =
+      place.lamina({"train", "run.toml", "--quiet", "--set", "data.tokenizer=other"});
+  EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST(FinetuningErrors, FreshNamesWhatTheDirectoryLacks) {
+  const FinetuningPlace place;
+  const std::string grown = "model.vocab_size=160";
+  for (const Mistake& mistake : std::vector<Mistake>{
+           {{"train", "run.toml", "--set", "train.fresh=[\"embed.weight\"]"},
+            2,
+            {"train.fresh: 'embed.weight' names no tensor that ", "model lacks",
+             "model has every tensor of the model; leave it out"}},
+           {{"train", "run.toml", "--set", grown, "--set", "train.fresh=[\"embd.weight\"]"},
+            4,
+            {"lacks 1 tensor of the model", "'embed.weight': 11 of its 160 rows",
+             "name in train.fresh those that shall start fresh"}},
+           {{"train", "run.toml", "--set", grown, "--set",
+             "train.fresh=[\"embed.weight\", \"embd.weight\"]"},
+            2,
+            {"'embd.weight' names no tensor that ", "did you mean 'embed.weight'?"}},
+           {{"train", "run.toml", "--set", "model.vocab_size=100", "--set",
+             "train.fresh=[\"embed.weight\"]"},
+            4,
+            {"has tensors of other shapes than the model",
+             "'embed.weight' is [149, 48] there and [100, 48] here"}}})
+    place.expect(mistake);
+  place.write("plain.toml",
+              "family = \"llama2\"\n[model]\nvocab_size = 258\n[data]\ntrain = "
+              "[\"text.txt\"]\n[train]\nfresh = [\"embed.weight\"]\n");
+  place.expect({{"train", "plain.toml"},
+                2,
+                {"plain.toml:7: 'train.fresh' names what 'train.from' lacks, and there is no "
+                 "'train.from'"}});
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,286 @@
+// train.from: a run starts at the weights of a directory and computes what evaluation does, keeps
+// what is beside them, and gives it back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "backends/cpu/backend.h"
+#include "io/hf_directory.h"
+#include "io/stored_weight.h"
+#include "model/load.h"
+#include "model/training.h"
+#include "support/expect_error.h"
+#include "support/models.h"
+#include "support/published_model.h"
+#include "train/eval_step.h"
+#include "train/run_directory.h"
+#include "weights/hf_export.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using program::Rows;
+
+std::string bytes_of_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A run file that begins at `from`, and its text.
+std::string write_run(const TempDir& folder, const std::string& from, const std::string& train = "",
+                      const std::string& more = "") {
+  folder.write("text.txt", text_of_words(40));
+  return folder.write("run.toml", more + "[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n" +
+                                      "[train]\nfrom = \"" + from +
+                                      "\"\nsteps = 6\nbatch_size = 2\n" + train +
+                                      "[optimizer]\nlr = 1e-2\n[checkpoint]\nevery_steps = 2\n"
+                                      "keep = 100\n[run]\nout = \"out\"\nseed = 5\n");
+}
+
+// Puts the tensors of a model directory into several files.
+void split_into_shards(const std::string& directory) {
+  {
+    const io::WeightFiles files(directory);
+    std::vector<io::TensorSpec> specs;
+    for (std::string_view name : files.names())
+      specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
+    io::write_weight_files(
+        directory, specs, [&](const io::TensorSpec& spec) { return files.tensor(spec.name).bytes; },
+        {.max_shard_bytes = 50'000});
+  }
+  fs::remove(directory + "/model.safetensors");
+}
+
+// A run that is ready to train.
+struct Ready {
+  config::RunConfig config;
+  model::Training training;
+  std::unique_ptr<train::Run> run;
+
+  explicit Ready(const std::string& file, const std::vector<std::string>& sets = {})
+      : config(config::load_run(file, {sets, {}})),
+        training(model::open_training(config, built_plugins(),
+                                      train::likely_checkpoint("auto", config.run.out))),
+        run(std::make_unique<train::Run>(
+            config, *training.model, "auto", cpu::cpu_backend(), [] {},
+            std::move(training.inherited))) {
+    run->resumption().set_aside();
+    run->start();
+  }
+  // To the last step, or until so many are done; a checkpoint is written at the end.
+  train::LoopResult train(std::int64_t stop_after = 1000) {
+    train::LoopEvents events;
+    events.should_stop = [&] { return run->loop().progress().step >= stop_after; };
+    return run->loop().run(events);
+  }
+  std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
+};
+
+// The stored values of every parameter in a model directory.
+std::vector<std::vector<float>> values_in(const std::string& directory) {
+  const model::Loaded m = model::load(directory, built_plugins(), DType::f32, cpu::cpu_backend());
+  return copy_of(m.model(), m.weights.pointers());
+}
+
+class TrainFrom : public ::testing::TestWithParam<TestModel> {
+ protected:
+  void SetUp() override {
+    if (!fs::is_directory(GetParam().path)) GTEST_SKIP() << "has no weights";
+    if (open_model(GetParam().path).options().head.no_loss) GTEST_SKIP() << "has no loss";
+  }
+};
+
+TEST_P(TrainFrom, ComputesTheLossOfEvaluation) {
+  const TempDir folder;
+  const std::string from = add_published_model(folder, GetParam().path);
+  Ready ready(write_run(folder, from));
+  const model::Loaded m = model::load(from, built_plugins(), DType::f32, cpu::cpu_backend());
+  data::DataCursor cursor;
+  data::Batch batch;
+  ready.run->data().train.next(cursor, 2, batch);
+  const program::Microbatch rows{batch.tokens.data(), batch.labels.data(), batch.positions.data(),
+                                 batch.segment_ids.data()};
+  train::EvalStep eval(m.model(), 2, 12, DType::f32, true, cpu::cpu_backend());
+  const train::StepResult step = ready.run->loop().step().gradients({&rows, 1}, 0);
+  EXPECT_NEAR(step.loss, eval.run(rows, m.weights.pointers()).mean_loss(), 1e-5 * step.loss);
+}
+
+TEST_P(TrainFrom, WithoutAStepIsExportedBitForBit) {
+  const TempDir folder;
+  const std::string from = add_published_model(folder, GetParam().path);
+  Ready ready(write_run(folder, from));
+  EXPECT_TRUE(ready.train(0).stopped);
+  const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
+  weights::export_to_hf(*opened.model, ready.checkpoint(), folder / "export", {});
+  const io::WeightFiles before(from), after(folder / "export");
+  const weights::TensorMap map = weights::match_weights(open_model(from), before);
+  EXPECT_EQ(after.names().size(), map.tensors().size());
+  for (const weights::PublishedTensor& tensor : map.tensors()) {
+    const io::StoredWeight stored(before, tensor.name);
+    ASSERT_TRUE(after.contains(tensor.name)) << tensor.name;
+    const io::TensorView now = after.tensor(tensor.name);
+    if (!stored.is_plain()) {  // compressed weights are exported in bfloat16
+      EXPECT_EQ(now.dtype, DType::bf16) << tensor.name;
+      continue;
+    }
+    EXPECT_EQ(now.dtype, stored.data().dtype) << tensor.name;
+    EXPECT_EQ(now.shape, stored.data().shape) << tensor.name;
+    EXPECT_TRUE(std::ranges::equal(now.bytes, stored.data().bytes)) << tensor.name;
+    EXPECT_EQ(fs::path(after.path_of(tensor.name)).filename(),
+              fs::path(before.path_of(tensor.name)).filename());
+  }
+  EXPECT_NO_THROW(model::load(folder / "export", built_plugins(), DType::f32, cpu::cpu_backend()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrainFrom, ::testing::ValuesIn(test_models()),
+                         [](const auto& test) { return test_name(test.param.name); });
+
+const char* const kPublishedFiles[] = {"tokenizer.json", "tokenizer_config.json",
+                                       "special_tokens_map.json", "generation_config.json",
+                                       "chat_template.jinja"};
+
+TEST(TrainFrom, FilesBesideTheWeightsGoAlongByteForByte) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  split_into_shards(from);
+  Ready ready(write_run(folder, from));
+  ready.train();
+  const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
+  EXPECT_EQ(opened.end_tokens, (std::vector<std::int64_t>{2, 11}));
+  weights::export_to_hf(*opened.model, ready.checkpoint(), folder / "export", {});
+  for (const char* name : kPublishedFiles) {
+    EXPECT_EQ(bytes_of_file(ready.checkpoint() + "/" + name), bytes_of_file(from + "/" + name));
+    EXPECT_EQ(bytes_of_file(folder / "export" + "/" + name), bytes_of_file(from + "/" + name));
+  }
+  EXPECT_EQ(bytes_of_file(folder / "export" + "/config.json"),
+            bytes_of_file(from + "/config.json"));
+  const io::WeightFiles before(from), after(folder / "export");
+  EXPECT_GT(before.files().size(), 2u);
+  EXPECT_EQ(after.names(), before.names());
+  for (std::string_view name : before.names())
+    EXPECT_EQ(fs::path(after.path_of(name)).filename(), fs::path(before.path_of(name)).filename());
+}
+
+TEST(TrainFrom, GoesOnWithoutTheDirectoryToTheSameBits) {
+  const TempDir a, b;
+  Ready whole(write_run(a, add_golden_model(a, "llama3_gqa")));
+  whole.train();
+  const std::string from = add_golden_model(b, "llama3_gqa");
+  const std::string file = write_run(b, from);
+  EXPECT_TRUE(Ready(file).train(3).stopped);
+  fs::remove_all(from);
+  Ready rest(file);
+  EXPECT_FALSE(rest.train().stopped);
+  for (const char* name :
+       {"model.safetensors", "optimizer.safetensors", "published.json", "tokenizer.json"})
+    EXPECT_EQ(bytes_of_file(rest.checkpoint() + "/" + name),
+              bytes_of_file(whole.checkpoint() + "/" + name))
+        << name;
+}
+
+TEST(TrainFrom, ACheckpointOrItsRunGoesOnWithTheWeightsAndTheForm) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "gpt2_prefixed");
+  Ready first(write_run(folder, from));
+  first.train();
+  const std::vector<std::vector<float>> trained = values_in(first.checkpoint());
+  EXPECT_NE(trained, values_in(from));
+  for (const std::string& source : {first.checkpoint(), first.config.run.out}) {
+    Ready second(write_run(folder, source), {"run.out=" + folder / "second"});
+    EXPECT_TRUE(second.train(0).stopped);
+    EXPECT_EQ(values_in(second.checkpoint()), trained);
+    for (const char* name : {"published.json", "tokenizer.json", "generation_config.json"})
+      EXPECT_EQ(bytes_of_file(second.checkpoint() + "/" + name),
+                bytes_of_file(first.checkpoint() + "/" + name));
+    fs::remove_all(folder / "second");
+  }
+}
+
+TEST(TrainFrom, ReadsGgufFilesWithATokenizerFromElsewhere) {
+  const TempDir folder;
+  const std::string words = add_golden_model(folder, "llama3_gqa");
+  const std::string gguf = (golden_dir() / "gguf/llama_q8_0").string();
+  if (!fs::exists(gguf)) GTEST_SKIP() << "$LAMINA_GOLDENS has no GGUF files";
+  const std::string file = write_run(folder, gguf);
+  Ready ready(file, {"data.tokenizer=" + words});
+  EXPECT_TRUE(ready.train(0).stopped);
+  EXPECT_EQ(values_in(ready.checkpoint()), values_in(gguf));
+  EXPECT_EQ(bytes_of_file(ready.checkpoint() + "/tokenizer.json"),
+            bytes_of_file(words + "/tokenizer.json"));
+}
+
+TEST(TrainFrom, NewRowsOfAVocabularyAreTheMeanOfTheOldOnes) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "mistral_window");
+  const std::string file = write_run(folder, from, "fresh = [\"embed.weight\", \"lm_head.*\"]\n",
+                                     "[model]\nvocab_size = 159\n");
+  Ready ready(file);
+  ready.train(0);
+  const std::vector<std::vector<float>> before = values_in(from),
+                                        after = values_in(ready.checkpoint());
+  const decoder::ParameterTable& parameters = ready.training.model->parameters();
+  for (const char* name : {"embed.weight", "head.weight"}) {
+    const auto i = static_cast<std::size_t>(parameters.find(name));
+    const std::size_t width = 48, rows = before[i].size() / width, old = rows * width;
+    ASSERT_EQ(after[i].size(), (rows + 2) * width);
+    EXPECT_TRUE(std::equal(before[i].begin(), before[i].end(), after[i].begin())) << name;
+    for (std::size_t column = 0; column < width; ++column) {
+      double sum = 0;
+      for (std::size_t at = column; at < old; at += width)
+        sum += static_cast<double>(before[i][at]);
+      EXPECT_FLOAT_EQ(after[i][old + column], static_cast<float>(sum / static_cast<double>(rows)));
+      EXPECT_EQ(after[i][old + column], after[i][old + width + column]);
+    }
+  }
+  const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
+  weights::export_to_hf(*opened.model, ready.checkpoint(), folder / "export", {});
+  EXPECT_EQ(io::HfDirectory(folder / "export").config().at("vocab_size").as_int64(), 159);
+  EXPECT_EQ(io::WeightFiles(folder / "export").tensor("lm_head.weight").shape, (Shape{159, 48}));
+}
+
+TEST(TrainFrom, StartsWhatItLacksFreshWhereThatIsNamed) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  Ready ready(
+      write_run(folder, from, "fresh = [\"layers.3.*\"]\n", "[model]\nnum_hidden_layers = 4\n"));
+  ready.train(0);
+  const decoder::Model& model = *ready.training.model;
+  const std::vector<std::vector<float>> before = values_in(from),
+                                        after = values_in(ready.checkpoint());
+  const decoder::Model source = open_model(from);
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const decoder::Parameter& p = model.parameters().all()[i];
+    const int was = source.parameters().find(p.name);
+    std::vector<float> want(after[i].size());
+    if (was < 0)
+      weights::initialise(p, 5, want);
+    else
+      want = before[static_cast<std::size_t>(was)];
+    EXPECT_EQ(after[i], want) << p.name;
+  }
+  const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
+  weights::export_to_hf(*opened.model, ready.checkpoint(), folder / "export", {});
+  EXPECT_EQ(values_in(folder / "export").size(), after.size());
+}
+
+TEST(TrainFrom, BeginsNoRunWithoutWhatItLacks) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  const std::string file =
+      write_run(folder, from, "fresh = [\"layers.3.a*\"]\n", "[model]\nnum_hidden_layers = 4\n");
+  EXPECT_USER_ERROR(Ready{file}, ExitCode::checkpoint,
+                    file + ":7: train.from: " + from +
+                        " lacks 4 tensors of the model\n"
+                        "  'layers.3.feed_forward.w1.weight'\n"
+                        "  'layers.3.feed_forward.w2.weight'\n"
+                        "  'layers.3.feed_forward.w3.weight'\n"
+                        "  'layers.3.ffn_norm.weight'\n"
+                        "  name in train.fresh those that shall start fresh");
+}
+
+}  // namespace
+}  // namespace lamina::testing
