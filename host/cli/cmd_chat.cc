@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "cli/chat_input.h"
 #include "cli/chat_options.h"
@@ -10,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/generation_options.h"
 #include "cli/plugins.h"
+#include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "core/error.h"
@@ -17,6 +17,7 @@
 #include "core/read_file.h"
 #include "core/suggest.h"
 #include "decoder/call_limits.h"
+#include "io/durable_file.h"
 #include "model/load.h"
 
 namespace lamina::cli {
@@ -54,12 +55,11 @@ void print_answer_stats(const Answer& answer) {
 }
 
 void save(const chat::Conversation& conversation, const std::string& path) {
-  std::ofstream out(path, std::ios::binary);
-  out << conversation.json() << std::flush;
-  if (!out)
-    throw UserError(
-        ExitCode::usage,
-        {printable(path), "cannot be written", {"check the folder and its permissions"}});
+  try {
+    io::write_durably(path, conversation.json());
+  } catch (const DeviceError& error) {  // the session goes on, and may save elsewhere
+    throw UserError(error.code(), error.text());
+  }
 }
 
 class Chat {
@@ -72,6 +72,7 @@ class Chat {
       if (text->empty()) continue;
       try {
         static_cast<void>(take_interrupt());  // of before
+        require_utf8(*text, "what was typed");
         if (text->front() == '/')
           obey(*text);
         else

@@ -9,6 +9,7 @@
 #include "cli/terminal.h"
 #include "core/error.h"
 #include "core/read_file.h"
+#include "core/utf8.h"
 
 namespace lamina::cli {
 namespace {
@@ -20,11 +21,13 @@ constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
 std::string prompt_text(const Arguments& a) {
   if (a.has("prompt")) return a.text("prompt");
   const std::string path = a.has("file") ? a.text("file") : "-";
-  if (path != "-") return read_file(path, ExitCode::data, kMaxPromptBytes);
-  if (!a.has("file") && describe_terminal(0).is_terminal)
+  if (path == "-" && !a.has("file") && describe_terminal(0).is_terminal)
     throw UserError(ExitCode::usage,
                     {"decode", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
-  return read_stdin(ExitCode::data, kMaxPromptBytes);
+  std::string text = path == "-" ? read_stdin(ExitCode::data, kMaxPromptBytes)
+                                 : read_file(path, ExitCode::data, kMaxPromptBytes);
+  require_utf8(text, path == "-" ? "stdin" : path);
+  return text;
 }
 
 void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool typed) {
@@ -46,6 +49,16 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool ty
 }
 
 }  // namespace
+
+void require_utf8(std::string_view text, const std::string& place) {
+  const std::size_t bad = find_invalid_utf8(text);
+  if (bad == text.npos) return;
+  throw UserError(ExitCode::data,
+                  {place,
+                   fmt::format("is not UTF-8: byte {} is 0x{:02x}; text must be UTF-8", bad,
+                               static_cast<unsigned char>(text[bad])),
+                   {"convert it, eg with `iconv -t utf-8`"}});
+}
 
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& name) {
   std::vector<std::int32_t> out;

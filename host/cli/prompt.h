@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command.h"
@@ -21,6 +22,9 @@ void check_prompt_options(const Arguments& a);
 std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,
                                       const text::Tokenizer* tokenizer,
                                       const decoder::Model& model);
+
+// Throws UserError (exit 5, at `place`) where a text that came from outside is not UTF-8.
+void require_utf8(std::string_view text, const std::string& place);
 
 // Ids with commas between them, of the option `name`; UserError (exit 2) for anything else.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& name = "--ids");

@@ -58,6 +58,28 @@ TEST_F(ChatProgram, DecodeChatReadsWhatTheTemplateWrites) {
   EXPECT_FALSE(asked.empty() && plain.empty());
 }
 
+TEST_F(ChatProgram, ContinuesTheLastMessage) {
+  const std::string common = kProgram + " decode -n 6 --json";
+  const std::string messages = folder.write("m.json",
+                                            R"([{"role": "user", "content": "hi"},
+                                                {"role": "assistant", "content": "He s"}])");
+  // Without the separator that would end the message, nor an answer begun anew.
+  const std::string t = write_template(
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}|{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}");
+  const std::string chat = " -m " + trained_run() + " --temp 0 --dtype float32 --chat-template " +
+                           t + " --chat --messages ";
+  const std::string plain =
+      folder.write("plain.json", R"([{"role": "user", "content": "hi|a:He s"}])");
+  const std::string bare = folder.write("bare.jinja", "u:{{ messages[0].content }}");
+  EXPECT_EQ(text_of(run_shell(common + chat + messages + " --continue")),
+            text_of(run_shell(common + " -m " + trained_run() +
+                              " --temp 0 --dtype float32 --chat --chat-template " + bare +
+                              " --messages " + plain)));
+  EXPECT_NE(text_of(run_shell(common + chat + messages + " --continue")),
+            text_of(run_shell(common + chat + messages)));
+}
+
 TEST_F(ChatProgram, AModelWithoutATemplateIsRefused) {
   for (const char* command : {"decode --chat -p hi", "chat"}) {
     const Finished result = run_shell(kProgram + " " + command + " -m " + trained_run());
@@ -174,6 +196,12 @@ TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
     EXPECT_EQ(result.code, 2) << lines;
     EXPECT_EQ(result.err, says);
   }
+  const Finished unsaved = chat("/save " + folder.path() + "/none/c.json\\n");
+  EXPECT_EQ(unsaved.code, 4);
+  EXPECT_THAT(unsaved.err, HasSubstr("none/c.json"));
+  const Finished latin = chat("caf\\xe9\\n");
+  EXPECT_EQ(latin.code, 5);
+  EXPECT_THAT(latin.err, HasSubstr("what was typed: is not UTF-8: byte 3 is 0xe9"));
 }
 
 TEST_F(ChatProgram, AConversationLongerThanTheContextSaysSo) {

@@ -137,21 +137,17 @@ TEST(DecodeFaults, ATokenizerOfAnotherModelIsRecognised) {
   EXPECT_EQ(lamina_program({"decode", "-m", folder.path(), "-p", "a", "-n", "1"}).code, 0);
 }
 
-// The byte tokenizer takes any bytes for what they are; vocabularies of text for U+FFFD.
-TEST(DecodeFaults, InvalidUtf8OnStdinIsAPromptLikeAnyOther) {
-  const Finished bytes =
-      run_shell("printf 'ab\\xe9\\xff' | " + kLamina + " decode --json -n 2 -m " + trained_run());
-  EXPECT_EQ(bytes.code, 0) << bytes.err;
-  EXPECT_EQ(
-      JsonDocument::parse(bytes.out, "stdout").root().at("timings").at("prompt_tokens").as_int64(),
-      5);  // with the one that begins a text
+TEST(DecodeFaults, APromptThatIsNotUtf8SaysWhere) {
+  const std::string command = kLamina + " decode -n 2 -m " + trained_run();
+  const Finished piped = run_shell("printf 'ab\\xe9\\xff' | " + command);
+  EXPECT_EQ(piped.code, 5);
+  EXPECT_THAT(piped.err, HasSubstr("stdin: is not UTF-8: byte 2 is 0xe9; text must be UTF-8\n  "
+                                   "convert it, eg with `iconv -t utf-8`"));
   TempDir folder;
-  publish(folder, tokenizer_with(R"("a": 0, "a\ufffd": 1)"));
-  const std::string common = " | " + kLamina + " decode --temp 0 -n 4 -m " + folder.path();
-  const Finished broken = run_shell("printf 'a\\xff'" + common),
-                 whole = run_shell("printf 'a\\xef\\xbf\\xbd'" + common);
-  EXPECT_EQ(broken.code, 0) << broken.err;
-  EXPECT_EQ(broken.out, whole.out);
+  const std::string file = folder.write("prompt.txt", "caf\xe9");
+  const Finished read = run_shell(command + " -f " + file);
+  EXPECT_EQ(read.code, 5);
+  EXPECT_THAT(read.err, HasSubstr("prompt.txt: is not UTF-8: byte 3 is 0xe9"));
 }
 
 TEST(DecodeFaults, AReaderThatGoesAwayEndsItWithoutWords) {
