@@ -8,6 +8,7 @@
 #include "cli/signals.h"
 #include "cli/training_display.h"
 #include "cli/version.h"
+#include "cli/workers.h"
 #include "config/listing.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -59,7 +60,8 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   const decoder::Model model =
       model::make(c.model, plugin_catalog(arguments.globals),
                   {.scan_layers = c.train.scan_layers, .compress_tokens = compress});
-  train::Run run(c, model, arguments.text("resume"), machine.backend, end_if_asked);
+  train::Run run(c, model, arguments.text("resume"), machine.backend, end_if_asked,
+                 workers(machine));
   begin(run, model, c);
   print_banner(model, c, run);
   return run_and_show(arguments, c, model, run);

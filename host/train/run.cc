@@ -56,7 +56,7 @@ LoopOptions loop_options(const config::RunConfig& run) {
 }
 
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-         const Backend& backend, const std::function<void()>& between)
+         const Backend& backend, const std::function<void()>& between, const data::Workers& workers)
     : options_(loop_options(config)) {
   decoder::check_training_length(model, options_.sequence_length, "data.sequence_length");
   remat_ = remat_policy(options_.step(), model, options_.place);
@@ -66,7 +66,8 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
   lock_.emplace(options_.out);
   run_file_ = config::resolved_run_file(config, model.family().name(), model_values(model));
   resumption_.emplace(resume, options_.out, run_file_);
-  data_ = data::load_data(config.data, options_.seed, *tokenizer_, model.vocab_size(), between);
+  data_ = data::load_data(config.data, options_.seed, *tokenizer_, model.vocab_size(),
+                          {.between = between, .workers = workers});
   loop_ = std::make_unique<Loop>(
       LoopInputs{options_, model, *tokenizer_, data_->train,
                  data_->validation.empty() ? nullptr : &data_->validation.front(),

@@ -22,12 +22,14 @@ LoopOptions loop_options(const config::RunConfig& run);
 //   run.loop().run({});
 class Run {
  public:
-  // Takes the run directory's lock and changes nothing else. `resume` as in Resumption. `between`
-  // is called between the parts and may throw to stop. Throws UserError for whatever could refuse
-  // the run. REQUIRES: config, model and backend outlive this.
+  // Takes the run directory's lock and changes nothing else in it; data.store gets what is not
+  // there yet. `resume` as in Resumption. `between` is called between the parts, by `workers` too,
+  // which tokenize, and may throw to stop. Throws UserError for whatever could refuse the run.
+  // REQUIRES: config, model and backend outlive this.
   Run(
       const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-      const Backend& backend, const std::function<void()>& between = [] {});
+      const Backend& backend, const std::function<void()>& between = [] {},
+      const data::Workers& workers = {});
 
   Loop& loop() { return *loop_; }
   const data::RunData& data() const { return *data_; }
