@@ -8,6 +8,7 @@
 #include "cli/signals.h"
 #include "cli/training_display.h"
 #include "cli/version.h"
+#include "cli/workers.h"
 #include "config/listing.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -56,7 +57,9 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   model::Training training = model::open_training(c, plugin_catalog(arguments.globals),
                                                   train::likely_checkpoint(resume, c.run.out));
   const decoder::Model& model = *training.model;
-  train::Run run(c, model, resume, machine.backend, end_if_asked, std::move(training.inherited));
+  train::Run run(c, model, resume, machine.backend,
+                 {.between = end_if_asked, .workers = workers(machine)},
+                 std::move(training.inherited));
   begin(run, model, c);
   print_banner(model, c, run);
   return run_and_show(arguments, c, model, run);

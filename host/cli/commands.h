@@ -23,6 +23,8 @@ Command decode_command();
 Command chat_command();
 Command template_command();
 Command eval_command();
+Command data_build_command();
+Command data_show_command();
 Command tokenize_command();
 Command ckpt_ls_command();
 Command ckpt_verify_command();

@@ -24,26 +24,30 @@ std::string source_line(const std::string& name, const data::TokenSource& s) {
           ? ""
           : fmt::format(" ({} empty left out)",
                         thousands_text(static_cast<std::int64_t>(s.counts.num_empty_documents)));
-  return fmt::format("{}: {}, {}, {}{}, {}", name, number_of(s.num_files, "file"),
+  const std::string bad =
+      s.num_bad_records == 0 ? "" : ", " + number_of(s.num_bad_records, "bad record") + " left out";
+  return fmt::format("{}: {}, {}, {}{}, {}{}", name, number_of(s.num_files, "file"),
                      bytes_text(static_cast<double>(s.counts.num_bytes)),
                      number_of(s.counts.num_documents, "document"), empty,
-                     number_of(s.num_tokens, "token"));
+                     number_of(s.num_tokens, "token"), bad);
 }
 
 void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
                  std::vector<std::string>& lines) {
   // A single one too many takes no more lines than the sum would.
   const std::size_t shown = sources.size() <= kMaxSources + 1 ? sources.size() : kMaxSources;
-  for (const data::TokenSource& source : sources.first(shown))
+  for (const data::TokenSource& source : sources.first(shown)) {
     lines.push_back(source_line(std::string(before) + printable(source.name), source));
+    for (const data::BadRecord& record : source.bad_records)
+      lines.push_back(fmt::format("left out {}: {}", record.where, record.what));
+  }
   if (shown == sources.size()) return;
   data::TokenSource rest;
   for (const data::TokenSource& source : sources.subspan(shown)) {
     rest.num_files += source.num_files;
     rest.num_tokens += source.num_tokens;
-    rest.counts.num_documents += source.counts.num_documents;
-    rest.counts.num_empty_documents += source.counts.num_empty_documents;
-    rest.counts.num_bytes += source.counts.num_bytes;
+    rest.num_bad_records += source.num_bad_records;
+    rest.counts += source.counts;
   }
   lines.push_back(source_line(fmt::format("{}{} more", before, sources.size() - shown), rest));
 }
@@ -55,8 +59,17 @@ std::vector<std::string> data_lines(const data::RunData& data) {
       "{} in {} of {}; {} to validate on", number_of(data.counts.num_tokens, "token"),
       number_of(data.train.num_rows(), "row"), data.train.tokens_per_row(),
       data.validation.empty() ? "no rows" : number_of(data.validation.front().num_rows(), "row"))};
+  const data::DatasetCounts& counts = data.counts;
+  if (counts.num_cut_documents > 0)
+    lines.push_back(fmt::format("{} longer than a row: {} left out",
+                                number_of(counts.num_cut_documents, "document"),
+                                number_of(counts.num_cut_tokens, "token")));
+  if (counts.num_unlearned_documents > 0)
+    lines.push_back(fmt::format("{} left out: nothing in what fits into a row is learned",
+                                number_of(counts.num_unlearned_documents, "document")));
   add_sources(data.train_sources, "", lines);
   add_sources(data.validation_sources, "validation, ", lines);
+  for (const std::string& store : data.stores) lines.push_back(fmt::format("tokens in {}", store));
   return lines;
 }
 

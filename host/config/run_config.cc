@@ -129,6 +129,12 @@ void fill_computed(RunConfig& c, Table& values) {
   if (c.run.out.empty()) fill("run.out", c.run.out = "runs/" + c.run.name);
   if (!values.has("data.tokenizer"))
     fill("data.tokenizer", c.data.tokenizer = c.train.from.empty() ? "byte" : c.train.from);
+  if (c.data.store.empty()) {
+    const std::filesystem::path out = c.run.out.ends_with('/')
+                                          ? std::filesystem::path(c.run.out).parent_path()
+                                          : std::filesystem::path(c.run.out);
+    fill("data.store", c.data.store = (out.parent_path() / "tokens").string());
+  }
   if (c.train.microbatch_size == 0)
     fill("train.microbatch_size", c.train.microbatch_size = c.train.batch_size);
 }

@@ -118,6 +118,34 @@ const Fields<DataSection>& data_fields() {
              .max_excluded = true,
              .doc = "Fraction of the training text, taken from its end, that is held out for "
                     "validation."}),
+      field("form", &DataSection::form,
+            {.choices = {"text", "jsonl", "chat"},
+             .doc = "What the files hold: text; JSON objects, one a line, with a text in each; or "
+                    "JSON objects with conversations, written with the model's chat template. "
+                    "Files called .gz or .zst are unpacked. docs/data.md has all forms."}),
+      field("field", &DataSection::field,
+            {.doc = "The member of each object that holds its text, with form = \"jsonl\"."}),
+      field("loss_on", &DataSection::loss_on,
+            {.choices = {"assistant", "last", "all"},
+             .doc = "With form = \"chat\", what the model learns to write: every answer, the last "
+                    "answer of each conversation, or all of the conversation."}),
+      field("chat_template", &DataSection::chat_template,
+            {.preset_text = "the one in data.tokenizer's directory",
+             .doc = "A file with the chat template that form = \"chat\" uses.",
+             .path = true}),
+      field("bad_records", &DataSection::bad_records,
+            {.choices = {"stop", "skip"},
+             .doc = "What is done with a line that is no record of the form: end the run before it "
+                    "begins, or leave it out and count it."}),
+      field(
+          "store", &DataSection::store,
+          {.preset_text = "tokens, beside the run directory",
+           .doc = "The folder where tokens are kept, so that runs on the same files with the same "
+                  "tokenizer map them in place of tokenizing again; \"none\" holds them in memory. "
+                  "Nothing in it is removed, and all of it may be.",
+           .hot = true,
+           .path = true,
+           .path_words = {"none"}}),
       field("tokenizer", &DataSection::tokenizer,
             {.preset_text = "train.from, else \"byte\"",
              .doc = "\"byte\" (one token per byte), or a directory with a tokenizer.json.",
@@ -129,7 +157,8 @@ const Fields<DataSection>& data_fields() {
             {.choices = {"file", "blank_line", "line"},
              .doc = "What ends a document: the end of a file, an empty line, or every line."}),
       field("pack", &DataSection::pack,
-            {.doc = "Put several documents into one row. Attention never crosses documents."}),
+            {.doc = "Put several documents into one row. Attention never crosses documents. "
+                    "Conversations are kept whole; what does not fit into a row is cut off."}),
       field("shuffle", &DataSection::shuffle,
             {.doc = "Visit the rows in a new random order in each epoch."}),
   };

@@ -29,6 +29,12 @@ struct DataSection {
   std::vector<std::string> train;
   std::vector<std::string> validation;
   double validation_fraction = 0.0;
+  std::string form = "text";
+  std::string field = "text";
+  std::string loss_on = "assistant";
+  std::optional<std::string> chat_template;
+  std::string bad_records = "stop";
+  std::string store;  // a folder or "none"; "" until loaded, and then as "none"
   std::string tokenizer = "byte";
   std::int64_t sequence_length = 512;
   std::string document_separator = "file";

@@ -9,20 +9,59 @@
 namespace lamina::data {
 namespace {
 
-DatasetCounts count(const TokenStore& store, const PackedRows& rows, std::uint64_t row_tokens) {
+DatasetCounts count(std::uint64_t num_tokens, const PackedRows& rows, std::uint64_t row_tokens) {
   DatasetCounts counts;
-  counts.num_tokens = store.tokens.size();
+  counts.num_tokens = num_tokens;
   counts.padding = rows.num_rows() * row_tokens - counts.num_tokens;
   return counts;
 }
 
-std::string fingerprint(const TokenStore& store, const PackedRows& rows, std::uint64_t first_row,
+std::string fingerprint(const TokenView& tokens, std::uint64_t num_rows, std::uint64_t first_row,
                         const DatasetOptions& options) {
-  const std::string all =
-      fmt::format("{} {} {} {} {} {}", io::xxh3_128_hex(std::as_bytes(std::span(store.tokens))),
-                  io::xxh3_128_hex(std::as_bytes(std::span(store.document_begin))),
-                  options.tokens_per_row, name(options.packing), rows.num_rows(), first_row);
+  const std::string all = fmt::format("{} {} {} {} {}", tokens.digest, options.tokens_per_row,
+                                      name(options.packing), num_rows, first_row);
   return io::xxh3_128_hex(std::as_bytes(std::span(all)));
+}
+
+// How many of `num` rows or documents are kept back for validation.
+std::uint64_t num_kept_back(double fraction, std::uint64_t num, std::string_view what,
+                            const std::string& where) {
+  std::uint64_t kept_back = 0;
+  if (fraction > 0)
+    kept_back = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(num))));
+  if (kept_back >= num)
+    throw UserError(ExitCode::data,
+                    {where,
+                     fmt::format("{} of {} {} would be held out for validation; at least one must "
+                                 "remain to train on",
+                                 kept_back, num, what),
+                     {"give more text, or lower data.validation_fraction or "
+                      "data.sequence_length"}});
+  return kept_back;
+}
+
+// The documents as far as they fit into a row, without those of which nothing is in the loss.
+std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_tokens,
+                                   DatasetCounts& counts) {
+  std::vector<Piece> out;
+  for (std::size_t d = 0; d < tokens.num_documents(); ++d) {
+    const std::uint64_t begin = tokens.document_begin[d];
+    const std::uint64_t all = tokens.document_begin[d + 1] - begin, n = std::min(all, row_tokens);
+    // The first token is no label.
+    const auto labels = tokens.in_loss.empty()
+                            ? std::span<const std::uint8_t>()
+                            : tokens.in_loss.subspan(begin + 1, n > 0 ? n - 1 : 0);
+    if (n < 2 || (!tokens.in_loss.empty() && std::ranges::count(labels, 0) == std::ssize(labels))) {
+      ++counts.num_unlearned_documents;
+      continue;
+    }
+    counts.num_cut_documents += all > n;
+    counts.num_cut_tokens += all - n;
+    counts.num_tokens += n;
+    out.push_back({begin, static_cast<std::uint32_t>(n)});
+  }
+  return out;
 }
 
 }  // namespace
@@ -33,9 +72,15 @@ std::int64_t Batch::num_labels() const {
 }
 
 std::uint64_t Dataset::num_labels() const {
+  const std::span<const std::uint8_t> in_loss = rows_->tokens.in_loss;
   std::uint64_t total = 0;
   for (std::uint64_t row = first_row_; row < last_row_; ++row)
-    for (const Piece& piece : rows_->packed.row(row)) total += piece.num_tokens - 1;
+    for (const Piece& piece : rows_->packed.row(row))
+      total += in_loss.empty()
+                   ? piece.num_tokens - 1
+                   : piece.num_tokens - 1 -
+                         static_cast<std::uint64_t>(std::ranges::count(
+                             in_loss.subspan(piece.first_token + 1, piece.num_tokens - 1), 0));
   return total;
 }
 
@@ -68,53 +113,82 @@ void Dataset::read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows,
     const auto field = [&](std::vector<std::int32_t>& values) {
       return std::span(values).subspan(at, width + 1);
     };
-    write_row(rows_->store->tokens, rows_->packed.row(row), options_.pad_id,
+    write_row(rows_->tokens.tokens, rows_->packed.row(row), options_.pad_id,
               {field(batch.tokens), field(batch.segment_ids), field(batch.positions),
-               field(batch.labels)});
+               field(batch.labels)},
+              rows_->tokens.in_loss);
   }
   for (auto* field : {&batch.tokens, &batch.labels, &batch.segment_ids, &batch.positions})
     field->resize(size);
 }
 
-DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fraction,
-                   const DatasetOptions& options) {
-  LAMINA_ASSERT(validation_fraction >= 0 && validation_fraction < 1);
+DatasetSplit split_documents(TokenView tokens, double validation_fraction,
+                             const DatasetOptions& options) {
   const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
-  const std::string where = store->sources.empty() ? "data" : store->sources.front().name;
-  if (store->tokens.size() < row_tokens)
-    throw UserError(ExitCode::data,
-                    {where,
-                     fmt::format("all text together has {} tokens; one row needs {}",
-                                 store->tokens.size(), row_tokens),
-                     {fmt::format("give more text, or set data.sequence_length to at most {}",
-                                  store->tokens.size() - 1)}});
-  auto rows = std::make_shared<Dataset::PackedStore>();
-  rows->packed = pack(store->document_begin, row_tokens, options.packing);
-  const std::uint64_t num_rows = rows->packed.num_rows();
-  std::uint64_t kept_back = 0;
-  if (validation_fraction > 0)
-    kept_back = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(
-               std::llround(validation_fraction * static_cast<double>(num_rows))));
-  if (kept_back >= num_rows)
+  DatasetCounts counts;
+  const std::vector<Piece> documents = whole_documents(tokens, row_tokens, counts);
+  if (documents.empty())
     throw UserError(
         ExitCode::data,
-        {where,
-         fmt::format("{} of {} rows would be held out for validation; at least one must "
-                     "remain to train on",
-                     kept_back, num_rows),
-         {"give more text, or lower data.validation_fraction or "
+        {tokens.name,
+         fmt::format("none of the {} documents has anything to learn in its first {} tokens",
+                     tokens.num_documents(), row_tokens),
+         {"`lamina data show` prints the rows; check data.loss_on, or raise "
           "data.sequence_length"}});
+  const std::uint64_t kept_back =
+      num_kept_back(validation_fraction, documents.size(), "documents", tokens.name);
+  const std::uint64_t num_trained = documents.size() - kept_back;
+  const auto border = documents.begin() + static_cast<std::ptrdiff_t>(num_trained);
+  std::string print = fingerprint(tokens, documents.size(), num_trained, options);
+  const auto rows_of = [&](auto begin, auto end) {
+    return std::make_shared<const Dataset::PackedTokens>(Dataset::PackedTokens{
+        tokens, pack_whole(std::vector<Piece>(begin, end), row_tokens, options.packing)});
+  };
+  const auto rows = rows_of(documents.begin(), border);
+  std::uint64_t num_rows = rows->packed.num_rows();
+  DatasetSplit out{Dataset(rows, 0, num_rows, options), {}, counts, std::move(print)};
+  if (kept_back > 0) {
+    DatasetOptions validation_options = options;
+    validation_options.shuffle = false;
+    const auto kept = rows_of(border, documents.end());
+    out.validation.push_back(Dataset(kept, 0, kept->packed.num_rows(), validation_options));
+    num_rows += kept->packed.num_rows();
+  }
+  out.counts.padding = num_rows * row_tokens - counts.num_tokens;
+  return out;
+}
+
+DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOptions& options) {
+  LAMINA_ASSERT(validation_fraction >= 0 && validation_fraction < 1);
+  if (keeps_documents_whole(options.packing))
+    return split_documents(std::move(tokens), validation_fraction, options);
+  const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
+  if (tokens.tokens.size() < row_tokens)
+    throw UserError(ExitCode::data,
+                    {tokens.name,
+                     fmt::format("all text together has {} tokens; one row needs {}",
+                                 tokens.tokens.size(), row_tokens),
+                     {fmt::format("give more text, or set data.sequence_length to at most {}",
+                                  tokens.tokens.size() - 1)}});
+  auto rows = std::make_shared<Dataset::PackedTokens>();
+  rows->packed = pack(tokens.document_begin, row_tokens, options.packing);
+  const std::uint64_t num_rows = rows->packed.num_rows();
+  const std::uint64_t kept_back = num_kept_back(validation_fraction, num_rows, "rows", tokens.name);
   const std::uint64_t first_kept = num_rows - kept_back;
-  const DatasetCounts counts = count(*store, rows->packed, row_tokens);
-  std::string print = fingerprint(*store, rows->packed, first_kept, options);
-  rows->store = std::move(store);
+  const DatasetCounts counts = count(tokens.tokens.size(), rows->packed, row_tokens);
+  std::string print = fingerprint(tokens, num_rows, first_kept, options);
+  rows->tokens = std::move(tokens);
   DatasetOptions validation_options = options;
   validation_options.shuffle = false;
   DatasetSplit out{Dataset(rows, 0, first_kept, options), {}, counts, std::move(print)};
   if (kept_back > 0)
     out.validation.push_back(Dataset(rows, first_kept, num_rows, validation_options));
   return out;
+}
+
+DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fraction,
+                   const DatasetOptions& options) {
+  return split(view_of(std::move(store)), validation_fraction, options);
 }
 
 }  // namespace lamina::data

@@ -45,6 +45,11 @@ struct DatasetOptions {
 struct DatasetCounts {
   std::uint64_t num_tokens = 0;  // each is in one row
   std::uint64_t padding = 0;     // places in rows that hold no token
+  // Of packings that keep documents whole: those that were longer than a row, and the tokens that
+  // were cut off; those left out because nothing in them, as far as it fits, is in the loss.
+  std::uint64_t num_cut_documents = 0;
+  std::uint64_t num_cut_tokens = 0;
+  std::uint64_t num_unlearned_documents = 0;
 };
 
 // A part of the rows of a store. Immutable: every batch is a function of the cursor, the seed and
@@ -67,17 +72,17 @@ class Dataset {
   void read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows, Batch& batch) const;
 
  private:
-  struct PackedStore {
-    std::shared_ptr<const TokenStore> store;
+  struct PackedTokens {
+    TokenView tokens;
     PackedRows packed;
   };
-  friend struct DatasetSplit split(std::shared_ptr<const TokenStore>, double,
-                                   const DatasetOptions&);
-  Dataset(std::shared_ptr<const PackedStore> rows, std::uint64_t first, std::uint64_t last,
+  friend struct DatasetSplit split(TokenView, double, const DatasetOptions&);
+  friend struct DatasetSplit split_documents(TokenView, double, const DatasetOptions&);
+  Dataset(std::shared_ptr<const PackedTokens> rows, std::uint64_t first, std::uint64_t last,
           DatasetOptions options)
       : rows_(std::move(rows)), first_row_(first), last_row_(last), options_(options) {}
 
-  std::shared_ptr<const PackedStore> rows_;  // shared by both parts of a split
+  std::shared_ptr<const PackedTokens> rows_;  // shared by both parts of a split
   std::uint64_t first_row_, last_row_;
   DatasetOptions options_;
 };
@@ -91,10 +96,12 @@ struct DatasetSplit {
   std::string fingerprint;
 };
 
-// Packs the store and keeps the last `validation_fraction` of the rows (rounded, at least one if
-// the fraction is above 0) for validation. The split depends on nothing but data, packing and
-// fraction. Errors (class data): fewer tokens than one row; a split that leaves nothing to train
-// on.
+// Packs the tokens and keeps the last `validation_fraction` of the rows (rounded, at least one if
+// the fraction is above 0) for validation; of packings that keep documents whole the last of the
+// documents, which are then packed for themselves. The split depends on nothing but data, packing
+// and fraction. Errors (class data): fewer tokens than one row; nothing that is in the loss; a
+// split that leaves nothing to train on.
+DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOptions& options);
 DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fraction,
                    const DatasetOptions& options);
 

@@ -8,13 +8,22 @@
 
 #include "config/sections.h"
 #include "data/dataset.h"
+#include "data/stores.h"
 #include "text/tokenizer.h"
+
+namespace lamina::chat {
+class Form;
+}
 
 namespace lamina::data {
 
 // The tokenizer that data.tokenizer names: "byte", or a model directory. Errors: class data,
 // whatever is wrong with it.
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section);
+
+// The chat template of data.chat_template, else of the directory that data.tokenizer names; null
+// where data.form has no use for one, or where neither names one. Errors: class data.
+std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section);
 
 struct RunData {
   Dataset train;
@@ -25,12 +34,27 @@ struct RunData {
   std::vector<TokenSource> train_sources;
   std::vector<TokenSource> validation_sources;  // of data.validation
   std::string fingerprint;                      // of the rows above: equal data give equal batches
+  std::vector<std::string> stores;              // directories of what is not held in memory
 };
 
-// Reads, tokenizes and packs. `vocab_size` is the model's number of rows. `between` is called after
-// each document and may throw to stop. Errors: class data.
+// What a caller wants to know and to lend while data are read.
+struct LoadHooks {
+  std::function<void()> between = {};  // called after each document, by the workers too; may throw
+                                       // to stop
+  Workers workers = {};
+  std::function<void(const StoreProgress&)> progress =
+      {};  // absent: a line in the log now and then
+};
+
+// Reads, tokenizes or finds the tokens in data.store, and packs. `vocab_size` is the model's number
+// of rows. Errors: class data; see open_or_make_store().
 RunData load_data(const config::DataSection& section, std::uint64_t seed,
                   const text::Tokenizer& tokenizer, std::int64_t vocab_size,
-                  const std::function<void()>& between = {});
+                  const LoadHooks& hooks = {});
+
+// The stores that load_data() would use, of training and validation; made where there are none,
+// however small the files are. Errors: also where data.store is "none" (class usage).
+std::vector<StoredTokens> build_stores(const config::DataSection& section,
+                                       const text::Tokenizer& tokenizer, const LoadHooks& hooks);
 
 }  // namespace lamina::data

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -54,31 +55,89 @@ class Packer {
   PackedRows rows_;
 };
 
+// Rows as lists of documents, then as one list.
+PackedRows flatten(const std::vector<std::vector<Piece>>& rows) {
+  PackedRows out;
+  for (const std::vector<Piece>& row : rows) {
+    out.pieces.insert(out.pieces.end(), row.begin(), row.end());
+    out.row_begin.push_back(out.pieces.size());
+  }
+  return out;
+}
+
+PackedRows best_fit(std::vector<Piece> documents, std::size_t tokens_per_row) {
+  std::ranges::stable_sort(documents, std::greater<>(), &Piece::num_tokens);
+  std::vector<std::vector<Piece>> rows;
+  std::set<std::pair<std::size_t, std::size_t>> room;  // what a row has left, and the row
+  for (const Piece& document : documents) {
+    const auto fullest = room.lower_bound({document.num_tokens, 0});
+    std::size_t row = rows.size(), left = tokens_per_row;
+    if (fullest == room.end()) {
+      rows.emplace_back();
+    } else {
+      std::tie(left, row) = *fullest;
+      room.erase(fullest);
+    }
+    rows[row].push_back(document);
+    room.emplace(left - document.num_tokens, row);
+  }
+  return flatten(rows);
+}
+
 }  // namespace
 
 std::string_view name(Packing packing) {
-  return packing == Packing::chunk ? "chunk" : "concat_then_split";
+  switch (packing) {
+    case Packing::concat_then_split:
+      return "concat_then_split";
+    case Packing::chunk:
+      return "chunk";
+    case Packing::best_fit:
+      return "best_fit";
+    case Packing::one:
+      break;
+  }
+  return "one";
+}
+
+PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing) {
+  LAMINA_ASSERT(keeps_documents_whole(packing));
+  if (packing == Packing::best_fit) return best_fit(std::move(documents), tokens_per_row);
+  PackedRows out;
+  out.pieces = std::move(documents);
+  for (std::size_t i = 1; i <= out.pieces.size(); ++i) out.row_begin.push_back(i);
+  return out;
 }
 
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
                 Packing packing) {
   LAMINA_ASSERT(!document_begin.empty() && tokens_per_row > 0);
+  if (keeps_documents_whole(packing)) {
+    std::vector<Piece> documents;
+    for (std::size_t d = 0; d + 1 < document_begin.size(); ++d)
+      if (const std::uint64_t n = document_begin[d + 1] - document_begin[d]; n > 0)
+        documents.push_back({document_begin[d], static_cast<std::uint32_t>(
+                                                    std::min<std::uint64_t>(n, tokens_per_row))});
+    return pack_whole(std::move(documents), tokens_per_row, packing);
+  }
   Packer packer(document_begin, tokens_per_row);
   return packing == Packing::chunk ? packer.chunk() : packer.concat_then_split();
 }
 
-void write_row(std::span<const std::int32_t> tokens, std::span<const Piece> pieces,
-               std::int32_t pad_id, const RowView& row) {
+void write_row(const TokenIds& tokens, std::span<const Piece> pieces, std::int32_t pad_id,
+               const RowView& row, std::span<const std::uint8_t> in_loss) {
   std::size_t at = 0;
   std::int32_t segment = 0;
   for (const Piece& piece : pieces) {
     const std::size_t n = piece.num_tokens;
-    const auto source = tokens.subspan(piece.first_token, n);
-    std::copy(source.begin(), source.end(), row.inputs.begin() + static_cast<std::ptrdiff_t>(at));
+    tokens.copy(piece.first_token, row.inputs.subspan(at, n));
     std::fill_n(row.segment_ids.begin() + static_cast<std::ptrdiff_t>(at), n, ++segment);
     std::iota(row.positions.begin() + static_cast<std::ptrdiff_t>(at),
               row.positions.begin() + static_cast<std::ptrdiff_t>(at + n), 0);
-    for (std::size_t i = 0; i + 1 < n; ++i) row.labels[at + i] = row.inputs[at + i + 1];
+    for (std::size_t i = 0; i + 1 < n; ++i)
+      row.labels[at + i] = in_loss.empty() || in_loss[piece.first_token + i + 1] != 0
+                               ? row.inputs[at + i + 1]
+                               : kIgnoredLabel;
     row.labels[at + n - 1] = kIgnoredLabel;
     at += n;
   }

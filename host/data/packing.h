@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/token_view.h"
+
 namespace lamina::data {
 
 enum class Packing {
@@ -14,7 +16,16 @@ enum class Packing {
   // segment of its own.
   concat_then_split,
   chunk,  // one piece of a document a row, longer ones in pieces
+  // Whole documents, longest first, each into the fullest row that it fits into (best-fit
+  // decreasing, as TRL has it); longer ones are cut and their rest left out.
+  best_fit,
+  one,  // one document a row; longer ones likewise
 };
+
+// Whether documents begin in rows of their own or at the end of others, never in their middle.
+inline bool keeps_documents_whole(Packing packing) {
+  return packing == Packing::best_fit || packing == Packing::one;
+}
 
 // Part of the fingerprint of a run's data.
 std::string_view name(Packing packing);
@@ -37,23 +48,28 @@ struct PackedRows {
 };
 
 // `document_begin` has one entry more than there are documents: where each begins in the tokens,
-// and the end of the last. Empty documents are left out; every token is in one row.
+// and the end of the last. Empty documents are left out; every token is in one row, except for what
+// is cut off documents that are kept whole.
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
                 Packing packing);
+
+// Of these documents, none longer than a row. REQUIRES: keeps_documents_whole(packing).
+PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing);
 
 // One row written out; all spans have the same length, that of the row.
 struct RowView {
   std::span<std::int32_t> inputs;
   std::span<std::int32_t> segment_ids;  // 1, 2, ...; 0 is padding
   std::span<std::int32_t> positions;    // from 0 in every segment
-  // The next token of the same segment; kIgnoredLabel for the last token of a segment and for
-  // padding: no document is trained to predict the next.
+  // The next token of the same segment; kIgnoredLabel where that is not in the loss, for the last
+  // token of a segment and for padding: no document is trained to predict the next.
   std::span<std::int32_t> labels;
 };
 
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
-void write_row(std::span<const std::int32_t> tokens, std::span<const Piece> pieces,
-               std::int32_t pad_id, const RowView& row);
+// `in_loss` as in TokenView.
+void write_row(const TokenIds& tokens, std::span<const Piece> pieces, std::int32_t pad_id,
+               const RowView& row, std::span<const std::uint8_t> in_loss = {});
 
 }  // namespace lamina::data

@@ -4,46 +4,58 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
-#include "io/mapped_file.h"
 
 namespace lamina::data {
 namespace {
 
-[[noreturn]] void fail(const std::string& where, std::string what, std::string what_to_do) {
-  throw UserError(ExitCode::data, {where, std::move(what), {std::move(what_to_do)}});
+// Read at a time where nobody else wants parts.
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+
+void check_utf8(const std::string& path, const TextPart& part) {
+  const std::size_t bad = find_invalid_utf8(part.text);
+  if (bad == part.text.npos) return;
+  const auto line =
+      part.first_line +
+      static_cast<std::uint64_t>(std::count(
+          part.text.begin(), part.text.begin() + static_cast<std::ptrdiff_t>(bad), '\n'));
+  throw UserError(ExitCode::data,
+                  {fmt::format("{}:{}", path, line),
+                   fmt::format("is not UTF-8: byte {} of the file is 0x{:02x}; text must be UTF-8",
+                               part.first_byte + bad, static_cast<unsigned char>(part.text[bad])),
+                   {"convert the file, eg with `iconv -t utf-8`"}});
 }
+
+bool is_empty(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
 }  // namespace
 
-std::optional<Separator> parse_separator(std::string_view text) {
-  if (text == "file") return Separator::file;
-  if (text == "blank_line") return Separator::blank_line;
-  if (text == "line") return Separator::line;
-  return std::nullopt;
+TextFileCounts& TextFileCounts::operator+=(const TextFileCounts& other) {
+  num_documents += other.num_documents;
+  num_empty_documents += other.num_empty_documents;
+  num_bytes += other.num_bytes;
+  return *this;
 }
 
 TextFileCounts read_documents(const std::string& path, Separator separator,
                               const std::function<void(std::string_view)>& document) {
-  const io::MappedFile file(path, ExitCode::data);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
-  io::MappedFile::sequential(file.bytes());
-  if (const std::size_t bad = find_invalid_utf8(text); bad != text.npos) {
-    const auto line =
-        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
-    fail(fmt::format("{}:{}", path, line),
-         fmt::format("is not UTF-8: byte {} of the file is 0x{:02x}; text must be UTF-8", bad,
-                     static_cast<unsigned char>(text[bad])),
-         "convert the file, eg with `iconv -t utf-8`");
-  }
+  TextFileCounts counts;
+  TextParts parts(path, separator, kPartBytes);
+  while (const auto part = parts.next()) counts += read_documents(path, *part, separator, document);
+  return counts;
+}
+
+TextFileCounts read_documents(const std::string& path, const TextPart& part, Separator separator,
+                              const std::function<void(std::string_view)>& document) {
+  check_utf8(path, part);
+  const std::string_view text = part.text;
   TextFileCounts counts;
   counts.num_bytes = text.size();
-  const auto add = [&](std::string_view part) {
-    if (part.find_first_not_of(" \t\r\n") == part.npos) {
+  const auto add = [&](std::string_view found) {
+    if (is_empty(found)) {
       ++counts.num_empty_documents;
     } else {
       ++counts.num_documents;
-      document(part);
+      document(found);
     }
   };
   if (separator == Separator::file) {
@@ -69,6 +81,23 @@ TextFileCounts read_documents(const std::string& path, Separator separator,
     at = line_end + 1;
   }
   if (end > begin) add(text.substr(begin, end - begin));
+  return counts;
+}
+
+TextFileCounts read_lines(const TextPart& part,
+                          const std::function<void(std::string_view, std::uint64_t)>& line) {
+  TextFileCounts counts;
+  counts.num_bytes = part.text.size();
+  std::uint64_t number = part.first_line;
+  for (std::size_t at = 0; at < part.text.size(); ++number) {
+    const std::size_t end = std::min(part.text.find('\n', at), part.text.size());
+    const std::string_view found = part.text.substr(at, end - at);
+    at = end + 1;
+    if (is_empty(found))
+      ++counts.num_empty_documents;
+    else
+      line(found, number);
+  }
   return counts;
 }
 

@@ -6,32 +6,38 @@
 #include <string>
 #include <vector>
 
-#include "data/text_files.h"
+#include "data/reading.h"
+#include "data/token_view.h"
+#include "data/tokenize.h"
 #include "text/tokenizer.h"
 
 namespace lamina::data {
 
-// An entry of data.train or data.validation, and what was found there.
-struct TokenSource {
-  std::string name;  // as given: a file, a directory or a glob
-  std::size_t num_files = 0;
-  TextFileCounts counts;  // of all its files together
-  std::uint64_t num_tokens = 0;
-};
-
 struct TokenStore {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint64_t> document_begin = {0};  // one more than there are documents
+  std::vector<std::uint8_t> in_loss;                // see TokenView; empty: all
   std::vector<TokenSource> sources;                 // in the order given
 
   std::size_t num_documents() const { return document_begin.size() - 1; }
 };
 
-// Every document with the ids that the tokenizer's template adds (BOS), and its EOS at the end
-// where it has one that the template did not add. Text is text: "<|eot|>" in it is not a token.
-// Errors (class data): see find_files() and read_documents(); no patterns; no text in any file; an
-// id that is not below `vocab_size`, the model's number of rows. `between` is called after each
-// document and may throw to stop.
+// Of a store that is held in memory.
+TokenView view_of(std::shared_ptr<const TokenStore> store);
+
+// The documents of all files, in order. Errors (class data): see find_sources() and
+// tokenize_part(); no text in any file.
+TokenStore tokenize_files(const std::vector<std::string>& patterns, const Reading& reading,
+                          const Workers& workers = {});
+
+// What there is of each source before anything was read.
+std::vector<TokenSource> empty_sources(const std::vector<std::string>& patterns,
+                                       const std::vector<std::vector<std::string>>& files);
+
+// Throws the error of sources without text where there are no tokens.
+void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files);
+
+// Of text.
 TokenStore tokenize_files(const std::vector<std::string>& patterns, Separator separator,
                           const text::Tokenizer& tokenizer, std::int64_t vocab_size,
                           const std::function<void()>& between = {});

@@ -1,14 +1,10 @@
 #include "model/load.h"
 
-#include <filesystem>
 #include <future>
 
-#include "io/gguf_file.h"
 #include "train/run_directory.h"
 
 namespace lamina::model {
-
-namespace fs = std::filesystem;
 
 std::vector<std::int32_t> Loaded::end_tokens() const {
   std::vector<std::int32_t> out;
@@ -21,10 +17,7 @@ std::vector<std::int32_t> Loaded::end_tokens() const {
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
             const Backend& backend) {
   return while_training(path, [&] {
-    const bool is_gguf = !io::gguf_in(path).empty();
-    const std::string files = fs::is_directory(path) && !is_gguf
-                                  ? train::resolve_model_directory(path)  // once for both
-                                  : path;
+    const std::string files = train::resolve_model_files(path);  // once for both
     // A large vocabulary takes longer than all the rest. Where there is no thread for it, it is
     // read when it is wanted; where the model does not open, that is what is said.
     auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {

@@ -136,8 +136,9 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
   const auto read = [&] {
     return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
   };
-  const bool written =
-      fs::exists(fs::path(from.directory) / "model.toml") && !from.published && overrides.empty();
+  const bool written = !from.directory.empty() &&
+                       fs::exists(fs::path(from.directory) / "model.toml") && !from.published &&
+                       overrides.empty();
   return {.directory = from.directory,
           .published = std::move(from.published),
           .end_tokens = std::move(from.end_tokens),

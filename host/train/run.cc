@@ -57,13 +57,20 @@ LoopOptions loop_options(const config::RunConfig& run) {
           .place = config::place_in(run)};
 }
 
+config::DataSection data_section(const config::RunConfig& run) {
+  config::DataSection out = run.data;
+  if (!run.train.from.empty() && out.tokenizer == run.train.from)
+    out.tokenizer = resolve_model_files(run.train.from);
+  return out;
+}
+
 void set_learning(decoder::Model& model, const config::RunConfig& run) {
   const LoopOptions options = loop_options(run);
   set_learning(model, options.optimizer, options.step().shape, options.place);
 }
 
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-         const Backend& backend, const std::function<void()>& between, Inherited inherited)
+         const Backend& backend, const data::LoadHooks& hooks, Inherited inherited)
     : inherited_(std::move(inherited)), options_(loop_options(config)) {
   decoder::check_training_length(model, options_.sequence_length, "data.sequence_length");
   remat_ = remat_policy(options_.step(), model, options_.place);
@@ -71,11 +78,11 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
   if (!inherited_.directory.empty()) data.tokenizer = inherited_.directory;
   tokenizer_ = data::load_tokenizer(data);
   check_vocabulary(*tokenizer_, model);
-  between();
+  if (hooks.between) hooks.between();
   lock_.emplace(options_.out);
   run_file_ = config::resolved_run_file(config, model.family().name(), model_values(model));
   resumption_.emplace(resume, options_.out, run_file_);
-  data_ = data::load_data(data, options_.seed, *tokenizer_, model.vocab_size(), between);
+  data_ = data::load_data(data, options_.seed, *tokenizer_, model.vocab_size(), hooks);
   loop_ = std::make_unique<Loop>(
       LoopInputs{options_, model, *tokenizer_, data_->train,
                  data_->validation.empty() ? nullptr : &data_->validation.front(),
@@ -83,9 +90,9 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
                  inherited_.files},
       backend);
   inherited_.weights.reset();  // their files are not mapped any longer
-  between();
+  if (hooks.between) hooks.between();
   resumption_->load(*loop_);
-  between();
+  if (hooks.between) hooks.between();
 }
 
 void Run::start() const {

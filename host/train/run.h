@@ -18,6 +18,9 @@ namespace lamina::train {
 // What the loop is told of a run file. REQUIRES: `run` outlives it.
 LoopOptions loop_options(const config::RunConfig& run);
 
+// [data], with the tokenizer of train.from where that has it.
+config::DataSection data_section(const config::RunConfig& run);
+
 // Tells the model how the run trains its parameters; parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);
 // What a run takes over from train.from, or from the checkpoint that it goes on from.
@@ -33,13 +36,11 @@ struct Inherited {
 //   run.loop().run({});
 class Run {
  public:
-  // Takes the run directory's lock and changes nothing else. `resume` as in Resumption. `between`
-  // is called between the parts and may throw to stop. Throws UserError for whatever could refuse
-  // the run. REQUIRES: config, model and backend outlive this.
-  Run(
-      const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-      const Backend& backend, const std::function<void()>& between = [] {},
-      Inherited inherited = {});
+  // Takes the run directory's lock and changes nothing else in it; data.store gets what is not
+  // there yet. `resume` as in Resumption. `hooks.between` is called between the parts, too. Throws
+  // UserError for whatever could refuse the run. REQUIRES: config, model and backend outlive this.
+  Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
+      const Backend& backend, const data::LoadHooks& hooks = {}, Inherited inherited = {});
 
   Loop& loop() { return *loop_; }
   const data::RunData& data() const { return *data_; }

@@ -12,6 +12,7 @@
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
 #include "io/foreign_file.h"
+#include "io/gguf_file.h"
 #include "io/manifest.h"
 
 namespace lamina::train {
@@ -140,6 +141,10 @@ std::string resolve_model_directory(const std::string& path) {
                   {path,
                    "holds no model: neither config.json, model.toml nor checkpoints",
                    {io::what_is_there(path)}});
+}
+
+std::string resolve_model_files(const std::string& path) {
+  return fs::is_directory(path) && io::gguf_in(path).empty() ? resolve_model_directory(path) : path;
 }
 
 }  // namespace lamina::train

@@ -47,5 +47,7 @@ std::string newest_checkpoint(const std::string& path);
 // The directory with a model that `path` stands for: itself, or the newest checkpoint in it.
 // UserError, exit 4, says what is there instead.
 std::string resolve_model_directory(const std::string& path);
+// Likewise; a file, and a directory that stands for a GGUF file, are what they are.
+std::string resolve_model_files(const std::string& path);
 
 }  // namespace lamina::train

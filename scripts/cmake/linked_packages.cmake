@@ -9,3 +9,5 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)        # tokenizer split patterns
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)    # Unicode normal forms
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)        # checksums of checkpoints
+pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)               # .gz files of text
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)            # .zst files of text

@@ -3,6 +3,7 @@
 #include "chat/conversation.h"
 #include "chat/encode.h"
 #include "chat/form.h"
+#include "chat/small_tokenizer.h"
 #include "support/expect_error.h"
 #include "support/gguf_builder.h"
 #include "support/temp_dir.h"
@@ -11,38 +12,12 @@ namespace lamina::chat {
 namespace {
 
 using lamina::testing::TempDir;
+using lamina::testing::tokenizer_json;
 using ::testing::ElementsAre;
 
 constexpr const char* kTemplate =
     "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}";
-
-// Every byte is a token; so are four control tokens, from 256.
-constexpr const char* kControlTokens[] = {"<s>", "<|user|>", "<|assistant|>", "<|system|>"};
-
-std::string tokenizer_json() {
-  std::string vocab, added;
-  // The byte alphabet of byte-level vocabularies for the printable bytes of ASCII is itself.
-  for (int byte = 33; byte < 127; ++byte) {
-    const char c = static_cast<char>(byte);
-    const std::string key = c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-    vocab += (vocab.empty() ? "\"" : ", \"") + key + "\": " + std::to_string(byte - 33);
-  }
-  vocab += ", \"\xc4\xa0\": 94, \"\xc4\x8a\": 95";  // space and line break
-  int id = 256;
-  for (const char* token : kControlTokens)
-    added +=
-        (added.empty() ? std::string() : ", ") + R"({"id": )" + std::to_string(id++) +
-        R"(, "content": ")" + token +
-        R"(", "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})";
-  return R"({"version": "1.0", "added_tokens": [)" + added +
-         R"(], "normalizer": null, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false,
-             "trim_offsets": true, "use_regex": true}, "post_processor": null,
-             "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-             "use_regex": true},
-             "model": {"type": "BPE", "vocab": {)" +
-         vocab + R"(}, "merges": []}})";
-}
 
 Conversation one_message(std::string_view text) {
   Conversation conversation;

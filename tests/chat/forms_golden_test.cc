@@ -8,33 +8,15 @@
 
 #include "chat/answer_mask.h"
 #include "chat/form.h"
-#include "core/json_writer.h"
-#include "support/goldens.h"
-#include "support/temp_dir.h"
+#include "chat/published_form.h"
 
 namespace lamina::chat {
 namespace {
 
 namespace fs = std::filesystem;
 using lamina::testing::golden_dir;
-using lamina::testing::TempDir;
-
-std::string json_of(const JsonValue& value) {
-  JsonWriter json;
-  json.value(value);
-  return json.text();
-}
-
-// The published template with the special tokens that its publisher has.
-Form published_form(std::string_view name) {
-  const fs::path templates = golden_dir() / "chat" / "templates";
-  const JsonDocument origins = JsonDocument::read(templates / "ORIGINS.json");
-  TempDir folder;
-  for (const JsonValue origin : origins.root().at("templates").elements())
-    if (origin.at("name").as_string() == name)
-      folder.write("tokenizer_config.json", json_of(origin));
-  return Form::load(folder.path(), (templates / (std::string(name) + ".jinja")).string());
-}
+using lamina::testing::json_of;
+using lamina::testing::published_form;
 
 std::tm fixed_time() {  // of the goldens
   std::tm out = {};

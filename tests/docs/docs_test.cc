@@ -64,6 +64,7 @@ const Exception kNotRun[] = {
     {"docs/engram.md", "lamina bench train", "needs tables of gigabytes"},
     {"docs/gguf.md", "lamina decode", "needs a published model"},
     {"docs/from_maxtext.md", "lamina config import", "needs the files of MaxText"},
+    {"docs/finetuning.md", "lamina plan", "needs a published model"},
     {"docs/images.md", "lamina decode", "needs a published model"},
     {"docs/reliability.md", "scripts/torture", "attacks a build for minutes"},
 };

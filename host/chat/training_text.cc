@@ -1,0 +1,187 @@
+#include "chat/training_text.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "core/error.h"
+
+namespace lamina::chat {
+namespace {
+
+std::tm fixed_date() {
+  std::tm out{};
+  out.tm_year = 2024 - 1900;
+  out.tm_mon = 6;
+  out.tm_mday = 26;
+  out.tm_wday = 5;
+  out.tm_yday = 207;
+  out.tm_isdst = 0;
+  return out;
+}
+
+bool is_answer(const Conversation& conversation, std::size_t message) {
+  return conversation.role(message) == "assistant";
+}
+
+std::size_t common_prefix(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                                  a.begin());
+}
+
+std::size_t num_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+// An answer in the text that ends with it.
+struct Turn {
+  jinja::Rendered whole;
+  std::size_t begin = 0;  // where the answer does, in bytes
+};
+
+class Rendering {
+ public:
+  Rendering(const Form& form, const Conversation& conversation)
+      : form_(form), conversation_(conversation) {}
+
+  jinja::Rendered first(std::size_t num_messages, bool with_prompt) const {
+    Conversation part = conversation_;
+    while (part.size() > num_messages) part.pop_back();
+    return form_.render(part, {.add_generation_prompt = with_prompt, .now = fixed_date()});
+  }
+
+  Turn turn(std::size_t message) const {
+    Turn out{first(message + 1, false)};
+    const std::string& text = out.whole.text;
+    const std::string prompt = first(message, true).text;
+    out.begin = common_prefix(prompt, text);
+    // Parts of the prompt's end may depend on the answer, eg. an opened thought.
+    if (out.begin < prompt.size() && out.begin < first(message, false).text.size())
+      throw UserError(
+          ExitCode::data,
+          {"messages",
+           fmt::format("the answer in message {} does not follow its prompt: the template writes "
+                       "what comes before it in another way where it is there",
+                       message + 1),
+           {"a template with {% generation %} marks says itself what is learned"}});
+    while (out.begin > 0 && out.begin < text.size() &&
+           (static_cast<unsigned char>(text[out.begin]) & 0xc0) == 0x80)
+      --out.begin;
+    return out;
+  }
+
+ private:
+  const Form& form_;
+  const Conversation& conversation_;
+};
+
+// What is behind the control token that ends an answer begins the next message: white space that no
+// model ever writes.
+void end_with_control_token(const text::Tokenizer& tokenizer, MaskedTokens& tokens,
+                            std::size_t begin, std::size_t end) {
+  std::size_t last = end;
+  while (last > begin && !tokenizer.is_special(tokens.ids[last - 1])) {
+    const std::string_view bytes = tokenizer.token_bytes(tokens.ids[last - 1]);
+    if (bytes.find_first_not_of(" \t\r\n") != bytes.npos) return;
+    --last;
+  }
+  if (last == begin) return;
+  std::fill(tokens.generated.begin() + static_cast<std::ptrdiff_t>(last),
+            tokens.generated.begin() + static_cast<std::ptrdiff_t>(end), false);
+}
+
+// The text with these parts of it (bytes) learned.
+MaskedTokens encode_answers(const text::Tokenizer& tokenizer, jinja::Rendered rendered,
+                            const std::vector<jinja::Span>& answers) {
+  rendered.generated.clear();
+  for (const jinja::Span& answer : answers)
+    rendered.generated.push_back(
+        {num_characters(std::string_view(rendered.text).substr(0, answer.begin)),
+         num_characters(std::string_view(rendered.text).substr(0, answer.end))});
+  MaskedTokens out = encode_with_mask(tokenizer, rendered);
+  for (std::size_t i = 0; i < out.generated.size();) {
+    std::size_t end = i;
+    while (end < out.generated.size() && out.generated[end]) ++end;
+    if (end > i) end_with_control_token(tokenizer, out, i, end);
+    i = end + 1;
+  }
+  return out;
+}
+
+// With the template's own marks.
+MaskedTokens marked(const text::Tokenizer& tokenizer, const Rendering& rendering,
+                    jinja::Rendered rendered, std::size_t last_answer, Learned learned) {
+  if (learned == Learned::last) {
+    const std::size_t begin = common_prefix(rendering.first(last_answer, true).text, rendered.text);
+    const std::size_t first = num_characters(std::string_view(rendered.text).substr(0, begin));
+    std::erase_if(rendered.generated, [first](const auto& span) { return span.end <= first; });
+  }
+  return encode_with_mask(tokenizer, rendered);
+}
+
+}  // namespace
+
+std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
+                                          const Conversation& conversation, Learned learned) {
+  std::vector<std::size_t> answers;
+  for (std::size_t i = 1; i < conversation.size(); ++i)  // nothing asks for one that comes first
+    if (is_answer(conversation, i)) answers.push_back(i);
+  const Rendering rendering(form, conversation);
+  if (learned == Learned::all) {
+    MaskedTokens out = encode_with_mask(tokenizer, rendering.first(conversation.size(), false));
+    out.generated.assign(out.ids.size(), true);
+    return {std::move(out)};
+  }
+  if (answers.empty()) return {};
+  jinja::Rendered whole = rendering.first(answers.back() + 1, false);
+  if (!whole.generated.empty())
+    return {marked(tokenizer, rendering, std::move(whole), answers.back(), learned)};
+
+  // From the last answer to the first: an answer belongs to the text that follows if that text
+  // still begins with all of it.
+  std::vector<MaskedTokens> out;
+  std::optional<Turn> open;  // the text that is being collected, by its last answer
+  std::vector<jinja::Span> spans;
+  const auto close = [&] {
+    std::reverse(spans.begin(), spans.end());
+    out.push_back(encode_answers(tokenizer, std::move(open->whole), spans));
+    spans.clear();
+  };
+  for (auto answer = answers.rbegin(); answer != answers.rend(); ++answer) {
+    Turn turn = rendering.turn(*answer);
+    const std::size_t end = turn.whole.text.size();
+    const jinja::Span span{turn.begin, end};
+    if (open && !open->whole.text.starts_with(turn.whole.text)) {
+      close();
+      open.reset();
+    }
+    if (!open) open = std::move(turn);
+    spans.push_back(span);
+    if (learned == Learned::last) break;
+  }
+  close();
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+MaskedTokens completion_tokens(const text::Tokenizer& tokenizer, std::string_view prompt,
+                               std::string_view whole, const text::EncodeOptions& options) {
+  const std::vector<text::TokenId> alone = tokenizer.encode(prompt, options);
+  MaskedTokens out{tokenizer.encode(whole, options), {}};
+  const auto same = std::mismatch(alone.begin(), alone.end(), out.ids.begin(), out.ids.end());
+  out.generated.assign(out.ids.size(), true);
+  std::fill_n(out.generated.begin(), same.second - out.ids.begin(), false);
+  return out;
+}
+
+MaskedTokens completion_tokens(const text::Tokenizer& tokenizer, const Form& form,
+                               const Conversation& prompt, const Conversation& whole) {
+  return completion_tokens(
+      tokenizer, form.render(prompt, {.add_generation_prompt = true, .now = fixed_date()}).text,
+      form.render(whole, {.add_generation_prompt = false, .now = fixed_date()}).text,
+      {.add_special = false, .parse_special = true});
+}
+
+}  // namespace lamina::chat

@@ -1,0 +1,119 @@
+// lamina data build: makes the token stores of a run file.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "cli/commands.h"
+#include "cli/signals.h"
+#include "cli/store_progress.h"
+#include "cli/units.h"
+#include "cli/workers.h"
+#include "config/run_config.h"
+#include "core/json_writer.h"
+#include "core/log.h"
+#include "data/load.h"
+#include "train/run.h"
+
+namespace lamina::cli {
+namespace {
+
+struct StopAsked {};
+
+struct Built {
+  std::vector<data::StoredTokens> stores;
+  double seconds = 0;
+  std::uint64_t num_bytes = 0;  // tokenized now
+  int num_threads = 1;
+
+  double bytes_per_second() const { return static_cast<double>(num_bytes) / seconds; }
+};
+
+std::uint64_t bytes_of(const data::StoredTokens& store) {
+  std::uint64_t bytes = 0;
+  for (const data::TokenSource& source : store.sources) bytes += source.counts.num_bytes;
+  return bytes;
+}
+
+std::string as_text(const Built& built) {
+  std::string out;
+  for (const data::StoredTokens& store : built.stores) {
+    out += fmt::format("{}: {} tokens of {} documents, {}\n", store.path,
+                       thousands_text(static_cast<std::int64_t>(store.view.tokens.size())),
+                       thousands_text(static_cast<std::int64_t>(store.view.num_documents())),
+                       store.was_made ? "made now" : "there already");
+    for (const data::TokenSource& source : store.sources)
+      for (const data::BadRecord& record : source.bad_records)
+        out += fmt::format("left out {}: {}\n", record.where, record.what);
+  }
+  if (built.num_bytes > 0)
+    out += fmt::format("{} in {}: {:.1f} MB/s, {:.1f} MB/s per thread\n",
+                       bytes_text(static_cast<double>(built.num_bytes)),
+                       duration_text(built.seconds), built.bytes_per_second() / 1e6,
+                       built.bytes_per_second() / 1e6 / built.num_threads);
+  return out;
+}
+
+std::string as_json(const Built& built) {
+  JsonWriter json(2);
+  json.begin_object().key("stores").begin_array();
+  for (const data::StoredTokens& store : built.stores) {
+    std::uint64_t bad = 0;
+    for (const data::TokenSource& source : store.sources) bad += source.num_bad_records;
+    json.begin_object().key("path").value(store.path).key("made").value(store.was_made);
+    json.key("tokens").value(store.view.tokens.size());
+    json.key("documents").value(store.view.num_documents()).key("bytes").value(bytes_of(store));
+    json.key("bad_records").value(bad).end_object();
+  }
+  json.end_array().key("seconds").value(built.seconds).key("threads").value(built.num_threads);
+  json.key("bytes_per_second").value(built.num_bytes > 0 ? built.bytes_per_second() : 0.0);
+  return json.end_object().text() + "\n";
+}
+
+int run(const Arguments& a, const Machine& machine) {
+  catch_stop_signals();
+  const config::RunConfig c =
+      config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
+  machine.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
+  const config::DataSection section = train::data_section(c);
+  const auto tokenizer = data::load_tokenizer(section);
+  Built built{.num_threads = machine.device.num_threads()};
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    StoreProgressDisplay display(a.globals.quiet, a.globals.color);
+    built.stores = data::build_stores(
+        section, *tokenizer,
+        {.between =
+             [] {
+               if (stop_signal() != 0) throw StopAsked{};
+             },
+         .workers = workers(machine),
+         .progress = [&](const data::StoreProgress& progress) { display.show(progress); }});
+  } catch (const StopAsked&) {
+    log::info("stopped; the same command goes on from what is done");
+    return static_cast<int>(ExitCode::resumable);
+  }
+  built.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const data::StoredTokens& store : built.stores)
+    if (store.was_made) built.num_bytes += bytes_of(store);
+  print(a.flag("json") ? as_json(built) : as_text(built));
+  return 0;
+}
+
+}  // namespace
+
+Command data_build_command() {
+  return {.name = "data build",
+          .summary = "tokenizes the data of a run file into stores that runs map",
+          .details =
+              "Training does the same before its first step; this does it ahead. A store is found "
+              "again by the bytes of its files, its tokenizer and how documents are read. After "
+              "Ctrl-C or a kill the same command goes on from what was done.",
+          .options = {set_option(), json_option()},
+          .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
+          .examples = {"lamina data build configs/train/quickstart.toml",
+                       "lamina data build run.toml --set data.store=/fast/tokens"},
+          .run = run};
+}
+
+}  // namespace lamina::cli

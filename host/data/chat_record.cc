@@ -1,0 +1,175 @@
+#include "data/chat_record.h"
+
+#include "chat/training_text.h"
+#include "core/error.h"
+#include "core/json_writer.h"
+
+namespace lamina::data {
+namespace {
+
+using chat::Conversation;
+using chat::MaskedTokens;
+
+// Writes messages in the published form and what the template sees beside them.
+class ConversationWriter {
+ public:
+  ConversationWriter() { json_.begin_object().key("messages").begin_array(); }
+
+  void add(std::string_view role, std::string_view content) {
+    json_.begin_object().key("role").value(role).key("content").value(content).end_object();
+  }
+  void add(const JsonValue& message) { json_.value(message); }
+  // Calls of tools as ShareGPT has them: one, or a list, of {"name": .., "arguments": ..}.
+  void add_calls(const JsonValue& turn) {
+    const JsonDocument calls =
+        JsonDocument::parse(std::string(turn.as_string()), turn.where(), {.code = ExitCode::data});
+    json_.begin_object().key("role").value("assistant").key("content").value("");
+    json_.key("tool_calls").begin_array();
+    const auto call = [this](const JsonValue& function) {
+      json_.begin_object().key("type").value("function").key("function").value(function);
+      json_.end_object();
+    };
+    if (calls.root().is_array())
+      for (const JsonValue function : calls.root().elements()) call(function);
+    else
+      call(calls.root());
+    json_.end_array().end_object();
+  }
+
+  Conversation finish(const JsonValue& record, const std::string& place) && {
+    json_.end_array();
+    if (const JsonValue tools = record.find("tools"); tools && !tools.is_null()) {
+      json_.key("tools");
+      // Tables of data have no room for schemas of different shapes: they keep them as texts.
+      if (tools.is_string())
+        json_.value(JsonDocument::parse(std::string(tools.as_string()), tools.where(),
+                                        {.code = ExitCode::data})
+                        .root());
+      else
+        json_.value(tools);
+    }
+    if (const JsonValue documents = record.find("documents"))
+      json_.key("documents").value(documents);
+    if (const JsonValue more = record.find("chat_template_kwargs"); more && !more.is_null())
+      for (const auto& [name, value] : more.members())
+        if (name != "messages" && name != "tools" && name != "documents")
+          json_.key(name).value(value);
+    return Conversation::parse(json_.end_object().text(), place);
+  }
+
+ private:
+  JsonWriter json_;
+};
+
+void add_share_gpt(const JsonValue& turns, ConversationWriter& out) {
+  for (const JsonValue turn : turns.elements()) {
+    const JsonValue from = turn.at("from"), value = turn.at("value");
+    const std::string_view name = from.as_string();
+    if (name == "human" || name == "user")
+      out.add("user", value.as_string());
+    else if (name == "gpt" || name == "assistant")
+      out.add("assistant", value.as_string());
+    else if (name == "system")
+      out.add("system", value.as_string());
+    else if (name == "observation" || name == "tool")
+      out.add("tool", value.as_string());
+    else if (name == "function_call")
+      out.add_calls(value);
+    else
+      from.fail(
+          "must be \"human\", \"gpt\", \"system\", \"observation\" or \"function_call\", got " +
+          from.describe());
+  }
+}
+
+void add_system(const JsonValue& record, ConversationWriter& out) {
+  if (const JsonValue system = record.find("system"); system && !system.is_null())
+    if (!system.as_string().empty()) out.add("system", system.as_string());
+}
+
+const chat::Form& template_of(const Reading& reading) {
+  if (!reading.chat)
+    throw UserError(ExitCode::data,
+                    {"messages",
+                     "need a chat template, and data.tokenizer = \"byte\" has none",
+                     {"set data.chat_template, or data.tokenizer to the directory of a model with "
+                      "one"}});
+  return *reading.chat;
+}
+
+chat::Learned learned(const Reading& reading) {
+  switch (reading.loss_on) {
+    case LossOn::assistant:
+      return chat::Learned::assistant;
+    case LossOn::last:
+      return chat::Learned::last;
+    case LossOn::all:
+      break;
+  }
+  return chat::Learned::all;
+}
+
+// Texts that no template sees; what ends a text is learned, too.
+MaskedTokens tokens_of_pair(std::string_view prompt, std::string_view completion,
+                            const Reading& reading) {
+  const text::Tokenizer& tokenizer = reading.tokenizer;
+  MaskedTokens out = chat::completion_tokens(
+      tokenizer, prompt, std::string(prompt) + std::string(completion), {.parse_special = true});
+  const auto eos = tokenizer.eos_id();
+  if (eos && (out.ids.empty() || out.ids.back() != *eos)) {
+    out.ids.push_back(*eos);
+    out.generated.push_back(true);
+  }
+  if (reading.loss_on == LossOn::all) out.generated.assign(out.ids.size(), true);
+  return out;
+}
+
+MaskedTokens tokens_of_message_pair(const JsonValue& prompt, const JsonValue& completion,
+                                    const JsonValue& record, const std::string& place,
+                                    const Reading& reading) {
+  ConversationWriter before, whole;
+  for (const JsonValue message : prompt.elements()) {
+    before.add(message);
+    whole.add(message);
+  }
+  for (const JsonValue message : completion.elements()) whole.add(message);
+  MaskedTokens out = chat::completion_tokens(reading.tokenizer, template_of(reading),
+                                             std::move(before).finish(record, place),
+                                             std::move(whole).finish(record, place));
+  if (reading.loss_on == LossOn::all) out.generated.assign(out.ids.size(), true);
+  return out;
+}
+
+}  // namespace
+
+std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
+                                           const Reading& reading) {
+  if (!record.is_object()) record.fail("must be an object, got " + record.describe());
+  if (const JsonValue prompt = record.find("prompt")) {
+    const JsonValue completion = record.at("completion");
+    if (prompt.is_string())
+      return {tokens_of_pair(prompt.as_string(), completion.as_string(), reading)};
+    return {tokens_of_message_pair(prompt, completion, record, place, reading)};
+  }
+  ConversationWriter out;
+  if (const JsonValue messages = record.find("messages")) {
+    for (const JsonValue message : messages.elements()) out.add(message);
+  } else if (const JsonValue turns = record.find("conversations")) {
+    add_system(record, out);
+    add_share_gpt(turns, out);
+  } else if (const JsonValue instruction = record.find("instruction")) {
+    add_system(record, out);
+    std::string asked(instruction.as_string());
+    if (const JsonValue input = record.find("input"); input && !input.is_null())
+      if (!input.as_string().empty()) asked.append("\n").append(input.as_string());
+    out.add("user", asked);
+    out.add("assistant", record.at("output").as_string());
+  } else {
+    record.fail("has none of \"messages\", \"conversations\", \"instruction\" and \"prompt\"",
+                {"data.form = \"jsonl\" reads objects with a text"});
+  }
+  return chat::training_tokens(reading.tokenizer, template_of(reading),
+                               std::move(out).finish(record, place), learned(reading));
+}
+
+}  // namespace lamina::data

@@ -1,0 +1,73 @@
+#include "data/store_key.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/read_file.h"
+#include "io/durable_file.h"
+#include "io/mapped_file.h"
+
+namespace lamina::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Raised when equal files give other tokens than before, or when the store's files change.
+constexpr int kVersion = 1;
+
+std::string hash_of(const std::string& path) {
+  const io::MappedFile file(path, ExitCode::data);
+  io::MappedFile::sequential(file.bytes());
+  return io::xxh3_128_hex(file.bytes());
+}
+
+// The names and checksums of what the tokenizer saves: two that save the same are the same.
+std::string tokenizer_lines(const text::Tokenizer& tokenizer) {
+  std::string folder = (fs::temp_directory_path() / "lamina_tokenizer_XXXXXX").string();
+  if (!::mkdtemp(folder.data()))
+    throw DeviceError(ExitCode::checkpoint, {folder,
+                                             "cannot be made: " + system_error_text(errno),
+                                             {"set TMPDIR to a folder that can be written"}});
+  struct Remove {
+    const std::string& folder;
+    ~Remove() {
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+    }
+  } const remove{folder};
+  std::vector<std::string> names = tokenizer.save(folder);
+  std::ranges::sort(names);
+  std::string out;
+  for (const std::string& name : names)
+    out += fmt::format("tokenizer {} {}\n", name, hash_of((fs::path(folder) / name).string()));
+  return out;
+}
+
+}  // namespace
+
+std::string store_key(const std::vector<std::vector<std::string>>& files, const Reading& reading,
+                      const std::vector<std::string>& template_files) {
+  std::string text = fmt::format("tokens {}\n", kVersion);
+  text += fmt::format("form {} {} {} {}\n", static_cast<int>(reading.form),
+                      static_cast<int>(reading.separator), static_cast<int>(reading.loss_on),
+                      reading.skip_bad_records);
+  text += fmt::format("field {}\n", reading.field);
+  text += tokenizer_lines(reading.tokenizer);
+  for (const std::string& file : template_files)
+    text += fmt::format("template {}\n", hash_of(file));
+  for (const std::vector<std::string>& source : files) {
+    text += "source\n";
+    for (const std::string& file : source) {
+      // How a file is read depends on the end of its name.
+      text += fmt::format("file {} {}\n", static_cast<int>(compression_of(file)), hash_of(file));
+      if (reading.between) reading.between();
+    }
+  }
+  return io::xxh3_128_hex(std::as_bytes(std::span(text)));
+}
+
+}  // namespace lamina::data

@@ -1,0 +1,148 @@
+#include "data/stores.h"
+
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/read_file.h"
+#include "data/store_key.h"
+#include "data/token_store.h"
+#include "io/directory_lock.h"
+#include "io/durable_file.h"
+#include "io/manifest.h"
+
+namespace lamina::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Files = std::vector<std::vector<std::string>>;
+
+std::uint64_t bytes_of(const Files& files) {
+  std::uint64_t total = 0;
+  for (const auto& source : files)
+    for (const std::string& file : source) total += fs::file_size(file);
+  return total;
+}
+
+StoredTokens in_memory(const std::vector<std::string>& patterns, const Reading& reading,
+                       const Workers& workers) {
+  auto store = std::make_shared<const TokenStore>(tokenize_files(patterns, reading, workers));
+  return {.view = view_of(store), .sources = store->sources, .path = "", .was_made = false};
+}
+
+// A whole store, or nothing: one that is damaged is removed.
+std::optional<StoredTokens> open_whole(const std::string& path) {
+  try {
+    return open_token_files(path);
+  } catch (const io::Damaged& damage) {
+    log::warning("{}: the token store is damaged ({}); it is made again", path,
+                 damage.text().where);
+    fs::remove_all(path);
+    return {};
+  }
+}
+
+class Maker {
+ public:
+  Maker(const Files& files, const Reading& reading, const StoreOptions& options)
+      : files_(files), reading_(reading), options_(options), num_bytes_(bytes_of(files)) {}
+
+  void make(const std::string& directory, std::vector<TokenSource> sources) const {
+    TokenFilesWriter writer(directory,
+                            {.is_narrow = reading_.tokenizer.vocab_size() <= 1 << 16,
+                             .has_loss = reading_.form == Form::chat},
+                            sources);
+    PartStream stream(files_, reading_.ends(), options_.part_bytes);
+    for (std::uint64_t i = 0; i < writer.num_parts(); ++i) {
+      static_cast<void>(stream.next());
+      if (reading_.between) reading_.between();
+    }
+    const std::uint64_t first = stream.bytes_done();
+    std::uint64_t saved = first;
+    try {
+      tokenize_parts(stream, reading_, options_.workers, [&](std::size_t source, TokenPart part) {
+        writer.add(part);
+        sources[source].add(std::move(part));
+        const std::uint64_t done = stream.bytes_done();
+        if (options_.progress) options_.progress({done, num_bytes_, first, writer.num_tokens()});
+        if (done - saved < options_.save_every_bytes) return;
+        writer.save(sources);
+        saved = done;
+      });
+    } catch (const Error&) {
+      throw;         // what was saved last is whole
+    } catch (...) {  // stopped
+      writer.save(sources);
+      throw;
+    }
+    check_tokens(writer.num_tokens(), files_);
+    writer.finish(sources);
+  }
+
+ private:
+  const Files& files_;
+  const Reading& reading_;
+  const StoreOptions& options_;
+  std::uint64_t num_bytes_;
+};
+
+// Waits while another process makes the store.
+std::optional<io::DirectoryLock> lock_or_wait(const std::string& building, const Reading& reading) {
+  for (bool is_first = true;; is_first = false) {
+    try {
+      return std::make_optional<io::DirectoryLock>(building);
+    } catch (const UserError& in_use) {
+      if (is_first) log::info("{} {}; waiting for its tokens", building, in_use.text().what);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (reading.between) reading.between();
+  }
+}
+
+}  // namespace
+
+StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const Reading& reading,
+                                const StoreOptions& options) {
+  const Files files = find_sources(patterns);
+  const std::vector<TokenSource> sources = empty_sources(patterns, files);
+  const std::string path = options.folder + "/" + store_key(files, reading, options.template_files);
+  const auto named = [&](StoredTokens tokens, bool was_made) {
+    for (std::size_t i = 0; i < patterns.size(); ++i) tokens.sources[i].name = patterns[i];
+    tokens.view.name = patterns.front();
+    tokens.was_made = was_made;
+    return tokens;
+  };
+  if (auto found = open_whole(path)) return named(std::move(*found), false);
+  if (bytes_of(files) < options.min_bytes) return in_memory(patterns, reading, options.workers);
+  const std::string building = path + ".building";
+  std::error_code error;
+  fs::create_directories(building, error);
+  if (error) {
+    log::warning(
+        "{}: cannot be made: {}; the tokens are held in memory. Set data.store to a folder "
+        "that can be written",
+        building, system_error_text(error.value()));
+    return in_memory(patterns, reading, options.workers);
+  }
+  const auto lock = lock_or_wait(building, reading);
+  if (auto found = open_whole(path)) {  // made by another process meanwhile
+    fs::remove_all(building, error);
+    return named(std::move(*found), false);
+  }
+  try {
+    Maker(files, reading, options).make(building, sources);
+  } catch (const UserError&) {
+    fs::remove_all(building, error);  // the files have to be changed, and so another store is made
+    throw;
+  }
+  fs::remove(building + "/" + io::kLockName, error);
+  fs::rename(building, path);
+  io::sync_directory(options.folder);
+  auto made = open_whole(path);
+  if (!made) throw DeviceError(ExitCode::checkpoint, {path, "is gone just after it was made", {}});
+  return named(std::move(*made), true);
+}
+
+}  // namespace lamina::data

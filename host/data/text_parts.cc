@@ -1,0 +1,140 @@
+#include "data/text_parts.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "io/mapped_file.h"
+
+namespace lamina::data {
+namespace {
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == line.npos; }
+
+// Where the text may be cut: after the last line of a document. Nothing where it may not be before
+// `from`. `from` is 0 or such a place, or in the middle of a line.
+std::optional<std::size_t> cut_after(std::string_view text, std::size_t from, Separator separator) {
+  if (separator == Separator::file) return {};
+  for (std::size_t at = from;;) {
+    const std::size_t end = text.find('\n', at);
+    if (end == text.npos) return {};
+    if (separator == Separator::line) return end + 1;
+    const std::size_t begin = end == 0 ? text.npos : text.rfind('\n', end - 1);
+    const std::size_t first = begin == text.npos ? 0 : begin + 1;
+    if (is_blank(text.substr(first, end - first))) return end + 1;
+    at = end + 1;
+  }
+}
+
+}  // namespace
+
+// Where text comes from: a window onto the file that grows on request.
+class TextParts::Source {
+ public:
+  virtual ~Source() = default;
+  // At least `num_bytes` of what has not been taken yet, fewer only at the end of the file.
+  virtual std::string_view look(std::size_t num_bytes) = 0;
+  // Takes the first `num_bytes` of what was looked at.
+  virtual TextPart take(std::size_t num_bytes) = 0;
+  virtual std::uint64_t bytes_done() const = 0;
+};
+
+namespace {
+
+class Mapped final : public TextParts::Source {
+ public:
+  explicit Mapped(const std::string& path)
+      : file_(std::make_shared<const io::MappedFile>(path, ExitCode::data)),
+        rest_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()) {
+    io::MappedFile::sequential(file_->bytes());
+  }
+  std::string_view look(std::size_t) override { return rest_; }
+  TextPart take(std::size_t num_bytes) override {
+    TextPart part{.text = rest_.substr(0, num_bytes), .owner = file_};
+    rest_.remove_prefix(num_bytes);
+    return part;
+  }
+  std::uint64_t bytes_done() const override { return file_->bytes().size() - rest_.size(); }
+
+ private:
+  std::shared_ptr<const io::MappedFile> file_;
+  std::string_view rest_;
+};
+
+class Unpacked final : public TextParts::Source {
+ public:
+  explicit Unpacked(const std::string& path) : file_(open_compressed(path)) {}
+  std::string_view look(std::size_t num_bytes) override {
+    if (const std::size_t had = buffer_.size(); !ended_ && had < num_bytes) {
+      buffer_.resize(num_bytes);
+      const std::size_t read = file_->read(std::span(buffer_).subspan(had));
+      ended_ = had + read < num_bytes;
+      buffer_.resize(had + read);
+    }
+    return buffer_;
+  }
+  TextPart take(std::size_t num_bytes) override {
+    std::string rest = buffer_.substr(num_bytes);
+    buffer_.resize(num_bytes);
+    auto owner = std::make_shared<const std::string>(std::move(buffer_));
+    buffer_ = std::move(rest);
+    return {.text = *owner, .owner = owner};
+  }
+  std::uint64_t bytes_done() const override { return file_->bytes_done(); }
+
+ private:
+  std::unique_ptr<CompressedFile> file_;
+  std::string buffer_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::optional<Separator> parse_separator(std::string_view text) {
+  if (text == "file") return Separator::file;
+  if (text == "blank_line") return Separator::blank_line;
+  if (text == "line") return Separator::line;
+  return std::nullopt;
+}
+
+TextParts::TextParts(std::string path, Separator separator, std::size_t part_bytes)
+    : path_(std::move(path)), separator_(separator), part_bytes_(part_bytes) {
+  if (compression_of(path_) == Compression::none)
+    source_ = std::make_unique<Mapped>(path_);
+  else
+    source_ = std::make_unique<Unpacked>(path_);
+}
+
+TextParts::~TextParts() = default;
+
+std::uint64_t TextParts::bytes_done() const { return source_->bytes_done(); }
+
+std::optional<TextPart> TextParts::next() {
+  std::size_t wanted = part_bytes_, cut = 0;
+  for (std::size_t from = part_bytes_;;) {
+    const std::string_view text = source_->look(wanted);
+    if (text.size() > from) {
+      if (const auto found = cut_after(text, from, separator_)) {
+        cut = *found;
+        break;
+      }
+      from = text.size();
+    }
+    const std::size_t seen = text.size();
+    if (seen < wanted || source_->look(seen + 1).size() <= seen) {
+      cut = seen;
+      break;
+    }
+    wanted = 2 * seen;
+  }
+  // An empty file is one part: its document is counted as empty.
+  if (cut == 0 && !(is_first_ && separator_ == Separator::file)) return {};
+  is_first_ = false;
+  TextPart part = source_->take(cut);
+  part.first_byte = first_byte_;
+  part.first_line = first_line_;
+  first_byte_ += cut;
+  first_line_ += static_cast<std::uint64_t>(std::count(part.text.begin(), part.text.end(), '\n'));
+  return part;
+}
+
+}  // namespace lamina::data

@@ -1,0 +1,114 @@
+#include "data/token_part.h"
+
+#include <algorithm>
+
+#include "core/json.h"
+#include "core/read_file.h"
+#include "data/chat_record.h"
+
+namespace lamina::data {
+namespace {
+
+JsonOptions record_options() {
+  return {.code = ExitCode::data, .max_bytes = std::size_t{64} << 20, .max_depth = 64};
+}
+
+class Tokenizing {
+ public:
+  Tokenizing(const std::string& file, const Reading& reading) : file_(file), reading_(reading) {}
+
+  TokenPart run(const TextPart& part) && {
+    if (reading_.form == Form::text) {
+      out_.counts = read_documents(file_, part, reading_.separator,
+                                   [this](std::string_view text) { add_text(text); });
+    } else {
+      out_.counts += read_lines(
+          part, [this](std::string_view line, std::uint64_t number) { add_record(line, number); });
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void add_text(std::string_view text) {
+    std::vector<std::int32_t> ids = reading_.tokenizer.encode(text);
+    const auto eos = reading_.tokenizer.eos_id();
+    if (eos && (ids.empty() || ids.back() != *eos)) ids.push_back(*eos);
+    add_document(ids);
+  }
+
+  void add_document(std::span<const std::int32_t> ids) {
+    const auto largest = std::max_element(ids.begin(), ids.end());
+    if (largest != ids.end() && *largest >= reading_.vocab_size)
+      throw UserError(
+          ExitCode::data,
+          {file_,
+           fmt::format("the tokenizer produces the id {} (\"{}\"), but the model has ids 0 to {}",
+                       *largest, printable(reading_.tokenizer.token_bytes(*largest), 40),
+                       reading_.vocab_size - 1),
+           {fmt::format("use the model's own tokenizer, or set model.vocab_size to at least {}",
+                        reading_.tokenizer.vocab_size())}});
+    out_.tokens.insert(out_.tokens.end(), ids.begin(), ids.end());
+    out_.document_end.push_back(out_.tokens.size());
+    if (reading_.between) reading_.between();
+  }
+
+  // A record is added whole or not at all.
+  void add_record(std::string_view line, std::uint64_t number) {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+    const std::string place = fmt::format("{}:{}", file_, number);
+    std::string text;
+    std::vector<chat::MaskedTokens> documents;
+    try {
+      const JsonDocument record = JsonDocument::parse(std::string(line), place, record_options());
+      if (reading_.form == Form::jsonl)
+        text = record.root().at(reading_.field).as_string();
+      else
+        documents = read_chat_record(record.root(), place, reading_);
+    } catch (const UserError& error) {
+      return bad_record(place, error.text());
+    }
+    if (reading_.form == Form::chat) {
+      for (const chat::MaskedTokens& document : documents) {
+        add_document(document.ids);
+        out_.in_loss.insert(out_.in_loss.end(), document.generated.begin(),
+                            document.generated.end());
+      }
+      out_.counts.num_documents += documents.size();
+    } else if (text.find_first_not_of(" \t\r\n") == text.npos) {
+      ++out_.counts.num_empty_documents;
+    } else {
+      ++out_.counts.num_documents;
+      add_text(text);
+    }
+  }
+
+  void bad_record(const std::string& place, ErrorText text) {
+    // A record is one line, of which a document of its own knows that it is the first.
+    if (text.where.starts_with(place)) {
+      text.where = place;
+    } else {
+      text.what = text.where + ": " + text.what;
+      text.where = place;
+    }
+    if (!reading_.skip_bad_records) {
+      text.notes.push_back("data.bad_records = \"skip\" leaves out such records and counts them");
+      throw UserError(ExitCode::data, std::move(text));
+    }
+    ++out_.num_bad_records;
+    if (out_.bad_records.size() < kMaxBadRecords)
+      out_.bad_records.push_back({std::move(text.where), std::move(text.what)});
+  }
+
+  const std::string& file_;
+  const Reading& reading_;
+  TokenPart out_;
+};
+
+}  // namespace
+
+TokenPart tokenize_part(const std::string& file, const TextPart& part, const Reading& reading) {
+  return Tokenizing(file, reading).run(part);
+}
+
+}  // namespace lamina::data

@@ -1,0 +1,47 @@
+// Tokens of documents wherever they are kept: in memory or in a mapped file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lamina::data {
+
+// Ids of two or four bytes each; borrowed.
+class TokenIds {
+ public:
+  TokenIds() = default;
+  TokenIds(std::span<const std::int32_t> ids) : wide_(ids) {}                       // NOLINT
+  TokenIds(const std::vector<std::int32_t>& ids) : wide_(ids) {}                    // NOLINT
+  TokenIds(std::span<const std::uint16_t> ids) : narrow_(ids), is_narrow_(true) {}  // NOLINT
+
+  std::size_t size() const { return is_narrow_ ? narrow_.size() : wide_.size(); }
+  // The ids from `first` on. REQUIRES: there are out.size() of them.
+  void copy(std::size_t first, std::span<std::int32_t> out) const;
+
+ private:
+  std::span<const std::int32_t> wide_;
+  std::span<const std::uint16_t> narrow_;
+  bool is_narrow_ = false;
+};
+
+struct TokenView {
+  TokenIds tokens;
+  std::span<const std::uint64_t> document_begin;  // one more than there are documents
+  // Of each token: whether the model learns to predict it. Empty: all.
+  std::span<const std::uint8_t> in_loss;
+  std::string digest;  // of the values above
+  std::string name;    // for errors
+  std::shared_ptr<const void> owner;
+
+  std::size_t num_documents() const { return document_begin.size() - 1; }
+};
+
+// What TokenView::digest is, whatever the ids' width.
+std::string digest(const TokenIds& tokens, std::span<const std::uint64_t> document_begin,
+                   std::span<const std::uint8_t> in_loss);
+
+}  // namespace lamina::data

@@ -1,0 +1,68 @@
+// Files to tokens, part by part on as many threads as there are; the order is always that of the
+// files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/reading.h"
+#include "data/text_parts.h"
+#include "data/token_part.h"
+
+namespace lamina::data {
+
+// Calls work(0) ... work(count - 1), each once, from threads of its choice, and returns when all
+// have. `work` throws nothing.
+using Workers =
+    std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work)>;
+
+// An entry of data.train or data.validation, and what was found there.
+struct TokenSource {
+  std::string name;  // as given: a file, a directory or a glob
+  std::size_t num_files = 0;
+  TextFileCounts counts;  // of all its files together
+  std::uint64_t num_tokens = 0;
+  std::uint64_t num_bad_records = 0;   // left out
+  std::vector<BadRecord> bad_records;  // the first few of them
+
+  void add(TokenPart part);  // what is to be counted of it
+};
+
+// The files of each pattern. Errors (class data): see find_files(); there are no patterns.
+std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns);
+
+// Every part of every file, in order.
+class PartStream {
+ public:
+  struct Part {
+    std::size_t source;
+    const std::string* file;
+    TextPart text;
+  };
+
+  // REQUIRES: `files` outlives this.
+  PartStream(const std::vector<std::vector<std::string>>& files, Separator ends,
+             std::size_t part_bytes);
+
+  std::optional<Part> next();
+  // Bytes on disk that are behind it.
+  std::uint64_t bytes_done() const;
+
+ private:
+  const std::vector<std::vector<std::string>>& files_;
+  Separator ends_;
+  std::size_t part_bytes_;
+  std::size_t source_ = 0, file_ = 0;
+  std::optional<TextParts> open_;
+  std::uint64_t bytes_of_closed_ = 0;
+};
+
+// Tokenizes what is left of the stream and calls `add` for each part, in order. An error of a part
+// comes after the parts before it. reading.between is called by the workers, too. [any thread]
+void tokenize_parts(PartStream& stream, const Reading& reading, const Workers& workers,
+                    const std::function<void(std::size_t source, TokenPart)>& add);
+
+}  // namespace lamina::data

@@ -1,0 +1,35 @@
+// A tokenizer for tests: every printable byte is a token, 33 less than the byte; so are space (94),
+// line break (95) and four control tokens, from 256.
+#pragma once
+
+#include <string>
+
+namespace lamina::testing {
+
+inline constexpr const char* kControlTokens[] = {"<s>", "<|user|>", "<|assistant|>", "<|system|>"};
+
+inline std::string tokenizer_json() {
+  std::string vocab, added;
+  // The byte alphabet of byte-level vocabularies for the printable bytes of ASCII is itself.
+  for (int byte = 33; byte < 127; ++byte) {
+    const char c = static_cast<char>(byte);
+    const std::string key = c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    vocab += (vocab.empty() ? "\"" : ", \"") + key + "\": " + std::to_string(byte - 33);
+  }
+  vocab += ", \"\xc4\xa0\": 94, \"\xc4\x8a\": 95";  // space and line break
+  int id = 256;
+  for (const char* token : kControlTokens)
+    added +=
+        (added.empty() ? std::string() : ", ") + R"({"id": )" + std::to_string(id++) +
+        R"(, "content": ")" + token +
+        R"(", "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})";
+  return R"({"version": "1.0", "added_tokens": [)" + added +
+         R"(], "normalizer": null, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false,
+             "trim_offsets": true, "use_regex": true}, "post_processor": null,
+             "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+             "use_regex": true},
+             "model": {"type": "BPE", "vocab": {)" +
+         vocab + R"(}, "merges": []}})";
+}
+
+}  // namespace lamina::testing

@@ -1,0 +1,166 @@
+// What of a conversation is learned: the answers with what ends them, and nothing of the prompts.
+#include "chat/training_text.h"
+
+#include <gtest/gtest.h>
+
+#include "chat/small_tokenizer.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::chat {
+namespace {
+
+// "<s>" ends an answer here.
+constexpr const char* kPlain =
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+    "{% if m.role == 'assistant' %}<s>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+// Leaves out the thinking of all answers but the last, as many do.
+constexpr const char* kThinking =
+    "{% for m in messages %}<|{{ m.role }}|>"
+    "{% if m.role == 'assistant' and loop.last %}({{ m.reasoning_content }}){% endif %}"
+    "{{ m.content }}{% if m.role == 'assistant' %}<s>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+// Says itself what is generated.
+constexpr const char* kMarked =
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
+    "{% generation %}{{ m.content }}<s>{% endgeneration %}{% else %}{{ m.content }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+constexpr const char* kTwoTurns =
+    R"([{"role": "user", "content": "a"},
+        {"role": "assistant", "reasoning_content": "x", "content": "bc"},
+        {"role": "user", "content": "d"},
+        {"role": "assistant", "reasoning_content": "y", "content": "e"}])";
+
+class Model {
+ public:
+  explicit Model(const char* chat_template) {
+    folder_.write("tokenizer.json", testing::tokenizer_json());
+    folder_.write("chat_template.jinja", chat_template);
+    tokenizer_ = text::load_tokenizer(folder_.path());
+  }
+
+  // The texts, with what is learned between brackets.
+  std::vector<std::string> learned(const char* messages, Learned what) const {
+    std::vector<std::string> out;
+    for (const MaskedTokens& tokens :
+         training_tokens(*tokenizer_, Form::load(folder_.path()),
+                         Conversation::parse(messages, "messages"), what)) {
+      out.push_back(shown(tokens));
+    }
+    return out;
+  }
+
+  std::string shown(const MaskedTokens& tokens) const {
+    EXPECT_EQ(tokens.ids.size(), tokens.generated.size());
+    std::string text;
+    bool open = false;
+    const auto set_open = [&](bool wanted) {
+      if (wanted != open) text += wanted ? "[" : "]";
+      open = wanted;
+    };
+    for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
+      set_open(tokens.generated[i]);
+      text += tokenizer_->token_bytes(tokens.ids[i]);
+    }
+    set_open(false);
+    return text;
+  }
+
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  testing::TempDir folder_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST(TrainingText, Example) {
+  const Model model(kPlain);
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[bc<s>]\n<|user|>d<|assistant|>[e<s>]\n"}));
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::last),
+            (Texts{"<|user|>a<|assistant|>bc<s>\n<|user|>d<|assistant|>[e<s>]\n"}));
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::all),
+            (Texts{"[<|user|>a<|assistant|>bc<s>\n<|user|>d<|assistant|>e<s>\n]"}));
+}
+
+TEST(TrainingText, AnAnswerThatLaterTurnsChangeIsLearnedOnItsOwn) {
+  const Model model(kThinking);
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[(x)bc<s>]",
+                   "<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[(y)e<s>]"}));
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::last),
+            (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[(y)e<s>]"}));
+}
+
+TEST(TrainingText, MarksOfTheTemplateSayWhatIsLearned) {
+  const Model model(kMarked);
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[bc<s>]<|user|>d<|assistant|>[e<s>]"}));
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::last),
+            (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[e<s>]"}));
+}
+
+TEST(TrainingText, WhatFollowsTheLastAnswerIsLeftOut) {
+  const Model model(kPlain);
+  EXPECT_EQ(model.learned(R"([{"role": "user", "content": "a"},
+                              {"role": "assistant", "content": "b"},
+                              {"role": "user", "content": "never answered"}])",
+                          Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[b<s>]\n"}));
+  EXPECT_TRUE(model.learned(R"([{"role": "user", "content": "a"}])", Learned::assistant).empty());
+}
+
+TEST(TrainingText, AnAnswerThatNobodyAskedForIsRead) {
+  const Model model(kPlain);
+  EXPECT_EQ(model.learned(R"([{"role": "assistant", "content": "a"},
+                              {"role": "user", "content": "b"},
+                              {"role": "assistant", "content": "c"}])",
+                          Learned::assistant),
+            (Texts{"<|assistant|>a<s>\n<|user|>b<|assistant|>[c<s>]\n"}));
+}
+
+TEST(TrainingText, ToolsAreCalledByAnswersAndAnswerThemselves) {
+  const Model model(
+      "{{ tools | length }}{% for m in messages %}<|{{ m.role }}|>"
+      "{% if m.tool_calls %}{{ m.tool_calls[0].function.name }}{% else %}{{ m.content }}{% endif %}"
+      "<s>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}");
+  const char* conversation =
+      R"({"tools": [{"type": "function"}], "messages": [
+          {"role": "user", "content": "a"},
+          {"role": "assistant", "tool_calls": [{"function": {"name": "look", "arguments": {}}}]},
+          {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b"}]})";
+  EXPECT_EQ(model.learned(conversation, Learned::assistant),
+            (Texts{"1<|user|>a<s><|assistant|>[look<s>]<|tool|>7<s><|assistant|>[b<s>]"}));
+}
+
+TEST(TrainingText, ATemplateThatRewritesThePromptIsRefused) {
+  const Model model("{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}");
+  EXPECT_ERROR_SAYS(model.learned(kTwoTurns, Learned::assistant), ExitCode::data,
+                    "the answer in message 4 does not follow its prompt");
+}
+
+TEST(TrainingText, DatesAreAlwaysTheSame) {
+  const Model model(
+      "{{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ m.content }}"
+      "{% endfor %}");
+  EXPECT_EQ(model.learned(R"([{"role": "user", "content": "a"},
+                              {"role": "assistant", "content": "b"}])",
+                          Learned::all),
+            Texts{"[26 Jul 2024ab]"});
+}
+
+TEST(TrainingText, OfAPromptAndItsCompletionTheLatterIsLearned) {
+  const Model model(kPlain);
+  EXPECT_EQ(model.shown(completion_tokens(model.tokenizer(), "ab", "abcd", {})), "ab[cd]");
+  EXPECT_EQ(model.shown(completion_tokens(model.tokenizer(), "", "ab", {})), "[ab]");
+  EXPECT_EQ(model.shown(completion_tokens(model.tokenizer(), "ab", "ab", {})), "ab");
+}
+
+}  // namespace
+}  // namespace lamina::chat

@@ -1,0 +1,182 @@
+// Conversations of every published form as rows; what is in the loss, and that nothing else is.
+#include "data/chat_record.h"
+
+#include <gtest/gtest.h>
+
+#include "chat/form.h"
+#include "data/dataset.h"
+#include "data/load.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::data {
+namespace {
+
+using testing::TempDir;
+
+constexpr const char* kChatTemplate =
+    "{% if tools %}T{{ tools[0].name }}{% endif %}{% for m in messages %}"
+    "{% if m.role == 'martian' %}{{ raise_exception('who is that?') }}{% endif %}"
+    "{{ m.role[0] }}:{% if m.tool_calls %}{{ m.tool_calls[0].function.name }}"
+    "{% else %}{{ m.content }}{% endif %}{{ '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}a:{% endif %}";
+
+class Chats {
+ public:
+  explicit Chats(const std::string& lines) {
+    section_.form = "chat";
+    section_.chat_template = dir_.write("chat.jinja", kChatTemplate);
+    section_.train = {dir_.write("chats.jsonl", lines)};
+    section_.sequence_length = 40;
+    section_.shuffle = false;
+  }
+
+  config::DataSection& section() { return section_; }
+  std::string file() const { return section_.train[0]; }
+
+  RunData load() const { return load_data(section_, 1, *text::make_byte_tokenizer(), 258); }
+
+  // The rows' texts, learned labels in brackets, segments apart.
+  std::vector<std::string> rows() const {
+    const RunData data = load();
+    Batch batch;
+    data.train.read({}, 0, static_cast<std::int64_t>(data.train.num_rows()), batch);
+    std::vector<std::string> out;
+    const auto width = static_cast<std::size_t>(batch.tokens_per_row);
+    for (std::size_t row = 0; row < data.train.num_rows(); ++row) {
+      std::string text;
+      for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
+        if (batch.segment_ids[i] == 0) break;
+        if (batch.positions[i] == 0) text += text.empty() ? "" : " | ";
+        if (batch.positions[i] == 0) text += shown(batch.tokens[i]);
+        if (batch.labels[i] != kIgnoredLabel)
+          text += "[" + shown(batch.labels[i]) + "]";
+        else if (i + 1 < (row + 1) * width && batch.segment_ids[i + 1] == batch.segment_ids[i])
+          text += shown(batch.tokens[i + 1]);
+      }
+      out.push_back(text);
+    }
+    return out;
+  }
+
+ private:
+  static std::string shown(std::int32_t id) {
+    if (id == 10) return "/";
+    return id < 256 ? std::string(1, static_cast<char>(id)) : id == 257 ? "<eos>" : "<bos>";
+  }
+
+  TempDir dir_;
+  config::DataSection section_;
+};
+
+using Rows = std::vector<std::string>;
+
+TEST(ChatRecord, Example) {
+  Chats chats(
+      R"({"id": 5, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]})");
+  EXPECT_EQ(chats.rows(), Rows{"u:hi/a:[y][o][/]"});
+  chats.section().loss_on = "all";
+  EXPECT_EQ(chats.rows(), Rows{"u[:][h][i][/][a][:][y][o][/]"});
+}
+
+TEST(ChatRecord, EveryPublishedFormIsRead) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yo"}]})",
+       "u:hi/a:[y][o][/]"},
+      {R"({"system": "S", "conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "y"}]})",
+       "s:S/u:hi/a:[y][/]"},
+      {R"({"conversations": [{"from": "human", "value": "h"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}, {"from": "observation", "value": "7"}, {"from": "gpt", "value": "y"}]})",
+       "u:h/a:[f][/]t:7/a:[y][/]"},
+      {R"({"instruction": "do", "input": "", "output": "ok"})", "u:do/a:[o][k][/]"},
+      {R"({"instruction": "do", "input": "it", "output": "ok"})", "u:do/it/a:[o][k][/]"},
+      {R"({"prompt": "ab", "completion": "cd"})", "<bos>ab[c][d][<eos>]"},
+      {R"({"prompt": [{"role": "user", "content": "h"}], "completion": [{"role": "assistant", "content": "y"}]})",
+       "u:h/a:[y][/]"},
+      {R"({"tools": [{"name": "x"}], "messages": [{"role": "user", "content": "h"}, {"role": "assistant", "content": "y"}]})",
+       "Txu:h/a:[y][/]"},
+      {R"({"tools": "[{\"name\": \"x\"}]", "messages": [{"role": "user", "content": "h"}, {"role": "assistant", "content": "y"}]})",
+       "Txu:h/a:[y][/]"},
+  };
+  for (const auto& [line, row] : cases) EXPECT_EQ(Chats(line).rows(), Rows{row}) << line;
+}
+
+TEST(ChatRecord, ConversationsAreNeverCutInTheirMiddleAndSeeOnlyThemselves) {
+  std::string lines;
+  const char* names[] = {"one", "two", "three", "four", "five", "six"};
+  for (const char* name : names)
+    lines += R"({"messages": [{"role": "user", "content": ")" + std::string(name) +
+             R"("}, {"role": "assistant", "content": "ok"}]})" + "\n";
+  Chats chats(lines);
+  const Rows packed = chats.rows();
+  EXPECT_EQ(packed.size(), 2u);
+  EXPECT_EQ(packed[0], "u:three/a:[o][k][/] | u:four/a:[o][k][/] | u:five/a:[o][k][/]");
+  chats.section().pack = false;
+  const Rows separate = chats.rows();
+  ASSERT_EQ(separate.size(), 6u);
+  std::string all;
+  for (const std::string& row : packed) all += row + "\n";
+  for (const std::string& row : separate) EXPECT_NE(all.find(row), all.npos) << row;
+}
+
+TEST(ChatRecord, WhatDoesNotFitIsCutAndCounted) {
+  Chats chats(
+      R"({"messages": [{"role": "user", "content": "a question that is much longer than one row of this test"}, {"role": "assistant", "content": "y"}]})"
+      "\n"
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "an answer that is much longer than one row of this test"}]})"
+      "\n");
+  const RunData data = chats.load();
+  EXPECT_EQ(data.train.num_rows(), 1u);
+  EXPECT_EQ(data.counts.num_unlearned_documents, 1u);
+  EXPECT_EQ(data.counts.num_cut_documents, 1u);
+  EXPECT_EQ(data.counts.num_cut_tokens, 62u - 41u);
+  EXPECT_EQ(data.train.num_labels(), 41u - 6u);
+}
+
+TEST(ChatRecord, TheLastConversationsAreHeldOut) {
+  std::string lines;
+  for (char c = 'a'; c < 'k'; ++c)
+    lines += R"({"prompt": "q", "completion": ")" + std::string(1, c) + "\"}\n";
+  Chats chats(lines);
+  chats.section().validation_fraction = 0.2;
+  const RunData data = chats.load();
+  ASSERT_EQ(data.validation.size(), 1u);
+  EXPECT_EQ(data.validation[0].num_labels(), 4u);
+  EXPECT_EQ(data.train.num_labels(), 16u);
+  Batch batch;
+  data.validation[0].read({}, 0, 1, batch);
+  EXPECT_EQ(batch.tokens[2], 'i');
+}
+
+TEST(ChatRecord, WhatIsNoConversationIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"text": "a"})",
+       "the document has none of \"messages\", \"conversations\", \"instruction\" and \"prompt\""},
+      {R"([])", "the document must be an object, got an array of 0"},
+      {R"({"messages": [{"content": "a"}]})", "lacks the key 'role'"},
+      {R"({"conversations": [{"from": "dog", "value": "a"}]})",
+       "'conversations[0].from' must be \"human\", \"gpt\""},
+      {R"({"prompt": "a"})", "lacks the key 'completion'"},
+      {R"({"messages": [{"role": "martian", "content": "a"}, {"role": "assistant", "content": "b"}]})",
+       "who is that?"},
+  };
+  for (const auto& [line, says] : cases) {
+    Chats chats(std::string("{\"prompt\": \"a\", \"completion\": \"b\"}\n") + line);
+    EXPECT_ERROR_SAYS(chats.load(), ExitCode::data, chats.file() + ":2: ");
+    EXPECT_ERROR_SAYS(chats.load(), ExitCode::data, says);
+    chats.section().bad_records = "skip";
+    EXPECT_EQ(chats.load().train_sources[0].num_bad_records, 1u) << line;
+  }
+}
+
+TEST(ChatRecord, MessagesNeedATemplate) {
+  Chats chats(R"({"messages": [{"role": "user", "content": "a"}]})");
+  chats.section().chat_template.reset();
+  EXPECT_ERROR_SAYS(chats.load(), ExitCode::data,
+                    "need a chat template, and data.tokenizer = \"byte\" has none");
+  TempDir model;
+  chats.section().tokenizer = model.path();
+  EXPECT_ERROR_SAYS(chats.load(), ExitCode::data, "set data.chat_template to a file with one");
+}
+
+}  // namespace
+}  // namespace lamina::data

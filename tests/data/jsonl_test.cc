@@ -1,0 +1,88 @@
+// JSON objects, one a line, as documents; what becomes of lines that are none.
+#include <gtest/gtest.h>
+
+#include "data/packed_text.h"
+#include "data/token_store.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::data {
+namespace {
+
+using testing::TempDir;
+
+TokenStore read_jsonl(const std::string& path, bool skip = false,
+                      const std::string& field = "text") {
+  const auto tokenizer = text::make_byte_tokenizer();
+  return tokenize_files({path}, {.form = Form::jsonl,
+                                 .field = field,
+                                 .skip_bad_records = skip,
+                                 .tokenizer = *tokenizer,
+                                 .vocab_size = 258});
+}
+
+TEST(Jsonl, Example) {
+  TempDir dir;
+  const TokenStore store = read_jsonl(
+      dir.write("a.jsonl", "{\"id\": 7, \"body\": \"a\\nb\"}\r\n\n{\"body\": \"\\u00e9\"}"), false,
+      "body");
+  EXPECT_EQ(store.tokens,
+            (std::vector<std::int32_t>{256, 'a', '\n', 'b', 257, 256, 0xc3, 0xa9, 257}));
+  EXPECT_EQ(store.document_begin, (std::vector<std::uint64_t>{0, 5, 9}));
+  EXPECT_TRUE(store.in_loss.empty());
+  EXPECT_EQ(store.sources[0].counts.num_documents, 2u);
+  EXPECT_EQ(store.sources[0].counts.num_empty_documents, 1u);
+}
+
+TEST(Jsonl, IsReadPackedToo) {
+  TempDir dir;
+  const std::string text = "\xef\xbb\xbf{\"text\": \"ab\"}\n{\"text\": \" \"}\n{\"text\": \"c\"}\n";
+  const TokenStore plain = read_jsonl(dir.write("a.jsonl", text));
+  EXPECT_EQ(plain.num_documents(), 2u);
+  EXPECT_EQ(plain.sources[0].counts.num_empty_documents, 1u);
+  for (const std::string& path : {dir.write("a.jsonl.gz", testing::gzipped(text)),
+                                  dir.write("a.jsonl.zst", testing::zstd_packed(text))}) {
+    const TokenStore packed = read_jsonl(path);
+    EXPECT_EQ(packed.tokens, plain.tokens);
+    EXPECT_EQ(packed.sources[0].counts.num_bytes, text.size());
+  }
+}
+
+TEST(Jsonl, ABadRecordIsNamedByFileAndLine) {
+  TempDir dir;
+  const std::string good = "{\"text\": \"ab\"}\n\n";
+  const std::string path = dir.write("a.jsonl", good + "{\"txt\": \"ab\"}\n");
+  EXPECT_USER_ERROR(read_jsonl(path), ExitCode::data,
+                    path +
+                        ":3: the document lacks the key 'text'\n"
+                        "  did you mean 'txt', which is there?\n"
+                        "  data.bad_records = \"skip\" leaves out such records and counts them");
+  const std::pair<const char*, const char*> cases[] = {
+      {"{\"text\": 5}", ":3: 'text' must be a string, got 5"},
+      {"{\"text\": \"ab\"", ":3: "},
+      {"[1]", ":3: "},
+      {"{\"text\": \"\xff\"}", ":3: "},
+      {"{\"text\": \"a\", \"text\": \"b\"}", ":3: the key \"text\" appears twice"},
+  };
+  for (const auto& [line, says] : cases) {
+    dir.write("a.jsonl", good + line);
+    EXPECT_ERROR_SAYS(read_jsonl(path), ExitCode::data, path + says);
+  }
+}
+
+TEST(Jsonl, BadRecordsAreCountedWhereTheyAreSkipped) {
+  TempDir dir;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += i % 2 == 0 ? "{\"text\": \"a\"}\n" : "oops\n";
+  const std::string path = dir.write("a.jsonl", text);
+  const TokenStore store = read_jsonl(path, true);
+  EXPECT_EQ(store.num_documents(), 10u);
+  EXPECT_EQ(store.sources[0].num_bad_records, 10u);
+  ASSERT_EQ(store.sources[0].bad_records.size(), kMaxBadRecords);
+  EXPECT_EQ(store.sources[0].bad_records[1].where, path + ":4");
+  EXPECT_ERROR_SAYS(read_jsonl(dir.write("b.jsonl", "oops\n"), true), ExitCode::data,
+                    "b.jsonl: the file holds no text");
+}
+
+}  // namespace
+}  // namespace lamina::data

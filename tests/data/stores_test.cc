@@ -1,0 +1,279 @@
+// Token stores: the same rows as from memory, made once, found again, gone on with, never trusted
+// where they are damaged.
+#include "data/stores.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "data/load.h"
+#include "data/packed_text.h"
+#include "data/token_store.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::data {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TempDir;
+
+// Runs everything on four threads.
+void on_four_threads(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  std::atomic<std::int64_t> next = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (std::int64_t n; (n = next++) < count;) work(n);
+    });
+}
+
+std::string lines(int num) {
+  std::string out;
+  for (int i = 0; i < num; ++i) out += "line " + std::to_string(i * i) + "\n";
+  return out;
+}
+
+class StoreTest : public ::testing::Test {
+ protected:
+  Reading reading() const {
+    return {.separator = Separator::line,
+            .tokenizer = *tokenizer_,
+            .vocab_size = 258,
+            .between = [this] {
+              ++num_documents_;
+              if (num_documents_ == stop_after_) throw Stop{};
+            }};
+  }
+  StoreOptions options() const {
+    return {.folder = dir_ / "tokens", .part_bytes = 200, .save_every_bytes = 500};
+  }
+  StoredTokens store(const std::vector<std::string>& patterns) {
+    num_documents_ = 0;
+    return open_or_make_store(patterns, reading(), options());
+  }
+  std::vector<std::string> in_folder() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(dir_ / "tokens"))
+      out.push_back(entry.path().filename().string());
+    return out;
+  }
+
+  struct Stop {};
+  TempDir dir_;
+  std::unique_ptr<text::Tokenizer> tokenizer_ = text::make_byte_tokenizer();
+  mutable std::atomic<int> num_documents_ = 0;
+  int stop_after_ = -1;
+};
+
+std::vector<std::int32_t> all_tokens(const TokenView& view) {
+  std::vector<std::int32_t> out(view.tokens.size());
+  view.tokens.copy(0, out);
+  return out;
+}
+
+void expect_same(const TokenView& stored, const TokenStore& in_memory) {
+  EXPECT_EQ(all_tokens(stored), in_memory.tokens);
+  EXPECT_TRUE(std::ranges::equal(stored.document_begin, in_memory.document_begin));
+  EXPECT_TRUE(std::ranges::equal(stored.in_loss, in_memory.in_loss));
+}
+
+TEST_F(StoreTest, Example) {
+  const std::string a = dir_.write("a.txt", lines(100));
+  const std::string b = dir_.write("b.txt.gz", testing::gzipped(lines(70)));
+  const StoredTokens made = store({a, b});
+  EXPECT_TRUE(made.was_made);
+  const TokenStore in_memory = tokenize_files({a, b}, reading());
+  expect_same(made.view, in_memory);
+  EXPECT_EQ(made.view.digest, view_of(std::make_shared<const TokenStore>(in_memory)).digest);
+  ASSERT_EQ(made.sources.size(), 2u);
+  EXPECT_EQ(made.sources[1].name, b);
+  EXPECT_EQ(made.sources[1].counts.num_documents, 70u);
+  EXPECT_EQ(made.sources[1].num_tokens, in_memory.sources[1].num_tokens);
+
+  const StoredTokens found = store({a, b});
+  EXPECT_FALSE(found.was_made);
+  EXPECT_EQ(num_documents_, 2) << "files are looked at, documents are not";
+  expect_same(found.view, in_memory);
+  EXPECT_EQ(found.sources[0].counts.num_documents, 100u);
+  EXPECT_EQ(found.path, made.path);
+}
+
+TEST_F(StoreTest, IsFoundByWhatFilesHoldAndNotByTheirNames) {
+  const StoredTokens made = store({dir_.write("a.txt", lines(100))});
+  const std::string moved = dir_.write("moved/b.txt", lines(100));
+  EXPECT_FALSE(store({moved}).was_made);
+  EXPECT_EQ(store({moved}).sources[0].name, moved);
+  EXPECT_TRUE(store({dir_.write("a.txt", lines(101))}).was_made);
+  Reading by_file = reading();
+  by_file.separator = Separator::file;
+  EXPECT_TRUE(open_or_make_store({moved}, by_file, options()).was_made);
+}
+
+TEST_F(StoreTest, DoesNotDependOnThreads) {
+  const std::string path = dir_.write("a.txt", lines(3000));
+  StoreOptions threaded = options();
+  threaded.workers = on_four_threads;
+  const StoredTokens made = open_or_make_store({path}, reading(), threaded);
+  expect_same(made.view, tokenize_files({path}, reading()));
+}
+
+TEST_F(StoreTest, GoesOnAfterAStop) {
+  const std::string path = dir_.write("a.txt", lines(1000));
+  const TokenStore whole = tokenize_files({path}, reading());
+  for (const Workers& workers : {Workers(), Workers(on_four_threads)}) {
+    fs::remove_all(dir_ / "tokens");
+    StoreOptions o = options();
+    o.workers = workers;
+    num_documents_ = 0;
+    stop_after_ = 700;
+    EXPECT_THROW(open_or_make_store({path}, reading(), o), Stop);
+    ASSERT_EQ(in_folder().size(), 1u);
+    EXPECT_TRUE(in_folder()[0].ends_with(".building"));
+    stop_after_ = -1;
+    num_documents_ = 0;
+    const StoredTokens made = open_or_make_store({path}, reading(), o);
+    expect_same(made.view, whole);
+    EXPECT_LT(num_documents_, 800) << "what was done is not done again";
+    EXPECT_EQ(made.sources[0].counts.num_documents, 1000u);
+    EXPECT_EQ(in_folder().size(), 1u);
+  }
+}
+
+TEST_F(StoreTest, WhatAKilledWriterLeftBehindIsCutOff) {
+  const std::string path = dir_.write("a.txt", lines(1000));
+  stop_after_ = 700;
+  EXPECT_THROW(store({path}), Stop);
+  const std::string building = dir_ / "tokens/" + in_folder()[0];
+  for (const char* name : {"/tokens", "/documents"}) {
+    std::ofstream file(building + name, std::ios::app);
+    file << "half a pa";
+  }
+  stop_after_ = -1;
+  expect_same(store({path}).view, tokenize_files({path}, reading()));
+}
+
+TEST_F(StoreTest, ADamagedOneIsMadeAgain) {
+  const std::string path = dir_.write("a.txt", lines(100));
+  const StoredTokens made = store({path});
+  for (const char* name : {"/tokens", "/documents", "/manifest.json"}) {
+    std::fstream file(made.path + name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(40);
+    file.put('\x7f');
+    file.close();
+    const StoredTokens again = store({path});
+    EXPECT_TRUE(again.was_made) << name;
+    expect_same(again.view, tokenize_files({path}, reading()));
+  }
+}
+
+TEST_F(StoreTest, AnErrorInTheFilesLeavesNothingBehind) {
+  const std::string path = dir_.write("a.txt", lines(100) + "\xff\n" + lines(100));
+  EXPECT_ERROR_SAYS(store({path}), ExitCode::data, "a.txt:101: is not UTF-8");
+  EXPECT_TRUE(in_folder().empty());
+}
+
+TEST_F(StoreTest, OfManyErrorsTheFirstIsSaid) {
+  std::string text = lines(2000);
+  for (std::size_t at : {text.size() / 2, text.size() / 4, text.size() - 2}) text[at] = '\xff';
+  const std::string path = dir_.write("a.txt", text);
+  const auto bad = static_cast<std::ptrdiff_t>(text.size() / 4);
+  const auto line = 1 + std::count(text.begin(), text.begin() + bad, '\n');
+  StoreOptions threaded = options();
+  threaded.workers = on_four_threads;
+  EXPECT_ERROR_SAYS(open_or_make_store({path}, reading(), threaded), ExitCode::data,
+                    "a.txt:" + std::to_string(line) + ": is not UTF-8");
+}
+
+TEST_F(StoreTest, SmallSourcesAreHeldInMemoryUnlessThereIsOne) {
+  const std::string path = dir_.write("a.txt", lines(10));
+  StoreOptions o = options();
+  o.min_bytes = 1000;
+  const StoredTokens held = open_or_make_store({path}, reading(), o);
+  EXPECT_EQ(held.path, "");
+  EXPECT_FALSE(fs::exists(dir_ / "tokens"));
+  expect_same(held.view, tokenize_files({path}, reading()));
+  store({path});
+  EXPECT_NE(open_or_make_store({path}, reading(), o).path, "");
+}
+
+TEST_F(StoreTest, AFolderThatCannotBeMadeIsDoneWithout) {
+  const std::string path = dir_.write("a.txt", lines(10));
+  StoreOptions o = options();
+  o.folder = dir_.write("a_file", "") + "/tokens";
+  expect_same(open_or_make_store({path}, reading(), o).view, tokenize_files({path}, reading()));
+}
+
+TEST_F(StoreTest, TwoThatWantTheSameMakeItOnce) {
+  const std::string path = dir_.write("a.txt", lines(3000));
+  const TokenStore whole = tokenize_files({path}, reading());
+  std::atomic<int> made = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([&] {
+        const StoredTokens found = open_or_make_store({path}, reading(), options());
+        made += found.was_made;
+        EXPECT_EQ(all_tokens(found.view), whole.tokens);
+      });
+  }
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(in_folder().size(), 1u);
+}
+
+TEST(LoadData, RowsAndFingerprintAreThoseOfTokensInMemory) {
+  TempDir dir;
+  config::DataSection section;
+  section.train = {dir.write("a.txt", lines(200000))};
+  section.validation_fraction = 0.1;
+  section.sequence_length = 64;
+  section.document_separator = "line";
+  const auto tokenizer = load_tokenizer(section);
+  section.store = "none";
+  const RunData held = load_data(section, 3, *tokenizer, 258);
+  section.store = dir / "tokens";
+  for (int i = 0; i < 2; ++i) {
+    const RunData stored = load_data(section, 3, *tokenizer, 258, {.workers = on_four_threads});
+    ASSERT_EQ(stored.stores.size(), 1u);
+    EXPECT_EQ(stored.fingerprint, held.fingerprint);
+    EXPECT_EQ(stored.counts.num_tokens, held.counts.num_tokens);
+    Batch a, b;
+    held.train.read({.epoch = 2, .index = 5}, 0, 100, a);
+    stored.train.read({.epoch = 2, .index = 5}, 0, 100, b);
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(a.labels, b.labels);
+  }
+}
+
+TEST(LoadData, ConversationsAreStoredWithWhatIsLearned) {
+  TempDir dir;
+  config::DataSection section;
+  section.form = "chat";
+  section.bad_records = "skip";
+  section.train = {dir.write("a.jsonl",
+                             "{\"prompt\": \"ab\", \"completion\": \"c\"}\noops\n"
+                             "{\"prompt\": \"d\", \"completion\": \"ef\"}\n")};
+  section.sequence_length = 8;
+  const auto tokenizer = load_tokenizer(section);
+  const RunData held = load_data(section, 3, *tokenizer, 258);
+  section.store = dir / "tokens";
+  const std::vector<StoredTokens> built = build_stores(section, *tokenizer, {});
+  ASSERT_EQ(built.size(), 1u);
+  const RunData stored = load_data(section, 3, *tokenizer, 258);
+  EXPECT_EQ(stored.stores, std::vector{built[0].path});
+  EXPECT_EQ(stored.fingerprint, held.fingerprint);
+  EXPECT_EQ(stored.train.num_labels(), 5u);
+  EXPECT_EQ(stored.train_sources[0].num_bad_records, 1u);
+  EXPECT_EQ(stored.train_sources[0].bad_records[0].where, section.train[0] + ":2");
+  // Another template is another store, also where no record of these uses it.
+  section.chat_template = dir.write("t.jinja", "x");
+  EXPECT_NE(build_stores(section, *tokenizer, {})[0].path, built[0].path);
+  section.store = "none";
+  EXPECT_ERROR_SAYS(build_stores(section, *tokenizer, {}), ExitCode::usage,
+                    "data.store: is \"none\"; building needs a folder");
+}
+
+}  // namespace
+}  // namespace lamina::data

@@ -1,0 +1,159 @@
+// Data that a run cannot use, and what the program says; `data build` and `data show`.
+#include <filesystem>
+
+#include "data/packed_text.h"
+#include "errors/workplace.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kChat = {"train", "run.toml",
+                                        "--set", "data.form=chat",
+                                        "--set", "data.train=chats.jsonl",
+                                        "--set", "data.chat_template=chat.jinja"};
+
+// Twelve questions with answers, and a template.
+void write_chats(const Workplace& w) {
+  std::string text;
+  for (int i = 0; i < 12; ++i)
+    text += R"({"messages": [{"role": "user", "content": "ask )" + std::to_string(i) +
+            R"("}, {"role": "assistant", "content": "say )" + std::to_string(i) + "\"}]}\n";
+  w.write("chats.jsonl", text);
+  w.write("chat.jinja",
+          "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}"
+          "{% if add_generation_prompt %}a:{% endif %}");
+}
+
+std::vector<std::string> with(std::vector<std::string> words, std::vector<std::string> more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(DataFaults, ABadRecordEndsTheRunBeforeItBegins) {
+  Workplace w;
+  write_chats(w);
+  w.write("chats.jsonl", w.read("chats.jsonl") + "{\"messages\": 5}\n");
+  w.expect({kChat,
+            5,
+            {"chats.jsonl:13: 'messages' must be an array, got 5",
+             "data.bad_records = \"skip\" leaves out such records and counts them"}});
+  EXPECT_FALSE(w.exists("out"));
+  Finished f = w.lamina(with(kChat, {"--set", "data.bad_records=skip"}));
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("12 documents"));
+  EXPECT_THAT(f.err, HasSubstr("1 bad record left out"));
+  EXPECT_THAT(f.err, HasSubstr("left out "));
+  EXPECT_THAT(f.err, HasSubstr("chats.jsonl:13: 'messages' must be an array, got 5"));
+}
+
+TEST(DataFaults, PackedFilesThatAreDamagedAreNamed) {
+  Workplace w;
+  w.write("a.jsonl.gz", gzipped("{\"text\": \"one\"}\n").substr(0, 20));
+  w.write("b.txt.zst", "not packed at all");
+  w.expect({{"train", "run.toml", "--set", "data.train=a.jsonl.gz", "--set", "data.form=jsonl"},
+            5,
+            {"a.jsonl.gz: is not a whole gzip file: it ends too early", "get the file again"}});
+  w.expect({{"train", "run.toml", "--set", "data.train=b.txt.zst"},
+            5,
+            {"b.txt.zst: is not a whole zstd file"}});
+}
+
+TEST(DataFaults, RowsWithoutAnythingToLearnAreNamed) {
+  Workplace w;
+  write_chats(w);
+  w.expect({with(kChat, {"--set", "data.sequence_length=8"}),
+            5,
+            {"none of the 12 documents has anything to learn in its first 9 tokens",
+             "`lamina data show` prints the rows; check data.loss_on, or raise "
+             "data.sequence_length"}});
+}
+
+TEST(DataFaults, AChangedLossIsOtherDataForAResumedRun) {
+  Workplace w;
+  write_chats(w);
+  ASSERT_EQ(w.lamina(kChat).code, 0);
+  Finished f = w.lamina(with(kChat, {"--set", "data.loss_on=all", "--set", "train.steps=8"}));
+  EXPECT_EQ(f.code, 2) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("data.loss_on"));
+}
+
+TEST(DataShow, PrintsRowsWithWhatIsLearned) {
+  Workplace w;
+  write_chats(w);
+  std::vector<std::string> words = with(kChat, {"--set", "data.shuffle=false", "-n", "1"});
+  words.erase(words.begin());
+  words.insert(words.begin(), {"data", "show"});
+  Finished f = w.lamina(words);
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("row 0: "));
+  EXPECT_THAT(f.out, HasSubstr("segment 1:\nu:ask 10;a:{+say 10;+}"));
+  f = w.lamina(with(words, {"--color", "always"}));
+  EXPECT_THAT(f.out, HasSubstr("\033[2mu:ask 10;a:\033[0m\033[32msay 10;\033[0m"));
+  f = w.lamina(with(words, {"--json"}));
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, ContainsRegex("\"labels\":\\[(-100,)+115,97,121,32,49,48,59,-100"));
+  EXPECT_THAT(f.out, HasSubstr("\"pieces\":[\"u\",\":\",\"a\",\"s\",\"k\""));
+  w.expect({with(words, {"--validation"}), 5, {"holds out nothing for validation"}});
+  EXPECT_FALSE(w.exists("out"));
+}
+
+TEST(DataBuild, MakesWhatTrainingUses) {
+  Workplace w;
+  std::string text;
+  for (int i = 0; i < 40000; ++i) text += "a line of text, number " + std::to_string(i) + "\n";
+  w.write("big.txt", text);
+  const std::vector<std::string> sets = {"run.toml", "--set", "data.train=big.txt", "--set",
+                                         "data.document_separator=line"};
+  Finished f = w.lamina(with({"data", "build"}, sets));
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, ContainsRegex("tokens/[0-9a-f]{32}: [0-9,]+ tokens of 40,000 documents, made "
+                                   "now\n.* MB/s, .* MB/s per thread\n"));
+  f = w.lamina(with(with({"data", "build"}, sets), {"--json"}));
+  EXPECT_THAT(f.out, HasSubstr("\"made\": false"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(w.path("tokens")), {}), 1);
+  f = w.lamina(with({"train"}, sets));
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, ContainsRegex("tokens in .*tokens/[0-9a-f]{32}\n"));
+  const std::string stored = w.read("out/metrics.jsonl");
+  f = w.lamina(with(with({"train"}, sets), {"--out", "other", "--set", "data.store=none"}));
+  EXPECT_EQ(f.code, 0) << f.err;
+  const auto first_loss = [](const std::string& metrics) {
+    return metrics.substr(0, metrics.find("perf/"));
+  };
+  EXPECT_EQ(first_loss(stored), first_loss(w.read("other/metrics.jsonl")));
+}
+
+TEST(DataBuild, GoesOnAfterAKill) {
+  Workplace w;
+  std::string text;
+  for (int i = 0; i < 400000; ++i) text += "a line of text, number " + std::to_string(i) + "\n";
+  w.write("big.txt", text);
+  const std::vector<std::string> words = {"data",
+                                          "build",
+                                          "run.toml",
+                                          "--set",
+                                          "data.train=big.txt",
+                                          "--set",
+                                          "data.document_separator=line",
+                                          "-t",
+                                          "1"};
+  std::string line;
+  for (const std::string& word : words) line += " '" + word + "'";
+  for (int i = 0; i < 4; ++i)
+    run_shell("timeout -s KILL 0.1" + std::to_string(i) + " " LAMINA_BUILD_DIR "/bin/lamina" + line,
+              {.environment = {"LAMINA_PIN=0"}, .folder = w.path("").string()});
+  Finished f = w.lamina(with(words, {"--json"}));
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("\"documents\": 400000"));
+  fs::rename(w.path("tokens"), w.path("first"));
+  ASSERT_EQ(w.lamina(words).code, 0);
+  const auto store = fs::directory_iterator(w.path("tokens"))->path().filename().string();
+  EXPECT_EQ(w.read("first/" + store + "/tokens"), w.read("tokens/" + store + "/tokens"));
+}
+
+}  // namespace
+}  // namespace lamina::testing
