@@ -56,6 +56,10 @@ class Tokenizing {
   void add_record(std::string_view line, std::uint64_t number) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
     if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+    if (number == 1 && line.starts_with('['))
+      throw UserError(ExitCode::data, {file_,
+                                       "is one list of JSON; expected JSON objects, one a line",
+                                       {"`jq -c '.[]' FILE` writes a list so"}});
     const std::string place = fmt::format("{}:{}", file_, number);
     std::string text;
     std::vector<chat::MaskedTokens> documents;
