@@ -68,6 +68,10 @@ std::vector<std::string> data_lines(const data::RunData& data) {
     lines.push_back(fmt::format("{} left out: nothing in what fits into a row is learned",
                                 number_of(counts.num_unlearned_documents, "document")));
   add_sources(data.train_sources, "", lines);
+  for (std::size_t i = 0; i < data.mixture.size(); ++i)
+    lines.push_back(fmt::format("{}: {:.1f}% of the rows, an epoch is {}",
+                                printable(data.train_sources[i].name), 100 * data.mixture[i].first,
+                                number_of(data.mixture[i].second, "row")));
   add_sources(data.validation_sources, "validation, ", lines);
   for (const std::string& store : data.stores) lines.push_back(fmt::format("tokens in {}", store));
   return lines;

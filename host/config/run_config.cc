@@ -156,6 +156,11 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   if (c.data.train.empty())
     problems.add(
         {values.where("data.train"), "'data.train' must name at least one file, got []", {}});
+  if (!c.data.weights.empty() && c.data.weights.size() != c.data.train.size())
+    problems.add({values.where("data.weights"),
+                  fmt::format("'data.weights' has {} numbers; 'data.train' has {} entries",
+                              c.data.weights.size(), c.data.train.size()),
+                  {"give one for each: a folder or a glob is one entry"}});
   if (!c.data.validation.empty() && c.data.validation_fraction > 0)
     problems.add({values.where("data.validation_fraction"),
                   "'data.validation_fraction' and 'data.validation' both say what to validate on",

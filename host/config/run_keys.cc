@@ -110,6 +110,12 @@ const Fields<DataSection>& data_fields() {
                "means every file in it and below; names that begin with a dot are skipped.",
            .required = true,
            .path = true}),
+      field(
+          "weights", &DataSection::weights,
+          {.min = 0,
+           .min_excluded = true,
+           .doc = "How much of what is trained on comes from each entry of data.train, eg: [3, 1]. "
+                  "Each goes through its own epochs. Without it every row comes once per epoch."}),
       field("validation", &DataSection::validation,
             {.doc = "Text for the validation loss: files, folders or globs.", .path = true}),
       field("validation_fraction", &DataSection::validation_fraction,
@@ -119,10 +125,11 @@ const Fields<DataSection>& data_fields() {
              .doc = "Fraction of the training text, taken from its end, that is held out for "
                     "validation."}),
       field("form", &DataSection::form,
-            {.choices = {"text", "jsonl", "chat"},
-             .doc = "What the files hold: text; JSON objects, one a line, with a text in each; or "
-                    "JSON objects with conversations, written with the model's chat template. "
-                    "Files called .gz or .zst are unpacked. docs/data.md has all forms."}),
+            {.choices = {"text", "jsonl", "chat", "tokens"},
+             .doc = "What the files hold: text; JSON objects, one a line, with a text in each; "
+                    "JSON objects with conversations, written with the model's chat template; or "
+                    "tokens that llm.c, nanoGPT or Megatron wrote. Files called .gz or .zst are "
+                    "unpacked. docs/data.md has all forms."}),
       field("field", &DataSection::field,
             {.doc = "The member of each object that holds its text, with form = \"jsonl\"."}),
       field("loss_on", &DataSection::loss_on,

@@ -27,6 +27,7 @@ struct RunSection {
 
 struct DataSection {
   std::vector<std::string> train;
+  std::vector<double> weights;  // empty, or one for each of train
   std::vector<std::string> validation;
   double validation_fraction = 0.0;
   std::string form = "text";

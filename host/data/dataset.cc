@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/split_mix.h"
 #include "io/durable_file.h"
 
 namespace lamina::data {
@@ -66,22 +67,79 @@ std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_to
 
 }  // namespace
 
+DatasetCounts& DatasetCounts::operator+=(const DatasetCounts& other) {
+  num_tokens += other.num_tokens;
+  padding += other.padding;
+  num_cut_documents += other.num_cut_documents;
+  num_cut_tokens += other.num_cut_tokens;
+  num_unlearned_documents += other.num_unlearned_documents;
+  return *this;
+}
+
 std::int64_t Batch::num_labels() const {
   return static_cast<std::int64_t>(labels.size()) -
          std::count(labels.begin(), labels.end(), kIgnoredLabel);
 }
 
 std::uint64_t Dataset::num_labels() const {
-  const std::span<const std::uint8_t> in_loss = rows_->tokens.in_loss;
   std::uint64_t total = 0;
-  for (std::uint64_t row = first_row_; row < last_row_; ++row)
-    for (const Piece& piece : rows_->packed.row(row))
-      total += in_loss.empty()
-                   ? piece.num_tokens - 1
-                   : piece.num_tokens - 1 -
-                         static_cast<std::uint64_t>(std::ranges::count(
-                             in_loss.subspan(piece.first_token + 1, piece.num_tokens - 1), 0));
+  for (const Part& part : parts_) {
+    const std::span<const std::uint8_t> in_loss = part.rows->tokens.in_loss;
+    for (std::uint64_t row = part.first_row; row < part.last_row; ++row)
+      for (const Piece& piece : part.rows->packed.row(row)) {
+        total += piece.num_tokens - 1;
+        if (!in_loss.empty())
+          total -= static_cast<std::uint64_t>(
+              std::ranges::count(in_loss.subspan(piece.first_token + 1, piece.num_tokens - 1), 0));
+      }
+  }
   return total;
+}
+
+Dataset::Place Dataset::place(std::uint64_t epoch, std::uint64_t index) const {
+  const Part* part = &parts_.front();
+  if (parts_.size() > 1) {
+    // Each part takes its share of what those before it leave, evenly spread.
+    std::uint64_t n = epoch * num_rows_ + index, left = 0;
+    for (std::uint64_t share : shares_) left += share;
+    for (std::size_t i = 0;; ++i, ++part) {
+      const auto taken = [&](std::uint64_t rows) {
+        __extension__ using Wide = unsigned __int128;
+        return static_cast<std::uint64_t>((static_cast<Wide>(rows) * shares_[i] + left / 2) / left);
+      };
+      const std::uint64_t before = taken(n);
+      if (i + 1 == parts_.size() || taken(n + 1) > before) {
+        if (i + 1 < parts_.size()) n = before;
+        break;
+      }
+      n -= before;
+      left -= shares_[i];
+    }
+    epoch = n / part->num_rows();
+    index = n % part->num_rows();
+  }
+  return {part,
+          part->first_row +
+              (options_.shuffle ? RowOrder(part->num_rows(), part->seed, epoch)[index] : index)};
+}
+
+Dataset mix(const std::vector<Dataset>& datasets, const std::vector<double>& weights) {
+  LAMINA_ASSERT(!datasets.empty() && datasets.size() == weights.size());
+  Dataset out = datasets.front();
+  out.parts_.clear();
+  out.num_rows_ = 0;
+  double sum = 0;
+  for (double weight : weights) sum += weight;
+  constexpr double kUnits = 0x1p40;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    Dataset::Part part = datasets[i].parts_.front();
+    if (i > 0) part.seed = split_mix(part.seed + i);
+    out.num_rows_ += part.num_rows();
+    out.parts_.push_back(std::move(part));
+    out.shares_.push_back(
+        std::max<std::uint64_t>(1, static_cast<std::uint64_t>(weights[i] / sum * kUnits + 0.5)));
+  }
+  return out;
 }
 
 void Dataset::next(DataCursor& cursor, std::int64_t num_rows, Batch& batch) const {
@@ -105,18 +163,15 @@ void Dataset::read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows,
   for (std::int64_t i = 0; i < num_rows; ++i, ++cursor.index) {
     cursor.epoch += cursor.index / this->num_rows();
     cursor.index %= this->num_rows();
-    const std::uint64_t row =
-        first_row_ + (options_.shuffle
-                          ? RowOrder(this->num_rows(), options_.seed, cursor.epoch)[cursor.index]
-                          : cursor.index);
+    const auto [part, row] = place(cursor.epoch, cursor.index);
     const std::size_t at = static_cast<std::size_t>(i) * width;
     const auto field = [&](std::vector<std::int32_t>& values) {
       return std::span(values).subspan(at, width + 1);
     };
-    write_row(rows_->tokens.tokens, rows_->packed.row(row), options_.pad_id,
+    write_row(part->rows->tokens.tokens, part->rows->packed.row(row), options_.pad_id,
               {field(batch.tokens), field(batch.segment_ids), field(batch.positions),
                field(batch.labels)},
-              rows_->tokens.in_loss);
+              part->rows->tokens.in_loss);
   }
   for (auto* field : {&batch.tokens, &batch.labels, &batch.segment_ids, &batch.positions})
     field->resize(size);

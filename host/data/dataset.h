@@ -50,6 +50,8 @@ struct DatasetCounts {
   std::uint64_t num_cut_documents = 0;
   std::uint64_t num_cut_tokens = 0;
   std::uint64_t num_unlearned_documents = 0;
+
+  DatasetCounts& operator+=(const DatasetCounts& other);
 };
 
 // A part of the rows of a store. Immutable: every batch is a function of the cursor, the seed and
@@ -60,7 +62,7 @@ struct DatasetCounts {
 //   data.train.next(cursor, 8, batch);
 class Dataset {
  public:
-  std::uint64_t num_rows() const { return last_row_ - first_row_; }
+  std::uint64_t num_rows() const { return num_rows_; }
   std::int64_t tokens_per_row() const { return options_.tokens_per_row; }
   // Labels that count, over all rows: what one epoch trains on.
   std::uint64_t num_labels() const;
@@ -76,16 +78,39 @@ class Dataset {
     TokenView tokens;
     PackedRows packed;
   };
+  struct Part {
+    std::shared_ptr<const PackedTokens> rows;  // shared by both parts of a split
+    std::uint64_t first_row, last_row;
+    std::uint64_t seed;
+
+    std::uint64_t num_rows() const { return last_row - first_row; }
+  };
+  struct Place {
+    const Part* part;
+    std::uint64_t row;
+  };
   friend struct DatasetSplit split(TokenView, double, const DatasetOptions&);
   friend struct DatasetSplit split_documents(TokenView, double, const DatasetOptions&);
+  friend Dataset mix(const std::vector<Dataset>&, const std::vector<double>&);
   Dataset(std::shared_ptr<const PackedTokens> rows, std::uint64_t first, std::uint64_t last,
           DatasetOptions options)
-      : rows_(std::move(rows)), first_row_(first), last_row_(last), options_(options) {}
+      : parts_{{std::move(rows), first, last, options.seed}},
+        num_rows_(last - first),
+        options_(options) {}
+  Place place(std::uint64_t epoch, std::uint64_t index) const;
 
-  std::shared_ptr<const PackedTokens> rows_;  // shared by both parts of a split
-  std::uint64_t first_row_, last_row_;
+  std::vector<Part> parts_;
+  std::vector<std::uint64_t> shares_;  // of several parts, in no unit
+  std::uint64_t num_rows_;
   DatasetOptions options_;
 };
+
+// The rows of several datasets in turn, of each as many as its weight says: the first n rows of the
+// mixture have n times its share of each, give or take two. Every dataset goes through its own
+// epochs, in orders of its own; an epoch of the mixture is as many rows as all have together, and
+// with weights in proportion to their rows it has each row once. Where it is, is a DataCursor.
+// REQUIRES: a weight above 0 for each; equal options but for the seed.
+Dataset mix(const std::vector<Dataset>& datasets, const std::vector<double>& weights);
 
 struct DatasetSplit {
   Dataset train;

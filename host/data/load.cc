@@ -1,12 +1,16 @@
 #include "data/load.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "chat/form.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "data/token_store.h"
+#include "io/durable_file.h"
 #include "io/gguf_file.h"
 
 namespace lamina::data {
@@ -78,22 +82,23 @@ class Sources {
   Sources(const config::DataSection& section, const text::Tokenizer& tokenizer,
           std::int64_t vocab_size, const LoadHooks& hooks)
       : chat_(load_chat_form(section)),
-        reading_{
-            .form = chosen<Form>(
-                section.form, {{"text", Form::text}, {"jsonl", Form::jsonl}, {"chat", Form::chat}}),
-            .separator = chosen<Separator>(section.document_separator,
-                                           {{"file", Separator::file},
-                                            {"blank_line", Separator::blank_line},
-                                            {"line", Separator::line}}),
-            .field = section.field,
-            .loss_on = chosen<LossOn>(
-                section.loss_on,
-                {{"assistant", LossOn::assistant}, {"last", LossOn::last}, {"all", LossOn::all}}),
-            .skip_bad_records = section.bad_records == "skip",
-            .tokenizer = tokenizer,
-            .vocab_size = vocab_size,
-            .chat = chat_.get(),
-            .between = hooks.between},
+        reading_{.form = chosen<Form>(section.form, {{"text", Form::text},
+                                                     {"jsonl", Form::jsonl},
+                                                     {"chat", Form::chat},
+                                                     {"tokens", Form::tokens}}),
+                 .separator = chosen<Separator>(section.document_separator,
+                                                {{"file", Separator::file},
+                                                 {"blank_line", Separator::blank_line},
+                                                 {"line", Separator::line}}),
+                 .field = section.field,
+                 .loss_on = chosen<LossOn>(section.loss_on, {{"assistant", LossOn::assistant},
+                                                             {"last", LossOn::last},
+                                                             {"all", LossOn::all}}),
+                 .skip_bad_records = section.bad_records == "skip",
+                 .tokenizer = tokenizer,
+                 .vocab_size = vocab_size,
+                 .chat = chat_.get(),
+                 .between = hooks.between},
         store_{.folder = section.store == "none" ? "" : section.store,
                .template_files = template_files(section),
                .workers = hooks.workers,
@@ -127,6 +132,51 @@ class Sources {
   StoreOptions store_;
 };
 
+RunData load_one(const std::vector<std::string>& patterns, double validation_fraction,
+                 const Sources& sources, const DatasetOptions& options) {
+  const StoredTokens tokens = sources.read(patterns);
+  DatasetSplit parts = split(tokens.view, validation_fraction, options);
+  RunData out{.train = parts.train,
+              .validation = parts.validation,
+              .counts = parts.counts,
+              .train_sources = tokens.sources,
+              .fingerprint = parts.fingerprint};
+  if (!tokens.path.empty()) out.stores.push_back(tokens.path);
+  return out;
+}
+
+// Every entry on its own, and then of each what its weight says.
+RunData load_mixture(const config::DataSection& section, double validation_fraction,
+                     const Sources& sources, const DatasetOptions& options) {
+  std::vector<Dataset> train, validation;
+  std::vector<double> rows;
+  double sum = 0;
+  for (double weight : section.weights) sum += weight;
+  std::optional<RunData> out;
+  std::string fingerprints = fmt::format("{}", fmt::join(section.weights, " "));
+  for (std::size_t i = 0; i < section.train.size(); ++i) {
+    RunData one = load_one({section.train[i]}, validation_fraction, sources, options);
+    train.push_back(one.train);
+    fingerprints += " " + one.fingerprint;
+    if (!one.validation.empty()) {
+      validation.push_back(one.validation.front());
+      rows.push_back(static_cast<double>(validation.back().num_rows()));
+    }
+    if (!out) {
+      out = one;
+    } else {
+      out->counts += one.counts;
+      out->train_sources.push_back(one.train_sources.front());
+      out->stores.insert(out->stores.end(), one.stores.begin(), one.stores.end());
+    }
+    out->mixture.emplace_back(section.weights[i] / sum, train.back().num_rows());
+  }
+  out->train = mix(train, section.weights);
+  if (!validation.empty()) out->validation = {mix(validation, rows)};  // each row once
+  out->fingerprint = io::xxh3_128_hex(std::as_bytes(std::span(fingerprints)));
+  return *std::move(out);
+}
+
 }  // namespace
 
 RunData load_data(const config::DataSection& section, std::uint64_t seed,
@@ -142,13 +192,10 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
   options.seed = seed;
   options.shuffle = section.shuffle;
 
-  const StoredTokens tokens = sources.read(section.train);
   const bool own_validation = !section.validation.empty();
-  DatasetSplit parts =
-      split(tokens.view, own_validation ? 0 : section.validation_fraction, options);
-  RunData data{parts.train, parts.validation, parts.counts, tokens.sources, {}, parts.fingerprint,
-               {}};
-  if (!tokens.path.empty()) data.stores.push_back(tokens.path);
+  const double fraction = own_validation ? 0 : section.validation_fraction;
+  RunData data = section.weights.empty() ? load_one(section.train, fraction, sources, options)
+                                         : load_mixture(section, fraction, sources, options);
   if (own_validation) {
     options.shuffle = false;
     const StoredTokens validation_tokens = sources.read(section.validation);
@@ -169,7 +216,11 @@ std::vector<StoredTokens> build_stores(const config::DataSection& section,
                                       "is \"none\"; building needs a folder to put the tokens into",
                                       {"give one, or leave the key out"}});
   sources.store().min_bytes = 0;
-  std::vector<StoredTokens> out{sources.read(section.train)};
+  std::vector<StoredTokens> out;
+  if (section.weights.empty())
+    out.push_back(sources.read(section.train));
+  else
+    for (const std::string& entry : section.train) out.push_back(sources.read({entry}));
   if (!section.validation.empty()) out.push_back(sources.read(section.validation));
   return out;
 }

@@ -32,6 +32,8 @@ struct RunData {
   std::vector<Dataset> validation;
   DatasetCounts counts;  // of data.train
   std::vector<TokenSource> train_sources;
+  // With data.weights: of each source the share of all rows, and the rows of an epoch.
+  std::vector<std::pair<double, std::uint64_t>> mixture;
   std::vector<TokenSource> validation_sources;  // of data.validation
   std::string fingerprint;                      // of the rows above: equal data give equal batches
   std::vector<std::string> stores;              // directories of what is not held in memory

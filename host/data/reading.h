@@ -16,9 +16,10 @@ namespace lamina::data {
 
 // What a file holds; the values of data.form.
 enum class Form {
-  text,   // documents, one after another
-  jsonl,  // objects, one a line; a field of each is the document
-  chat,   // objects, one a line; each is a conversation
+  text,    // documents, one after another
+  jsonl,   // objects, one a line; a field of each is the document
+  chat,    // objects, one a line; each is a conversation
+  tokens,  // ids, see TokenBins
 };
 
 // What of a conversation is learned; the values of data.loss_on.

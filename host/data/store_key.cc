@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "data/token_bins.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
 
@@ -64,6 +65,9 @@ std::string store_key(const std::vector<std::vector<std::string>>& files, const 
     for (const std::string& file : source) {
       // How a file is read depends on the end of its name.
       text += fmt::format("file {} {}\n", static_cast<int>(compression_of(file)), hash_of(file));
+      if (const std::string index = token_index_of(file);
+          reading.form == Form::tokens && !index.empty())
+        text += fmt::format("index {}\n", hash_of(index));
       if (reading.between) reading.between();
     }
   }

@@ -54,7 +54,7 @@ class Maker {
                             {.is_narrow = reading_.tokenizer.vocab_size() <= 1 << 16,
                              .has_loss = reading_.form == Form::chat},
                             sources);
-    PartStream stream(files_, reading_.ends(), options_.part_bytes);
+    PartStream stream(files_, reading_, options_.part_bytes);
     for (std::uint64_t i = 0; i < writer.num_parts(); ++i) {
       static_cast<void>(stream.next());
       if (reading_.between) reading_.between();
@@ -88,13 +88,14 @@ class Maker {
   std::uint64_t num_bytes_;
 };
 
-// Waits while another process makes the store.
-std::optional<io::DirectoryLock> lock_or_wait(const std::string& building, const Reading& reading) {
+// Waits while another process makes a store there.
+std::optional<io::DirectoryLock> lock_or_wait(const std::string& folder, const Reading& reading) {
   for (bool is_first = true;; is_first = false) {
     try {
-      return std::make_optional<io::DirectoryLock>(building);
+      return std::make_optional<io::DirectoryLock>(folder);
     } catch (const UserError& in_use) {
-      if (is_first) log::info("{} {}; waiting for its tokens", building, in_use.text().what);
+      if (is_first)
+        log::info("{} {}, which makes tokens; waiting for it", folder, in_use.text().what);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (reading.between) reading.between();
@@ -105,7 +106,7 @@ std::optional<io::DirectoryLock> lock_or_wait(const std::string& building, const
 
 StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const Reading& reading,
                                 const StoreOptions& options) {
-  const Files files = find_sources(patterns);
+  const Files files = find_sources(patterns, reading.form);
   const std::vector<TokenSource> sources = empty_sources(patterns, files);
   const std::string path = options.folder + "/" + store_key(files, reading, options.template_files);
   const auto named = [&](StoredTokens tokens, bool was_made) {
@@ -126,18 +127,18 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
         building, system_error_text(error.value()));
     return in_memory(patterns, reading, options.workers);
   }
-  const auto lock = lock_or_wait(building, reading);
+  const auto lock = lock_or_wait(options.folder, reading);
   if (auto found = open_whole(path)) {  // made by another process meanwhile
     fs::remove_all(building, error);
     return named(std::move(*found), false);
   }
+  fs::create_directories(building);  // another process may have removed it
   try {
     Maker(files, reading, options).make(building, sources);
   } catch (const UserError&) {
     fs::remove_all(building, error);  // the files have to be changed, and so another store is made
     throw;
   }
-  fs::remove(building + "/" + io::kLockName, error);
   fs::rename(building, path);
   io::sync_directory(options.folder);
   auto made = open_whole(path);

@@ -33,9 +33,9 @@ struct StoreOptions {
 
 // The store "<folder>/<key>" of the files that `patterns` name, which is made first where there is
 // none: in "<key>.building", where a process that was stopped or killed left off. While another
-// process makes it, this one waits. Sources that are too small are tokenized in memory, and so are
-// those whose store cannot be made because the folder cannot be written, with a warning. Errors:
-// see tokenize_files(); DeviceError where the disk becomes full.
+// process makes one in the folder, this one waits. Sources that are too small are tokenized in
+// memory, and so are those whose store cannot be made because the folder cannot be written, with a
+// warning. Errors: see tokenize_files(); DeviceError where the disk becomes full.
 StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const Reading& reading,
                                 const StoreOptions& options);
 

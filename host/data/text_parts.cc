@@ -45,6 +45,13 @@ class Mapped final : public TextParts::Source {
   explicit Mapped(const std::string& path)
       : file_(std::make_shared<const io::MappedFile>(path, ExitCode::data)),
         rest_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()) {
+    constexpr std::string_view kParquet = "PAR1";  // at both ends
+    if (rest_.starts_with(kParquet) && rest_.ends_with(kParquet))
+      throw UserError(ExitCode::data,
+                      {path,
+                       "is a Parquet file, a table packed by columns, which lamina does not read",
+                       {"write it as JSON lines, eg with pandas: read_parquet(..).to_json(.., "
+                        "orient=\"records\", lines=True), and set data.form"}});
     io::MappedFile::sequential(file_->bytes());
   }
   std::string_view look(std::size_t) override { return rest_; }

@@ -56,6 +56,10 @@ class Tokenizing {
   void add_record(std::string_view line, std::uint64_t number) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
     if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+    if (number == 1 && line.starts_with('['))
+      throw UserError(ExitCode::data, {file_,
+                                       "is one list of JSON; expected JSON objects, one a line",
+                                       {"`jq -c '.[]' FILE` writes a list so"}});
     const std::string place = fmt::format("{}:{}", file_, number);
     std::string text;
     std::vector<chat::MaskedTokens> documents;
@@ -109,6 +113,33 @@ class Tokenizing {
 
 TokenPart tokenize_part(const std::string& file, const TextPart& part, const Reading& reading) {
   return Tokenizing(file, reading).run(part);
+}
+
+TokenPart read_bin_part(const std::string& file, const BinPart& part, const Reading& reading) {
+  TokenPart out;
+  out.document_end = part.document_end;
+  // A document without tokens ends where the one before it does.
+  out.document_end.erase(std::unique(out.document_end.begin(), out.document_end.end()),
+                         out.document_end.end());
+  if (!out.document_end.empty() && out.document_end.front() == 0)
+    out.document_end.erase(out.document_end.begin());
+  out.counts.num_documents = out.document_end.size();
+  out.counts.num_empty_documents = part.document_end.size() - out.document_end.size();
+  out.counts.num_bytes = part.bytes.size();
+  out.tokens.resize(part.bytes.size() / static_cast<std::size_t>(part.id_bytes));
+  for (std::size_t i = 0; i < out.tokens.size(); ++i) {
+    const std::int64_t id = id_in(part, i);
+    if (id < 0 || id >= reading.vocab_size)
+      throw UserError(ExitCode::data,
+                      {file,
+                       fmt::format("token {} is the id {}, but the vocabulary has ids 0 to {}",
+                                   part.first_token + i, id, reading.vocab_size - 1),
+                       {"data.form = \"tokens\" reads files of llm.c, nanoGPT and Megatron; "
+                        "data.tokenizer must be the tokenizer that made them"}});
+    out.tokens[i] = static_cast<std::int32_t>(id);
+  }
+  if (reading.between) reading.between();
+  return out;
 }
 
 }  // namespace lamina::data

@@ -8,6 +8,7 @@
 #include "data/reading.h"
 #include "data/text_files.h"
 #include "data/text_parts.h"
+#include "data/token_bins.h"
 
 namespace lamina::data {
 
@@ -33,5 +34,9 @@ inline constexpr std::size_t kMaxBadRecords = 5;  // of which more than the numb
 // chat::training_tokens() makes of a record. Errors (class data): see read_documents(); an id that
 // is not below the vocabulary size; a bad record unless they are skipped. [any thread]
 TokenPart tokenize_part(const std::string& file, const TextPart& part, const Reading& reading);
+
+// What is in a part of a file of tokens. Errors (class data): an id that is negative or not below
+// the vocabulary size, with its place. [any thread]
+TokenPart read_bin_part(const std::string& file, const BinPart& part, const Reading& reading);
 
 }  // namespace lamina::data

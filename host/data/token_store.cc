@@ -41,10 +41,10 @@ void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::s
 
 TokenStore tokenize_files(const std::vector<std::string>& patterns, const Reading& reading,
                           const Workers& workers) {
-  const auto files = find_sources(patterns);
+  const auto files = find_sources(patterns, reading.form);
   TokenStore store;
   store.sources = empty_sources(patterns, files);
-  PartStream stream(files, reading.ends(), kPartBytes);
+  PartStream stream(files, reading, kPartBytes);
   tokenize_parts(stream, reading, workers, [&store](std::size_t source, TokenPart part) {
     const std::uint64_t first = store.tokens.size();
     store.tokens.insert(store.tokens.end(), part.tokens.begin(), part.tokens.end());

@@ -12,6 +12,12 @@ namespace {
 // are done early find another.
 constexpr std::size_t kPartsAtOnce = 16;
 
+TokenPart read_part(const PartStream::Part& part, const Reading& reading) {
+  if (const auto* bin = std::get_if<BinPart>(&part.content))
+    return read_bin_part(*part.file, *bin, reading);
+  return tokenize_part(*part.file, std::get<TextPart>(part.content), reading);
+}
+
 }  // namespace
 
 void TokenSource::add(TokenPart part) {
@@ -22,18 +28,30 @@ void TokenSource::add(TokenPart part) {
     if (bad_records.size() < kMaxBadRecords) bad_records.push_back(std::move(record));
 }
 
-std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns) {
+std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,
+                                                   Form form) {
   if (patterns.empty())
     throw UserError(ExitCode::data,
                     {"data", "no files are given", {"list at least one text file"}});
   std::vector<std::vector<std::string>> files;
   for (const std::string& pattern : patterns) files.push_back(find_files(pattern));
+  if (form == Form::tokens)
+    for (std::vector<std::string>& source : files) std::erase_if(source, is_token_index);
   return files;
 }
 
-PartStream::PartStream(const std::vector<std::vector<std::string>>& files, Separator ends,
+PartStream::PartStream(const std::vector<std::vector<std::string>>& files, const Reading& reading,
                        std::size_t part_bytes)
-    : files_(files), ends_(ends), part_bytes_(part_bytes) {}
+    : files_(files), reading_(reading), part_bytes_(part_bytes) {}
+
+std::optional<std::variant<TextPart, BinPart>> PartStream::next_of(const std::string& file) {
+  if (reading_.form == Form::tokens) {
+    if (!bins_) bins_.emplace(file, reading_.tokenizer.eos_id(), part_bytes_);
+    return bins_->next();
+  }
+  if (!text_) text_.emplace(file, reading_.ends(), part_bytes_);
+  return text_->next();
+}
 
 std::optional<PartStream::Part> PartStream::next() {
   while (source_ < files_.size()) {
@@ -43,24 +61,23 @@ std::optional<PartStream::Part> PartStream::next() {
       continue;
     }
     const std::string& file = files_[source_][file_];
-    if (!open_) open_.emplace(file, ends_, part_bytes_);
-    if (auto part = open_->next()) return Part{source_, &file, std::move(*part)};
-    bytes_of_closed_ += open_->bytes_done();
-    open_.reset();
+    if (auto part = next_of(file)) return Part{source_, &file, std::move(*part)};
+    bytes_of_closed_ = bytes_done();
+    text_.reset();
+    bins_.reset();
     ++file_;
   }
   return {};
 }
 
 std::uint64_t PartStream::bytes_done() const {
-  return bytes_of_closed_ + (open_ ? open_->bytes_done() : 0);
+  return bytes_of_closed_ + (text_ ? text_->bytes_done() : 0) + (bins_ ? bins_->bytes_done() : 0);
 }
 
 void tokenize_parts(PartStream& stream, const Reading& reading, const Workers& workers,
                     const std::function<void(std::size_t, TokenPart)>& add) {
   if (!workers) {
-    while (const auto part = stream.next())
-      add(part->source, tokenize_part(*part->file, part->text, reading));
+    while (const auto part = stream.next()) add(part->source, read_part(*part, reading));
     return;
   }
   struct Done {
@@ -84,7 +101,7 @@ void tokenize_parts(PartStream& stream, const Reading& reading, const Workers& w
     workers(static_cast<std::int64_t>(batch.size()), [&](std::int64_t i) {
       Done& done = batch[static_cast<std::size_t>(i)];
       try {
-        done.tokens = tokenize_part(*done.part.file, done.part.text, reading);
+        done.tokens = read_part(done.part, reading);
       } catch (...) {
         done.error = std::current_exception();
       }

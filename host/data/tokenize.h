@@ -6,10 +6,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "data/reading.h"
 #include "data/text_parts.h"
+#include "data/token_bins.h"
 #include "data/token_part.h"
 
 namespace lamina::data {
@@ -31,8 +33,10 @@ struct TokenSource {
   void add(TokenPart part);  // what is to be counted of it
 };
 
-// The files of each pattern. Errors (class data): see find_files(); there are no patterns.
-std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns);
+// The files of each pattern; of tokens without the .idx that belong to others. Errors (class data):
+// see find_files(); there are no patterns.
+std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,
+                                                   Form form);
 
 // Every part of every file, in order.
 class PartStream {
@@ -40,11 +44,11 @@ class PartStream {
   struct Part {
     std::size_t source;
     const std::string* file;
-    TextPart text;
+    std::variant<TextPart, BinPart> content;
   };
 
-  // REQUIRES: `files` outlives this.
-  PartStream(const std::vector<std::vector<std::string>>& files, Separator ends,
+  // REQUIRES: `files` and `reading` outlive this.
+  PartStream(const std::vector<std::vector<std::string>>& files, const Reading& reading,
              std::size_t part_bytes);
 
   std::optional<Part> next();
@@ -52,11 +56,14 @@ class PartStream {
   std::uint64_t bytes_done() const;
 
  private:
+  std::optional<std::variant<TextPart, BinPart>> next_of(const std::string& file);
+
   const std::vector<std::vector<std::string>>& files_;
-  Separator ends_;
+  const Reading& reading_;
   std::size_t part_bytes_;
   std::size_t source_ = 0, file_ = 0;
-  std::optional<TextParts> open_;
+  std::optional<TextParts> text_;  // the open file, of text
+  std::optional<TokenBins> bins_;  // or of tokens
   std::uint64_t bytes_of_closed_ = 0;
 };
 

@@ -2,6 +2,8 @@
 // tokens of one word.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +31,9 @@ class WordModel {
  public:
   virtual ~WordModel() = default;
 
+  // Of no other model of this process, unlike its address.
+  std::uint64_t serial() const { return serial_; }
+
   // One more than the largest id.
   virtual std::size_t num_ids() const = 0;
   // The token's text; empty for an id without a token. Borrowed from the model.
@@ -40,6 +45,13 @@ class WordModel {
   virtual void encode(std::string_view word, TokenSink& out) const = 0;
   // How much of the beginning of `word` may be encoded apart from the rest with the same result.
   virtual std::size_t independent_prefix(std::string_view word) const { return word.size(); }
+
+ private:
+  static std::uint64_t next_serial() {
+    static std::atomic<std::uint64_t> last = 0;
+    return ++last;
+  }
+  const std::uint64_t serial_ = next_serial();
 };
 
 // "<0xE4>" is the token of a byte in vocabularies that are not byte-level.

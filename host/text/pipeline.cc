@@ -65,7 +65,7 @@ class Pipeline::Run {
         options_(options),
         out_(out),
         with_spans_(with_spans),
-        cache_(text_bytes),
+        cache_(WordCache::of_this_thread(*parts.model_, text_bytes)),
         session_(parts.splitter_) {}
 
   void text(const Piece& piece) {
@@ -131,7 +131,7 @@ class Pipeline::Run {
   const EncodeOptions& options_;
   Encoding& out_;
   bool with_spans_;
-  WordCache cache_;
+  WordCache& cache_;
   Splitter::Session session_;
   std::deque<Rewriter> owner_;  // of the normalized text
   std::vector<Span> spans_;

@@ -171,7 +171,25 @@ struct Regex::Searcher::State {
   }
 };
 
-Regex::Searcher::Searcher(const Regex& regex) : regex_(&regex), state_(std::make_unique<State>()) {
+namespace {
+
+// States of this thread that no searcher uses now: making a stack takes longer than splitting a
+// line.
+template <typename State>
+std::vector<std::unique_ptr<State>>& spare() {
+  thread_local std::vector<std::unique_ptr<State>> states;
+  return states;
+}
+
+}  // namespace
+
+Regex::Searcher::Searcher(const Regex& regex) : regex_(&regex) {
+  if (auto& states = spare<State>(); !states.empty()) {
+    state_ = std::move(states.back());
+    states.pop_back();
+    return;
+  }
+  state_ = std::make_unique<State>();
   LAMINA_ASSERT(state_->match && state_->context && state_->stack);
   pcre2_set_match_limit(state_->context, 20'000'000);
   pcre2_set_depth_limit(state_->context, 1'000'000);
@@ -180,7 +198,9 @@ Regex::Searcher::Searcher(const Regex& regex) : regex_(&regex), state_(std::make
 }
 
 Regex::Searcher::Searcher(Searcher&&) noexcept = default;
-Regex::Searcher::~Searcher() = default;
+Regex::Searcher::~Searcher() {
+  if (state_) spare<State>().push_back(std::move(state_));
+}
 
 bool Regex::Searcher::find(std::string_view text, std::size_t start, Match& match) {
   const int found =

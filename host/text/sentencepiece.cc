@@ -170,7 +170,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       if (with_spans) out.spans.push_back(span);
     };
     if (options.add_special && add_bos_) add_one(*bos_id_, {0, 0});
-    WordCache cache(text.size());
+    WordCache& cache = WordCache::of_this_thread(*model_, text.size());
     const auto part = [&](std::string_view of, const AddedToken* token) {
       const auto begin = static_cast<std::size_t>(of.data() - text.data());
       if (token)

@@ -17,9 +17,13 @@ namespace lamina::text {
 // a new word takes the place of another.
 class WordCache {
  public:
-  // Sized for a text of that many bytes.
-  explicit WordCache(std::size_t text_bytes)
-      : entries_(std::bit_ceil(std::clamp<std::size_t>(text_bytes / 16, 16, 1 << 15))) {}
+  // The one of this thread, for a text of that many bytes: it remembers the words of earlier texts
+  // until another model comes, so that many short texts take no longer than a long one.
+  static WordCache& of_this_thread(const WordModel& model, std::size_t text_bytes) {
+    thread_local WordCache cache;
+    cache.expect(model, text_bytes);
+    return cache;
+  }
 
   void encode(const WordModel& model, std::string_view word, std::vector<TokenId>& ids) {
     TokenSink sink{ids};
@@ -50,6 +54,21 @@ class WordCache {
     std::uint8_t num_bytes;
     std::uint8_t num_ids;
   };
+
+  // Empties it for another model, and where it is small for all that was read so far.
+  void expect(const WordModel& model, std::size_t text_bytes) {
+    if (model.serial() != serial_) {
+      serial_ = model.serial();
+      num_bytes_ = 0;
+      entries_.clear();
+    }
+    num_bytes_ += text_bytes;
+    const std::size_t wanted = std::bit_ceil(std::clamp<std::size_t>(num_bytes_ / 16, 16, 1 << 15));
+    if (wanted > entries_.size()) entries_.assign(wanted, Entry{});
+  }
+
+  std::uint64_t serial_ = 0;
+  std::size_t num_bytes_ = 0;  // of texts
   std::vector<Entry> entries_;
 };
 

@@ -57,7 +57,7 @@ class StoreTest : public ::testing::Test {
   std::vector<std::string> in_folder() const {
     std::vector<std::string> out;
     for (const auto& entry : fs::directory_iterator(dir_ / "tokens"))
-      out.push_back(entry.path().filename().string());
+      if (entry.is_directory()) out.push_back(entry.path().filename().string());
     return out;
   }
 

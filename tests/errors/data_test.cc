@@ -33,6 +33,13 @@ std::vector<std::string> with(std::vector<std::string> words, std::vector<std::s
   return words;
 }
 
+std::vector<std::string> stores(const Workplace& w, const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(w.path(folder)))
+    if (entry.is_directory()) out.push_back(entry.path().filename().string());
+  return out;
+}
+
 TEST(DataFaults, ABadRecordEndsTheRunBeforeItBegins) {
   Workplace w;
   write_chats(w);
@@ -62,6 +69,19 @@ TEST(DataFaults, PackedFilesThatAreDamagedAreNamed) {
             {"b.txt.zst: is not a whole zstd file"}});
 }
 
+TEST(DataFaults, FilesOfOtherKindsAreCalledWhatTheyAre) {
+  Workplace w;
+  w.write("a.parquet", std::string("PAR1") + std::string(40, '\x15') + "PAR1");
+  w.write("a.json", "[\n{\"text\": \"a\"}\n]\n");
+  w.expect({{"train", "run.toml", "--set", "data.train=a.parquet"},
+            5,
+            {"a.parquet: is a Parquet file, a table packed by columns, which lamina does not read",
+             "write it as JSON lines"}});
+  w.expect({{"train", "run.toml", "--set", "data.train=a.json", "--set", "data.form=jsonl"},
+            5,
+            {"a.json: is one list of JSON; expected JSON objects, one a line", "jq -c '.[]'"}});
+}
+
 TEST(DataFaults, RowsWithoutAnythingToLearnAreNamed) {
   Workplace w;
   write_chats(w);
@@ -79,6 +99,60 @@ TEST(DataFaults, AChangedLossIsOtherDataForAResumedRun) {
   Finished f = w.lamina(with(kChat, {"--set", "data.loss_on=all", "--set", "train.steps=8"}));
   EXPECT_EQ(f.code, 2) << f.err;
   EXPECT_THAT(f.err, HasSubstr("data.loss_on"));
+}
+
+TEST(DataFaults, WeightsAreOneForEachEntry) {
+  Workplace w;
+  w.expect({{"train", "run.toml", "--set", "data.weights=[1, 2]"},
+            2,
+            {"'data.weights' has 2 numbers; 'data.train' has 1 entries",
+             "give one for each: a folder or a glob is one entry"}});
+  w.write("more/a.txt", w.read("text.txt"));
+  const std::vector<std::string> words = {"train", "run.toml",
+                                          "--set", "data.train=[\"text.txt\", \"more\"]",
+                                          "--set", "data.weights=[3, 1]"};
+  Finished f = w.lamina(words);
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("text.txt: 75.0% of the rows, an epoch is "));
+  f = w.lamina(with(words, {"--set", "train.steps=8"}));
+  EXPECT_EQ(f.code, 0) << f.err;
+}
+
+// The losses of a run's steps.
+std::vector<double> losses(const Workplace& w, const std::string& run) {
+  std::vector<double> out;
+  const std::string metrics = w.read(run + "/metrics.jsonl");
+  constexpr std::string_view kKey = "\"train/loss\":";
+  for (std::size_t at = metrics.find(kKey); at != metrics.npos; at = metrics.find(kKey, at + 1))
+    out.push_back(std::stod(metrics.substr(at + kKey.size(), 20)));
+  return out;
+}
+
+TEST(DataRows, OfConversationsComputeThePackedWhatTheSeparateDo) {
+  Workplace w;
+  write_chats(w);
+  const std::vector<std::string> words =
+      with(kChat, {"--set", "data.sequence_length=64", "--set", "data.shuffle=false", "--set",
+                   "train.steps=1"});
+  ASSERT_EQ(w.lamina(with(words, {"--out", "packed", "--set", "train.batch_size=4"})).code, 0);
+  ASSERT_EQ(w.lamina(with(words, {"--out", "separate", "--set", "train.batch_size=12", "--set",
+                                  "data.pack=false"}))
+                .code,
+            0);
+  EXPECT_NEAR(losses(w, "packed").at(0), losses(w, "separate").at(0), 1e-5);
+}
+
+TEST(DataRows, OfConversationsAreLearned) {
+  Workplace w;
+  write_chats(w);
+  const std::vector<std::string> words =
+      with(kChat, {"--set", "data.sequence_length=64", "--set", "train.steps=60", "--set",
+                   "optimizer.lr=1e-2", "--quiet"});
+  Finished f = w.lamina(words);
+  ASSERT_EQ(f.code, 0) << f.err;
+  const std::vector<double> steps = losses(w, "out");
+  EXPECT_GT(steps.at(0), 5.0);
+  EXPECT_LT(steps.at(59), 1.0);
 }
 
 TEST(DataShow, PrintsRowsWithWhatIsLearned) {
@@ -111,10 +185,10 @@ TEST(DataBuild, MakesWhatTrainingUses) {
   Finished f = w.lamina(with({"data", "build"}, sets));
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_THAT(f.out, ContainsRegex("tokens/[0-9a-f]{32}: [0-9,]+ tokens of 40,000 documents, made "
-                                   "now\n.* MB/s, .* MB/s per thread\n"));
+                                   "now\n.* MB/s, .* MB per second of a core\n"));
   f = w.lamina(with(with({"data", "build"}, sets), {"--json"}));
   EXPECT_THAT(f.out, HasSubstr("\"made\": false"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(w.path("tokens")), {}), 1);
+  EXPECT_EQ(stores(w, "tokens").size(), 1u);
   f = w.lamina(with({"train"}, sets));
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_THAT(f.err, ContainsRegex("tokens in .*tokens/[0-9a-f]{32}\n"));
@@ -151,7 +225,7 @@ TEST(DataBuild, GoesOnAfterAKill) {
   EXPECT_THAT(f.out, HasSubstr("\"documents\": 400000"));
   fs::rename(w.path("tokens"), w.path("first"));
   ASSERT_EQ(w.lamina(words).code, 0);
-  const auto store = fs::directory_iterator(w.path("tokens"))->path().filename().string();
+  const std::string store = stores(w, "tokens").at(0);
   EXPECT_EQ(w.read("first/" + store + "/tokens"), w.read("tokens/" + store + "/tokens"));
 }
 
