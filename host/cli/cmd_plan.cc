@@ -49,7 +49,8 @@ Subject find_subject(const Arguments& a) {
            .tokens = c.data.sequence_length,
            .dtype = c.train.dtype,
            .segments = c.data.pack,
-           .remat = remat}};
+           .remat = remat,
+           .optimizer = c.optimizer}};
 }
 
 int run(const Arguments& a, const Machine& machine) {

@@ -139,6 +139,55 @@ void fill_computed(RunConfig& c, Table& values) {
     fill("train.microbatch_size", c.train.microbatch_size = c.train.batch_size);
 }
 
+void check_schedule(const RunConfig& c, Problems& problems) {
+  const ScheduleSection& s = c.schedule;
+  const std::int64_t steps = s.steps.value_or(c.train.steps);
+  if (s.kind == "wsd" && s.warmup_steps + s.decay_steps.value_or(0) > steps)
+    problems.add({c.values.where("schedule.decay_steps"),
+                  fmt::format("'schedule.warmup_steps' = {} and 'schedule.decay_steps' = {} are "
+                              "more than the {} steps of the schedule",
+                              s.warmup_steps, s.decay_steps.value_or(0), steps),
+                  {}});
+  if (s.kind != "wsd" && s.decay_steps)
+    problems.add({c.values.where("schedule.decay_steps"),
+                  fmt::format("'schedule.decay_steps' is for schedule.kind = \"wsd\", which is "
+                              "\"{}\"",
+                              s.kind),
+                  {}});
+}
+
+// Keys that the update rule does not read, if they are given.
+void check_optimizer(const RunConfig& c, Problems& problems) {
+  const OptimizerSection& o = c.optimizer;
+  const OptimizerSection preset;
+  const bool adam = o.name == "adamw" || o.name == "muon";
+  auto refuse = [&](bool given, const char* key, const char* names) {
+    if (given)
+      problems.add({c.values.where(std::string("optimizer.") + key),
+                    fmt::format("'optimizer.{}' has no effect with optimizer.name = \"{}\"; it is "
+                                "for {}",
+                                key, o.name, names),
+                    {"leave it out"}});
+  };
+  refuse(o.momentum && o.name != "muon" && o.name != "sgd", "momentum", "muon and sgd");
+  refuse(o.consistent_rms && o.name != "muon", "consistent_rms", "muon");
+  refuse(o.lazy_embeddings && o.name != "adamw", "lazy_embeddings", "adamw");
+  refuse(o.eps_root != preset.eps_root && !adam, "eps_root", "adamw and muon");
+  refuse(o.eps != preset.eps && !adam, "eps", "adamw and muon");
+  refuse(o.beta1 != preset.beta1 && !adam && o.name != "lion", "beta1", "adamw, muon and lion");
+  refuse(o.beta2 != preset.beta2 && !adam && o.name != "lion", "beta2", "adamw, muon and lion");
+  refuse(o.moments != preset.moments && o.name == "adafactor", "moments",
+         "adamw, muon, sgd and lion");
+  if (o.moments == "8bit" && o.name == "muon")
+    problems.add({c.values.where("optimizer.moments"),
+                  "'optimizer.moments' = \"8bit\" is for adamw, sgd and lion, not for muon",
+                  {"use \"bfloat16\""}});
+  if (o.lazy_embeddings && (o.moments != preset.moments || o.eps_root != preset.eps_root))
+    problems.add({c.values.where("optimizer.lazy_embeddings"),
+                  "'optimizer.lazy_embeddings' is for moments = \"float32\" and eps_root = 0",
+                  {}});
+}
+
 void check_across_keys(const RunConfig& c, const std::string& where) {
   Problems problems;
   const Table& values = c.values;
@@ -153,6 +202,8 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
                   fmt::format("'schedule.warmup_steps' is {}, more than 'train.steps' = {}",
                               c.schedule.warmup_steps, c.train.steps),
                   {values.where("train.steps")}});
+  check_schedule(c, problems);
+  check_optimizer(c, problems);
   if (c.data.train.empty())
     problems.add(
         {values.where("data.train"), "'data.train' must name at least one file, got []", {}});

@@ -75,6 +75,12 @@ const Fields<ParameterGroup>& detail::table_fields() {
              .doc = "The learning rate, as a multiple of the schedule's."}),
       field("weight_decay", &ParameterGroup::weight_decay,
             {.min = 0, .doc = "In place of `weight_decay`, for norms and biases too."}),
+      field(
+          "split_rows", &ParameterGroup::split_rows,
+          {.unit = "rows",
+           .min = 1,
+           .doc = "For \"muon\": the matrix is several ones of so many rows, one below the other, "
+                  "and each is orthogonalised alone. eg: queries, keys and values in one."}),
   };
   return fields;
 }
@@ -227,6 +233,20 @@ const Fields<TrainSection>& train_fields() {
           {.min = 0,
            .doc =
                "Maximum global norm of the gradient, above which it is clipped; 0 = no clipping."}),
+      field("clip_each", &TrainSection::clip_each,
+            {.doc = "Clip the gradient of each parameter by its own norm, in place of all by the "
+                    "global one."}),
+      field(
+          "skip_spikes", &TrainSection::skip_spikes,
+          {.min = 0,
+           .doc = "Leave out the update of a step whose loss or gradient norm exceeds the mean of "
+                  "the steps before by so many of their standard deviations; 0 = never. A step "
+                  "that is left out does not count for the schedule."}),
+      field("spike_window", &TrainSection::spike_window,
+            {.unit = "optimizer steps",
+             .min = 2,
+             .max = 1 << 20,
+             .doc = "Steps before that skip_spikes looks at; half as many must be there."}),
       field("eval_every_steps", &TrainSection::eval_every_steps,
             {.unit = "optimizer steps",
              .min = 0,
@@ -252,7 +272,9 @@ const Fields<TrainSection>& train_fields() {
 const Fields<OptimizerSection>& optimizer_fields() {
   static const Fields<OptimizerSection> fields = {
       field("name", &OptimizerSection::name,
-            {.choices = {"adamw"}, .doc = "The update rule (Loshchilov & Hutter 2019)."}),
+            {.choices = {"adamw", "muon", "sgd", "lion", "adafactor"},
+             .doc = "The update rule; docs/optimizers.md has the equations. \"muon\" is for "
+                    "matrices of weights and routers, and AdamW for all other parameters."}),
       field("lr", &OptimizerSection::lr,
             {.min = 0, .min_excluded = true, .doc = "Peak learning rate."}),
       field("beta1", &OptimizerSection::beta1,
@@ -262,7 +284,26 @@ const Fields<OptimizerSection>& optimizer_fields() {
       field("eps", &OptimizerSection::eps,
             {.min = 0,
              .min_excluded = true,
-             .doc = "Added to the square root of the second moment."}),
+             .doc = "Added to the square root of the second moment; for \"muon\" also to the norm "
+                    "that a matrix is divided by."}),
+      field("eps_root", &OptimizerSection::eps_root,
+            {.min = 0, .doc = "Added to the second moment, below the root."}),
+      field("momentum", &OptimizerSection::momentum,
+            {.preset_text = "0.95 for \"muon\", 0 for \"sgd\"",
+             .min = 0,
+             .max = 1,
+             .max_excluded = true,
+             .doc = "Decay of the momentum of \"muon\" and \"sgd\"."}),
+      field("consistent_rms", &OptimizerSection::consistent_rms,
+            {.min = 0,
+             .min_excluded = true,
+             .doc = "For \"muon\": the root mean square that updates have whatever the shape, eg: "
+                    "0.2, near that of AdamW. Without it they are scaled by sqrt(max(1, rows / "
+                    "columns))."}),
+      field("moments", &OptimizerSection::moments,
+            {.choices = {"float32", "bfloat16", "8bit"},
+             .doc = "How moments are kept: 4, 2 or 1 byte an element. \"8bit\" has a scale for "
+                    "every 256. Adafactor's are sums of rows and columns and always float32."}),
       field("weight_decay", &OptimizerSection::weight_decay,
             {.min = 0,
              .doc = "Decoupled weight decay of matrices; norms and biases are not decayed."}),
@@ -280,8 +321,9 @@ const Fields<OptimizerSection>& optimizer_fields() {
 const Fields<ScheduleSection>& schedule_fields() {
   static const Fields<ScheduleSection> fields = {
       field("kind", &ScheduleSection::kind,
-            {.choices = {"cosine", "linear", "constant"},
-             .doc = "Decay of the learning rate after warm-up."}),
+            {.choices = {"cosine", "linear", "constant", "wsd", "inverse_sqrt"},
+             .doc = "Decay of the learning rate after warm-up. \"wsd\" keeps the peak until the "
+                    "last decay_steps."}),
       field("warmup_steps", &ScheduleSection::warmup_steps,
             {.unit = "optimizer steps",
              .min = 0,
@@ -291,7 +333,28 @@ const Fields<ScheduleSection>& schedule_fields() {
             {.min = 0,
              .max = 1,
              .doc = "Learning rate at the last step, as a fraction of the peak. Not used by "
-                    "\"constant\"."}),
+                    "\"constant\" and \"inverse_sqrt\"."}),
+      field("steps", &ScheduleSection::steps,
+            {.preset_text = "train.steps",
+             .unit = "optimizer steps",
+             .min = 1,
+             .max = kMaxSteps,
+             .doc = "Steps that the schedule spans. Later ones have the learning rate 0."}),
+      field("decay_steps", &ScheduleSection::decay_steps,
+            {.preset_text = "a tenth of the steps",
+             .unit = "optimizer steps",
+             .min = 1,
+             .max = kMaxSteps,
+             .doc = "For \"wsd\": the last steps, over which the learning rate falls."}),
+      field("decay_shape", &ScheduleSection::decay_shape,
+            {.choices = {"linear", "cosine", "sqrt"},
+             .doc = "For \"wsd\": how it falls; \"sqrt\" is 1 - sqrt(x)."}),
+      field(
+          "endpoints", &ScheduleSection::endpoints,
+          {.doc = "Count steps as MaxText does: the first of the warm-up has the learning rate 0, "
+                  "the last of the schedule exactly the final one. Otherwise the first has 1 / "
+                  "warmup_steps of the peak, and the final one would be that of the step after "
+                  "the last."}),
   };
   return fields;
 }

@@ -56,6 +56,9 @@ struct TrainSection {
   bool layer_metrics = false;
   double z_loss = 0.0;
   double clip_norm = 1.0;
+  bool clip_each = false;
+  double skip_spikes = 0.0;
+  std::int64_t spike_window = 128;
   std::int64_t eval_every_steps = 100;
   std::int64_t eval_batches = 8;
   std::int64_t log_every_steps = 10;
@@ -66,6 +69,7 @@ struct ParameterGroup {
   std::optional<std::string> match, group, role;
   std::optional<bool> frozen;
   std::optional<double> lr_scale, weight_decay;
+  std::vector<std::int64_t> split_rows;
 };
 
 struct OptimizerSection {
@@ -74,15 +78,25 @@ struct OptimizerSection {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
+  double eps_root = 0.0;
   double weight_decay = 0.1;
+  std::optional<double> momentum;  // see used_momentum()
+  std::optional<double> consistent_rms;
+  std::string moments = "float32";
   bool lazy_embeddings = false;
   std::vector<ParameterGroup> groups;  // the first that fits a parameter counts
+
+  double used_momentum() const { return momentum.value_or(name == "muon" ? 0.95 : 0.0); }
 };
 
 struct ScheduleSection {
   std::string kind = "cosine";
   std::int64_t warmup_steps = 0;
   double final_fraction = 0.1;
+  std::optional<std::int64_t> steps;        // of the whole schedule; those of the run unless given
+  std::optional<std::int64_t> decay_steps;  // of wsd; a tenth of the steps unless given
+  std::string decay_shape = "linear";
+  bool endpoints = false;
 };
 
 struct CheckpointSection {

@@ -13,40 +13,57 @@
 namespace lamina::train {
 namespace {
 
-std::span<const std::byte> bytes_of(const float* values, std::int64_t n) {
-  return std::as_bytes(std::span(values, static_cast<std::size_t>(n)));
-}
-
 // Tensors "<prefix><parameter>" of one kind of memory, null where a parameter has none. Tables of
-// integers are written as such.
+// integers are f32 in memory and written as what they are.
 struct Kind {
   std::string prefix;
-  std::span<float* const> values;
+  std::vector<void*> data;
+  std::vector<io::TensorSpec> specs;  // one each
 };
 
 bool is_table(const decoder::Parameter& p) { return p.desc.dtype && !is_floating(*p.desc.dtype); }
 DType stored_dtype(const decoder::Parameter& p) { return is_table(p) ? *p.desc.dtype : DType::f32; }
+
+Kind masters_of(const decoder::ParameterTable& parameters, const TrainState& state) {
+  Kind out{"", {state.masters().begin(), state.masters().end()}, {}};
+  for (const decoder::Parameter& p : parameters.all())
+    out.specs.push_back({p.name, stored_dtype(p), p.desc.shape});
+  return out;
+}
+
+std::vector<Kind> optimizer_states_of(const decoder::ParameterTable& parameters,
+                                      const TrainState& state) {
+  std::vector<Kind> out;
+  for (const OptimizerState& kept : state.optimizer_states()) {
+    Kind& kind = out.emplace_back(Kind{kept.prefix, kept.data, {}});
+    kind.specs.resize(kept.data.size());
+    for (std::size_t i = 0; i < kept.data.size(); ++i)
+      if (const std::optional<Type>& type = kept.types[i])
+        kind.specs[i] = {kept.prefix + parameters.all()[i].name, type->dtype, type->shape};
+  }
+  return out;
+}
 
 std::vector<io::FileDigest> write_tensors(const std::string& directory, const std::string& stem,
                                           const decoder::ParameterTable& parameters,
                                           const std::vector<Kind>& kinds, std::int64_t step) {
   std::vector<io::TensorSpec> specs;
   for (const Kind& kind : kinds)
-    for (std::size_t i = 0; i < parameters.all().size(); ++i) {
-      const decoder::Parameter& p = parameters.all()[i];
-      if (kind.values[i]) specs.push_back({kind.prefix + p.name, stored_dtype(p), p.desc.shape});
-    }
+    for (std::size_t i = 0; i < parameters.all().size(); ++i)
+      if (kind.data[i]) specs.push_back(kind.specs[i]);
   std::vector<std::byte> table;
   auto source = [&](const io::TensorSpec& spec) {
+    const auto elements = static_cast<std::size_t>(spec.shape.num_elements());
+    const std::size_t bytes = elements * static_cast<std::size_t>(size_bytes(spec.dtype));
     for (const Kind& kind : kinds)
       if (spec.name.starts_with(kind.prefix))
         if (int i = parameters.find(std::string_view(spec.name).substr(kind.prefix.size()));
             i >= 0) {
-          const float* values = kind.values[static_cast<std::size_t>(i)];
-          const std::int64_t n = parameters[i].num_elements();
-          if (!is_table(parameters[i])) return bytes_of(values, n);
-          table.resize(static_cast<std::size_t>(n * size_bytes(spec.dtype)));
-          weights::store({values, static_cast<std::size_t>(n)}, spec.dtype, 0, table.data());
+          const void* data = kind.data[static_cast<std::size_t>(i)];
+          if (!kind.prefix.empty() || !is_table(parameters[i]))
+            return std::span(static_cast<const std::byte*>(data), bytes);
+          table.resize(bytes);
+          weights::store({static_cast<const float*>(data), elements}, spec.dtype, 0, table.data());
           return std::span<const std::byte>(table);
         }
     LAMINA_ASSERT(!"every spec has a parameter");
@@ -61,18 +78,21 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
 void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,
                   const decoder::ParameterTable& parameters, const Kind& kind) {
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
-    if (!kind.values[i]) continue;
-    const decoder::Parameter& p = parameters.all()[i];
-    io::TensorView view = files.tensor(kind.prefix + p.name);
-    if (view.dtype != stored_dtype(p) || !(view.shape == p.desc.shape))
+    if (!kind.data[i]) continue;
+    const io::TensorSpec& spec = kind.specs[i];
+    io::TensorView view = files.tensor(spec.name);
+    if (view.dtype != spec.dtype || !(view.shape == spec.shape))
       user_error(ExitCode::checkpoint, files.path(), "tensor '{}' is {}{}; this model needs {}{}",
-                 view.name, name(view.dtype), to_string(view.shape), name(stored_dtype(p)),
-                 to_string(p.desc.shape));
-    std::byte* out = reinterpret_cast<std::byte*>(kind.values[i]);
-    reader.read(files.path_of(view.name), view.name, view.bytes, is_table(p) ? nullptr : out);
-    if (is_table(p))
+                 view.name, name(view.dtype), to_string(view.shape), name(spec.dtype),
+                 to_string(spec.shape));
+    const bool table = kind.prefix.empty() && is_table(parameters.all()[i]);
+    auto* out = static_cast<std::byte*>(kind.data[i]);
+    reader.read(files.path_of(view.name), view.name, view.bytes, table ? nullptr : out);
+    if (table)
       io::StoredWeight(files, view.name)
-          .decode(0, 1, {kind.values[i], static_cast<std::size_t>(p.num_elements())});
+          .decode(0, 1,
+                  {static_cast<float*>(kind.data[i]),
+                   static_cast<std::size_t>(spec.shape.num_elements())});
   }
 }
 
@@ -84,7 +104,22 @@ Progress read_progress(const JsonValue& info) {
   out.num_tokens = info.at("tokens").as_uint64();
   out.cursor = {info.at("epoch").as_uint64(), info.at("row").as_uint64()};
   out.data_fingerprint = info.at("data").as_string();
+  if (const JsonValue spikes = info.find("spikes")) {
+    for (JsonValue loss : spikes.at("losses").elements())
+      out.spikes.losses.push_back(loss.as_double());
+    for (JsonValue norm : spikes.at("norms").elements())
+      out.spikes.norms.push_back(norm.as_double());
+    out.spikes.num_skipped = spikes.at("skipped").as_int64();
+  }
   return out;
+}
+
+void write_spikes(JsonWriter& json, const SpikeHistory& spikes) {
+  json.key("spikes").begin_object().key("losses").begin_array();
+  for (double loss : spikes.losses) json.value(loss);
+  json.end_array().key("norms").begin_array();
+  for (double norm : spikes.norms) json.value(norm);
+  json.end_array().key("skipped").value(spikes.num_skipped).end_object();
 }
 
 }  // namespace
@@ -95,11 +130,9 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   const std::string& directory = commit.path();
   const decoder::ParameterTable& parameters = contents.model.parameters();
   std::vector<io::FileDigest> files = write_tensors(
-      directory, "model", parameters, {{"", contents.state.masters()}}, progress.step);
-  auto moments = write_tensors(
-      directory, "optimizer", parameters,
-      {{"m.", contents.state.first_moments()}, {"v.", contents.state.second_moments()}},
-      progress.step);
+      directory, "model", parameters, {masters_of(parameters, contents.state)}, progress.step);
+  auto moments = write_tensors(directory, "optimizer", parameters,
+                               optimizer_states_of(parameters, contents.state), progress.step);
   files.insert(files.end(), moments.begin(), moments.end());
   const auto write = [&](const std::string& name, const std::string& bytes) {
     files.push_back(io::write_durably(directory + "/" + name, bytes));
@@ -120,6 +153,7 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
     json.key("tokens").value(progress.num_tokens);
     json.key("epoch").value(progress.cursor.epoch).key("row").value(progress.cursor.index);
     json.key("data").value(progress.data_fingerprint);
+    if (!progress.spikes.losses.empty()) write_spikes(json, progress.spikes);
     json.key("family").value(contents.model.family().name());
     json.key("plugin").value(plugin.id + " " + plugin.version);
   });
@@ -137,9 +171,9 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
   const Progress progress = read_progress(manifest.info());
   const io::PartReader reader(manifest);
   const io::WeightFiles weights(path, "model"), moments(path, "optimizer");
-  read_tensors(weights, reader, model.parameters(), {"", state.masters()});
-  read_tensors(moments, reader, model.parameters(), {"m.", state.first_moments()});
-  read_tensors(moments, reader, model.parameters(), {"v.", state.second_moments()});
+  read_tensors(weights, reader, model.parameters(), masters_of(model.parameters(), state));
+  for (const Kind& kind : optimizer_states_of(model.parameters(), state))
+    read_tensors(moments, reader, model.parameters(), kind);
   state.refresh_copies();
   return progress;
 }

@@ -1,7 +1,7 @@
 // A checkpoint: everything that a run needs to go on, in one directory that appears whole.
 //
 //   model.safetensors      parameters, f32, by our names (sharded when large)
-//   optimizer.safetensors  moments: "m.<parameter>", "v.<parameter>"
+//   optimizer.safetensors  what the optimizer keeps: "m.<parameter>", "v.<parameter>", ...
 //   model.toml             family and [model], so that decoding needs nothing else
 //   run.toml               the resolved run file
 //   tokenizer files, and what else of train.from goes along, such as generation_config.json
@@ -19,6 +19,7 @@
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
+#include "train/spikes.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
@@ -29,6 +30,7 @@ struct Progress {
   data::DataCursor cursor;
   std::string data_fingerprint;
   std::uint64_t num_tokens = 0;  // counted labels trained on so far
+  SpikeHistory spikes;
 };
 
 // A file that goes along unchanged, by its name in the checkpoint.

@@ -60,6 +60,7 @@ TrainStepOptions LoopOptions::step() const {
                            .remat_tags = train.remat_tags,
                            .z_loss = train.z_loss,
                            .clip_norm = train.clip_norm,
+                           .clip_each = train.clip_each,
                            .seed = seed};
   options.features.layer_metrics = train.layer_metrics;
   return options;
@@ -73,7 +74,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
       options_(inputs.options),
       state_(inputs.model.parameters(), options_.train.dtype,
              options_.train.batch_size > options_.train.microbatch_size, backend,
-             lists_of(inputs, graph)),
+             lists_of(inputs, graph), options_.optimizer),
       step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend) {
   const auto& parameters = inputs.model.parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -109,9 +110,21 @@ StepResult Loop::train_one_step() {
   std::vector<program::Microbatch> microbatches;
   for (std::int64_t row = 0; row < options_.train.batch_size; row += options_.train.microbatch_size)
     microbatches.push_back(rows_of(batch_, row));
-  double lr =
-      learning_rate(options_.schedule, options_.optimizer.lr, progress_.step, options_.train.steps);
-  StepResult result = step_.run(microbatches, lr, progress_.step);
+  // Steps that were left out do not count for the optimizer.
+  SpikeHistory& spikes = progress_.spikes;
+  const std::int64_t update = progress_.step - spikes.num_skipped;
+  const double lr =
+      learning_rate(options_.schedule, options_.optimizer.lr, update, options_.train.steps);
+  const double factor = options_.train.skip_spikes;
+  const std::int64_t window = options_.train.spike_window;
+  StepResult result = step_.gradients(microbatches, progress_.step);
+  result.skipped =
+      factor > 0 && is_spike(spikes, result.total, result.gradient_norm, factor, window);
+  if (factor > 0) remember(spikes, result.total, result.gradient_norm, window);
+  if (result.skipped)
+    ++spikes.num_skipped;
+  else
+    step_.update(result, lr, update);
   progress_.cursor = cursor;
   progress_.num_tokens += static_cast<std::uint64_t>(result.num_labels);
   ++progress_.step;
@@ -193,6 +206,8 @@ LoopResult Loop::run(const LoopEvents& events) {
     json.begin_object().key("step").value(progress_.step);
     json.key("train/loss").value(result.loss).key("train/ppl").value(std::exp(result.loss));
     json.key("train/grad_norm").value(result.gradient_norm).key("train/lr").value(result.lr);
+    if (options_.train.skip_spikes > 0)
+      json.key("train/skipped_steps").value(progress_.spikes.num_skipped);
     if (options_.train.z_loss > 0) json.key("train/z_loss").value(result.z_loss);
     if (result.total != result.loss) json.key("train/total_loss").value(result.total);
     if (result.aux_loss != 0) json.key("train/aux_loss").value(result.aux_loss);

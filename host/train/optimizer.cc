@@ -1,5 +1,6 @@
 #include "train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -36,6 +37,18 @@ Graph add_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots,
   graph.add_output("ids", made.ids_out, 0);
   graph.add_output("sums", made.sums_out, 1);
   return graph;
+}
+
+Graph spread_graph(std::int64_t rows, std::int64_t width, std::int64_t slots) {
+  Graph graph;
+  Tensor ids = graph.add_input("ids", {DType::i32, {slots}, {}});
+  Tensor sums = graph.add_input("sums", {DType::f32, {slots, width}, {}});
+  graph.add_output("whole", ops::embedding_grad(ids, sums, {}, {.rows = rows}));
+  return graph;
+}
+
+double weight_decay(const decoder::Parameter& p, const config::OptimizerSection& config) {
+  return p.learning.weight_decay.value_or(p.decays() ? config.weight_decay : 0.0);
 }
 
 Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config,
@@ -90,9 +103,7 @@ Graph adamw_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots
 
 Optimizer::Optimizer(const decoder::ParameterTable& parameters,
                      const config::OptimizerSection& config, const Backend& backend)
-    : parameters_(parameters), config_(config), backend_(backend) {
-  LAMINA_ASSERT(config.name == "adamw");
-}
+    : parameters_(parameters), config_(config), backend_(backend) {}
 
 Graph Optimizer::graph_of(const Kind& k) const {
   switch (k.work) {
@@ -101,6 +112,8 @@ Graph Optimizer::graph_of(const Kind& k) const {
     case Kind::Work::accumulate:
       return k.slots > 0 ? add_rows_graph(k.rows, k.width, k.slots, k.more_slots)
                          : accumulate_graph(k.rows);
+    case Kind::Work::spread:
+      return spread_graph(k.rows, k.width, k.slots);
     case Kind::Work::update:
       break;
   }
@@ -108,19 +121,26 @@ Graph Optimizer::graph_of(const Kind& k) const {
                      : adamw_graph(k.rows, config_, k.weight_decay, k.copy);
 }
 
-void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,
+template <typename Make>
+void Optimizer::run(std::unique_ptr<Program>& program, Make graph, std::span<const Binding> inputs,
                     std::span<const Binding> outputs) {
-  auto [at, fresh] = programs_.try_emplace(kind);
-  if (fresh) {
-    at->second = program::compile(graph_of(kind), backend_);
-    std::size_t bytes = at->second->arena_bytes();
+  if (!program) {
+    program = program::compile(graph(), backend_);
+    std::size_t bytes = program->arena_bytes();
     if (!arena_ || arena_->bytes() < bytes) arena_ = backend_.allocate(bytes);
   }
-  at->second->run(inputs, outputs, arena_->data());
+  program->run(inputs, outputs, arena_->data());
+}
+
+void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,
+                    std::span<const Binding> outputs) {
+  run(
+      programs_[kind], [&] { return graph_of(kind); }, inputs, outputs);
 }
 
 double Optimizer::gradient_norm(const TrainState& state) {
   double total = 0;
+  norms_.assign(parameters_.all().size(), 0);
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.learns()) continue;
@@ -129,8 +149,18 @@ double Optimizer::gradient_norm(const TrainState& state) {
     run({.work = Kind::Work::norm, .rows = state.num_gradient_elements(static_cast<int>(i))},
         {&in, 1}, {&out, 1});
     total += sum;
+    norms_[i] = std::sqrt(sum);
   }
-  return std::sqrt(total);
+  return global_norm_ = std::sqrt(total);
+}
+
+std::vector<double> Optimizer::clip_scales(double norm, bool each) const {
+  constexpr double kMargin = 1e-6;
+  std::vector<double> out(norms_.size(), 1.0);
+  if (norm <= 0) return out;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = std::min(1.0, norm / ((each ? norms_[i] : global_norm_) + kMargin));
+  return out;
 }
 
 std::optional<Optimizer::BadElement> Optimizer::first_non_finite(const TrainState& state) const {
@@ -170,37 +200,116 @@ void Optimizer::accumulate(const TrainState& state) {
   }
 }
 
-void Optimizer::update(const TrainState& state, double lr, double gradient_scale,
-                       std::int64_t step) {
-  double t = static_cast<double>(step + 1);
-  float scalars[4] = {static_cast<float>(lr), static_cast<float>(gradient_scale),
-                      static_cast<float>(1 - std::pow(config_.beta1, t)),
-                      static_cast<float>(1 - std::pow(config_.beta2, t))};
+void Optimizer::update(const TrainState& state, double lr,
+                       const std::vector<double>& gradient_scales, std::int64_t step) {
+  // Beside Muon AdamW has Nesterov's momentum.
+  const bool fused =
+      config_.name == "adamw" && config_.moments == "float32" && config_.eps_root == 0;
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.learns()) continue;
-    scalars[0] = static_cast<float>(lr * p.learning.lr_scale);
-    const bool copy = state.has_copy(static_cast<int>(i));
-    const Binding master{state.masters()[i]}, g{state.gradients()[i]}, m{state.first_moments()[i]},
-        v{state.second_moments()[i]}, used{state.used()[i]}, numbers{scalars};
-    const Binding out[] = {master, m, v, used};
-    const std::span<const Binding> results(out, copy ? 4 : 3);
-    Kind kind{
-        .work = Kind::Work::update,
-        .rows = p.num_elements(),
-        .weight_decay = p.learning.weight_decay.value_or(p.decays() ? config_.weight_decay : 0),
-        .copy = copy};
-    if (!state.is_listed(static_cast<int>(i))) {
-      const Binding in[] = {master, g, m, v, numbers};
-      run(kind, in, results);
-      continue;
-    }
-    kind.rows = p.desc.shape[0];
-    kind.width = p.desc.shape[1];
-    kind.slots = state.lists().step[i];
-    const Binding in[] = {master, {state.gradient_ids()[i]}, g, m, v, numbers, used};
-    run(kind, std::span(in, copy ? 7 : 6), results);
+    const UpdateRule rule = rule_of(p, config_);
+    const auto scalars =
+        update_scalars(rule, config_, lr * p.learning.lr_scale, gradient_scales[i], step + 1);
+    if (rule == UpdateRule::adamw && fused)
+      update_adamw(state, static_cast<int>(i), scalars.data());
+    else
+      update_by_rule(state, static_cast<int>(i), rule, scalars.data());
   }
+}
+
+void Optimizer::update_adamw(const TrainState& state, int parameter, const float* scalars) {
+  const auto i = static_cast<std::size_t>(parameter);
+  const decoder::Parameter& p = parameters_[parameter];
+  const bool copy = state.has_copy(parameter);
+  const Binding master{state.masters()[i]}, g{state.gradients()[i]}, m{state.first_moments()[i]},
+      v{state.second_moments()[i]}, used{state.used()[i]}, numbers{const_cast<float*>(scalars)};
+  const Binding out[] = {master, m, v, used};
+  const std::span<const Binding> results(out, copy ? 4 : 3);
+  Kind kind{.work = Kind::Work::update,
+            .rows = p.num_elements(),
+            .weight_decay = weight_decay(p, config_),
+            .copy = copy};
+  if (!state.is_listed(parameter)) {
+    const Binding in[] = {master, g, m, v, numbers};
+    run(kind, in, results);
+    return;
+  }
+  kind.rows = p.desc.shape[0];
+  kind.width = p.desc.shape[1];
+  kind.slots = state.lists().step[i];
+  const Binding in[] = {master, {state.gradient_ids()[i]}, g, m, v, numbers, used};
+  run(kind, std::span(in, copy ? 7 : 6), results);
+}
+
+void* Optimizer::spread(const TrainState& state, int parameter) {
+  const auto i = static_cast<std::size_t>(parameter);
+  if (!state.is_listed(parameter)) return state.gradients()[i];
+  const Shape& table = parameters_[parameter].desc.shape;
+  const auto bytes = static_cast<std::size_t>(table.num_elements()) * sizeof(float);
+  if (!spread_ || spread_->bytes() < bytes) spread_ = backend_.allocate(bytes);
+  const Binding in[] = {{state.gradient_ids()[i]}, {state.gradients()[i]}}, out{spread_->data()};
+  run({.work = Kind::Work::spread,
+       .rows = table[0],
+       .width = table[1],
+       .slots = state.lists().step[i]},
+      in, {&out, 1});
+  return spread_->data();
+}
+
+void Optimizer::update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
+                               const float* scalars) {
+  const decoder::Parameter& p = parameters_[parameter];
+  const std::int64_t n = p.num_elements();
+  UpdateKind kind{
+      .rule = rule, .weight_decay = weight_decay(p, config_), .copy = state.has_copy(parameter)};
+  void* gradient = spread(state, parameter);
+  auto update = [&](std::int64_t first) {
+    update_piece(state, parameter, kind, gradient, first, scalars);
+  };
+  const bool blocks = config_.moments == "8bit";
+  if (!is_elementwise(rule)) {
+    LAMINA_ASSERT(!blocks);
+    const Shape& shape = p.desc.shape;
+    kind.width = shape.ndim() > 0 ? shape[-1] : 1;
+    kind.rows = shape.ndim() > 1 ? shape[-2] : 1;
+    kind.batch = n / std::max<std::int64_t>(kind.rows * kind.width, 1);
+    kind.split_rows = p.learning.split_rows;
+    update(0);
+    return;
+  }
+  // Of at most so many elements at once, so that temporaries stay small.
+  constexpr std::int64_t kPiece = std::int64_t{1} << 22;
+  std::int64_t first = 0;
+  while (first < n) {
+    const std::int64_t left = std::min(kPiece, n - first);
+    kind.rows = blocks ? std::max<std::int64_t>(left / kBlock, 1) : 1;
+    kind.width = blocks ? std::min(left, kBlock) : left;
+    update(first);
+    first += kind.rows * kind.width;
+  }
+}
+
+void Optimizer::update_piece(const TrainState& state, int parameter, const UpdateKind& kind,
+                             void* gradient, std::int64_t first, const float* scalars) {
+  const auto i = static_cast<std::size_t>(parameter);
+  auto at = [](void* data, std::int64_t element, DType dtype) {
+    return Binding{static_cast<std::byte*>(data) + element * size_bytes(dtype)};
+  };
+  std::vector<Binding> in{at(state.masters()[i], first, DType::f32),
+                          at(gradient, first, DType::f32)},
+      out{in[0]};
+  for (const OptimizerState& kept : state.optimizer_states()) {
+    if (!kept.types[i]) continue;
+    const bool scales = kept.types[i]->num_elements() < parameters_[parameter].num_elements() &&
+                        config_.moments == "8bit";
+    in.push_back(at(kept.data[i], scales ? first / kBlock : first, kept.types[i]->dtype));
+    out.push_back(in.back());
+  }
+  in.push_back({const_cast<float*>(scalars)});
+  if (kind.copy) out.push_back(at(state.used()[i], first, DType::bf16));
+  run(
+      updates_[kind], [&] { return update_graph(kind, config_); }, in, out);
 }
 
 }  // namespace lamina::train

@@ -7,10 +7,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "config/sections.h"
 #include "runtime/program.h"
 #include "train/train_state.h"
+#include "train/update_rules.h"
 
 namespace lamina::train {
 
@@ -38,12 +40,21 @@ class Optimizer {
   // One update of every parameter, and with optimizer.lazy_embeddings of the listed rows alone
   // where the gradient is a list. Learning rate `lr`; gradients are multiplied by `gradient_scale`
   // (clipping). `step` counts from 0.
-  void update(const TrainState& state, double lr, double gradient_scale, std::int64_t step);
+  void update(const TrainState& state, double lr, double gradient_scale, std::int64_t step) {
+    update(state, lr, std::vector<double>(parameters_.all().size(), gradient_scale), step);
+  }
+  // With a scale for each parameter.
+  void update(const TrainState& state, double lr, const std::vector<double>& gradient_scales,
+              std::int64_t step);
+
+  // What clips to `norm` the global norm, or with `each` that of every parameter; 0 = none. Of the
+  // gradients that gradient_norm() saw last.
+  std::vector<double> clip_scales(double norm, bool each) const;
 
  private:
   // What a program depends on. A whole tensor is `rows` of width 1, and has no slots.
   struct Kind {
-    enum class Work { norm, accumulate, update } work;
+    enum class Work { norm, accumulate, update, spread } work;
     std::int64_t rows, width = 1;
     std::int64_t slots = 0, more_slots = 0;  // of lists of rows
     double weight_decay = 0;
@@ -52,12 +63,27 @@ class Optimizer {
   };
   Graph graph_of(const Kind& kind) const;
   void run(const Kind& kind, std::span<const Binding> inputs, std::span<const Binding> outputs);
+  // Compiles what `graph` gives, unless it is known.
+  template <typename Make>
+  void run(std::unique_ptr<Program>& program, Make graph, std::span<const Binding> inputs,
+           std::span<const Binding> outputs);
+  // The fused kernel of AdamW in f32, and the graphs of update_rules.h for all else.
+  void update_adamw(const TrainState& state, int parameter, const float* scalars);
+  void update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
+                      const float* scalars);
+  void update_piece(const TrainState& state, int parameter, const UpdateKind& kind, void* gradient,
+                    std::int64_t first, const float* scalars);
+  // The whole gradient of a list of rows.
+  void* spread(const TrainState& state, int parameter);
 
   const decoder::ParameterTable& parameters_;
   config::OptimizerSection config_;
   const Backend& backend_;
   std::map<Kind, std::unique_ptr<Program>> programs_;
-  std::unique_ptr<Buffer> arena_;
+  std::map<UpdateKind, std::unique_ptr<Program>> updates_;
+  std::unique_ptr<Buffer> arena_, spread_;
+  std::vector<double> norms_;  // of each gradient
+  double global_norm_ = 0;
 };
 
 }  // namespace lamina::train

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -106,10 +107,11 @@ std::string text_of(const ParameterGroup& group) {
 std::string own_problem(const ParameterGroup& group) {
   if (!group.match && !group.group && !group.role)
     return "says of no parameters; give match, group or role";
-  if (!group.frozen && !group.lr_scale && !group.weight_decay)
+  const bool learns = group.lr_scale || group.weight_decay || !group.split_rows.empty();
+  if (!group.frozen && !learns)
     return "says nothing of its parameters; give frozen, lr_scale or weight_decay";
-  if (group.frozen.value_or(false) && (group.lr_scale || group.weight_decay))
-    return "is frozen, so lr_scale and weight_decay have no effect; leave them out";
+  if (group.frozen.value_or(false) && learns)
+    return "is frozen, so what else it says has no effect; leave that out";
   return "";
 }
 
@@ -138,6 +140,14 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
                                       fmt::format("group {}, {}, {}", i, text_of(groups[i]), what),
                                       std::move(notes)});
   };
+  auto check_split = [&](std::size_t i, const Parameter& p) {
+    const std::vector<std::int64_t>& rows = groups[i].split_rows;
+    const std::int64_t all = p.desc.shape.ndim() < 2 ? 0 : p.desc.shape[-2];
+    if (!rows.empty() && std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) != all)
+      refuse(i,
+             fmt::format("splits the {} rows of '{}' into {}", all, p.name, fmt::join(rows, " + ")),
+             {"the numbers must have the sum of the rows"});
+  };
   std::vector<Learning> out(parameters.size());
   std::vector<bool> taken(parameters.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -151,7 +161,9 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
       counts = taken[p] = true;
       out[p] = {.frozen = group.frozen.value_or(false),
                 .lr_scale = group.lr_scale.value_or(1),
-                .weight_decay = group.weight_decay};
+                .weight_decay = group.weight_decay,
+                .split_rows = group.split_rows};
+      check_split(i, parameters[p]);
     }
     if (!any) refuse(i, "fits no parameter of this model", {suggestion(group, parameters)});
     if (!counts)

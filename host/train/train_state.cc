@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/error.h"
+#include "train/update_rules.h"
 #include "weights/weights.h"
 
 namespace lamina::train {
@@ -30,14 +31,15 @@ std::int64_t slots_of(const std::vector<std::int64_t>& slots, std::size_t parame
 }  // namespace
 
 TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
-                       const GradientLists& lists) {
+                       const GradientLists& lists, const config::OptimizerSection& optimizer) {
   TrainBytes out;
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     const Parameter& p = parameters.all()[i];
     out.weights += value_bytes(p);
     if (DType used = p.used_dtype(compute); used != DType::f32) out.copies += value_bytes(p, used);
     if (!p.learns()) continue;
-    out.moments += 2 * value_bytes(p);
+    for (const StateSpec& state : state_of(p, optimizer))
+      out.moments += aligned(static_cast<std::size_t>(state.type.bytes()));
     auto add_gradient = [&](std::int64_t slots) {
       out.gradients += gradient_bytes(p, slots) + id_bytes(slots);
     };
@@ -48,15 +50,41 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
 }
 
 TrainState::TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
-                       const Backend& backend, GradientLists lists)
+                       const Backend& backend, GradientLists lists,
+                       const config::OptimizerSection& optimizer)
     : parameters_(parameters), lists_(std::move(lists)) {
   lists_.microbatch.resize(parameters.all().size());
   lists_.step.resize(parameters.all().size());
-  buffer_ = backend.allocate(train_bytes(parameters, compute, accumulate, lists_).total());
-  lay_out(compute, accumulate);
+  buffer_ =
+      backend.allocate(train_bytes(parameters, compute, accumulate, lists_, optimizer).total());
+  lay_out(compute, accumulate, optimizer);
 }
 
-void TrainState::lay_out(DType compute, bool accumulate) {
+void TrainState::declare_states(const config::OptimizerSection& optimizer) {
+  const std::vector<Parameter>& parameters = parameters_.all();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].learns()) continue;
+    for (StateSpec& spec : state_of(parameters[i], optimizer)) {
+      auto known = std::ranges::find(optimizer_states_, spec.prefix, &OptimizerState::prefix);
+      if (known == optimizer_states_.end())
+        known = optimizer_states_.insert(known, {spec.prefix, {}, {}});
+      known->types.resize(parameters.size());
+      known->types[i] = std::move(spec.type);
+    }
+  }
+}
+
+std::vector<float*> TrainState::float_states(std::string_view prefix) const {
+  std::vector<float*> out(parameters_.all().size());
+  for (const OptimizerState& state : optimizer_states_)
+    for (std::size_t i = 0; i < out.size() && state.prefix == prefix; ++i)
+      if (state.types[i] && state.types[i]->dtype == DType::f32)
+        out[i] = static_cast<float*>(state.data[i]);
+  return out;
+}
+
+void TrainState::lay_out(DType compute, bool accumulate,
+                         const config::OptimizerSection& optimizer) {
   const std::vector<Parameter>& parameters = parameters_.all();
   std::byte* next = buffer_->data();
   // One tensor a parameter that `has` one. Kind by kind, so that each optimizer pass walks few long
@@ -81,8 +109,13 @@ void TrainState::lay_out(DType compute, bool accumulate) {
         [&](std::size_t i) { return id_bytes(slots[i]); });
   };
   take_all(masters_, always, values);
-  take_all(first_moments_, trained, values);
-  take_all(second_moments_, trained, values);
+  declare_states(optimizer);
+  for (OptimizerState& state : optimizer_states_)
+    take_all(
+        state.data, [&](std::size_t i) { return state.types[i].has_value(); },
+        [&](std::size_t i) { return aligned(static_cast<std::size_t>(state.types[i]->bytes())); });
+  first_moments_ = float_states("m.");
+  second_moments_ = float_states("v.");
   take_gradients(gradients_, gradient_ids_, lists_.step);
   if (accumulate) take_gradients(more_gradients_, more_gradient_ids_, lists_.microbatch);
   for (const Parameter& p : parameters) copy_dtype_.push_back(p.used_dtype(compute));

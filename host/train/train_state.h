@@ -3,9 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "config/sections.h"
 #include "decoder/stack/parameter.h"
 #include "runtime/backend.h"
 #include "train/row_gradients.h"
@@ -22,19 +26,30 @@ struct TrainBytes {
 };
 // Those of a TrainState, without making one.
 TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
-                       const GradientLists& lists = {});
+                       const GradientLists& lists = {},
+                       const config::OptimizerSection& optimizer = {});
+
+// Optimizer state of one kind, of all parameters: null where one has none.
+struct OptimizerState {
+  std::string prefix;  // StateSpec::prefix
+  std::vector<void*> data;
+  std::vector<std::optional<Type>> types;
+};
 
 class TrainState {
  public:
   // Zeroed. `accumulate`: also a second set of gradients, for microbatches after the first.
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
-             const Backend& backend, GradientLists lists = {});
+             const Backend& backend, GradientLists lists = {},
+             const config::OptimizerSection& optimizer = {});
 
   // Row-major f32 tensors, one per parameter. Moments and gradients are null where it does not
-  // learn.
+  // learn; moments also where the optimizer keeps none, or none in f32.
   std::span<float* const> masters() const { return masters_; }
   std::span<float* const> first_moments() const { return first_moments_; }
   std::span<float* const> second_moments() const { return second_moments_; }
+  // Those and all else that it keeps, as state_of() says.
+  std::span<const OptimizerState> optimizer_states() const { return optimizer_states_; }
   std::span<void* const> gradients() const { return gradients_; }
   std::span<void* const> more_gradients() const { return more_gradients_; }
 
@@ -63,12 +78,15 @@ class TrainState {
   std::size_t bytes() const { return buffer_->bytes(); }
 
  private:
-  void lay_out(DType compute, bool accumulate);
+  void declare_states(const config::OptimizerSection& optimizer);
+  std::vector<float*> float_states(std::string_view prefix) const;
+  void lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer);
 
   const decoder::ParameterTable& parameters_;
   GradientLists lists_;
   std::unique_ptr<Buffer> buffer_;
   std::vector<float*> masters_, first_moments_, second_moments_;
+  std::vector<OptimizerState> optimizer_states_;
   std::vector<void*> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_, used_;
   std::vector<DType> copy_dtype_;  // of used_
 };

@@ -129,10 +129,8 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
 
 void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   result.lr = lr;
-  double scale = 1;
-  if (options_.clip_norm > 0)
-    scale = std::min(1.0, options_.clip_norm / (result.gradient_norm + 1e-6));
-  optimizer_.update(state_, lr, scale, step);
+  optimizer_.update(state_, lr, optimizer_.clip_scales(options_.clip_norm, options_.clip_each),
+                    step);
   aux_.apply(state_);
 }
 

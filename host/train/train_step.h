@@ -24,6 +24,7 @@ struct StepResult {
   double z_loss = 0;         // mean squared log-sum-exp
   double gradient_norm = 0;  // before clipping
   double lr = 0;
+  bool skipped = false;                // left out as a spike: nothing was updated
   std::int64_t num_labels = 0;         // counted
   std::vector<AuxScalar> aux_scalars;  // of the layers: losses by name, metrics per layer
 };
@@ -47,6 +48,7 @@ struct TrainStepOptions {
   RematTags remat_tags = {};  // of the policy custom
   double z_loss = 0;          // weight
   double clip_norm = 0;       // 0 = none
+  bool clip_each = false;     // the norm of each parameter's gradient, not of all
   std::uint64_t seed = 0;     // of dropout
 };
 

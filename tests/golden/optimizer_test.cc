@@ -1,11 +1,13 @@
-// The optimizer against MaxText's: every folder of maxtext named optim_* that is of AdamW. Cases of
-// what train has no keys for are skipped, each with its reason.
+// The optimizers and schedules against MaxText's: every folder of maxtext named optim_*, through
+// the keys of a run file that say the same.
 #include "train/optimizer.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -13,65 +15,187 @@
 #include "config/run_config.h"
 #include "core/json.h"
 #include "inspect/verify/case.h"
+#include "io/safetensors_writer.h"
 #include "support/goldens.h"
+#include "support/maxtext_names.h"
+#include "support/models.h"
+#include "support/temp_dir.h"
 #include "train/parameter_groups.h"
+#include "train/schedule.h"
+#include "train/spikes.h"
 
 namespace lamina::testing {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string reason_to_skip(JsonValue config) {
-  const JsonValue kind = config.find("opt_type");
-  if (!kind || kind.as_string() != "adamw") return "is not of AdamW";
-  if (config.at("adam_eps_root").as_double() != 0) return "adds to the root's operand";
-  if (config.at("skip_step_on_spikes").as_bool()) return "leaves out steps";
-  return {};
+double number(JsonValue config, const char* key, double preset = 0) {
+  const JsonValue found = config.find(key);
+  return found && found.is_number() ? found.as_double() : preset;
 }
 
-// The keys of a run that say what their configuration says. Their masks are searched for in names;
-// without one all learn, and all decay.
-config::RunConfig run_of(JsonValue theirs) {
-  const auto number = [&](const char* key) { return theirs.at(key).as_double(); };
-  std::string groups;
-  const auto add = [&](std::string_view part, const std::string& says) {
-    groups += fmt::format("{{match = \"*{}*\", {}}}, ", part, says);
+std::string run_file(const std::string& sections) {
+  return "family = \"any\"\n[data]\ntrain = [\"any\"]\n" + sections;
+}
+
+// [train] and [schedule]; counts are fractions of the schedule there, rounded down.
+std::string schedule_keys(JsonValue theirs) {
+  const auto steps = theirs.at("learning_rate_schedule_steps").as_int64();
+  auto part = [&](const char* key) {
+    return static_cast<std::int64_t>(static_cast<double>(steps) * number(theirs, key));
   };
-  for (JsonValue kept : theirs.at("adamw_mask").elements())
-    add(kept.as_string(), "weight_decay = 0");
-  const std::string decays = fmt::format("weight_decay = {}", number("adam_weight_decay"));
-  for (JsonValue trained : theirs.at("trainable_parameters_mask").elements())
-    add(trained.as_string(), decays);
-  add("", theirs.at("trainable_parameters_mask").size() > 0 ? "frozen = true" : decays);
-  const std::string text = fmt::format(
-      "family = \"any\"\n[data]\ntrain = [\"any\"]\n[train]\nclip_norm = {}\n"
-      "[optimizer]\nbeta1 = {}\nbeta2 = {}\neps = {}\ngroups = [{}]\n",
-      number("gradient_clipping_threshold"), number("adam_b1"), number("adam_b2"),
-      number("adam_eps"), groups);
-  return config::parse_run(text, "golden");
+  std::string out =
+      fmt::format("[train]\nsteps = {}\nclip_norm = {}\n", theirs.at("steps").as_int64(),
+                  number(theirs, "gradient_clipping_threshold"));
+  if (const JsonValue skip = theirs.find("skip_step_on_spikes"); skip && skip.as_bool())
+    out += fmt::format("skip_spikes = {}\nspike_window = {}\n",
+                       number(theirs, "skip_step_scaling_factor"),
+                       theirs.at("skip_step_interval").as_int64());
+  const JsonValue type = theirs.find("lr_schedule_type");
+  const bool wsd = type && type.as_string() == "wsd";
+  out += fmt::format(
+      "[schedule]\nendpoints = true\nkind = \"{}\"\nsteps = {}\nwarmup_steps = {}\n"
+      "final_fraction = {}\n",
+      wsd ? "wsd" : "cosine", steps, part("warmup_steps_fraction"),
+      number(theirs, "learning_rate_final_fraction"));
+  if (wsd)
+    out += fmt::format("decay_steps = {}\ndecay_shape = \"{}\"\n", part("wsd_decay_steps_fraction"),
+                       theirs.at("wsd_decay_style").as_string());
+  return out;
 }
 
-// The tensors of step 0.
-decoder::ParameterTable parameters_of(const inspect::GoldenCase& golden,
-                                      const config::RunConfig& run) {
+// Their masks are searched for in names; without one all learn, and all decay.
+std::string groups_of(JsonValue theirs) {
+  std::string out;
+  const auto add = [&](const std::string& which, const std::string& says) {
+    out += fmt::format("{{{}, {}}}, ", which, says);
+  };
+  const auto each = [&](const char* list, const std::string& says) {
+    const JsonValue patterns = theirs.find(list);
+    if (!patterns) return false;
+    for (JsonValue part : patterns.elements())
+      add(fmt::format("match = \"*{}*\"", part.as_string()), says);
+    return patterns.size() > 0;
+  };
+  const std::string type(theirs.at("opt_type").as_string());
+  const std::string decays =
+      fmt::format("weight_decay = {}", type == "sgd" ? 0 : number(theirs, "adam_weight_decay"));
+  each("adamw_mask", "weight_decay = 0");
+  const bool some_learn = each("trainable_parameters_mask", decays);
+  if (type == "muon") {
+    const std::string matrices =
+        fmt::format("weight_decay = {}", number(theirs, "muon_weight_decay"));
+    // Three matrices there.
+    if (const double k = number(theirs.at("model"), "mhc_expansion_rate", 1); k > 1)
+      add("match = \"*mhc_*.fn.weight\"",
+          fmt::format("{}, split_rows = [{}, {}, {}]", matrices, k, k, k * k));
+    add("role = \"weight\"", matrices);
+    if (theirs.at("model").find("num_experts")) add("role = \"router\"", matrices);
+  }
+  add("match = \"*\"", some_learn ? "frozen = true" : decays);
+  return out;
+}
+
+config::RunConfig run_of(JsonValue theirs) {
+  const std::string type(theirs.at("opt_type").as_string());
+  std::string keys = fmt::format("[optimizer]\nlr = {}\ngroups = [{}]\n",
+                                 number(theirs, "learning_rate"), groups_of(theirs));
+  keys += fmt::format("name = \"{}\"\n", type == "adam_pax" ? "adamw" : type);
+  if (type != "sgd")
+    keys += fmt::format("beta1 = {}\nbeta2 = {}\neps = {}\neps_root = {}\n",
+                        number(theirs, "adam_b1"), number(theirs, "adam_b2"),
+                        number(theirs, "adam_eps"), number(theirs, "adam_eps_root"));
+  if (type == "muon") {
+    keys += fmt::format("momentum = {}\n", number(theirs, "muon_beta"));
+    if (const double rms = number(theirs, "muon_consistent_rms"); rms > 0)
+      keys += fmt::format("consistent_rms = {}\n", rms);
+  }
+  return config::parse_run(run_file(schedule_keys(theirs) + keys), "golden");
+}
+
+// What is optimised: parameters of ours, and where their values are among theirs.
+struct Subject {
+  decoder::ParameterTable parameters;
+  std::vector<std::vector<MaxTextTensor>> places;  // none: as they are
+
+  std::vector<float> read(const inspect::GoldenCase& golden, const std::string& prefix,
+                          std::size_t i) const {
+    const decoder::Parameter& p = parameters.all()[i];
+    if (places.empty()) return golden.floats(prefix + p.name);
+    std::vector<float> out(static_cast<std::size_t>(p.num_elements()));
+    for (const MaxTextTensor& from : places[i]) {
+      const std::vector<float> theirs = golden.floats(prefix + from.name());
+      for (std::int64_t k = 0; k < from.num_elements(); ++k)
+        out[static_cast<std::size_t>(from.first() + k)] = theirs[from.index(k)];
+    }
+    return out;
+  }
+};
+
+// Single tensors, each as it is.
+Subject tensors_of(const inspect::GoldenCase& golden) {
   constexpr std::string_view prefix = "params.0.";
-  decoder::ParameterTable out;
+  Subject out;
   for (std::string_view name : golden.golden.names()) {
     if (!name.starts_with(prefix)) continue;
     decoder::Parameter p;
     p.name = name.substr(prefix.size());
     p.desc.shape = golden.shape(name);
-    out.add(std::move(p));
+    out.parameters.add(std::move(p));
   }
-  const std::vector<decoder::Learning> learning = train::learning_of(out, run.optimizer.groups);
-  for (std::size_t i = 0; i < learning.size(); ++i)
-    out.set_learning(static_cast<int>(i), learning[i]);
   return out;
 }
 
-void expect_near(const std::vector<float>& want, const float* got, const std::string& name) {
+// The text of the object `key` of a JSON file that holds no braces in strings.
+std::string object_text(const std::string& file, const std::string& key) {
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t begin = text.find('{', text.find("\"" + key + "\""));
+  std::size_t end = begin, depth = 0;
+  do {
+    if (text[end] == '{') ++depth;
+    if (text[end] == '}') --depth;
+    ++end;
+  } while (depth > 0);
+  return text.substr(begin, end - begin);
+}
+
+// The parameters of a model, with their roles: one a layer, matrices [out, in].
+Subject model_of(const inspect::GoldenCase& golden) {
+  const TempDir folder;
+  const std::string model = object_text(golden.directory + "/config.json", "model");
+  folder.write("config.json", model);
+  const bool deepseek = model.find("deepseek3") != std::string::npos;
+  folder.write("golden.json",
+               deepseek ? R"({"resolved_differences_from_maxtext_defaults": {"decoder_block":
+                  "deepseek", "routed_bias": true, "routed_score_func": "sigmoid"}})"
+                        : "{}");
+  constexpr std::string_view prefix = "params.0.";
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view name : golden.golden.names())
+    if (name.starts_with(prefix))
+      specs.push_back({std::string(name.substr(prefix.size())), DType::f32, golden.shape(name)});
+  io::write_weight_files(folder.path(), specs,
+                         [&](const io::TensorSpec& spec) {
+                           return golden.golden.tensor(std::string(prefix) + spec.name).bytes;
+                         },
+                         {.stem = "model", .metadata = {}});
+  const MaxTextConfig config = maxtext_config(folder.path());
+  EXPECT_EQ(config.reason, "");
+  const io::WeightFiles files(folder.path());
+  const decoder::Model ours = open_description(config.model, true);
+  Subject out;
+  for (const decoder::Parameter& p : ours.parameters().all()) {
+    out.parameters.add(p);
+    out.places.push_back(maxtext_tensors(p, ours.config().num_layers(), config, files));
+  }
+  return out;
+}
+
+void expect_near(const std::vector<float>& want, const float* got, const std::string& name,
+                 double tolerance) {
   for (std::size_t i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(got[i], want[i], 1e-6 * std::max(1.0f, std::abs(want[i]))) << name << ' ' << i;
+    ASSERT_NEAR(got[i], want[i], tolerance * std::max(1.0f, std::abs(want[i]))) << name << ' ' << i;
 }
 
 class MaxTextOptimizer : public ::testing::TestWithParam<fs::path> {};
@@ -80,42 +204,63 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MaxTextOptimizer);
 TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
   const JsonDocument document =
       JsonDocument::read((GetParam() / "config.json").string(), {.code = ExitCode::checkpoint});
-  const JsonValue config = document.root();
-  if (std::string reason = reason_to_skip(config); !reason.empty()) GTEST_SKIP() << reason;
+  const JsonValue theirs = document.root();
+  if (!theirs.find("opt_type")) GTEST_SKIP() << "clips queries and keys, for which there is no key";
   const inspect::GoldenCase golden(GetParam().string());
-  const config::RunConfig run = run_of(config);
-  const decoder::ParameterTable parameters = parameters_of(golden, run);
+  const config::RunConfig run = run_of(theirs);
+  Subject subject = theirs.find("model") ? model_of(golden) : tensors_of(golden);
+  const auto learning = train::learning_of(subject.parameters, run.optimizer.groups);
+  for (std::size_t i = 0; i < learning.size(); ++i)
+    subject.parameters.set_learning(static_cast<int>(i), learning[i]);
+  const std::vector<decoder::Parameter>& parameters = subject.parameters.all();
   const Backend& backend = cpu::cpu_backend();
-  train::TrainState state(parameters, DType::f32, false, backend);
-  train::Optimizer optimizer(parameters, run.optimizer, backend);
-  const double clip = run.train.clip_norm;
-  const bool all_learn =
-      std::ranges::all_of(parameters.all(), [](const decoder::Parameter& p) { return p.learns(); });
+  train::TrainState state(subject.parameters, DType::f32, false, backend, {}, run.optimizer);
+  train::Optimizer optimizer(subject.parameters, run.optimizer, backend);
+  const bool all_learn = std::ranges::all_of(parameters, &decoder::Parameter::learns);
+  // Products of matrices round.
+  const double tolerance = run.optimizer.name == "muon" ? 2e-5 : 1e-6;
+  train::SpikeHistory spikes;
   std::int64_t steps = 0;
   for (; golden.has(fmt::format("lr.{}", steps)); ++steps) {
-    for (std::size_t i = 0; i < parameters.all().size(); ++i) {
-      const std::string& name = parameters.all()[i].name;
-      const std::vector<float> before = golden.floats(fmt::format("params.{}.{}", steps, name));
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const std::vector<float> before = subject.read(golden, fmt::format("params.{}.", steps), i);
       if (steps == 0)
         std::ranges::copy(before, state.masters()[i]);
       else
-        expect_near(before, state.masters()[i], name);
-      if (parameters.all()[i].learns())
-        std::ranges::copy(golden.floats(fmt::format("grads.{}.{}", steps, name)),
+        expect_near(before, state.masters()[i], parameters[i].name, tolerance);
+      if (parameters[i].learns())
+        std::ranges::copy(subject.read(golden, fmt::format("grads.{}.", steps), i),
                           static_cast<float*>(state.gradients()[i]));
     }
     const double norm = optimizer.gradient_norm(state);
-    if (all_learn) {
-      EXPECT_NEAR(norm, golden.floats(fmt::format("grad_norm.{}", steps))[0], 1e-5 * norm);
+    const std::string norm_name = fmt::format("grad_norm.{}", steps);
+    if (all_learn && golden.has(norm_name)) {
+      EXPECT_NEAR(norm, golden.floats(norm_name)[0], 1e-5 * norm);
     }
-    optimizer.update(state, golden.floats(fmt::format("lr.{}", steps))[0],
-                     clip > 0 ? std::min(1.0, clip / norm) : 1.0, steps);
+    const double rate =
+        train::learning_rate(run.schedule, run.optimizer.lr, steps, run.train.steps);
+    EXPECT_NEAR(rate, golden.floats(fmt::format("lr.{}", steps))[0], 1e-6 * rate);
+    bool skipped = false;
+    if (run.train.skip_spikes > 0) {
+      const double loss = static_cast<double>(golden.floats(fmt::format("loss.{}", steps))[0]);
+      skipped = train::is_spike(spikes, loss, norm, run.train.skip_spikes, run.train.spike_window);
+      train::remember(spikes, loss, norm, run.train.spike_window);
+      const auto& want = golden.golden.tensor(fmt::format("is_skipped.{}", steps)).bytes;
+      EXPECT_EQ(skipped, want[0] != std::byte{0}) << steps;
+    }
+    if (skipped) {
+      ++spikes.num_skipped;
+      continue;
+    }
+    const std::int64_t update = steps - spikes.num_skipped;
+    optimizer.update(state,
+                     train::learning_rate(run.schedule, run.optimizer.lr, update, run.train.steps),
+                     optimizer.clip_scales(run.train.clip_norm, run.train.clip_each), update);
   }
   EXPECT_GT(steps, 1);
-  for (std::size_t i = 0; i < parameters.all().size(); ++i) {
-    const std::string& name = parameters.all()[i].name;
-    expect_near(golden.floats(fmt::format("params.{}.{}", steps, name)), state.masters()[i], name);
-  }
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    expect_near(subject.read(golden, fmt::format("params.{}.", steps), i), state.masters()[i],
+                parameters[i].name, tolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MaxTextOptimizer,
@@ -123,6 +268,26 @@ INSTANTIATE_TEST_SUITE_P(All, MaxTextOptimizer,
                          [](const auto& test) {
                            return test_name(test.param.filename().string());
                          });
+
+// Also after the last step, where a schedule has nothing to say but its formula.
+TEST(MaxTextSchedules, AreThoseOfTheKeys) {
+  const fs::path folder = golden_dir() / "maxtext" / "optim_schedules";
+  if (!fs::exists(folder)) GTEST_SKIP() << "is not in the tree";
+  const inspect::GoldenCase golden(folder.string());
+  std::size_t n = 0;
+  for (JsonValue theirs : golden.info.root().at("settings").elements()) {
+    SCOPED_TRACE(n);
+    const config::RunConfig run = config::parse_run(run_file(schedule_keys(theirs)), "golden");
+    const std::vector<float> want = golden.floats(fmt::format("{}.lr", n++));
+    const double peak = number(theirs, "learning_rate");
+    for (std::size_t step = 0; step < want.size(); ++step)
+      EXPECT_NEAR(train::learning_rate(run.schedule, peak, static_cast<std::int64_t>(step),
+                                       run.train.steps),
+                  want[step], 1e-6 * peak)
+          << step;
+  }
+  EXPECT_GT(n, 0u);
+}
 
 }  // namespace
 }  // namespace lamina::testing

@@ -17,8 +17,8 @@ using config::ParameterGroup;
 using Groups = std::vector<ParameterGroup>;
 using Values = std::vector<std::vector<float>>;
 
-constexpr decoder::GraphShape kShape{.batch = 2, .tokens = 10};
-constexpr int kSteps = 3;
+constexpr decoder::GraphShape kGroupShape{.batch = 2, .tokens = 10};
+constexpr int kGroupSteps = 3;
 
 ParameterGroup frozen(const std::string& pattern) { return {.match = pattern, .frozen = true}; }
 
@@ -30,8 +30,8 @@ struct Learned {
 
 Learned learn(const TestModel& from, decoder::Model& model,
               const config::OptimizerSection& optimizer, DType dtype = DType::f32,
-              int steps = kSteps, double lr = 1e-2) {
-  decoder::GraphShape shape = kShape;
+              int steps = kGroupSteps, double lr = 1e-2) {
+  decoder::GraphShape shape = kGroupShape;
   shape.dtype = dtype;
   train::set_learning(model, optimizer, shape);
   const train::TrainStepOptions options{.shape = shape, .clip_norm = 0};
@@ -110,9 +110,9 @@ TEST(ParameterGroups, LayersOfAScanCanBeFrozenOneByOne) {
   expect_frozen(from, {frozen("layers.[02].*")}, [](const std::string& name) {
     return name.starts_with("layers.0.") || name.starts_with("layers.2.");
   });
-  train::set_learning(model, {.groups = {frozen("layers.[01].*")}}, kShape);
+  train::set_learning(model, {.groups = {frozen("layers.[01].*")}}, kGroupShape);
   EXPECT_EQ(model.stack().segments.size(), 2u);
-  train::set_learning(model, {}, kShape);
+  train::set_learning(model, {}, kGroupShape);
   EXPECT_EQ(model.stack().segments.size(), 1u);
 }
 
@@ -136,13 +136,14 @@ TEST(ParameterGroups, TheBackwardPassLeavesOutWhatOnlyFrozenParametersNeed) {
   const auto plan = [&] { return inspect::plan_model(model, options, cpu::cpu_backend()); };
   const inspect::ModelPlan whole = plan();
   EXPECT_EQ(whole.work.train_flops, 3 * whole.work.forward_flops);
-  train::set_learning(model, {.groups = {{.role = "head", .lr_scale = 1.0}, frozen("*")}}, kShape);
+  train::set_learning(model, {.groups = {{.role = "head", .lr_scale = 1.0}, frozen("*")}},
+                      kGroupShape);
   const inspect::ModelPlan head = plan();
   const auto head_flops = 2.0 * static_cast<double>(model.vocab_size() * model.hidden_size());
   EXPECT_EQ(head.work.train_flops, whole.work.forward_flops + head_flops);
-  train::set_learning(model, {.groups = {frozen("norm.weight")}}, kShape);
+  train::set_learning(model, {.groups = {frozen("norm.weight")}}, kGroupShape);
   EXPECT_EQ(plan().work.train_flops, whole.work.train_flops);
-  train::set_learning(model, {.groups = {frozen("layers.*")}}, kShape);
+  train::set_learning(model, {.groups = {frozen("layers.*")}}, kGroupShape);
   const inspect::ModelPlan inputs_only = plan();
   EXPECT_GT(inputs_only.work.train_flops, 1.9 * whole.work.forward_flops);
   EXPECT_LT(inputs_only.work.train_flops, 2.4 * whole.work.forward_flops);
@@ -181,7 +182,7 @@ TEST(ParameterGroups, ScaleTheLearningRateAndReplaceTheDecay) {
 TEST(ParameterGroups, CanDecayNorms) {
   const TestModel& from = test_model("llama2_deep");
   decoder::Model model = open_model(from.path);
-  train::set_learning(model, {.groups = {{.role = "norm", .weight_decay = 0.5}}}, kShape);
+  train::set_learning(model, {.groups = {{.role = "norm", .weight_decay = 0.5}}}, kGroupShape);
   const Learned with = learn(from, {{.role = "norm", .weight_decay = 0.5}}),
                 without = learn(from, Groups{});
   const auto norm = static_cast<std::size_t>(model.parameters().find("norm.weight"));
@@ -205,7 +206,9 @@ TEST(ParameterGroups, UpdatesOfLayersLeaveFrozenParametersAlone) {
 
 TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
   decoder::Model model = open_model(test_model("llama2_deep").path);
-  auto set = [&](const Groups& groups) { train::set_learning(model, {.groups = groups}, kShape); };
+  auto set = [&](const Groups& groups) {
+    train::set_learning(model, {.groups = groups}, kGroupShape);
+  };
   EXPECT_USER_ERROR(set({frozen("embd.*")}), 2,
                     "optimizer.groups: group 0, {match = \"embd.*\"}, fits no parameter of this "
                     "model\n  did you mean match = \"embed.*\"?");
@@ -226,8 +229,8 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
                     "optimizer.groups: group 0, {}, says of no parameters; give match, group or "
                     "role");
   EXPECT_USER_ERROR(set({{.match = "*", .frozen = true, .lr_scale = 2.0}}), 2,
-                    "optimizer.groups: group 0, {match = \"*\"}, is frozen, so lr_scale and "
-                    "weight_decay have no effect; leave them out");
+                    "optimizer.groups: group 0, {match = \"*\"}, is frozen, so what else it "
+                    "says has no effect; leave that out");
   EXPECT_USER_ERROR(set({frozen("*")}), 2,
                     "optimizer.groups: every parameter is frozen, so there is nothing to learn\n"
                     "  leave some out, eg: a narrower match");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -48,6 +49,10 @@ struct Setting {
   friend std::ostream& operator<<(std::ostream& out, const Setting& s) { return out << s.name; }
 };
 
+const std::string kSmall =
+    "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
+    "num_hidden_layers = 2\nnum_attention_heads = 2\n";
+
 const Setting kSettings[] = {
     {"llama2",
      "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
@@ -71,6 +76,12 @@ const Setting kSettings[] = {
      "num_hidden_layers = 3\nnum_attention_heads = 2\nengram_layers = [1, 2]\n"
      "engram_num_heads = 2\nengram_head_dim = 4\nengram_vocab_bases = [310, 370]\n",
      "dtype = \"bfloat16\"\nmicrobatch_size = 1\n", "lazy_embeddings = true\n"},
+    {"llama2_muon", kSmall, "skip_spikes = 0.2\nspike_window = 4\n",
+     "name = \"muon\"\nmoments = \"bfloat16\"\n"},
+    {"llama2_adamw_8bit", kSmall, "clip_each = true\n", "moments = \"8bit\"\n"},
+    {"llama2_lion", kSmall, "dtype = \"bfloat16\"\n", "name = \"lion\"\n"},
+    {"llama2_adafactor", kSmall, "", "name = \"adafactor\"\n"},
+    {"llama2_sgd", kSmall, "", "name = \"sgd\"\n"},
     {"llama2_frozen",
      "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
      "num_hidden_layers = 3\nnum_attention_heads = 2\n",
@@ -101,6 +112,7 @@ class TrainingRun {
                           const std::function<void(std::int64_t)>& after_step = {}) {
     config::RunConfig c = config::load_run(file_);
     decoder::Model model = open_source(c.model);
+    train::set_learning(model, c);
     std::unique_ptr<text::Tokenizer> tokenizer = data::load_tokenizer(c.data);
     data::RunData data = data::load_data(c.data, c.run.seed, *tokenizer, model.vocab_size());
     fs::create_directories(train::checkpoints_directory(c.run.out));
@@ -193,6 +205,18 @@ TEST_P(Resume, GoesOnFromTheNewestWholeCheckpoint) {
 
 INSTANTIATE_TEST_SUITE_P(All, Resume, ::testing::ValuesIn(kSettings),
                          [](const auto& test) { return test_name(test.param.name); });
+
+TEST(Training, LeavesOutSpikesAndCountsThem) {
+  const auto muon = std::ranges::find(kSettings, "llama2_muon", &Setting::name);
+  TrainingRun run(*muon);
+  const train::SpikeHistory spikes = run.train(false).progress.spikes;
+  EXPECT_GT(spikes.num_skipped, 0);
+  EXPECT_LT(spikes.num_skipped, kSteps);
+  EXPECT_EQ(spikes.losses.size(), 4u);
+  EXPECT_NE(bytes_of(train::metrics_path(run.out()))
+                .find(fmt::format("\"train/skipped_steps\":{}", spikes.num_skipped)),
+            std::string::npos);
+}
 
 TEST(Training, TheSameSeedGivesTheSameBitsAndLearns) {
   TrainingRun a(kSettings[0]), b(kSettings[0]);

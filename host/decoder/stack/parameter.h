@@ -15,9 +15,10 @@ namespace lamina::decoder {
 
 // What a run says of how a parameter learns.
 struct Learning {
-  bool frozen = false;                 // stays as it is, to the bit
-  double lr_scale = 1;                 // of the run's learning rate
-  std::optional<double> weight_decay;  // nothing: the run's, where it decays
+  bool frozen = false;                        // stays as it is, to the bit
+  double lr_scale = 1;                        // of the run's learning rate
+  std::optional<double> weight_decay;         // nothing: the run's, where it decays
+  std::vector<std::int64_t> split_rows = {};  // the matrix is several ones, of so many rows
 };
 
 // One tensor: "layers.3.attention.wq.weight", "embed.weight".

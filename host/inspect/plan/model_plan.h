@@ -26,6 +26,7 @@ struct PlanOptions {
   DType dtype = DType::bf16;                // to compute in
   bool segments = false;                    // rows hold several documents
   std::optional<train::RematPolicy> remat;  // the run's
+  config::OptimizerSection optimizer = {};
 };
 
 // Numbers of elements. Tables of integers are not parameters.

@@ -14,11 +14,11 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   std::int64_t frozen = 0;
   for (const decoder::Parameter& p : parameters.all())
     if (p.learning.frozen) frozen += p.num_elements();
-  return {
-      .bytes = train::train_bytes(parameters, options.dtype, accumulate,
-                                  train::gradient_lists(graph, parameters, options.microbatches)),
-      .frozen = frozen,
-      .whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients};
+  return {.bytes = train::train_bytes(
+              parameters, options.dtype, accumulate,
+              train::gradient_lists(graph, parameters, options.microbatches), options.optimizer),
+          .frozen = frozen,
+          .whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients};
 }
 
 }  // namespace lamina::inspect

@@ -1,0 +1,312 @@
+// Every update rule against its equations in f64: docs/optimizers.md.
+#include "train/update_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "backends/cpu/backend.h"
+#include "config/run_config.h"
+#include "core/float16.h"
+#include "support/expect_error.h"
+#include "train/optimizer.h"
+
+namespace lamina::testing {
+namespace {
+
+using config::OptimizerSection;
+using Vector = std::vector<double>;
+
+constexpr double kUpdateRate = 0.02;
+constexpr int kUpdates = 5;
+
+Vector random_vector(std::size_t n, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> normal;
+  Vector out(n);
+  // What f32 holds, so that both begin alike.
+  for (double& x : out) x = static_cast<double>(static_cast<float>(normal(engine)));
+  return out;
+}
+
+// One parameter, run by the optimizer of the product.
+class One {
+ public:
+  One(const Shape& shape, const OptimizerSection& config,
+      registry::Role role = registry::Role::weight, DType compute = DType::f32)
+      : config_(config) {
+    decoder::Parameter p;
+    p.name = "p";
+    p.desc.shape = shape;
+    p.desc.role = role;
+    p.desc.decay = true;
+    table_.add(p);
+    state_.emplace(table_, compute, false, cpu::cpu_backend(), train::GradientLists{}, config_);
+    optimizer_.emplace(table_, config_, cpu::cpu_backend());
+  }
+
+  void set(const Vector& values) { std::ranges::copy(values, state_->masters()[0]); }
+  void step(const Vector& gradient, std::int64_t step) {
+    std::ranges::copy(gradient, static_cast<float*>(state_->gradients()[0]));
+    optimizer_->update(*state_, kUpdateRate, 1, step);
+  }
+  Vector values() const {
+    const float* p = state_->masters()[0];
+    return {p, p + table_[0].num_elements()};
+  }
+  const train::TrainState& state() const { return *state_; }
+
+ private:
+  decoder::ParameterTable table_;
+  OptimizerSection config_;
+  std::optional<train::TrainState> state_;
+  std::optional<train::Optimizer> optimizer_;
+};
+
+// p, g, step from 1; keeps what it needs.
+using Reference = std::function<void(Vector&, const Vector&, int)>;
+
+void expect_as(const Reference& reference, const Shape& shape, const OptimizerSection& config,
+               double tolerance) {
+  const auto n = static_cast<std::size_t>(shape.num_elements());
+  Vector want = random_vector(n, 1);
+  One one(shape, config);
+  one.set(want);
+  for (int s = 0; s < kUpdates; ++s) {
+    const Vector g = random_vector(n, static_cast<unsigned>(s) + 2);
+    reference(want, g, s + 1);
+    one.step(g, s);
+    const Vector got = one.values();
+    for (std::size_t i = 0; i < n; ++i)
+      ASSERT_NEAR(got[i], want[i], tolerance) << "step " << s << ", element " << i;
+  }
+}
+
+double bf16(double x) { return static_cast<double>(to_float(to_bfloat16(static_cast<float>(x)))); }
+double as_it_is(double x) { return x; }
+
+Reference adamw(const OptimizerSection& c, double (*kept)(double) = as_it_is) {
+  return [=, m = Vector(), v = Vector()](Vector& p, const Vector& g, int t) mutable {
+    m.resize(p.size()), v.resize(p.size());
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double mi = c.beta1 * m[i] + (1 - c.beta1) * g[i],
+                   vi = c.beta2 * v[i] + (1 - c.beta2) * g[i] * g[i];
+      p[i] -= kUpdateRate * c.weight_decay * p[i];
+      p[i] -= kUpdateRate * mi / (1 - std::pow(c.beta1, t)) /
+              (std::sqrt(vi / (1 - std::pow(c.beta2, t)) + c.eps_root) + c.eps);
+      m[i] = kept(mi), v[i] = kept(vi);
+    }
+  };
+}
+
+TEST(UpdateRules, AdamWWithWhatIsAddedBelowTheRoot) {
+  const OptimizerSection c{.eps = 1e-3, .eps_root = 1e-2};
+  expect_as(adamw(c), {7, 9}, c, 1e-6);
+}
+
+TEST(UpdateRules, AdamWWithMomentsInBfloat16) {
+  const OptimizerSection c{.moments = "bfloat16"};
+  // A moment on the border of two values may be rounded to the other.
+  expect_as(adamw(c, bf16), {7, 9}, c, kUpdateRate * 1e-2);
+}
+
+TEST(UpdateRules, SgdWithAndWithoutMomentum) {
+  for (double momentum : {0.0, 0.9}) {
+    const OptimizerSection c{.name = "sgd", .momentum = momentum};
+    const Reference sgd = [=, m = Vector()](Vector& p, const Vector& g, int) mutable {
+      m.resize(p.size());
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        m[i] = momentum * m[i] + g[i];
+        p[i] -= kUpdateRate * (c.weight_decay * p[i] + m[i]);
+      }
+    };
+    expect_as(sgd, {33}, c, 1e-6);
+    EXPECT_EQ(One({33}, c).state().optimizer_states().size(), momentum > 0 ? 1u : 0u);
+  }
+}
+
+TEST(UpdateRules, Lion) {
+  const OptimizerSection c{.name = "lion", .beta1 = 0.9, .beta2 = 0.99};
+  const Reference lion = [=, m = Vector()](Vector& p, const Vector& g, int) mutable {
+    m.resize(p.size());
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double u = c.beta1 * m[i] + (1 - c.beta1) * g[i];
+      p[i] -= kUpdateRate * (c.weight_decay * p[i] + (u > 0) - (u < 0));
+      m[i] = c.beta2 * m[i] + (1 - c.beta2) * g[i];
+    }
+  };
+  expect_as(lion, {5, 4}, c, 1e-6);
+}
+
+// Two matrices, each with factors of its own; the clip is of both.
+TEST(UpdateRules, AdafactorOfMatrices) {
+  constexpr std::size_t kBatch = 2, kRows = 4, kWidth = 6;
+  const OptimizerSection c{.name = "adafactor"};
+  const Reference adafactor = [=, r = Vector(kBatch * kRows), col = Vector(kBatch * kWidth)](
+                                  Vector& p, const Vector& g, int t) mutable {
+    const double keep = 1 - std::pow(t, -0.8);
+    Vector u(p.size());
+    double squares = 0;
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      Vector rows(kRows), columns(kWidth);
+      for (std::size_t i = 0; i < kRows; ++i)
+        for (std::size_t j = 0; j < kWidth; ++j) {
+          const double x = g[(b * kRows + i) * kWidth + j], square = x * x + 1e-30;
+          rows[i] += square / kWidth, columns[j] += square / kRows;
+        }
+      double mean = 0;
+      for (std::size_t i = 0; i < kRows; ++i) {
+        double& kept = r[b * kRows + i];
+        kept = keep * kept + (1 - keep) * rows[i];
+        mean += kept / kRows;
+      }
+      for (std::size_t j = 0; j < kWidth; ++j) {
+        double& kept = col[b * kWidth + j];
+        kept = keep * kept + (1 - keep) * columns[j];
+      }
+      for (std::size_t i = 0; i < kRows; ++i)
+        for (std::size_t j = 0; j < kWidth; ++j) {
+          const std::size_t at = (b * kRows + i) * kWidth + j;
+          u[at] = g[at] / std::sqrt(r[b * kRows + i] / mean * col[b * kWidth + j]);
+          squares += u[at] * u[at];
+        }
+    }
+    const double rms = std::sqrt(squares / static_cast<double>(p.size()));
+    for (std::size_t i = 0; i < p.size(); ++i)
+      p[i] -= kUpdateRate * (c.weight_decay * p[i] + u[i] / std::max(1.0, rms));
+  };
+  expect_as(adafactor, {kBatch, kRows, kWidth}, c, 1e-6);
+}
+
+TEST(UpdateRules, AdafactorOfVectors) {
+  const OptimizerSection c{.name = "adafactor"};
+  const Reference adafactor = [=, v = Vector()](Vector& p, const Vector& g, int t) mutable {
+    v.resize(p.size());
+    const double keep = 1 - std::pow(t, -0.8);
+    Vector u(p.size());
+    double squares = 0;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      v[i] = keep * v[i] + (1 - keep) * (g[i] * g[i] + 1e-30);
+      u[i] = g[i] / std::sqrt(v[i]);
+      squares += u[i] * u[i];
+    }
+    const double rms = std::sqrt(squares / static_cast<double>(p.size()));
+    for (std::size_t i = 0; i < p.size(); ++i)
+      p[i] -= kUpdateRate * (c.weight_decay * p[i] + u[i] / std::max(1.0, rms));
+  };
+  expect_as(adafactor, {13}, c, 1e-6);
+}
+
+// What an update changes a matrix by is near orthogonal: its singular values lie around 1.
+TEST(UpdateRules, MuonMovesMatricesByNearlyOrthogonalOnes) {
+  for (const Shape& shape : {Shape{3, 40}, Shape{40, 3}}) {
+    const OptimizerSection c{
+        .name = "muon", .weight_decay = 0, .consistent_rms = 1 / std::sqrt(40.0)};
+    One one(shape, c);
+    one.step(random_vector(120, 3), 0);
+    const Vector p = one.values();
+    for (std::size_t a = 0; a < 3; ++a)
+      for (std::size_t b = 0; b < 3; ++b) {
+        double dot = 0;
+        for (std::size_t k = 0; k < 40; ++k)
+          dot += shape[0] == 3 ? p[a * 40 + k] * p[b * 40 + k] : p[k * 3 + a] * p[k * 3 + b];
+        EXPECT_NEAR(dot / kUpdateRate / kUpdateRate, a == b ? 1 : 0, 0.6);
+      }
+  }
+}
+
+TEST(UpdateRules, MuonIsForMatricesAndLeavesTheRestToAdamW) {
+  const OptimizerSection c{.name = "muon"};
+  decoder::Parameter p;
+  p.desc.shape = {4, 4};
+  EXPECT_EQ(train::rule_of(p, c), train::UpdateRule::muon);
+  p.desc.role = registry::Role::embedding;
+  EXPECT_EQ(train::rule_of(p, c), train::UpdateRule::adamw);
+  p.desc.role = registry::Role::weight;
+  p.desc.shape = {4};
+  EXPECT_EQ(train::rule_of(p, c), train::UpdateRule::adamw);
+}
+
+// 8 bits: near the moments in f32, in a quarter of their memory. The last block is a short one.
+TEST(UpdateRules, MomentsIn8BitsLeadNearlyWhereThoseInFloat32Do) {
+  constexpr std::int64_t kElements = 3 * train::kBlock + 100;
+  for (const char* name : {"adamw", "sgd"}) {
+    OptimizerSection whole{.name = name, .weight_decay = 0}, coded = whole;
+    if (std::string(name) == "sgd") whole.momentum = coded.momentum = 0.9;
+    coded.moments = "8bit";
+    One a({kElements}, whole), b({kElements}, coded);
+    double moved = 0, apart = 0;
+    for (int s = 0; s < 20; ++s) {
+      const Vector g = random_vector(kElements, static_cast<unsigned>(s));
+      a.step(g, s), b.step(g, s);
+    }
+    const Vector x = a.values(), y = b.values();
+    for (std::size_t i = 0; i < x.size(); ++i)
+      moved += x[i] * x[i], apart += (x[i] - y[i]) * (x[i] - y[i]);
+    EXPECT_LT(std::sqrt(apart / moved), 0.03) << name;
+    EXPECT_GT(apart, 0) << name;
+    std::int64_t bytes = 0;
+    for (const train::OptimizerState& state : b.state().optimizer_states())
+      bytes += state.types[0]->bytes();
+    const std::int64_t moments = std::string(name) == "sgd" ? 1 : 2;
+    EXPECT_EQ(bytes, moments * (kElements + 4 * 4)) << name;
+  }
+}
+
+// Gradients that are zero, or of very different sizes in one block, leave no NaN and no division by
+// a moment that was rounded to zero.
+TEST(UpdateRules, MomentsIn8BitsSurviveZerosAndWideRanges) {
+  One one({train::kBlock}, {.weight_decay = 0, .moments = "8bit"});
+  Vector g(train::kBlock);
+  one.step(g, 0);
+  for (double p : one.values()) EXPECT_EQ(p, 0);
+  for (std::size_t i = 0; i < g.size(); ++i) g[i] = std::pow(10.0, -static_cast<double>(i % 30));
+  for (int s = 1; s < 5; ++s) one.step(g, s);
+  for (double p : one.values()) {
+    EXPECT_TRUE(std::isfinite(p));
+    EXPECT_LE(std::abs(p), 5 * kUpdateRate * 4);
+  }
+}
+
+// A tensor that is updated in pieces has the values of a small one.
+TEST(UpdateRules, LargeTensorsAreUpdatedInPieces) {
+  constexpr std::int64_t kElements = (std::int64_t{1} << 22) + 300, kPeriod = 7;
+  for (const char* moments : {"bfloat16", "8bit"}) {
+    const OptimizerSection c{.moments = moments};
+    One large({kElements}, c, registry::Role::weight, DType::bf16), small({kPeriod}, c);
+    Vector g(kElements), pattern(kPeriod);
+    for (std::size_t i = 0; i < g.size(); ++i) g[i] = 0.25 * static_cast<double>(i % kPeriod) - 0.5;
+    std::copy_n(g.begin(), kPeriod, pattern.begin());
+    for (int s = 0; s < 2; ++s) large.step(g, s), small.step(pattern, s);
+    const Vector want = small.values();
+    const float* got = large.state().masters()[0];
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < kElements; ++i)
+      wrong += static_cast<double>(got[i]) != want[static_cast<std::size_t>(i % kPeriod)];
+    EXPECT_EQ(wrong, 0) << moments;
+  }
+}
+
+TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
+  const auto load = [](const std::string& keys) {
+    return config::parse_run("family = \"any\"\n[data]\ntrain = [\"any\"]\n[optimizer]\n" + keys,
+                             "run.toml");
+  };
+  EXPECT_EQ(load("name = \"muon\"").optimizer.used_momentum(), 0.95);
+  EXPECT_EQ(load("name = \"sgd\"").optimizer.used_momentum(), 0);
+  EXPECT_USER_ERROR(load("momentum = 0.9"), 2,
+                    "run.toml:5: 'optimizer.momentum' has no effect with optimizer.name = "
+                    "\"adamw\"; it is for muon and sgd\n  leave it out");
+  EXPECT_USER_ERROR(load("name = \"sgd\"\nbeta1 = 0.5"), 2,
+                    "run.toml:6: 'optimizer.beta1' has no effect with optimizer.name = \"sgd\"; it "
+                    "is for adamw, muon and lion\n  leave it out");
+  EXPECT_USER_ERROR(load("name = \"muon\"\nmoments = \"8bit\""), 2,
+                    "run.toml:6: 'optimizer.moments' = \"8bit\" is for adamw, sgd and lion, not "
+                    "for muon\n  use \"bfloat16\"");
+}
+
+}  // namespace
+}  // namespace lamina::testing
