@@ -87,9 +87,20 @@ ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& fe
   check_call(shape.batch, shape.tokens);
   Assembler a(*parts_, phase_of(shape, features));
   Tensor hidden = a.stack(a.embedding(), features.hidden);
-  Tensor logits = a.logits(a.final_norm(hidden));
-  a.add_output(Output::logits, ops::reshape(logits, {shape.batch, shape.tokens, vocab_size()}));
+  Tensor normed = a.final_norm(hidden);
+  if (features.normed) a.add_output(Output::normed, normed);
+  if (features.logits)
+    a.add_output(Output::logits,
+                 ops::reshape(a.logits(normed), {shape.batch, shape.tokens, vocab_size()}));
   if (features.mtp && mtp_depth() > 0) add_mtp_outputs(a, hidden);
+  return std::move(a.out());
+}
+
+ModelGraph Model::head_graph(const GraphShape& shape) const {
+  check_call(shape.batch, shape.tokens);
+  Assembler a(*parts_, phase_of(shape, {}));
+  Tensor logits = a.logits(a.host_input(Input::normed));
+  a.add_output(Output::logits, ops::reshape(logits, {shape.batch, shape.tokens, vocab_size()}));
   return std::move(a.out());
 }
 

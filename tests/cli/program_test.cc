@@ -78,7 +78,7 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndSayWhatIsRight) {
       {{"config", "shwo"},
        "error: unknown command 'config shwo'\n  did you mean `lamina config show`?\n"},
       {{"config", "zzzzzzzz"},
-       "error: unknown command 'config zzzzzzzz'\n  there are: show, explain\n"},
+       "error: unknown command 'config zzzzzzzz'\n  there are: show, explain, import\n"},
       {{"--versoin"}, "error: unknown option '--versoin'\n  did you mean '--version'?\n"},
       {{"config", "show", "x", "--jsn"},
        "error: unknown option '--jsn'\n  did you mean '--json'?\n"},
