@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "decoder/call_limits.h"
 #include "decoder/graph/assembler.h"
+#include "decoder/graph/stack_keys.h"
 #include "decoder/mtp/mtp.h"
 #include "lamina/names.h"
 #include "ops/tensor.h"
@@ -21,6 +22,7 @@ TracePhase phase_of(const GraphShape& shape, const GraphFeatures& features) {
 Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConfig config,
              const ModelOptions& options)
     : parts_(new ModelParts{family, config, family->options(config), {}, {}, {}}) {
+  apply_stack_keys(*parts_);
   parts_->engram = read_engram(config, options.compress_tokens);
   StackOptions stack{.scan_layers = options.scan_layers, .engram_layers = {}};
   if (parts_->engram)
