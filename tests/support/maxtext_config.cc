@@ -376,8 +376,12 @@ MaxTextConfig maxtext_config(const fs::path& directory) {
   // Cases of a published model do not name its block among their overrides.
   const JsonValue resolved = golden.root().find("resolved_differences_from_maxtext_defaults");
   const JsonValue block = resolved ? resolved.find("decoder_block") : JsonValue{};
-  if (block && block.as_string() == "deepseek") return deepseek_config(config.root(), resolved);
-  return Describer(config.root(), resolved).describe();
+  MaxTextConfig out = block && block.as_string() == "deepseek"
+                          ? deepseek_config(config.root(), resolved)
+                          : Describer(config.root(), resolved).describe();
+  if (const JsonValue target = golden.root().find("mtp_eval_target_module"))
+    out.mtp_eval_target_module = target.as_int64();
+  return out;
 }
 
 }  // namespace lamina::testing
