@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "autodiff/tags.h"
 #include "core/error.h"
 #include "graph/rewrite.h"
 #include "ops/registry.h"
@@ -126,7 +127,7 @@ Partition partition(const Joint& joint, const SavePolicy& save) {
     const Node& node = graph.node(value.node);
     bool is_view = node.op->def->view != nullptr;
     if (joint.is_forward(v)) {
-      keep = keep || save(value.tag);
+      keep = keep || save(tag_of(graph, v));
       // A view is free to make again: keep what it looks at instead.
       if (keep && !is_view && !node.op->def->zero_gradient) {
         out.kept.push_back(v);

@@ -1,11 +1,20 @@
 #include "autodiff/tags.h"
 
+#include "ops/op_code.h"
+
 namespace lamina::autodiff {
+
+std::string_view tag_of(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  if (!value.tag.empty() || value.node == kNoNode) return value.tag;
+  const Node& node = graph.node(value.node);
+  return node.op->code == OpCode::attention && node.outputs.back() == id ? "context" : "";
+}
 
 std::set<std::string> tags_in(const Graph& graph) {
   std::set<std::string> out;
-  for (const Value& value : graph.values())
-    if (!value.tag.empty()) out.insert(value.tag);
+  for (ValueId v = 0; v < graph.values().size(); ++v)
+    if (const std::string_view tag = tag_of(graph, v); !tag.empty()) out.emplace(tag);
   for (const Node& node : graph.nodes())
     for (const AttrValue& attr : node.attrs)
       if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)

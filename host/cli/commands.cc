@@ -14,7 +14,7 @@ const std::vector<Command>& all_commands() {
       plugin_inspect_command(), plugin_ops_command(),     plugin_new_command(),
       plugin_check_command(),   chat_command(),           template_command(),
       config_import_command(),  tokenize_command(),       completion_command(),
-      data_build_command(),     data_show_command(),
+      data_build_command(),     data_show_command(),      embed_command(),
   };
   return commands;
 }

@@ -23,7 +23,7 @@ std::string prompt_text(const Arguments& a) {
   const std::string path = a.has("file") ? a.text("file") : "-";
   if (path == "-" && !a.has("file") && describe_terminal(0).is_terminal)
     throw UserError(ExitCode::usage,
-                    {"decode", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
+                    {"prompt", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
   std::string text = path == "-" ? read_stdin(ExitCode::data, kMaxPromptBytes)
                                  : read_file(path, ExitCode::data, kMaxPromptBytes);
   require_utf8(text, path == "-" ? "stdin" : path);
@@ -87,7 +87,7 @@ void check_prompt_options(const Arguments& a) {
     if (a.has(name)) sources.emplace_back(shown);
   if (sources.size() > 1)
     throw UserError(ExitCode::usage,
-                    {"decode",
+                    {"prompt",
                      fmt::format("{} are given; each sets the prompt, and there can be only one",
                                  fmt::join(sources, " and ")),
                      {"keep one of them"}});
@@ -111,7 +111,7 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
   }
   if (prompt.empty() && tokenizer && tokenizer->bos_id()) prompt.push_back(*tokenizer->bos_id());
   if (prompt.empty())
-    throw UserError(ExitCode::usage, {"decode",
+    throw UserError(ExitCode::usage, {"prompt",
                                       "the prompt is empty and this tokenizer has no token that "
                                       "begins a text; give at least one character",
                                       {}});

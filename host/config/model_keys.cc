@@ -1,6 +1,7 @@
 #include "config/model_keys.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "config/run_config.h"
@@ -29,7 +30,26 @@ Key integers(std::string name, double min, double max, std::string doc) {
   return key;
 }
 
-std::vector<Key> make_keys() {
+Key flag(std::string_view name, std::string doc) {
+  Key key{.name = std::string(name), .type = Type::boolean, .preset = Value(false)};
+  key.doc = std::move(doc);
+  return key;
+}
+
+std::vector<Key> stack_keys() {
+  Key cap{.name = std::string(kLogitCap), .type = Type::number, .preset = Value(0.0)};
+  cap.min = 0;
+  cap.doc = "Soft cap c of the logits, c * tanh(x / c); 0 = off.";
+  return {
+      integer(std::string(kPositionRows), 0, 0, kMaxRows,
+              "Rows of a table of learned positions, added to the embedding; 0 = none."),
+      flag(kSinusoids, "Add sines and cosines of the position to the embedding."),
+      flag(kNormalizeLogits, "Divide logits by sqrt(hidden_size); of a tied head."),
+      cap,
+  };
+}
+
+std::vector<Key> engram_keys() {
   Key eps{.name = std::string(kEngramNormEps), .type = Type::number, .preset = Value(1e-6)};
   eps.preset_text = "rms_norm_eps of the family, else 1e-06";
   eps.min = 0;
@@ -59,9 +79,15 @@ std::vector<Key> make_keys() {
 }  // namespace
 
 const std::vector<Key>& host_model_keys() {
-  static const std::vector<Key> keys = make_keys();
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> out = stack_keys();
+    std::ranges::move(engram_keys(), std::back_inserter(out));
+    return out;
+  }();
   return keys;
 }
+
+bool is_engram_key(std::string_view name) { return name.starts_with("engram_"); }
 
 const Schema& documented_schema() {
   static const Schema schema = [] {

@@ -1,5 +1,5 @@
 // The keys of [model] that the host declares for every family: what it puts between the layers of
-// any stack. A family's own keys come from its plugin.
+// any stack, and around them. A family's own keys come from its plugin.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,18 @@ inline constexpr std::string_view kEngramLayers = "engram_layers";
 inline constexpr std::string_view kEngramNormEps = "engram_norm_eps";
 inline constexpr std::string_view kNormEps = "rms_norm_eps";
 
+// Around the layers. A family that declares one of these itself has its own.
+inline constexpr std::string_view kPositionRows = "trainable_position_size";
+inline constexpr std::string_view kSinusoids = "use_sinusoidal_positions";
+inline constexpr std::string_view kNormalizeLogits = "normalize_embedding_logits";
+inline constexpr std::string_view kLogitCap = "final_logit_softcapping";
+
+// A key of families with multi-token prediction: at 0 the keys that begin so have no effect.
+inline constexpr std::string_view kPredictionLayers = "num_nextn_predict_layers";
+inline constexpr std::string_view kPredictionPrefix = "mtp_";
+
 const std::vector<Key>& host_model_keys();
+bool is_engram_key(std::string_view name);
 
 // The run file's sections with these keys in [model]: for help and the reference page.
 const Schema& documented_schema();

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "decoder/call_limits.h"
 #include "decoder/graph/assembler.h"
+#include "decoder/graph/stack_keys.h"
 #include "decoder/mtp/mtp.h"
 #include "lamina/names.h"
 #include "ops/tensor.h"
@@ -43,6 +44,7 @@ std::vector<std::int64_t> learning_breaks(const StackPlan& stack,
 Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConfig config,
              const ModelOptions& options)
     : parts_(new ModelParts{family, config, family->options(config), {}, {}, {}}) {
+  apply_stack_keys(*parts_);
   parts_->engram = read_engram(config, options.compress_tokens);
   StackOptions stack{.scan_layers = options.scan_layers, .engram_layers = {}};
   if (parts_->engram)
@@ -130,9 +132,20 @@ ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& fe
   check_call(shape.batch, shape.tokens);
   Assembler a(*parts_, phase_of(shape, features));
   Tensor hidden = a.stack(a.embedding(), features.hidden);
-  Tensor logits = a.logits(a.final_norm(hidden));
-  a.add_output(Output::logits, ops::reshape(logits, {shape.batch, shape.tokens, vocab_size()}));
+  Tensor normed = a.final_norm(hidden);
+  if (features.normed) a.add_output(Output::normed, normed);
+  if (features.logits)
+    a.add_output(Output::logits,
+                 ops::reshape(a.logits(normed), {shape.batch, shape.tokens, vocab_size()}));
   if (features.mtp && mtp_depth() > 0) add_mtp_outputs(a, hidden);
+  return std::move(a.out());
+}
+
+ModelGraph Model::head_graph(const GraphShape& shape) const {
+  check_call(shape.batch, shape.tokens);
+  Assembler a(*parts_, phase_of(shape, {}));
+  Tensor logits = a.logits(a.host_input(Input::normed));
+  a.add_output(Output::logits, ops::reshape(logits, {shape.batch, shape.tokens, vocab_size()}));
   return std::move(a.out());
 }
 

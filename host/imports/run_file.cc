@@ -240,7 +240,7 @@ class Importer {
     if (!is_true(table_.tags_when)) return;
     out_.toml += fmt::format("\n[{}]\n", table_.tags_section);
     for (const std::string& tag : table_.tags)
-      if (const Setting* setting = find(tag))
+      if (const Setting* setting = find(tag); setting && setting->value != Value("remat"))
         out_.toml += fmt::format("{} = {}\n", tag, config::to_toml(setting->value));
   }
 

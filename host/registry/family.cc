@@ -115,12 +115,15 @@ std::uint32_t kind_of(const config::Key& key) {
   }
 }
 
-// Adds the keys that every family has. None if it declares one of that name itself, as a family may
-// that is older than the host's: the key is then the family's, and what the host would do is off.
+// Adds the keys that every family has. Not one that it declares itself, as a family may that is
+// older than the host's: the key is then the family's, and what the host would do is off; the
+// engram_* keys go together.
 void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& declared) {
+  bool has_engram = false;
   for (const config::Key& key : config::host_model_keys())
-    if (declared.contains(key.name)) return;
+    has_engram |= config::is_engram_key(key.name) && declared.contains(key.name);
   for (const config::Key& key : config::host_model_keys()) {
+    if (config::is_engram_key(key.name) ? has_engram : declared.contains(key.name)) continue;
     ModelKey& added = keys.emplace_back();
     added.key = key;
     added.kind = kind_of(key);

@@ -82,12 +82,22 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
       problems.add({entry.origin.text,
                     fmt::format("'model.{}' is a key of config.json only", entry.key),
                     doc_notes(key)});
-    if (typed && key.host && key.key.name != config::kEngramLayers && !has_engram(values))
+    if (typed && config::is_engram_key(key.key.name) && key.host &&
+        key.key.name != config::kEngramLayers && !has_engram(values))
       problems.add(
           {entry.origin.text,
            fmt::format("'model.{}' has no effect, since '{}' names no layer", entry.key,
                        config::kEngramLayers),
            {fmt::format("name some in 'model.{}', or leave it out", config::kEngramLayers)}});
+    const config::Entry* depth = values.find(config::kPredictionLayers);
+    // A checkpoint of training says every value, those that are the default too.
+    if (typed && entry.key.starts_with(config::kPredictionPrefix) && depth != nullptr &&
+        depth->value == config::Value(0) && !(key.key.preset && entry.value == *key.key.preset))
+      problems.add(
+          {entry.origin.text,
+           fmt::format("'model.{}' has no effect, since '{}' is 0", entry.key,
+                       config::kPredictionLayers),
+           {fmt::format("give 'model.{}' a number, or leave it out", config::kPredictionLayers)}});
   }
 }
 
@@ -178,9 +188,12 @@ void check_derived(const Family& family, const config::Table& values, const std:
 config::Table in_order(const std::vector<ModelKey>& keys, const config::Table& values) {
   config::Table out;
   const bool engram = has_engram(values);
-  for (const ModelKey& key : keys)
-    if (const config::Entry* entry = values.find(key.key.name); entry && (engram || !key.host))
-      out.add(*entry);
+  for (const ModelKey& key : keys) {
+    const config::Entry* entry = values.find(key.key.name);
+    if (entry == nullptr) continue;
+    const bool given = entry->origin.kind != config::Origin::Kind::preset;
+    if (!key.host || (config::is_engram_key(entry->key) ? engram : given)) out.add(*entry);
+  }
   return out;
 }
 

@@ -38,6 +38,28 @@ std::vector<RematPolicy> make_policies() {
   };
 }
 
+// Tags and policies of MaxText for values that nothing here has.
+struct Absent {
+  std::string_view tag, reason;
+};
+constexpr Absent kAbsent[] = {
+    {"quantization", "training is not quantised"},
+    {"iteration_input", "there are no pipeline stages"},
+    {"indexer_cutoff_threshold", "the mask of an indexer is made from its scores at once"},
+};
+struct AbsentPolicy {
+  std::string_view name, tag, instead;
+};
+constexpr AbsentPolicy kAbsentPolicies[] = {
+    {"minimal_with_quantization", "quantization", "minimal"},
+    {"minimal_with_context_and_quantization", "quantization", "minimal_with_context"},
+};
+
+const Absent* find_absent(std::string_view tag) {
+  const auto* found = std::ranges::find(kAbsent, tag, &Absent::tag);
+  return found == std::end(kAbsent) ? nullptr : found;
+}
+
 const std::vector<RematPolicy>& policies() {
   static const std::vector<RematPolicy> all = make_policies();
   return all;
@@ -61,6 +83,9 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
   auto refuse = [&](std::string what, std::string note) {
     refuse_key(place, kTagsKey + tag, std::move(what), std::move(note));
   };
+  if (const Absent* absent = find_absent(tag))
+    refuse(fmt::format("no value of this build has the tag '{}': {}", tag, absent->reason),
+           "leave it out");
   const std::span<const std::string_view> known = registry::tag_names();
   if (std::ranges::find(known, tag) == known.end())
     refuse(fmt::format("unknown tag '{}'", tag), nearest_or_all(tag, {known.begin(), known.end()}));
@@ -80,7 +105,10 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
 autodiff::SavePolicy RematPolicy::save_policy() const {
   if (everything) return autodiff::save_everything();
   // A backend without a second memory keeps offloaded values where they are.
-  return [kept = with(saved, offloaded)](std::string_view tag) {
+  Tags kept = with(saved, offloaded);
+  // The context of attention is its output and its log-sum-exp: either alone saves nothing.
+  if (std::ranges::find(kept, "context") != kept.end()) kept.emplace_back("attention_out");
+  return [kept = std::move(kept)](std::string_view tag) {
     return !tag.empty() && std::ranges::find(kept, tag) != kept.end();
   };
 }
@@ -92,6 +120,12 @@ RematPolicy find_remat_policy(std::string_view name, const RematTags& tags,
   const std::vector<RematPolicy>& all = policies();
   auto found = std::ranges::find(all, name, &RematPolicy::name);
   if (found == all.end()) {
+    for (const AbsentPolicy& absent : kAbsentPolicies)
+      if (name == absent.name)
+        refuse_key(place, "train.remat",
+                   fmt::format("'{}' keeps values with the tag '{}', which this build has not: {}",
+                               name, absent.tag, find_absent(absent.tag)->reason),
+                   fmt::format("use '{}'", absent.instead));
     std::vector<std::string> names;
     for (const RematPolicy& policy : all) names.push_back(policy.name);
     refuse_key(place, "train.remat", fmt::format("unknown policy '{}'", name),

@@ -30,7 +30,8 @@ RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& 
                          const config::KeyPlace& place) {
   RematPolicy policy = find_remat_policy(options.remat, options.remat_tags, place);
   if (!options.remat_tags.empty())
-    check_remat_tags(options.remat_tags, model.loss_graph(options.shape, options.features).graph,
+    check_remat_tags(options.remat_tags,
+                     passes::simplify(model.loss_graph(options.shape, options.features).graph),
                      place);
   return policy;
 }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "lamina/names.h"
 
 namespace lamina::weights {
 namespace {
@@ -122,7 +123,8 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
     const auto found = all.find({p.block, p.desc.name});
     if (!has_map)
       rows_.push_back({&own_row(p)});
-    else if (p.block == 0 && p.layer >= 0)
+    else if (p.block == 0 &&
+             (p.layer >= 0 || (found == all.end() && p.desc.name == LAMINA_NAME_POSITIONS)))
       rows_.push_back({&host_row(p)});
     else
       rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
@@ -131,7 +133,8 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
   }
 }
 
-// The host's own parameters in a layer have our names there, beside those of the family's.
+// The host's own parameters in a layer have our names there, beside those of the family's; and its
+// learned positions one beside the layers.
 const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parameter) {
   std::string folder = "layers.{L}.";
   for (const registry::TensorRow& row : model_.family().tensor_rows())
@@ -139,8 +142,13 @@ const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parame
       folder = row.published.substr(0, at + 4);
       break;
     }
+  std::string name = parameter.desc.name;
+  if (parameter.layer < 0) {
+    folder.resize(folder.rfind('.', folder.find("{L}") - 2) + 1);
+    name = "embed_positions.weight";
+  }
   return host_rows_.emplace_back(registry::TensorRow{
-      .param = parameter.desc.name, .published = folder + parameter.desc.name, .transforms = {}});
+      .param = parameter.desc.name, .published = folder + name, .transforms = {}});
 }
 
 // Of a family without a map: our name.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -104,7 +105,9 @@ class Ignored {
     if (!row.ignore && !row.surplus && !(row.tied && model_.options().head.tied)) return false;
     std::int64_t layer = -1;
     if (!fits(row.published, name, layer)) return false;
-    const bool beyond = layer >= model_.config().num_layers();
+    // Prediction layers that the model has are among its layers.
+    const std::int64_t own = model_.config().num_layers() + (row.ignore ? model_.mtp_depth() : 0);
+    const bool beyond = layer >= own;
     if (row.ignore && row.block != 0) {
       const auto found = block_of_.find(layer);
       return found != block_of_.end() && found->second == row.block;
@@ -164,13 +167,30 @@ class NameMatcher {
       else if (!may_lack(index, parameters[i].name))
         missing(index, parameters[i].name);
     }
-    return builder_.finish(own);
+    TensorMap map = builder_.finish(own);
+    if (!may_lack_) check_prediction_layers(map);
+    return map;
   }
 
   // Where the layers are: folder_of_layers() of these names; empty: none was found.
   const std::string& layers() const { return layers_; }
 
  private:
+  // Files may lack a prediction layer, which then starts afresh; not a part of it.
+  void check_prediction_layers(const TensorMap& map) const {
+    std::map<std::int64_t, int> present, lacking;  // a parameter of each layer
+    const auto& parameters = model_.parameters().all();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (parameters[i].layer >= model_.config().num_layers()) {
+        const int index = static_cast<int>(i);
+        (map.pieces_of(index).empty() ? lacking : present).emplace(parameters[i].layer, index);
+      }
+    for (const auto& [layer, index] : lacking)
+      if (present.contains(layer))
+        missing(index,
+                builder_.expand(index, *builder_.rows_of(index).front()).tensors.front().name);
+  }
+
   // What the files call `name`; empty if they lack it.
   std::string spelling(const std::string& name) const {
     for (std::string& s : spellings(name, model_.family().tensor_prefixes()))

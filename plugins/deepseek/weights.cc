@@ -61,7 +61,9 @@ std::vector<Weight> weights() {
   // Files written by transformers lack the layers that predict further tokens; published ones hold
   // them, with copies of the embedding and the head, whatever the config says.
   return outer_weights() + layer_weights(kDense) + layer_weights(kMoe) +
-         std::vector<Weight>{ignored_beyond("model.layers.{L}.*")};
+         std::vector<Weight>{ignored("model.layers.{L}.embed_tokens.weight"),
+                             ignored("model.layers.{L}.shared_head.head.weight"),
+                             ignored_beyond("model.layers.{L}.*")};
 }
 
 }  // namespace deepseek

@@ -48,7 +48,7 @@ Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const
 
   Tensor k_BTKH =
       split_heads(linear(s / "wk", x_BTD, k * h, {.out = axis::kv_heads, .bias = bias}), k);
-  Tensor v_BTKH = k_BTKH;
+  Tensor v_BTKH = keys_are_values ? tag(k_BTKH, tags::kv_proj) : k_BTKH;
   if (!keys_are_values)
     v_BTKH = split_heads(linear(s / "wv", x_BTD, k * h, {.out = axis::kv_heads, .bias = bias}), k);
   k_BTKH = rope(rms_norm(s / "k_norm", k_BTKH, norm_options(c)), step.positions_BT, rotation);

@@ -10,23 +10,6 @@ namespace {
 
 using namespace lamina::sdk;
 
-// Choices of MaxText's embedding and head, which no published checkpoint makes.
-void end_keys(Schema<Config>& key) {
-  key("trainable_position_size", &Config::trainable_position_size,
-      {.fallback = 0,
-       .min = 0,
-       .doc = "rows of a table of learned positions, added to the embedding; 0 = none"});
-  key("use_sinusoidal_positions", &Config::use_sinusoidal_positions,
-      {.fallback = false, .doc = "add sines and cosines of the position to the embedding"});
-  key("normalize_embedding_logits", &Config::normalize_embedding_logits,
-      {.fallback = false, .doc = "divide logits by sqrt(hidden_size) where the head is tied"});
-  key("final_logit_softcapping", &Config::final_logit_softcapping,
-      {.fallback = 0.0,
-       .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "soft cap c of the logits, c * tanh(x / c); 0 = off"});
-}
-
 void shared_keys(Schema<Config>& key) {
   standard_keys(key, {.max_position_embeddings = 2048});
   key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
@@ -40,7 +23,6 @@ void shared_keys(Schema<Config>& key) {
        .doc = "tokens a query sees, itself included; 0 = all"});
   key("mlp_bias", &Config::mlp_bias,
       {.fallback = false, .doc = "biases in the feed-forward matrices"});
-  end_keys(key);
 }
 
 }  // namespace
@@ -78,10 +60,6 @@ void validate(const Config& c, const Problems& problem) {
   if (c.moba_chunk_size > 0 && c.sliding_window > 0)
     problem("moba_chunk_size", "got ", c.moba_chunk_size,
             " with sliding_window = ", c.sliding_window, "; only one of them can be given");
-  if (c.use_sinusoidal_positions && c.trainable_position_size > 0)
-    problem("use_sinusoidal_positions",
-            "got true with trainable_position_size = ", c.trainable_position_size,
-            "; only one of them can be added to the embedding");
 }
 
 }  // namespace llama

@@ -16,11 +16,6 @@ struct Config : lamina::sdk::StandardConfig {
   // Learn-to-init alone: heads of the teacher and their width.
   std::int64_t teacher_num_attention_heads, teacher_num_key_value_heads, teacher_head_dim;
   bool lti_use_general_linear_map;
-  // Embedding and head.
-  std::int64_t trainable_position_size;  // rows of learned positions; 0 = none
-  bool use_sinusoidal_positions;
-  bool normalize_embedding_logits;
-  double final_logit_softcapping;  // 0 = none
 
   lamina::sdk::GatedMlpOptions mlp_options() const {
     lamina::sdk::GatedMlpOptions out = StandardConfig::mlp_options();

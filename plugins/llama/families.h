@@ -5,10 +5,6 @@
 
 namespace llama {
 
-// model.cc
-lamina::sdk::Embed embed(const Config& c);
-lamina::sdk::Head head(const Config& c);
-
 // parallel.cc
 std::vector<lamina::sdk::Block<Config>> parallel_blocks();
 
@@ -24,8 +20,6 @@ inline constexpr lamina::sdk::Model<Config> kDefault = {
     .keys = default_keys,
     .validate = validate,
     .blocks = parallel_blocks,
-    .embed = embed,
-    .head = head,
     .weights = weights,
 };
 
@@ -39,8 +33,6 @@ inline constexpr lamina::sdk::Model<Config> kLlama2Lti = {
     .keys = learned_keys,
     .validate = validate,
     .blocks = learned_blocks,
-    .embed = embed,
-    .head = head,
     .weights = learned_weights,
 };
 

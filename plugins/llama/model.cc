@@ -5,8 +5,6 @@
 // Shapes: B batch, T tokens, D model width, N query heads, K key/value heads,
 //         H head width, F feed-forward width.
 
-#include <cmath>
-
 #include "envy.h"
 #include "families.h"
 #include "llama4.h"
@@ -33,25 +31,6 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 
 std::vector<Block<Config>> blocks() { return {{kBlock, "llama2", block}}; }
 
-}  // namespace
-
-Embed embed(const Config& c) {
-  return {.positions = c.trainable_position_size > 0 ? LAMINA_POSITIONS_LEARNED
-                       : c.use_sinusoidal_positions  ? LAMINA_POSITIONS_SINUSOIDAL
-                                                     : LAMINA_POSITIONS_NONE,
-          .max_positions = c.trainable_position_size};
-}
-
-Head head(const Config& c) {
-  const bool normalized = c.tie_word_embeddings && c.normalize_embedding_logits;
-  Head out = standard_head(c);
-  if (normalized) out.logit_scale = 1 / std::sqrt(static_cast<double>(c.hidden_size));
-  out.soft_cap = c.final_logit_softcapping;
-  return out;
-}
-
-namespace {
-
 constexpr Model<Config> kLlama2 = {
     .family = {.name = "llama2",
                .aliases = {"llama", "llama3", "llama3.1"},
@@ -62,8 +41,6 @@ constexpr Model<Config> kLlama2 = {
     .keys = llama_keys,
     .validate = validate,
     .blocks = blocks,
-    .embed = embed,
-    .head = head,
     .weights = weights,
 };
 

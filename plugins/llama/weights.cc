@@ -9,8 +9,6 @@ using namespace lamina::sdk;
 std::vector<Weight> weights() {
   return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) + mlp_weights(kBlock) +
          std::vector<Weight>{
-             // Learned positions, under a name of our own.
-             {0, LAMINA_NAME_POSITIONS, "model.embed_positions.weight"},
              // A feed-forward without a gate.
              {kBlock, "feed_forward.wi.weight", "model.layers.{L}.mlp.up_proj.weight"},
              {kBlock, "feed_forward.wi.bias", "model.layers.{L}.mlp.up_proj.bias"},

@@ -96,7 +96,7 @@ TEST_F(ChatProgram, OptionsOfAChatNeedIt) {
       {"--chat --ids 1,2",
        "error: --ids: goes into no chat form; give a text, or leave out --chat\n"},
       {"--chat -p hi --messages m.json",
-       "error: decode: -p and --messages are given; each sets the prompt, and there can be only "
+       "error: prompt: -p and --messages are given; each sets the prompt, and there can be only "
        "one\n  keep one of them\n"},
   };
   for (const auto& [words, says] : cases) {

@@ -123,7 +123,7 @@ TEST(DecodeFaults, AnEmptyPromptIsTheTokenThatBeginsATextOrAnError) {
   const Finished refused = lamina_program({"decode", "-m", folder.path(), "-p", "", "-n", "1"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(refused.err,
-            "error: decode: the prompt is empty and this tokenizer has no token that begins a "
+            "error: prompt: the prompt is empty and this tokenizer has no token that begins a "
             "text; give at least one character\n");
 }
 

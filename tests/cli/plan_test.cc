@@ -165,5 +165,30 @@ TEST(Plan, MistakesAreNamed) {
   EXPECT_THAT(longer.err, HasSubstr("is 2000; the model has learned positions for 1024 tokens"));
 }
 
+// Kept beside what "minimal" keeps: the output of attention in bfloat16 and its log-sum-exp, of
+// each of 2 layers; and attention is not computed again.
+TEST(Plan, ContextOfAttentionIsKeptOnRequest) {
+  const JsonDocument json = small_plan({"--context", "64", "--batch", "2"});
+  auto find = [&](std::string_view policy) {
+    for (JsonValue row : json.root().at("remat").elements())
+      for (JsonValue name : row.at("policies").elements())
+        if (name.as_string() == policy) return row;
+    ADD_FAILURE() << "no policy " << policy;
+    return JsonValue();
+  };
+  struct Pair {
+    const char *plain, *with_context;
+  };
+  for (const Pair& p : {Pair{"minimal", "minimal_with_context"},
+                        Pair{"save_dot_except_mlp", "save_dot_with_context_except_mlp"}}) {
+    const JsonValue plain = find(p.plain), with_context = find(p.with_context);
+    EXPECT_EQ(with_context.at("kept_bytes").as_int64() - plain.at("kept_bytes").as_int64(),
+              2 * (2 * 64 * 8 * 2 + 2 * 64 * 2 * 4))
+        << p.plain;
+    EXPECT_LT(with_context.at("recomputed_flops_per_token").as_double(),
+              plain.at("recomputed_flops_per_token").as_double());
+  }
+}
+
 }  // namespace
 }  // namespace lamina::cli

@@ -151,6 +151,18 @@ TEST(CheckpointErrors, Fp8) {
           "scales are f32, bf16 or f8_e8m0"});
 }
 
+// The files may lack a prediction layer as a whole, with the copies that are published with it.
+TEST(CheckpointErrors, PartsOfAPredictionLayer) {
+  const std::string name = "model.layers.2.eh_proj.weight";
+  expect("deepseek_v3_mtp", without(name),
+         {"m: tensor '" + name + "' is missing", "for parameter 'mtp.0.eh_proj.weight'"});
+  expect("deepseek_v3_mtp", as("model.layers.2.eh_projection.weight", DType::f32, {2, 2}),
+         {"m: 1 tensor that family 'deepseek' has no use for, eg "
+          "'model.layers.2.eh_projection.weight'"});
+  expect("deepseek_v3_mtp", as("model.layers.2.mlp.gate.wait", DType::f32, {2}),
+         {"1 tensor that family 'deepseek' has no use for"});
+}
+
 TEST(CheckpointErrors, TensorsOfOneFamilyAlone) {
   const std::pair<const char*, const char*> needed[] = {
       {"deepseek_v3_mtp", "model.layers.1.mlp.gate.e_score_correction_bias"},

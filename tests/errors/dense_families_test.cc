@@ -55,10 +55,11 @@ TEST(DenseFamilyErrors, Positions) {
   w.expect({as("olmo3", {"sliding_rope_type=\"long\""}),
             2,
             {"model.sliding_rope_type", "\"default\"", "\"yarn\""}});
-  w.expect({as("llama2", {"use_sinusoidal_positions=true", "trainable_position_size=64"}),
+  w.expect({as("gpt3", {"trainable_position_size=64"}),
             2,
-            {"use_sinusoidal_positions", "got true with trainable_position_size = 64",
-             "only one of them"}});
+            {"'model.trainable_position_size' is 64, but this model has learned positions of its "
+             "own",
+             "leave it out"}});
   w.expect({as("llama2", {"trainable_position_size=8"}),
             2,
             {"data.sequence_length: is 24; the model has learned positions for 8 tokens"}});

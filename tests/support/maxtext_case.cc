@@ -135,12 +135,14 @@ class Comparison : MaxTextModel {
     return out;
   }
 
-  // What validation of a run reports. Theirs is of the last depth.
+  // What validation of a run reports. Theirs is of one depth.
   void evaluate(std::span<void* const> parameters) {
     if (!case_.has("eval.mtp_acceptance_percent")) return;
     train::EvalStep step(model_, rows_.batch, rows_.tokens, DType::f32, true, cpu::cpu_backend());
     const train::EvalSums got = step.run(rows_.microbatch(), parameters);
-    add("eval.mtp_acceptance_percent", 100 * got.mtp_acceptance().back(),
+    const auto target = static_cast<std::size_t>(config_.mtp_eval_target_module);
+    LAMINA_ASSERT(target >= 1);  // golden.json says of which module it is
+    add("eval.mtp_acceptance_percent", 100 * got.mtp_acceptance().at(target - 1),
         static_cast<double>(case_.floats("eval.mtp_acceptance_percent")[0]), 1e-5);
     const std::vector<float> counts(got.mtp_counted.begin(), got.mtp_counted.end());
     add("sown.mtp_weights", counts, case_.floats("sown.mtp_losses/mtp_block/weights"), 0);

@@ -33,11 +33,7 @@ class Describer : MaxTextKeys {
     if (!blocks.contains(block)) return refused("no names are known for block '" + block + "'");
     text_ = fmt::format("family = \"{}\"\n[model]\n", block);
     sizes(block);
-    if (block.starts_with("gemma")) {
-      gemma(block);
-    } else if (!head(block)) {
-      return refused("divides the logits of a tied head by sqrt(hidden_size)");
-    }
+    block.starts_with("gemma") ? gemma(block) : head(block);
     activation(block);
     if (block.starts_with("llama2") || block.starts_with("mi")) llama();  // mistral, mixtral
     if (find("num_experts")) mixture(block);
@@ -103,22 +99,16 @@ class Describer : MaxTextKeys {
     if (block != "gpt3") add("num_key_value_heads", kv_heads);
   }
 
-  // False where the family has no keys for what the head or the embedding does.
-  bool head(const std::string& block) {
+  void head(const std::string& block) {
     const bool tied = flag("logits_via_embedding", false);
     const bool normalized = flag("normalize_embedding_logits", true) && tied;
     const double cap = number("final_logits_soft_cap", 0);  // is for tied heads alone
     add("tie_word_embeddings", tied);
-    if (block == "envy") add("normalize_embedding_logits", normalized);
-    const bool has_keys = block.starts_with("llama2") || block == "default";
-    if (block == "envy") return !(tied && cap > 0);
-    if (!has_keys) return !normalized && !(tied && cap > 0);
-    if (normalized) add("normalize_embedding_logits", true);
+    if (normalized || block == "envy") add("normalize_embedding_logits", normalized);
     if (tied && cap > 0) add("final_logit_softcapping", real(cap));
-    if (const std::int64_t rows = integer("trainable_position_size", 0); rows > 0)
-      add("trainable_position_size", rows);
+    const std::int64_t rows = integer("trainable_position_size", 0);
+    if (rows > 0 && block != "gpt3") add("trainable_position_size", rows);
     if (flag("use_untrainable_positional_embedding", false)) add("use_sinusoidal_positions", true);
-    return true;
   }
 
   // Of the gate; gelu is that by tanh.
@@ -376,8 +366,12 @@ MaxTextConfig maxtext_config(const fs::path& directory) {
   // Cases of a published model do not name its block among their overrides.
   const JsonValue resolved = golden.root().find("resolved_differences_from_maxtext_defaults");
   const JsonValue block = resolved ? resolved.find("decoder_block") : JsonValue{};
-  if (block && block.as_string() == "deepseek") return deepseek_config(config.root(), resolved);
-  return Describer(config.root(), resolved).describe();
+  MaxTextConfig out = block && block.as_string() == "deepseek"
+                          ? deepseek_config(config.root(), resolved)
+                          : Describer(config.root(), resolved).describe();
+  if (const JsonValue target = golden.root().find("mtp_eval_target_module"))
+    out.mtp_eval_target_module = target.as_int64();
+  return out;
 }
 
 }  // namespace lamina::testing

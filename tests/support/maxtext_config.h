@@ -24,7 +24,8 @@ struct MaxTextConfig {
   std::string model;   // TOML
   double z_loss = 0;
   std::int64_t microbatches = 1;
-  double balance_weight = 0;  // load_balance_loss_weight, which `model` leaves out
+  std::int64_t mtp_eval_target_module = 0;  // from 1: whose acceptance is reported; 0 = none
+  double balance_weight = 0;                // load_balance_loss_weight, which `model` leaves out
 
   Stacking stacking = Stacking::plain;
   std::int64_t cycle = 1;  // layers of a cycle

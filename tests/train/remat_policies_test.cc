@@ -28,6 +28,23 @@ TEST(RematPolicy, TypoIsAnswered) {
                     "train.remat: unknown policy 'minimall'\n  did you mean 'minimal'?");
 }
 
+TEST(RematPolicy, ValuesThatThisBuildCannotHaveAreSaid) {
+  EXPECT_USER_ERROR(find_remat_policy("minimal_with_quantization"), ExitCode::usage,
+                    "train.remat: 'minimal_with_quantization' keeps values with the tag "
+                    "'quantization', which this build has not: training is not quantised\n"
+                    "  use 'minimal'");
+  EXPECT_USER_ERROR(find_remat_policy("custom", {{"iteration_input", "device"}}), ExitCode::usage,
+                    "train.remat_tags.iteration_input: no value of this build has the tag "
+                    "'iteration_input': there are no pipeline stages\n  leave it out");
+}
+
+TEST(RematPolicy, ContextIsTheOutputOfAttentionToo) {
+  const autodiff::SavePolicy saves = find_remat_policy("minimal_with_context").save_policy();
+  EXPECT_TRUE(saves("context"));
+  EXPECT_TRUE(saves("attention_out"));
+  EXPECT_FALSE(find_remat_policy("minimal").save_policy()("attention_out"));
+}
+
 TEST(RematPolicy, CustomKeepsWhatItsTagsSay) {
   RematPolicy policy = find_remat_policy(
       "custom", {{"context", "device"}, {"mlpwo", "offload"}, {"out_proj", "remat"}});

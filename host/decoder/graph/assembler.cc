@@ -111,16 +111,17 @@ Tensor Assembler::embed(Tensor tokens, Tensor positions, std::int64_t stream) {
   const registry::EmbedSpec& spec = parts_.options.embed;
   Tensor x = ops::embedding(parameter(parts_.embed), tokens);
   x = ops::scale(x, spec.scale);
+  if (spec.positions == registry::Positions::sinusoidal || parts_.sinusoids)
+    x = x + sinusoids(x, positions);
   if (parts_.positions >= 0) x = x + ops::embedding(parameter(parts_.positions), positions);
-  if (spec.positions == registry::Positions::sinusoidal) x = x + sinusoids(x, positions);
   if (phase().training && spec.dropout > 0)
     x = ops::dropout(x, host_input(Input::seed), {}, {.rate = spec.dropout, .stream = stream});
   return x;
 }
 
 Tensor Assembler::embedding() {
-  bool positions =
-      parts_.positions >= 0 || parts_.options.embed.positions != registry::Positions::none;
+  bool positions = parts_.positions >= 0 || parts_.sinusoids ||
+                   parts_.options.embed.positions != registry::Positions::none;
   Tensor x = embed(host_input(Input::tokens), positions ? host_input(Input::positions) : Tensor{});
   if (phase().embedding_overrides.count > 0)
     x = with_embedding_overrides(x, host_input(Input::override_index));

@@ -24,6 +24,7 @@ struct ModelParts {
   // The host's own parameters; -1 where the model has no such one.
   int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1, head_bias = -1;
   std::optional<Engram> engram;
+  bool sinusoids = false;  // sinusoidal positions that the host adds beside options.embed.positions
 
   int head_weight() const { return options.head.tied ? embed : head; }
 };

@@ -40,6 +40,8 @@ struct GraphFeatures {
   bool layer_metrics = false;
   // Of logits without decode state.
   bool hidden = false;  // also what enters and leaves every layer
+  bool normed = false;  // also what the head gets
+  bool logits = true;   // false: without the head
   // Tags of names.h: also what the blocks of layers give those names, as Output::record. Several
   // values of one tag in a block are as many outputs, in the order of its build.
   std::vector<std::string> records = {};
@@ -73,6 +75,7 @@ enum class Input {
   // i32[N], of the tokenizer; nobody binds it or the next three.
   compressed_tokens,
   embedding,       // never to be bound: what enters the first layer
+  normed,          // [B, T, D] in the type of activations: what the head gets, of head_graph()
   layer_index,     // i32[times]: global index of each layer of a segment
   layer_constant,  // [times]: values of the plugin, in the type of activations
   parameter,       // stacked over `members` when it lies in a segment
@@ -92,6 +95,7 @@ enum class Output {
   logits,        // f32[B, V] of `rows`, or f32[B, T, V]
   gradient,      // f32, of the parameter input `input`
   gradient_ids,  // i32: the rows that the gradient is of, where it is a list: train/row_gradients.h
+  normed,        // [B, T, D]: what the head gets
   hidden,        // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
   record,        // [layers, ...]: the value with the tag `name` in each of `layers`
   mtp_hidden,    // f32[depth, B, T, D]: the state that goes to the next depth

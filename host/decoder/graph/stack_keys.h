@@ -1,0 +1,13 @@
+// The host's [model] keys around the layers of any family: positions, and what is done to logits.
+// Private to decoder.
+#pragma once
+
+#include "decoder/graph/model_parts.h"
+
+namespace lamina::decoder {
+
+// Puts what they say into the options of the family. UserError (exit 2) where a key cannot be
+// together with what the family has, or would have no effect.
+void apply_stack_keys(ModelParts& parts);
+
+}  // namespace lamina::decoder

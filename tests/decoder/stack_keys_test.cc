@@ -1,0 +1,99 @@
+// The host's [model] keys around the layers, which every family has.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/cpu/backend.h"
+#include "model/hidden_states.h"
+#include "support/expect_error.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+constexpr std::int64_t kWidth = 24;
+
+// A dense family with these keys more.
+std::string described(const std::string& family, const std::string& more) {
+  return "family = \"" + family +
+         "\"\n[model]\nvocab_size = 61\nhidden_size = 24\nnum_hidden_layers = 2\n"
+         "intermediate_size = 36\nnum_attention_heads = 4\nnum_key_value_heads = 2\n" +
+         more;
+}
+
+struct Computed {
+  model::HiddenStates states;
+  std::vector<float> logits;
+};
+
+Computed compute(const std::string& text) {
+  const decoder::Model model = open_description(text);
+  const Backend& backend = cpu::cpu_backend();
+  const weights::Weights weights = weights::Weights::initialise(model, 5, DType::f32, backend);
+  const std::vector<std::int32_t> ids = {3, 60, 3, 17};
+  Computed out{model::hidden_states(model, weights.pointers(), ids, {.layers = true}, backend), {}};
+  out.logits = model::logits_of(model, weights.pointers(), out.states.normed, DType::f32, backend);
+  return out;
+}
+
+class StackKeys : public ::testing::TestWithParam<const char*> {};
+
+// Parameters start by their names, so that the table is the same with and without positions.
+TEST_P(StackKeys, PositionsOfBothKindsAreAdded) {
+  const std::vector<float> plain = compute(described(GetParam(), "")).states.layers[0];
+  const std::vector<float> sines =
+      compute(described(GetParam(), "use_sinusoidal_positions = true\n")).states.layers[0];
+  const std::vector<float> learned =
+      compute(described(GetParam(), "trainable_position_size = 8\n")).states.layers[0];
+  const std::vector<float> both =
+      compute(
+          described(GetParam(), "use_sinusoidal_positions = true\ntrainable_position_size = 8\n"))
+          .states.layers[0];
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const auto column = static_cast<std::int64_t>(i) % kWidth, half = kWidth / 2;
+    const double angle = static_cast<double>(static_cast<std::int64_t>(i) / kWidth) *
+                         std::exp(-std::log(10000.0) * static_cast<double>(column % half) /
+                                  static_cast<double>(half - 1));
+    EXPECT_NEAR(sines[i] - plain[i], column < half ? std::sin(angle) : std::cos(angle), 1e-6) << i;
+    EXPECT_NE(learned[i], plain[i]) << i;
+    EXPECT_NEAR(both[i], sines[i] + learned[i] - plain[i], 1e-6) << i;
+  }
+}
+
+TEST_P(StackKeys, LogitsAreDividedAndCapped) {
+  const std::string tied = "tie_word_embeddings = true\n";
+  const Computed plain = compute(described(GetParam(), tied));
+  const Computed normalized =
+      compute(described(GetParam(), tied + "normalize_embedding_logits = true\n"));
+  const Computed capped = compute(described(GetParam(), tied + "final_logit_softcapping = 0.25\n"));
+  for (std::size_t i = 0; i < plain.logits.size(); ++i) {
+    EXPECT_NEAR(normalized.logits[i], plain.logits[i] / std::sqrt(24.0), 1e-6) << i;
+    EXPECT_NEAR(capped.logits[i], 0.25 * std::tanh(plain.logits[i] / 0.25), 1e-6) << i;
+  }
+}
+
+TEST_P(StackKeys, LearnedPositionsHaveAPublishedName) {
+  const decoder::Model model =
+      open_description(described(GetParam(), "trainable_position_size = 8\n"));
+  const weights::TensorMap map = weights::published_tensors(model);
+  const int positions = model.parameters().find("positions.weight");
+  ASSERT_GE(positions, 0);
+  EXPECT_EQ(map.tensor_of(map.pieces_of(positions).front()).name, "model.embed_positions.weight");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, StackKeys,
+                         ::testing::Values("llama2", "mistral", "qwen2", "qwen3", "olmo3"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(StackKeys, WhatWouldHaveNoEffectIsRefused) {
+  EXPECT_ERROR_SAYS(open_description(described("qwen3", "normalize_embedding_logits = true\n")),
+                    ExitCode::usage,
+                    "'model.normalize_embedding_logits' is true, but the head is a matrix of its "
+                    "own: 'tie_word_embeddings' is false\n  leave it out");
+  EXPECT_ERROR_SAYS(open_description(described("qwen3", "mtp_loss_weight = 0.3\n")),
+                    ExitCode::usage,
+                    "'model.mtp_loss_weight' has no effect, since 'num_nextn_predict_layers' is 0");
+}
+
+}  // namespace
+}  // namespace lamina::testing
