@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <random>
 
 #include "backends/cpu/backend.h"
@@ -36,13 +37,15 @@ Vector random_vector(std::size_t n, unsigned seed) {
 class One {
  public:
   One(const Shape& shape, const OptimizerSection& config,
-      registry::Role role = registry::Role::weight, DType compute = DType::f32)
+      registry::Role role = registry::Role::weight, DType compute = DType::f32,
+      std::vector<std::int64_t> split_rows = {})
       : config_(config) {
     decoder::Parameter p;
     p.name = "p";
     p.desc.shape = shape;
     p.desc.role = role;
     p.desc.decay = true;
+    p.learning.split_rows = std::move(split_rows);
     table_.add(p);
     state_.emplace(table_, compute, false, cpu::cpu_backend(), train::GradientLists{}, config_);
     optimizer_.emplace(table_, config_, cpu::cpu_backend());
@@ -216,6 +219,24 @@ TEST(UpdateRules, MuonMovesMatricesByNearlyOrthogonalOnes) {
         EXPECT_NEAR(dot / kUpdateRate / kUpdateRate, a == b ? 1 : 0, 0.6);
       }
   }
+}
+
+TEST(UpdateRules, MuonTakesSplitRowsAsMatricesOfTheirOwn) {
+  const OptimizerSection c{.name = "muon"};
+  One joint({5, 4}, c, registry::Role::weight, DType::f32, {2, 3}), whole({5, 4}, c),
+      upper({2, 4}, c), lower({3, 4}, c);
+  const Vector g = random_vector(20, 4);
+  joint.step(g, 0), whole.step(g, 0);
+  upper.step({g.begin(), g.begin() + 8}, 0), lower.step({g.begin() + 8, g.end()}, 0);
+  Vector want = upper.values();
+  std::ranges::copy(lower.values(), std::back_inserter(want));
+  const Vector got = joint.values(), other = whole.values();
+  double apart = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], want[i], 1e-6);
+    apart = std::max(apart, std::abs(other[i] - got[i]));
+  }
+  EXPECT_GT(apart, 1e-3);
 }
 
 TEST(UpdateRules, MuonIsForMatricesAndLeavesTheRestToAdamW) {
