@@ -101,6 +101,30 @@ TEST(ImportRun, TakesTheModelThatIsNamed) {
                     "models/large.yml: does not exist; 'model_name' = 'large' names it");
 }
 
+// Angles are position / (min * (max / min)^(2i / d)).
+TEST(ImportRun, SmallestTimescaleIsALinearScaling) {
+  const Imported run = Folder("rope_min_timescale: 2\n").import();
+  EXPECT_EQ(value(run, "model.rope_theta"), "5000.0");
+  EXPECT_EQ(value(run, "model.rope_scaling.rope_type"), "\"linear\"");
+  EXPECT_EQ(value(run, "model.rope_scaling.factor"), "2.0");
+  EXPECT_ERROR_SAYS(Folder("rope_min_timescale: 2\nrope_type: yarn\n").import(), ExitCode::usage,
+                    "must be 1 with this 'rope_type'");
+}
+
+TEST(ImportRun, PositionsAndLogitsOfTheStackAreOfEveryBlock) {
+  for (const char* block : {"llama2", "mistral", "qwen2", "simple"}) {
+    const Imported run =
+        Folder(std::string("decoder_block: ") + block +
+               "\nlogits_via_embedding: true\nfinal_logits_soft_cap: 30.\n"
+               "use_untrainable_positional_embedding: true\ntrainable_position_size: 64\n")
+            .import();
+    EXPECT_EQ(value(run, "model.normalize_embedding_logits"), "true") << block;
+    EXPECT_EQ(value(run, "model.final_logit_softcapping"), "30.0") << block;
+    EXPECT_EQ(value(run, "model.use_sinusoidal_positions"), "true") << block;
+    EXPECT_EQ(value(run, "model.trainable_position_size"), "64") << block;
+  }
+}
+
 TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
   const Folder folder("context: device\nmlpwo: 'offload'\n");
   EXPECT_EQ(value(folder.import(), "train.remat_tags.context"), "");
