@@ -215,17 +215,27 @@ void make_backward(const TransposeKey& key, const Joint& joint, const Partition&
   out.backward = std::move(back);
 }
 
-Transpose transposed(const TransposeKey& key, const SavePolicy& save) {
-  Joint joint = make_joint(key, save);
-  Partition parts = partition(joint, save);
+Transpose transposed(TransposeKey key, const SavePolicy& save) {
+  // Tensors know their graph by its address, so a joint one is never moved.
+  auto make = [&] { return std::unique_ptr<Joint>(new Joint(make_joint(key, save))); };
+  std::unique_ptr<Joint> joint = make();
+  // What one layer gives a carry's cotangent, the layer before it takes.
+  for (bool settled = false; !settled;) {
+    settled = true;
+    for (std::size_t k = 0; k < key.num_carries; ++k)
+      if (!key.flows[k] && joint->gradients[key.num_consts + k])
+        key.flows[k] = true, settled = false;
+    if (!settled) joint = make();
+  }
+  Partition parts = partition(*joint, save);
   // Residuals: kept values, and the carries that the backward body reads.
   std::vector<ValueId> residuals = parts.kept;
   for (std::size_t i = key.num_consts; i < key.first_x(); ++i)
-    if (parts.inputs[i]) residuals.push_back(joint.inputs[i].id);
+    if (parts.inputs[i]) residuals.push_back(joint->inputs[i].id);
   Transpose out;
-  out.forward = forward_body(*key.body, joint, residuals);
-  for (ValueId v : residuals) out.residual_types.push_back(joint.graph.type(v));
-  make_backward(key, joint, parts, residuals, out);
+  out.forward = forward_body(*key.body, *joint, residuals);
+  for (ValueId v : residuals) out.residual_types.push_back(joint->graph.type(v));
+  make_backward(key, *joint, parts, residuals, out);
   return out;
 }
 
@@ -237,8 +247,7 @@ TransposeKey key_of(const Graph& graph, const Node& scan, std::span<const Tensor
                    {},
                    wanted};
   for (std::size_t i = 0; i < cotangents.size(); ++i)
-    key.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) &&
-                        (i < key.num_carries || cotangents[i]));
+    key.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) && cotangents[i]);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     // A carry's cotangent passes through every layer, wanted in the end or not.
     bool carry = i >= key.num_consts && i < key.first_x();

@@ -90,7 +90,9 @@ std::string resume_command(const Arguments& a) {
 }
 
 void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run) {
-  std::int64_t embedding = 0;
+  std::int64_t embedding = 0, frozen = 0;
+  for (const decoder::Parameter& p : model.parameters().all())
+    if (p.learning.frozen) frozen += p.num_elements();
   for (const decoder::Parameter& p : model.parameters().all())
     if (p.layer < 0 && p.desc.shape.ndim() == 2) embedding += p.num_elements();
   std::vector<std::string> blocks;
@@ -98,8 +100,10 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
     blocks.resize(std::max<std::size_t>(blocks.size(), block.id + 1));
     blocks[block.id] = block.name;
   }
-  log::info("model   {}: {} parameters, {} of them in embeddings; {}", model.family().name(),
-            thousands_text(model.parameters().num_elements()), thousands_text(embedding),
+  std::string also;
+  if (frozen > 0) also = fmt::format(", {} are frozen", thousands_text(frozen));
+  log::info("model   {}: {} parameters, {} of them in embeddings{}; {}", model.family().name(),
+            thousands_text(model.parameters().num_elements()), thousands_text(embedding), also,
             decoder::to_string(model.stack(), blocks));
   if (!run.inherited().summary.empty())
     log::info("from    {}: {}", c.train.from, run.inherited().summary);

@@ -96,6 +96,24 @@ struct Codec<DType> {
   }
 };
 
+// What a list of `T` holds where its elements are tables: specialise it beside the fields.
+template <typename T>
+const Fields<T>& table_fields();
+
+template <typename T>
+requires std::is_class_v<T>
+struct Codec<T> {
+  static constexpr Type kType = Type::table;
+  static Value encode(const T&) { return Members{}; }
+  static T decode(const Value& value) {
+    T out;
+    for (const auto& [name, member] : std::get<Members>(value.data))
+      for (const Field<T>& field : table_fields<T>())
+        if (field.key.name == name) field.set(out, member);
+    return out;
+  }
+};
+
 template <typename T>
 struct Codec<std::vector<T>> {
   static constexpr Type kType = Type::list;
@@ -129,13 +147,21 @@ struct Element<std::vector<T>> {
   using type = T;
 };
 
+template <typename T>
+std::vector<Key> member_keys() {
+  std::vector<Key> out;
+  if constexpr (Codec<T>::kType == Type::table)
+    for (const Field<T>& field : table_fields<T>()) out.push_back(field.key);
+  return out;
+}
+
 Key make_key(std::string name, Type type, Type element, Declaration declaration);
 
 }  // namespace detail
 
 // Declares the key `name` of the section and binds it to `member`: bool, an integer, a
-// floating-point number, std::string, DType, a std::vector of one of these, or a std::optional of
-// any (absent unless given).
+// floating-point number, std::string, DType, a std::vector of one of these or of structs that have
+// detail::table_fields(), or a std::optional of any (absent unless given).
 template <typename Struct, typename Member>
 Field<Struct> field(std::string name, Member Struct::*member, Declaration declaration) {
   using T = typename detail::Bare<Member>::type;
@@ -151,6 +177,7 @@ Field<Struct> field(std::string name, Member Struct::*member, Declaration declar
   Field<Struct> out;
   out.key = detail::make_key(std::move(name), Codec::kType, detail::Codec<ElementType>::kType,
                              std::move(declaration));
+  if constexpr (Codec::kType == Type::list) out.key.members = detail::member_keys<ElementType>();
   if constexpr (std::is_same_v<T, Member>) {
     if (!out.key.required && out.key.preset_text.empty())
       out.key.preset = Codec::encode(Struct{}.*member);

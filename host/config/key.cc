@@ -2,9 +2,12 @@
 #include "config/key.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "core/read_file.h"
 #include "core/suggest.h"
 
 namespace lamina::config {
@@ -22,6 +25,8 @@ std::string_view type_name(Type type) {
       return "string";
     case Type::list:
       return "list";
+    case Type::table:
+      return "table";
   }
   return "value";
 }
@@ -38,6 +43,8 @@ std::string_view with_article(Type type) {
       return "a string";
     case Type::list:
       return "a list";
+    case Type::table:
+      return "a table";
   }
   return "a value";
 }
@@ -109,6 +116,7 @@ std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value
       return {};
     }
     case Type::list:
+    case Type::table:
       return {};
   }
   return {};
@@ -128,6 +136,35 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
     if (std::string nearest = nearest_name(*typed, key.choices); !nearest.empty())
       text.notes.push_back(fmt::format("did you mean {}?", toml_quote(nearest)));
   return text;
+}
+
+// A table in a list, member by member.
+std::variant<Value, ErrorText> check_table(const Key& key, const std::string& name,
+                                           const Value& value) {
+  const Members* members = value.get_if<Members>();
+  if (!members) return refusal(key, name, Type::table, value, "");
+  std::vector<std::string> known;
+  for (const Key& member : key.members) known.push_back(member.name);
+  Members out;
+  for (const auto& [member, given] : *members) {
+    const auto declared = std::ranges::find(key.members, member, &Key::name);
+    if (declared == key.members.end()) {
+      ErrorText text{"", fmt::format("unknown key '{}' in '{}'", printable(member), name), {}};
+      const std::string nearest = nearest_name(member, known);
+      text.notes.push_back(nearest.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
+                                           : fmt::format("did you mean '{}'?", nearest));
+      return text;
+    }
+    auto checked = check_value(*declared, fmt::format("{}.{}", name, member), given, "");
+    if (auto* wrong = std::get_if<ErrorText>(&checked)) return std::move(*wrong);
+    out.emplace_back(member, std::get<Value>(std::move(checked)));
+  }
+  for (const Key& member : key.members)
+    if (member.required &&
+        std::ranges::find(out, member.name, &Members::value_type::first) == out.end())
+      return ErrorText{
+          "", fmt::format("missing key '{}' in '{}'", member.name, name), {member.doc}};
+  return Value(std::move(out));
 }
 
 }  // namespace
@@ -166,6 +203,12 @@ std::variant<Value, ErrorText> check_value(const Key& key, std::string_view name
   for (std::size_t i = 0; i < list->size(); ++i) {
     const Value& element = (*list)[i];
     std::string_view text = list == &single ? source : "";
+    if (key.element == Type::table) {
+      auto checked = check_table(key, fmt::format("{}[{}]", name, i), element);
+      if (std::holds_alternative<ErrorText>(checked)) return checked;
+      out.push_back(std::get<Value>(std::move(checked)));
+      continue;
+    }
     auto accepted = accept_scalar(key, key.element, element, text);
     if (!accepted) {
       std::string where = list == &single ? std::string(name) : fmt::format("{}[{}]", name, i);

@@ -13,7 +13,7 @@
 
 namespace lamina::config {
 
-enum class Type { boolean, integer, number, string, list };
+enum class Type { boolean, integer, number, string, list, table };
 
 struct Key {
   std::string name;  // "steps"; may be dotted below its section: "rope_scaling.factor"
@@ -22,6 +22,7 @@ struct Key {
   std::vector<std::string> aliases;
   Type type = Type::integer;
   Type element = Type::string;  // of a list's elements
+  std::vector<Key> members;     // of elements that are tables: what each may hold
   std::optional<Value> preset;  // the default; without one the key may be absent
   std::string preset_text;      // how help describes the default where it is computed
   std::string unit;             // "tokens", "optimizer steps"

@@ -109,7 +109,7 @@ std::string to_json(const std::vector<Entry>& values) {
     json.key(entry.key)
         .begin_object()
         .key("value")
-        .raw(to_toml(entry.value))
+        .raw(to_json(entry.value))
         .key("origin")
         .value(entry.origin.text)
         .end_object();
@@ -168,8 +168,13 @@ std::string reference_page(const Schema& schema) {
     out += section.doc + "\n\n| key | type | default | limits | meaning |\n|---|---|---|---|---|\n";
     for (const Key& key : section.keys) {
       std::string type = type_text(key) + (key.unit.empty() ? "" : ", " + key.unit);
-      out += fmt::format("| `{}` | {} | {} | {} | {}{} |\n", key.name, type, cell(preset_text(key)),
-                         cell(limits_text(key)), cell(key.doc), key.hot ? " *hot*" : "");
+      auto row = [&](const std::string& name, const std::string& kind, const Key& of) {
+        out += fmt::format("| `{}` | {} | {} | {} | {}{} |\n", name, kind, cell(preset_text(of)),
+                           cell(limits_text(of)), cell(of.doc), of.hot ? " *hot*" : "");
+      };
+      row(key.name, type, key);
+      for (const Key& member : key.members)
+        row(fmt::format("{}[].{}", key.name, member.name), type_text(member), member);
     }
   }
   return out;

@@ -37,8 +37,7 @@ struct Raw {
 
 // Reads a TOML 1.0 file; `kind` is model_file or run_file. Nested tables are flattened with dots.
 // Errors (exit 2): the file is missing, no regular file, unreadable or above 1 MiB; a syntax error,
-// a duplicate key, an integer above 64 bits, wrong encoding (with line, column and a caret); dates;
-// arrays of tables.
+// a duplicate key, an integer above 64 bits, wrong encoding (with line, column and a caret); dates.
 Raw read_toml(const std::filesystem::path& path, Origin::Kind kind);
 
 // The same from memory; `name` replaces the path in messages.

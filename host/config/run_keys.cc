@@ -53,6 +53,32 @@ constexpr double kMaxSteps = 1e12;
 
 }  // namespace
 
+template <>
+const Fields<ParameterGroup>& detail::table_fields() {
+  static const Fields<ParameterGroup> fields = {
+      field("match", &ParameterGroup::match,
+            {.doc = "A pattern of the parameter's whole name: `*` stands for any characters, `?` "
+                    "for one, `[0-9]` for one of these. `lamina plugin inspect` and checkpoints "
+                    "show the names."}),
+      field("group", &ParameterGroup::group,
+            {.doc = "The group that the family's plugin gives the parameter."}),
+      field("role", &ParameterGroup::role,
+            {.choices = {"weight", "bias", "norm", "embedding", "head", "router", "scalar", "conv"},
+             .doc = "The parameter's role. A table with several of these three means parameters "
+                    "that all of them fit."}),
+      field("frozen", &ParameterGroup::frozen,
+            {.doc = "The parameters stay as they are: they have no gradient, no moments, no weight "
+                    "decay and no updates of their layers."}),
+      field("lr_scale", &ParameterGroup::lr_scale,
+            {.min = 0,
+             .min_excluded = true,
+             .doc = "The learning rate, as a multiple of the schedule's."}),
+      field("weight_decay", &ParameterGroup::weight_decay,
+            {.min = 0, .doc = "In place of `weight_decay`, for norms and biases too."}),
+  };
+  return fields;
+}
+
 const Fields<RunSection>& run_fields() {
   static const Fields<RunSection> fields = {
       field("name", &RunSection::name,
@@ -208,6 +234,9 @@ const Fields<OptimizerSection>& optimizer_fields() {
             {.doc = "Update only the looked-up rows of lookup-only tables (Engram's, an untied "
                     "token table): the other rows cost nothing in a step, and their moments and "
                     "weight decay pause. False is exact AdamW for every row."}),
+      field("groups", &OptimizerSection::groups,
+            {.doc = "`[[optimizer.groups]]`: parameters that are frozen, or learn otherwise than "
+                    "the rest. The first table that fits a parameter counts."}),
   };
   return fields;
 }

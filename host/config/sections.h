@@ -54,6 +54,13 @@ struct TrainSection {
   std::int64_t log_every_steps = 10;
 };
 
+// One of [[optimizer.groups]]: which parameters, and what is different for them.
+struct ParameterGroup {
+  std::optional<std::string> match, group, role;
+  std::optional<bool> frozen;
+  std::optional<double> lr_scale, weight_decay;
+};
+
 struct OptimizerSection {
   std::string name = "adamw";
   double lr = 3e-4;
@@ -62,6 +69,7 @@ struct OptimizerSection {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool lazy_embeddings = false;
+  std::vector<ParameterGroup> groups;  // the first that fits a parameter counts
 };
 
 struct ScheduleSection {

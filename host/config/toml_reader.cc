@@ -53,6 +53,8 @@ std::string key_part(std::string_view part) {
        {}});
 }
 
+std::vector<std::pair<std::string, const toml::node*>> in_file_order(const toml::table& table);
+
 Value to_value(const Source& source, const toml::node& node, const std::string& key) {
   if (auto* flag = node.as_boolean()) return Value(flag->get());
   if (auto* integer = node.as_integer()) return Value(std::int64_t{integer->get()});
@@ -63,7 +65,13 @@ Value to_value(const Source& source, const toml::node& node, const std::string& 
     for (const toml::node& element : *array) list.push_back(to_value(source, element, key));
     return Value(std::move(list));
   }
-  unsupported(source, node, key, node.is_table() ? "a list of tables" : "a date or time");
+  if (auto* table = node.as_table()) {
+    Members members;
+    for (const auto& [name, inner] : in_file_order(*table))
+      members.emplace_back(name, to_value(source, *inner, key));
+    return Value(std::move(members));
+  }
+  unsupported(source, node, key, "a date or time");
 }
 
 // toml++ keeps keys sorted by name; the order of the file reads better in messages.

@@ -9,17 +9,32 @@
 #include "core/json_writer.h"
 
 namespace lamina::config {
-std::string to_toml(const Value& value) {
+namespace {
+
+// `assign` stands between the name and the value of a member.
+std::string text_of(const Value& value, std::string_view assign) {
   if (auto* flag = value.get_if<bool>()) return *flag ? "true" : "false";
   if (auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
   if (auto* number = value.get_if<double>())
     return std::isfinite(*number) ? json_number(*number) : fmt::format("{}", *number);
   if (auto* text = value.get_if<std::string>()) return toml_quote(*text);
+  if (auto* members = value.get_if<Members>()) {
+    std::string out = "{";
+    for (const auto& [name, member] : *members)
+      out += fmt::format("{}{}{}{}", out.size() > 1 ? ", " : "",
+                         assign == ": " ? json_quote(name) : name, assign, text_of(member, assign));
+    return out + "}";
+  }
   std::string out = "[";
   for (const Value& element : std::get<List>(value.data))
-    out += (out.size() > 1 ? ", " : "") + to_toml(element);
+    out += (out.size() > 1 ? ", " : "") + text_of(element, assign);
   return out + "]";
 }
+
+}  // namespace
+
+std::string to_toml(const Value& value) { return text_of(value, " = "); }
+std::string to_json(const Value& value) { return text_of(value, ": "); }
 
 std::string toml_quote(std::string_view text) {
   std::string out = json_quote(text);
@@ -30,8 +45,8 @@ std::string toml_quote(std::string_view text) {
 }
 
 std::string_view kind_of(const Value& value) {
-  static constexpr std::string_view kNames[] = {"a boolean", "an integer", "a number", "a string",
-                                                "a list"};
+  static constexpr std::string_view kNames[] = {"a boolean", "an integer", "a number",
+                                                "a string",  "a list",     "a table"};
   return kNames[value.data.index()];
 }
 

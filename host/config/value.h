@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -11,10 +12,13 @@ namespace lamina::config {
 
 struct Value;
 using List = std::vector<Value>;
+// The members of an inline table, in the order of the file.
+using Members = std::vector<std::pair<std::string, Value>>;
 
-// One scalar or a list of values. Numbers written without a point or exponent are integers.
+// One scalar, a list of values, or a table in a list. Numbers written without a point or exponent
+// are integers.
 struct Value {
-  std::variant<bool, std::int64_t, double, std::string, List> data;
+  std::variant<bool, std::int64_t, double, std::string, List, Members> data;
 
   Value() : data(false) {}
   Value(bool value) : data(value) {}
@@ -24,6 +28,7 @@ struct Value {
   Value(std::string value) : data(std::move(value)) {}
   Value(const char* value) : data(std::string(value)) {}
   Value(List value) : data(std::move(value)) {}
+  Value(Members value) : data(std::move(value)) {}
 
   template <typename T>
   const T* get_if() const {
@@ -33,10 +38,12 @@ struct Value {
   friend bool operator==(const Value& a, const Value& b) { return a.data == b.data; }
 };
 
-// The value as TOML source on one line, which is JSON as well: 3, 0.5, true, "a\tb", [1, 2].
+// The value as TOML source on one line: 3, 0.5, true, "a\tb", [1, 2], [{match = "embed.*"}].
 // Floating-point numbers are the shortest decimal that reads back exactly and always look like
 // one: 1.0, 1e-08.
 std::string to_toml(const Value& value);
+// The same as JSON, which differs for tables only.
+std::string to_json(const Value& value);
 
 // "text" with quotes, backslashes and control bytes escaped; valid in TOML and JSON.
 std::string toml_quote(std::string_view text);

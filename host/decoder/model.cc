@@ -1,6 +1,7 @@
 #include "decoder/model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "decoder/call_limits.h"
@@ -16,6 +17,27 @@ TracePhase phase_of(const GraphShape& shape, const GraphFeatures& features) {
   return {shape, features, {}};
 }
 
+// Where a scan would run layers of which one learns what another does not.
+std::vector<std::int64_t> learning_breaks(const StackPlan& stack,
+                                          const std::vector<Parameter>& parameters,
+                                          const std::vector<Learning>& learning) {
+  std::vector<std::vector<bool>> frozen(static_cast<std::size_t>(stack.num_layers()));
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (const std::int64_t layer = parameters[i].layer; layer >= 0 && layer < std::ssize(frozen))
+      frozen[static_cast<std::size_t>(layer)].push_back(learning[i].frozen);
+  std::vector<std::int64_t> out;
+  for (const StackSegment& segment : stack.segments)
+    for (std::int64_t time = 1; time < segment.times; ++time)
+      for (std::size_t p = 0; p < segment.unit.size(); ++p) {
+        const std::int64_t layer = segment.layer(time, p), before = segment.layer(time - 1, p);
+        if (frozen[static_cast<std::size_t>(layer)] == frozen[static_cast<std::size_t>(before)])
+          continue;
+        out.push_back(segment.layer(time, 0));
+        break;
+      }
+  return out;
+}
+
 }  // namespace
 
 Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConfig config,
@@ -26,8 +48,29 @@ Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConf
   if (parts_->engram)
     for (const EngramLayer& layer : parts_->engram->layers)
       stack.engram_layers.push_back(layer.layer);
+  parts_->stack_options = stack;
   parts_->stack = resolve_stack(family->plan(config), stack);
   declare_parameters(*parts_);
+}
+
+void Model::set_learning(const std::vector<Learning>& by_parameter) {
+  const std::vector<Parameter>& parameters = parts_->parameters.all();
+  LAMINA_ASSERT(by_parameter.size() == parameters.size());
+  const registry::PlanSpec plan = parts_->family->plan(parts_->config);
+  StackOptions& options = parts_->stack_options;
+  const std::vector<std::int64_t> before = std::exchange(options.breaks, {});
+  options.breaks = learning_breaks(resolve_stack(plan, options), parameters, by_parameter);
+  if (options.breaks != before) {
+    std::vector<std::string> names;
+    for (const Parameter& p : parameters) names.push_back(p.name);
+    parts_->stack = resolve_stack(plan, options);
+    parts_->parameters = {};
+    parts_->declared.clear();
+    declare_parameters(*parts_);
+    LAMINA_ASSERT(std::ranges::equal(names, parts_->parameters.all(), {}, {}, &Parameter::name));
+  }
+  for (std::size_t i = 0; i < by_parameter.size(); ++i)
+    parts_->parameters.set_learning(static_cast<int>(i), by_parameter[i]);
 }
 
 Model::~Model() = default;

@@ -42,6 +42,8 @@ class Model {
   const registry::OptionsSpec& options() const;
   const StackPlan& stack() const;
   const ParameterTable& parameters() const;
+  // How each parameter learns. Segments are cut where layers of one would differ in what is frozen.
+  void set_learning(const std::vector<Learning>& by_parameter);
   std::int64_t vocab_size() const;
   std::int64_t hidden_size() const;
 

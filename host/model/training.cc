@@ -161,11 +161,16 @@ Pair make_both(const config::RunConfig& run, const Description& from,
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
                                              const registry::Catalog& plugins,
                                              const decoder::ModelOptions& options) {
-  if (run.train.from.empty()) return make_model(run.model, plugins, options);
-  return make_both(run, describe(run.train.from, plugins), plugins, options).model;
+  auto out = run.train.from.empty()
+                 ? make_model(run.model, plugins, options)
+                 : make_both(run, describe(run.train.from, plugins), plugins, options).model;
+  train::set_learning(*out, run);
+  return out;
 }
 
-Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
+namespace {
+
+Training open_with_weights(const config::RunConfig& run, const registry::Catalog& plugins,
                        const std::string& checkpoint) {
   config::DataSection data = run.data;
   const auto compress = [&](std::int64_t) {
@@ -201,6 +206,15 @@ Training open_training(const config::RunConfig& run, const registry::Catalog& pl
           weights::published_form(*out.model, *out.source, weights.files(), weights.map());
       !form.empty())
     out.inherited.files.push_back({std::string(weights::kPublishedFormFile), std::move(form)});
+  return out;
+}
+
+}  // namespace
+
+Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
+                       const std::string& checkpoint) {
+  Training out = open_with_weights(run, plugins, checkpoint);
+  train::set_learning(*out.model, run);
   return out;
 }
 

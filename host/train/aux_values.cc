@@ -24,7 +24,7 @@ AuxValues::AuxValues(program::BoundProgram& program, const decoder::ParameterTab
   }
   std::vector<void*> by_parameter(parameters.all().size());
   for (const decoder::ParameterUpdate& update : program.updates())
-    changes_.push_back({update, {}, {}});
+    changes_.push_back({update, parameters[update.parameter].learning.frozen, {}, {}});
   for (Change& change : changes_) {
     change.latest.resize(
         static_cast<std::size_t>(parameters[change.update.parameter].num_elements()));
@@ -88,6 +88,7 @@ std::vector<AuxScalar> AuxValues::scalars() const {
 
 void AuxValues::apply(const TrainState& state) const {
   for (const Change& change : changes_) {
+    if (change.frozen) continue;
     LAMINA_ASSERT(added_ > 0);
     float* p = state.masters()[static_cast<std::size_t>(change.update.parameter)];
     for (std::size_t i = 0; i < change.total.size(); ++i) {

@@ -50,6 +50,7 @@ class AuxValues {
   };
   struct Change {
     decoder::ParameterUpdate update;
+    bool frozen = false;
     std::vector<float> latest;
     std::vector<double> total;
   };

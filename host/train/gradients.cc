@@ -1,5 +1,7 @@
 #include "train/gradients.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "decoder/roles/roles.h"
 #include "ops/tensor.h"
@@ -35,7 +37,9 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
   std::vector<int> wanted_inputs;
   for (std::size_t i = 0; i < out.inputs.size(); ++i) {
     const InputRole& input = out.inputs[i];
-    if (input.role != Input::parameter || !parameters[input.members.front()].desc.trained) continue;
+    if (input.role != Input::parameter || !parameters[input.members.front()].learns()) continue;
+    LAMINA_ASSERT(
+        std::ranges::all_of(input.members, [&](int m) { return parameters[m].learns(); }));
     wanted.push_back(graph.tensor(graph.inputs()[i].value));
     wanted_inputs.push_back(static_cast<int>(i));
   }

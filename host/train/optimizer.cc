@@ -38,12 +38,8 @@ Graph add_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots,
   return graph;
 }
 
-double weight_decay(const config::OptimizerSection& config, bool decay) {
-  return decay ? config.weight_decay : 0.0;
-}
-
-Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config, bool decay,
-                  bool copy) {
+Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config,
+                  double weight_decay, bool copy) {
   namespace in = operand::adamw;
   Graph graph;
   auto flat = [&](const char* name) { return graph.add_input(name, {DType::f32, {elements}, {}}); };
@@ -55,7 +51,7 @@ Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config,
   const auto results = ops::adamw(inputs, {.beta1 = config.beta1,
                                            .beta2 = config.beta2,
                                            .eps = config.eps,
-                                           .weight_decay = weight_decay(config, decay),
+                                           .weight_decay = weight_decay,
                                            .copy = copy});
   graph.add_output("p", results.p_out, in::kP);
   graph.add_output("m", results.m_out, in::kM);
@@ -65,7 +61,7 @@ Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config,
 }
 
 Graph adamw_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots,
-                       const config::OptimizerSection& config, bool decay, bool copy) {
+                       const config::OptimizerSection& config, double weight_decay, bool copy) {
   namespace in = operand::adamw_rows;
   Graph graph;
   auto table = [&](const char* name) {
@@ -81,7 +77,7 @@ Graph adamw_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots
   const auto results = ops::adamw_rows(inputs, {.beta1 = config.beta1,
                                                 .beta2 = config.beta2,
                                                 .eps = config.eps,
-                                                .weight_decay = weight_decay(config, decay),
+                                                .weight_decay = weight_decay,
                                                 .lazy = config.lazy_embeddings});
   graph.add_output("p", results.p_out, in::kP);
   graph.add_output("m", results.m_out, in::kM);
@@ -108,8 +104,8 @@ Graph Optimizer::graph_of(const Kind& k) const {
     case Kind::Work::update:
       break;
   }
-  return k.slots > 0 ? adamw_rows_graph(k.rows, k.width, k.slots, config_, k.decay, k.copy)
-                     : adamw_graph(k.rows, config_, k.decay, k.copy);
+  return k.slots > 0 ? adamw_rows_graph(k.rows, k.width, k.slots, config_, k.weight_decay, k.copy)
+                     : adamw_graph(k.rows, config_, k.weight_decay, k.copy);
 }
 
 void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,
@@ -127,7 +123,7 @@ double Optimizer::gradient_norm(const TrainState& state) {
   double total = 0;
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.desc.trained) continue;
+    if (!p.learns()) continue;
     double sum = 0;
     Binding in{state.gradients()[i]}, out{&sum};
     run({.work = Kind::Work::norm, .rows = state.num_gradient_elements(static_cast<int>(i))},
@@ -140,7 +136,7 @@ double Optimizer::gradient_norm(const TrainState& state) {
 std::optional<Optimizer::BadElement> Optimizer::first_non_finite(const TrainState& state) const {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.desc.trained) continue;
+    if (!p.learns()) continue;
     const float* g = static_cast<const float*>(state.gradients()[i]);
     const auto* ids = static_cast<const std::int32_t*>(state.gradient_ids()[i]);
     const std::int64_t n = state.num_gradient_elements(static_cast<int>(i));
@@ -156,7 +152,7 @@ std::optional<Optimizer::BadElement> Optimizer::first_non_finite(const TrainStat
 void Optimizer::accumulate(const TrainState& state) {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.desc.trained) continue;
+    if (!p.learns()) continue;
     Binding sum{state.gradients()[i]}, more{state.more_gradients()[i]};
     if (!state.is_listed(static_cast<int>(i))) {
       Binding in[] = {sum, more};
@@ -182,14 +178,18 @@ void Optimizer::update(const TrainState& state, double lr, double gradient_scale
                       static_cast<float>(1 - std::pow(config_.beta2, t))};
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.desc.trained) continue;
+    if (!p.learns()) continue;
+    scalars[0] = static_cast<float>(lr * p.learning.lr_scale);
     const bool copy = state.has_copy(static_cast<int>(i));
     const Binding master{state.masters()[i]}, g{state.gradients()[i]}, m{state.first_moments()[i]},
         v{state.second_moments()[i]}, used{state.used()[i]}, numbers{scalars};
     const Binding out[] = {master, m, v, used};
     const std::span<const Binding> results(out, copy ? 4 : 3);
     Kind kind{
-        .work = Kind::Work::update, .rows = p.num_elements(), .decay = p.decays(), .copy = copy};
+        .work = Kind::Work::update,
+        .rows = p.num_elements(),
+        .weight_decay = p.learning.weight_decay.value_or(p.decays() ? config_.weight_decay : 0),
+        .copy = copy};
     if (!state.is_listed(static_cast<int>(i))) {
       const Binding in[] = {master, g, m, v, numbers};
       run(kind, in, results);

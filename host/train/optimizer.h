@@ -16,7 +16,7 @@ namespace lamina::train {
 
 class Optimizer {
  public:
-  // Parameters that are not trained are left alone.
+  // Parameters that do not learn are left alone.
   Optimizer(const decoder::ParameterTable& parameters, const config::OptimizerSection& config,
             const Backend& backend);
 
@@ -46,7 +46,8 @@ class Optimizer {
     enum class Work { norm, accumulate, update } work;
     std::int64_t rows, width = 1;
     std::int64_t slots = 0, more_slots = 0;  // of lists of rows
-    bool decay = false, copy = false;
+    double weight_decay = 0;
+    bool copy = false;
     auto operator<=>(const Kind&) const = default;
   };
   Graph graph_of(const Kind& kind) const;

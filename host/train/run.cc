@@ -7,6 +7,7 @@
 #include "decoder/call_limits.h"
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
+#include "train/parameter_groups.h"
 #include "train/run_directory.h"
 
 namespace lamina::train {
@@ -54,6 +55,11 @@ LoopOptions loop_options(const config::RunConfig& run) {
           .seed = run.run.seed,
           .out = run.run.out,
           .place = config::place_in(run)};
+}
+
+void set_learning(decoder::Model& model, const config::RunConfig& run) {
+  const LoopOptions options = loop_options(run);
+  set_learning(model, options.optimizer, options.step().shape, options.place);
 }
 
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,

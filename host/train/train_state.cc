@@ -36,7 +36,7 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
     const Parameter& p = parameters.all()[i];
     out.weights += value_bytes(p);
     if (DType used = p.used_dtype(compute); used != DType::f32) out.copies += value_bytes(p, used);
-    if (!p.desc.trained) continue;
+    if (!p.learns()) continue;
     out.moments += 2 * value_bytes(p);
     auto add_gradient = [&](std::int64_t slots) {
       out.gradients += gradient_bytes(p, slots) + id_bytes(slots);
@@ -71,7 +71,7 @@ void TrainState::lay_out(DType compute, bool accumulate) {
     }
   };
   auto always = [](std::size_t) { return true; };
-  auto trained = [&](std::size_t i) { return parameters[i].desc.trained; };
+  auto trained = [&](std::size_t i) { return parameters[i].learns(); };
   auto values = [&](std::size_t i) { return value_bytes(parameters[i]); };
   auto take_gradients = [&](std::vector<void*>& rows, std::vector<void*>& ids,
                             const std::vector<std::int64_t>& slots) {

@@ -144,7 +144,20 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
       {"[optimizer]\nname = 2024-01-01",
        "run.toml:7: 'optimizer.name' is a date or time; values are "
        "numbers, strings, booleans and lists of them"},
-      {"[[train]]\nsteps = 1", "run.toml:6: 'train' is a list of tables"},
+      {"[[train]]\nsteps = 1", "run.toml:6: 'train' is a section; write its keys below [train]"},
+      {"[[optimizer.groups]]\nmatch = \"embed.*\"\nfrozn = true",
+       "run.toml:6: unknown key 'frozn' in 'optimizer.groups[0]'\n  did you mean 'frozen'?"},
+      {"[optimizer]\ngroups = [{match = \"*\", frozen = true}, {role = \"norms\"}]",
+       "run.toml:7: 'optimizer.groups[1].role' must be \"weight\", \"bias\", \"norm\", "
+       "\"embedding\", \"head\", \"router\", \"scalar\" or \"conv\", got \"norms\"\n"
+       "  did you mean \"norm\"?"},
+      {"[optimizer]\ngroups = [\"embed.*\"]",
+       "'optimizer.groups[0]' must be a table, got \"embed.*\" (a string)"},
+      {"[optimizer.groups]\nmatch = \"embed.*\"",
+       "'optimizer.groups' is a key, not a section; write optimizer.groups = ...\n  it must be a "
+       "list of tables"},
+      {"[train]\nsteps = [{a = 1}]", "got [{a = 1}] (a list)"},
+      {"[run]\nname = [{a = 1}]", "got [{a = 1}] (a list)"},
       {"[run]\nthreads = 0", "must be an integer, at least 1 and at most 1024, got 0"},
       {"[run]\nseed = -1", "'run.seed' must be an integer, at least 0, got -1"},
       {"[run]\nout = \"\"", "run.toml:7: 'run.out' must be a path, got \"\""},
@@ -164,6 +177,28 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
     SCOPED_TRACE(c.text);
     EXPECT_ERROR_SAYS(load_run(write(c.text)), 2, c.says);
   }
+}
+
+// Both forms of a list of tables, and that of the resolved file.
+TEST_F(RunFile, HasListsOfTables) {
+  const std::string resolved =
+      "groups = [{match = \"embed.*\", frozen = true}, {role = \"norm\", lr_scale = 0.5}]";
+  const RunConfig blocks =
+                      load_run(write("[[optimizer.groups]]\nmatch = \"embed.*\"\nfrozen = true\n"
+                                     "[[optimizer.groups]]\nrole = \"norm\"\nlr_scale = 0.5")),
+                  line = load_run(write("[optimizer]\n" + resolved)),
+                  set = load_run(write(""), {{"optimizer.groups=" + resolved.substr(9)}, {}});
+  for (const RunConfig* c : {&blocks, &line, &set}) {
+    ASSERT_EQ(c->optimizer.groups.size(), 2u);
+    EXPECT_EQ(c->optimizer.groups[0].match, "embed.*");
+    EXPECT_EQ(c->optimizer.groups[0].frozen, true);
+    EXPECT_EQ(c->optimizer.groups[0].lr_scale, std::nullopt);
+    EXPECT_EQ(c->optimizer.groups[1].role, "norm");
+    EXPECT_EQ(c->optimizer.groups[1].lr_scale, 0.5);
+    EXPECT_THAT(to_toml(c->values.entries()), ::testing::HasSubstr("\n" + resolved + " # "));
+  }
+  EXPECT_EQ(to_json(Value(List{Members{{"match", "*"}, {"lr_scale", 2}}})),
+            "[{\"match\": \"*\", \"lr_scale\": 2}]");
 }
 
 }  // namespace

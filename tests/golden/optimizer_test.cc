@@ -6,14 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <string_view>
 #include <vector>
 
 #include "backends/cpu/backend.h"
+#include "config/run_config.h"
 #include "core/json.h"
 #include "inspect/verify/case.h"
 #include "support/goldens.h"
+#include "train/parameter_groups.h"
 
 namespace lamina::testing {
 namespace {
@@ -28,21 +29,31 @@ std::string reason_to_skip(JsonValue config) {
   return {};
 }
 
-std::vector<std::regex> patterns(JsonValue list) {
-  std::vector<std::regex> out;
-  for (JsonValue pattern : list.elements()) out.emplace_back(std::string(pattern.as_string()));
-  return out;
+// The keys of a run that say what their configuration says. Their masks are searched for in names;
+// without one all learn, and all decay.
+config::RunConfig run_of(JsonValue theirs) {
+  const auto number = [&](const char* key) { return theirs.at(key).as_double(); };
+  std::string groups;
+  const auto add = [&](std::string_view part, const std::string& says) {
+    groups += fmt::format("{{match = \"*{}*\", {}}}, ", part, says);
+  };
+  for (JsonValue kept : theirs.at("adamw_mask").elements())
+    add(kept.as_string(), "weight_decay = 0");
+  const std::string decays = fmt::format("weight_decay = {}", number("adam_weight_decay"));
+  for (JsonValue trained : theirs.at("trainable_parameters_mask").elements())
+    add(trained.as_string(), decays);
+  add("", theirs.at("trainable_parameters_mask").size() > 0 ? "frozen = true" : decays);
+  const std::string text = fmt::format(
+      "family = \"any\"\n[data]\ntrain = [\"any\"]\n[train]\nclip_norm = {}\n"
+      "[optimizer]\nbeta1 = {}\nbeta2 = {}\neps = {}\ngroups = [{}]\n",
+      number("gradient_clipping_threshold"), number("adam_b1"), number("adam_b2"),
+      number("adam_eps"), groups);
+  return config::parse_run(text, "golden");
 }
 
-bool matches(const std::vector<std::regex>& patterns, const std::string& name) {
-  return std::ranges::any_of(
-      patterns, [&](const std::regex& pattern) { return std::regex_search(name, pattern); });
-}
-
-// The tensors of step 0; without a mask all learn, and all decay.
-decoder::ParameterTable parameters_of(const inspect::GoldenCase& golden, JsonValue config) {
-  const std::vector<std::regex> trained = patterns(config.at("trainable_parameters_mask")),
-                                kept = patterns(config.at("adamw_mask"));
+// The tensors of step 0.
+decoder::ParameterTable parameters_of(const inspect::GoldenCase& golden,
+                                      const config::RunConfig& run) {
   constexpr std::string_view prefix = "params.0.";
   decoder::ParameterTable out;
   for (std::string_view name : golden.golden.names()) {
@@ -50,10 +61,11 @@ decoder::ParameterTable parameters_of(const inspect::GoldenCase& golden, JsonVal
     decoder::Parameter p;
     p.name = name.substr(prefix.size());
     p.desc.shape = golden.shape(name);
-    p.desc.trained = trained.empty() || matches(trained, p.name);
-    p.desc.decay = !matches(kept, p.name);
     out.add(std::move(p));
   }
+  const std::vector<decoder::Learning> learning = train::learning_of(out, run.optimizer.groups);
+  for (std::size_t i = 0; i < learning.size(); ++i)
+    out.set_learning(static_cast<int>(i), learning[i]);
   return out;
 }
 
@@ -71,18 +83,14 @@ TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
   const JsonValue config = document.root();
   if (std::string reason = reason_to_skip(config); !reason.empty()) GTEST_SKIP() << reason;
   const inspect::GoldenCase golden(GetParam().string());
-  const decoder::ParameterTable parameters = parameters_of(golden, config);
+  const config::RunConfig run = run_of(config);
+  const decoder::ParameterTable parameters = parameters_of(golden, run);
   const Backend& backend = cpu::cpu_backend();
   train::TrainState state(parameters, DType::f32, false, backend);
-  train::Optimizer optimizer(parameters,
-                             {.beta1 = config.at("adam_b1").as_double(),
-                              .beta2 = config.at("adam_b2").as_double(),
-                              .eps = config.at("adam_eps").as_double(),
-                              .weight_decay = config.at("adam_weight_decay").as_double()},
-                             backend);
-  const double clip = config.at("gradient_clipping_threshold").as_double();
-  const bool all_learn = std::ranges::all_of(
-      parameters.all(), [](const decoder::Parameter& p) { return p.desc.trained; });
+  train::Optimizer optimizer(parameters, run.optimizer, backend);
+  const double clip = run.train.clip_norm;
+  const bool all_learn =
+      std::ranges::all_of(parameters.all(), [](const decoder::Parameter& p) { return p.learns(); });
   std::int64_t steps = 0;
   for (; golden.has(fmt::format("lr.{}", steps)); ++steps) {
     for (std::size_t i = 0; i < parameters.all().size(); ++i) {
@@ -92,7 +100,7 @@ TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
         std::ranges::copy(before, state.masters()[i]);
       else
         expect_near(before, state.masters()[i], name);
-      if (parameters.all()[i].desc.trained)
+      if (parameters.all()[i].learns())
         std::ranges::copy(golden.floats(fmt::format("grads.{}.{}", steps, name)),
                           static_cast<float*>(state.gradients()[i]));
     }

@@ -71,6 +71,11 @@ const Setting kSettings[] = {
      "num_hidden_layers = 3\nnum_attention_heads = 2\nengram_layers = [1, 2]\n"
      "engram_num_heads = 2\nengram_head_dim = 4\nengram_vocab_bases = [310, 370]\n",
      "dtype = \"bfloat16\"\nmicrobatch_size = 1\n", "lazy_embeddings = true\n"},
+    {"llama2_frozen",
+     "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
+     "num_hidden_layers = 3\nnum_attention_heads = 2\n",
+     "dtype = \"bfloat16\"\nmicrobatch_size = 2\n",
+     "groups = [{match = \"layers.1.*\", frozen = true}, {match = \"embed.*\", frozen = true}]\n"},
 };
 
 // A run directory with its data.

@@ -10,19 +10,31 @@
 #include "support/paths.h"
 #include "support/temp_dir.h"
 #include "train/eval_step.h"
+#include "train/parameter_groups.h"
 
 namespace lamina::testing {
 namespace {
 
-TEST(IndexerWarmUp, OnlyTheIndexerLearns) {
-  std::ifstream sparse(test_model("deepseek_sparse").path);
-  const std::string text{std::istreambuf_iterator<char>(sparse), {}};
-  TempDir folder;
-  const TestModel from{"warm-up",
-                       folder.write("model.toml", text + "indexer_loss_weight = 0.5\n"
+struct WarmUp {
+  WarmUp() {
+    std::ifstream sparse(test_model("deepseek_sparse").path);
+    const std::string text{std::istreambuf_iterator<char>(sparse), {}};
+    from = {"warm-up", folder.write("model.toml", text + "indexer_loss_weight = 0.5\n"
                                                          "indexer_sparse_training = false\n")};
-  const decoder::Model model = open_model(from.path);
-  const auto state = load_state(from, model);
+  }
+  // Layers that predict further tokens are not run where no token is predicted.
+  static bool is_learned(const std::string& name) {
+    return name.find(".indexer.") != name.npos && !name.starts_with("mtp.");
+  }
+
+  TempDir folder;
+  TestModel from;
+};
+
+TEST(IndexerWarmUp, OnlyTheIndexerHasGradients) {
+  const WarmUp w;
+  const decoder::Model model = open_model(w.from.path);
+  const auto state = load_state(w.from, model);
   const Rows rows = random_rows(model, 2, 14);
   train::TrainStep step(model, *state, {.shape = {2, 14}}, {}, cpu::cpu_backend());
   const std::vector<program::Microbatch> batches{rows.microbatch()};
@@ -34,11 +46,32 @@ TEST(IndexerWarmUp, OnlyTheIndexerLearns) {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const std::string& name = model.parameters().all()[i].name;
     const bool learns = std::ranges::any_of(gradients[i], [](float g) { return g != 0; });
-    // Layers that predict further tokens are not run where no token is predicted.
-    EXPECT_EQ(learns, name.find(".indexer.") != name.npos && !name.starts_with("mtp.")) << name;
+    EXPECT_EQ(learns, WarmUp::is_learned(name)) << name;
   }
   train::EvalStep validation(model, 2, 14, DType::f32, false, cpu::cpu_backend());
   EXPECT_GT(validation.run(batches[0], state->used()).loss, 1);
+}
+
+// Weight decay and the updates of expert biases leave everything else alone as well.
+TEST(IndexerWarmUp, ChangesNothingButTheIndexer) {
+  const WarmUp w;
+  decoder::Model model = open_model(w.from.path);
+  const config::OptimizerSection optimizer{.weight_decay = 0.5};
+  train::set_learning(model, optimizer, {2, 14});
+  const auto state = load_state(w.from, model);
+  const auto before = copy_of(model, state->masters());
+  train::TrainStep step(model, *state, {.shape = {2, 14}}, optimizer, cpu::cpu_backend());
+  for (int s = 0; s < 3; ++s) {
+    const Rows rows = random_rows(model, 2, 14, static_cast<unsigned>(s) + 1);
+    const program::Microbatch batch = rows.microbatch();
+    step.run({&batch, 1}, 1e-2, s);
+  }
+  const auto after = copy_of(model, state->masters());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const std::string& name = model.parameters().all()[i].name;
+    EXPECT_EQ(same_bits(before[i], after[i]), !WarmUp::is_learned(name)) << name;
+    EXPECT_EQ(state->first_moments()[i] != nullptr, WarmUp::is_learned(name)) << name;
+  }
 }
 
 }  // namespace

@@ -154,9 +154,12 @@ std::string train_text(const inspect::ModelPlan& plan) {
   row("moments", b.moments);
   row("gradients", b.gradients);
   std::string saved;
+  if (plan.train.frozen > 0)
+    saved = fmt::format("  {} parameters are frozen: they have no gradient and no moments\n",
+                        thousands_text(plan.train.frozen));
   if (plan.train.whole_gradients > b.gradients)
-    saved = fmt::format("  lookup-only tables need only the rows of a step's tokens: {} less\n",
-                        bytes(static_cast<double>(plan.train.whole_gradients - b.gradients)));
+    saved += fmt::format("  lookup-only tables need only the rows of a step's tokens: {} less\n",
+                         bytes(static_cast<double>(plan.train.whole_gradients - b.gradients)));
   return fmt::format(
       "state of a training run, {} of {} x {} tokens per step\n{}{}",
       o.microbatches == 1 ? "a microbatch" : fmt::format("{} microbatches", o.microbatches),
@@ -252,6 +255,7 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
     json.key(name).value(static_cast<std::int64_t>(n));
   };
   number("weight_bytes", b.weights), number("copy_bytes", b.copies);
+  json.key("frozen_parameters").value(plan.train.frozen);
   number("moment_bytes", b.moments), number("gradient_bytes", b.gradients);
   number("whole_gradient_bytes", plan.train.whole_gradients);
   json.end_object();

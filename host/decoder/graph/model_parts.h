@@ -16,6 +16,7 @@ struct ModelParts {
   std::shared_ptr<const registry::Family> family;
   registry::ModelConfig config;
   registry::OptionsSpec options;
+  StackOptions stack_options;
   StackPlan stack;
   ParameterTable parameters;
   std::vector<BlockDeclaration> declared;  // by the blocks, which every later trace must repeat

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,14 +13,24 @@
 
 namespace lamina::decoder {
 
+// What a run says of how a parameter learns.
+struct Learning {
+  bool frozen = false;                 // stays as it is, to the bit
+  double lr_scale = 1;                 // of the run's learning rate
+  std::optional<double> weight_decay;  // nothing: the run's, where it decays
+};
+
 // One tensor: "layers.3.attention.wq.weight", "embed.weight".
 struct Parameter {
   std::string name;
   std::int64_t layer = -1;   // global index; -1 outside the layers
   std::uint32_t block = 0;   // id of the block it belongs to; 0 outside
   registry::ParamDesc desc;  // its name is that inside the block
+  Learning learning = {};
 
   std::int64_t num_elements() const { return desc.shape.num_elements(); }
+  // Whether it has a gradient and moments.
+  bool learns() const { return desc.trained && !learning.frozen; }
   // Weight decay: what the plugin says, else matrices, tables and heads but no vectors.
   bool decays() const;
   // The element type that products of a run in `compute` read: vectors (gains, biases, scalars)
@@ -39,6 +50,9 @@ class ParameterTable {
   // -1 when there is none.
   int find(std::string_view name) const;
   std::int64_t num_elements() const;
+  void set_learning(int index, const Learning& learning) {
+    parameters_[static_cast<std::size_t>(index)].learning = learning;
+  }
 
  private:
   std::vector<Parameter> parameters_;

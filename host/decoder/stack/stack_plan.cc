@@ -59,7 +59,12 @@ struct Givers {
 class Resolver {
  public:
   Resolver(const StackOptions& options, const std::set<std::int64_t>& cuts, const Givers& givers)
-      : options_(options), cuts_(cuts.begin(), cuts.end()), givers_(givers) {}
+      : options_(options),
+        cuts_(cuts.begin(), cuts.end()),
+        breaks_(options.breaks),
+        givers_(givers) {
+    std::ranges::sort(breaks_);
+  }
 
   void add(const registry::SegmentSpec& spec) {
     std::int64_t size = static_cast<std::int64_t>(spec.unit.size());
@@ -68,8 +73,9 @@ class Resolver {
     std::int64_t layer = begin;
     while (layer < end) {
       std::int64_t offset = (layer - begin) % size;
-      std::int64_t cut = next_cut(layer, end);
-      if (cut == layer) {
+      const bool alone = std::ranges::binary_search(cuts_, layer);
+      const std::int64_t cut = std::min(next_of(cuts_, layer, end), next_of(breaks_, layer, end));
+      if (alone) {
         push(spec, static_cast<std::size_t>(offset), 1, 1, true);
         ++layer;
       } else if (unroll) {
@@ -90,9 +96,11 @@ class Resolver {
   StackPlan take() { return std::move(plan_); }
 
  private:
-  std::int64_t next_cut(std::int64_t layer, std::int64_t end) const {
-    auto cut = std::ranges::lower_bound(cuts_, layer);
-    return cut == cuts_.end() ? end : std::min(*cut, end);
+  // The first of `layers`, which rise, after `layer`.
+  static std::int64_t next_of(const std::vector<std::int64_t>& layers, std::int64_t layer,
+                              std::int64_t end) {
+    auto next = std::ranges::upper_bound(layers, layer);
+    return next == layers.end() ? end : std::min(*next, end);
   }
 
   void push(const registry::SegmentSpec& spec, std::size_t first, std::size_t count,
@@ -111,7 +119,8 @@ class Resolver {
   }
 
   const StackOptions& options_;
-  std::vector<std::int64_t> cuts_;  // layers that are segments of their own, rising
+  std::vector<std::int64_t> cuts_;    // layers that are segments of their own, rising
+  std::vector<std::int64_t> breaks_;  // layers that begin a segment, rising
   const Givers& givers_;
   std::int64_t next_layer_ = 0;
   StackPlan plan_;

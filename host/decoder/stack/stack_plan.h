@@ -20,6 +20,8 @@ struct StackOptions {
   // Layers with something of the host's before them; any order. They are run once, as are layers
   // whose keys and values, or parameters, others use.
   std::vector<std::int64_t> engram_layers;
+  // Layers at which a new segment begins, though it may run the same blocks.
+  std::vector<std::int64_t> breaks = {};
 };
 
 // A unit of positions that runs `times` times; layer i of position p is

@@ -68,7 +68,52 @@ bool grows(const decoder::StateTensor& state) {
   }
 }
 
+bool multiplies_two_operands(OpCode code) {
+  return code == OpCode::linear || code == OpCode::matmul || code == OpCode::grouped_linear ||
+         code == OpCode::cross_entropy;
+}
+
+// The work, and which outputs depend on what learns.
+double backward_flops(const Graph& graph, const std::vector<bool>& learns,
+                      std::vector<bool>& outputs) {
+  std::vector<bool> depends(graph.values().size());
+  for (std::size_t i = 0; i < learns.size(); ++i) depends[graph.inputs()[i].value] = learns[i];
+  double flops = 0;
+  for (const Node& node : graph.nodes()) {
+    std::vector<bool> operands;
+    for (ValueId v : node.inputs) operands.push_back(v != kNoValue && depends[v]);
+    std::vector<bool> results(node.outputs.size(), std::ranges::count(operands, true) > 0 &&
+                                                       !node.op->def->zero_gradient);
+    if (node.op->code == OpCode::scan) {
+      const auto consts = static_cast<std::size_t>(node.int_attr("num_consts")),
+                 carries = static_cast<std::size_t>(node.int_attr("num_carries"));
+      // What one layer learns, the next depends on. Nearly all layers are such.
+      double layer = 0;
+      for (bool settled = false; !settled;) {
+        settled = true;
+        layer = backward_flops(*node.body(), operands, results);
+        for (std::size_t k = 0; k < carries; ++k)
+          if (results[k] && !operands[consts + k]) operands[consts + k] = true, settled = false;
+      }
+      flops += static_cast<double>(node.int_attr("times")) * layer;
+    } else if (results[0]) {
+      const std::ptrdiff_t parts =
+          multiplies_two_operands(node.op->code) ? operands[0] + operands[1] : std::ptrdiff_t{2};
+      flops += static_cast<double>(parts) * flops_of(graph, node, 0);
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) depends[node.outputs[i]] = results[i];
+  }
+  outputs.clear();
+  for (const GraphOutput& output : graph.outputs()) outputs.push_back(depends[output.value]);
+  return flops;
+}
+
 }  // namespace
+
+double required_backward_flops(const Graph& graph, const std::vector<bool>& learns) {
+  std::vector<bool> outputs;
+  return backward_flops(graph, learns, outputs);
+}
 
 double required_flops(const Graph& graph, std::int64_t start) {
   double flops = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "decoder/model.h"
 
@@ -18,6 +19,11 @@ double required_flops(const Graph& graph, std::int64_t start = 0);
 // implementation computes again (probabilities of attention, rematerialised layers) is not
 // required.
 inline constexpr double kTrainingFactor = 3;
+
+// Those of the backward pass when only some inputs of a forward graph learn, one flag each: of a
+// product of two operands once for each operand that depends on one of them, of attention and its
+// like twice if any does.
+double required_backward_flops(const Graph& graph, const std::vector<bool>& learns);
 
 // Bytes that one run of a decode graph must read: every parameter once, of experts and of tables
 // that are only looked up as many as rows can choose, and the decode state of `length` tokens a

@@ -211,6 +211,18 @@ WorkPerToken work_of(const decoder::Model& model, const PlanOptions& options) {
   decoder::ModelGraph trained = model.loss_graph(shape, {.training = true, .aux = true});
   out.train_flops =
       kTrainingFactor * required_flops(trained.graph) / static_cast<double>(options.tokens);
+  // The backward pass leaves out what only frozen parameters need.
+  const bool frozen = std::ranges::any_of(model.parameters().all(),
+                                          [](const Parameter& p) { return p.learning.frozen; });
+  if (frozen) {
+    std::vector<bool> learns;
+    for (const decoder::InputRole& input : trained.inputs)
+      learns.push_back(input.role == decoder::Input::parameter &&
+                       model.parameters()[input.members.front()].learns());
+    out.train_flops =
+        (required_flops(trained.graph) + required_backward_flops(trained.graph, learns)) /
+        static_cast<double>(options.tokens);
+  }
   if (!model.is_autoregressive()) return out;
   const decoder::GraphShape one{1, 1, options.dtype};
   decoder::ModelGraph token = model.decode_graph(one, state_size(options.tokens));

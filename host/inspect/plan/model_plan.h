@@ -78,6 +78,7 @@ struct WorkPerToken {
 // What a training run keeps from step to step.
 struct TrainMemory {
   train::TrainBytes bytes;
+  std::int64_t frozen = 0;          // elements of parameters
   std::size_t whole_gradients = 0;  // what bytes.gradients would be without lists of rows
 };
 

@@ -11,9 +11,13 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
                                 .features = train::all_losses(options.segments)});
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
+  std::int64_t frozen = 0;
+  for (const decoder::Parameter& p : parameters.all())
+    if (p.learning.frozen) frozen += p.num_elements();
   return {
       .bytes = train::train_bytes(parameters, options.dtype, accumulate,
                                   train::gradient_lists(graph, parameters, options.microbatches)),
+      .frozen = frozen,
       .whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients};
 }
 
