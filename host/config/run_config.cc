@@ -129,6 +129,7 @@ void fill_computed(RunConfig& c, Table& values) {
   if (c.run.out.empty()) fill("run.out", c.run.out = "runs/" + c.run.name);
   if (!values.has("data.tokenizer"))
     fill("data.tokenizer", c.data.tokenizer = c.train.from.empty() ? "byte" : c.train.from);
+  if (c.lora.alpha == 0) fill("lora.alpha", c.lora.alpha = static_cast<double>(c.lora.rank));
   if (c.train.microbatch_size == 0)
     fill("train.microbatch_size", c.train.microbatch_size = c.train.batch_size);
 }
@@ -201,6 +202,7 @@ RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
   c.data = read("data", data_fields(), values);
   c.train = read("train", train_fields(), values);
   c.train.remat_tags = read_remat_tags(values);
+  c.lora = read("lora", lora_fields(), values);
   c.optimizer = read("optimizer", optimizer_fields(), values);
   c.schedule = read("schedule", schedule_fields(), values);
   c.checkpoint = read("checkpoint", checkpoint_fields(), values);

@@ -11,11 +11,11 @@ std::vector<std::int32_t> Loaded::end_tokens() const {
 }
 
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
-            const Backend& backend) {
+            const Backend& backend, const std::string& adapter) {
   return while_training(path, [&] {
-    OpenedModel opened = open_weights(path, plugins);
-    weights::Weights weights = weights::Weights::load(
-        *opened.model, std::make_shared<io::WeightFiles>(opened.directory), dtype, backend);
+    OpenedModel opened = open_weights(path, plugins, adapter);
+    weights::Weights weights =
+        weights::Weights::load(*opened.model, opened.weight_files(), dtype, backend);
     std::unique_ptr<text::Tokenizer> tokenizer;
     if (text::has_tokenizer(opened.directory)) tokenizer = text::load_tokenizer(opened.directory);
     return Loaded{std::move(opened), std::move(weights), std::move(tokenizer)};

@@ -20,6 +20,15 @@ struct Learning {
   std::optional<double> weight_decay;  // nothing: the run's, where it decays
 };
 
+// What an adapter adds to the matrix "attention.wq.weight": "attention.wq.lora_a" and ".lora_b".
+inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b";
+std::string adapter_name(std::string_view weight, std::string_view part);
+// The matrix that "attention.wq.lora_a" is of; empty for other names.
+std::string adapted_name(std::string_view adapter);
+inline bool is_adapter(std::string_view name) {
+  return name.ends_with(kAdapterDown) || name.ends_with(kAdapterUp);
+}
+
 // One tensor: "layers.3.attention.wq.weight", "embed.weight".
 struct Parameter {
   std::string name;
