@@ -36,6 +36,12 @@ ExportedFrom export_once(const Arguments& a, const Backend& backend) {
                                            "describes a model but has no weights; give a "
                                            "checkpoint, a run directory or a model directory",
                                            {}});
+  if (opened.model->adapter())
+    throw UserError(ExitCode::usage,
+                    {a.positionals[0],
+                     "is a model with an adapter, which has no published form",
+                     {"`lamina ckpt merge` writes a model that has both; the adapter by itself is "
+                      "adapter_model.safetensors of a checkpoint"}});
   std::optional<DType> dtype;
   if (a.has("dtype")) dtype = parse_dtype(a.text("dtype"));
   const std::string to = a.text("to");

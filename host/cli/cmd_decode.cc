@@ -58,8 +58,9 @@ int run(const Arguments& a, const Machine& machine) {
     throw UserError(ExitCode::usage,
                     {"decode", "--logprobs is part of the output of --json; add --json", {}});
   machine.use_threads(a.globals.threads);
-  const model::Loaded m = model::load(a.text("model"), plugin_catalog(a.globals),
-                                      *parse_dtype(a.text("dtype")), machine.backend);
+  const model::Loaded m =
+      model::load(a.text("model"), plugin_catalog(a.globals), *parse_dtype(a.text("dtype")),
+                  machine.backend, a.has("adapter") ? a.text("adapter") : "");
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const std::vector<std::int32_t> prompt = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
@@ -119,6 +120,7 @@ Command decode_command() {
           "shows it.",
       .options =
           {model,
+           adapter_option(),
            text_option("prompt", 'p', "TEXT", "The text to go on from."),
            text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
            text_option("ids", 0, "1,2,3", "Token ids in place of a prompt."),

@@ -91,6 +91,7 @@ Command eval_command() {
                         "A Hugging Face directory, a GGUF file, a checkpoint or a run directory."},
             .short_name = 'm',
             .value = "DIR"},
+           adapter_option(),
            data,
            {.key = {.name = "tokens",
                     .type = Type::integer,

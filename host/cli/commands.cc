@@ -15,6 +15,7 @@ const std::vector<Command>& all_commands() {
       plugin_check_command(),   chat_command(),           template_command(),
       config_import_command(),  tokenize_command(),       completion_command(),
       data_build_command(),     data_show_command(),      embed_command(),
+      ckpt_merge_command(),
   };
   return commands;
 }

@@ -30,6 +30,7 @@ Command tokenize_command();
 Command ckpt_ls_command();
 Command ckpt_verify_command();
 Command ckpt_export_command();
+Command ckpt_merge_command();
 Command explain_command();
 Command plan_command();
 Command bench_machine_command();

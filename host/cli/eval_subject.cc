@@ -61,10 +61,14 @@ data::Dataset rows_of_run(const config::RunConfig& c, const text::Tokenizer& tok
   return data.validation.front();
 }
 
-EvalSubject open_subject(const std::string& path, const Globals& globals) {
-  EvalSubject s{
-      model::open_weights(path, plugin_catalog(globals)), nullptr, nullptr, {}, DType::bf16};
-  s.files = std::make_shared<const io::WeightFiles>(s.opened.directory);
+EvalSubject open_subject(const std::string& path, const std::string& adapter,
+                         const Globals& globals) {
+  EvalSubject s{model::open_weights(path, plugin_catalog(globals), adapter),
+                nullptr,
+                nullptr,
+                {},
+                DType::bf16};
+  s.files = s.opened.weight_files();
   s.tokenizer = text::load_tokenizer(s.opened.directory);
   return s;
 }
@@ -79,7 +83,9 @@ EvalSubject find_eval_subject(const Arguments& a) {
                                     : "no model is given; use -m DIR --data FILE, or RUN_DIR",
                      {}});
   const std::string& path = a.has("model") ? a.text("model") : a.positionals[0];
-  EvalSubject s = model::while_training(path, [&] { return open_subject(path, a.globals); });
+  const std::string adapter = a.has("adapter") ? a.text("adapter") : "";
+  EvalSubject s =
+      model::while_training(path, [&] { return open_subject(path, adapter, a.globals); });
   std::string run_file = run_file_of(path);
   if (a.has("data")) {
     s.rows.push_back(rows_of_files(a, *s.tokenizer, *s.opened.model));

@@ -47,6 +47,14 @@ Option json_option() {
                   .doc = "Print one JSON object on stdout instead of text."}};
 }
 
+Option adapter_option() {
+  return {.key = {.name = "adapter",
+                  .type = Type::string,
+                  .doc = "An adapter of the model, as PEFT saves it: adapter_config.json and "
+                         "adapter_model.safetensors."},
+          .value = "DIR"};
+}
+
 Option set_option() {
   return {.key = {.name = "set",
                   .type = Type::string,

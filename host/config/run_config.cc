@@ -135,6 +135,7 @@ void fill_computed(RunConfig& c, Table& values) {
                                           : std::filesystem::path(c.run.out);
     fill("data.store", c.data.store = (out.parent_path() / "tokens").string());
   }
+  if (c.lora.alpha == 0) fill("lora.alpha", c.lora.alpha = static_cast<double>(c.lora.rank));
   if (c.train.microbatch_size == 0)
     fill("train.microbatch_size", c.train.microbatch_size = c.train.batch_size);
 }
@@ -263,6 +264,7 @@ RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
   c.data = read("data", data_fields(), values);
   c.train = read("train", train_fields(), values);
   c.train.remat_tags = read_remat_tags(values);
+  c.lora = read("lora", lora_fields(), values);
   c.optimizer = read("optimizer", optimizer_fields(), values);
   c.schedule = read("schedule", schedule_fields(), values);
   c.checkpoint = read("checkpoint", checkpoint_fields(), values);

@@ -17,6 +17,7 @@ namespace lamina::config {
 const Fields<RunSection>& run_fields();
 const Fields<DataSection>& data_fields();
 const Fields<TrainSection>& train_fields();
+const Fields<LoraSection>& lora_fields();
 const Fields<OptimizerSection>& optimizer_fields();
 const Fields<ScheduleSection>& schedule_fields();
 const Fields<CheckpointSection>& checkpoint_fields();
@@ -37,6 +38,7 @@ struct RunConfig {
   RunSection run;
   DataSection data;
   TrainSection train;
+  LoraSection lora;
   OptimizerSection optimizer;
   ScheduleSection schedule;
   CheckpointSection checkpoint;

@@ -318,6 +318,30 @@ const Fields<OptimizerSection>& optimizer_fields() {
   return fields;
 }
 
+const Fields<LoraSection>& lora_fields() {
+  static const Fields<LoraSection> fields = {
+      field("rank", &LoraSection::rank,
+            {.min = 0,
+             .max = 1 << 16,
+             .doc = "Rank of the matrices that learn in place of the model's; 0 = no adapter: all "
+                    "of the model learns."}),
+      field("alpha", &LoraSection::alpha,
+            {.preset_text = "lora.rank",
+             .min = 0,
+             .doc = "What the adapter adds is multiplied by alpha / rank."}),
+      field(
+          "target_modules", &LoraSection::target_modules,
+          {.doc = "Matrices that get an adapter: module names as PEFT has them (\"q_proj\"), ours "
+                  "(\"attention.wq\"), or \"all-linear\" for every one of the layers."}),
+      field(
+          "dropout", &LoraSection::dropout,
+          {.min = 0, .max = 1, .max_excluded = true, .doc = "Dropout of what the adapter reads."}),
+      field("rslora", &LoraSection::rslora,
+            {.doc = "Multiply by alpha / sqrt(rank) instead (Kalajdzievski 2023)."}),
+  };
+  return fields;
+}
+
 const Fields<ScheduleSection>& schedule_fields() {
   static const Fields<ScheduleSection> fields = {
       field("kind", &ScheduleSection::kind,
@@ -385,6 +409,7 @@ const Schema& run_schema() {
       section("data", "Training text and how it becomes rows.", data_fields()),
       section("train", "The training loop.", train_fields()),
       remat_tags_section(),
+      section("lora", "A low-rank adapter over a frozen model; docs/finetuning.md.", lora_fields()),
       section("optimizer", "Optimizer.", optimizer_fields()),
       section("schedule", "Learning-rate schedule.", schedule_fields()),
       section("checkpoint", "Checkpoints of the run.", checkpoint_fields()),

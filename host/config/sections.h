@@ -89,6 +89,14 @@ struct OptimizerSection {
   double used_momentum() const { return momentum.value_or(name == "muon" ? 0.95 : 0.0); }
 };
 
+struct LoraSection {
+  std::int64_t rank = 0;  // 0: no adapter
+  double alpha = 0;       // set once loaded
+  std::vector<std::string> target_modules = {"all-linear"};
+  double dropout = 0;
+  bool rslora = false;
+};
+
 struct ScheduleSection {
   std::string kind = "cosine";
   std::int64_t warmup_steps = 0;

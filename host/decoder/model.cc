@@ -46,6 +46,7 @@ Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConf
     : parts_(new ModelParts{family, config, family->options(config), {}, {}, {}}) {
   apply_stack_keys(*parts_);
   parts_->engram = read_engram(config, options.compress_tokens);
+  parts_->adapter = options.adapter;
   StackOptions stack{.scan_layers = options.scan_layers, .engram_layers = {}};
   if (parts_->engram)
     for (const EngramLayer& layer : parts_->engram->layers)
@@ -83,6 +84,7 @@ const registry::ModelConfig& Model::config() const { return parts_->config; }
 const registry::OptionsSpec& Model::options() const { return parts_->options; }
 const StackPlan& Model::stack() const { return parts_->stack; }
 const ParameterTable& Model::parameters() const { return parts_->parameters; }
+const std::optional<Adapter>& Model::adapter() const { return parts_->adapter; }
 std::int64_t Model::vocab_size() const { return parts_->config.vocab_size(); }
 std::int64_t Model::hidden_size() const { return parts_->config.hidden_size(); }
 std::int64_t Model::mtp_depth() const { return parts_->options.mtp.depth; }

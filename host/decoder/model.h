@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "decoder/engram/engram.h"
+#include "decoder/roles/adapter.h"
 #include "decoder/roles/model_graph.h"
 #include "decoder/stack/parameter.h"
 #include "decoder/stack/stack_plan.h"
@@ -25,6 +26,7 @@ struct ModelOptions {
   bool scan_layers = true;
   // The tokenizer's tokens, for models with engram_layers, which are refused without.
   CompressTokens compress_tokens = {};
+  std::optional<Adapter> adapter = {};
 };
 
 struct ModelParts;
@@ -42,6 +44,7 @@ class Model {
   const registry::OptionsSpec& options() const;
   const StackPlan& stack() const;
   const ParameterTable& parameters() const;
+  const std::optional<Adapter>& adapter() const;
   // How each parameter learns. Segments are cut where layers of one would differ in what is frozen.
   void set_learning(const std::vector<Learning>& by_parameter);
   std::int64_t vocab_size() const;

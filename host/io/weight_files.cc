@@ -94,6 +94,12 @@ WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_
       read_compression(fs::is_directory(status) ? fs::path(path) : fs::path(path).parent_path());
 }
 
+void WeightFiles::add(const std::string& path) {
+  if (gguf_)
+    fail(path, "cannot be used with a GGUF file", "use the safetensors files of the same model");
+  add_file(path);
+}
+
 void WeightFiles::add_file(const std::string& path) {
   const std::size_t file_number = files_.size();
   files_.emplace_back(path);

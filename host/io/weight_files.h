@@ -36,6 +36,9 @@ class WeightFiles {
   // `stem` names the set within a directory, eg: "model", "optimizer".
   explicit WeightFiles(const std::string& path, std::string_view stem = "model");
 
+  // Adds the tensors of another safetensors file. Errors: it has one that is here already.
+  void add(const std::string& path);
+
   const std::string& path() const { return path_; }
   // All names: by file, then in the order of the data.
   const std::vector<std::string_view>& names() const { return names_; }

@@ -15,17 +15,19 @@ std::vector<std::int32_t> Loaded::end_tokens() const {
 }
 
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
-            const Backend& backend) {
+            const Backend& backend, const std::string& adapter) {
   return while_training(path, [&] {
-    const std::string files = train::resolve_model_files(path);  // once for both
+    const std::string base = base_of_adapter(path);
+    // Once for both: training may write a checkpoint meanwhile.
+    const std::string files = train::resolve_model_files(base.empty() ? path : base);
     // A large vocabulary takes longer than all the rest. Where there is no thread for it, it is
     // read when it is wanted; where the model does not open, that is what is said.
     auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
       return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
     });
-    OpenedModel opened = open_weights(files, plugins);
-    weights::Weights weights = weights::Weights::load(
-        *opened.model, std::make_shared<io::WeightFiles>(opened.directory), dtype, backend);
+    OpenedModel opened = open_weights(base.empty() ? files : path, plugins, adapter);
+    weights::Weights weights =
+        weights::Weights::load(*opened.model, opened.weight_files(), dtype, backend);
     return Loaded{std::move(opened), std::move(weights), tokenizer.get()};
   });
 }

@@ -27,6 +27,6 @@ struct Loaded {
 
 // Errors: those of open_weights() and Weights::load(). Safe while training removes checkpoints.
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
-            const Backend& backend);
+            const Backend& backend, const std::string& adapter = {});
 
 }  // namespace lamina::model

@@ -5,9 +5,12 @@
 #include "config/model_text.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/read_file.h"
 #include "io/gguf_config.h"
 #include "io/manifest.h"
 #include "lamina/ext/gguf.h"
+#include "model/adapter.h"
+#include "publishers/formats.h"
 #include "registry/library.h"
 #include "text/token_compression.h"
 #include "train/checkpoint.h"
@@ -65,6 +68,10 @@ config::ModelSource read_gguf(const io::GgufFile& file, const registry::Catalog&
   return out;
 }
 
+bool has_adapter_config(const fs::path& directory) {
+  return fs::exists(directory / publishers::kAdapterConfig);
+}
+
 // Where the options do not say how tokens are compressed, the tokenizer beside the weights does.
 decoder::ModelOptions with_tokenizer(const decoder::ModelOptions& options,
                                      const std::string& directory) {
@@ -103,15 +110,42 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
   return out;
 }
 
+std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
+  auto out = std::make_shared<io::WeightFiles>(directory);
+  if (!adapter.empty() && adapter != directory)
+    out->add(fmt::format("{}/{}.safetensors", adapter, publishers::kAdapterStem));
+  return out;
+}
+
+std::string base_of_adapter(const std::string& path) {
+  const fs::path directory = path;
+  if (!has_adapter_config(directory) || fs::exists(directory / "config.json") ||
+      fs::exists(directory / "model.toml"))
+    return {};
+  const std::string base = weights::read_peft_config(path).base;
+  for (const fs::path& candidate : {directory / base, fs::path(base)})
+    if (!base.empty() && fs::exists(candidate)) return candidate.lexically_normal().string();
+  throw UserError(ExitCode::checkpoint,
+                  {path,
+                   fmt::format("is an adapter of '{}', which is not here", printable(base)),
+                   {"give its model with -m, and --adapter " + path}});
+}
+
 Description describe(const std::string& path, const registry::Catalog& plugins,
-                     const std::vector<std::string>& overrides) {
+                     const std::vector<std::string>& overrides, const std::string& adapter) {
+  if (const std::string base = base_of_adapter(path); !base.empty()) {
+    if (!adapter.empty())
+      throw UserError(ExitCode::usage, {path, "is an adapter already; one may be given", {}});
+    return describe(base, plugins, overrides, path);
+  }
   if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
     const io::GgufFile file(gguf);
     return {.source = read_gguf(file, plugins, overrides),
             .directory = gguf,
-            .end_tokens = io::gguf_end_tokens(file)};
+            .end_tokens = io::gguf_end_tokens(file),
+            .adapter = adapter};
   }
-  Description out;
+  Description out{.adapter = adapter};
   fs::path description = path;
   if (!fs::is_regular_file(path)) {
     out.directory = train::resolve_model_directory(path);
@@ -123,6 +157,14 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
   const auto read = [&] {
     return config::load_model(description, {.sets = overrides, .environment = {}});
   };
+  if (!out.directory.empty() && has_adapter_config(out.directory)) {
+    if (!adapter.empty())
+      throw UserError(ExitCode::usage,
+                      {out.directory,
+                       "has an adapter already; one may be given",
+                       {"`lamina ckpt merge` makes a model of it that may get another"}});
+    out.adapter = out.directory;
+  }
   const bool written = !out.directory.empty() && !out.published && overrides.empty();
   out.source = written ? train::as_damage(read) : read();
   if (!out.directory.empty() && !out.published) out.end_tokens = end_tokens_of(out.directory);
@@ -130,10 +172,16 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
 }
 
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
-                 const decoder::ModelOptions& options, const std::vector<std::string>& overrides) {
-  Description from = describe(path, plugins, overrides);
-  const decoder::ModelOptions with_tokens = with_tokenizer(options, from.directory);
+                 const decoder::ModelOptions& options, const std::vector<std::string>& overrides,
+                 const std::string& adapter) {
+  Description from = describe(path, plugins, overrides, adapter);
+  decoder::ModelOptions with_tokens = with_tokenizer(options, from.directory);
   const auto read = [&] {
+    auto model = std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
+    if (from.adapter.empty()) return model;
+    with_tokens.adapter =
+        adapter_of(*model, weights::read_peft_config(from.adapter),
+                   fmt::format("{}/{}", from.adapter, publishers::kAdapterConfig));
     return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
   };
   const bool written = !from.directory.empty() &&
@@ -142,17 +190,19 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
   return {.directory = from.directory,
           .published = std::move(from.published),
           .end_tokens = std::move(from.end_tokens),
+          .adapter = from.adapter,
           .model = written ? train::as_damage(read) : read()};
 }
 
-OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins) {
+OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
+                         const std::string& adapter) {
   const bool describes = fs::path(path).extension() == ".toml";
   if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
     throw UserError(ExitCode::checkpoint, {path,
                                            "is a file; a Hugging Face directory, a GGUF file, a "
                                            "checkpoint or a run directory would be right",
                                            {}});
-  OpenedModel out = open(path, plugins);
+  OpenedModel out = open(path, plugins, {}, {}, adapter);
   if (out.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
                                            "describes a model but has no weights; give a directory "

@@ -13,6 +13,7 @@
 #include "config/run_config.h"
 #include "decoder/model.h"
 #include "io/hf_directory.h"
+#include "io/weight_files.h"
 #include "registry/discovery.h"
 #include "text/tokenizer.h"
 #include "train/run_directory.h"
@@ -24,7 +25,12 @@ struct OpenedModel {
   std::string directory;
   std::optional<io::HfDirectory> published = {};  // of a directory with config.json
   std::vector<std::int64_t> end_tokens = {};      // of a GGUF file, or beside a checkpoint
+  std::string adapter = {};                       // the directory of its adapter; empty without one
   std::unique_ptr<decoder::Model> model;
+
+  // The files of the weights, with those of an adapter of another directory. REQUIRES: there are
+  // weights.
+  std::shared_ptr<io::WeightFiles> weight_files() const;
 };
 
 // Where a model is described, before its plugin has read it.
@@ -33,24 +39,32 @@ struct Description {
   std::string directory;  // as in OpenedModel
   std::optional<io::HfDirectory> published = {};
   std::vector<std::int64_t> end_tokens = {};
+  std::string adapter = {};
 };
+
+// The model that an adapter in PEFT's form names, for a path with such an adapter and no model;
+// else empty. Errors (exit 4): that model is not here.
+std::string base_of_adapter(const std::string& path);
 
 // The errors of open(), but for those of plugins.
 Description describe(const std::string& path, const registry::Catalog& plugins,
-                     const std::vector<std::string>& overrides = {});
+                     const std::vector<std::string>& overrides = {},
+                     const std::string& adapter = {});
 
 // Errors: exit 4 for a directory that holds no model, with what is there, and for a checkpoint of
 // training with a damaged model.toml; exit 2 for a config that is wrong; exit 8 for plugins;
 // io::Damaged for a checkpoint whose files, values of tensors aside, are not as its manifest says.
-// `overrides`: "model.key=value". Where the options do not say how tokens are compressed, the
-// directory's tokenizer does.
+// An adapter in PEFT's form stands for the model that it names with it; `adapter` is one for
+// another model. `overrides`: "model.key=value". Where the options do not say how tokens are
+// compressed, the directory's tokenizer does.
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const decoder::ModelOptions& options = {},
-                 const std::vector<std::string>& overrides = {});
+                 const std::vector<std::string>& overrides = {}, const std::string& adapter = {});
 
 // Likewise, to compute with. Errors: exit 4 also where there are no weights, or `path` is a file
 // that describes no model.
-OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins);
+OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
+                         const std::string& adapter = {});
 
 // What ModelOptions asks of a tokenizer.
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);

@@ -8,6 +8,8 @@
 #include "core/log.h"
 #include "core/read_file.h"
 #include "data/load.h"
+#include "model/adapter.h"
+#include "publishers/formats.h"
 #include "registry/library.h"
 #include "weights/published_form.h"
 
@@ -24,6 +26,39 @@ std::unique_ptr<decoder::Model> make_model(const config::ModelSource& source,
                                            const registry::Catalog& plugins,
                                            const decoder::ModelOptions& options) {
   return std::make_unique<decoder::Model>(make(source, plugins, options));
+}
+
+weights::PeftConfig lora_of(const config::RunConfig& run) {
+  return {.rank = run.lora.rank,
+          .alpha = run.lora.alpha,
+          .dropout = run.lora.dropout,
+          .rslora = run.lora.rslora,
+          .target_modules = run.lora.target_modules,
+          .base = run.train.from};
+}
+
+// With the adapter of [lora], else that of `other`, a directory that may have one.
+std::unique_ptr<decoder::Model> make_adapted(const config::ModelSource& source,
+                                             const registry::Catalog& plugins,
+                                             decoder::ModelOptions options,
+                                             const config::RunConfig& run,
+                                             const std::string& other) {
+  auto model = make_model(source, plugins, options);
+  if (run.lora.rank == 0 && other.empty()) return model;
+  options.adapter = run.lora.rank > 0
+                        ? adapter_of(*model, lora_of(run), place_of(run, "lora.target_modules"))
+                        : adapter_of(*model, weights::read_peft_config(other),
+                                     fmt::format("{}/{}", other, publishers::kAdapterConfig));
+  return make_model(source, plugins, options);
+}
+
+// The adapter's configuration as PEFT reads it beside every checkpoint.
+void add_adapter_file(const config::RunConfig& run, const std::string& other, Training& out) {
+  if (!out.model->adapter()) return;
+  out.inherited.files.push_back(
+      {std::string(publishers::kAdapterConfig),
+       weights::peft_config_text(run.lora.rank > 0 ? lora_of(run)
+                                                   : weights::read_peft_config(other))});
 }
 
 // The directory's description with what the run file says itself on top.
@@ -131,10 +166,13 @@ Training resumed(const config::RunConfig& run, const registry::Catalog& plugins,
   const auto compress = [&](std::int64_t) {
     return compressed_tokens(*text::load_tokenizer(from.directory));
   };
-  out.model = make_model(with_own_keys(from, run), plugins,
-                         {.scan_layers = run.train.scan_layers, .compress_tokens = compress});
+  out.model = make_adapted(with_own_keys(from, run), plugins,
+                           {.scan_layers = run.train.scan_layers, .compress_tokens = compress}, run,
+                           from.adapter);
+  add_adapter_file(run, from.adapter, out);
   out.inherited.directory = from.directory;
-  out.inherited.files = side_files(from.directory);
+  for (train::SideFile& file : side_files(from.directory))
+    out.inherited.files.push_back(std::move(file));
   const std::string form(weights::kPublishedFormFile);
   if (fs::exists(fs::path(from.directory) / form))
     out.inherited.files.push_back(read_side_file(from.directory, form));
@@ -151,8 +189,20 @@ Pair make_both(const config::RunConfig& run, const Description& from,
   Pair out;
   out.source = make_model(from.source, plugins, options);
   check_family(run, *out.source, plugins);
-  out.model = make_model(with_own_keys(from, run), plugins, options);
+  if (!from.adapter.empty()) {
+    decoder::ModelOptions adapted = options;
+    adapted.adapter = adapter_of(*out.source, weights::read_peft_config(from.adapter),
+                                 fmt::format("{}/{}", from.adapter, publishers::kAdapterConfig));
+    out.source = make_model(from.source, plugins, adapted);
+  }
+  out.model = make_adapted(with_own_keys(from, run), plugins, options, run, from.adapter);
   check_values(run, *out.model, *out.source);
+  if (out.source->adapter() && out.source->adapter() != out.model->adapter())
+    throw UserError(ExitCode::usage,
+                    {place_of(run, "lora.rank"),
+                     fmt::format("[lora] is another adapter than that of {}", from.adapter),
+                     {"leave [lora] out to go on with that one, or merge it first: `lamina ckpt "
+                      "merge`"}});
   return out;
 }
 
@@ -166,7 +216,8 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
                                       .compress_tokens = compress};
   Training out;
   if (run.train.from.empty()) {
-    out.model = make_model(run.model, plugins, options);
+    out.model = make_adapted(run.model, plugins, options, run, "");
+    add_adapter_file(run, "", out);
     return out;
   }
   if (!checkpoint.empty()) return resumed(run, plugins, checkpoint);
@@ -182,8 +233,10 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
   out.source = std::move(both.source);
   out.model = std::move(both.model);
   if (!own_tokenizer) check_tokenizer(run, from.directory);
-  out.inherited.weights = std::make_unique<train::StartWeights>(
-      *out.model, *out.source, from.directory, run.train.fresh, config::place_in(run));
+  const OpenedModel files{.directory = from.directory, .adapter = from.adapter, .model = {}};
+  out.inherited.weights =
+      std::make_unique<train::StartWeights>(*out.model, *out.source, files.weight_files(),
+                                            from.directory, run.train.fresh, config::place_in(run));
   const train::StartWeights& weights = *out.inherited.weights;
   out.inherited.summary = summary_of(weights);
   out.inherited.files =
@@ -192,6 +245,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
           weights::published_form(*out.model, *out.source, weights.files(), weights.map());
       !form.empty())
     out.inherited.files.push_back({std::string(weights::kPublishedFormFile), std::move(form)});
+  add_adapter_file(run, from.adapter, out);
   return out;
 }
 
@@ -202,7 +256,7 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
                                              const decoder::ModelOptions& options) {
   std::unique_ptr<decoder::Model> out =
       run.train.from.empty()
-          ? make_model(run.model, plugins, options)
+          ? make_adapted(run.model, plugins, options, run, "")
           : make_both(run, describe(run.train.from, plugins), plugins, options).model;
   train::set_learning(*out, run);
   return out;

@@ -24,6 +24,12 @@ inline constexpr std::string_view kPlaceholderKeys[] = {
     "video_token_id",    "video_token_index", "audio_token_id", "audio_token_index",
 };
 
+// Adapters of PEFT: names of tensors, and of files.
+inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
+inline constexpr std::string_view kAdapterDown = ".lora_A.weight", kAdapterUp = ".lora_B.weight";
+inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
+inline constexpr std::string_view kAdapterStem = "adapter_model";
+
 // Keys of config.json that say how weights are compressed: a checkpoint that is not has none.
 inline constexpr std::string_view kCompressionKeys[] = {
     "quantization_config",

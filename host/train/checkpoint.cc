@@ -8,6 +8,7 @@
 #include "io/stored_weight.h"
 #include "io/weight_files.h"
 #include "train/run_directory.h"
+#include "weights/peft.h"
 #include "weights/weights.h"
 
 namespace lamina::train {
@@ -134,6 +135,14 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   auto moments = write_tensors(directory, "optimizer", parameters,
                                optimizer_states_of(parameters, contents.state), progress.step);
   files.insert(files.end(), moments.begin(), moments.end());
+  if (contents.model.adapter()) {
+    const auto values = [&](int parameter) {
+      return std::span<const float>(contents.state.masters()[static_cast<std::size_t>(parameter)],
+                                    static_cast<std::size_t>(parameters[parameter].num_elements()));
+    };
+    const auto adapter = weights::write_adapter(contents.model, directory, values);
+    files.insert(files.end(), adapter.begin(), adapter.end());
+  }
   const auto write = [&](const std::string& name, const std::string& bytes) {
     files.push_back(io::write_durably(directory + "/" + name, bytes));
     files.back().name = name;

@@ -5,6 +5,7 @@
 //   model.toml             family and [model], so that decoding needs nothing else
 //   run.toml               the resolved run file
 //   tokenizer files, and what else of train.from goes along, such as generation_config.json
+//   adapter_config.json, adapter_model.safetensors   the adapter as PEFT has it, with [lora]
 //   published.json         the form of train.from, where that is a published directory
 //   manifest.json          sizes and checksums of all that, step and data cursor; written last
 #pragma once

@@ -177,6 +177,9 @@ void set_learning(decoder::Model& model, const config::OptimizerSection& config,
                   const decoder::GraphShape& shape, const config::KeyPlace& place) {
   const std::vector<Parameter>& parameters = model.parameters().all();
   std::vector<Learning> learning = learning_of(model.parameters(), config.groups, place);
+  if (model.adapter())
+    for (std::size_t i = 0; i < learning.size(); ++i)
+      if (!decoder::is_adapter(parameters[i].name)) learning[i] = {.frozen = true};
   if (model.options().head.no_loss) freeze_unreached(model, shape, learning);
   const bool any = [&] {
     for (std::size_t i = 0; i < learning.size(); ++i)

@@ -23,6 +23,7 @@ config::DataSection data_section(const config::RunConfig& run);
 
 // Tells the model how the run trains its parameters; parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);
+
 // What a run takes over from train.from, or from the checkpoint that it goes on from.
 struct Inherited {
   std::unique_ptr<StartWeights> weights;  // null where it goes on from a checkpoint

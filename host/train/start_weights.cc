@@ -109,9 +109,10 @@ void fill_new_rows(std::span<float> values, std::int64_t old, std::int64_t width
 }  // namespace
 
 StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& source,
+                           std::shared_ptr<const io::WeightFiles> files,
                            const std::string& directory, const std::vector<std::string>& fresh,
                            const config::KeyPlace& place)
-    : model_(model), source_(source), files_(std::make_unique<io::WeightFiles>(directory)) {
+    : source_(source), files_(std::move(files)) {
   std::map<std::string, std::string>
       absent;  // from the files, by parameter: what they might call it
   map_ = weights::match_weights(source, *files_,
@@ -126,6 +127,7 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
     const std::string tensor = not_there == absent.end() ? "" : not_there->second;
     const int from = tensor.empty() ? source.parameters().find(p.name) : -1;
     origin_.push_back(from);
+    if (from < 0 && model.adapter() && decoder::is_adapter(p.name)) continue;
     if (from < 0) {
       if (patterns.names(p.name, tensor))
         fresh_.push_back(p.name);

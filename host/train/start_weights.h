@@ -15,13 +15,14 @@ namespace lamina::train {
 
 class StartWeights {
  public:
-  // `source` is the model as `directory` (or the GGUF file) describes it, of the family of `model`.
+  // `source` is the model as `directory` (or the GGUF file) describes it, of the family of `model`;
+  // `files` are its weights. An adapter that only `model` has starts fresh.
   // REQUIRES: both outlive this. Errors: exit 4 where the directory lacks a tensor that `fresh`
   // does not name, has one of another shape, or one that `model` has no use for, with lists; exit 2
   // for a pattern that names nothing which the directory lacks.
   StartWeights(const decoder::Model& model, const decoder::Model& source,
-               const std::string& directory, const std::vector<std::string>& fresh,
-               const config::KeyPlace& place);
+               std::shared_ptr<const io::WeightFiles> files, const std::string& directory,
+               const std::vector<std::string>& fresh, const config::KeyPlace& place);
 
   // Whether the directory has at least a part of it; else it starts as a fresh model's.
   bool has(int parameter) const { return origin_[static_cast<std::size_t>(parameter)] >= 0; }
@@ -35,9 +36,8 @@ class StartWeights {
   const std::vector<std::string>& grown() const { return grown_; }
 
  private:
-  const decoder::Model& model_;
   const decoder::Model& source_;
-  std::unique_ptr<io::WeightFiles> files_;
+  std::shared_ptr<const io::WeightFiles> files_;
   weights::TensorMap map_;   // of source_
   std::vector<int> origin_;  // by parameter: that of source_, or -1
   std::vector<std::string> fresh_, grown_;

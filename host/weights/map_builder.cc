@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "lamina/names.h"
+#include "publishers/formats.h"
 
 namespace lamina::weights {
 namespace {
@@ -121,7 +122,10 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const decoder::Parameter& p = parameters[i];
     const auto found = all.find({p.block, p.desc.name});
-    if (!has_map)
+    if (const std::string of = decoder::adapted_name(p.desc.name); !of.empty() && model.adapter()) {
+      const auto base = all.find({p.block, of});
+      rows_.push_back({&adapter_row(p, base == all.end() ? nullptr : base->second.front())});
+    } else if (!has_map)
       rows_.push_back({&own_row(p)});
     else if (p.block == 0 &&
              (p.layer >= 0 || (found == all.end() && p.desc.name == LAMINA_NAME_POSITIONS)))
@@ -149,6 +153,21 @@ const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parame
   }
   return host_rows_.emplace_back(registry::TensorRow{
       .param = parameter.desc.name, .published = folder + name, .transforms = {}});
+}
+
+// As PEFT calls it: behind its prefix, the name of the matrix's module.
+const registry::TensorRow& MapBuilder::adapter_row(const decoder::Parameter& parameter,
+                                                   const registry::TensorRow* of) {
+  std::string name =
+      of ? of->published : "layers.{L}." + decoder::adapted_name(parameter.desc.name);
+  constexpr std::string_view kWeight = ".weight";
+  if (name.ends_with(kWeight)) name.resize(name.size() - kWeight.size());
+  const bool down = parameter.desc.name.ends_with(decoder::kAdapterDown);
+  return host_rows_.emplace_back(registry::TensorRow{
+      .param = parameter.desc.name,
+      .published = fmt::format("{}{}{}", publishers::kAdapterPrefix, name,
+                               down ? publishers::kAdapterDown : publishers::kAdapterUp),
+      .transforms = {}});
 }
 
 // Of a family without a map: our name.

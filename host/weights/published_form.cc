@@ -74,6 +74,7 @@ Edits changed_values(const decoder::Model& model, const decoder::Model& source,
 void write_tensors(JsonWriter& json, const io::WeightFiles& files, const TensorMap& map) {
   json.key("tensors").begin_object();
   for (const PublishedTensor& tensor : map.tensors()) {
+    if (tensor.name.starts_with(publishers::kAdapterPrefix)) continue;
     const io::StoredWeight stored(files, tensor.name);
     const DType dtype = stored.is_plain() ? stored.data().dtype : DType::bf16;
     json.key(tensor.name).begin_object().key("dtype").value(name(dtype));

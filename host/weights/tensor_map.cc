@@ -13,6 +13,7 @@
 #include "core/suggest.h"
 #include "io/stored_weight.h"
 #include "lamina/names.h"
+#include "publishers/formats.h"
 #include "weights/map_builder.h"
 
 namespace lamina::weights {
@@ -21,6 +22,11 @@ namespace {
 // `name` under every way to put on or take off one of the family's prefixes, as it is first.
 std::vector<std::string> spellings(const std::string& name,
                                    const std::vector<std::string>& prefixes) {
+  if (const std::string_view outer = publishers::kAdapterPrefix; name.starts_with(outer)) {
+    std::vector<std::string> out = spellings(name.substr(outer.size()), prefixes);
+    for (std::string& s : out) s.insert(0, outer);
+    return out;
+  }
   std::vector<std::string> bare{name};
   for (const std::string& prefix : prefixes)
     if (name.starts_with(prefix)) bare.push_back(name.substr(prefix.size()));
@@ -151,7 +157,7 @@ class NameMatcher {
 
   bool has_own_names() const {
     return std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
-      return known_.contains(p.name);
+      return known_.contains(p.name) || is_adapter(p);
     });
   }
 
@@ -164,6 +170,8 @@ class NameMatcher {
         find(index);
       else if (known_.contains(parameters[i].name))
         builder_.add_own(index);
+      else if (is_adapter(parameters[i]))
+        find(index);  // of a file of its own
       else if (!may_lack(index, parameters[i].name))
         missing(index, parameters[i].name);
     }
@@ -189,6 +197,10 @@ class NameMatcher {
       if (present.contains(layer))
         missing(index,
                 builder_.expand(index, *builder_.rows_of(index).front()).tensors.front().name);
+  }
+
+  bool is_adapter(const decoder::Parameter& p) const {
+    return model_.adapter() && decoder::is_adapter(p.name);
   }
 
   // What the files call `name`; empty if they lack it.

@@ -93,10 +93,10 @@ TEST_F(RunFile, UnknownSectionIsReportedOnce) {
 }
 
 TEST_F(RunFile, EmptyUnknownSectionIsRefused) {
-  EXPECT_USER_ERROR(load_run(write("[lora]\n")), 2,
-                    in_folder("run.toml:6: unknown section [lora]\n"
+  EXPECT_USER_ERROR(load_run(write("[dpo]\n")), 2,
+                    in_folder("run.toml:6: unknown section [dpo]\n"
                               "  there are [run], [model], [data], [train], [train.remat_tags], "
-                              "[optimizer], [schedule], [checkpoint]"));
+                              "[lora], [optimizer], [schedule], [checkpoint]"));
 }
 
 TEST_F(RunFile, KeysDifferingInCaseAreUnknown) {

@@ -117,7 +117,6 @@ double stated_tolerance(const TestModel& model, const char* key, double usual) {
 }
 
 std::string reason_to_skip(const fs::path& directory) {
-  if (fs::exists(directory / "adapter")) return "is of an adapter, and adapters are not applied";
   JsonDocument document =
       JsonDocument::read((directory / "config.json").string(), {.code = ExitCode::checkpoint});
   std::string type(document.root().at("model_type").as_string());

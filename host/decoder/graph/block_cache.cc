@@ -12,6 +12,7 @@ BlockCache::BlockCache(const ModelParts& parts, TracePhase phase)
     : parts_(parts), phase_(std::move(phase)) {
   phase_.hidden_size = parts.config.hidden_size();
   phase_.num_layers = parts.config.num_layers();
+  phase_.adapter = parts.adapter ? &*parts.adapter : nullptr;
   phase_.bidirectional = parts.options.head.bidirectional;
   if (parts.engram) phase_.num_token_ids = std::ssize(parts.engram->ids);
   const registry::EmbedSpec& embed = parts.options.embed;

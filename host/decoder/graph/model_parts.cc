@@ -49,6 +49,21 @@ void check_norm(const ModelParts& parts) {
   }
 }
 
+// Where a target is named, something must have come of it.
+void check_adapter(const ModelParts& parts) {
+  if (!parts.adapter || parts.adapter->all) return;
+  for (const auto& [block, name] : parts.adapter->targets) {
+    const std::string down = adapter_name(name, kAdapterDown);
+    if (std::ranges::none_of(parts.parameters.all(), [&](const Parameter& p) {
+          return p.block == block && p.desc.name == down;
+        }))
+      throw UserError(ExitCode::usage,
+                      {"lora.target_modules",
+                       fmt::format("no `linear` reads '{}', so it cannot have an adapter", name),
+                       {"name the others"}});
+  }
+}
+
 class Declaration {
  public:
   explicit Declaration(ModelParts& parts) : parts_(parts), blocks_(parts, {}) {}
@@ -169,6 +184,7 @@ void declare_parameters(ModelParts& parts) {
   for (std::int64_t j = 0; j < mtp.depth; ++j)
     declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
   declare.finish();
+  check_adapter(parts);
 }
 
 }  // namespace lamina::decoder

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "decoder/engram/engram.h"
+#include "decoder/roles/adapter.h"
 #include "decoder/stack/parameter.h"
 #include "decoder/stack/stack_plan.h"
 #include "decoder/trace/block_declaration.h"
@@ -25,6 +26,7 @@ struct ModelParts {
   int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1, head_bias = -1;
   std::optional<Engram> engram;
   bool sinusoids = false;  // sinusoidal positions that the host adds beside options.embed.positions
+  std::optional<Adapter> adapter = {};
 
   int head_weight() const { return options.head.tied ? embed : head; }
 };

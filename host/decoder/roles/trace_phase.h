@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "decoder/roles/adapter.h"
 #include "decoder/roles/model_graph.h"
 #include "graph/type.h"
 
@@ -19,6 +20,7 @@ struct TracePhase : GraphShape, GraphFeatures, StateSize {
   // until BlockCache has looked at the entry.
   std::vector<Type> carries = {};
   std::vector<Type> per_layer = {};
+  const Adapter* adapter = nullptr;  // of the model, if it has one
 
   // x: the activations [B, T, D].
   Type activations() const { return {dtype, {batch, tokens, hidden_size}, {}}; }

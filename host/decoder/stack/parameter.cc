@@ -4,6 +4,21 @@
 
 namespace lamina::decoder {
 
+namespace {
+constexpr std::string_view kWeight = ".weight";
+}
+
+std::string adapter_name(std::string_view weight, std::string_view part) {
+  if (weight.ends_with(kWeight)) weight.remove_suffix(kWeight.size());
+  return std::string(weight) + std::string(part);
+}
+
+std::string adapted_name(std::string_view adapter) {
+  if (!is_adapter(adapter)) return {};
+  adapter.remove_suffix(kAdapterDown.size());
+  return std::string(adapter) + std::string(kWeight);
+}
+
 bool Parameter::decays() const { return desc.decay.value_or(desc.shape.ndim() >= 2); }
 
 DType Parameter::used_dtype(DType compute) const {

@@ -21,6 +21,15 @@ struct Learning {
   std::vector<std::int64_t> split_rows = {};  // the matrix is several ones, of so many rows
 };
 
+// What an adapter adds to the matrix "attention.wq.weight": "attention.wq.lora_a" and ".lora_b".
+inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b";
+std::string adapter_name(std::string_view weight, std::string_view part);
+// The matrix that "attention.wq.lora_a" is of; empty for other names.
+std::string adapted_name(std::string_view adapter);
+inline bool is_adapter(std::string_view name) {
+  return name.ends_with(kAdapterDown) || name.ends_with(kAdapterUp);
+}
+
 // One tensor: "layers.3.attention.wq.weight", "embed.weight".
 struct Parameter {
   std::string name;

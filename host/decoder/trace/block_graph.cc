@@ -1,6 +1,7 @@
 #include "decoder/trace/block_graph.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "decoder/roles/roles.h"
@@ -106,6 +107,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     Tensor input = graph().add_input(desc.name, type);
     graph().set_axes(input.id, desc.axes);
     out_.params.push_back({desc, index_of(input)});
+    if (is_target(desc.name)) adapted_.push_back({input, desc, {}, {}});
     return input;
   }
 
@@ -156,6 +158,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
 
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& attrs, std::optional<int> state) override {
+    refuse_adapted(op, inputs);
     const bool draws = op.code == OpCode::dropout || op.code == OpCode::random;
     if (custom_ && draws)
       throw PluginError({op.name,
@@ -180,6 +183,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     if (op.code == OpCode::random)
       return phase_.training ? draw(op, {}, attrs) : mean_of_draws(attrs);
     if (op.code == OpCode::rope) note_length_dependence(attrs);
+    if (op.code == OpCode::linear)
+      if (Adapted* matrix = find_adapted(inputs[1])) return {add_adapted(*matrix, inputs, attrs)};
     return graph().add_node(op, inputs, attrs);
   }
 
@@ -240,6 +245,73 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   }
 
  private:
+  // A matrix of the plugin's with what the adapter adds to it, once `linear` has read it.
+  struct Adapted {
+    Tensor weight;
+    registry::ParamDesc desc;
+    Tensor down, up;
+  };
+
+  bool is_target(const std::string& name) const {
+    return use_.kind == BlockUse::Kind::layer && phase_.adapter &&
+           std::ranges::find(phase_.adapter->targets, std::pair(use_.block, name)) !=
+               phase_.adapter->targets.end();
+  }
+
+  Adapted* find_adapted(Tensor value) {
+    for (Adapted& matrix : adapted_)
+      if (matrix.weight.id == value.id) return &matrix;
+    return nullptr;
+  }
+
+  // What an op other than `linear` reads cannot have an adapter.
+  void refuse_adapted(const Op& op, std::span<const Tensor> inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i] || (op.code == OpCode::linear && i == 1)) continue;
+      const Adapted* matrix = find_adapted(inputs[i]);
+      if (!matrix) continue;
+      if (!phase_.adapter->all || matrix->down)
+        throw UserError(ExitCode::usage,
+                        {"lora.target_modules",
+                         fmt::format("'{}' is read by the op {}; an adapter is of matrices that "
+                                     "`linear` alone reads",
+                                     matrix->desc.name, op.name),
+                         {"name the others"}});
+      adapted_.erase(adapted_.begin() + (matrix - adapted_.data()));
+    }
+  }
+
+  registry::ParamDesc adapter_param(const Adapted& matrix, std::string_view part) const {
+    const bool down = part == kAdapterDown;
+    const std::int64_t rank = phase_.adapter->rank;
+    const Shape& shape = matrix.desc.shape;
+    const AxisId axis = intern_axis("lora_rank");
+    registry::ParamDesc out;
+    out.name = adapter_name(matrix.desc.name, part);
+    out.shape = down ? Shape{rank, shape[1]} : Shape{shape[0], rank};
+    out.axes =
+        down ? std::vector{axis, matrix.desc.axes[1]} : std::vector{matrix.desc.axes[0], axis};
+    // As PEFT starts them: so that what is added is 0.
+    const double bound = 1 / std::sqrt(static_cast<double>(shape[1]));
+    if (down) out.init = {registry::InitSpec::Kind::uniform, -bound, bound};
+    return out;
+  }
+
+  Tensor add_adapted(Adapted& matrix, std::span<const Tensor> inputs,
+                     const registry::NamedAttrs& attrs) {
+    if (!matrix.down) {
+      matrix.down = make_param(adapter_param(matrix, kAdapterDown));
+      matrix.up = make_param(adapter_param(matrix, kAdapterUp));
+    }
+    const Op& linear = ops::get(OpCode::linear);
+    const Tensor y = graph().add_node(linear, inputs, attrs).front();
+    Tensor x = inputs[0];
+    if (const double rate = phase_.adapter->dropout; rate > 0 && phase_.training)
+      x = draw(ops::get(OpCode::dropout), {x}, {{"rate", rate}}).front();
+    const Tensor low = ops::linear(x, matrix.down);
+    return y + ops::scale(ops::linear(low, matrix.up), phase_.adapter->scale);
+  }
+
   static int index_of(Tensor input) { return static_cast<int>(input.graph->value(input.id).index); }
 
   // The graph without what is in bodies of regions, and with the streams of its draws.
@@ -409,7 +481,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> carries_, per_layer_;
   std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
-  std::vector<Tensor> written_;       // one per state of out_
+  std::vector<Tensor> written_;  // one per state of out_
+  std::vector<Adapted> adapted_;
   std::optional<TimeRegion> region_;  // while its body is traced
   std::vector<NodeRange> bodies_;     // of those that have ended
   std::optional<CustomCall> custom_;  // while its lowering is traced

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "decode/sampler.h"
 #include "inspect/verify/inputs.h"
@@ -10,6 +11,8 @@
 #include "model/open.h"
 #include "program/records.h"
 #include "publishers/formats.h"
+#include "train/eval_step.h"
+#include "weights/peft.h"
 
 namespace lamina::inspect {
 namespace {
@@ -34,6 +37,14 @@ std::string_view reason_to_skip(std::string_view quantity) {
   if (quantity.ends_with("_hf_cached"))
     return "is of keys that keep the rotations of shorter sequences; lamina rotates them again";
   return {};
+}
+
+// As training with [lora] does.
+void freeze_all_but_adapter(decoder::Model& model) {
+  std::vector<decoder::Learning> learning;
+  for (const decoder::Parameter& p : model.parameters().all())
+    learning.push_back({.frozen = !decoder::is_adapter(p.name)});
+  model.set_learning(learning);
 }
 
 // Activations [tokens, width] as [tokens, streams, width], where a case has `wanted` elements:
@@ -69,13 +80,50 @@ Verifier::Verifier(const std::string& directory, DType dtype, const registry::Ca
                    const Backend& backend)
     : case_(directory), dtype_(dtype), plugins_(plugins), backend_(backend) {
   report_.directory = directory;
-  model::OpenedModel opened = model::open(directory, plugins);
+  const std::string adapter = directory + "/adapter";
+  model::OpenedModel opened =
+      model::open(directory, plugins, {}, {}, std::filesystem::exists(adapter) ? adapter : "");
+  files_ = opened.weight_files();
   model_ = std::move(opened.model);
+  if (model_->adapter()) freeze_all_but_adapter(*model_);
   if (opened.published) placeholders_ = opened.published->placeholder_token_ids();
-  files_ = std::make_shared<io::WeightFiles>(directory);
   weights_ =
       std::make_unique<weights::Weights>(weights::Weights::load(*model_, files_, dtype, backend_));
   published_ = weights::match_weights(*model_, *files_);
+}
+
+// base.*: of the model without its adapter; merged.*: of matrices that have taken it in.
+void Verifier::adapter() {
+  const program::Rows rows = read_rows(case_, "");
+  const std::unique_ptr<decoder::Model> base = model::open(report_.directory, plugins_).model;
+  const weights::Weights weights = weights::Weights::load(
+      *base, std::make_shared<io::WeightFiles>(report_.directory), dtype_, backend_);
+  if (case_.has("base.logits"))
+    compare_logits(
+        "base.logits",
+        inspect::forward(*base, weights.pointers(), rows, {.dtype = dtype_}, backend_).logits);
+  if (case_.has("base.loss")) {
+    train::EvalStep eval(*base, rows.batch, rows.tokens, dtype_, rows.packed(), backend_);
+    add("base.loss",
+        std::abs(eval.run(rows.microbatch(), weights.pointers()).mean_loss() -
+                 case_.number("base.loss")),
+        case_.tolerance("loss_abs", 1e-5));
+  }
+  const std::unique_ptr<train::TrainState> state = training_state(false);
+  const auto values = [&](int parameter) {
+    return std::span<const float>(
+        state->masters()[static_cast<std::size_t>(parameter)],
+        static_cast<std::size_t>(model_->parameters()[parameter].num_elements()));
+  };
+  for (int i = 0; i < std::ssize(model_->parameters().all()); ++i) {
+    if (!weights::has_adapter(*model_, i)) continue;
+    const std::string name = "merged." + published_.tensor_of(published_.pieces_of(i).front()).name;
+    if (!case_.has(name)) continue;
+    std::vector<float> merged(values(i).begin(), values(i).end());
+    weights::merge_adapter(*model_, i, values, merged);
+    const std::vector<float> want = case_.floats(name);
+    add(name, max_abs_difference(merged, want) / std::max(max_abs(want), 1e-30), 1e-6);
+  }
 }
 
 VerifyReport Verifier::run() {
@@ -87,6 +135,7 @@ VerifyReport Verifier::run() {
     if (case_.has(prefix + "loss")) gradients(*model_, prefix, rows);
   }
   if (case_.has("input_ids")) inside();
+  if (model_->adapter()) adapter();
   if (case_.has("mrope.logits")) mrope();
   if (case_.has("image.embeddings")) images();
   if (case_.has("with_aux.loss")) with_aux();

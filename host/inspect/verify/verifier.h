@@ -37,6 +37,7 @@ class Verifier {
   void with_aux();
   void alone();
   void prediction();
+  void adapter();
   void greedy(const std::string& prefix, const decode::EmbeddingOverrides& overrides);
   void curve();
   void list_skipped();

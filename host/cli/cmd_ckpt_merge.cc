@@ -1,0 +1,55 @@
+// lamina ckpt merge: a model with an adapter as one without.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/plugins.h"
+#include "cli/text.h"
+#include "cli/units.h"
+#include "model/merge.h"
+#include "weights/tensor_map.h"
+
+namespace lamina::cli {
+namespace {
+
+int run_merge(const Arguments& a, const Machine& machine) {
+  std::optional<DType> dtype;
+  if (a.has("dtype")) dtype = parse_dtype(a.text("dtype"));
+  const auto check = [&](const std::string& directory) {
+    const model::OpenedModel written = model::open_weights(directory, plugin_catalog(a.globals));
+    weights::match_weights(*written.model, io::WeightFiles(directory));
+  };
+  const weights::Exported out =
+      model::merge_to_hf(a.positionals[0], a.has("adapter") ? a.text("adapter") : "", a.text("to"),
+                         dtype, plugin_catalog(a.globals), machine.backend, check);
+  print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
+                    bytes_text(static_cast<double>(out.num_bytes))));
+  return 0;
+}
+
+}  // namespace
+
+Command ckpt_merge_command() {
+  Option to{.key = {.name = "to",
+                    .type = Type::string,
+                    .doc = "The directory to write; it must not exist."},
+            .value = "DIR"};
+  to.key.required = true;
+  Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
+  dtype.key.choices = {"float32", "bfloat16"};
+  dtype.key.doc = "Type of the tensors; that of the model the adapter is of unless given.";
+  return {.name = "ckpt merge",
+          .summary = "writes a model and its adapter as one Hugging Face directory",
+          .details =
+              "Each adapted matrix becomes w + scale b a, computed in float32 and rounded once to "
+              "its type. The directory has the form of the model that the adapter is of; nothing "
+              "in it tells of an adapter.",
+          .options = {adapter_option(), to, dtype},
+          .positionals = {{.name = "DIR",
+                           .doc = "A run or checkpoint of training with [lora], an adapter as PEFT "
+                                  "saves it, or with --adapter the model that it is of."}},
+          .examples = {"lamina ckpt merge runs/mine --to merged",
+                       "lamina ckpt merge model --adapter adapter --to merged"},
+          .run = run_merge};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,206 @@
+// [lora]: an adapter over a frozen model, in memory, in files, and merged.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "backends/cpu/backend.h"
+#include "inspect/plan/model_plan.h"
+#include "model/load.h"
+#include "model/merge.h"
+#include "model/training.h"
+#include "support/expect_error.h"
+#include "support/models.h"
+#include "support/published_model.h"
+#include "train/run_directory.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kRank = 4;
+
+// A run of six steps of a copied model with an adapter, or what `sets` make of it.
+struct LoraRun {
+  config::RunConfig config;
+  model::Training training;
+  std::unique_ptr<train::Run> run;
+
+  explicit LoraRun(const TempDir& folder, const std::vector<std::string>& sets = {})
+      : config(config::load_run(write_file(folder), {sets, {}})),
+        training(model::open_training(config, built_plugins(),
+                                      train::likely_checkpoint("auto", config.run.out))),
+        run(std::make_unique<train::Run>(
+            config, *training.model, "auto", cpu::cpu_backend(), [] {},
+            std::move(training.inherited))) {
+    run->resumption().set_aside();
+    run->start();
+  }
+
+  static std::string write_file(const TempDir& folder) {
+    if (!fs::exists(folder / "model")) add_golden_model(folder, "llama3_gqa");
+    folder.write("text.txt", text_of_words(40));
+    return folder.write("run.toml",
+                        "[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n[train]\n"
+                        "from = \"model\"\nsteps = 6\nbatch_size = 2\n[lora]\nrank = 4\nalpha = 8\n"
+                        "target_modules = [\"q_proj\", \"attention.wv\", \"down_proj\"]\n"
+                        "[optimizer]\nlr = 1e-2\n[checkpoint]\nevery_steps = 2\nkeep = 100\n"
+                        "[run]\nout = \"out\"\nseed = 5\n");
+  }
+
+  train::LoopResult train(std::int64_t stop_after = 1000) {
+    train::LoopEvents events;
+    events.should_stop = [&] { return run->loop().progress().step >= stop_after; };
+    return run->loop().run(events);
+  }
+  std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
+};
+
+model::Loaded load_f32(const std::string& path, const std::string& adapter = "") {
+  return model::load(path, built_plugins(), DType::f32, cpu::cpu_backend(), adapter);
+}
+std::vector<float> logits_of(const model::Loaded& m) {
+  return forward(m.model(), m.weights.pointers(), random_rows(m.model(), 2, 7));
+}
+// The adapter alone, as PEFT would have saved it.
+std::string copy_adapter(const TempDir& folder, const std::string& checkpoint) {
+  fs::create_directories(folder / "adapter");
+  for (const char* name : {"adapter_config.json", "adapter_model.safetensors"})
+    fs::copy_file(fs::path(checkpoint) / name, fs::path(folder / "adapter") / name,
+                  fs::copy_options::overwrite_existing);
+  return folder / "adapter";
+}
+
+TEST(Lora, BeforeItsFirstStepItIsTheModelBitForBit) {
+  const TempDir folder;
+  LoraRun lora(folder);
+  EXPECT_TRUE(lora.train(0).stopped);
+  EXPECT_EQ(logits_of(load_f32(lora.checkpoint())), logits_of(load_f32(folder / "model")));
+}
+
+TEST(Lora, OnlyTheAdapterLearns) {
+  const TempDir folder;
+  LoraRun lora(folder);
+  std::vector<double> losses;
+  train::LoopEvents events;
+  events.step = [&](const train::LoopEvents::Step& step) { losses.push_back(step.result.loss); };
+  lora.run->loop().run(events);
+  EXPECT_LT(losses.back(), losses.front());
+  const model::Loaded before = load_f32(folder / "model"), after = load_f32(lora.checkpoint());
+  const auto was = copy_of(before.model(), before.weights.pointers());
+  const auto is = copy_of(after.model(), after.weights.pointers());
+  std::size_t adapters = 0;
+  for (std::size_t i = 0; i < is.size(); ++i) {
+    const decoder::Parameter& p = after.model().parameters().all()[i];
+    const int same = before.model().parameters().find(p.name);
+    if (same >= 0) {
+      EXPECT_EQ(is[i], was[static_cast<std::size_t>(same)]) << p.name;
+      continue;
+    }
+    ++adapters;
+    EXPECT_TRUE(p.name.ends_with(".lora_a") || p.name.ends_with(".lora_b"));
+    EXPECT_TRUE(std::ranges::any_of(is[i], [](float v) { return v != 0; })) << p.name;
+  }
+  EXPECT_EQ(adapters, 3u * 3 * 2);  // layers, matrices, parts
+}
+
+TEST(Lora, TakesGradientsAndMomentsForItsOwnMatricesAlone) {
+  const TempDir folder;
+  LoraRun lora(folder);
+  const decoder::ParameterTable& parameters = lora.training.model->parameters();
+  const train::TrainBytes bytes = train::train_bytes(parameters, DType::f32, false);
+  std::size_t adapter = 0;
+  for (const decoder::Parameter& p : parameters.all())
+    if (decoder::is_adapter(p.name))
+      adapter += aligned(static_cast<std::size_t>(p.num_elements()) * sizeof(float));
+  EXPECT_EQ(bytes.gradients, adapter);
+  EXPECT_EQ(bytes.moments, 2 * adapter);
+}
+
+TEST(Lora, GoesOnToTheSameBitsWithoutTheDirectory) {
+  const TempDir a, b;
+  LoraRun whole(a, {"lora.dropout=0.1"});
+  whole.train();
+  EXPECT_TRUE(LoraRun(b, {"lora.dropout=0.1"}).train(3).stopped);
+  fs::rename(b / "model", b / "gone");
+  fs::create_directories(b / "model");  // LoraRun would copy it again
+  LoraRun rest(b, {"lora.dropout=0.1"});
+  EXPECT_FALSE(rest.train().stopped);
+  const TempDir* folders[] = {&a, &b};
+  std::string bytes[2];
+  for (const char* name :
+       {"model.safetensors", "optimizer.safetensors", "adapter_model.safetensors"}) {
+    for (int i = 0; i < 2; ++i)
+      bytes[i] = folders[i]->read("out/checkpoints/step-00000006/" + std::string(name));
+    EXPECT_FALSE(bytes[0].empty());
+    EXPECT_TRUE(bytes[0] == bytes[1]) << name;
+  }
+}
+
+TEST(Lora, TheFilesOfPeftHoldTheAdapter) {
+  const TempDir folder;
+  LoraRun lora(folder);
+  lora.train();
+  const std::string adapter = copy_adapter(folder, lora.checkpoint());
+  const io::WeightFiles files(adapter + "/adapter_model.safetensors");
+  EXPECT_EQ(files.names().size(), 18u);
+  const std::string layer = "base_model.model.model.layers.2.";
+  EXPECT_EQ(files.tensor(layer + "self_attn.q_proj.lora_A.weight").shape, (Shape{kRank, 48}));
+  EXPECT_EQ(files.tensor(layer + "mlp.down_proj.lora_B.weight").shape, (Shape{48, kRank}));
+  const std::vector<float> want = logits_of(load_f32(lora.checkpoint()));
+  EXPECT_NE(want, logits_of(load_f32(folder / "model")));
+  EXPECT_EQ(logits_of(load_f32(folder / "model", adapter)), want);
+  EXPECT_EQ(logits_of(load_f32(adapter)), want);  // base_model_name_or_path says of which model
+}
+
+TEST(Lora, MergedComputesTheSameWithinRounding) {
+  const TempDir folder;
+  LoraRun lora(folder);
+  lora.train();
+  model::merge_to_hf(lora.checkpoint(), "", folder / "merged", DType::f32, built_plugins(),
+                     cpu::cpu_backend(), {});
+  const model::Loaded merged = load_f32(folder / "merged");
+  EXPECT_FALSE(merged.model().adapter());
+  EXPECT_LT(difference(logits_of(merged), logits_of(load_f32(lora.checkpoint()))), 1e-4);
+  const std::string adapter = copy_adapter(folder, lora.checkpoint());
+  model::merge_to_hf(folder / "model", adapter, folder / "other", {}, built_plugins(),
+                     cpu::cpu_backend(), {});
+  const io::WeightFiles before(folder / "model"), after(folder / "other");
+  EXPECT_THAT(after.names(), ::testing::UnorderedElementsAreArray(before.names()));
+  for (std::string_view name : before.names())
+    EXPECT_EQ(after.tensor(name).dtype, before.tensor(name).dtype) << name;
+}
+
+TEST(Lora, TrainingGoesOnWithAnAdapterThatThereIs) {
+  const TempDir folder;
+  LoraRun first(folder);
+  first.train();
+  const std::string adapter = copy_adapter(folder, first.checkpoint());
+  const std::vector<std::string> sets = {"train.from=" + adapter, "run.out=" + folder / "second"};
+  LoraRun second(folder, sets);
+  EXPECT_TRUE(second.train(0).stopped);
+  EXPECT_EQ(logits_of(load_f32(second.checkpoint())), logits_of(load_f32(first.checkpoint())));
+  std::vector<std::string> other = sets;
+  other.insert(other.end(), {"lora.rank=2", "run.out=" + folder / "third"});
+  EXPECT_ERROR_SAYS(LoraRun(folder, other), ExitCode::usage,
+                    "[lora] is another adapter than that of " + adapter);
+}
+
+TEST(Lora, WhatLearnsCanBeEveryMatrixOfTheLayers) {
+  const TempDir folder;
+  LoraRun lora(folder, {"lora.target_modules=[\"all-linear\"]", "lora.rslora=true"});
+  EXPECT_EQ(lora.training.model->adapter()->targets.size(), 7u);
+  EXPECT_DOUBLE_EQ(lora.training.model->adapter()->scale, 4.0);  // 8 / sqrt(4)
+  EXPECT_FALSE(lora.train().stopped);
+}
+
+TEST(Lora, TargetsAreMatricesThatAreThere) {
+  const TempDir folder;
+  EXPECT_ERROR_SAYS(LoraRun(folder, {"lora.target_modules=[\"q_prj\"]"}), ExitCode::usage,
+                    "lora.target_modules: no matrix of the layers is called 'q_prj'\n"
+                    "  did you mean 'q_proj'?");
+}
+
+}  // namespace
+}  // namespace lamina::testing
