@@ -13,7 +13,7 @@ const std::vector<Command>& all_commands() {
       config_show_command(),    config_explain_command(), plugin_list_command(),
       plugin_inspect_command(), plugin_ops_command(),     plugin_new_command(),
       plugin_check_command(),   chat_command(),           template_command(),
-      tokenize_command(),       completion_command(),
+      tokenize_command(),       report_command(),         completion_command(),
   };
   return commands;
 }

@@ -22,6 +22,7 @@ Command decode_command();
 Command chat_command();
 Command template_command();
 Command eval_command();
+Command report_command();
 Command tokenize_command();
 Command ckpt_ls_command();
 Command ckpt_verify_command();
