@@ -26,6 +26,7 @@ Command eval_command();
 Command data_build_command();
 Command data_show_command();
 Command embed_command();
+Command report_command();
 Command tokenize_command();
 Command ckpt_ls_command();
 Command ckpt_verify_command();
