@@ -31,9 +31,8 @@ struct LoraRun {
       : config(config::load_run(write_file(folder), {sets, {}})),
         training(model::open_training(config, built_plugins(),
                                       train::likely_checkpoint("auto", config.run.out))),
-        run(std::make_unique<train::Run>(
-            config, *training.model, "auto", cpu::cpu_backend(), [] {},
-            std::move(training.inherited))) {
+        run(std::make_unique<train::Run>(config, *training.model, "auto", cpu::cpu_backend(),
+                                         data::LoadHooks{}, std::move(training.inherited))) {
     run->resumption().set_aside();
     run->start();
   }
