@@ -46,6 +46,11 @@ void begin(const train::Run& run, const decoder::Model& model, const config::Run
   log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
             model.family().plugin().version);
   if (!run.lock().problem().empty()) log::warning("{}", run.lock().problem());
+  if (c.schedule.warmup_steps > c.train.steps)  // as it is meant where few steps are tried
+    log::warning(
+        "{}: 'schedule.warmup_steps' is {}, more than 'train.steps' = {}: the learning rate never "
+        "reaches its peak",
+        c.values.where("schedule.warmup_steps"), c.schedule.warmup_steps, c.train.steps);
   for (const std::string& change : run.resumption().changes()) log::info("{}", change);
   for (const std::string& warning : run.resumption().set_aside()) log::warning("{}", warning);
   run.start();

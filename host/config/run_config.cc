@@ -198,11 +198,6 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
                               "'train.batch_size' = {}",
                               c.train.microbatch_size, c.train.batch_size),
                   {fmt::format("use {}", divisors(c.train.batch_size))}});
-  if (c.schedule.warmup_steps > c.train.steps)
-    problems.add({values.where("schedule.warmup_steps"),
-                  fmt::format("'schedule.warmup_steps' is {}, more than 'train.steps' = {}",
-                              c.schedule.warmup_steps, c.train.steps),
-                  {values.where("train.steps")}});
   check_schedule(c, problems);
   check_optimizer(c, problems);
   if (c.data.train.empty())

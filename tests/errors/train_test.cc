@@ -81,6 +81,18 @@ TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
   EXPECT_FALSE(w.exists("out"));
 }
 
+// A few steps of a run file that is meant for many.
+TEST(TrainErrors, AWarmUpThatIsLongerThanTheRunIsAWarning) {
+  Workplace w;
+  const Finished f = w.lamina(
+      {"train", "run.toml", "--set", "train.steps=2", "--set", "schedule.warmup_steps=40"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.err.find("'schedule.warmup_steps' is 40, more than 'train.steps' = 2: the learning "
+                       "rate never reaches its peak"),
+            f.err.npos)
+      << f.err;
+}
+
 TEST(TrainErrors, DataThatCannotBeTrainedOnIsNamedBeforeAnythingIsWritten) {
   Workplace w;
   w.write("empty.txt", "");
