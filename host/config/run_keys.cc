@@ -226,6 +226,10 @@ const Fields<TrainSection>& train_fields() {
                  "Write to metrics.jsonl, for each layer, the mean, the standard deviation and "
                  "the fraction of zeros of its output, padding included, and its auxiliary losses.",
              .hot = true}),
+      field("tensorboard", &TrainSection::tensorboard,
+            {.doc = "Write the numbers of metrics.jsonl to event files of TensorBoard as well, in "
+                    "the folder tensorboard of the run directory.",
+             .hot = true}),
       field("z_loss", &TrainSection::z_loss,
             {.min = 0, .doc = "Weight of the squared log-sum-exp of the logits in the loss."}),
       field(

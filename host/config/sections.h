@@ -54,6 +54,7 @@ struct TrainSection {
   std::string remat = "none";
   std::map<std::string, std::string> remat_tags;  // [train.remat_tags]
   bool layer_metrics = false;
+  bool tensorboard = false;
   double z_loss = 0.0;
   double clip_norm = 1.0;
   bool clip_each = false;

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "core/error.h"
-#include "core/json_writer.h"
 #include "core/log.h"
 #include "core/round_up.h"
 #include "train/run_directory.h"
@@ -146,9 +145,15 @@ EvalSums Loop::validate() {
   return total;
 }
 
+void Loop::write(const MetricsRecord& record) {
+  metrics_->write(record.json());
+  if (tensorboard_) tensorboard_->write(record);
+}
+
 void Loop::save(const LoopEvents& events) {
   if (last_saved_ == progress_.step) return;
   if (metrics_) metrics_->sync();
+  if (tensorboard_) tensorboard_->sync();
   std::string path = checkpoint_path(options_.out, progress_.step);
   save_checkpoint(path,
                   {inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
@@ -191,6 +196,8 @@ void Loop::save_at_end(const LoopEvents& events) {
 LoopResult Loop::run(const LoopEvents& events) {
   using Clock = std::chrono::steady_clock;
   metrics_.emplace(options_.out, progress_.step);
+  if (options_.train.tensorboard && progress_.step < options_.train.steps)
+    tensorboard_.emplace(options_.out, progress_.step);
   LoopResult out;
   while (progress_.step < options_.train.steps) {
     if (events.should_stop && events.should_stop()) {
@@ -202,22 +209,21 @@ LoopResult Loop::run(const LoopEvents& events) {
     double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     out.last_loss = result.loss;
 
-    JsonWriter json;
-    json.begin_object().key("step").value(progress_.step);
-    json.key("train/loss").value(result.loss).key("train/ppl").value(std::exp(result.loss));
-    json.key("train/grad_norm").value(result.gradient_norm).key("train/lr").value(result.lr);
+    MetricsRecord record(progress_.step);
+    record.add("train/loss", result.loss).add("train/ppl", std::exp(result.loss));
+    record.add("train/grad_norm", result.gradient_norm).add("train/lr", result.lr);
     if (options_.train.skip_spikes > 0)
-      json.key("train/skipped_steps").value(progress_.spikes.num_skipped);
-    if (options_.train.z_loss > 0) json.key("train/z_loss").value(result.z_loss);
-    if (result.total != result.loss) json.key("train/total_loss").value(result.total);
-    if (result.aux_loss != 0) json.key("train/aux_loss").value(result.aux_loss);
-    if (result.mtp_loss != 0) json.key("train/mtp_loss").value(result.mtp_loss);
+      record.add("train/skipped_steps", static_cast<std::uint64_t>(progress_.spikes.num_skipped));
+    if (options_.train.z_loss > 0) record.add("train/z_loss", result.z_loss);
+    if (result.total != result.loss) record.add("train/total_loss", result.total);
+    if (result.aux_loss != 0) record.add("train/aux_loss", result.aux_loss);
+    if (result.mtp_loss != 0) record.add("train/mtp_loss", result.mtp_loss);
     for (const AuxScalar& number : result.aux_scalars)
-      json.key("train/" + number.name).value(number.value);
-    json.key("train/tokens").value(progress_.num_tokens);
-    json.key("perf/step_seconds").value(seconds);
-    json.key("perf/tokens_per_second").value(static_cast<double>(result.num_labels) / seconds);
-    metrics_->write(json.end_object());
+      record.add("train/" + number.name, number.value);
+    record.add("train/tokens", progress_.num_tokens);
+    record.add("perf/step_seconds", seconds);
+    record.add("perf/tokens_per_second", static_cast<double>(result.num_labels) / seconds);
+    write(record);
     if (events.step) events.step({result, progress_.step, options_.train.steps, seconds});
 
     bool last = progress_.step == options_.train.steps;
@@ -226,13 +232,12 @@ LoopResult Loop::run(const LoopEvents& events) {
       const EvalSums sums = validate();
       const std::vector<double> acceptance = sums.mtp_acceptance();
       out.validation_loss = sums.mean_loss();
-      JsonWriter eval_json;
-      eval_json.begin_object().key("step").value(progress_.step);
-      eval_json.key("eval/loss").value(*out.validation_loss);
-      eval_json.key("eval/ppl").value(std::exp(*out.validation_loss));
+      MetricsRecord eval(progress_.step);
+      eval.add("eval/loss", *out.validation_loss);
+      eval.add("eval/ppl", std::exp(*out.validation_loss));
       for (std::size_t j = 0; j < acceptance.size(); ++j)
-        eval_json.key(fmt::format("eval/mtp_acceptance_{}", j + 1)).value(acceptance[j]);
-      metrics_->write(eval_json.end_object());
+        eval.add(fmt::format("eval/mtp_acceptance_{}", j + 1), acceptance[j]);
+      write(eval);
       if (events.validation) events.validation({progress_.step, *out.validation_loss, acceptance});
     }
     std::int64_t save_every = options_.checkpoint.every_steps;
@@ -241,6 +246,7 @@ LoopResult Loop::run(const LoopEvents& events) {
     if (!last && (due || progress_.step == retry_at_)) try_to_save(events);
   }
   metrics_->finish();
+  if (tensorboard_) tensorboard_->finish();
   save_at_end(events);
   out.progress = progress_;
   return out;

@@ -16,6 +16,7 @@
 #include "train/eval_step.h"
 #include "train/metrics_file.h"
 #include "train/start_weights.h"
+#include "train/tensorboard_file.h"
 #include "train/train_step.h"
 
 namespace lamina::train {
@@ -83,9 +84,9 @@ class Loop {
   // other data; as load_checkpoint(): after io::Damaged another one may be tried.
   void resume(const std::string& checkpoint);
 
-  // Runs to the last step. Throws NumericalError before anything is updated. A checkpoint or a line
-  // of metrics that cannot be written is a warning and is tried again; only when the state at the
-  // end (or at the stop) cannot be saved is that a DeviceError, exit 4.
+  // Runs to the last step. Throws NumericalError before anything is updated. A checkpoint or a
+  // record of metrics that cannot be written is a warning and is tried again; only when the state
+  // at the end (or at the stop) cannot be saved is that a DeviceError, exit 4.
   LoopResult run(const LoopEvents& events);
 
   // Bytes of parameters, moments and gradients; of temporaries of a step.
@@ -98,6 +99,7 @@ class Loop {
   Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend);
   StepResult train_one_step();
   EvalSums validate();
+  void write(const MetricsRecord& record);
   void save(const LoopEvents& events);
   void try_to_save(const LoopEvents& events);
   void save_at_end(const LoopEvents& events);
@@ -109,7 +111,8 @@ class Loop {
   std::optional<EvalStep> eval_;
   Progress progress_;
   data::Batch batch_;
-  std::optional<MetricsFile> metrics_;  // while it runs
+  std::optional<MetricsFile> metrics_;          // while it runs
+  std::optional<TensorboardFile> tensorboard_;  // likewise, where asked for
   std::int64_t last_saved_ = -1;
   std::int64_t retry_at_ = -1;  // the step after which a checkpoint is tried again
   std::int64_t retry_steps_ = 1;

@@ -11,15 +11,12 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "core/log.h"
 #include "core/read_file.h"
 #include "core/write_all.h"
 #include "train/run_directory.h"
 
 namespace lamina::train {
 namespace {
-
-constexpr std::size_t kMaxWaiting = 100'000;  // some 30 MB
 
 [[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
   throw DeviceError(ExitCode::checkpoint,
@@ -89,75 +86,28 @@ void append_durably(const std::string& path, std::string_view text) {
   if (error != 0) fail(path, "cannot be written", error);
 }
 
-}  // namespace
-
-MetricsFile::MetricsFile(const std::string& run, std::int64_t step) : path_(metrics_path(run)) {
-  fd_ = open_to_append(path_);
+AppendedFile open_to_go_on(const std::string& run, std::int64_t step) {
+  const std::string path = metrics_path(run);
+  const int fd = open_to_append(path);
   try {
-    const Kept kept = read_lines(path_, step);
+    Kept kept = read_lines(path, step);
     if (!kept.superseded.empty()) append_durably(superseded_metrics_path(run), kept.superseded);
-    num_bytes_ = kept.num_bytes;
-    if (const int error = cut()) fail(path_, "cannot be cut after its last whole line", error);
+    if (::ftruncate(fd, static_cast<off_t>(kept.num_bytes)) != 0)
+      fail(path, "cannot be cut after its last whole line", errno);
     if (!kept.ends_whole) {
-      if (const int error = write_all(fd_, "\n")) fail(path_, "cannot be written", error);
-      ++num_bytes_;
+      if (const int error = write_all(fd, "\n")) fail(path, "cannot be written", error);
+      ++kept.num_bytes;
     }
+    return AppendedFile(path, "lines", fd, kept.num_bytes);
   } catch (...) {
-    ::close(fd_);
+    ::close(fd);
     throw;
   }
 }
 
-MetricsFile::~MetricsFile() { ::close(fd_); }
+}  // namespace
 
-int MetricsFile::cut() { return ::ftruncate(fd_, static_cast<off_t>(num_bytes_)) == 0 ? 0 : errno; }
-
-void MetricsFile::write(const JsonWriter& json) {
-  if (waiting_.size() < kMaxWaiting)
-    waiting_.push_back(json.text() + "\n");
-  else
-    ++num_dropped_;
-  write_waiting();
-}
-
-void MetricsFile::write_waiting() {
-  int error = torn_ ? cut() : 0;
-  std::size_t done = 0;
-  for (; done < waiting_.size() && error == 0; ++done) {
-    error = write_all(fd_, waiting_[done]);
-    if (error != 0) break;
-    num_bytes_ += waiting_[done].size();
-  }
-  torn_ = error != 0 && cut() != 0;
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(done));
-  if (error != 0) {
-    if (!failing_)
-      log::warning(
-          "{} cannot be written, training goes on: {}; its lines are kept in memory and tried "
-          "again after every step\n  free space on that disk or repair it before the run ends",
-          path_, system_error_text(error));
-    failing_ = true;
-    return;
-  }
-  if (failing_) log::info("{} can be written again; {} lines were late", path_, done);
-  if (num_dropped_ > 0)
-    log::warning("{} lacks {} lines, which were too many to keep in memory; plots will have a gap",
-                 path_, num_dropped_);
-  failing_ = false;
-  num_dropped_ = 0;
-}
-
-void MetricsFile::sync() {
-  if (::fsync(fd_) != 0)
-    log::warning("{} cannot be synced: {}; check the disk, a power cut may cost its last lines",
-                 path_, system_error_text(errno));
-}
-
-void MetricsFile::finish() {
-  write_waiting();
-  if (!waiting_.empty())
-    log::warning("{} lacks its last {} lines, which could not be written; repair the disk", path_,
-                 waiting_.size() + num_dropped_);
-}
+MetricsFile::MetricsFile(const std::string& run, std::int64_t step)
+    : file_(open_to_go_on(run, step)) {}
 
 }  // namespace lamina::train

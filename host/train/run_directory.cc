@@ -70,6 +70,8 @@ std::string superseded_metrics_path(const std::string& run) {
   return run + "/metrics.superseded.jsonl";
 }
 
+std::string tensorboard_directory(const std::string& run) { return run + "/tensorboard"; }
+
 std::vector<CheckpointEntry> list_checkpoints(const std::string& run) {
   return list(checkpoints_directory(run));
 }

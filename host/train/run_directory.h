@@ -4,6 +4,7 @@
 //   config.toml     every final value of the run
 //   metrics.jsonl   one object per step, see train/metrics_file.h
 //   metrics.superseded.jsonl   objects of steps that a run which went back did again
+//   tensorboard/    event files, where train.tensorboard asks, see train/tensorboard_file.h
 //   log.txt         what was said
 //   checkpoints/step-00000100/   see train/checkpoint.h
 //   checkpoints/step-00000100.damaged, .set-aside   no longer used; nothing removes them
@@ -20,6 +21,7 @@ std::string checkpoints_directory(const std::string& run);
 std::string checkpoint_path(const std::string& run, std::int64_t step);
 std::string metrics_path(const std::string& run);
 std::string superseded_metrics_path(const std::string& run);
+std::string tensorboard_directory(const std::string& run);
 
 struct CheckpointEntry {
   std::int64_t step;

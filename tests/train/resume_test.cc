@@ -10,7 +10,9 @@
 #include <map>
 
 #include "backends/cpu/backend.h"
+#include "core/json.h"
 #include "data/load.h"
+#include "support/event_reader.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"
@@ -234,6 +236,52 @@ TEST(Training, AFinishedRunHasNothingLeftToDo) {
   train::LoopResult again = run.train(true);
   EXPECT_EQ(again.progress.step, kSteps);
   EXPECT_EQ(bytes_of(train::metrics_path(run.out())), before);
+}
+
+// The numbers of metrics.jsonl as TensorBoard has them: 32-bit floats by tag and step.
+EventCurves curves_of_metrics(const std::string& run) {
+  EventCurves out;
+  std::ifstream in(train::metrics_path(run));
+  for (std::string line; std::getline(in, line);) {
+    const JsonDocument json = JsonDocument::parse(line, "metrics.jsonl");
+    const std::int64_t step = json.root().at("step").as_int64();
+    for (const auto& [name, value] : json.root().members())
+      if (name != "step") out[std::string(name)][step] = static_cast<float>(value.as_double());
+  }
+  return out;
+}
+
+// It stops after an odd step, loses that checkpoint and does the step again; then from the start.
+TEST(Training, TensorboardShowsWhatMetricsHaveAlsoAfterGoingBack) {
+  TrainingRun run({"llama2", kSmall, "tensorboard = true\n"});
+  const std::string folder = train::tensorboard_directory(run.out());
+  run.train(false, 5);
+  EXPECT_EQ(curves_of(read_event_files(folder)), curves_of_metrics(run.out()));
+  fs::remove_all(train::checkpoint_path(run.out(), 5));
+  run.train(true);
+  const EventCurves curves = curves_of(read_event_files(folder));
+  EXPECT_EQ(curves, curves_of_metrics(run.out()));
+  EXPECT_EQ(curves.at("train/loss").size(), static_cast<std::size_t>(kSteps));
+  EXPECT_EQ(curves.at("eval/loss").size(), 3u);
+  run.train(true);  // nothing to do: no file
+  EXPECT_EQ(read_event_files(folder).size(), 2u);
+  run.train(false, 3);
+  EXPECT_EQ(curves_of(read_event_files(folder)), curves_of_metrics(run.out()));
+}
+
+TEST(Training, ATensorboardFolderThatCannotBeWrittenChangesNothing) {
+  TrainingRun whole(kSettings[0]), refused({"llama2", kSmall, "tensorboard = true\n"});
+  whole.train(false);
+  EXPECT_FALSE(fs::exists(train::tensorboard_directory(whole.out())));
+  refused.folder().write("out/tensorboard", "in the way");
+  ::testing::internal::CaptureStderr();
+  refused.train(false);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, ::testing::HasSubstr("cannot be written, training goes on"));
+  // The first event has the file's version and where the session begins.
+  EXPECT_THAT(said, ::testing::HasSubstr(" lacks its last 10 events"));
+  expect_same_state(refused.out(), whole.out(), kSteps);
+  EXPECT_EQ(metrics_of(refused.out()), metrics_of(whole.out()));
 }
 
 // Something stands where the checkpoint of the step should go.

@@ -1,0 +1,50 @@
+// A file that grows while a run goes on, by whole pieces: lines or records. What the disk refuses
+// never ends the run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lamina::train {
+
+// [one thread]
+class AppendedFile {
+ public:
+  // A new file, made with its folder when the first piece is written. Messages call the pieces
+  // `pieces`, eg: "lines".
+  AppendedFile(std::string path, std::string pieces)
+      : path_(std::move(path)), pieces_(std::move(pieces)) {}
+  // Takes over a file that is open to append and has `num_bytes` bytes.
+  AppendedFile(std::string path, std::string pieces, int fd, std::uint64_t num_bytes)
+      : path_(std::move(path)), pieces_(std::move(pieces)), fd_(fd), num_bytes_(num_bytes) {}
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+  ~AppendedFile();
+
+  // Appends a piece. Where the disk refuses, warns and keeps it in memory, up to a bound; the next
+  // calls try again, in order.
+  void write(std::string piece);
+
+  // Makes what was written survive a power failure.
+  void sync();
+
+  // Tries once more and says what could not be written.
+  void finish();
+
+ private:
+  int open();  // 0, or the error
+  int cut();   // to the whole pieces; likewise
+  void write_waiting();
+
+  std::string path_;
+  std::string pieces_;
+  int fd_ = -1;
+  std::uint64_t num_bytes_ = 0;  // of whole pieces
+  bool torn_ = false;            // part of a piece may follow them
+  bool failing_ = false;         // since a warning
+  std::vector<std::string> waiting_;
+  std::uint64_t num_dropped_ = 0;
+};
+
+}  // namespace lamina::train
