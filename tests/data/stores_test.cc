@@ -32,7 +32,7 @@ void on_four_threads(std::int64_t count, const std::function<void(std::int64_t)>
 
 std::string lines(int num) {
   std::string out;
-  for (int i = 0; i < num; ++i) out += "line " + std::to_string(i * i) + "\n";
+  for (std::int64_t i = 0; i < num; ++i) out += "line " + std::to_string(i * i) + "\n";
   return out;
 }
 
