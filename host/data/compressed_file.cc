@@ -47,9 +47,9 @@ class Reader : public CompressedFile {
 class Gzip final : public Reader {
  public:
   explicit Gzip(const std::string& path) : Reader(path) {
+    if (bytes().empty()) fail_damaged("gzip", "it is empty");  // with nothing yet to free
     constexpr int kGzipOnly = 16 + MAX_WBITS;
     LAMINA_ASSERT(inflateInit2(&stream_, kGzipOnly) == Z_OK);
-    if (bytes().empty()) fail_damaged("gzip", "it is empty");
   }
   ~Gzip() override { inflateEnd(&stream_); }
 
