@@ -69,7 +69,8 @@ Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step
              const Windows& windows, const RopeOptions& rope) {
   const std::int64_t heads = c.index_heads, width = c.index_head_dim;
   x_BTD = stop_gradient(x_BTD);
-  Tensor q = linear(s / "wq_b", stop_gradient(q_latent), heads * width, {.out = axis::heads});
+  Tensor q = linear(s / "wq_b", stop_gradient(q_latent), heads * width,
+                    {.out = axis::heads, .in = axis::q_lora});
   q = rotate_last(split_heads(q, heads), step.positions_BT, c.qk_rope_head_dim, rope);
   Tensor k_BWH = compress(s / "compressor", c, x_BTD, step, windows, width, true, rope);
   Tensor weight_BTI = linear(s / "weights_proj", x_BTD, heads, {.out = axis::heads});
