@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "conformance/axis_flow.h"
 #include "conformance/check.h"
 #include "conformance/decoration.h"
 #include "conformance/fingerprint.h"
@@ -111,12 +112,41 @@ bool agree(Role declared, Role used) {
   return declared == Role::router && used == Role::embedding;
 }
 
+// The loss of the model with every layer by itself, whatever ops of their own its blocks have.
+struct Unrolled {
+  decoder::Model model;
+  decoder::ModelGraph traced;
+  Graph graph;
+
+  Unrolled(const FamilySubject& subject, const SmallModel& small)
+      : model(subject.open(small, false)),
+        traced(model.loss_graph({2, 5}, {.training = true, .aux = true, .mtp = true})),
+        graph(ops::inline_custom(traced.graph)) {}
+
+  // Calls use(parameter, its value in the graph).
+  template <typename Use>
+  void for_each_parameter(Use&& use) const {
+    for (std::size_t i = 0; i < traced.inputs.size(); ++i)
+      if (traced.inputs[i].role == decoder::Input::parameter)
+        use(model.parameters()[traced.inputs[i].members.front()], graph.inputs()[i].value);
+  }
+};
+
 void check_use(const decoder::Parameter& p, const Use& use) {
   const std::optional<Role> used = role_of(use, p.desc);
   if (used && !agree(p.desc.role, *used))
     fail("parameter '{}' has the role {} and is the {} of {}{}; its role is {}", p.name,
          role_name(p.desc.role), use.input, use.node->op->name,
          use.node->origin ? " (" + to_string(*use.node->origin) + ")" : "", role_name(*used));
+}
+
+// Dims that ops bring together have one axis.
+void check_axes_meet(const FamilySubject& subject, const SmallModel& small) {
+  const Unrolled unrolled(subject, small);
+  AxisFlow flow(unrolled.graph);
+  unrolled.for_each_parameter(
+      [&](const decoder::Parameter& p, ValueId value) { flow.set_parameter(value, p.desc.axes); });
+  flow.run();
 }
 
 }  // namespace
@@ -146,21 +176,17 @@ void check_axes_and_tags(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
     subject.open(small, watched.family());
     if (!wrong.empty()) fail("model '{}': {}", small.name, wrong);
+    check_axes_meet(subject, small);
   }
 }
 
 void check_roles(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
-    const decoder::Model model = subject.open(small);
-    const decoder::ModelGraph graph =
-        model.loss_graph({2, 5}, {.training = true, .aux = true, .mtp = true});
-    const Graph plain = ops::inline_custom(graph.graph);
-    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-      if (graph.inputs[i].role != decoder::Input::parameter) continue;
-      const decoder::Parameter& p = model.parameters()[graph.inputs[i].members.front()];
-      if (p.layer < 0 && p.block == 0) continue;  // the host's
+    const Unrolled unrolled(subject, small);
+    unrolled.for_each_parameter([&](const decoder::Parameter& p, ValueId value) {
+      if (p.layer < 0 && p.block == 0) return;  // the host's
       std::vector<Use> uses;
-      find_uses(plain, plain.inputs()[i].value, uses);
+      find_uses(unrolled.graph, value, uses);
       for (const Use& use : uses) check_use(p, use);
       const bool a_product = std::ranges::any_of(uses, is_product);
       if (p.desc.role == Role::weight && p.desc.shape.ndim() < 2 && !a_product)
@@ -168,7 +194,7 @@ void check_roles(const FamilySubject& subject) {
             "parameter '{}' of one dim has the role weight, that of a product's matrix; norm, "
             "bias or scalar would be right",
             p.name);
-    }
+    });
   }
 }
 

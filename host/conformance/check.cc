@@ -115,7 +115,8 @@ constexpr std::array kChecks = {
     Check{.id = "TRC-5",
           .level = quick,
           .rules = "M-6",
-          .what = "axes and tags are those of names.h, or the plugin's own",
+          .what = "axes and tags are those of names.h or the plugin's own, and dims that meet have "
+                  "one axis",
           .of_family = check_axes_and_tags},
     Check{.id = "TRC-6",
           .level = quick,

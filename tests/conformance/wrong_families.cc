@@ -190,6 +190,12 @@ std::vector<WrongFamily> of_traces() {
                             {.axes = {"norms"}, .role = Role::norm, .init = init::ones});
          return right_block(s, c, rms_norm(x, g), step);
        }))},
+      {"a matrix has its axes the wrong way round", {"TRC-5"}, with_blocks(LAMINA_WRONG_BLOCK({
+         const std::int64_t d = c.hidden_size;
+         Tensor up = s.param("up", {d, d}, {.axes = {axis::mlp, axis::embed}});
+         Tensor down = s.param("down", {d, d}, {.axes = {axis::mlp, axis::embed}});
+         return right_block(s, c, x + linear(relu(linear(x, up)), down), step);
+       }))},
       {"a tag is misspelt", {"TRC-5"}, with_blocks(LAMINA_WRONG_BLOCK({
          return tag(right_block(s, c, x, step), "query_prj");
        }))},

@@ -98,7 +98,7 @@ Tensor mixer(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   y_BTNP += widen(x_BTNP) * reshape(number("D", init::ones), {n, 1});
   Tensor y_BTI = reshape(y_BTNP, {b, t, i}) * silu(widen(gate_BTI));
   y_BTI = rms_norm(s / "norm", cast_like(y_BTI, x_BTD), c.norm());
-  return linear(s / "out_proj", y_BTI, c.hidden_size, {.in = axis::mlp, .bias = c.use_bias});
+  return linear(s / "out_proj", y_BTI, c.hidden_size, {.in = axis::heads, .bias = c.use_bias});
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {

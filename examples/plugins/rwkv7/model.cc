@@ -52,20 +52,22 @@ void validate(const Config& c, const Problems& problem) {
     problem("head_dim", "got ", c.head_dim, "; it must divide hidden_size = ", c.hidden_size);
 }
 
-Tensor vector(Scope s, std::string_view name, Tensor like, Init start) {
-  return s.param(name, {like.dim(-1)},
-                 {.axes = {axis::embed}, .role = Role::scalar, .init = start});
+Tensor vector(Scope s, std::string_view name, Tensor like, Init start,
+              std::string_view along = axis::heads) {
+  return s.param(name, {like.dim(-1)}, {.axes = {along}, .role = Role::scalar, .init = start});
 }
 // x moved towards the token before, by channel.
 Tensor shifted(Scope s, std::string_view name, Tensor x_BTD, Tensor to_previous_BTD) {
-  return x_BTD + to_previous_BTD * cast_like(vector(s, name, x_BTD, init::uniform(0, 1)), x_BTD);
+  return x_BTD + to_previous_BTD *
+                     cast_like(vector(s, name, x_BTD, init::uniform(0, 1), axis::embed), x_BTD);
 }
 
 // f(x A^T) B^T (+ bias) of rank R, in f32.
 template <class F>
 Tensor low_rank(Scope s, Tensor x_BTD, std::int64_t rank, F f, bool bias = true) {
-  Tensor h_BTR = f(linear(s / "lora" / "0", x_BTD, rank));
-  return widen(linear(s / "lora" / "2", h_BTR, x_BTD.dim(-1), {.bias = bias}));
+  Tensor h_BTR = f(linear(s / "lora" / "0", x_BTD, rank, {.out = axis::none}));
+  return widen(linear(s / "lora" / "2", h_BTR, x_BTD.dim(-1),
+                      {.out = axis::heads, .in = axis::none, .bias = bias}));
 }
 
 // S = diag(w) S - (a k^) outer (S^T k^) + k outer v, y = S^T r, with k^ of length 1; equations 3 to
@@ -78,12 +80,12 @@ Tensor time_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step, Tensor
   auto weight = [&](const char* name, double start) {
     return widen(vector(s, name, x_BTD, init::constant(start)));
   };
-  Tensor r_BTD = widen(linear(s / "r_proj", mix("x_r"), d));
+  Tensor r_BTD = widen(linear(s / "r_proj", mix("x_r"), d, {.out = axis::heads}));
   Tensor g_BTD = sigmoid(low_rank(s / "w_lora", mix("x_w"), c.decay_low_rank_dim,
                                   [](Tensor x) { return tanh(x); })) *
                  -0.6065306597126334;  // exp(-1/2): no channel decays below exp(-0.607)
-  Tensor k_BTD = widen(linear(s / "k_proj", mix("x_k"), d));
-  Tensor v_BTD = widen(linear(s / "v_proj", mix("x_v"), d));
+  Tensor k_BTD = widen(linear(s / "k_proj", mix("x_k"), d, {.out = axis::heads}));
+  Tensor v_BTD = widen(linear(s / "v_proj", mix("x_v"), d, {.out = axis::heads}));
   if (first_v_BTD)
     v_BTD += (widen(first_v_BTD) - v_BTD) *
              sigmoid(low_rank(s / "v_lora", mix("x_v"), c.v_low_rank_dim, std::identity{}));
@@ -107,7 +109,7 @@ Tensor time_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step, Tensor
       {.axes = {axis::heads, axis::none}, .role = Role::scalar, .init = init::constant(-0.04)}));
   Tensor bonus_BTN1 = reduce_sum(heads(r_BTD * k_BTD) * r_k, {.dims = {3}, .keep = true});
   y_BTD += merge_heads(bonus_BTN1 * heads(v_BTD));
-  return linear(s / "o_proj", cast_like(y_BTD * gate_BTD, x_BTD), d);
+  return linear(s / "o_proj", cast_like(y_BTD * gate_BTD, x_BTD), d, {.in = axis::heads});
 }
 
 Tensor channel_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step) {

@@ -32,7 +32,8 @@ inline Tensor linear(const Scope& s, Tensor x, std::int64_t out, const LinearOpt
 struct BlockLinearOptions {
   std::int64_t blocks = 1;
   bool bias = false;
-  double init_std = 0;  // 0 = the model's
+  double init_std = 0;                  // 0 = the model's
+  std::string_view axis = axis::heads;  // logical axis of the blocks
 };
 
 // Each of the `blocks` equal parts of x[B, T, I] times a matrix of its own: "weight" [blocks, O /
@@ -47,13 +48,13 @@ inline Tensor block_linear(const Scope& s, Tensor x, std::int64_t out, const Blo
                 at));
   const std::int64_t in = shape[2] / o.blocks, rows = shape[0] * shape[1];
   Tensor weight = s.param("weight", {o.blocks, out / o.blocks, in},
-                          {.axes = {axis::heads, axis::none, axis::none},
+                          {.axes = {o.axis, axis::none, axis::none},
                            .init = init::normal(o.init_std > 0 ? o.init_std : s.init_std())},
                           at);
   Tensor bias;
   if (o.bias)
     bias = s.param("bias", {o.blocks, out / o.blocks},
-                   {.axes = {axis::heads, axis::none}, .role = Role::bias}, at);
+                   {.axes = {o.axis, axis::none}, .role = Role::bias}, at);
   Scope::Open open(s);
   Tensor parts = transpose(reshape(x, {rows, o.blocks, in}, at), {1, 0, 2}, at);
   Tensor y = transpose(matmul(parts, weight, {.transpose_b = true}, {}, at), {1, 0, 2}, at);

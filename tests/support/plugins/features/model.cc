@@ -54,7 +54,7 @@ Tensor attend(Scope s, const Config& c, Tensor h_BTD, const Step& step, bool rea
     options.bias = relative_bias(s / "bias", kHeads, {.buckets = 6, .max_distance = 9});
   }
   auto heads = [&](const char* name, std::int64_t n) {
-    return split_heads(linear(s / name, h_BTD, n * kHeadDim), n);
+    return split_heads(linear(s / name, h_BTD, n * kHeadDim, {.out = axis::heads}), n);
   };
   Tensor q_BTNH = rope(heads("wq", kHeads), step.positions_BT, rotation);
   Tensor y_BTNH;
@@ -63,7 +63,7 @@ Tensor attend(Scope s, const Config& c, Tensor h_BTD, const Step& step, bool rea
   else
     y_BTNH = step.attend(q_BTNH, rope(heads("wk", kKvHeads), step.positions_BT, rotation),
                          heads("wv", kKvHeads), options);
-  return linear(s / "wo", merge_heads(y_BTNH), c.hidden_size);
+  return linear(s / "wo", merge_heads(y_BTNH), c.hidden_size, {.in = axis::heads});
 }
 
 Tensor convolve(Scope s, Tensor h_BTD, const Step& step, std::string_view state) {

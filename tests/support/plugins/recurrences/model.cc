@@ -88,7 +88,7 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
                      ? matrix_recurrence(s / "matrix", c, h_BTD, step, name == "matrix_by_token")
                      : linear_recurrence(s / "linear", c, h_BTD, step, name == "linear_by_token");
   return x_BTD + block_linear(s / "out", cast_like(y_BTD, x_BTD), c.hidden_size,
-                              {.blocks = 2, .bias = true});
+                              {.blocks = 2, .bias = true, .axis = axis::embed});
 }
 
 void keys(Schema<Config>& key) {
