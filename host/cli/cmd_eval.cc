@@ -85,12 +85,7 @@ Command eval_command() {
           "--data: on what the run held out "
           "for validation, with the newest checkpoint.",
       .options =
-          {{.key = {.name = "model",
-                    .type = Type::string,
-                    .doc =
-                        "A Hugging Face directory, a GGUF file, a checkpoint or a run directory."},
-            .short_name = 'm',
-            .value = "DIR"},
+          {model_option(),
            adapter_option(),
            data,
            {.key = {.name = "tokens",
