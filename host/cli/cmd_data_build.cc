@@ -18,8 +18,6 @@
 namespace lamina::cli {
 namespace {
 
-struct StopAsked {};
-
 struct Built {
   std::vector<data::StoredTokens> stores;
   double seconds = 0, cpu_seconds = 0;
@@ -98,10 +96,7 @@ int run(const Arguments& a, const Machine& machine) {
     StoreProgressDisplay display(a.globals.quiet, a.globals.color);
     built.stores = data::build_stores(
         section, *tokenizer,
-        {.between =
-             [] {
-               if (stop_signal() != 0) throw StopAsked{};
-             },
+        {.between = end_if_asked,
          .workers = workers(machine),
          .progress = [&](const data::StoreProgress& progress) { display.show(progress); }});
   } catch (const StopAsked&) {

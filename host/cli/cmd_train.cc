@@ -21,13 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Thrown between the parts of getting ready.
-struct StopAsked {};
-
-void end_if_asked() {
-  if (stop_signal() != 0) throw StopAsked{};
-}
-
 // What there is to say, and the exit code, when the stop came before the loop.
 int stopped_early(const Arguments& arguments, const std::string& run) {
   const std::string newest = train::newest_checkpoint(run);
