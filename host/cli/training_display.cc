@@ -91,10 +91,10 @@ std::string resume_command(const Arguments& a) {
 
 void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run) {
   std::int64_t embedding = 0, frozen = 0;
-  for (const decoder::Parameter& p : model.parameters().all())
+  for (const decoder::Parameter& p : model.parameters().all()) {
     if (p.learning.frozen) frozen += p.num_elements();
-  for (const decoder::Parameter& p : model.parameters().all())
     if (p.layer < 0 && p.desc.shape.ndim() == 2) embedding += p.num_elements();
+  }
   std::vector<std::string> blocks;
   for (const registry::Block& block : model.family().blocks()) {
     blocks.resize(std::max<std::size_t>(blocks.size(), block.id + 1));
