@@ -3,10 +3,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
+#include "cli/bench_text.h"
 #include "cli/commands.h"
 #include "cli/plugins.h"
+#include "cli/prompt.h"
 #include "cli/report_page.h"
 #include "cli/text.h"
 #include "cli/units.h"
@@ -42,16 +43,18 @@ std::vector<std::pair<std::string, std::string>> samples_of(const Arguments& a,
   const std::vector<std::string> prompts = a.texts("prompt");
   if (prompts.empty()) return out;
   const model::Loaded m = model::load(run, plugin_catalog(a.globals), DType::bf16, backend);
+  const text::Tokenizer& tokenizer =
+      tokenizer_of_texts(m.opened.directory, m.tokenizer.get(), "leave out --prompt");
   decode::GenerateOptions options{.max_new_tokens = kSampleTokens, .end_tokens = m.end_tokens()};
   options.sampler.temperature = 0;
   for (const std::string& prompt : prompts) {
-    const std::vector<std::int32_t> ids = m.tokenizer->encode(prompt);
+    const std::vector<std::int32_t> ids = tokenizer.encode(prompt);
     decode::Session session(m.model(), m.weights.pointers(),
                             {.capacity = static_cast<std::int64_t>(ids.size()) + kSampleTokens},
                             backend);
     out.emplace_back(
         prompt,
-        decode::generate(session, ids, m.tokenizer.get(), options, [](std::string_view) {}).text);
+        decode::generate(session, ids, &tokenizer, options, [](std::string_view) {}).text);
   }
   return out;
 }
@@ -80,7 +83,7 @@ int run_report(const Arguments& a, const Machine& machine) {
     }
   report.facts.emplace_back(
       "machine of this report",
-      fmt::format("{}, {} cores", processor_name(), std::thread::hardware_concurrency()));
+      fmt::format("{}, {}", processor_name(), machine_text(machine.device)));
   report.samples = samples_of(a, run, machine.backend);
   report.settings = text_or_nothing(run + "/config.toml");
   report.log = text_or_nothing(run + "/log.txt");
