@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/plugins.h"
@@ -58,9 +59,12 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   train::Run run(c, model, resume, machine.backend,
                  {.between = end_if_asked, .workers = workers(machine)},
                  std::move(training.inherited));
+  std::optional<model::TrainingSamples> samples;
+  if (c.train.sample_every_steps > 0) samples.emplace(c, model, run.tokenizer(), machine.backend);
   begin(run, model, c);
   print_banner(model, c, run);
-  return run_and_show(arguments, c, model, run);
+  return run_and_show(arguments, c, model, run,
+                      {samples ? &*samples : nullptr});
 }
 
 int run(const Arguments& arguments, const Machine& machine) {
