@@ -57,7 +57,9 @@ struct Curves {
 train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curves& curves,
                             const Extras& extras) {
   train::LoopEvents events;
-  events.step = [&, json = arguments.flag("json")](const train::LoopEvents::Step& event) {
+  events.step = [&, json = arguments.flag("json"),
+                 profile = extras.profile](const train::LoopEvents::Step& event) {
+    if (profile) profile->end_step(event.step);
     progress.report({event.step, event.num_steps, event.result.loss, event.result.gradient_norm,
                      event.result.lr, event.result.num_labels, event.result.total});
     curves.training.push_back({event.step, event.result.loss});
@@ -70,6 +72,10 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
                   ? ""
                   : fmt::format(", mtp acceptance {}", percents_text(event.mtp_acceptance)));
   };
+  if (extras.profile)
+    events.begin_step = [profile = extras.profile](std::int64_t step) {
+      profile->begin_step(step);
+    };
   if (extras.samples)
     events.sample = [samples = extras.samples](std::span<void* const> used) {
       std::vector<train::Sample> out = samples->sample(used);
@@ -143,6 +149,7 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
   Curves curves;
   const train::LoopResult result = run.loop().run(events_of(arguments, progress, curves, extras));
   progress.finish();
+  if (extras.profile) extras.profile->finish();
 
   if (result.stopped) {
     log::info("stopped after step {}; `{}` goes on from there", result.progress.step,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/training_profile.h"
 #include "model/training_samples.h"
 #include "train/run.h"
 
@@ -17,6 +18,7 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
 // What a run does beside training; null: not that.
 struct Extras {
   model::TrainingSamples* samples = nullptr;
+  TrainingProfile* profile = nullptr;
 };
 
 // Runs the loop and shows it; the exit code.

@@ -217,6 +217,7 @@ LoopResult Loop::run(const LoopEvents& events) {
       out.stopped = true;
       break;
     }
+    if (events.begin_step) events.begin_step(progress_.step + 1);
     Clock::time_point start = Clock::now();
     StepResult result = train_one_step();
     double seconds = std::chrono::duration<double>(Clock::now() - start).count();

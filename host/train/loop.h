@@ -39,6 +39,7 @@ struct LoopEvents {
     double loss = 0;
     std::vector<double> mtp_acceptance;  // one per depth of multi-token prediction
   };
+  std::function<void(std::int64_t step)> begin_step;  // counted from 1
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
   std::function<void(const std::string& path)> checkpoint;
