@@ -9,17 +9,6 @@
 namespace lamina::chat {
 namespace {
 
-std::tm fixed_date() {
-  std::tm out{};
-  out.tm_year = 2024 - 1900;
-  out.tm_mon = 6;
-  out.tm_mday = 26;
-  out.tm_wday = 5;
-  out.tm_yday = 207;
-  out.tm_isdst = 0;
-  return out;
-}
-
 bool is_answer(const Conversation& conversation, std::size_t message) {
   return conversation.role(message) == "assistant";
 }
@@ -122,6 +111,17 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, const Rendering& rendering
 }
 
 }  // namespace
+
+std::tm fixed_date() {
+  std::tm out{};
+  out.tm_year = 2024 - 1900;
+  out.tm_mon = 6;
+  out.tm_mday = 26;
+  out.tm_wday = 5;
+  out.tm_yday = 207;
+  out.tm_isdst = 0;
+  return out;
+}
 
 std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                           const Conversation& conversation, Learned learned) {

@@ -1,6 +1,7 @@
 // Conversations as a model learns them: tokens, and which of them count in the loss.
 #pragma once
 
+#include <ctime>
 #include <string_view>
 #include <vector>
 
@@ -17,15 +18,18 @@ enum class Learned {
   all,        // everything
 };
 
+// 26 July 2024: what templates that print the date see wherever equal conversations are to be equal
+// tokens.
+std::tm fixed_date();
+
 // The conversation up to its last answer, as the template writes it. Where the template marks what
 // is generated ({% generation %}), the marks say what an answer is. Else it is what the template
 // adds to the prompt for it, up to and with the control token that ends it. Where a template writes
 // an answer in another way once the conversation has gone on (many leave out the thinking of
 // earlier answers), that answer is a conversation of its own, which ends with it: each is learned
 // after what the model reads before it. An answer that begins a conversation is not learned.
-// Nothing for a conversation without another one. Templates that print the date print 26 July 2024,
-// so that equal conversations are equal tokens. Errors: as Form::render(); class data where an
-// answer does not follow its prompt.
+// Nothing for a conversation without another one. The date is fixed_date(). Errors: as
+// Form::render(); class data where an answer does not follow its prompt.
 std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                           const Conversation& conversation, Learned learned);
 

@@ -173,12 +173,8 @@ int run(const Arguments& a, const Machine& machine) {
 }  // namespace
 
 Command chat_command() {
-  Option model =
-      text_option("model", 'm', "DIR",
-                  "A Hugging Face directory, a GGUF file, a checkpoint or a run directory.");
-  model.key.required = true;
   std::vector<Option> options = {
-      model,
+      required_model_option(),
       integer_option("ctx-size", 0, {},
                      "Context length in tokens; default: the model's, at most 4096.", 1,
                      decoder::kMaxTokens),

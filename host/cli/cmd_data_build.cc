@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/signals.h"
+#include "cli/status_line.h"
 #include "cli/store_progress.h"
 #include "cli/units.h"
 #include "cli/workers.h"
@@ -17,8 +18,6 @@
 
 namespace lamina::cli {
 namespace {
-
-struct StopAsked {};
 
 struct Built {
   std::vector<data::StoredTokens> stores;
@@ -95,15 +94,15 @@ int run(const Arguments& a, const Machine& machine) {
   const auto start = std::chrono::steady_clock::now();
   const double cpu_before = cpu_seconds();
   try {
-    StoreProgressDisplay display(a.globals.quiet, a.globals.color);
+    StatusLine display(a.globals.quiet, a.globals.color);
     built.stores = data::build_stores(
         section, *tokenizer,
-        {.between =
-             [] {
-               if (stop_signal() != 0) throw StopAsked{};
-             },
+        {.between = end_if_asked,
          .workers = workers(machine),
-         .progress = [&](const data::StoreProgress& progress) { display.show(progress); }});
+         .progress = [&](const data::StoreProgress& progress) {
+           display.show(progress.bytes_done == progress.num_bytes,
+                        [&](double seconds) { return progress_line(progress, seconds); });
+         }});
   } catch (const StopAsked&) {
     log::info("stopped; the same command goes on from what is done");
     return static_cast<int>(ExitCode::resumable);

@@ -101,10 +101,6 @@ int run(const Arguments& a, const Machine& machine) {
 }  // namespace
 
 Command decode_command() {
-  Option model =
-      text_option("model", 'm', "DIR",
-                  "A Hugging Face directory, a GGUF file, a checkpoint or a run directory.");
-  model.key.required = true;
   Option placeholder =
       integer_option("placeholder", 0, {},
                      "Placeholder token that --embeddings replaces; those of config.json unless "
@@ -119,7 +115,7 @@ Command decode_command() {
           "is not given of what chooses tokens is as the model's generation_config.json says; -v "
           "shows it.",
       .options =
-          {model,
+          {required_model_option(),
            adapter_option(),
            text_option("prompt", 'p', "TEXT", "The text to go on from."),
            text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),

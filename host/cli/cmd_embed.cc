@@ -102,10 +102,6 @@ int run(const Arguments& a, const Machine& machine) {
 }  // namespace
 
 Command embed_command() {
-  Option model =
-      text_option("model", 'm', "DIR",
-                  "A Hugging Face directory, a GGUF file, a checkpoint or a run directory.");
-  model.key.required = true;
   Option output = text_option("output", 'o', "FILE", "The safetensors file to write.");
   output.key.required = true;
   Option layers = text_option(
@@ -120,7 +116,7 @@ Command embed_command() {
           "The file has ids, and f32 tensors of a row per token: last_hidden_state, "
           "hidden.embed, hidden.0 and so on. Those of layers are before the final norm; a model "
           "with several residual streams has a row per stream.",
-      .options = {model, output, text_option("prompt", 'p', "TEXT", "The text."),
+      .options = {required_model_option(), output, text_option("prompt", 'p', "TEXT", "The text."),
                   text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
                   text_option("ids", 0, "1,2,3", "Token ids in place of a text."), layers,
                   choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "float32",

@@ -1,122 +1,134 @@
-// lamina eval: how well a model predicts a text.
+// lamina eval: what a model predicts, chooses and answers.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "cli/commands.h"
-#include "cli/eval_subject.h"
-#include "cli/units.h"
-#include "core/json_writer.h"
+#include "cli/eval_tasks.h"
+#include "cli/signals.h"
+#include "core/error.h"
 #include "decoder/call_limits.h"
-#include "train/evaluate.h"
-#include "weights/weights.h"
 
 namespace lamina::cli {
-namespace {
 
-std::string as_json(const EvalSubject& subject, const train::Evaluation& e) {
-  JsonWriter json(2);
-  json.begin_object().key("model").value(subject.opened.directory);
-  json.key("loss").value(e.loss()).key("perplexity").value(std::exp(e.loss()));
-  json.key("bits_per_byte").value(e.bits_per_byte()).key("tokens").value(e.sums.num_labels);
-  json.key("bytes").value(e.num_bytes).key("rows").value(e.num_rows);
-  if (const std::vector<double> acceptance = e.sums.mtp_acceptance(); !acceptance.empty()) {
-    json.key("mtp_acceptance").begin_array();
-    for (double share : acceptance) json.value(share);
-    json.end_array();
-  }
-  json.key("dtype").value(long_name(subject.dtype)).end_object();
-  return json.text() + "\n";
+const std::vector<EvalTask>& eval_tasks() {
+  static const std::vector<EvalTask> tasks = {
+      {"text", evaluate_text, {"tokens", "stride", "batch", "separator"}},
+      {"choices", evaluate_choices, {"batch", "delimiter", "chat", "chat-template"}},
+      {"answers",
+       evaluate_answers,
+       {"max-new-tokens", "stop", "ignore-case", "ignore-punctuation", "chat", "chat-template"}},
+  };
+  return tasks;
 }
 
-std::string as_text(const EvalSubject& subject, const train::Evaluation& e) {
-  const std::vector<double> acceptance = e.sums.mtp_acceptance();
-  return fmt::format(
-      "model          {}\nloss           {:.4f} nats per token\nperplexity     {:.3f}\n"
-      "bits per byte  {:.4f}\n{}over           {} tokens, {} bytes, {} rows of {}\n",
-      subject.opened.directory, e.loss(), std::exp(e.loss()), e.bits_per_byte(),
-      acceptance.empty()
-          ? ""
-          : fmt::format("mtp accepted   {} of its tokens\n", percents_text(acceptance)),
-      thousands_text(e.sums.num_labels), thousands_text(e.num_bytes),
-      thousands_text(static_cast<std::int64_t>(e.num_rows)), subject.rows.front().tokens_per_row());
+namespace {
+
+constexpr std::int64_t kAnswerTokens = 128;
+
+const EvalTask& task_of(const Arguments& a) {
+  const EvalTask& wanted = *std::ranges::find(eval_tasks(), a.text("task"), &EvalTask::name);
+  for (const EvalTask& task : eval_tasks())
+    for (const std::string& option : task.options)
+      if (a.has(option) && std::ranges::find(wanted.options, option) == wanted.options.end())
+        throw UserError(ExitCode::usage,
+                        {fmt::format("--{}", option),
+                         fmt::format("is not of --task {}, but of {}", wanted.name, task.name),
+                         {fmt::format("leave it out, or add --task {}", task.name)}});
+  if (a.has("chat-template") && !a.flag("chat"))
+    throw UserError(ExitCode::usage, {"--chat-template", "is of a chat; add --chat", {}});
+  for (const std::string& stop : a.texts("stop"))
+    if (stop.empty())
+      throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
+  return wanted;
 }
 
 int run(const Arguments& a, const Machine& machine) {
+  const EvalTask& task = task_of(a);
   machine.use_threads(a.globals.threads);
-  const EvalSubject s = find_eval_subject(a);
-  const auto weights = weights::Weights::load(*s.opened.model, s.files, s.dtype, machine.backend);
-  const train::Evaluation e =
-      train::evaluate(*s.opened.model, weights.pointers(), s.rows.front(), *s.tokenizer, s.dtype,
-                      a.integer("batch"), machine.backend);
-  if (!std::isfinite(e.loss()))
-    throw UserError(ExitCode::numerical,
-                    {s.opened.directory,
-                     fmt::format("the loss is {}", e.loss()),
-                     {"are the weights damaged? `lamina ckpt verify` checks"}});
-  print(a.flag("json") ? as_json(s, e) : as_text(s, e));
+  catch_stop_signals();
+  try {
+    print(task.run(a, machine, find_eval_subject(a)));
+  } catch (const StopAsked&) {
+    return 128 + stop_signal();
+  }
   return 0;
+}
+
+Option flag(std::string name, std::string doc) {
+  return {.key = {.name = std::move(name), .type = Type::boolean, .doc = std::move(doc)}};
+}
+
+std::vector<Option> eval_options() {
+  std::vector<std::string> names;
+  for (const EvalTask& task : eval_tasks()) names.push_back(task.name);
+  Option data = text_option("data", 'd', "FILE",
+                            "A file, a folder or a glob; may be given several times. Text, or "
+                            "for other tasks JSON lines.");
+  data.repeatable = true;
+  Option stop = text_option("stop", 0, "TEXT",
+                            "Of answers: this ends one and is no part of it; may be given several "
+                            "times.");
+  stop.repeatable = true;
+  Option delimiter =
+      text_option("delimiter", 0, "TEXT", "Of choices: what stands between context and choice.");
+  delimiter.key.preset = Value(" ");
+  return {
+      model_option(),
+      adapter_option(),
+      choice_option("task", "TASK", names, "text",
+                    "text: how well the model predicts it; choices: which of several "
+                    "continuations it finds likeliest; answers: whether it generates the "
+                    "expected one."),
+      data,
+      integer_option("tokens", 'n', 512,
+                     "Of text: documents are read in windows of up to so many tokens.", 1,
+                     decoder::kMaxTokens),
+      integer_option("stride", 0, {},
+                     "Of text: each window begins so many tokens after the one before it, and "
+                     "only tokens that no window before has are scored; default: --tokens.",
+                     1, decoder::kMaxTokens),
+      choice_option("separator", "WHAT", {"file", "blank_line", "line"}, "file",
+                    "Of text: what ends a document in the files of --data."),
+      integer_option("batch", 'b', 8, "Rows computed together.", 1, decoder::kMaxTokens),
+      delimiter,
+      integer_option("max-new-tokens", 0, kAnswerTokens, "Of answers: the longest.", 1,
+                     decoder::kMaxTokens),
+      stop,
+      flag("ignore-case", "Of answers: compare in lower case."),
+      flag("ignore-punctuation", "Of answers: compare without ASCII punctuation."),
+      flag("chat",
+           "Put contexts and prompts to the model as messages of a user, in its own chat "
+           "form."),
+      text_option("chat-template", 0, "FILE", "With --chat: a template in place of the model's."),
+      text_option("logprobs", 0, "FILE",
+                  "Also write the log probability of each token to this file, as JSON lines."),
+      choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
+                    "Type to compute in. The run's for its validation text, else bfloat16."),
+      json_option()};
 }
 
 }  // namespace
 
 Command eval_command() {
-  Option data{.key = {.name = "data",
-                      .type = Type::string,
-                      .doc = "A text file, a folder or a glob; may be given several times."},
-              .short_name = 'd',
-              .value = "FILE",
-              .repeatable = true};
-  Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
-  dtype.key.choices = {"float32", "bfloat16"};
-  dtype.key.doc = "Type to compute in. The run's for its validation text, else bfloat16.";
-  Option separator{.key = {.name = "separator", .type = Type::string, .preset = Value("file")},
-                   .value = "WHAT"};
-  separator.key.choices = {"file", "blank_line", "line"};
-  separator.key.doc = "What ends a document in the files of --data.";
   return {
       .name = "eval",
-      .summary = "measures how well a model predicts a text",
+      .summary = "measures a model on texts, multiple choice or questions",
       .details =
-          "Prints the mean loss over every token that follows another in its document, its "
+          "Of text: the mean loss over every token that follows another in its document, its "
           "perplexity, and the bits per byte of text, which compares models with "
           "different tokenizers. For a model with multi-token prediction also how often each "
           "of its depths proposes the token that the model chooses. For a run without "
           "--data: on what the run held out "
-          "for validation, with the newest checkpoint.",
-      .options =
-          {{.key = {.name = "model",
-                    .type = Type::string,
-                    .doc =
-                        "A Hugging Face directory, a GGUF file, a checkpoint or a run directory."},
-            .short_name = 'm',
-            .value = "DIR"},
-           adapter_option(),
-           data,
-           {.key = {.name = "tokens",
-                    .type = Type::integer,
-                    .preset = Value(512),
-                    .min = 1,
-                    .max = decoder::kMaxTokens,
-                    .doc = "Maximum row: documents are cut into rows of that many."},
-            .short_name = 'n',
-            .value = "N"},
-           {.key = {.name = "batch",
-                    .type = Type::integer,
-                    .preset = Value(8),
-                    .min = 1,
-                    .max = decoder::kMaxTokens,
-                    .doc = "Rows computed together."},
-            .short_name = 'b',
-            .value = "N"},
-           separator,
-           dtype,
-           json_option()},
+          "for validation, with the newest checkpoint. Of choices: acc and acc_norm; of answers: "
+          "exact_match; docs/evaluation.md has the forms of their records.",
+      .options = eval_options(),
       .positionals = {{.name = "RUN_DIR",
                        .doc = "A run directory or checkpoint.",
                        .required = false}},
       .examples = {"lamina eval runs/quickstart",
-                   "lamina eval -m model --data book.txt --tokens 1024"},
+                   "lamina eval -m model --data book.txt --tokens 1024 --stride 512",
+                   "lamina eval -m model --task choices --data questions.jsonl --json"},
       .run = run};
 }
 

@@ -3,10 +3,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
+#include "cli/bench_text.h"
 #include "cli/commands.h"
 #include "cli/plugins.h"
+#include "cli/prompt.h"
 #include "cli/report_page.h"
 #include "cli/text.h"
 #include "cli/units.h"
@@ -35,23 +36,21 @@ std::string processor_name() {
   return "";
 }
 
-std::vector<std::pair<std::string, std::string>> samples_of(const Arguments& a,
-                                                            const std::string& run,
-                                                            const Backend& backend) {
-  std::vector<std::pair<std::string, std::string>> out;
-  const std::vector<std::string> prompts = a.texts("prompt");
-  if (prompts.empty()) return out;
+// Of the newest checkpoint. REQUIRES: there are prompts.
+ReportSamples samples_of(const Arguments& a, const std::string& run, const Backend& backend) {
+  ReportSamples out{"Newest checkpoint", {}};
   const model::Loaded m = model::load(run, plugin_catalog(a.globals), DType::bf16, backend);
+  const text::Tokenizer& tokenizer =
+      tokenizer_of_texts(m.opened.directory, m.tokenizer.get(), "leave out --prompt");
   decode::GenerateOptions options{.max_new_tokens = kSampleTokens, .end_tokens = m.end_tokens()};
   options.sampler.temperature = 0;
-  for (const std::string& prompt : prompts) {
-    const std::vector<std::int32_t> ids = m.tokenizer->encode(prompt);
+  for (const std::string& prompt : a.texts("prompt")) {
+    const std::vector<std::int32_t> ids = tokenizer.encode(prompt);
     decode::Session session(m.model(), m.weights.pointers(),
                             {.capacity = static_cast<std::int64_t>(ids.size()) + kSampleTokens},
                             backend);
-    out.emplace_back(
-        prompt,
-        decode::generate(session, ids, m.tokenizer.get(), options, [](std::string_view) {}).text);
+    out.samples.emplace_back(
+        prompt, decode::generate(session, ids, &tokenizer, options, [](std::string_view) {}).text);
   }
   return out;
 }
@@ -78,10 +77,10 @@ int run_report(const Arguments& a, const Machine& machine) {
       for (const ReportPoint& p : curve.points) sum += p.value;
       report.facts.emplace_back("time in steps", fmt::format("{:.3g} s", sum));
     }
-  report.facts.emplace_back(
-      "machine of this report",
-      fmt::format("{}, {} cores", processor_name(), std::thread::hardware_concurrency()));
-  report.samples = samples_of(a, run, machine.backend);
+  report.facts.emplace_back("machine of this report",
+                            fmt::format("{}, {}", processor_name(), machine_text(machine.device)));
+  report.samples = read_samples(metrics);
+  if (a.has("prompt")) report.samples.push_back(samples_of(a, run, machine.backend));
   report.settings = text_or_nothing(run + "/config.toml");
   report.log = text_or_nothing(run + "/log.txt");
   const std::string path = a.has("to") ? a.text("to") : run + "/report.html";
@@ -96,8 +95,9 @@ Command report_command() {
   return {.name = "report",
           .summary = "writes a run as one HTML page",
           .details =
-              "Curves of every number in metrics.jsonl, samples of the newest checkpoint, "
-              "the settings and the log, in RUN_DIR/report.html. The page needs no network "
+              "Curves of every number in metrics.jsonl, samples of train.sample_every_steps and "
+              "of the newest checkpoint, the settings and the log, in RUN_DIR/report.html. The "
+              "page needs no network "
               "and nothing beside it.",
           .options =
               {{.key = {.name = "prompt",

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/plugins.h"
@@ -20,13 +21,6 @@ namespace lamina::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Thrown between the parts of getting ready.
-struct StopAsked {};
-
-void end_if_asked() {
-  if (stop_signal() != 0) throw StopAsked{};
-}
 
 // What there is to say, and the exit code, when the stop came before the loop.
 int stopped_early(const Arguments& arguments, const std::string& run) {
@@ -57,6 +51,8 @@ void begin(const train::Run& run, const decoder::Model& model, const config::Run
 }
 
 int train_run(const Arguments& arguments, const config::RunConfig& c, const Machine& machine) {
+  std::optional<std::pair<std::int64_t, std::int64_t>> steps;
+  if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
   machine.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
   const std::string& resume = arguments.text("resume");
   model::Training training = model::open_training(c, plugin_catalog(arguments.globals),
@@ -65,9 +61,14 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   train::Run run(c, model, resume, machine.backend,
                  {.between = end_if_asked, .workers = workers(machine)},
                  std::move(training.inherited));
+  std::optional<model::TrainingSamples> samples;
+  if (c.train.sample_every_steps > 0) samples.emplace(c, model, run.tokenizer(), machine.backend);
   begin(run, model, c);
   print_banner(model, c, run);
-  return run_and_show(arguments, c, model, run);
+  std::optional<TrainingProfile> profile;
+  if (steps) profile.emplace(*steps, c.run.out, run.loop(), machine);
+  return run_and_show(arguments, c, model, run,
+                      {samples ? &*samples : nullptr, profile ? &*profile : nullptr});
 }
 
 int run(const Arguments& arguments, const Machine& machine) {
@@ -107,6 +108,9 @@ Command train_command() {
                                   "not damaged, if it has any; none; or a checkpoint: newer ones "
                                   "are then set aside."},
                    .value = "auto|none|PATH"},
+                  text_option("profile", 0, "steps=FIRST:LAST",
+                              "Time every kernel of these steps: a table on stderr, and "
+                              "profile.json in the run directory for trace viewers."),
                   json_option()},
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
       .examples = {"lamina train configs/train/quickstart.toml",

@@ -92,8 +92,10 @@ struct Command {
 
 // Options that several commands share, in one wording.
 Option json_option();
-Option set_option();
-Option adapter_option();  // --set KEY=VALUE, repeatable
+Option set_option();             // --set KEY=VALUE, repeatable
+Option required_model_option();  // -m DIR
+Option model_option();           // likewise, for commands that may go without
+Option adapter_option();
 
 // Options by type; `short_name` 0 for none.
 Option text_option(std::string name, char short_name, std::string value, std::string doc);

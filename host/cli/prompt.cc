@@ -50,6 +50,15 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool ty
 
 }  // namespace
 
+const text::Tokenizer& tokenizer_of_texts(const std::string& directory,
+                                          const text::Tokenizer* tokenizer,
+                                          std::string_view instead) {
+  if (tokenizer) return *tokenizer;
+  throw UserError(
+      ExitCode::checkpoint,
+      {directory, fmt::format("has no tokenizer, so it cannot read text; {}", instead), {}});
+}
+
 void require_utf8(std::string_view text, const std::string& place) {
   const std::size_t bad = find_invalid_utf8(text);
   if (bad == text.npos) return;
@@ -101,13 +110,9 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
     prompt = read_chat_prompt(a, directory, tokenizer, [&a] { return prompt_text(a); });
   } else if (a.has("ids")) {
     prompt = parse_ids(a.text("ids"));
-  } else if (!tokenizer) {
-    throw UserError(ExitCode::checkpoint, {directory,
-                                           "has no tokenizer, so it cannot read text; "
-                                           "give token ids with --ids 1,2,3",
-                                           {}});
   } else {
-    prompt = tokenizer->encode(prompt_text(a));
+    prompt = tokenizer_of_texts(directory, tokenizer, "give token ids with --ids 1,2,3")
+                 .encode(prompt_text(a));
   }
   if (prompt.empty() && tokenizer && tokenizer->bos_id()) prompt.push_back(*tokenizer->bos_id());
   if (prompt.empty())

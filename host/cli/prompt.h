@@ -23,6 +23,11 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
                                       const text::Tokenizer* tokenizer,
                                       const decoder::Model& model);
 
+// Throws UserError (exit 4) where there is none; `instead` says what would do without.
+const text::Tokenizer& tokenizer_of_texts(const std::string& directory,
+                                          const text::Tokenizer* tokenizer,
+                                          std::string_view instead);
+
 // Throws UserError (exit 5, at `place`) where a text that came from outside is not UTF-8.
 void require_utf8(std::string_view text, const std::string& place);
 

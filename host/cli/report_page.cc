@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -92,24 +93,43 @@ constexpr const char* kStyle =
     "pre{overflow-x:auto;background:#f4f4f4;padding:.6em;font-size:12px}\n"
     "table{border-collapse:collapse}td,th{padding:0 .8em 0 0;text-align:left}\n";
 
+// Calls `read` for each object of metrics.jsonl.
+void for_each_line(const std::string& path, const std::function<void(const JsonValue&)>& read) {
+  std::ifstream in(path);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);)
+    read(JsonDocument::parse(line, fmt::format("{}: line {}", path, ++number),
+                             {.code = ExitCode::checkpoint})
+             .root());
+}
+
 }  // namespace
 
 std::vector<ReportCurve> read_curves(const std::string& metrics_path) {
   std::vector<ReportCurve> out;
-  std::ifstream in(metrics_path);
-  std::int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
-    const JsonDocument json = JsonDocument::parse(
-        line, fmt::format("{}: line {}", metrics_path, ++number), {.code = ExitCode::checkpoint});
-    const double step = json.root().at("step").as_double();
-    for (const auto& [key, value] : json.root().members()) {
+  for_each_line(metrics_path, [&out](const JsonValue& line) {
+    const double step = line.at("step").as_double();
+    for (const auto& [key, value] : line.members()) {
       if (key == "step" || !value.is_number()) continue;
       auto curve = std::ranges::find(out, key, &ReportCurve::name);
       if (curve == out.end()) curve = out.insert(out.end(), {std::string(key), {}});
       JsonWriter text;
       curve->points.push_back({step, value.as_double(), text.value(value).text()});
     }
-  }
+  });
+  return out;
+}
+
+std::vector<ReportSamples> read_samples(const std::string& metrics_path) {
+  std::vector<ReportSamples> out;
+  for_each_line(metrics_path, [&out](const JsonValue& line) {
+    const JsonValue samples = line.find("samples");
+    if (!samples) return;
+    ReportSamples& step =
+        out.emplace_back(ReportSamples{fmt::format("Step {}", line.at("step").as_int64()), {}});
+    for (const JsonValue sample : samples.elements())
+      step.samples.emplace_back(sample.at("prompt").as_string(), sample.at("text").as_string());
+  });
   return out;
 }
 
@@ -124,8 +144,11 @@ std::string report_page(const Report& report) {
   for (const ReportCurve& curve : report.curves)
     out += "<h3>" + escaped(curve.name) + "</h3>\n" + svg_of(curve) + numbers_of(curve);
   if (!report.samples.empty()) out += "<h2>Samples</h2>\n";
-  for (const auto& [prompt, text] : report.samples)
-    out += "<pre><b>" + escaped(prompt) + "</b>" + escaped(text) + "</pre>\n";
+  for (const ReportSamples& samples : report.samples) {
+    out += "<h3>" + escaped(samples.when) + "</h3>\n";
+    for (const auto& [prompt, text] : samples.samples)
+      out += "<pre><b>" + escaped(prompt) + "</b>" + escaped(text) + "</pre>\n";
+  }
   out += "<h2>Settings</h2>\n<pre>" + escaped(report.settings) + "</pre>\n<h2>Log</h2>\n<pre>" +
          escaped(report.log) + "</pre>\n";
   return out + "</body>\n</html>\n";

@@ -47,6 +47,17 @@ Option json_option() {
                   .doc = "Print one JSON object on stdout instead of text."}};
 }
 
+Option model_option() {
+  return text_option("model", 'm', "DIR",
+                     "A Hugging Face directory, a GGUF file, a checkpoint or a run directory.");
+}
+
+Option required_model_option() {
+  Option out = model_option();
+  out.key.required = true;
+  return out;
+}
+
 Option adapter_option() {
   return {.key = {.name = "adapter",
                   .type = Type::string,

@@ -77,6 +77,10 @@ bool take_interrupt() { return interrupt.exchange(false); }
 
 int stop_signal() { return stop; }
 
+void end_if_asked() {
+  if (stop_signal() != 0) throw StopAsked{};
+}
+
 bool take_save_request() { return save.exchange(false); }
 
 }  // namespace lamina::cli

@@ -16,6 +16,11 @@ void catch_stop_signals();
 // The signal that asked to stop; 0 for none. [any thread]
 int stop_signal();
 
+// Thrown where a command is left between its parts, and caught by the command.
+struct StopAsked {};
+// Throws StopAsked once a signal has asked to stop. [any thread]
+void end_if_asked();
+
 // From now on SIGINT is only noted, however often it comes: what Ctrl-C means during an answer of a
 // chat. [main thread, in place of catch_stop_signals()]
 void catch_interrupts();

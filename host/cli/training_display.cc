@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "core/read_file.h"
 #include "train/baseline.h"
 
 namespace lamina::cli {
@@ -46,14 +47,19 @@ void print_json_step(const train::LoopEvents::Step& event) {
   print(json.text() + "\n");
 }
 
+constexpr std::size_t kSampleBytes = 4096;  // of a sample's line in the log
+
 // What is kept while the loop runs.
 struct Curves {
   std::vector<CurvePoint> training, validation;
 };
 
-train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curves& curves) {
+train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curves& curves,
+                            const Extras& extras) {
   train::LoopEvents events;
-  events.step = [&, json = arguments.flag("json")](const train::LoopEvents::Step& event) {
+  events.step = [&, json = arguments.flag("json"),
+                 profile = extras.profile](const train::LoopEvents::Step& event) {
+    if (profile) profile->end_step(event.step);
     progress.report({event.step, event.num_steps, event.result.loss, event.result.gradient_norm,
                      event.result.lr, event.result.num_labels, event.result.total});
     curves.training.push_back({event.step, event.result.loss});
@@ -66,6 +72,17 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
                   ? ""
                   : fmt::format(", mtp acceptance {}", percents_text(event.mtp_acceptance)));
   };
+  if (extras.profile)
+    events.begin_step = [profile = extras.profile](std::int64_t step) {
+      profile->begin_step(step);
+    };
+  if (extras.samples)
+    events.sample = [samples = extras.samples](std::span<void* const> used) {
+      std::vector<train::Sample> out = samples->sample(used);
+      for (const train::Sample& sample : out)
+        log::info("sample  {}|{}", printable(sample.prompt), printable(sample.text, kSampleBytes));
+      return out;
+    };
   events.checkpoint = [&](const std::string& path) { log::debug("saved {}", path); };
   events.should_stop = [] { return stop_signal() != 0; };
   events.should_save = [] { return take_save_request(); };
@@ -91,10 +108,10 @@ std::string resume_command(const Arguments& a) {
 
 void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run) {
   std::int64_t embedding = 0, frozen = 0;
-  for (const decoder::Parameter& p : model.parameters().all())
+  for (const decoder::Parameter& p : model.parameters().all()) {
     if (p.learning.frozen) frozen += p.num_elements();
-  for (const decoder::Parameter& p : model.parameters().all())
     if (p.layer < 0 && p.desc.shape.ndim() == 2) embedding += p.num_elements();
+  }
   std::vector<std::string> blocks;
   for (const registry::Block& block : model.family().blocks()) {
     blocks.resize(std::max<std::size_t>(blocks.size(), block.id + 1));
@@ -126,12 +143,13 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
 }
 
 int run_and_show(const Arguments& arguments, const config::RunConfig& c,
-                 const decoder::Model& model, train::Run& run) {
+                 const decoder::Model& model, train::Run& run, const Extras& extras) {
   Progress progress(arguments.globals.quiet ? Progress::Style::none : Progress::Style::automatic,
                     c.train.log_every_steps, arguments.globals.color);
   Curves curves;
-  const train::LoopResult result = run.loop().run(events_of(arguments, progress, curves));
+  const train::LoopResult result = run.loop().run(events_of(arguments, progress, curves, extras));
   progress.finish();
+  if (extras.profile) extras.profile->finish();
 
   if (result.stopped) {
     log::info("stopped after step {}; `{}` goes on from there", result.progress.step,

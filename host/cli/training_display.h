@@ -4,6 +4,8 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/training_profile.h"
+#include "model/training_samples.h"
 #include "train/run.h"
 
 namespace lamina::cli {
@@ -13,8 +15,14 @@ std::string resume_command(const Arguments& a);
 
 void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run);
 
+// What a run does beside training; null: not that.
+struct Extras {
+  model::TrainingSamples* samples = nullptr;
+  TrainingProfile* profile = nullptr;
+};
+
 // Runs the loop and shows it; the exit code.
 int run_and_show(const Arguments& arguments, const config::RunConfig& c,
-                 const decoder::Model& model, train::Run& run);
+                 const decoder::Model& model, train::Run& run, const Extras& extras);
 
 }  // namespace lamina::cli

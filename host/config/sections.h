@@ -62,6 +62,10 @@ struct TrainSection {
   std::int64_t spike_window = 128;
   std::int64_t eval_every_steps = 100;
   std::int64_t eval_batches = 8;
+  std::int64_t sample_every_steps = 0;
+  std::vector<std::string> sample_prompts = {""};
+  std::int64_t sample_tokens = 64;
+  double sample_temperature = 0.8;
   std::int64_t log_every_steps = 10;
 };
 

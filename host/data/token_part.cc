@@ -2,16 +2,12 @@
 
 #include <algorithm>
 
-#include "core/json.h"
 #include "core/read_file.h"
 #include "data/chat_record.h"
+#include "data/json_lines.h"
 
 namespace lamina::data {
 namespace {
-
-JsonOptions record_options() {
-  return {.code = ExitCode::data, .max_bytes = std::size_t{64} << 20, .max_depth = 64};
-}
 
 class Tokenizing {
  public:
@@ -54,17 +50,12 @@ class Tokenizing {
 
   // A record is added whole or not at all.
   void add_record(std::string_view line, std::uint64_t number) {
-    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-    if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
-    if (number == 1 && line.starts_with('['))
-      throw UserError(ExitCode::data, {file_,
-                                       "is one list of JSON; expected JSON objects, one a line",
-                                       {"`jq -c '.[]' FILE` writes a list so"}});
+    line = record_text(line, file_, number);
     const std::string place = fmt::format("{}:{}", file_, number);
     std::string text;
     std::vector<chat::MaskedTokens> documents;
     try {
-      const JsonDocument record = JsonDocument::parse(std::string(line), place, record_options());
+      const JsonDocument record = parse_record(line, place);
       if (reading_.form == Form::jsonl)
         text = record.root().at(reading_.field).as_string();
       else
@@ -88,13 +79,7 @@ class Tokenizing {
   }
 
   void bad_record(const std::string& place, ErrorText text) {
-    // A record is one line, of which a document of its own knows that it is the first.
-    if (text.where.starts_with(place)) {
-      text.where = place;
-    } else {
-      text.what = text.where + ": " + text.what;
-      text.where = place;
-    }
+    text = at_record(place, std::move(text));
     if (!reading_.skip_bad_records) {
       text.notes.push_back("data.bad_records = \"skip\" leaves out such records and counts them");
       throw UserError(ExitCode::data, std::move(text));

@@ -51,9 +51,10 @@ void Program::run(std::span<const Binding> inputs, std::span<const Binding> outp
   LAMINA_ASSERT(outputs.size() == graph_->outputs().size());
   std::ranges::copy(inputs, bound_.begin());
   std::ranges::copy(outputs, bound_.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
-  using Clock = std::chrono::steady_clock;
+  using Clock = Trace::Clock;
+  const bool timed = profiling_ || trace_ != nullptr;
   for (Step& step : steps_) {
-    Clock::time_point start = profiling_ ? Clock::now() : Clock::time_point{};
+    Clock::time_point start = timed ? Clock::now() : Clock::time_point{};
     if (step.scan) {
       run_scan(step, arena);
     } else {
@@ -64,10 +65,15 @@ void Program::run(std::span<const Binding> inputs, std::span<const Binding> outp
       step.kernel->run({step.in_pointers, step.out_pointers,
                         static_cast<std::byte*>(address(step.workspace, arena))});
     }
+    if (!timed) continue;
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (profiling_) {
-      step.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+      step.seconds += seconds;
       ++step.calls;
     }
+    if (trace_)
+      trace_->events.push_back({graph_.get(), step.node, &step.kernel_name, trace_->iteration,
+                                trace_->seconds_at(start), seconds});
   }
 }
 
@@ -86,7 +92,9 @@ void Program::run_scan(Step& step, std::byte* arena) {
     std::size_t second = iteration % 2 ? scan.carry_gap_bytes : 0;
     return workspace + scan.carry_offsets[carry] + second;
   };
+  const std::int64_t outer = trace_ ? trace_->iteration : -1;
   for (std::int64_t iteration = 0; iteration < scan.times; ++iteration) {
+    if (trace_) trace_->iteration = iteration;
     std::int64_t layer = scan.reverse ? scan.times - 1 - iteration : iteration;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       std::size_t carry = i - scan.num_consts;
@@ -105,6 +113,7 @@ void Program::run_scan(Step& step, std::byte* arena) {
     }
     scan.body->run(scan.inputs, scan.outputs, workspace + scan.body_arena_offset);
   }
+  if (trace_) trace_->iteration = outer;
 }
 
 namespace {
@@ -159,6 +168,12 @@ void Program::set_profiling(bool enabled) {
     if (enabled) step.seconds = 0, step.calls = 0;
     if (step.scan) step.scan->body->set_profiling(enabled);
   }
+}
+
+void Program::set_trace(Trace* trace) {
+  trace_ = trace;
+  for (Step& step : steps_)
+    if (step.scan) step.scan->body->set_trace(trace);
 }
 
 void Program::collect_profile(std::vector<ProfileRow>& rows) const {

@@ -17,6 +17,7 @@
 
 #include "graph/graph.h"
 #include "runtime/backend.h"
+#include "runtime/trace.h"
 
 namespace lamina {
 
@@ -84,6 +85,10 @@ class Program {
   // A table for people: each step, its kernel, why better ones were refused, where results lie.
   std::string describe() const;
 
+  // From now on every run adds its events to the trace; null: to none. The trace must stay valid
+  // as long.
+  void set_trace(Trace* trace);
+
   // Time spent in each kernel since the last call with the same argument; "" when never enabled.
   void set_profiling(bool enabled);
   std::string profile() const;
@@ -107,6 +112,7 @@ class Program {
   std::size_t lower_bound_bytes_ = 0;
   std::vector<ArenaBlock> arena_blocks_;
   bool profiling_ = false;
+  Trace* trace_ = nullptr;
 };
 
 // The first kernel of `backend` that takes the node, or null; what refused it goes to `refusals`.

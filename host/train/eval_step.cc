@@ -31,13 +31,15 @@ std::vector<double> EvalSums::mtp_acceptance() const {
 }
 
 EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
-                   bool segments, const Backend& backend)
+                   bool segments, const Backend& backend, const EvalOutputs& outputs)
     : rows_(rows),
       tokens_(tokens),
-      mtp_depth_(static_cast<std::size_t>(model.mtp_depth())),
-      program_(
-          model.loss_graph({rows, tokens, dtype}, {.segments = segments, .mtp_agreement = true}),
-          backend),
+      mtp_depth_(outputs.mtp_agreement ? static_cast<std::size_t>(model.mtp_depth()) : 0),
+      token_losses_(outputs.token_losses ? static_cast<std::size_t>(rows * tokens) : 0),
+      program_(model.loss_graph({rows, tokens, dtype}, {.segments = segments,
+                                                        .mtp_agreement = outputs.mtp_agreement,
+                                                        .token_losses = outputs.token_losses}),
+               backend),
       arena_(backend.allocate(program_.arena_bytes())) {}
 
 EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> used) {
@@ -46,6 +48,7 @@ EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> 
   program_.bind_parameters(used);
   program_.bind(Output::loss, &loss);
   program_.bind(Output::z_loss, &z_loss);
+  program_.bind(Output::token_losses, token_losses_.data());
   program_.bind(Output::mtp_counted, counted.data());
   program_.bind(Output::mtp_agreed, agreed.data());
   batch.bind(program_);

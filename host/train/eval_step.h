@@ -25,16 +25,26 @@ struct EvalSums {
   std::vector<double> mtp_acceptance() const;
 };
 
+// What comes out beside the sums of the loss.
+struct EvalOutputs {
+  bool mtp_agreement = true;  // for a model with multi-token prediction
+  bool token_losses = false;
+};
+
 class EvalStep {
  public:
   EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
-           bool segments, const Backend& backend);
+           bool segments, const Backend& backend, const EvalOutputs& outputs = {});
   // `used`: one pointer per parameter.
   EvalSums run(const program::Microbatch& batch, std::span<void* const> used);
+  // Of the last run, [rows * tokens]: -log p of each label; 0 where none counts. Empty unless asked
+  // for.
+  std::span<const float> token_losses() const { return token_losses_; }
 
  private:
   std::int64_t rows_, tokens_;
   std::size_t mtp_depth_;
+  std::vector<float> token_losses_;
   program::BoundProgram program_;
   std::unique_ptr<Buffer> arena_;
 };

@@ -150,6 +150,19 @@ void Loop::write(const MetricsRecord& record) {
   if (tensorboard_) tensorboard_->write(record);
 }
 
+void Loop::write_samples(const LoopEvents& events) {
+  JsonWriter line;
+  line.begin_object().key("step").value(progress_.step).key("samples").begin_array();
+  for (const Sample& sample : events.sample(state_.used()))
+    line.begin_object()
+        .key("prompt")
+        .value(sample.prompt)
+        .key("text")
+        .value(sample.text)
+        .end_object();
+  metrics_->write(line.end_array().end_object());
+}
+
 void Loop::save(const LoopEvents& events) {
   if (last_saved_ == progress_.step) return;
   if (metrics_) metrics_->sync();
@@ -204,6 +217,7 @@ LoopResult Loop::run(const LoopEvents& events) {
       out.stopped = true;
       break;
     }
+    if (events.begin_step) events.begin_step(progress_.step + 1);
     Clock::time_point start = Clock::now();
     StepResult result = train_one_step();
     double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -240,6 +254,9 @@ LoopResult Loop::run(const LoopEvents& events) {
       write(eval);
       if (events.validation) events.validation({progress_.step, *out.validation_loss, acceptance});
     }
+    const std::int64_t sample_every = options_.train.sample_every_steps;
+    if (events.sample && sample_every > 0 && (last || progress_.step % sample_every == 0))
+      write_samples(events);
     std::int64_t save_every = options_.checkpoint.every_steps;
     bool asked = events.should_save && events.should_save();
     bool due = asked || (save_every > 0 && progress_.step % save_every == 0);

@@ -21,6 +21,11 @@
 
 namespace lamina::train {
 
+// A prompt and what the model goes on with.
+struct Sample {
+  std::string prompt, text;
+};
+
 // What the loop tells while it runs. [the loop's thread]
 struct LoopEvents {
   struct Step {
@@ -34,9 +39,13 @@ struct LoopEvents {
     double loss = 0;
     std::vector<double> mtp_acceptance;  // one per depth of multi-token prediction
   };
+  std::function<void(std::int64_t step)> begin_step;  // counted from 1
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
   std::function<void(const std::string& path)> checkpoint;
+  // Asked for as train.sample_every_steps says; the parameters as programs read them, one pointer
+  // each, which are only read.
+  std::function<std::vector<Sample>(std::span<void* const> used)> sample;
   // Asked between steps: stop after saving; save and go on.
   std::function<bool()> should_stop;
   std::function<bool()> should_save;
@@ -100,6 +109,7 @@ class Loop {
   StepResult train_one_step();
   EvalSums validate();
   void write(const MetricsRecord& record);
+  void write_samples(const LoopEvents& events);
   void save(const LoopEvents& events);
   void try_to_save(const LoopEvents& events);
   void save_at_end(const LoopEvents& events);

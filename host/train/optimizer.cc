@@ -129,6 +129,7 @@ void Optimizer::run(std::unique_ptr<Program>& program, Make graph, std::span<con
     std::size_t bytes = program->arena_bytes();
     if (!arena_ || arena_->bytes() < bytes) arena_ = backend_.allocate(bytes);
   }
+  program->set_trace(trace_);
   program->run(inputs, outputs, arena_->data());
 }
 

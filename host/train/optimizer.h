@@ -51,6 +51,9 @@ class Optimizer {
   // gradients that gradient_norm() saw last.
   std::vector<double> clip_scales(double norm, bool each) const;
 
+  // Its programs add their events to the trace; null: to none.
+  void set_trace(Trace* trace) { trace_ = trace; }
+
  private:
   // What a program depends on. A whole tensor is `rows` of width 1, and has no slots.
   struct Kind {
@@ -84,6 +87,7 @@ class Optimizer {
   std::unique_ptr<Buffer> arena_, spread_;
   std::vector<double> norms_;  // of each gradient
   double global_norm_ = 0;
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace lamina::train

@@ -47,6 +47,7 @@ class Run {
   const data::RunData& data() const { return *data_; }
   const RematPolicy& remat() const { return remat_; }
   const Resumption& resumption() const { return *resumption_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const io::DirectoryLock& lock() const { return *lock_; }
   const Inherited& inherited() const { return inherited_; }
 

@@ -79,6 +79,12 @@ class TrainStep {
   StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
   void update(StepResult& result, double lr, std::int64_t step);
 
+  // What runs adds its events to the trace; null: to none.
+  void set_trace(Trace* trace) {
+    program_.program().set_trace(trace);
+    optimizer_.set_trace(trace);
+  }
+
   std::size_t arena_bytes() const { return arena_->bytes(); }
   program::BoundProgram& program() { return program_; }
 

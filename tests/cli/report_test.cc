@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "cli/trained_run.h"
@@ -72,6 +73,19 @@ TEST(Report, ShowsSamples) {
   const std::string page = written_page({"-p", "a <b> & c"});
   expect_well_formed(page);
   EXPECT_THAT(page, HasSubstr("<b>a &lt;b&gt; &amp; c</b>"));
+}
+
+TEST(Report, SaysWhatOfTheMachineWasUsed) {
+  EXPECT_THAT(written_page({"--threads", "1"}), HasSubstr("1 threads, "));
+}
+
+TEST(Report, SamplesNeedATokenizer) {
+  const lamina::testing::TempDir folder;
+  std::filesystem::copy(LAMINA_SOURCE_DIR "/tests/golden/hf/llama3_gqa", folder / "model");
+  folder.write("model/metrics.jsonl", "{\"step\":1,\"train/loss\":2.5}\n");
+  const lamina::testing::Finished f = lamina_program({"report", folder / "model", "-p", "a"});
+  EXPECT_EQ(f.code, 4);
+  EXPECT_THAT(f.err, HasSubstr("has no tokenizer, so it cannot read text; leave out --prompt"));
 }
 
 TEST(Report, IsOfARun) {

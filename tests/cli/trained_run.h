@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,30 @@ inline std::string tiny_run_file(const std::string& out) {
          "[train]\nsteps = 4\nbatch_size = 2\nmicrobatch_size = 1\neval_batches = 1000\ndtype = "
          "\"float32\"\n"
          "[checkpoint]\nevery_steps = 2\n";
+}
+
+// Trains that run in folder/out, with `more` on the command line.
+inline lamina::testing::Finished train_tiny(const lamina::testing::TempDir& folder,
+                                            const std::string& out,
+                                            const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"train",
+                                    folder.write(out + ".toml", tiny_run_file(folder / out))};
+  words.insert(words.end(), more.begin(), more.end());
+  return lamina_program(words);
+}
+
+// The last checkpoints of two such runs: weights and state of the optimizer.
+inline void expect_equal_tensors(const lamina::testing::TempDir& folder, const std::string& a,
+                                 const std::string& b) {
+  const std::string step = "/checkpoints/step-00000004/";
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / (a + step))) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const std::string name = step + entry.path().filename().string();
+    EXPECT_EQ(folder.read(a + name), folder.read(b + name)) << name;
+    ++files;
+  }
+  EXPECT_GT(files, 0);
 }
 
 // Two checkpoints: steps 2 and 4. Not to be written to.

@@ -58,9 +58,11 @@ class Assembler {
   Tensor logits(Tensor x);
   // The sums of ops::cross_entropy over rows of x[..., D].
   struct Losses {
-    Tensor loss, z_loss;
+    Tensor loss, z_loss, lse;
   };
   Losses losses(Tensor x, Tensor labels);
+  // f32[rows]: the cross-entropy of each label; 0 where it is not counted. `lse` is of losses().
+  Tensor token_losses(Tensor x, Tensor labels, Tensor lse);
   // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
   // whole.
   Tensor choices(Tensor x);

@@ -35,6 +35,7 @@ struct GraphFeatures {
   bool aux = false;            // also auxiliary losses, metrics and updates of layers
   bool mtp = false;            // also what multi-token prediction loses; of logits: what it gives
   bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
+  bool token_losses = false;   // also the cross-entropy of each label
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
   // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
   bool layer_metrics = false;
@@ -86,6 +87,7 @@ enum class Input {
 enum class Output {
   loss,          // f32[]: sum of the cross-entropies of counted labels
   z_loss,        // f32[]: sum of their squared log-sum-exp
+  token_losses,  // f32[B * T]: the cross-entropy of each label; 0 where it is not counted
   aux_loss,      // f32[]: sum of the auxiliary losses of layers, times their weights
   mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
   named_loss,    // f32[]: the auxiliary loss `name`, without its weight

@@ -51,6 +51,7 @@ constexpr std::array kInputs = {
 constexpr std::array kOutputs = {
     OutputKind{Output::loss, "loss"},
     OutputKind{Output::z_loss, "z_loss"},
+    OutputKind{Output::token_losses, "token_losses"},
     OutputKind{Output::aux_loss, "aux_loss"},
     OutputKind{Output::mtp_loss, "mtp_loss"},
     OutputKind{Output::named_loss, ""},

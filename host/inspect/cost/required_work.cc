@@ -20,18 +20,6 @@ std::int64_t keys_kept(const Graph& graph, ValueId v) {
   return with_node_view(graph, mask, mask.op->def->cost.keys_kept);
 }
 
-double flops_of(const Graph& graph, const Node& node, std::int64_t start) {
-  if (node.op->code == OpCode::scan)
-    return static_cast<double>(node.int_attr("times")) * required_flops(*node.body(), start);
-  const OpCost& cost = node.op->def->cost;
-  if (!cost.flops) return 0;
-  std::vector<std::int64_t> kept;
-  for (ValueId v : node.inputs) kept.push_back(keys_kept(graph, v));
-  return with_node_view(graph, node, [&](const NodeView& view) {
-    return cost.flops(view, {.start = start, .keys_kept = kept});
-  });
-}
-
 // What is read of a graph input: all of it, or if it is only looked up the rows that are.
 double read_bytes(const Graph& graph, ValueId input) {
   const auto all = static_cast<double>(graph.type(input).bytes());
@@ -99,7 +87,7 @@ double backward_flops(const Graph& graph, const std::vector<bool>& learns,
     } else if (results[0]) {
       const std::ptrdiff_t parts =
           multiplies_two_operands(node.op->code) ? operands[0] + operands[1] : std::ptrdiff_t{2};
-      flops += static_cast<double>(parts) * flops_of(graph, node, 0);
+      flops += static_cast<double>(parts) * required_flops(graph, node, 0);
     }
     for (std::size_t i = 0; i < results.size(); ++i) depends[node.outputs[i]] = results[i];
   }
@@ -117,8 +105,36 @@ double required_backward_flops(const Graph& graph, const std::vector<bool>& lear
 
 double required_flops(const Graph& graph, std::int64_t start) {
   double flops = 0;
-  for (const Node& node : graph.nodes()) flops += flops_of(graph, node, start);
+  for (const Node& node : graph.nodes()) flops += required_flops(graph, node, start);
   return flops;
+}
+
+double required_flops(const Graph& graph, const Node& node, std::int64_t start) {
+  if (node.op->code == OpCode::scan)
+    return static_cast<double>(node.int_attr("times")) * required_flops(*node.body(), start);
+  const OpCost& cost = node.op->def->cost;
+  if (!cost.flops) return 0;
+  std::vector<std::int64_t> kept;
+  for (ValueId v : node.inputs) kept.push_back(keys_kept(graph, v));
+  return with_node_view(graph, node, [&](const NodeView& view) {
+    return cost.flops(view, {.start = start, .keys_kept = kept});
+  });
+}
+
+double moved_bytes(const Graph& graph, const Node& node) {
+  const OpCost& cost = node.op->def->cost;
+  double bytes = 0;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    double share = 1;
+    if (cost.share_read)
+      share = with_node_view(graph, node, [&](const NodeView& view) {
+        return cost.share_read(view, static_cast<int>(i));
+      });
+    bytes += share * static_cast<double>(graph.type(node.inputs[i]).bytes());
+  }
+  for (ValueId v : node.outputs) bytes += static_cast<double>(graph.type(v).bytes());
+  return bytes;
 }
 
 double required_read_bytes(const decoder::ModelGraph& graph,

@@ -15,6 +15,13 @@ namespace lamina::inspect {
 // the decode state before the call; 0 for graphs without one. A scan counts as often as it runs.
 double required_flops(const Graph& graph, std::int64_t start = 0);
 
+// Of one node; of a scan those of all its runs.
+double required_flops(const Graph& graph, const Node& node, std::int64_t start);
+
+// Bytes that a node reads and writes at least: its operands, of tables that are looked up the rows
+// that are, and its results. REQUIRES: not a scan.
+double moved_bytes(const Graph& graph, const Node& node);
+
 // A backward pass does twice the products of the forward: for inputs and for weights. What an
 // implementation computes again (probabilities of attention, rematerialised layers) is not
 // required.

@@ -1,0 +1,53 @@
+#include "data/json_lines.h"
+
+#include <fmt/format.h>
+
+#include "data/text_files.h"
+
+namespace lamina::data {
+namespace {
+
+constexpr std::size_t kPartBytes = std::size_t{16} << 20;
+
+}  // namespace
+
+std::string_view record_text(std::string_view line, const std::string& file, std::uint64_t number) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  if (number == 1 && line.starts_with('['))
+    throw UserError(ExitCode::data, {file,
+                                     "is one list of JSON; expected JSON objects, one a line",
+                                     {"`jq -c '.[]' FILE` writes a list so"}});
+  return line;
+}
+
+JsonDocument parse_record(std::string_view text, const std::string& place) {
+  return JsonDocument::parse(
+      std::string(text), place,
+      {.code = ExitCode::data, .max_bytes = std::size_t{64} << 20, .max_depth = 64});
+}
+
+ErrorText at_record(const std::string& place, ErrorText text) {
+  // A record is one line, of which a document of its own knows that it is the first.
+  if (!text.where.empty() && !text.where.starts_with(place))
+    text.what = text.where + ": " + text.what;
+  text.where = place;
+  return text;
+}
+
+void read_records(const std::string& path,
+                  const std::function<void(const JsonValue&, const std::string& place)>& read) {
+  TextParts parts(path, Separator::line, kPartBytes);
+  while (const std::optional<TextPart> part = parts.next())
+    read_lines(*part, [&](std::string_view line, std::uint64_t number) {
+      const std::string place = fmt::format("{}:{}", path, number);
+      const std::string_view text = record_text(line, path, number);
+      try {
+        read(parse_record(text, place).root(), place);
+      } catch (const UserError& error) {
+        throw UserError(error.code(), at_record(place, error.text()));
+      }
+    });
+}
+
+}  // namespace lamina::data

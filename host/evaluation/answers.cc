@@ -1,0 +1,117 @@
+#include "evaluation/answers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/utf8.h"
+#include "text/normalizer.h"
+
+namespace lamina::evaluation {
+namespace {
+
+// Tokens of a prompt that are read at once: each length of a piece has a program of its own.
+constexpr std::int64_t kCallTokens = 128;
+
+Exercise read_exercise(const JsonValue& record, Place place, const Prompting& prompting,
+                       const decoder::Model& model) {
+  Exercise out{.place = std::move(place),
+               .prompt = prompting.prompt(record.at("prompt").as_string()),
+               .answers = texts_of(record.at("answer")),
+               .stop = {}};
+  if (const JsonValue stop = record.find("stop")) {
+    out.stop = texts_of(stop);
+    if (std::ranges::find(out.stop, "") != out.stop.end()) stop.fail("must not be empty");
+  }
+  const std::int32_t largest = *std::ranges::max_element(out.prompt);
+  if (largest >= model.vocab_size())
+    user_error(ExitCode::data, out.place.text,
+               "the tokenizer makes id {} of the prompt; the model's vocabulary has {}", largest,
+               model.vocab_size());
+  return out;
+}
+
+// Tokens that the longest prompt and its answer take.
+std::int64_t context_of(const std::vector<Exercise>& exercises, std::int64_t max_new_tokens,
+                        const decoder::Model& model) {
+  std::int64_t out = 1;
+  const auto limit = model.config().max_positions();
+  for (const Exercise& exercise : exercises) {
+    const auto length = static_cast<std::int64_t>(exercise.prompt.size());
+    if (limit && length > *limit)
+      user_error(ExitCode::data, exercise.place.text,
+                 "the prompt has {} tokens; the model was made for at most {}", length, *limit);
+    out = std::max(out, length + max_new_tokens - 1);
+  }
+  return limit ? std::min(out, *limit) : out;
+}
+
+}  // namespace
+
+std::vector<Exercise> read_exercises(const std::vector<std::string>& files,
+                                     const Prompting& prompting, const decoder::Model& model) {
+  return read_all<Exercise>(files, [&](const JsonValue& record, Place place) {
+    return read_exercise(record, std::move(place), prompting, model);
+  });
+}
+
+std::string Comparison::normalized(std::string_view text) const {
+  constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+  constexpr std::string_view kSpaces = " \t\r\n\v\f";
+  std::string alike(text);
+  if (ignore_case) {
+    static const text::Normalizer lower({text::Normalizer::Step::lowercase});
+    alike = lower.normalize(alike);
+  }
+  std::string out;
+  bool space = false;
+  for (const char c : alike) {
+    if (ignore_punctuation && kPunctuation.find(c) != kPunctuation.npos) continue;
+    if (kSpaces.find(c) != kSpaces.npos) {
+      space = true;
+      continue;
+    }
+    if (space && !out.empty()) out += ' ';
+    space = false;
+    out += c;
+  }
+  return out;
+}
+
+std::vector<Answer> evaluate_answers(
+    const decoder::Model& model, std::span<void* const> weights,
+    const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,
+    const Answering& options, const Backend& backend,
+    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
+  const std::int64_t context = context_of(exercises, options.max_new_tokens, model);
+  decode::Session session(
+      model, weights,
+      {.capacity = context,
+       .call_tokens = model.length_dependent_from() ? context : std::min(context, kCallTokens),
+       .dtype = options.dtype},
+      backend);
+  std::vector<Answer> out;
+  for (const Exercise& exercise : exercises) {
+    const auto length = static_cast<std::int64_t>(exercise.prompt.size());
+    decode::GenerateOptions generate{
+        .max_new_tokens = std::min(options.max_new_tokens, context - length + 1),
+        .end_tokens = options.end_tokens,
+        .stop = options.stop,
+        .num_logprobs = options.logprobs ? 1 : 0};
+    generate.stop.insert(generate.stop.end(), exercise.stop.begin(), exercise.stop.end());
+    generate.sampler.temperature = 0;
+    const std::size_t kept = session.keep_prefix(exercise.prompt);
+    Answer answer{.generated = decode::generate(session, std::span(exercise.prompt).subspan(kept),
+                                                &tokenizer, generate, [](std::string_view) {})};
+    const std::string text = options.comparison.normalized(answer.generated.text);
+    answer.matches = std::ranges::any_of(exercise.answers, [&](const std::string& right) {
+      return options.comparison.normalized(right) == text;
+    });
+    out.push_back(std::move(answer));
+    if (progress) progress(out.size(), exercises.size());
+  }
+  return out;
+}
+
+}  // namespace lamina::evaluation

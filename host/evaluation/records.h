@@ -1,0 +1,49 @@
+// What the records of tasks have in common.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "data/json_lines.h"
+
+namespace lamina::evaluation {
+
+// Where a record stands.
+struct Place {
+  std::size_t file = 0;  // of those given
+  std::string text;      // "questions.jsonl:7"
+};
+
+[[noreturn]] void no_records(const std::vector<std::string>& files);
+
+// A text, or a list of texts with at least one. Errors: class data.
+std::vector<std::string> texts_of(const JsonValue& value);
+
+// The records of every file as `read(record, place)` makes them, in order. Errors (class data): see
+// data::read_records(); files without a record.
+template <typename Record, typename Read>
+std::vector<Record> read_all(const std::vector<std::string>& files, const Read& read) {
+  std::vector<Record> out;
+  for (std::size_t file = 0; file < files.size(); ++file)
+    data::read_records(files[file], [&](const JsonValue& record, const std::string& place) {
+      out.push_back(read(record, Place{file, place}));
+    });
+  if (out.empty()) no_records(files);
+  return out;
+}
+
+// A share of 1 and its standard error, sqrt(p (1 - p) / (n - 1)), as lm-evaluation-harness has it.
+struct Share {
+  std::uint64_t count = 0, total = 0;
+
+  void add(bool hit) {
+    count += hit ? 1 : 0;
+    ++total;
+  }
+  double value() const;
+  double standard_error() const;  // 0 of a single one
+};
+
+}  // namespace lamina::evaluation

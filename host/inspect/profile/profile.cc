@@ -1,0 +1,84 @@
+#include "inspect/profile/profile.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/json_writer.h"
+#include "inspect/cost/required_work.h"
+#include "ops/op_code.h"
+
+namespace lamina::inspect {
+namespace {
+
+const Node& node_of(const TraceEvent& event) { return event.graph->node(event.node); }
+
+bool is_scan(const TraceEvent& event) { return node_of(event).op->code == OpCode::scan; }
+
+std::string result_type(const TraceEvent& event) {
+  const Node& node = node_of(event);
+  return node.outputs.empty() ? "" : to_string(event.graph->type(node.outputs[0]));
+}
+
+void begin_event(JsonWriter& json, std::string_view name, std::string_view category,
+                 double begin_seconds, double seconds) {
+  json.begin_object().key("name").value(name).key("cat").value(category);
+  json.key("ph").value("X").key("pid").value(1).key("tid").value(1);
+  json.key("ts").value(1e6 * begin_seconds).key("dur").value(1e6 * seconds);
+}
+
+void write_event(JsonWriter& json, const TraceEvent& event) {
+  const Node& node = node_of(event);
+  begin_event(json, node.op->name, is_scan(event) ? "scan" : "kernel", event.begin_seconds,
+              event.seconds);
+  json.key("args").begin_object().key("type").value(result_type(event));
+  if (node.origin) json.key("scope").value(node.origin->scope);
+  if (event.iteration >= 0) json.key("iteration").value(event.iteration);
+  if (!is_scan(event)) {
+    json.key("kernel").value(*event.kernel);
+    json.key("flops").value(required_flops(*event.graph, node, 0));
+    json.key("bytes").value(moved_bytes(*event.graph, node));
+  }
+  json.end_object().end_object();
+}
+
+}  // namespace
+
+std::string chrome_trace(const Trace& trace, const std::vector<Phase>& phases) {
+  JsonWriter json;
+  json.begin_object().key("displayTimeUnit").value("ms").key("traceEvents").begin_array();
+  json.begin_object().key("name").value("thread_name").key("ph").value("M");
+  json.key("pid").value(1).key("tid").value(1).key("args");
+  json.begin_object().key("name").value("kernels, on all threads").end_object().end_object();
+  for (const Phase& phase : phases) {
+    begin_event(json, phase.name, "step", phase.begin_seconds, phase.seconds);
+    json.end_object();
+  }
+  for (const TraceEvent& event : trace.events) write_event(json, event);
+  return json.end_array().end_object().text() + "\n";
+}
+
+std::vector<KernelTime> kernel_times(const Trace& trace) {
+  std::map<std::tuple<std::string, std::string, std::string>, KernelTime> by_kind;
+  for (const TraceEvent& event : trace.events) {
+    if (is_scan(event)) continue;
+    const Node& node = node_of(event);
+    const std::string op(node.op->name), type = result_type(event);
+    KernelTime& sum = by_kind[{op, *event.kernel, type}];
+    sum.op = op;
+    sum.kernel = *event.kernel;
+    sum.type = type;
+    if (!node.inputs.empty() && node.inputs[0] != kNoValue)
+      sum.dtype = event.graph->type(node.inputs[0]).dtype;
+    ++sum.calls;
+    sum.seconds += event.seconds;
+    sum.flops += required_flops(*event.graph, node, 0);
+    sum.bytes += moved_bytes(*event.graph, node);
+  }
+  std::vector<KernelTime> out;
+  for (auto& [kind, sum] : by_kind) out.push_back(std::move(sum));
+  std::ranges::stable_sort(out, std::greater<>(), &KernelTime::seconds);
+  return out;
+}
+
+}  // namespace lamina::inspect

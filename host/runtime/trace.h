@@ -1,0 +1,36 @@
+// What programs did, and when: one event per kernel call, and one per scan around those of its
+// body.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace lamina {
+
+struct TraceEvent {
+  const Graph* graph = nullptr;  // of the program, borrowed
+  NodeId node = kNoNode;
+  const std::string* kernel = nullptr;  // its name, borrowed; empty for a scan
+  std::int64_t iteration = -1;          // of the innermost scan around it; -1 outside of scans
+  double begin_seconds = 0;             // since Trace::begin
+  double seconds = 0;
+};
+
+// [the thread that runs the programs]
+struct Trace {
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point begin = Clock::now();
+  std::vector<TraceEvent> events;  // in the order in which they ended
+  std::int64_t iteration = -1;     // of the scan that runs now
+
+  double seconds_at(Clock::time_point time) const {
+    return std::chrono::duration<double>(time - begin).count();
+  }
+};
+
+}  // namespace lamina

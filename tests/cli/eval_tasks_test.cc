@@ -1,0 +1,297 @@
+// lamina eval: windows, log probabilities, multiple choice and answers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <numeric>
+
+#include "cli/trained_run.h"
+#include "core/json.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+// A model that has learned two sentences by heart.
+const std::string& schooled_run() {
+  static const TempDir folder;
+  static const std::string out = [] {
+    std::string text;
+    for (int i = 0; i < 200; ++i)
+      text += "The sky is blue.\nThe sun is yellow.\n\nThe sun is yellow.\nThe sky is blue.\n\n";
+    std::string run = tiny_run_file(folder / "out");
+    const std::string data = LAMINA_SOURCE_DIR "/docs/glossary.md";
+    run.replace(run.find(data), data.size(), folder.write("text.txt", text));
+    const Finished result =
+        lamina_program({"train", folder.write("run.toml", run), "--quiet", "--set",
+                        "train.steps=150", "--set", "train.batch_size=8", "--set",
+                        "train.microbatch_size=8", "--set", "train.eval_every_steps=0", "--set",
+                        "checkpoint.every_steps=0", "--set", "data.document_separator=blank_line",
+                        "--set", "schedule.warmup_steps=10", "--set", "optimizer.lr=0.01"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return folder / "out";
+  }();
+  return out;
+}
+
+Finished run_task(std::vector<std::string> more) {
+  std::vector<std::string> words = {"eval", "-m", schooled_run(), "--dtype", "float32"};
+  words.insert(words.end(), more.begin(), more.end());
+  return lamina_program(words);
+}
+
+JsonDocument json_of(std::vector<std::string> more) {
+  more.push_back("--json");
+  const Finished result = run_task(std::move(more));
+  EXPECT_EQ(result.code, 0) << result.err;
+  return JsonDocument::parse(result.out, "eval");
+}
+
+std::vector<JsonDocument> objects_of(const std::string& path) {
+  std::vector<JsonDocument> out;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) out.push_back(JsonDocument::parse(line, path));
+  return out;
+}
+
+double sum_of(const JsonValue& numbers) {
+  double sum = 0;
+  for (const JsonValue number : numbers.elements()) sum += number.as_double();
+  return sum;
+}
+
+constexpr const char* kText = "The sky is blue.\nThe sun is yellow.\nThe sky is yellow.\n";
+
+TEST(Eval, AStrideOfTheWindowIsThePlainNumber) {
+  const TempDir folder;
+  const std::string text = folder.write("a.txt", kText);
+  const auto loss = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--data", text, "--tokens", "16"});
+    const JsonDocument json = json_of(more);
+    EXPECT_EQ(json.root().at("tokens").as_int64(), 56);  // every byte and EOS
+    return json.root().at("loss").as_double();
+  };
+  EXPECT_EQ(loss({"--stride", "16"}), loss({}));
+  EXPECT_LT(loss({"--stride", "4"}), loss({}));  // each token sees more before it
+}
+
+TEST(Eval, LogProbabilitiesOfTokensAddUpToTheLoss) {
+  const TempDir folder;
+  const std::string text = folder.write("a.txt", kText);
+  for (const char* stride : {"16", "5"}) {
+    const JsonDocument json = json_of({"--data", text, "--tokens", "16", "--stride", stride,
+                                       "--batch", "3", "--logprobs", folder / "p.jsonl"});
+    double sum = 0;
+    std::string spelled;
+    std::int64_t next = 1;
+    for (const JsonDocument& line : objects_of(folder / "p.jsonl")) {
+      EXPECT_EQ(line.root().at("document").as_int64(), 0);
+      EXPECT_EQ(line.root().at("first_token").as_int64(), next);
+      next += static_cast<std::int64_t>(line.root().at("ids").size());
+      sum += sum_of(line.root().at("logprobs"));
+      for (const JsonValue token : line.root().at("tokens").elements())
+        spelled += token.as_string();
+    }
+    EXPECT_EQ(spelled, kText);  // EOS has no bytes
+    const double loss = json.root().at("loss").as_double();
+    EXPECT_NEAR(sum, -56 * loss, 1e-4 * std::abs(sum));
+  }
+}
+
+TEST(Eval, LogProbabilitiesOfARunsRowsAddUp) {
+  const TempDir folder;
+  const Finished result =
+      lamina_program({"eval", schooled_run(), "--json", "--logprobs", folder / "p.jsonl"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const JsonDocument json = JsonDocument::parse(result.out, "eval");
+  double sum = 0;
+  for (const JsonDocument& line : objects_of(folder / "p.jsonl"))
+    sum += sum_of(line.root().at("logprobs"));
+  EXPECT_NEAR(sum,
+              -json.root().at("loss").as_double() *
+                  static_cast<double>(json.root().at("tokens").as_int64()),
+              1e-4 * std::abs(sum));
+}
+
+constexpr const char* kQuestions =
+    "{\"context\": \"The sky is\", \"choices\": [\"yellow\", \"blue\"], \"answer\": 1}\n"
+    "\n"
+    "{\"context\": \"The sun is\", \"choices\": [\"yellow\", \"blue\", \"x\"], \"answer\": 0}\n"
+    "{\"context\": \"The sky is\", \"choices\": [\"blue\", \"yellow\"], \"answer\": 1}\n";
+
+TEST(Eval, ChoosesWhatItHasLearned) {
+  const TempDir folder;
+  const JsonDocument json =
+      json_of({"--task", "choices", "--data", folder.write("q.jsonl", kQuestions), "--batch", "2"});
+  EXPECT_EQ(json.root().at("task").as_string(), "choices");
+  EXPECT_EQ(json.root().at("records").as_int64(), 3);
+  EXPECT_NEAR(json.root().at("acc").as_double(), 2.0 / 3, 1e-12);  // the last one is a lie
+  EXPECT_NEAR(json.root().at("acc_norm").as_double(), 2.0 / 3, 1e-12);
+  EXPECT_NEAR(json.root().at("acc_stderr").as_double(), 1.0 / 3, 1e-12);
+  EXPECT_EQ(json.root().at("files").size(), 1u);
+}
+
+TEST(Eval, ChoicesAreATableForPeople) {
+  const TempDir folder;
+  const std::string a = folder.write("a.jsonl", kQuestions),
+                    b = folder.write("b.jsonl", kQuestions);
+  const Finished result = run_task({"--task", "choices", "--data", a, "--data", b});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("records  acc               acc_norm\n"));
+  EXPECT_THAT(result.out, HasSubstr(a + "        3  0.6667 +- 0.3333  0.6667 +- 0.3333\n"));
+  EXPECT_THAT(result.out, HasSubstr("        6  0.6667 +- 0.2108  0.6667 +- 0.2108\n"));
+}
+
+// The sums of the log probabilities that decoding reports of the same tokens.
+TEST(Eval, ChoicesHaveTheLogProbabilitiesOfDecoding) {
+  const TempDir folder;
+  json_of({"--task", "choices", "--data", folder.write("q.jsonl", kQuestions), "--logprobs",
+           folder / "p.jsonl"});
+  const Finished decoded =
+      lamina_program({"decode", "-m", schooled_run(), "-p", "The sky is", "--temp", "0", "-n", "5",
+                      "--dtype", "float32", "--logprobs", "1", "--json"});
+  ASSERT_EQ(decoded.code, 0) << decoded.err;
+  const JsonDocument json = JsonDocument::parse(decoded.out, "decode");
+  EXPECT_EQ(json.root().at("text").as_string(), " blue");
+  double sum = 0;
+  for (const JsonValue token : json.root().at("logprobs").elements())
+    sum += token.at("logprob").as_double();
+  const JsonDocument question = std::move(objects_of(folder / "p.jsonl").front());
+  EXPECT_EQ(question.root().at("likeliest").as_int64(), 1);
+  const JsonValue blue = question.root().at("choices").element(1);
+  EXPECT_EQ(blue.at("ids").size(), 5u);
+  EXPECT_NEAR(sum_of(blue.at("logprobs")), sum, 1e-4);
+}
+
+// By the sum the short one, by characters the long one: each of its many bytes is certain.
+TEST(Eval, LengthCountsInCharactersOnly) {
+  const TempDir folder;
+  json_of({"--task", "choices", "--logprobs", folder / "p.jsonl", "--data",
+           folder.write("q.jsonl",
+                        "{\"context\": \"The s\", \"choices\": [\"ky is blue.\", "
+                        "\"u\"], \"answer\": 0}\n"),
+           "--delimiter", ""});
+  const JsonDocument line = std::move(objects_of(folder / "p.jsonl").front());
+  const JsonValue choices = line.root().at("choices");
+  const double sky = sum_of(choices.element(0).at("logprobs")) / 11;
+  const double sun = sum_of(choices.element(1).at("logprobs")) / 1;
+  EXPECT_EQ(line.root().at("likeliest_per_character").as_int64(), sky > sun ? 0 : 1);
+  EXPECT_EQ(line.root().at("likeliest").as_int64(), 11 * sky > sun ? 0 : 1);
+  EXPECT_GT(sky, sun);
+}
+
+TEST(Eval, AnswersWhatItHasLearned) {
+  const TempDir folder;
+  const std::string tasks =
+      folder.write("t.jsonl",
+                   "{\"prompt\": \"The sky is\", \"answer\": \"blue\", \"stop\": \".\"}\n"
+                   "{\"prompt\": \"The sun is\", \"answer\": [\"YELLOW\", \"red\"], \"stop\": "
+                   "[\".\", \"\\n\"]}\n");
+  const auto share = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--task", "answers", "--data", tasks});
+    return json_of(more).root().at("exact_match").as_double();
+  };
+  EXPECT_EQ(share({}), 0.5);
+  EXPECT_EQ(share({"--ignore-case"}), 1);
+  EXPECT_EQ(share({"--stop", "l"}), 0);  // " b", " ye"
+  EXPECT_EQ(share({"--max-new-tokens", "2"}), 0);
+}
+
+TEST(Eval, AnswersInAChatsForm) {
+  const TempDir folder;
+  const std::string form =
+      folder.write("chat.jinja", "The {% for m in messages %}{{ m.content }} is{% endfor %}");
+  const JsonDocument json =
+      json_of({"--task", "answers", "--chat", "--chat-template", form, "--stop", ".", "--logprobs",
+               folder / "p.jsonl", "--data",
+               folder.write("t.jsonl", "{\"prompt\": \"sky\", \"answer\": \"blue\"}\n")});
+  EXPECT_EQ(json.root().at("exact_match").as_double(), 1);
+  const JsonDocument line = std::move(objects_of(folder / "p.jsonl").front());
+  EXPECT_EQ(line.root().at("text").as_string(), " blue");
+  EXPECT_EQ(line.root().at("logprobs").size(), line.root().at("ids").size());
+}
+
+struct TaskRefusal {
+  std::vector<std::string> words;
+  int code;
+  std::string says;
+};
+
+TEST(Eval, NamesBadRecords) {
+  const TempDir folder;
+  const std::string good = "{\"context\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 0}\n";
+  const auto with = [&](const char* name, const std::string& bad) {
+    return folder.write(name, good + bad + "\n");
+  };
+  const std::string broken = with("broken.jsonl", "{\"context\": "),
+                    answer = with("answer.jsonl",
+                                  "{\"context\": \"a\", \"choices\": [\"b\", "
+                                  "\"c\"], \"answer\": 2}"),
+                    empty = with("empty.jsonl",
+                                 "{\"context\": \"a\", \"choices\": [\"b\", \"\"], \"answer\": 1}"),
+                    missing = with("missing.jsonl", "{\"context\": \"a\", \"answer\": 1}"),
+                    longer = with("long.jsonl", "{\"context\": \"" + std::string(80, 'a') +
+                                                    "\", \"choices\": [\"b\", \"c\"], "
+                                                    "\"answer\": 1}"),
+                    nothing = folder.write("nothing.jsonl", "\n");
+  const TaskRefusal cases[] = {
+      {{"choices", broken}, 5, "error: " + broken + ":2: "},
+      {{"choices", answer},
+       5,
+       "error: " + answer + ":2: 'answer' must be the index of a choice, 0 to 1, got 2\n"},
+      {{"choices", empty}, 5, "error: " + empty + ":2: choice 1 is empty; give a text\n"},
+      {{"choices", missing}, 5, "error: " + missing + ":2: "},
+      {{"choices", longer},
+       5,
+       "error: " + longer +
+           ":2: choice 0 has 83 tokens with its context; the model was made for at most 65\n"},
+      {{"choices", nothing}, 5, "error: " + nothing + ": has no record; nothing to evaluate\n"},
+      {{"answers", answer}, 5, "error: " + answer + ":1: "},
+  };
+  for (const TaskRefusal& c : cases) {
+    const Finished result = run_task({"--task", c.words[0], "--data", c.words[1]});
+    EXPECT_EQ(result.code, c.code) << c.says;
+    EXPECT_THAT(result.err, ::testing::StartsWith(c.says));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(Eval, RefusesOptionsOfOtherTasks) {
+  const TempDir folder;
+  const std::string text = folder.write("a.txt", kText);
+  const TaskRefusal cases[] = {
+      {{"--task", "choices", "--data", text, "--stride", "4"},
+       2,
+       "error: --stride: is not of --task choices, but of text\n"
+       "  leave it out, or add --task text\n"},
+      {{"--data", text, "--stop", "."},
+       2,
+       "error: --stop: is not of --task text, but of answers\n"
+       "  leave it out, or add --task answers\n"},
+      {{"--data", text, "--tokens", "8", "--stride", "9"},
+       2,
+       "error: --stride: got 9; windows of 8 tokens that begin farther apart would leave tokens "
+       "out\n  give at most 8\n"},
+      {{"--stride", "9"},
+       2,
+       "error: --stride: is of text given with --data; a run's rows are as it has them\n"},
+      {{"--task", "answers"},
+       2,
+       "error: eval: --task answers needs its records; give them with --data FILE.jsonl\n"},
+      {{"--task", "answers", "--data", text, "--chat-template", "x"},
+       2,
+       "error: --chat-template: is of a chat; add --chat\n"},
+  };
+  for (const TaskRefusal& c : cases) {
+    const Finished result = run_task(c.words);
+    EXPECT_EQ(result.code, c.code) << c.says;
+    EXPECT_EQ(result.err, c.says);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,101 @@
+// train.sample_every_steps: texts that come out of training and change nothing of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/trained_run.h"
+#include "core/json.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// With each of `sets`.
+Finished train(const TempDir& folder, const std::string& out,
+               const std::vector<std::string>& sets) {
+  std::vector<std::string> more;
+  for (const std::string& set : sets) more.insert(more.end(), {"--set", set});
+  return train_tiny(folder, out, more);
+}
+
+struct SampledStep {
+  std::int64_t step;
+  std::vector<std::string> prompts, texts;
+  bool operator==(const SampledStep&) const = default;
+};
+
+std::vector<SampledStep> samples_in(const std::string& run) {
+  std::vector<SampledStep> out;
+  std::ifstream metrics(run + "/metrics.jsonl");
+  for (std::string text; std::getline(metrics, text);) {
+    const JsonDocument json = JsonDocument::parse(text, "metrics.jsonl");
+    const JsonValue samples = json.root().find("samples");
+    if (!samples) continue;
+    SampledStep line{json.root().at("step").as_int64(), {}, {}};
+    for (const JsonValue sample : samples.elements()) {
+      line.prompts.emplace_back(sample.at("prompt").as_string());
+      line.texts.emplace_back(sample.at("text").as_string());
+    }
+    out.push_back(line);
+  }
+  return out;
+}
+
+const std::vector<std::string> kEverySecond = {"train.sample_every_steps=2",
+                                               "train.sample_prompts=[\"a <b\", \"\"]",
+                                               "train.sample_tokens=12"};
+
+TEST(Samples, AreInTheLogTheMetricsAndTheReport) {
+  const TempDir folder;
+  const Finished f = train(folder, "out", kEverySecond);
+  ASSERT_EQ(f.code, 0) << f.err;
+  const std::vector<SampledStep> lines = samples_in(folder / "out");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].step, 2);
+  EXPECT_EQ(lines[1].step, 4);
+  EXPECT_THAT(lines[0].prompts, ElementsAre("a <b", ""));
+  EXPECT_FALSE(lines[0].texts[0].empty());
+  EXPECT_THAT(f.err, HasSubstr("sample  a <b|"));
+  EXPECT_THAT(folder.read("out/log.txt"), HasSubstr("sample  a <b|"));
+  ASSERT_EQ(lamina_program({"report", folder / "out"}).code, 0);
+  const std::string page = folder.read("out/report.html");
+  EXPECT_THAT(page, HasSubstr("<h3>Step 2</h3>"));
+  EXPECT_THAT(page, HasSubstr("<b>a &lt;b</b>"));
+}
+
+TEST(Samples, AreTheSameForTheSameSeed) {
+  const TempDir folder;
+  std::vector<std::string> other = kEverySecond;
+  other.push_back("run.seed=7");
+  ASSERT_EQ(train(folder, "a", kEverySecond).code, 0);
+  ASSERT_EQ(train(folder, "b", kEverySecond).code, 0);
+  ASSERT_EQ(train(folder, "c", other).code, 0);
+  EXPECT_EQ(samples_in(folder / "a"), samples_in(folder / "b"));
+  EXPECT_NE(samples_in(folder / "a"), samples_in(folder / "c"));
+}
+
+TEST(Samples, ChangeNoBitOfTraining) {
+  const TempDir folder;
+  ASSERT_EQ(train(folder, "with", kEverySecond).code, 0);
+  ASSERT_EQ(train(folder, "without", {}).code, 0);
+  expect_equal_tensors(folder, "with", "without");
+}
+
+TEST(Samples, PromptsMustFitTheModel) {
+  const TempDir folder;
+  const Finished f = train(
+      folder, "out",
+      {"train.sample_every_steps=2", "train.sample_prompts=[\"" + std::string(80, 'a') + "\"]"});
+  EXPECT_EQ(f.code, 2);
+  EXPECT_THAT(f.err, HasSubstr("a prompt has 81 tokens; the model was made for at most 64"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/config.toml"));
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,33 @@
+// When two answers are the same, and what a share of right ones says.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "evaluation/answers.h"
+
+namespace lamina::evaluation {
+namespace {
+
+TEST(Comparison, Example) { EXPECT_EQ(Comparison{}.normalized("  The\t answer\n"), "The answer"); }
+
+TEST(Comparison, CaseAndPunctuationCountUnlessIgnored) {
+  EXPECT_EQ(Comparison{}.normalized("Paris."), "Paris.");
+  EXPECT_EQ((Comparison{.ignore_case = true}.normalized("\xc3\x89"
+                                                        "cole")),
+            "\xc3\xa9"
+            "cole");
+  EXPECT_EQ((Comparison{.ignore_punctuation = true}.normalized("$1,000.")), "1000");
+  EXPECT_EQ((Comparison{.ignore_punctuation = true}.normalized("a . b")), "a b");
+}
+
+// sqrt(0.25 * 0.75 / 3)
+TEST(Share, StandardErrorIsThatOfTheMean) {
+  Share share;
+  for (const bool hit : {true, false, false, false}) share.add(hit);
+  EXPECT_DOUBLE_EQ(share.value(), 0.25);
+  EXPECT_DOUBLE_EQ(share.standard_error(), std::sqrt(0.0625));
+  EXPECT_EQ(Share{}.value(), 0);
+}
+
+}  // namespace
+}  // namespace lamina::evaluation
