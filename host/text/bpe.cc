@@ -1,5 +1,7 @@
 #include "text/bpe.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/read_file.h"
 #include "core/utf8.h"
@@ -120,49 +122,52 @@ void Bpe::byte_parts(std::string_view word, std::vector<MergePart>& parts) const
   }
 }
 
-bool Bpe::add_byte_tokens(std::string_view symbol, std::size_t begin,
-                          std::vector<MergePart>& parts) const {
-  for (char c : symbol)
-    if (byte_ids_[static_cast<unsigned char>(c)] < 0) return false;
-  for (char c : symbol)
-    parts.push_back(
-        {byte_ids_[static_cast<unsigned char>(c)], static_cast<std::uint32_t>(++begin)});
-  return true;
+bool Bpe::has_byte_tokens(std::string_view symbol) const {
+  return std::ranges::all_of(
+      symbol, [this](char c) { return byte_ids_[static_cast<unsigned char>(c)] >= 0; });
 }
 
+// As in the reference, bytes of a character come before the unknown ones that a known character
+// has not ended yet, and a part begins where the one before it in the list ends.
 void Bpe::character_parts(std::string_view word, std::vector<MergePart>& parts) const {
   std::string spelled;
-  std::optional<std::uint32_t> pending;  // the end of a part that nothing is known of
+  std::uint32_t placed = 0;   // bytes that the parts so far stand for
+  std::uint32_t pending = 0;  // and those of a part that nothing is known of
+  const auto add = [&](TokenId id, std::size_t num_bytes) {
+    placed += static_cast<std::uint32_t>(num_bytes);
+    parts.push_back({id, placed});
+  };
   const auto flush = [&] {
-    if (pending) parts.push_back({*unknown_, *pending});
-    pending.reset();
+    if (pending > 0) add(*unknown_, pending);
+    pending = 0;
   };
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t length = character_bytes(word[at]);
     std::string_view symbol = word.substr(at, length);
-    const auto end = static_cast<std::uint32_t>(at + length);
     TokenId id = -1;
     if (prefix_.empty() && suffix_.empty()) {
       id = characters_->find(symbol, utf8_decode(symbol), vocabulary_);
     } else {
-      spelled =
-          fmt::format("{}{}{}", at > 0 ? prefix_ : "", symbol, end == word.size() ? suffix_ : "");
+      spelled = fmt::format("{}{}{}", at > 0 ? prefix_ : "", symbol,
+                            at + length == word.size() ? suffix_ : "");
       symbol = spelled;
       id = find(symbol).value_or(-1);
     }
     if (id >= 0) {
       flush();
-      parts.push_back({id, end});
-    } else if (!byte_fallback_ || !add_byte_tokens(symbol, at, parts)) {
+      add(id, length);
+    } else if (byte_fallback_ && has_byte_tokens(symbol)) {
+      for (char c : symbol) add(byte_ids_[static_cast<unsigned char>(c)], 1);
+    } else {
       if (!unknown_)
         user_error(ExitCode::data, "encoding text",
                    "the vocabulary has no token for '{}' and none for what is unknown; leave out "
                    "such text, or use another tokenizer",
                    printable(word.substr(at, length)));
       if (!fuse_unknown_) flush();
-      pending = end;
+      pending += static_cast<std::uint32_t>(length);
     }
-    at = end;
+    at += length;
   }
   flush();
 }
@@ -186,9 +191,11 @@ void Bpe::encode(std::string_view word, TokenSink& out) const {
   merge_parts(parts, [this](const MergePart& left, const MergePart& right, std::uint32_t) {
     return merges_.find(left.id, right.id);
   });
+  // Bytes of a prefix or a suffix are no bytes of the word.
   std::size_t begin = 0;
   for (const MergePart& part : parts) {
-    out.add(part.id, begin, part.end);
+    begin = std::min(begin, word.size() - 1);
+    out.add(part.id, begin, std::clamp<std::size_t>(part.end, begin + 1, word.size()));
     begin = part.end;
   }
   if (parts.capacity() > 4096) std::vector<MergePart>().swap(parts);

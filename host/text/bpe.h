@@ -47,8 +47,7 @@ class Bpe final : public WordModel {
   void index_characters();
   void byte_parts(std::string_view word, std::vector<MergePart>& parts) const;
   void character_parts(std::string_view word, std::vector<MergePart>& parts) const;
-  bool add_byte_tokens(std::string_view symbol, std::size_t begin,
-                       std::vector<MergePart>& parts) const;
+  bool has_byte_tokens(std::string_view symbol) const;
 
   Symbols symbols_;
   Vocabulary vocabulary_;
