@@ -9,6 +9,7 @@
 #include "cli/decode_report.h"
 #include "cli/generation_options.h"
 #include "cli/load_model.h"
+#include "cli/program_clock.h"
 #include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -76,7 +77,8 @@ int run(const Arguments& a, const Machine& machine) {
                          {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
   decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
-  const Timings timings{std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
+  const Timings timings{program_seconds(),
+                        std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
 
   catch_stop_signals();
   const bool json = a.flag("json");
