@@ -8,7 +8,7 @@
 #include "cli/chat_session.h"
 #include "cli/commands.h"
 #include "cli/generation_options.h"
-#include "cli/plugins.h"
+#include "cli/load_model.h"
 #include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -18,7 +18,6 @@
 #include "core/suggest.h"
 #include "decoder/call_limits.h"
 #include "io/durable_file.h"
-#include "model/load.h"
 
 namespace lamina::cli {
 namespace {
@@ -136,10 +135,8 @@ class Chat {
 
 int run(const Arguments& a, const Machine& machine) {
   check_generation_options(a);
-  machine.use_threads(a.globals.threads);
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m =
-      model::load(a.text("model"), plugin_catalog(a.globals), dtype, machine.backend);
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
   const chat::Form form = load_form(a, m.opened.directory);
   const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
   const std::int64_t context =

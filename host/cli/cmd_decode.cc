@@ -8,13 +8,13 @@
 #include "cli/commands.h"
 #include "cli/decode_report.h"
 #include "cli/generation_options.h"
-#include "cli/plugins.h"
+#include "cli/load_model.h"
+#include "cli/program_clock.h"
 #include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "core/error.h"
 #include "decoder/call_limits.h"
-#include "model/load.h"
 
 namespace lamina::cli {
 namespace {
@@ -57,10 +57,8 @@ int run(const Arguments& a, const Machine& machine) {
   if (a.has("logprobs") && !a.flag("json"))
     throw UserError(ExitCode::usage,
                     {"decode", "--logprobs is part of the output of --json; add --json", {}});
-  machine.use_threads(a.globals.threads);
-  const model::Loaded m =
-      model::load(a.text("model"), plugin_catalog(a.globals), *parse_dtype(a.text("dtype")),
-                  machine.backend, a.has("adapter") ? a.text("adapter") : "");
+  const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
+                                     machine, a.has("adapter") ? a.text("adapter") : "");
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const std::vector<std::int32_t> prompt = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
@@ -79,7 +77,8 @@ int run(const Arguments& a, const Machine& machine) {
                          {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
   decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
-  const Timings timings{std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
+  const Timings timings{program_seconds(),
+                        std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
 
   catch_stop_signals();
   const bool json = a.flag("json");

@@ -6,12 +6,11 @@
 #include <map>
 
 #include "cli/commands.h"
-#include "cli/plugins.h"
+#include "cli/load_model.h"
 #include "cli/prompt.h"
 #include "core/error.h"
 #include "io/safetensors_writer.h"
 #include "model/hidden_states.h"
-#include "model/load.h"
 
 namespace lamina::cli {
 namespace {
@@ -64,10 +63,8 @@ std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::stri
 
 int run(const Arguments& a, const Machine& machine) {
   check_prompt_options(a);
-  machine.use_threads(a.globals.threads);
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m =
-      model::load(a.text("model"), plugin_catalog(a.globals), dtype, machine.backend);
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
   const std::vector<std::int32_t> tokens =
       read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model());
   m.model().check_length(static_cast<std::int64_t>(tokens.size()), "the length of the text");

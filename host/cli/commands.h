@@ -37,6 +37,7 @@ Command plan_command();
 Command bench_machine_command();
 Command bench_compile_command();
 Command bench_text_command();
+Command bench_start_command();
 Command bench_decode_command();
 Command bench_prefill_command();
 Command bench_train_command();

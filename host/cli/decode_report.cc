@@ -14,9 +14,12 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
   double decode_seconds = g.total_seconds - g.prompt_seconds;
   std::size_t decoded =
       g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first came with the prompt
-  log::info("loaded in {:.0f} ms; prompt {} tokens in {:.0f} ms ({} tok/s)", 1e3 * t.load_seconds,
-            t.prompt_tokens, 1e3 * g.prompt_seconds,
-            count_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds));
+  log::info(
+      "loaded in {:.0f} ms; prompt {} tokens in {:.0f} ms ({} tok/s); first token {:.0f} ms "
+      "after the start",
+      1e3 * t.load_seconds, t.prompt_tokens, 1e3 * g.prompt_seconds,
+      count_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds),
+      1e3 * (t.start_seconds + g.prompt_seconds));
   log::info(
       "wrote {} tokens in {:.0f} ms{}; stopped by {}; state {}, seed {}", g.tokens.size(),
       1e3 * g.total_seconds,
@@ -44,6 +47,7 @@ void print_json(const decode::Generated& g, const Timings& t,
   json.key("finish_reason").value(decode::name(g.reason));
   json.key("seed").value(sampler.seed).key("timings").begin_object();
   json.key("load_seconds").value(t.load_seconds).key("prompt_tokens").value(t.prompt_tokens);
+  json.key("first_token_seconds").value(t.start_seconds + g.prompt_seconds);
   json.key("prompt_seconds").value(g.prompt_seconds).key("generated_tokens").value(g.tokens.size());
   json.key("total_seconds").value(g.total_seconds).end_object().end_object();
   print(json.text() + "\n");

@@ -8,6 +8,7 @@
 namespace lamina::cli {
 
 struct Timings {
+  double start_seconds;  // from the start of the program until the prompt is read
   double load_seconds;
   std::size_t prompt_tokens;
 };

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/last_words.h"
 #include "cli/machine.h"
+#include "cli/program_clock.h"
 #include "cli/run.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -38,6 +39,7 @@ extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 #endif
 
 int main(int argc, char** argv) {
+  cli::program_seconds();
   prepare_signals();
   cli::repair_standard_descriptors();
   cli::require_stack();

@@ -17,7 +17,7 @@ namespace lamina {
 
 struct JsonOptions {
   ExitCode code = ExitCode::usage;                 // of every error about this document
-  std::size_t max_bytes = std::size_t{128} << 20;  // at most 4 GiB
+  std::size_t max_bytes = std::size_t{128} << 20;  // at most 512 MiB
   int max_depth = 32;
   // Positions in errors: "FILE:LINE", or, where the document is a part of a binary file,
   // "FILE: byte N" counted from `first_byte`.

@@ -1,10 +1,13 @@
 // JSON text to the table of a document.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <bit>
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <charconv>
 #include <cmath>
 
+#include "core/hash_index.h"
 #include "core/json.h"
 #include "core/json_table.h"
 #include "core/read_file.h"
@@ -44,8 +47,12 @@ struct Handler {
       last_offset = static_cast<std::uint32_t>(s.data() - begin);
   }
 
-  void add(JsonKind kind, std::uint64_t payload, std::size_t count = 0) {
-    data->nodes.push_back({payload, static_cast<std::uint32_t>(count), last_offset, kind});
+  void add(JsonKind kind, std::uint64_t payload, std::uint32_t count = 0) {
+    Node& node = data->nodes.emplace_back();
+    node.payload = payload;
+    node.offset = last_offset;
+    node.count = count;
+    node.kind = kind;
   }
 
   bool begin(JsonKind kind) {
@@ -67,7 +74,7 @@ struct Handler {
   }
 
   bool check_keys(std::uint32_t object, std::size_t count, error_code& ec) {
-    const std::vector<Node>& nodes = data->nodes;
+    const LargeVector<Node>& nodes = data->nodes;
     if (count < 2) return true;
     if (count <= 12) {
       std::uint32_t keys[12];
@@ -79,17 +86,28 @@ struct Handler {
       }
       return true;
     }
-    // Of numbers in place of texts, so that the set of a large vocabulary stays in the caches.
-    const auto hash = [&](std::uint32_t key) {
-      return std::hash<std::string_view>()(string_of(nodes[key]));
-    };
-    const auto same = [&](std::uint32_t a, std::uint32_t b) {
-      return string_of(nodes[a]) == string_of(nodes[b]);
-    };
-    boost::unordered_flat_set<std::uint32_t, decltype(hash), decltype(same)> seen(count, hash,
-                                                                                  same);
-    for (std::uint32_t key = object + 1; key < nodes.size(); key = data->next(key + 1))
-      if (!seen.insert(key).second) return duplicate(ec, key);
+    // In blocks, so that slots are fetched before they are wanted.
+    HashIndex seen(count);
+    constexpr std::size_t kBlock = 64;
+    std::uint32_t keys[kBlock];
+    std::uint64_t hashes[kBlock];
+    for (std::uint32_t key = object + 1; key < nodes.size();) {
+      std::size_t num_keys = 0;
+      for (; key < nodes.size() && num_keys < kBlock; key = data->next(key + 1)) {
+        const std::string_view text = string_of(nodes[key]);
+        hashes[num_keys] = XXH3_64bits(text.data(), text.size());
+        seen.prefetch(hashes[num_keys]);
+        keys[num_keys++] = key;
+      }
+      for (std::size_t i = 0; i < num_keys; ++i) {
+        const std::string_view text = string_of(nodes[keys[i]]);
+        const auto same = [&](std::int32_t other) {
+          return string_of(nodes[static_cast<std::uint32_t>(other)]) == text;
+        };
+        if (seen.insert(hashes[i], static_cast<std::int32_t>(keys[i]), same) >= 0)
+          return duplicate(ec, keys[i]);
+      }
+    }
     return true;
   }
 
@@ -104,7 +122,8 @@ struct Handler {
       if (std::less<>()(s.data(), begin) || std::less<>()(begin + data->text.size(), s.data()))
         s = data->arena.keep(s);
     }
-    add(JsonKind::string, std::bit_cast<std::uint64_t>(s.data()), s.size());
+    add(JsonKind::string, std::bit_cast<std::uint64_t>(s.data()),
+        static_cast<std::uint32_t>(s.size()));
     return true;
   }
 
@@ -214,8 +233,8 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   data->text = std::move(text);
   data->file = std::move(file);
   data->options = options;
-  constexpr std::size_t kMaxBytes = std::size_t{0xffffffff};
-  if (const std::size_t limit = std::min(options.max_bytes, kMaxBytes); data->text.size() > limit)
+  if (const std::size_t limit = std::min(options.max_bytes, json_table::kMaxTextBytes);
+      data->text.size() > limit)
     user_error(options.code, data->file, "{} bytes of JSON; at most {} are accepted here",
                data->text.size(), limit);
 

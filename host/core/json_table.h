@@ -10,18 +10,23 @@
 #include <string_view>
 #include <vector>
 
+#include "core/huge_pages.h"
 #include "core/json.h"
 
 namespace lamina {
 namespace json_table {
 
 // Documents are a table of nodes in reading order; a member is its key's node, then its value's.
+// Vocabularies have hundreds of thousands of them: they are small.
 struct Node {
   std::uint64_t payload;  // integer, bits of a double, address of a string, index after a container
-  std::uint32_t count;    // bytes of a string, elements or members of a container
   std::uint32_t offset;   // in the text, for messages: of this value, or of what came before it
-  JsonKind kind;
+  std::uint32_t count : 29;  // bytes of a string, elements or members of a container
+  JsonKind kind : 3;
 };
+static_assert(sizeof(Node) == 16);
+// Of a text, so that every count fits.
+inline constexpr std::size_t kMaxTextBytes = (std::size_t{1} << 29) - 1;
 
 inline std::string_view string_of(const Node& node) {
   return {std::bit_cast<const char*>(node.payload), node.count};
@@ -56,7 +61,7 @@ struct JsonDocument::Data {
   std::string text;
   std::string file;
   JsonOptions options;
-  std::vector<json_table::Node> nodes;
+  LargeVector<json_table::Node> nodes;
   json_table::Arena arena;
 
   std::string where(std::size_t offset) const {

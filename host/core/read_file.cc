@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "core/huge_pages.h"
 #include "core/open_file.h"
 #include "core/utf8.h"
 
@@ -26,7 +27,10 @@ std::string read_all(int descriptor, const std::string& path, ExitCode code, std
   };
   if (expected_bytes > max_bytes) too_large(expected_bytes);
   // One byte more than expected, so that the read that finds the end needs no second allocation.
-  std::string text(expected_bytes + 1, '\0');
+  std::string text;
+  text.reserve(expected_bytes + 1);
+  prefer_huge_pages(text.data(), text.capacity());
+  text.resize(expected_bytes + 1);
   std::size_t got = 0;
   for (;;) {
     const ssize_t n = ::read(descriptor, text.data() + got, text.size() - got);

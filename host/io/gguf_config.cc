@@ -66,9 +66,10 @@ void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTens
   constexpr double kLow = 1, kHigh = 4, kOriginal = 8192;
   if (tensor.format || tensor.dtype != DType::f32)
     user_error(ExitCode::checkpoint, file.path(), "tensor '{}' is not of f32", tensor.name);
+  if (tensor.bytes.empty()) return;
   std::vector<float> divisors(tensor.bytes.size() / sizeof(float));
   std::memcpy(divisors.data(), tensor.bytes.data(), tensor.bytes.size());
-  if (divisors.empty() || std::ranges::all_of(divisors, [](float d) { return d == 1; })) return;
+  if (std::ranges::all_of(divisors, [](float d) { return d == 1; })) return;
   const auto factor = static_cast<double>(std::ranges::max(divisors));
   const std::vector<double> wanted =
       banded_divisors(divisors.size(), theta, factor, kLow, kHigh, kOriginal);

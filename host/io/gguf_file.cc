@@ -78,6 +78,7 @@ std::optional<std::int64_t> GgufValue::integer(std::size_t i) const {
 }
 
 GgufFile::GgufFile(const std::string& path) : file_(path) {
+  MappedFile::large_pages(file_.bytes());
   read_gguf(file_, metadata_, tensors_);
   for (std::size_t i = 0; i < metadata_.size(); ++i)
     if (!by_key_.emplace(metadata_[i].key, i).second)

@@ -11,7 +11,7 @@ namespace lamina::io {
 namespace {
 
 constexpr std::string_view kBlock = "blk.", kExpert = "{E}";
-// Far above any in use; stacks of nothing would be as many as a file likes to say.
+// Far above any in use.
 constexpr std::size_t kMaxWeights = std::size_t{1} << 20;
 
 struct LayerName {
@@ -84,6 +84,10 @@ std::vector<GgufWeight> gguf_weights(const GgufFile& file) {
       user_error(ExitCode::checkpoint, file.path(),
                  "tensor '{}' is {}; a stack of experts has at least 2 dims",
                  printable(tensor.name), to_string(tensor.shape));
+    if (tensor.bytes.empty())  // of which a small file may claim millions
+      user_error(ExitCode::checkpoint, file.path(),
+                 "tensor '{}' is {}; each expert of a stack has values", printable(tensor.name),
+                 to_string(tensor.shape));
     for (std::int64_t e = 0; e < tensor.shape[0]; ++e)
       add(std::string(name).replace(at, kExpert.size(), std::to_string(e)), element_of(tensor, e));
   }

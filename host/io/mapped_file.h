@@ -29,6 +29,12 @@ class MappedFile {
   // Hints to the system about a part of bytes(); never fail.
   static void sequential(std::span<const std::byte> part);
   static void random(std::span<const std::byte> part);
+  // What is read from the disk shall lie in large pages, which take less time to map.
+  static void large_pages(std::span<const std::byte> part);
+
+  // Has the system map the pages of a part that is about to be read, and read those that are not
+  // in memory.
+  static void map_pages(std::span<const std::byte> part);
 
  private:
   std::string path_;

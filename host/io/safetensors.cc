@@ -222,6 +222,7 @@ std::string_view safetensors_type(DType dtype) {
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
+  MappedFile::large_pages(file_.bytes());
   HeaderReader(file_).read(metadata_, tensors_);
   by_name_.reserve(tensors_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].name, i);

@@ -1,5 +1,6 @@
 #include "model/load.h"
 
+#include <chrono>
 #include <future>
 
 #include "train/run_directory.h"
@@ -16,6 +17,12 @@ std::vector<std::int32_t> Loaded::end_tokens() const {
 
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
             const Backend& backend, const std::string& adapter) {
+  const FindPlugins found = [&plugins]() -> const registry::Catalog& { return plugins; };
+  return load(path, found, dtype, backend, adapter);
+}
+
+Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
+            const Backend& backend, const std::string& adapter) {
   return while_training(path, [&] {
     const std::string base = base_of_adapter(path);
     // Once for both: training may write a checkpoint meanwhile.
@@ -25,9 +32,13 @@ Loaded load(const std::string& path, const registry::Catalog& plugins, DType dty
     auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
       return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
     });
-    OpenedModel opened = open_weights(base.empty() ? files : path, plugins, adapter);
+    OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), adapter);
     weights::Weights weights =
         weights::Weights::load(*opened.model, opened.weight_files(), dtype, backend);
+    // Until the vocabulary is read there is nothing else to do, and mapping takes a good part of
+    // the time to the first token.
+    weights.map_pages(
+        [&] { return tokenizer.wait_for(std::chrono::seconds(0)) == std::future_status::timeout; });
     return Loaded{std::move(opened), std::move(weights), tokenizer.get()};
   });
 }

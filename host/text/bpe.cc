@@ -1,18 +1,16 @@
 #include "text/bpe.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/read_file.h"
 #include "core/utf8.h"
 #include "text/byte_level.h"
 #include "text/characters.h"
+#include "text/merge_list.h"
 
 namespace lamina::text {
 namespace {
-
-std::uint64_t pair_of(TokenId left, TokenId right) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
-         static_cast<std::uint32_t>(right);
-}
 
 std::string text_option(const JsonValue& model, std::string_view key) {
   const JsonValue value = model.find(key);
@@ -63,7 +61,7 @@ bool Bpe::needs_characters(const JsonValue& model) {
 Bpe::Bpe(const JsonValue& model, Symbols symbols)
     : symbols_(symbols), vocabulary_(Vocabulary::read(model.at("vocab"), form(symbols))) {
   read_options(model);
-  read_merges(model.at("merges"));
+  merges_ = read_merges(model.at("merges"), vocabulary_, form(symbols), prefix_);
   if (symbols == Symbols::bytes)
     index_bytes();
   else
@@ -105,78 +103,11 @@ void Bpe::index_characters() {
   // A merge of a token that is not what the text says (a byte, the unknown one) has no characters
   // that could be looked up.
   bool text_only = !ignore_merges_ && prefix_.empty() && suffix_.empty();
-  for (const auto& [pair, merge] : merges_)
-    for (const auto id : {static_cast<TokenId>(pair >> 32), static_cast<TokenId>(pair)})
+  merges_.for_each([&](TokenId left, TokenId right) {
+    for (const TokenId id : {left, right})
       text_only = text_only && id != unknown_ && !(byte_fallback_ && byte_of_token(token(id)));
+  });
   words_have_parts_ = text_only;
-}
-
-void Bpe::read_merges(const JsonValue& merges) {
-  merges_.reserve(merges.size());
-  std::uint32_t rank = 0;
-  TokenId guess = 256;
-  for (JsonValue merge : merges.elements()) {
-    if (merge.is_array()) {
-      if (merge.size() != 2)
-        merge.fail(fmt::format("must be a pair of tokens, got {}", merge.describe()));
-      add_merge(merge, merge.element(0).as_string(), merge.element(1).as_string(), rank++, guess);
-      continue;
-    }
-    const std::string_view both = merge.as_string();
-    if (rank == 0 && both.starts_with("#version")) continue;
-    const auto space = both.find(' ');
-    if (space == both.npos || both.find(' ', space + 1) != both.npos)
-      merge.fail(fmt::format("must be two tokens with a space between, got {}", merge.describe()));
-    add_merge(merge, both.substr(0, space), both.substr(space + 1), rank++, guess);
-  }
-}
-
-void Bpe::add_merge(const JsonValue& where, std::string_view left, std::string_view right,
-                    std::uint32_t rank, TokenId& guess) {
-  const auto unknown = [&](std::string_view token) {
-    where.fail(fmt::format("merges '{}', which is not in the vocabulary", printable(token, 60)),
-               {"vocabulary and merges must belong together: take both from one file"});
-  };
-  char buffer[512];
-  std::string large;
-  char* both = buffer;
-  if (left.size() + right.size() > sizeof buffer) {
-    large.resize(left.size() + right.size());
-    both = large.data();
-  }
-  const auto append = [&](std::string_view token, char* at) {
-    if (symbols_ == Symbols::bytes) {
-      const std::ptrdiff_t length = byte_level_bytes(token, at);
-      if (length < 0) unknown(token);
-      return static_cast<std::size_t>(length);
-    }
-    std::copy(token.begin(), token.end(), at);
-    return token.size();
-  };
-  const std::size_t left_bytes = append(left, both);
-  const std::size_t right_bytes = append(right, both + left_bytes);
-  const auto left_id = find({both, left_bytes});
-  if (!left_id) unknown(left);
-  const auto right_id = find({both + left_bytes, right_bytes});
-  if (!right_id) unknown(right);
-  // A part inside a word is spelled with the prefix, the merged token is not.
-  const std::size_t skipped = std::min(prefix_.size(), right_bytes);
-  std::copy(both + left_bytes + skipped, both + left_bytes + right_bytes, both + left_bytes);
-  const std::string_view merged(both, left_bytes + right_bytes - skipped);
-  // Most vocabularies number tokens in the order of their merges.
-  const bool guessed = static_cast<std::size_t>(guess) < num_ids() && token(guess) == merged;
-  const auto result = guessed ? std::optional(guess) : find(merged);
-  if (!result) unknown(std::string(left) + std::string(right.substr(skipped)));
-  guess = *result + 1;
-
-  // Of equal pairs the last counts, as in the reference.
-  merges_[pair_of(*left_id, *right_id)] = {rank, *result};
-}
-
-FoundMerge Bpe::find_merge(TokenId left, TokenId right) const {
-  const auto found = merges_.find(pair_of(left, right));
-  if (found == merges_.end()) return {};
-  return {found->second.rank, found->second.result};
 }
 
 void Bpe::byte_parts(std::string_view word, std::vector<MergePart>& parts) const {
@@ -191,49 +122,52 @@ void Bpe::byte_parts(std::string_view word, std::vector<MergePart>& parts) const
   }
 }
 
-bool Bpe::add_byte_tokens(std::string_view symbol, std::size_t begin,
-                          std::vector<MergePart>& parts) const {
-  for (char c : symbol)
-    if (byte_ids_[static_cast<unsigned char>(c)] < 0) return false;
-  for (char c : symbol)
-    parts.push_back(
-        {byte_ids_[static_cast<unsigned char>(c)], static_cast<std::uint32_t>(++begin)});
-  return true;
+bool Bpe::has_byte_tokens(std::string_view symbol) const {
+  return std::ranges::all_of(
+      symbol, [this](char c) { return byte_ids_[static_cast<unsigned char>(c)] >= 0; });
 }
 
+// As in the reference, bytes of a character come before the unknown ones that a known character
+// has not ended yet, and a part begins where the one before it in the list ends.
 void Bpe::character_parts(std::string_view word, std::vector<MergePart>& parts) const {
   std::string spelled;
-  std::optional<std::uint32_t> pending;  // the end of a part that nothing is known of
+  std::uint32_t placed = 0;   // bytes that the parts so far stand for
+  std::uint32_t pending = 0;  // and those of a part that nothing is known of
+  const auto add = [&](TokenId id, std::size_t num_bytes) {
+    placed += static_cast<std::uint32_t>(num_bytes);
+    parts.push_back({id, placed});
+  };
   const auto flush = [&] {
-    if (pending) parts.push_back({*unknown_, *pending});
-    pending.reset();
+    if (pending > 0) add(*unknown_, pending);
+    pending = 0;
   };
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t length = character_bytes(word[at]);
     std::string_view symbol = word.substr(at, length);
-    const auto end = static_cast<std::uint32_t>(at + length);
     TokenId id = -1;
     if (prefix_.empty() && suffix_.empty()) {
       id = characters_->find(symbol, utf8_decode(symbol), vocabulary_);
     } else {
-      spelled =
-          fmt::format("{}{}{}", at > 0 ? prefix_ : "", symbol, end == word.size() ? suffix_ : "");
+      spelled = fmt::format("{}{}{}", at > 0 ? prefix_ : "", symbol,
+                            at + length == word.size() ? suffix_ : "");
       symbol = spelled;
       id = find(symbol).value_or(-1);
     }
     if (id >= 0) {
       flush();
-      parts.push_back({id, end});
-    } else if (!byte_fallback_ || !add_byte_tokens(symbol, at, parts)) {
+      add(id, length);
+    } else if (byte_fallback_ && has_byte_tokens(symbol)) {
+      for (char c : symbol) add(byte_ids_[static_cast<unsigned char>(c)], 1);
+    } else {
       if (!unknown_)
         user_error(ExitCode::data, "encoding text",
                    "the vocabulary has no token for '{}' and none for what is unknown; leave out "
                    "such text, or use another tokenizer",
                    printable(word.substr(at, length)));
       if (!fuse_unknown_) flush();
-      pending = end;
+      pending += static_cast<std::uint32_t>(length);
     }
-    at = end;
+    at += length;
   }
   flush();
 }
@@ -255,11 +189,13 @@ void Bpe::encode(std::string_view word, TokenSink& out) const {
   else
     character_parts(word, parts);
   merge_parts(parts, [this](const MergePart& left, const MergePart& right, std::uint32_t) {
-    return find_merge(left.id, right.id);
+    return merges_.find(left.id, right.id);
   });
+  // Bytes of a prefix or a suffix are no bytes of the word.
   std::size_t begin = 0;
   for (const MergePart& part : parts) {
-    out.add(part.id, begin, part.end);
+    begin = std::min(begin, word.size() - 1);
+    out.add(part.id, begin, std::clamp<std::size_t>(part.end, begin + 1, word.size()));
     begin = part.end;
   }
   if (parts.capacity() > 4096) std::vector<MergePart>().swap(parts);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,7 +10,7 @@
 #include <vector>
 
 #include "core/json.h"
-#include "text/bpe_merges.h"
+#include "text/merge_table.h"
 #include "text/model.h"
 #include "text/symbol_table.h"
 #include "text/vocabulary.h"
@@ -43,27 +42,16 @@ class Bpe final : public WordModel {
   std::size_t independent_prefix(std::string_view word) const override;
 
  private:
-  struct Merge {
-    std::uint32_t rank = 0;
-    TokenId result = 0;
-  };
-  using Merges = boost::unordered_flat_map<std::uint64_t, Merge>;  // by left and right id
-
   void read_options(const JsonValue& model);
-  void read_merges(const JsonValue& merges);
-  void add_merge(const JsonValue& where, std::string_view left, std::string_view right,
-                 std::uint32_t rank, TokenId& guess);
   void index_bytes();
   void index_characters();
-  FoundMerge find_merge(TokenId left, TokenId right) const;
   void byte_parts(std::string_view word, std::vector<MergePart>& parts) const;
   void character_parts(std::string_view word, std::vector<MergePart>& parts) const;
-  bool add_byte_tokens(std::string_view symbol, std::size_t begin,
-                       std::vector<MergePart>& parts) const;
+  bool has_byte_tokens(std::string_view symbol) const;
 
   Symbols symbols_;
   Vocabulary vocabulary_;
-  Merges merges_;
+  MergeTable merges_;
   std::array<TokenId, 256> byte_ids_{};  // of single bytes, or of the tokens "<0xE4>"; -1 = none
   bool ignore_merges_ = false;  // a word that is a token is that token, whatever the merges say
   bool byte_fallback_ = false;

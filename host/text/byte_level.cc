@@ -29,6 +29,10 @@ std::ptrdiff_t byte_level_bytes(std::string_view token, char* out) {
   char* at = out;
   for (std::size_t i = 0; i < token.size();) {
     unsigned code = static_cast<unsigned char>(token[i++]);
+    if (code - '!' <= unsigned{'~' - '!'}) {  // most are
+      *at++ = static_cast<char>(code);
+      continue;
+    }
     if (code >= 0x80) {
       // The alphabet ends at U+0143: two bytes at most. JSON text is valid UTF-8.
       if ((code & 0xe0) != 0xc0 || i == token.size()) return -1;

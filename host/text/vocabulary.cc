@@ -3,6 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -20,7 +21,7 @@ TokenId read_id(const JsonValue& value, std::int64_t num_ids) {
 }
 
 Vocabulary Vocabulary::read(const JsonValue& json, Form form) {
-  std::vector<std::string_view> tokens;
+  LargeVector<std::string_view> tokens;
   tokens.reserve(json.size());
   for (const auto& [token, value] : json.members()) {
     const auto id = static_cast<std::size_t>(read_id(value, kMaxIds));
@@ -34,25 +35,20 @@ Vocabulary Vocabulary::read(const JsonValue& json, Form form) {
   return Vocabulary(tokens, form, json.where());
 }
 
-std::size_t Vocabulary::hash(std::string_view token) {
+std::uint64_t Vocabulary::hash(std::string_view token) {
   return XXH3_64bits(token.data(), token.size());
 }
 
-Vocabulary::Vocabulary(const std::vector<std::string_view>& by_id, Form form,
-                       const std::string& where) {
+Vocabulary::Vocabulary(std::span<const std::string_view> by_id, Form form, const std::string& where)
+    : ids_(by_id.size()) {
   std::size_t text_bytes = 0;
   for (std::string_view token : by_id) text_bytes += token.size();
   if (text_bytes > std::numeric_limits<std::uint32_t>::max())
     user_error(ExitCode::checkpoint, where, "the vocabulary holds more than 4 GiB of text");
   text_.resize(text_bytes);
   offsets_.resize(by_id.size() + 1);
-  const Texts texts{text_.data(), offsets_.data()};
-  ids_ = decltype(ids_)(by_id.size(), Hash{texts}, Equal{texts});
   std::size_t at = 0;
-  for (std::size_t id = 0; id < by_id.size(); ++id) {
-    offsets_[id] = static_cast<std::uint32_t>(at);
-    const std::string_view token = by_id[id];
-    if (token.empty()) continue;
+  const auto add_text = [&](std::string_view token, TokenId id) {
     std::ptrdiff_t length =
         form == Form::byte_level ? byte_level_bytes(token, text_.data() + at) : -1;
     const bool as_text = length < 0;
@@ -61,11 +57,27 @@ Vocabulary::Vocabulary(const std::vector<std::string_view>& by_id, Form form,
       length = static_cast<std::ptrdiff_t>(token.size());
     }
     at += static_cast<std::size_t>(length);
-    offsets_[id + 1] = static_cast<std::uint32_t>(at);
+    offsets_[static_cast<std::size_t>(id) + 1] = static_cast<std::uint32_t>(at);
     // What is not in the alphabet never comes out of bytes.
-    if (!as_text || form == Form::text) ids_.insert(static_cast<TokenId>(id));
+    return !as_text || form == Form::text;
+  };
+  // In blocks, so that slots are fetched before they are wanted.
+  constexpr std::size_t kBlock = 64;
+  TokenId found[kBlock];
+  std::uint64_t hashes[kBlock];
+  for (std::size_t first = 0; first < by_id.size(); first += kBlock) {
+    std::size_t num_found = 0;
+    for (std::size_t i = first; i < std::min(first + kBlock, by_id.size()); ++i) {
+      const auto id = static_cast<TokenId>(i);
+      offsets_[i + 1] = offsets_[i];
+      if (by_id[i].empty() || !add_text(by_id[i], id)) continue;
+      hashes[num_found] = hash(token(id));
+      ids_.prefetch(hashes[num_found]);
+      found[num_found++] = id;
+    }
+    for (std::size_t i = 0; i < num_found; ++i)
+      ids_.insert(hashes[i], found[i], [&](TokenId id) { return token(id) == token(found[i]); });
   }
-  offsets_[by_id.size()] = static_cast<std::uint32_t>(at);
 }
 
 }  // namespace lamina::text

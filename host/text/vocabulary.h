@@ -1,13 +1,14 @@
 // Tokens and their ids.
 #pragma once
 
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/hash_index.h"
 #include "core/json.h"
 #include "text/tokenizer.h"
 
@@ -26,7 +27,7 @@ class Vocabulary {
 
   // `by_id`: empty where an id has no token. Of equal tokens the first keeps the text. Throws
   // UserError (class checkpoint, at `where`) for more than 4 GiB.
-  Vocabulary(const std::vector<std::string_view>& by_id, Form form, const std::string& where);
+  Vocabulary(std::span<const std::string_view> by_id, Form form, const std::string& where);
   // An object of tokens and their ids. Errors: ids out of range, or given twice; empty tokens.
   static Vocabulary read(const JsonValue& json, Form form);
 
@@ -39,34 +40,23 @@ class Vocabulary {
     const auto i = static_cast<std::size_t>(id);
     return {text_.data() + offsets_[i], offsets_[i + 1] - offsets_[i]};
   }
-  std::optional<TokenId> find(std::string_view token) const {
-    const auto found = ids_.find(token);
-    return found == ids_.end() ? std::nullopt : std::optional(*found);
+  std::optional<TokenId> find(std::string_view token) const { return find(token, hash(token)); }
+  // Likewise for who looks for many: first all hashes, prefetch() of all, prefetch_text() of all.
+  static std::uint64_t hash(std::string_view token);
+  void prefetch(std::uint64_t hash) const { ids_.prefetch(hash); }
+  void prefetch_text(std::uint64_t hash) const {
+    const TokenId likely = ids_.find(hash, [](TokenId) { return true; });
+    if (likely >= 0) __builtin_prefetch(token(likely).data());
+  }
+  std::optional<TokenId> find(std::string_view text, std::uint64_t hash) const {
+    const TokenId id = ids_.find(hash, [&](TokenId i) { return token(i) == text; });
+    return id < 0 ? std::nullopt : std::optional(id);
   }
 
  private:
-  // Ids are found by their texts, which the set does not repeat: so it stays in the caches.
-  struct Texts {
-    const char* text;
-    const std::uint32_t* offsets;
-    std::string_view of(TokenId id) const {
-      return {text + offsets[id], offsets[id + 1] - offsets[id]};
-    }
-    static std::string_view of(std::string_view token) { return token; }
-  };
-  struct Hash : Texts {
-    using is_transparent = void;
-    std::size_t operator()(const auto& token) const { return hash(of(token)); }
-  };
-  struct Equal : Texts {
-    using is_transparent = void;
-    bool operator()(const auto& a, const auto& b) const { return of(a) == of(b); }
-  };
-  static std::size_t hash(std::string_view token);
-
-  std::vector<char> text_;              // of all tokens, by id; moving keeps its address
+  std::vector<char> text_;              // of all tokens, by id
   std::vector<std::uint32_t> offsets_;  // into text_; one more than ids
-  boost::unordered_flat_set<TokenId, Hash, Equal> ids_;
+  HashIndex ids_;
 };
 
 // An id of a file, checked: from 0 to num_ids - 1.

@@ -1,6 +1,7 @@
 #include "weights/weights.h"
 #include "weights/published.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -105,12 +106,12 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
     const DType wanted = parameters[i].used_dtype(compute);
     const std::byte* bytes = bytes_in_place(map, *files, static_cast<int>(i), wanted);
     out.pointers_.push_back(const_cast<std::byte*>(bytes));
-    out.mapped_.push_back(bytes != nullptr);
+    out.in_place_.emplace_back(bytes, bytes ? bytes_of(parameters[i], wanted) : 0);
     if (!bytes) parts[i] = out.owned_.add(bytes_of(parameters[i], wanted));
   }
   out.owned_.allocate(backend);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (out.mapped_[i]) continue;
+    if (out.is_mapped(static_cast<int>(i))) continue;
     const DType wanted = parameters[i].used_dtype(compute);
     std::byte* to = out.owned_[parts[i]];
     out.pointers_[i] = to;
@@ -122,11 +123,22 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
   return out;
 }
 
+void Weights::map_pages(const std::function<bool()>& go_on) const {
+  constexpr std::size_t kPart = std::size_t{4} << 20;  // a millisecond, or a few from a disk
+  for (std::span<const std::byte> rest : in_place_)
+    while (!rest.empty()) {
+      const std::size_t num_bytes = std::min(kPart, rest.size());
+      if (!go_on()) return;
+      io::MappedFile::map_pages(rest.first(num_bytes));
+      rest = rest.subspan(num_bytes);
+    }
+}
+
 Weights Weights::initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
                             const Backend& backend) {
   const auto& parameters = model.parameters().all();
   Weights out;
-  out.mapped_.resize(parameters.size());
+  out.in_place_.resize(parameters.size());
   for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(p, p.used_dtype(compute)));
   out.owned_.allocate(backend);
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -1,6 +1,7 @@
 // The memory of a model's parameters when it is run: mapped files, or copies.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -36,14 +37,20 @@ class Weights {
 
   // One per parameter. Not to be written where is_mapped().
   std::span<void* const> pointers() const { return pointers_; }
-  bool is_mapped(int parameter) const { return mapped_[static_cast<std::size_t>(parameter)]; }
+  bool is_mapped(int parameter) const {
+    return in_place_[static_cast<std::size_t>(parameter)].data() != nullptr;
+  }
   std::size_t owned_bytes() const { return owned_.bytes(); }
+
+  // For time that is left over: maps pages of the files ahead of their first use, in the order of
+  // the parameters, as long as `go_on` says yes. Changes nothing but how long that use takes.
+  void map_pages(const std::function<bool()>& go_on) const;
 
  private:
   std::shared_ptr<const io::WeightFiles> files_;
   BufferParts owned_;
   std::vector<void*> pointers_;
-  std::vector<bool> mapped_;
+  std::vector<std::span<const std::byte>> in_place_;  // in the files; null for own copies
 };
 
 }  // namespace lamina::weights

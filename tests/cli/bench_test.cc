@@ -12,6 +12,7 @@
 #include "support/process.h"
 #include "support/temp_dir.h"
 #include "text/tokenizer.h"
+#include "trained_run.h"
 
 namespace lamina::cli {
 namespace {
@@ -121,6 +122,24 @@ TEST(Bench, TextPrintsEachWorkWithItsBar) {
   const Finished empty = bench({"text", "-m", folder.path(), "-f", folder.write("empty.txt", "")});
   EXPECT_EQ(empty.code, 5);
   EXPECT_THAT(empty.err, HasSubstr("empty.txt: the text is empty"));
+}
+
+TEST(Bench, StartWaitsForTheFirstTokenOfANewProcess) {
+  const Finished result = bench({"start", "-m", trained_run(), "--repeats", "2", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_numbers(result.out, {"first_token_seconds", "end_seconds", "limit_seconds", "ratio",
+                              "read_bandwidth_bytes_per_second", "weight_bytes", "threads"});
+  const JsonDocument document = JsonDocument::parse(result.out, "bench");
+  EXPECT_LE(document.root().at("first_token_seconds").as_double(),
+            document.root().at("end_seconds").as_double());
+  EXPECT_EQ(document.root().at("first_token_seconds_of_repeats").size(), 2u);
+}
+
+TEST(Bench, StartGoesOnWithWhatDecodeSays) {
+  const Finished result = bench({"start", "-m", trained_run(), "-p", std::string(100, 'x')});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("prompt: has 101 tokens; the context holds 64"));
+  EXPECT_THAT(result.err, HasSubstr("ended with code 2\n  why is said above"));
 }
 
 TEST(Bench, NeedsAModel) {

@@ -64,6 +64,18 @@ TEST(Weights, FilesServeWhereTheirTypeIsTheOneComputedIn) {
   EXPECT_EQ(mapped, 2);  // that matrix, and the norm's f32 vector
 }
 
+TEST(Weights, PagesAreMappedAheadAsLongAsOneSays) {
+  TempDir folder;
+  const weights::Weights weights = load(folder.path(), published());
+  int num_mapped = 0, asked = 0;
+  for (int i = 0; i < 5; ++i) num_mapped += weights.is_mapped(i);
+  weights.map_pages([&] { return ++asked > 0; });
+  EXPECT_EQ(asked, num_mapped) << "small parameters are a part each";
+  asked = 0;
+  weights.map_pages([&] { return ++asked < 2; });
+  EXPECT_EQ(asked, 2);
+}
+
 TEST(Weights, MissingTensorIsNamedWithItsParameterAndTheNearestName) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();

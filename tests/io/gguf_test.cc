@@ -179,6 +179,15 @@ TEST(Gguf, TensorsHaveTheNamesOfHuggingFace) {
   EXPECT_EQ(files.path_of("something.else"), path);
 }
 
+TEST(Gguf, ExpertsWithoutValuesAreRefusedHoweverManyThereAre) {
+  TempDir dir;
+  const std::string path = dir.write(
+      "m.gguf", GgufBuilder().tensor("blk.0.ffn_up_exps.weight", {2, 0, 100'000'000}, {}).bytes());
+  EXPECT_ERROR_SAYS(WeightFiles{path}, ExitCode::checkpoint,
+                    "tensor 'blk.0.ffn_up_exps.weight' is [100000000, 0, 2]; each expert of a "
+                    "stack has values");
+}
+
 // Q8_0: a scale of 16 bits and 32 numbers of 8.
 TEST(Gguf, BlocksAreDecodedFromAnyElementOn) {
   TempDir dir;

@@ -253,6 +253,24 @@ TEST(Tokenizer, RefusesMergesThatCannotBe) {
   EXPECT_THAT(with_merges(R"(["a",1])"), ::testing::HasSubstr("must be a string, got 1"));
 }
 
+TEST(Tokenizer, NamesTheFirstOfSeveralMergesThatCannotBe) {
+  const auto with_merges = [](int num_right, const std::string& wrong) {
+    SmallTokenizer small;
+    small.merges.clear();
+    for (int i = 0; i < num_right; ++i) small.merges += R"("a b",)";
+    small.merges += wrong;
+    return error_of(small.json());
+  };
+  for (const int num_right : {0, 1, 63, 64, 65, 200}) {
+    const std::string first = fmt::format("'model.merges[{}]' ", num_right);
+    for (const char* later : {R"("a")", "7", "[]", "[1,2]", R"("q q")"})
+      EXPECT_THAT(with_merges(num_right, std::string(R"("a q",)") + later),
+                  ::testing::HasSubstr(first + "merges"))
+          << later;
+    EXPECT_THAT(with_merges(num_right, R"(7,"a q")"), ::testing::HasSubstr(first + "must be"));
+  }
+}
+
 TEST(Faults, F4ListsOfTheWrongLengthAreRefused) {
   const auto with_cls = [](const std::string& cls) {
     SmallTokenizer small;
