@@ -36,16 +36,44 @@ Key flag(std::string_view name, std::string doc) {
   return key;
 }
 
+// At least 0.
+Key number(std::string_view name, double preset, std::string doc) {
+  Key key{.name = std::string(name), .type = Type::number, .preset = Value(preset)};
+  key.min = 0;
+  key.doc = std::move(doc);
+  return key;
+}
+
+Key factor(std::string_view name, std::string doc) {
+  Key key = number(name, 1, std::move(doc));
+  key.min_excluded = true;
+  return key;
+}
+
+Key choice(std::string_view name, std::vector<std::string> choices, std::string doc) {
+  Key key{.name = std::string(name), .type = Type::string, .preset = Value(choices.front())};
+  key.choices = std::move(choices);
+  key.doc = std::move(doc);
+  return key;
+}
+
+std::vector<Key> initializer_keys() {
+  return {
+      choice(kInitializer, {"declared", std::string(kInitializerMaxtext)},
+             "How fresh weights start: as the family declares, usually with the deviation "
+             "initializer_range; or by their fan, as in MaxText."),
+      factor(kDenseInitScale,
+             "Variance, times the fan, of fresh routers, experts and shared experts."),
+  };
+}
+
 std::vector<Key> stack_keys() {
-  Key cap{.name = std::string(kLogitCap), .type = Type::number, .preset = Value(0.0)};
-  cap.min = 0;
-  cap.doc = "Soft cap c of the logits, c * tanh(x / c); 0 = off.";
   return {
       integer(std::string(kPositionRows), 0, 0, kMaxRows,
               "Rows of a table of learned positions, added to the embedding; 0 = none."),
       flag(kSinusoids, "Add sines and cosines of the position to the embedding."),
       flag(kNormalizeLogits, "Divide logits by sqrt(hidden_size); of a tied head."),
-      cap,
+      number(kLogitCap, 0, "Soft cap c of the logits, c * tanh(x / c); 0 = off."),
   };
 }
 
@@ -81,6 +109,7 @@ std::vector<Key> engram_keys() {
 const std::vector<Key>& host_model_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> out = stack_keys();
+    std::ranges::move(initializer_keys(), std::back_inserter(out));
     std::ranges::move(engram_keys(), std::back_inserter(out));
     return out;
   }();

@@ -125,6 +125,13 @@ TEST(ImportRun, PositionsAndLogitsOfTheStackAreOfEveryBlock) {
   }
 }
 
+TEST(ImportRun, WeightsStartAsMaxTextsDo) {
+  const Folder folder("");
+  EXPECT_EQ(value(folder.import(), "model.initializer"), "\"maxtext\"");
+  EXPECT_EQ(value(folder.import(), "model.dense_init_scale"), "");
+  EXPECT_EQ(value(folder.import({"dense_init_scale=0.5"}), "model.dense_init_scale"), "0.5");
+}
+
 TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
   const Folder folder("context: device\nmlpwo: 'offload'\n");
   EXPECT_EQ(value(folder.import(), "train.remat_tags.context"), "");

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "decoder/graph/block_cache.h"
+#include "decoder/graph/initialisers.h"
 #include "lamina/names.h"
 
 namespace lamina::decoder {
@@ -185,6 +186,7 @@ void declare_parameters(ModelParts& parts) {
     declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
   declare.finish();
   check_adapter(parts);
+  apply_initializer(parts);
 }
 
 }  // namespace lamina::decoder
