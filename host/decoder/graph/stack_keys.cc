@@ -30,6 +30,41 @@ const config::Entry* wanted(const ModelParts& parts, std::string_view key) {
   return off ? nullptr : entry;
 }
 
+double number_of(const ModelParts& parts, std::string_view key, double absent = 0) {
+  const config::Entry* entry = wanted(parts, key);
+  return entry == nullptr ? absent : std::get<double>(entry->value.data);
+}
+
+BlockOptions block_options(const ModelParts& parts) {
+  BlockOptions out;
+  out.dropout = number_of(parts, config::kDropout);
+  out.attention_dropout = number_of(parts, config::kAttentionDropout);
+  out.attention_cap = number_of(parts, config::kAttentionCap);
+  out.min_timescale = number_of(parts, config::kMinTimescale, 1);
+  out.linear_scaling = number_of(parts, config::kLinearScaling, 1);
+  if (const config::Entry* what = given_key(parts, config::kLayerDropout)) {
+    if (!parts.config.is_host_key(config::kDropout))
+      refuse_key(*what, fmt::format("the '{}' of this model is its family's own, which says where",
+                                    config::kDropout));
+    if (out.dropout == 0) refuse_key(*what, fmt::format("'{}' is 0", config::kDropout));
+    const std::string& text = std::get<std::string>(what->value.data);
+    out.layer_dropout = text == "update" ? LayerDropout::update
+                        : text == "none" ? LayerDropout::none
+                                         : LayerDropout::output;
+  }
+  const registry::MtpSpec& mtp = parts.options.mtp;
+  if (out.dropout > 0 && out.layer_dropout != LayerDropout::none && mtp.depth > 0) {
+    if (out.layer_dropout == LayerDropout::update)
+      refuse_key(*given_key(parts, config::kLayerDropout),
+                 "layers of multi-token prediction have no input of their own that it adds to");
+    if (!mtp.final_norm)
+      refuse_key(*given_key(parts, config::kDropout),
+                 "layers of multi-token prediction end with a norm, which comes after the dropout; "
+                 "'layer_dropout' = \"none\" goes with it");
+  }
+  return out;
+}
+
 }  // namespace
 
 void apply_stack_keys(ModelParts& parts) {
@@ -57,6 +92,18 @@ void apply_stack_keys(ModelParts& parts) {
       refuse_key(*cap, "the logits of this model have a soft cap of their own");
     head.soft_cap = std::get<double>(cap->value.data);
   }
+  parts.block_options = block_options(parts);
+}
+
+void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates) {
+  const auto refuse = [&](std::string_view key, std::string_view what) {
+    if (const config::Entry* entry = wanted(parts, key))
+      refuse_key(*entry, fmt::format("no layer of this model has {}", what));
+  };
+  for (const std::string_view key : {config::kAttentionDropout, config::kAttentionCap})
+    if (!attends) refuse(key, "attention");
+  for (const std::string_view key : {config::kMinTimescale, config::kLinearScaling})
+    if (!rotates) refuse(key, "rotary positions");
 }
 
 }  // namespace lamina::decoder
