@@ -36,16 +36,73 @@ Key flag(std::string_view name, std::string doc) {
   return key;
 }
 
+// At least 0.
+Key number(std::string_view name, double preset, std::string doc) {
+  Key key{.name = std::string(name), .type = Type::number, .preset = Value(preset)};
+  key.min = 0;
+  key.doc = std::move(doc);
+  return key;
+}
+
+Key factor(std::string_view name, std::string doc) {
+  Key key = number(name, 1, std::move(doc));
+  key.min_excluded = true;
+  return key;
+}
+
+Key rate(std::string_view name, std::string doc) {
+  Key key = number(name, 0, std::move(doc));
+  key.max = 1;
+  key.max_excluded = true;
+  key.hot = true;
+  return key;
+}
+
+Key choice(std::string_view name, std::vector<std::string> choices, std::string doc) {
+  Key key{.name = std::string(name), .type = Type::string, .preset = Value(choices.front())};
+  key.choices = std::move(choices);
+  key.doc = std::move(doc);
+  return key;
+}
+
+std::vector<Key> initializer_keys() {
+  return {
+      choice(kInitializer, {"declared", std::string(kInitializerMaxtext)},
+             "How fresh weights start: as the family declares, usually with the deviation "
+             "initializer_range; or by their fan, as in MaxText."),
+      factor(kDenseInitScale,
+             "Variance, times the fan, of fresh routers, experts and shared experts."),
+  };
+}
+
+std::vector<Key> layer_keys() {
+  return {
+      rate(kDropout,
+           "Share of elements zeroed in training: of embeddings, of what the last matrix of a "
+           "feed-forward gets, of layers and of what the head gets. The tokens of a row lose the "
+           "same channels."),
+      choice(kLayerDropout, {"output", "update", "none"},
+             "What dropout_rate zeroes of a layer: its output, what it adds to its input, or "
+             "nothing."),
+      rate(kAttentionDropout,
+           "Share of attention's probabilities zeroed in training. They are then stored, for each "
+           "head the square of a row's tokens."),
+      number(kAttentionCap, 0, "Soft cap c of attention's scores, c * tanh(x / c); 0 = off."),
+      factor(
+          kMinTimescale,
+          "Tokens per radian m of the fastest rotary frequency; that of pair i is m * (rope_theta "
+          "/ m)^(2 i / dims)."),
+      factor(kLinearScaling, "What positions are divided by before they are rotated."),
+  };
+}
+
 std::vector<Key> stack_keys() {
-  Key cap{.name = std::string(kLogitCap), .type = Type::number, .preset = Value(0.0)};
-  cap.min = 0;
-  cap.doc = "Soft cap c of the logits, c * tanh(x / c); 0 = off.";
   return {
       integer(std::string(kPositionRows), 0, 0, kMaxRows,
               "Rows of a table of learned positions, added to the embedding; 0 = none."),
       flag(kSinusoids, "Add sines and cosines of the position to the embedding."),
       flag(kNormalizeLogits, "Divide logits by sqrt(hidden_size); of a tied head."),
-      cap,
+      number(kLogitCap, 0, "Soft cap c of the logits, c * tanh(x / c); 0 = off."),
   };
 }
 
@@ -81,6 +138,8 @@ std::vector<Key> engram_keys() {
 const std::vector<Key>& host_model_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> out = stack_keys();
+    std::ranges::move(layer_keys(), std::back_inserter(out));
+    std::ranges::move(initializer_keys(), std::back_inserter(out));
     std::ranges::move(engram_keys(), std::back_inserter(out));
     return out;
   }();

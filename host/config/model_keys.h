@@ -21,6 +21,17 @@ inline constexpr std::string_view kPositionRows = "trainable_position_size";
 inline constexpr std::string_view kSinusoids = "use_sinusoidal_positions";
 inline constexpr std::string_view kNormalizeLogits = "normalize_embedding_logits";
 inline constexpr std::string_view kLogitCap = "final_logit_softcapping";
+// How parameters start.
+inline constexpr std::string_view kInitializer = "initializer";
+inline constexpr std::string_view kInitializerMaxtext = "maxtext";
+inline constexpr std::string_view kDenseInitScale = "dense_init_scale";
+// In the layers.
+inline constexpr std::string_view kDropout = "dropout_rate";
+inline constexpr std::string_view kLayerDropout = "layer_dropout";
+inline constexpr std::string_view kAttentionDropout = "attention_dropout_rate";
+inline constexpr std::string_view kAttentionCap = "attn_logits_soft_cap";
+inline constexpr std::string_view kMinTimescale = "rope_min_timescale";
+inline constexpr std::string_view kLinearScaling = "rope_linear_scaling_factor";
 
 // A key of families with multi-token prediction: at 0 the keys that begin so have no effect.
 inline constexpr std::string_view kPredictionLayers = "num_nextn_predict_layers";

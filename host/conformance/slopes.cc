@@ -62,7 +62,8 @@ class Slopes {
   }
 
   decoder::ModelGraph loss_graph() const {
-    return model_.loss_graph({.tokens = rows_.tokens, .dtype = DType::f64}, {.segments = true});
+    return model_.loss_graph({.tokens = rows_.tokens, .dtype = DType::f64},
+                             {.segments = true, .training = model_.has_dropout()});
   }
 
   // The program with everything but its results bound.
@@ -77,6 +78,7 @@ class Slopes {
     program.bind(Input::labels, writable(rows_.labels));
     program.bind(Input::positions, writable(rows_.positions));
     program.bind(Input::segments, writable(rows_.segments));
+    program.bind(Input::seed, seed_);  // the same draws every time
   }
 
   double objective() {
@@ -150,6 +152,7 @@ class Slopes {
   std::unique_ptr<program::BoundProgram> forward_;
   std::unique_ptr<Buffer> arena_;
   double loss_ = 0, z_loss_ = 0;
+  std::int64_t seed_[2] = {5, 2};
 };
 
 }  // namespace

@@ -86,7 +86,7 @@ class Step {
   bool has_losses_of_layers() const {
     return run(random_rows(model, 1, tokens), {.features = kAlone}).step.aux_loss != 0;
   }
-  bool has_dropout() const { return model.options().embed.dropout > 0; }
+  bool has_dropout() const { return model.has_dropout(); }
 
  private:
   const ModelCase& c_;

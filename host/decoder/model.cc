@@ -85,6 +85,10 @@ const registry::OptionsSpec& Model::options() const { return parts_->options; }
 const StackPlan& Model::stack() const { return parts_->stack; }
 const ParameterTable& Model::parameters() const { return parts_->parameters; }
 const std::optional<Adapter>& Model::adapter() const { return parts_->adapter; }
+bool Model::has_dropout() const {
+  return parts_->options.embed.dropout > 0 || parts_->block_options.dropout > 0 ||
+         parts_->block_options.attention_dropout > 0;
+}
 std::int64_t Model::vocab_size() const { return parts_->config.vocab_size(); }
 std::int64_t Model::hidden_size() const { return parts_->config.hidden_size(); }
 std::int64_t Model::mtp_depth() const { return parts_->options.mtp.depth; }
@@ -118,7 +122,7 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
     if (features.aux) a.add_aux_outputs();
     return std::move(a.out());
   }
-  Tensor x = a.final_norm(hidden);
+  Tensor x = a.for_head(a.final_norm(hidden));
   const Tensor labels = a.host_input(Input::labels);
   const Assembler::Losses sums = a.losses(x, labels);
   a.add_output(Output::loss, sums.loss);

@@ -17,6 +17,8 @@
 // With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s holds the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
 // Blocks are then those of the call's tokens; earlier ones are in none.
+#include "ops/attention.h"
+
 #include <cmath>
 
 #include "ops/attended_pairs.h"
@@ -208,43 +210,7 @@ Tensor bias_of(const LowerCall& c, DType wide) {
   return sum;
 }
 
-std::vector<Tensor> lower(const LowerCall& c) {
-  const Type& q_type = c.type(in::kQ);
-  std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
-  std::int64_t keys = c.type(in::kK).dim(1), kv_heads = c.type(in::kK).dim(2),
-               group = heads / kv_heads;
-  DType wide = sum_dtype(q_type.dtype);
-  auto heads_first = [&](Tensor x) { return transpose(cast(x, wide), {0, 2, 1, 3}); };
-  // Query heads of one key/value head lie below each other: [B, K, group * T, H].
-  Tensor q = reshape(heads_first(c.in(in::kQ)), {batch, kv_heads, group * tokens, q_type.dim(3)});
-  double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q_type.dim(3)));
-  Tensor scores = scale(matmul(q, heads_first(c.in(in::kK)), false, true), factor);
-  scores = soft_cap(reshape(scores, {batch, heads, tokens, keys}), {.cap = c.f("soft_cap")});
-  if (Tensor bias = bias_of(c, wide)) scores = scores + bias;
-
-  Graph& graph = *q.graph;
-  Tensor seen = cast(visible(c), wide);
-  Tensor lowest = constant(graph, {wide, {1, 1, 1, 1}, {}}, -1e30);
-  Tensor is_seen = less(constant(graph, {wide, {1, 1, 1, 1}, {}}, 0.5), seen);
-  scores = select(is_seen, scores, lowest);
-  Tensor top = reduce_max(scores, {3}, true);
-  Tensor sink;
-  if (c.has(in::kSinks)) {
-    sink = reshape(cast(c.in(in::kSinks), wide), {1, heads, 1, 1});
-    top = maximum(top, sink);
-  }
-  Tensor e = exp(scores - top) * seen;
-  Tensor sum = reduce_sum(e, {3}, true);
-  if (sink) sum = sum + exp(sink - top);
-  // A query that sees nothing has sum 0: give it zeros and the lse of nothing.
-  Tensor none = less(sum, constant(graph, {wide, {1, 1, 1, 1}, {}}, 1e-30));
-  Tensor one = constant(graph, {wide, {1, 1, 1, 1}, {}}, 1);
-  Tensor p = e / select(none, one, sum);
-  Tensor lse = reshape(log(select(none, one, sum)) + top, {batch, heads, tokens});
-  Tensor y = matmul(reshape(p, {batch, kv_heads, group * tokens, keys}), heads_first(c.in(in::kV)));
-  y = transpose(reshape(y, {batch, heads, tokens, c.type(in::kV).dim(3)}), {0, 2, 1, 3});
-  return {cast(y, q_type.dtype), lse};
-}
+std::vector<Tensor> lower(const LowerCall& c) { return attend(c, {}); }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
   c.require(!c.has(in::kStart), "attention over decode state has no gradient");
@@ -343,6 +309,45 @@ std::string split_rule(const Call& c) {
 }
 
 }  // namespace
+
+std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor)>& change) {
+  const Type& q_type = c.type(in::kQ);
+  std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
+  std::int64_t keys = c.type(in::kK).dim(1), kv_heads = c.type(in::kK).dim(2),
+               group = heads / kv_heads;
+  DType wide = sum_dtype(q_type.dtype);
+  auto heads_first = [&](Tensor x) { return transpose(cast(x, wide), {0, 2, 1, 3}); };
+  // Query heads of one key/value head lie below each other: [B, K, group * T, H].
+  Tensor q = reshape(heads_first(c.in(in::kQ)), {batch, kv_heads, group * tokens, q_type.dim(3)});
+  double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q_type.dim(3)));
+  Tensor scores = scale(matmul(q, heads_first(c.in(in::kK)), false, true), factor);
+  scores = soft_cap(reshape(scores, {batch, heads, tokens, keys}), {.cap = c.f("soft_cap")});
+  if (Tensor bias = bias_of(c, wide)) scores = scores + bias;
+
+  Graph& graph = *q.graph;
+  Tensor seen = cast(visible(c), wide);
+  Tensor lowest = constant(graph, {wide, {1, 1, 1, 1}, {}}, -1e30);
+  Tensor is_seen = less(constant(graph, {wide, {1, 1, 1, 1}, {}}, 0.5), seen);
+  scores = select(is_seen, scores, lowest);
+  Tensor top = reduce_max(scores, {3}, true);
+  Tensor sink;
+  if (c.has(in::kSinks)) {
+    sink = reshape(cast(c.in(in::kSinks), wide), {1, heads, 1, 1});
+    top = maximum(top, sink);
+  }
+  Tensor e = exp(scores - top) * seen;
+  Tensor sum = reduce_sum(e, {3}, true);
+  if (sink) sum = sum + exp(sink - top);
+  // A query that sees nothing has sum 0: give it zeros and the lse of nothing.
+  Tensor none = less(sum, constant(graph, {wide, {1, 1, 1, 1}, {}}, 1e-30));
+  Tensor one = constant(graph, {wide, {1, 1, 1, 1}, {}}, 1);
+  Tensor p = e / select(none, one, sum);
+  Tensor lse = reshape(log(select(none, one, sum)) + top, {batch, heads, tokens});
+  if (change) p = change(p);
+  Tensor y = matmul(reshape(p, {batch, kv_heads, group * tokens, keys}), heads_first(c.in(in::kV)));
+  y = transpose(reshape(y, {batch, heads, tokens, c.type(in::kV).dim(3)}), {0, 2, 1, 3});
+  return {cast(y, q_type.dtype), lse};
+}
 
 constinit const OpDef attention_op = {.infer = infer,
                                       .lower = lower,

@@ -12,6 +12,8 @@
 
 #include "ops/attended_pairs.h"
 
+LAMINA_HOST_ATTRS(compressed_attention, "soft_cap:f=0")
+
 namespace lamina::ops {
 namespace {
 
@@ -75,7 +77,8 @@ std::vector<Tensor> lower(const LowerCall& c) {
     entry_seen = both(entry_seen, best(c.in(in::kScores), entry_seen, c.i("k")));
   Tensor all_seen = concat({seen, entry_seen}, {.dim = 2});
   Tensor rows = concat({c.in(in::kKv), c.in(in::kEntries)}, {.dim = 1});
-  return {attend_to_rows(q, rows, all_seen, c.in(in::kSinks), c.f("scale"))};
+  return {attend_to_rows(q, rows, all_seen, c.in(in::kSinks),
+                         {.scale = c.f("scale"), .soft_cap = c.f("soft_cap")})};
 }
 
 // One cache: a ring of the tokens that the window reaches, then the entries, written as their
@@ -93,13 +96,17 @@ std::vector<Tensor> decode(DecodeCall& c) {
   const Tensor new_entries = cast(c.in(in::kEntries), cache.dtype());
   written = cache_write(written, new_entries, c.first_slot(), {.first = ring, .slots = entries});
   c.context.state_output(cache, written);
-  return {compressed_attention_step(
-      {.q = c.in(in::kQ),
-       .cache = written,
-       .start = start,
-       .scores = c.in(in::kScores),
-       .sinks = c.in(in::kSinks)},
-      {.ratio = ratio, .window = window, .k = c.i("k"), .scale = c.f("scale"), .ring = ring})};
+  return {compressed_attention_step({.q = c.in(in::kQ),
+                                     .cache = written,
+                                     .start = start,
+                                     .scores = c.in(in::kScores),
+                                     .sinks = c.in(in::kSinks)},
+                                    {.ratio = ratio,
+                                     .window = window,
+                                     .k = c.i("k"),
+                                     .scale = c.f("scale"),
+                                     .ring = ring,
+                                     .soft_cap = c.f("soft_cap")})};
 }
 
 std::vector<std::int64_t> state_dims(const DecodeCall& c) { return {1, c.in(in::kKv).dim(2)}; }
@@ -138,7 +145,7 @@ Best best_of(Tensor scores, Tensor seen, std::int64_t k) {
   return {top.ids, truth(less(number(kLowest / 2), top.values))};
 }
 
-Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double scale) {
+Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, const RowScores& o) {
   std::int64_t batch = q.dim(0), tokens = q.dim(1), count = rows.dim(1);
   Tensor keys = reshape(rows, {batch, count, 1, rows.dim(2)});
   Graph& graph = *q.graph;
@@ -152,7 +159,7 @@ Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double s
                     .mask = equal(seen, one),
                     .positions = positions,
                     .key_positions = key_positions},
-                   {.scale = scale, .causal = false})
+                   {.scale = o.scale, .soft_cap = o.soft_cap, .causal = false})
       .y;
 }
 

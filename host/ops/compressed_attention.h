@@ -16,9 +16,13 @@ struct Best {
 };
 Best best_of(Tensor scores, Tensor seen, std::int64_t k);
 
+struct RowScores {
+  double scale = 0;     // 0 = 1 / sqrt(D)
+  double soft_cap = 0;  // 0 = none
+};
 // Attention of q[B, T, N, D] to rows[B, S, D] as keys and values of one head where
-// seen i32[B, T, S] is 1; sinks may be null, scale 0 is 1 / sqrt(D).
-Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, double scale);
+// seen i32[B, T, S] is 1; sinks may be null.
+Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, const RowScores& o);
 
 // Products with the tokens of the window, and with compressed entries of windows that have ended:
 // those that are chosen where there are scores to choose by.

@@ -83,7 +83,8 @@ std::vector<Tensor> lower(const LowerCall& c) {
     entries_seen = minimum(entries_seen, best(c.in(in::kScores), entries_seen, k));
   }
   Tensor seen = concat({tokens_seen, entries_seen}, {.dim = 2});
-  return {attend_to_rows(q, rows, seen, c.in(in::kSinks), c.f("scale"))};
+  return {attend_to_rows(q, rows, seen, c.in(in::kSinks),
+                         {.scale = c.f("scale"), .soft_cap = c.f("soft_cap")})};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 LAMINA_HOST_INPUTS(latent_attention, "segments?")
+LAMINA_HOST_ATTRS(latent_attention, "soft_cap:f=0")
 
 namespace lamina::ops {
 
@@ -101,13 +102,14 @@ std::vector<Type> infer(const Call& c) {
 
 std::vector<Tensor> lower(const LowerCall& c) {
   const ExpandedLatent kv = expand_latent(c);
-  return {attention({.q = c.in(in::kQ),
-                     .k = kv.k,
-                     .v = kv.v,
-                     .mask = c.in(in::kMask),
-                     .segments = c.in(in::kSegments),
-                     .key_segments = c.in(in::kSegments)},
-                    {.scale = latent_scale(c), .causal = c.i("causal") != 0})
+  return {attention(
+              {.q = c.in(in::kQ),
+               .k = kv.k,
+               .v = kv.v,
+               .mask = c.in(in::kMask),
+               .segments = c.in(in::kSegments),
+               .key_segments = c.in(in::kSegments)},
+              {.scale = latent_scale(c), .soft_cap = c.f("soft_cap"), .causal = c.i("causal") != 0})
               .y};
 }
 

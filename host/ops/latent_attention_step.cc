@@ -28,7 +28,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
                      .v = kv.v,
                      .mask = c.in(in::kMask),
                      .start = c.in(in::kStart)},
-                    {.scale = latent_scale(c)})
+                    {.scale = latent_scale(c), .soft_cap = c.f("soft_cap")})
               .y};
 }
 

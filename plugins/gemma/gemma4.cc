@@ -86,9 +86,9 @@ Tensor routed_experts(Scope s, const Config& c, Tensor x_BTD, const Step& step) 
 
 // What the layer's own input adds.
 Tensor per_layer_branch(Scope s, const Config& c, Tensor x_BTD, Tensor input_BTP) {
-  Tensor gate_BTP = linear(s / "gate", x_BTD, c.hidden_size_per_layer_input, {.out = axis::mlp});
+  Tensor gate_BTP = linear(s / "gate", x_BTD, c.hidden_size_per_layer_input, {.out = axis::none});
   Tensor h_BTP = activate(gate_BTP, c.hidden_act) * input_BTP;
-  return linear(s / "proj", h_BTP, c.hidden_size, {.in = axis::mlp});
+  return linear(s / "proj", h_BTP, c.hidden_size, {.in = axis::none});
 }
 
 Tensor block(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const Step& step) {

@@ -1,4 +1,5 @@
 // The host's [model] keys around the layers, which every family has.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -72,6 +73,25 @@ TEST_P(StackKeys, LogitsAreDividedAndCapped) {
   }
 }
 
+// Angles are position / (linear * min * (theta / min)^(2i / d)).
+TEST_P(StackKeys, TimescalesOfRotationsAreALinearScalingOfAnotherBase) {
+  const Computed keys = compute(described(
+      GetParam(),
+      "rope_theta = 8000.0\nrope_min_timescale = 2.0\nrope_linear_scaling_factor = 4.0\n"));
+  const Computed scaled = compute(described(
+      GetParam(),
+      "rope_theta = 4000.0\nrope_scaling.rope_type = \"linear\"\nrope_scaling.factor = 8.0\n"));
+  const Computed both = compute(described(
+      GetParam(),
+      "rope_theta = 4000.0\nrope_scaling.rope_type = \"linear\"\nrope_scaling.factor = 2.0\n"
+      "rope_linear_scaling_factor = 4.0\n"));
+  const Computed plain = compute(described(GetParam(), "rope_theta = 8000.0\n"));
+  EXPECT_NE(keys.logits, plain.logits);
+  if (std::string_view(GetParam()) == "olmo3") return;  // has another base in windows
+  EXPECT_EQ(keys.logits, scaled.logits);
+  EXPECT_EQ(both.logits, scaled.logits);
+}
+
 TEST_P(StackKeys, LearnedPositionsHaveAPublishedName) {
   const decoder::Model model =
       open_description(described(GetParam(), "trainable_position_size = 8\n"));
@@ -84,6 +104,24 @@ TEST_P(StackKeys, LearnedPositionsHaveAPublishedName) {
 INSTANTIATE_TEST_SUITE_P(Families, StackKeys,
                          ::testing::Values("llama2", "mistral", "qwen2", "qwen3", "olmo3"),
                          [](const auto& test) { return std::string(test.param); });
+
+TEST(StackKeys, TimescalesAreOfEveryFamilyWithPlainRotations) {
+  for (const TestModel& model : one_model_of_each_family()) {
+    SCOPED_TRACE(model.name);
+    const decoder::Model plain = open_model(model.path);
+    try {
+      const decoder::Model other = open_changed(model, "rope_min_timescale = 2.0\n");
+      EXPECT_FALSE(same_graph(other.forward_graph({.tokens = 8}).graph,
+                              plain.forward_graph({.tokens = 8}).graph));
+    } catch (const UserError& refused) {
+      EXPECT_THAT(
+          refused.what(),
+          ::testing::AnyOf(
+              ::testing::HasSubstr("no layer of this model has rotary positions"),
+              ::testing::HasSubstr("goes with rotations that are scaled linearly or not at all")));
+    }
+  }
+}
 
 TEST(StackKeys, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "normalize_embedding_logits = true\n")),

@@ -111,6 +111,16 @@ TEST(ImportRun, SmallestTimescaleIsALinearScaling) {
                     "must be 1 with this 'rope_type'");
 }
 
+TEST(ImportRun, TimescalesAreKeysOfTheHostWhereTheFamilyHasNone) {
+  const Imported run = Folder(
+                           "decoder_block: llama4\nshared_experts: 1\nnope_layer_interval: "
+                           "4\nrope_min_timescale: 2\n"
+                           "rope_linear_scaling_factor: 4.0\n")
+                           .import();
+  EXPECT_EQ(value(run, "model.rope_min_timescale"), "2.0");
+  EXPECT_EQ(value(run, "model.rope_linear_scaling_factor"), "4.0");
+}
+
 TEST(ImportRun, PositionsAndLogitsOfTheStackAreOfEveryBlock) {
   for (const char* block : {"llama2", "mistral", "qwen2", "simple"}) {
     const Imported run =
@@ -123,6 +133,38 @@ TEST(ImportRun, PositionsAndLogitsOfTheStackAreOfEveryBlock) {
     EXPECT_EQ(value(run, "model.use_sinusoidal_positions"), "true") << block;
     EXPECT_EQ(value(run, "model.trainable_position_size"), "64") << block;
   }
+}
+
+TEST(ImportRun, WeightsStartAsMaxTextsDo) {
+  const Folder folder("");
+  EXPECT_EQ(value(folder.import(), "model.initializer"), "\"maxtext\"");
+  EXPECT_EQ(value(folder.import(), "model.dense_init_scale"), "");
+  EXPECT_EQ(value(folder.import({"dense_init_scale=0.5"}), "model.dense_init_scale"), "0.5");
+}
+
+TEST(ImportRun, DropoutIsWhereTheBlockHasIt) {
+  struct Case {
+    const char *block, *of_layers;
+  };
+  for (const Case& c : {Case{"llama2", ""}, Case{"default", "\"update\""}, Case{"mistral", ""},
+                        Case{"qwen2", "\"none\""}, Case{"simple", "\"none\""}}) {
+    const Folder folder(std::string("decoder_block: ") + c.block + "\n");
+    const Imported run = folder.import({"dropout_rate=0.1"});
+    EXPECT_EQ(value(run, "model.dropout_rate"), "0.1") << c.block;
+    EXPECT_EQ(value(run, "model.layer_dropout"), c.of_layers) << c.block;
+    const Imported off = folder.import({"dropout_rate=0.1", "enable_dropout=false"});
+    EXPECT_EQ(value(off, "model.dropout_rate"), "") << c.block;
+    EXPECT_EQ(value(off, "model.layer_dropout"), "") << c.block;
+  }
+  EXPECT_ERROR_SAYS(Folder("decoder_block: simple_mlp\ndropout_rate: 0.1\n").import(),
+                    ExitCode::usage, "'dropout_rate' must be 0 in this block");
+}
+
+TEST(ImportRun, SoftCapOfAttentionIsOfBlocksThatReadIt) {
+  EXPECT_EQ(value(Folder("attn_logits_soft_cap: 50.\n").import(), "model.attn_logits_soft_cap"),
+            "50.0");
+  EXPECT_ERROR_SAYS(Folder("decoder_block: mistral\nattn_logits_soft_cap: 50.\n").import(),
+                    ExitCode::usage, "'attn_logits_soft_cap' must be 0.0");
 }
 
 TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
@@ -169,10 +211,8 @@ TEST(ImportRun, RefusesWhatNothingHereComputes) {
            {"quantization=int8",
             "'quantization' must be \"\" with decoder_block = \"llama2\", got "
             "\"int8\"; nothing here computes anything else"},
-           {"attn_logits_soft_cap=50", "'attn_logits_soft_cap' must be 0.0"},
            {"num_experts=8", "'num_experts' must be 1 with"},
            {"engram_layers=[1]", "'engram_layers' must be [] with"},
-           {"dropout_rate=0.1", "'dropout_rate' must be 0: only the block gpt3 drops out here"},
            {"dtype=float8", "'dtype' must be float32 or bfloat16"},
            {"attention_type=chunk", "must be global or local_sliding in this block"},
            {"decoder_block=llama5", "no family computes 'decoder_block' = \"llama5\""},

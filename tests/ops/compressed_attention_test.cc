@@ -252,6 +252,13 @@ OpCase long_state(std::string name, std::int64_t tokens, double start, std::int6
   return out;
 }
 
+OpCase capped(OpCase c) {
+  c.name += ", capped";
+  c.expect = {};
+  c.attrs.emplace_back("soft_cap", 0.4);
+  return c;
+}
+
 const OpCases kStep = {
     .op = "compressed_attention_step",
     .cases = {step_case("the first token", 1, 0, 0), step_case("the ring goes round", 3, 4, 0),
@@ -261,32 +268,40 @@ const OpCases kStep = {
               long_state("one token of a long state", 1, 400, 0),
               long_state("the best of a long state", 1, 400, 17),
               long_state("several tokens of a long state", 9, 300, 0),
-              long_state("the best for several tokens", 9, 300, 17)}};
+              long_state("the best for several tokens", 9, 300, 17),
+              capped(long_state("one token of a long state", 1, 400, 0)),
+              capped(long_state("the best for several tokens", 9, 300, 17))}};
 
-const OpCases kAttention = {
-    .op = "compressed_attention",
-    .dtypes = {DType::f32, DType::f64},
-    .cases = {
-        {.name = "window and entries, with sinks",
-         .inputs = {{.shape = {2, 6, 3, 4}},
-                    {.shape = {2, 6, 4}},
-                    {.shape = {2, 3, 4}},
-                    ints({2, 3}, {1, 3, 5, 1, 4, -1}),
-                    ints({2, 3}, {0, 2, 4, 0, 0, 0}),
-                    ints({2, 6}, {0, 1, 2, 3, 4, 5, 0, 1, 2, 0, 1, 2}),
-                    kAbsent,
-                    {.shape = {3}, .dtype = DType::f32, .widens = true}},
-         .attrs = {{"ratio", std::int64_t{2}}, {"window", std::int64_t{2}}}},
-        {.name = "the best entry only",
-         .inputs = {{.shape = {1, 6, 2, 4}},
-                    {.shape = {1, 6, 4}},
-                    {.shape = {1, 3, 4}},
-                    ints({1, 3}, {1, 3, 5}),
-                    ints({1, 3}, {0, 2, 4}),
-                    ints({1, 6}, {0, 1, 2, 3, 4, 5}),
-                    {.shape = {1, 6, 3}, .dtype = DType::f32, .widens = true}},
-         .attrs = {
-             {"ratio", std::int64_t{2}}, {"window", std::int64_t{3}}, {"k", std::int64_t{1}}}}}};
+// The first case with a cap, too.
+OpCases with_cap(OpCases list) {
+  list.cases.push_back(capped(list.cases.front()));
+  return list;
+}
+
+const OpCases kAttention =
+    with_cap({.op = "compressed_attention",
+              .dtypes = {DType::f32, DType::f64},
+              .cases = {{.name = "window and entries, with sinks",
+                         .inputs = {{.shape = {2, 6, 3, 4}},
+                                    {.shape = {2, 6, 4}},
+                                    {.shape = {2, 3, 4}},
+                                    ints({2, 3}, {1, 3, 5, 1, 4, -1}),
+                                    ints({2, 3}, {0, 2, 4, 0, 0, 0}),
+                                    ints({2, 6}, {0, 1, 2, 3, 4, 5, 0, 1, 2, 0, 1, 2}),
+                                    kAbsent,
+                                    {.shape = {3}, .dtype = DType::f32, .widens = true}},
+                         .attrs = {{"ratio", std::int64_t{2}}, {"window", std::int64_t{2}}}},
+                        {.name = "the best entry only",
+                         .inputs = {{.shape = {1, 6, 2, 4}},
+                                    {.shape = {1, 6, 4}},
+                                    {.shape = {1, 3, 4}},
+                                    ints({1, 3}, {1, 3, 5}),
+                                    ints({1, 3}, {0, 2, 4}),
+                                    ints({1, 6}, {0, 1, 2, 3, 4, 5}),
+                                    {.shape = {1, 6, 3}, .dtype = DType::f32, .widens = true}},
+                         .attrs = {{"ratio", std::int64_t{2}},
+                                   {"window", std::int64_t{3}},
+                                   {"k", std::int64_t{1}}}}}});
 
 LAMINA_TEST_OP(WindowEnds, kEnds)
 LAMINA_TEST_OP(WindowPool, kPool)

@@ -41,6 +41,7 @@ const OpCases kCases = {
     .op = "latent_attention",
     .cases = {latent("causal", {}), with(latent("everything", {}), "causal", number(0)),
               with(latent("scale", {}), "scale", 0.25),
+              with(latent("soft cap", {}), "soft_cap", 0.4),
               latent("segments", {}, {kAbsent, kSegments}), latent("mask", {}, {kept({})}),
               latent("one token", {.tokens = 1, .keys = 1}),
               latent("no tokens", {.tokens = 0, .keys = 0})}};
@@ -68,6 +69,8 @@ OpCases over_state() {
   add("more tokens than are taken at once", {.batch = 3, .tokens = 50, .keys = 90}, {0, 40, 7},
       true);
   list.cases.push_back(with(list.cases[1], "scale", 0.3));
+  for (const std::size_t capped : {1u, 2u, 8u})
+    list.cases.push_back(with(list.cases[capped], "soft_cap", 0.4));
   return list;
 }
 

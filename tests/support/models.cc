@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <stdexcept>
 
 #include "backends/cpu/backend.h"
@@ -84,6 +87,25 @@ const TestModel& test_model(std::string_view name) {
   if (found == test_models().end())
     throw std::runtime_error(fmt::format("no small model is called '{}'", name));
   return *found;
+}
+
+std::string changed_text(const TestModel& model, const std::string& lines) {
+  std::ifstream file(model.path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::string_view kTable = "[model]\n";
+  const std::size_t at = text.find(kTable);
+  if (at == text.npos) throw std::runtime_error(model.path.string() + " has no [model]");
+  return text.insert(at + kTable.size(), lines);
+}
+
+std::vector<TestModel> one_model_of_each_family() {
+  std::map<std::string, TestModel> first;
+  for (const TestModel& model : test_models())
+    if (model.path.extension() == ".toml")
+      first.emplace(open_model(model.path).family().name(), model);
+  std::vector<TestModel> out;
+  for (const auto& [family, model] : first) out.push_back(model);
+  return out;
 }
 
 conformance::ModelCase case_of(const TestModel& model) {

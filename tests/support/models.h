@@ -57,6 +57,15 @@ decoder::Model open_source(const config::ModelSource& source);
 decoder::Model open_description(const std::string& text, bool scan_layers = true,
                                 const std::filesystem::path& directory = {});
 
+// That of a small model of a plugin, with these lines first in its [model].
+std::string changed_text(const TestModel& model, const std::string& lines);
+inline decoder::Model open_changed(const TestModel& model, const std::string& lines,
+                                   bool scan_layers = true) {
+  return open_description(changed_text(model, lines), scan_layers);
+}
+// The first small model of every family that a plugin has one of, in the order of their names.
+std::vector<TestModel> one_model_of_each_family();
+
 // The model's weights, in the type that graphs computing in `compute` read.
 weights::Weights load_weights(const TestModel& from, const decoder::Model& model,
                               DType compute = DType::f32);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/round_up.h"
+#include "decoder/trace/host_options.h"
 
 namespace lamina::decoder {
 namespace {
@@ -110,7 +111,7 @@ Type Assembler::param_type(const registry::ParamDesc& desc, const Parameter& p) 
 Tensor Assembler::embed(Tensor tokens, Tensor positions, std::int64_t stream) {
   const registry::EmbedSpec& spec = parts_.options.embed;
   Tensor x = ops::embedding(parameter(parts_.embed), tokens);
-  x = ops::scale(x, spec.scale);
+  x = without_channels(ops::scale(x, spec.scale), stream);
   if (spec.positions == registry::Positions::sinusoidal || parts_.sinusoids)
     x = x + sinusoids(x, positions);
   if (parts_.positions >= 0) x = x + ops::embedding(parameter(parts_.positions), positions);
@@ -157,6 +158,20 @@ Tensor Assembler::final_norm(Tensor x) {
   if (parts_.norm_bias >= 0) inputs.push_back(parameter(parts_.norm_bias));
   std::vector<std::pair<std::string_view, AttrValue>> attrs(spec.attrs.begin(), spec.attrs.end());
   return graph().add_node(*spec.op, inputs, attrs).front();
+}
+
+// The embedding has stream 0; entry, exit and prediction small negative ones, layers positive ones.
+Tensor Assembler::for_head(Tensor normed, std::int64_t depth) {
+  constexpr std::int64_t kFirstStream = -(1 << 20);
+  return without_channels(normed, kFirstStream - depth);
+}
+
+Tensor Assembler::without_channels(Tensor x, std::int64_t stream) {
+  const double rate = phase().options.dropout;
+  if (!phase().training || rate == 0) return x;
+  return drop_channels(x, [&](Tensor ones) {
+    return ops::dropout(ones, host_input(Input::seed), {}, {.rate = rate, .stream = stream});
+  });
 }
 
 Tensor Assembler::head_bias() {

@@ -54,6 +54,9 @@ class Assembler {
   // each layer becomes an output.
   Tensor stack(Tensor embedding, bool hidden);
   Tensor final_norm(Tensor x);
+  // What the head gets of what the final norm gave: in training some channels drop out. `depth` is
+  // 0 of the model, 1 and on of multi-token prediction.
+  Tensor for_head(Tensor normed, std::int64_t depth = 0);
   // f32[rows, V] of x[..., D].
   Tensor logits(Tensor x);
   // The sums of ops::cross_entropy over rows of x[..., D].
@@ -129,6 +132,7 @@ class Assembler {
   std::vector<Tensor> segment(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                               const StackSegment& segment, bool hidden);
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
+  Tensor without_channels(Tensor x, std::int64_t stream);
   Tensor head_bias();  // null without one
   Tensor head(Tensor rows, Tensor weight, Tensor bias) const;
   // embedding_overrides.cc: features added to the output of the first layers (DeepStack).

@@ -13,6 +13,7 @@ BlockCache::BlockCache(const ModelParts& parts, TracePhase phase)
   phase_.hidden_size = parts.config.hidden_size();
   phase_.num_layers = parts.config.num_layers();
   phase_.adapter = parts.adapter ? &*parts.adapter : nullptr;
+  phase_.options = parts.block_options;
   phase_.bidirectional = parts.options.head.bidirectional;
   if (parts.engram) phase_.num_token_ids = std::ssize(parts.engram->ids);
   const registry::EmbedSpec& embed = parts.options.embed;

@@ -4,6 +4,8 @@
 
 #include "core/error.h"
 #include "decoder/graph/block_cache.h"
+#include "decoder/graph/initialisers.h"
+#include "decoder/graph/stack_keys.h"
 #include "lamina/names.h"
 
 namespace lamina::decoder {
@@ -79,6 +81,8 @@ class Declaration {
     for (const BlockGraph::Param& param : block.params)
       parts_.parameters.add({scope + param.desc.name, layer, id, param.desc});
     note_length(block);
+    attends_ |= block.attends;
+    rotates_ |= block.rotates;
   }
 
   void note_length(const BlockGraph& block) {
@@ -96,6 +100,9 @@ class Declaration {
   }
 
   BlockCache& blocks() { return blocks_; }
+  // Of any block.
+  bool attends() const { return attends_; }
+  bool rotates() const { return rotates_; }
 
   // What every block declares is fixed from here on; now is the time to see that it is.
   void finish() {
@@ -140,6 +147,7 @@ class Declaration {
 
   ModelParts& parts_;
   BlockCache blocks_;
+  bool attends_ = false, rotates_ = false;
 };
 
 }  // namespace
@@ -185,6 +193,8 @@ void declare_parameters(ModelParts& parts) {
     declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
   declare.finish();
   check_adapter(parts);
+  refuse_idle_keys(parts, declare.attends(), declare.rotates());
+  apply_initializer(parts);
 }
 
 }  // namespace lamina::decoder

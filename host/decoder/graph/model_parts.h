@@ -6,6 +6,7 @@
 
 #include "decoder/engram/engram.h"
 #include "decoder/roles/adapter.h"
+#include "decoder/roles/block_options.h"
 #include "decoder/stack/parameter.h"
 #include "decoder/stack/stack_plan.h"
 #include "decoder/trace/block_declaration.h"
@@ -27,6 +28,7 @@ struct ModelParts {
   std::optional<Engram> engram;
   bool sinusoids = false;  // sinusoidal positions that the host adds beside options.embed.positions
   std::optional<Adapter> adapter = {};
+  BlockOptions block_options = {};
 
   int head_weight() const { return options.head.tied ? embed : head; }
 };

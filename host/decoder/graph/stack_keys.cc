@@ -6,12 +6,23 @@
 #include "core/error.h"
 
 namespace lamina::decoder {
+
+const config::Entry* given_key(const ModelParts& parts, std::string_view key) {
+  return parts.config.is_host_key(key) ? parts.config.values().find(key) : nullptr;
+}
+
+void refuse_key(const config::Entry& entry, std::string_view why) {
+  throw UserError(ExitCode::usage, {entry.origin.text,
+                                    fmt::format("'model.{}' is {}, but {}", entry.key,
+                                                config::to_toml(entry.value), why),
+                                    {"leave it out"}});
+}
+
 namespace {
 
-// The entry where the key is the host's and has a value that does something, else null.
+// The entry of a host's key with a value that does something, else null.
 const config::Entry* wanted(const ModelParts& parts, std::string_view key) {
-  const config::Entry* entry =
-      parts.config.is_host_key(key) ? parts.config.values().find(key) : nullptr;
+  const config::Entry* entry = given_key(parts, key);
   if (entry == nullptr) return nullptr;
   const config::Value& value = entry->value;
   const bool off =
@@ -19,11 +30,39 @@ const config::Entry* wanted(const ModelParts& parts, std::string_view key) {
   return off ? nullptr : entry;
 }
 
-[[noreturn]] void refuse(const config::Entry& entry, std::string_view why) {
-  throw UserError(ExitCode::usage, {entry.origin.text,
-                                    fmt::format("'model.{}' is {}, but {}", entry.key,
-                                                config::to_toml(entry.value), why),
-                                    {"leave it out"}});
+double number_of(const ModelParts& parts, std::string_view key, double absent = 0) {
+  const config::Entry* entry = wanted(parts, key);
+  return entry == nullptr ? absent : std::get<double>(entry->value.data);
+}
+
+BlockOptions block_options(const ModelParts& parts) {
+  BlockOptions out;
+  out.dropout = number_of(parts, config::kDropout);
+  out.attention_dropout = number_of(parts, config::kAttentionDropout);
+  out.attention_cap = number_of(parts, config::kAttentionCap);
+  out.min_timescale = number_of(parts, config::kMinTimescale, 1);
+  out.linear_scaling = number_of(parts, config::kLinearScaling, 1);
+  if (const config::Entry* what = given_key(parts, config::kLayerDropout)) {
+    if (!parts.config.is_host_key(config::kDropout))
+      refuse_key(*what, fmt::format("the '{}' of this model is its family's own, which says where",
+                                    config::kDropout));
+    if (out.dropout == 0) refuse_key(*what, fmt::format("'{}' is 0", config::kDropout));
+    const std::string& text = std::get<std::string>(what->value.data);
+    out.layer_dropout = text == "update" ? LayerDropout::update
+                        : text == "none" ? LayerDropout::none
+                                         : LayerDropout::output;
+  }
+  const registry::MtpSpec& mtp = parts.options.mtp;
+  if (out.dropout > 0 && out.layer_dropout != LayerDropout::none && mtp.depth > 0) {
+    if (out.layer_dropout == LayerDropout::update)
+      refuse_key(*given_key(parts, config::kLayerDropout),
+                 "layers of multi-token prediction have no input of their own that it adds to");
+    if (!mtp.final_norm)
+      refuse_key(*given_key(parts, config::kDropout),
+                 "layers of multi-token prediction end with a norm, which comes after the dropout; "
+                 "'layer_dropout' = \"none\" goes with it");
+  }
+  return out;
 }
 
 }  // namespace
@@ -33,25 +72,38 @@ void apply_stack_keys(ModelParts& parts) {
   registry::HeadSpec& head = parts.options.head;
   if (const config::Entry* rows = wanted(parts, config::kPositionRows)) {
     if (embed.positions == registry::Positions::learned)
-      refuse(*rows, "this model has learned positions of its own");
+      refuse_key(*rows, "this model has learned positions of its own");
     parts.sinusoids = embed.positions == registry::Positions::sinusoidal;
     embed.positions = registry::Positions::learned;
     embed.max_positions = std::get<std::int64_t>(rows->value.data);
   }
   if (const config::Entry* sinusoids = wanted(parts, config::kSinusoids)) {
     if (embed.positions == registry::Positions::sinusoidal || parts.sinusoids)
-      refuse(*sinusoids, "this model has sinusoidal positions of its own");
+      refuse_key(*sinusoids, "this model has sinusoidal positions of its own");
     parts.sinusoids = true;
   }
   if (const config::Entry* normalize = wanted(parts, config::kNormalizeLogits)) {
     if (!head.tied)
-      refuse(*normalize, "the head is a matrix of its own: 'tie_word_embeddings' is false");
+      refuse_key(*normalize, "the head is a matrix of its own: 'tie_word_embeddings' is false");
     head.logit_scale /= std::sqrt(static_cast<double>(parts.config.hidden_size()));
   }
   if (const config::Entry* cap = wanted(parts, config::kLogitCap)) {
-    if (head.soft_cap != 0) refuse(*cap, "the logits of this model have a soft cap of their own");
+    if (head.soft_cap != 0)
+      refuse_key(*cap, "the logits of this model have a soft cap of their own");
     head.soft_cap = std::get<double>(cap->value.data);
   }
+  parts.block_options = block_options(parts);
+}
+
+void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates) {
+  const auto refuse = [&](std::string_view key, std::string_view what) {
+    if (const config::Entry* entry = wanted(parts, key))
+      refuse_key(*entry, fmt::format("no layer of this model has {}", what));
+  };
+  for (const std::string_view key : {config::kAttentionDropout, config::kAttentionCap})
+    if (!attends) refuse(key, "attention");
+  for (const std::string_view key : {config::kMinTimescale, config::kLinearScaling})
+    if (!rotates) refuse(key, "rotary positions");
 }
 
 }  // namespace lamina::decoder

@@ -57,7 +57,8 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
     std::vector<Tensor> results = a.run_once(a.blocks().mtp(), fmt::format("mtp.{}.", j),
                                              phase.num_layers + j, {h, embedding}, {}, instead);
     h = results[0];
-    visit(j, h, spec.final_norm ? a.final_norm(results[1]) : results[1], labels);
+    const Tensor normed = spec.final_norm ? a.final_norm(results[1]) : results[1];
+    visit(j, h, a.for_head(normed, 1 + j), labels);
   }
 }
 

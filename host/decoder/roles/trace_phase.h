@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "decoder/roles/adapter.h"
+#include "decoder/roles/block_options.h"
 #include "decoder/roles/model_graph.h"
 #include "graph/type.h"
 
@@ -21,6 +22,7 @@ struct TracePhase : GraphShape, GraphFeatures, StateSize {
   std::vector<Type> carries = {};
   std::vector<Type> per_layer = {};
   const Adapter* adapter = nullptr;  // of the model, if it has one
+  BlockOptions options = {};
 
   // x: the activations [B, T, D].
   Type activations() const { return {dtype, {batch, tokens, hidden_size}, {}}; }

@@ -63,6 +63,9 @@ class ParameterTable {
   void set_learning(int index, const Learning& learning) {
     parameters_[static_cast<std::size_t>(index)].learning = learning;
   }
+  void set_init(int index, const registry::InitSpec& init) {
+    parameters_[static_cast<std::size_t>(index)].desc.init = init;
+  }
 
  private:
   std::vector<Parameter> parameters_;

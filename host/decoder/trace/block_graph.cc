@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/model_keys.h"
 #include "core/error.h"
 #include "decoder/roles/roles.h"
 #include "decoder/stack/parameter.h"
 #include "decoder/trace/custom_call.h"
+#include "decoder/trace/host_options.h"
 #include "decoder/trace/time_region.h"
 #include "graph/rewrite.h"
 #include "ops/decode.h"
@@ -21,7 +23,12 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
  public:
   BlockTrace(BlockGraph& out, const TracePhase& phase, const BlockUse& use,
              const BlockGraph::Kv* donor)
-      : Trace(out.graph), out_(out), phase_(phase), use_(use) {
+      : Trace(out.graph),
+        out_(out),
+        phase_(phase),
+        use_(use),
+        options_(phase.options, phase.training,
+                 [this](Tensor x, double rate) { return drop(x, rate); }) {
     for (const Type& type : carry_types()) carries_.push_back(out.graph.add_input("x", type));
     if (use.kind == BlockUse::Kind::layer)
       for (const Type& type : phase.per_layer)
@@ -56,8 +63,9 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
 
   // What the build gave becomes the outputs of the graph. In `x + attention(..) + mlp(..)` the
   // plugin's compiler chooses which is built first; nothing that follows may tell.
-  void finish(const std::vector<Tensor>& results) {
+  void finish(std::vector<Tensor> results) {
     Graph& graph = out_.graph;
+    if (is_layer()) results = options_.of_layer(carries_[0], std::move(results));
     std::ranges::sort(out_.params, {}, [](const BlockGraph::Param& p) { return p.desc.name; });
     std::ranges::sort(aux_, {}, &registry::AuxDesc::name);
     std::ranges::sort(updates_, {}, &registry::UpdateDesc::param);
@@ -89,6 +97,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     }
     for (const auto& [tag, value] : recorded_) out_.records.push_back({tag, add(tag, value)});
     graph = in_order_of_use();
+    out_.attends = options_.attends();
+    out_.rotates = options_.rotates();
   }
 
   // HostBuild.
@@ -108,6 +118,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     graph().set_axes(input.id, desc.axes);
     out_.params.push_back({desc, index_of(input)});
     if (is_target(desc.name)) adapted_.push_back({input, desc, {}, {}});
+    options_.note_param(input, desc);
     return input;
   }
 
@@ -172,20 +183,24 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
                          {}});
     if (!phase_.bidirectional) refuse_later_tokens(op, attrs);
     if (ops::decode_form(op))
-      return ops::trace_op({op,
-                            {inputs.begin(), inputs.end()},
-                            attrs,
-                            state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
-                            *this});
+      return options_.results(
+          ops::trace_op({op,
+                         {inputs.begin(), inputs.end()},
+                         options_.attrs(op, inputs, attrs),
+                         state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
+                         *this}));
     if (state) throw PluginError({op.name, "takes no decode state", {}});
     if (op.code == OpCode::dropout)
       return phase_.training ? draw(op, {inputs[0]}, attrs) : std::vector{inputs[0]};
     if (op.code == OpCode::random)
       return phase_.training ? draw(op, {}, attrs) : mean_of_draws(attrs);
     if (op.code == OpCode::rope) note_length_dependence(attrs);
-    if (op.code == OpCode::linear)
-      if (Adapted* matrix = find_adapted(inputs[1])) return {add_adapted(*matrix, inputs, attrs)};
-    return graph().add_node(op, inputs, attrs);
+    if (op.code != OpCode::linear)
+      return graph().add_node(op, inputs, options_.attrs(op, inputs, attrs));
+    std::vector<Tensor> operands(inputs.begin(), inputs.end());
+    operands[0] = options_.linear_input(inputs[0], inputs[1]);
+    if (Adapted* matrix = find_adapted(inputs[1])) return {add_adapted(*matrix, operands, attrs)};
+    return graph().add_node(op, operands, attrs);
   }
 
   Tensor tag(Tensor value, const std::string& name) override {
@@ -335,6 +350,10 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     return out;
   }
 
+  bool is_layer() const {
+    return use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
+  }
+
   // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
   std::int64_t stream(std::int64_t place) const {
     if (use_.kind == BlockUse::Kind::entry) return -2 * place;
@@ -453,9 +472,19 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> draw(const Op& op, std::vector<Tensor> inputs,
                            const registry::NamedAttrs& attrs) {
     inputs.push_back(host_input(Input::seed));
-    bool in_layer = use_.kind == BlockUse::Kind::layer || use_.kind == BlockUse::Kind::mtp;
-    inputs.push_back(in_layer ? host_input(Input::layer_index) : Tensor{});
+    inputs.push_back(is_layer() ? host_input(Input::layer_index) : Tensor{});
     return graph().add_node(op, inputs, attrs);
+  }
+
+  // Of the host's own accord.
+  Tensor drop(Tensor x, double rate) {
+    if (region_ || custom_)
+      throw RefusedOption{
+          {fmt::format("model.{}", region_ ? config::kDropout : config::kAttentionDropout),
+           fmt::format("a layer of this model has its {}, where nothing can be drawn",
+                       region_ ? "feed-forward in a region over time" : "attention in a custom op"),
+           {"leave it out"}}};
+    return draw(ops::get(OpCode::dropout), {x}, {{"rate", rate}}).front();
   }
 
   // In place of what random draws in training.
@@ -483,6 +512,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<registry::StateDesc> state_descs_;
   std::vector<Tensor> written_;  // one per state of out_
   std::vector<Adapted> adapted_;
+  HostOptions options_;
   std::optional<TimeRegion> region_;  // while its body is traced
   std::vector<NodeRange> bodies_;     // of those that have ended
   std::optional<CustomCall> custom_;  // while its lowering is traced
@@ -498,15 +528,19 @@ BlockGraph trace_block(const registry::Family& family, const registry::ModelConf
                        const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase) {
   BlockGraph out;
   BlockTrace trace(out, phase, use, donor);
-  registry::BlockResult result =
-      registry::build_block(family, family.block(use.block), config, trace,
-                            {.carries = trace.carries(),
-                             .overrides = use.overrides,
-                             .place = phase.stateful   ? "decoding"
-                                      : phase.training ? "training"
-                                                       : "forward",
-                             .per_layer = trace.per_layer(),
-                             .results = trace.wanted()});
+  registry::BlockResult result;
+  try {
+    result = registry::build_block(family, family.block(use.block), config, trace,
+                                   {.carries = trace.carries(),
+                                    .overrides = use.overrides,
+                                    .place = phase.stateful   ? "decoding"
+                                             : phase.training ? "training"
+                                                              : "forward",
+                                    .per_layer = trace.per_layer(),
+                                    .results = trace.wanted()});
+  } catch (const RefusedOption& refused) {
+    throw UserError(ExitCode::usage, refused.text);
+  }
   trace.finish(result.carries);
   out.declared_states = std::move(result.states);
   return out;

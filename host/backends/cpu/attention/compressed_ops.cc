@@ -30,7 +30,8 @@ class CompressedAttentionStep final : public Kernel {
         window_(n.i("window")),
         ratio_(n.i("ratio")),
         k_(n.has(in::kScores) ? n.i("k") : entries_),
-        scale_(n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(static_cast<double>(width_))) {}
+        scale_(n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(static_cast<double>(width_))),
+        soft_cap_(n.f("soft_cap")) {}
 
   std::size_t workspace_bytes() const override {
     Arena dry(nullptr);
@@ -92,6 +93,7 @@ class CompressedAttentionStep final : public Kernel {
             .qk_dim = width_,
             .v_dim = width_,
             .scale = scale_,
+            .soft_cap = soft_cap_,
             .causal = false};
   }
 
@@ -178,7 +180,7 @@ class CompressedAttentionStep final : public Kernel {
 
   DType dtype_, sinks_dtype_;
   std::int64_t batch_, tokens_, heads_, width_, ring_, entries_, window_, ratio_, k_;
-  double scale_;
+  double scale_, soft_cap_;
 };
 
 Verdict supports(const NodeView& n) {

@@ -23,6 +23,7 @@ struct LatentSpec {
   std::int64_t nope_dim = 0, rope_dim = 0, v_dim = 0;
   std::int64_t rank = 0;  // width of a latent; even for bf16
   double scale = 1;
+  double soft_cap = 0;  // 0: none
 };
 
 // Contiguous: q[batch, tokens, heads, nope_dim + rope_dim], latent[batch, capacity, rank],

@@ -25,7 +25,8 @@ class LatentAttentionKernel final : public Kernel {
              .rope_dim = q.dim(3) - nope,
              .v_dim = n.out_type(0).dim(3),
              .rank = latent.dim(2),
-             .scale = n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(double(q.dim(3)))};
+             .scale = n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(double(q.dim(3))),
+             .soft_cap = n.f("soft_cap")};
   }
 
   std::size_t workspace_bytes() const override { return latent_attention_workspace_bytes(spec_); }

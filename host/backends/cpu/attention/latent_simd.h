@@ -35,6 +35,7 @@ struct Latent {
             .qk_dim = s.rank + s.rope_dim,
             .v_dim = s.rank,
             .scale = s.scale,
+            .soft_cap = s.soft_cap,
             .k_tail_dim = s.rope_dim};
   }
 

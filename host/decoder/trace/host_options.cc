@@ -1,0 +1,149 @@
+#include "decoder/trace/host_options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "config/model_keys.h"
+#include "graph/call.h"
+#include "lamina/names.h"
+#include "ops/attention.h"
+#include "ops/op_code.h"
+#include "ops/tensor.h"
+
+namespace lamina::decoder {
+namespace {
+
+bool is_attention(const Op& op) {
+  return op.code == OpCode::attention || op.code == OpCode::latent_attention ||
+         op.code == OpCode::compressed_attention;
+}
+
+// Calls fn(LowerCall) for a node, from copies: fn adds to the graph.
+template <typename Fn>
+auto with_lower_call(Graph& graph, const Node& node, Fn fn) {
+  const std::size_t count = node.inputs.size();
+  std::vector<Tensor> inputs(count);
+  std::vector<Type> types(count);
+  std::vector<const Type*> pointers(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    inputs[i] = graph.tensor(node.inputs[i]);
+    types[i] = inputs[i].type();
+    pointers[i] = &types[i];
+  }
+  const Call call(*node.op, pointers, node.attrs, node.origin.get());
+  return fn(LowerCall(call, inputs));
+}
+
+}  // namespace
+
+Tensor drop_channels(Tensor x, const std::function<Tensor(Tensor ones)>& draw) {
+  const DType wide = sum_dtype(x.dtype());
+  Shape shape = x.shape();
+  shape[-2] = 1;
+  const Tensor mask = draw(ops::constant(*x.graph, {wide, shape, {}}, 1));
+  return ops::cast(ops::cast(x, wide) * mask, x.dtype());
+}
+
+HostOptions::HostOptions(const BlockOptions& options, bool training, Draw draw)
+    : options_(options), draw_(std::move(draw)) {
+  if (!training) options_.dropout = options_.attention_dropout = 0;
+}
+
+void HostOptions::note_param(Tensor param, const registry::ParamDesc& desc) {
+  if (desc.axes.size() == 2 && desc.axes[1] == intern_axis(LAMINA_AXIS_MLP))
+    mlp_outputs_.push_back(param.id);
+}
+
+Tensor HostOptions::linear_input(Tensor x, Tensor weight) const {
+  const bool drops =
+      options_.dropout > 0 && std::ranges::find(mlp_outputs_, weight.id) != mlp_outputs_.end();
+  return drops ? without_channels(x) : x;
+}
+
+registry::NamedAttrs HostOptions::attrs(const Op& op, std::span<const Tensor> inputs,
+                                        const registry::NamedAttrs& given) {
+  attends_ |= is_attention(op);
+  rotates_ |= op.code == OpCode::rope;
+  if (options_.attention_cap != 0 && is_attention(op)) return capped(given);
+  if ((options_.min_timescale != 1 || options_.linear_scaling != 1) && op.code == OpCode::rope)
+    return stretched(op, inputs, given);
+  return given;
+}
+
+registry::NamedAttrs HostOptions::capped(const registry::NamedAttrs& given) const {
+  registry::NamedAttrs out = given;
+  std::erase_if(out, [](const auto& attr) {
+    if (attr.first != "soft_cap") return false;
+    if (std::get<double>(attr.second) != 0)
+      throw RefusedOption{{fmt::format("model.{}", config::kAttentionCap),
+                           "the attention of this model has a soft cap of its own",
+                           {"leave it out"}}};
+    return true;
+  });
+  out.emplace_back("soft_cap", options_.attention_cap);
+  return out;
+}
+
+// Angles are position / (linear * m * (theta / m)^(2 i / dims)): those of another theta, scaled
+// linearly.
+registry::NamedAttrs HostOptions::stretched(const Op& op, std::span<const Tensor> inputs,
+                                            const registry::NamedAttrs& given) const {
+  registry::NamedAttrs out = given;
+  const auto value = [&](std::string_view name) -> AttrValue& {
+    for (auto& [known, attr] : out)
+      if (known == name) return attr;
+    out.emplace_back(name, op.attrs[static_cast<std::size_t>(op.attr_index(name))].fallback);
+    return out.back().second;
+  };
+  const std::string scaling = std::get<std::string>(value("scaling"));
+  const bool has_frequencies = inputs.size() > 2 && inputs[2];
+  if (has_frequencies || (scaling != "none" && scaling != "linear"))
+    throw RefusedOption{
+        {fmt::format("model.{}",
+                     options_.min_timescale != 1 ? config::kMinTimescale : config::kLinearScaling),
+         fmt::format("goes with rotations that are scaled linearly or not at all; this model's {}",
+                     has_frequencies ? "have frequencies of their own" : "are " + scaling),
+         {"leave it out"}}};
+  const double factor = scaling == "linear" ? std::get<double>(value("factor")) : 1;
+  value("theta") = std::get<double>(value("theta")) / options_.min_timescale;
+  value("scaling") = std::string("linear");
+  value("factor") = factor * options_.min_timescale * options_.linear_scaling;
+  return out;
+}
+
+std::vector<Tensor> HostOptions::results(std::vector<Tensor> results) const {
+  if (options_.attention_dropout == 0 || results.empty()) return results;
+  const std::size_t count = results.size();
+  Graph& graph = *results[0].graph;
+  const auto made_by = [&] { return graph.node(graph.value(results[0].id).node); };
+  Node node = made_by();
+  if (!is_attention(*node.op)) return results;
+  const auto drop = [this](Tensor p) { return draw_(p, options_.attention_dropout); };
+  while (node.op->code != OpCode::attention) {  // another kind becomes one
+    results = with_lower_call(graph, node,
+                              [&](const LowerCall& call) { return node.op->def->lower(call); });
+    node = made_by();
+  }
+  results =
+      with_lower_call(graph, node, [&](const LowerCall& call) { return ops::attend(call, drop); });
+  results.resize(count);  // latent attention has no log-sum-exp
+  return results;
+}
+
+std::vector<Tensor> HostOptions::of_layer(Tensor input, std::vector<Tensor> results) const {
+  if (options_.dropout == 0 || options_.layer_dropout == LayerDropout::none) return results;
+  const Tensor x = results[0];
+  const Tensor left = options_.layer_dropout == LayerDropout::output
+                          ? without_channels(x)
+                          : input + without_channels(x - input);
+  for (Tensor& result : results)
+    if (result.id == x.id) result = left;
+  return results;
+}
+
+Tensor HostOptions::without_channels(Tensor x) const {
+  return drop_channels(x, [this](Tensor ones) { return draw_(ones, options_.dropout); });
+}
+
+}  // namespace lamina::decoder
