@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "publishers/formats.h"
 
 namespace lamina::model {
 namespace {
@@ -98,6 +99,11 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
         {where, fmt::format("no matrix of the layers is called '{}'", target), std::move(notes)});
   }
   return out;
+}
+
+decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory) {
+  return adapter_of(base, weights::read_peft_config(directory),
+                    fmt::format("{}/{}", directory, publishers::kAdapterConfig));
 }
 
 }  // namespace lamina::model
