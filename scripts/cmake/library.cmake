@@ -18,6 +18,7 @@ function(lamina_library name)
     EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   target_sources(lamina_${name}
     PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/host FILES ${headers})
+  lamina_use_precompiled(lamina_${name} lamina_host_headers)
   if(ARG_RUNS_ONCE)
     target_compile_options(lamina_${name} PRIVATE ${runs_once})
   endif()
