@@ -11,7 +11,7 @@
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/published_model.h"
-#include "support/training_run.h"
+#include "support/run_of_file.h"
 
 namespace lamina::testing {
 namespace {
@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kRank = 4;
 
 // A run of six steps of a copied model with an adapter, or what `sets` make of it.
-struct LoraRun : TrainingRun {
+struct LoraRun : RunOfFile {
   explicit LoraRun(const TempDir& folder, const std::vector<std::string>& sets = {})
-      : TrainingRun(write_file(folder), sets) {}
+      : RunOfFile(write_file(folder), sets) {}
 
   static std::string write_file(const TempDir& folder) {
     if (!fs::exists(folder / "model")) add_golden_model(folder, "llama3_gqa");

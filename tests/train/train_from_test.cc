@@ -14,7 +14,7 @@
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/published_model.h"
-#include "support/training_run.h"
+#include "support/run_of_file.h"
 #include "train/eval_step.h"
 #include "weights/hf_export.h"
 
@@ -71,7 +71,7 @@ class TrainFrom : public ::testing::TestWithParam<TestModel> {
 TEST_P(TrainFrom, ComputesTheLossOfEvaluation) {
   const TempDir folder;
   const std::string from = add_published_model(folder, GetParam().path);
-  TrainingRun ready(write_run(folder, from));
+  RunOfFile ready(write_run(folder, from));
   const model::Loaded m = model::load(from, built_plugins(), DType::f32, cpu::cpu_backend());
   data::DataCursor cursor;
   data::Batch batch;
@@ -86,7 +86,7 @@ TEST_P(TrainFrom, ComputesTheLossOfEvaluation) {
 TEST_P(TrainFrom, WithoutAStepIsExportedBitForBit) {
   const TempDir folder;
   const std::string from = add_published_model(folder, GetParam().path);
-  TrainingRun ready(write_run(folder, from));
+  RunOfFile ready(write_run(folder, from));
   EXPECT_TRUE(ready.train(0).stopped);
   const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
   weights::export_to_hf(*opened.model, ready.checkpoint(), folder / "export", {});
@@ -121,7 +121,7 @@ TEST(TrainFrom, FilesBesideTheWeightsGoAlongByteForByte) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
   split_into_shards(from);
-  TrainingRun ready(write_run(folder, from));
+  RunOfFile ready(write_run(folder, from));
   ready.train();
   const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
   EXPECT_EQ(opened.end_tokens, (std::vector<std::int64_t>{2, 11}));
@@ -141,13 +141,13 @@ TEST(TrainFrom, FilesBesideTheWeightsGoAlongByteForByte) {
 
 TEST(TrainFrom, GoesOnWithoutTheDirectoryToTheSameBits) {
   const TempDir a, b;
-  TrainingRun whole(write_run(a, add_golden_model(a, "llama3_gqa")));
+  RunOfFile whole(write_run(a, add_golden_model(a, "llama3_gqa")));
   whole.train();
   const std::string from = add_golden_model(b, "llama3_gqa");
   const std::string file = write_run(b, from);
-  EXPECT_TRUE(TrainingRun(file).train(3).stopped);
+  EXPECT_TRUE(RunOfFile(file).train(3).stopped);
   fs::remove_all(from);
-  TrainingRun rest(file);
+  RunOfFile rest(file);
   EXPECT_FALSE(rest.train().stopped);
   for (const char* name :
        {"model.safetensors", "optimizer.safetensors", "published.json", "tokenizer.json"})
@@ -159,12 +159,12 @@ TEST(TrainFrom, GoesOnWithoutTheDirectoryToTheSameBits) {
 TEST(TrainFrom, ACheckpointOrItsRunGoesOnWithTheWeightsAndTheForm) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "gpt2_prefixed");
-  TrainingRun first(write_run(folder, from));
+  RunOfFile first(write_run(folder, from));
   first.train();
   const std::vector<std::vector<float>> trained = values_in(first.checkpoint());
   EXPECT_NE(trained, values_in(from));
   for (const std::string& source : {first.checkpoint(), first.config.run.out}) {
-    TrainingRun second(write_run(folder, source), {"run.out=" + folder / "second"});
+    RunOfFile second(write_run(folder, source), {"run.out=" + folder / "second"});
     EXPECT_TRUE(second.train(0).stopped);
     EXPECT_EQ(values_in(second.checkpoint()), trained);
     for (const char* name : {"published.json", "tokenizer.json", "generation_config.json"})
@@ -180,7 +180,7 @@ TEST(TrainFrom, ReadsGgufFilesWithATokenizerFromElsewhere) {
   const std::string gguf = (golden_dir() / "gguf/llama_q8_0").string();
   if (!fs::exists(gguf)) GTEST_SKIP() << "$LAMINA_GOLDENS has no GGUF files";
   const std::string file = write_run(folder, gguf);
-  TrainingRun ready(file, {"data.tokenizer=" + words});
+  RunOfFile ready(file, {"data.tokenizer=" + words});
   EXPECT_TRUE(ready.train(0).stopped);
   EXPECT_EQ(values_in(ready.checkpoint()), values_in(gguf));
   EXPECT_EQ(bytes_of_file(ready.checkpoint() + "/tokenizer.json"),
@@ -192,7 +192,7 @@ TEST(TrainFrom, NewRowsOfAVocabularyAreTheMeanOfTheOldOnes) {
   const std::string from = add_golden_model(folder, "mistral_window");
   const std::string file = write_run(folder, from, "fresh = [\"embed.weight\", \"lm_head.*\"]\n",
                                      "[model]\nvocab_size = 159\n");
-  TrainingRun ready(file);
+  RunOfFile ready(file);
   ready.train(0);
   const std::vector<std::vector<float>> before = values_in(from),
                                         after = values_in(ready.checkpoint());
@@ -219,7 +219,7 @@ TEST(TrainFrom, NewRowsOfAVocabularyAreTheMeanOfTheOldOnes) {
 TEST(TrainFrom, StartsWhatItLacksFreshWhereThatIsNamed) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
-  TrainingRun ready(
+  RunOfFile ready(
       write_run(folder, from, "fresh = [\"layers.3.*\"]\n", "[model]\nnum_hidden_layers = 4\n"));
   ready.train(0);
   const decoder::Model& model = *ready.training.model;
@@ -246,7 +246,7 @@ TEST(TrainFrom, BeginsNoRunWithoutWhatItLacks) {
   const std::string from = add_golden_model(folder, "llama3_gqa");
   const std::string file =
       write_run(folder, from, "fresh = [\"layers.3.a*\"]\n", "[model]\nnum_hidden_layers = 4\n");
-  EXPECT_USER_ERROR(TrainingRun{file}, ExitCode::checkpoint,
+  EXPECT_USER_ERROR(RunOfFile{file}, ExitCode::checkpoint,
                     file + ":7: train.from: " + from +
                         " lacks 4 tensors of the model\n"
                         "  'layers.3.feed_forward.w1.weight'\n"

@@ -12,14 +12,14 @@
 
 namespace lamina::testing {
 
-//   TrainingRun run(folder.write("run.toml", text), {"train.steps=4"});
+//   RunOfFile run(folder.write("run.toml", text), {"train.steps=4"});
 //   run.train(2);
-struct TrainingRun {
+struct RunOfFile {
   config::RunConfig config;
   model::Training training;
   std::unique_ptr<train::Run> run;
 
-  explicit TrainingRun(const std::string& file, const std::vector<std::string>& sets = {})
+  explicit RunOfFile(const std::string& file, const std::vector<std::string>& sets = {})
       : config(config::load_run(file, {sets, {}})),
         training(model::open_training(config, built_plugins(),
                                       train::likely_checkpoint("auto", config.run.out))),
