@@ -369,8 +369,8 @@ std::vector<std::string> loading_problems(const ElfFile& file) {
           fmt::format("needs '{}'; only the runtime libraries of C and C++ may be", library));
   if (!file.run_path.empty())
     out.push_back(fmt::format("has the run path '{}'; it must have none", file.run_path));
-  if (file.text_relocations) out.push_back("has text relocations; compile with -fPIC");
-  if (file.executable_stack) out.push_back("asks for an executable stack");
+  if (file.text_relocations) out.emplace_back("has text relocations; compile with -fPIC");
+  if (file.executable_stack) out.emplace_back("asks for an executable stack");
   return out;
 }
 
@@ -382,7 +382,7 @@ void check_file_rules(const ElfFile& file) {
   std::string what = problems[0];
   problems.erase(problems.begin());
   if (problems.size() > kMaxShown) problems.resize(kMaxShown);
-  problems.push_back("build it with lamina_add_plugin()");
+  problems.emplace_back("build it with lamina_add_plugin()");
   throw PluginError({file.path, std::move(what), std::move(problems)});
 }
 
