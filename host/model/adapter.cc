@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "publishers/formats.h"
 
 namespace lamina::model {
 namespace {
@@ -20,12 +21,6 @@ struct Candidate {
   bool alone;             // it is the whole of that tensor
 };
 
-std::string without_weight(std::string name) {
-  constexpr std::string_view kWeight = ".weight";
-  if (name.ends_with(kWeight)) name.resize(name.size() - kWeight.size());
-  return name;
-}
-
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
 std::vector<Candidate> candidates_of(const decoder::Model& base) {
@@ -36,11 +31,11 @@ std::vector<Candidate> candidates_of(const decoder::Model& base) {
     if (std::ranges::any_of(
             out, [&](const Candidate& c) { return c.block == p.block && c.name == p.desc.name; }))
       continue;
-    Candidate c{p.block, p.desc.name, without_weight(p.desc.name), {}, {}, true};
+    Candidate c{p.block, p.desc.name, decoder::module_name(p.desc.name), {}, {}, true};
     for (const registry::TensorRow& row : base.family().tensor_rows()) {
       if (row.ignore || row.block != p.block || row.param != p.desc.name) continue;
       c.published = row.published;
-      c.module = without_weight(row.published);
+      c.module = decoder::module_name(row.published);
       c.alone = row.transforms.empty() ||
                 (row.transforms.size() == 1 &&
                  row.transforms[0].kind == registry::Transform::Kind::transpose);
@@ -98,6 +93,11 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
         {where, fmt::format("no matrix of the layers is called '{}'", target), std::move(notes)});
   }
   return out;
+}
+
+decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory) {
+  return adapter_of(base, weights::read_peft_config(directory),
+                    fmt::format("{}/{}", directory, publishers::kAdapterConfig));
 }
 
 }  // namespace lamina::model

@@ -13,5 +13,7 @@ namespace lamina::model {
 // another tensor, which PEFT's form has no word for.
 decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfig& config,
                             const std::string& where);
+// With the configuration in `directory`. Errors: also those of weights::read_peft_config().
+decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory);
 
 }  // namespace lamina::model

@@ -179,9 +179,7 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
   const auto read = [&] {
     auto model = std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
     if (from.adapter.empty()) return model;
-    with_tokens.adapter =
-        adapter_of(*model, weights::read_peft_config(from.adapter),
-                   fmt::format("{}/{}", from.adapter, publishers::kAdapterConfig));
+    with_tokens.adapter = adapter_of(*model, from.adapter);
     return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
   };
   const bool written = !from.directory.empty() &&

@@ -47,8 +47,7 @@ std::unique_ptr<decoder::Model> make_adapted(const config::ModelSource& source,
   if (run.lora.rank == 0 && other.empty()) return model;
   options.adapter = run.lora.rank > 0
                         ? adapter_of(*model, lora_of(run), place_of(run, "lora.target_modules"))
-                        : adapter_of(*model, weights::read_peft_config(other),
-                                     fmt::format("{}/{}", other, publishers::kAdapterConfig));
+                        : adapter_of(*model, other);
   return make_model(source, plugins, options);
 }
 
@@ -191,8 +190,7 @@ Pair make_both(const config::RunConfig& run, const Description& from,
   check_family(run, *out.source, plugins);
   if (!from.adapter.empty()) {
     decoder::ModelOptions adapted = options;
-    adapted.adapter = adapter_of(*out.source, weights::read_peft_config(from.adapter),
-                                 fmt::format("{}/{}", from.adapter, publishers::kAdapterConfig));
+    adapted.adapter = adapter_of(*out.source, from.adapter);
     out.source = make_model(from.source, plugins, adapted);
   }
   out.model = make_adapted(with_own_keys(from, run), plugins, options, run, from.adapter);

@@ -158,10 +158,8 @@ const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parame
 // As PEFT calls it: behind its prefix, the name of the matrix's module.
 const registry::TensorRow& MapBuilder::adapter_row(const decoder::Parameter& parameter,
                                                    const registry::TensorRow* of) {
-  std::string name =
-      of ? of->published : "layers.{L}." + decoder::adapted_name(parameter.desc.name);
-  constexpr std::string_view kWeight = ".weight";
-  if (name.ends_with(kWeight)) name.resize(name.size() - kWeight.size());
+  const std::string name = decoder::module_name(
+      of ? of->published : "layers.{L}." + decoder::adapted_name(parameter.desc.name));
   const bool down = parameter.desc.name.ends_with(decoder::kAdapterDown);
   return host_rows_.emplace_back(registry::TensorRow{
       .param = parameter.desc.name,

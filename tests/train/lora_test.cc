@@ -8,11 +8,10 @@
 #include "inspect/plan/model_plan.h"
 #include "model/load.h"
 #include "model/merge.h"
-#include "model/training.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/published_model.h"
-#include "train/run_directory.h"
+#include "support/run_of_file.h"
 
 namespace lamina::testing {
 namespace {
@@ -22,20 +21,9 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kRank = 4;
 
 // A run of six steps of a copied model with an adapter, or what `sets` make of it.
-struct LoraRun {
-  config::RunConfig config;
-  model::Training training;
-  std::unique_ptr<train::Run> run;
-
+struct LoraRun : RunOfFile {
   explicit LoraRun(const TempDir& folder, const std::vector<std::string>& sets = {})
-      : config(config::load_run(write_file(folder), {sets, {}})),
-        training(model::open_training(config, built_plugins(),
-                                      train::likely_checkpoint("auto", config.run.out))),
-        run(std::make_unique<train::Run>(config, *training.model, "auto", cpu::cpu_backend(),
-                                         data::LoadHooks{}, std::move(training.inherited))) {
-    run->resumption().set_aside();
-    run->start();
-  }
+      : RunOfFile(write_file(folder), sets) {}
 
   static std::string write_file(const TempDir& folder) {
     if (!fs::exists(folder / "model")) add_golden_model(folder, "llama3_gqa");
@@ -47,13 +35,6 @@ struct LoraRun {
                         "[optimizer]\nlr = 1e-2\n[checkpoint]\nevery_steps = 2\nkeep = 100\n"
                         "[run]\nout = \"out\"\nseed = 5\n");
   }
-
-  train::LoopResult train(std::int64_t stop_after = 1000) {
-    train::LoopEvents events;
-    events.should_stop = [&] { return run->loop().progress().step >= stop_after; };
-    return run->loop().run(events);
-  }
-  std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
 };
 
 model::Loaded load_f32(const std::string& path, const std::string& adapter = "") {

@@ -11,12 +11,11 @@
 #include "io/hf_directory.h"
 #include "io/stored_weight.h"
 #include "model/load.h"
-#include "model/training.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/published_model.h"
+#include "support/run_of_file.h"
 #include "train/eval_step.h"
-#include "train/run_directory.h"
 #include "weights/hf_export.h"
 
 namespace lamina::testing {
@@ -55,30 +54,6 @@ void split_into_shards(const std::string& directory) {
   fs::remove(directory + "/model.safetensors");
 }
 
-// A run that is ready to train.
-struct Ready {
-  config::RunConfig config;
-  model::Training training;
-  std::unique_ptr<train::Run> run;
-
-  explicit Ready(const std::string& file, const std::vector<std::string>& sets = {})
-      : config(config::load_run(file, {sets, {}})),
-        training(model::open_training(config, built_plugins(),
-                                      train::likely_checkpoint("auto", config.run.out))),
-        run(std::make_unique<train::Run>(config, *training.model, "auto", cpu::cpu_backend(),
-                                         data::LoadHooks{}, std::move(training.inherited))) {
-    run->resumption().set_aside();
-    run->start();
-  }
-  // To the last step, or until so many are done; a checkpoint is written at the end.
-  train::LoopResult train(std::int64_t stop_after = 1000) {
-    train::LoopEvents events;
-    events.should_stop = [&] { return run->loop().progress().step >= stop_after; };
-    return run->loop().run(events);
-  }
-  std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
-};
-
 // The stored values of every parameter in a model directory.
 std::vector<std::vector<float>> values_in(const std::string& directory) {
   const model::Loaded m = model::load(directory, built_plugins(), DType::f32, cpu::cpu_backend());
@@ -96,7 +71,7 @@ class TrainFrom : public ::testing::TestWithParam<TestModel> {
 TEST_P(TrainFrom, ComputesTheLossOfEvaluation) {
   const TempDir folder;
   const std::string from = add_published_model(folder, GetParam().path);
-  Ready ready(write_run(folder, from));
+  RunOfFile ready(write_run(folder, from));
   const model::Loaded m = model::load(from, built_plugins(), DType::f32, cpu::cpu_backend());
   data::DataCursor cursor;
   data::Batch batch;
@@ -111,7 +86,7 @@ TEST_P(TrainFrom, ComputesTheLossOfEvaluation) {
 TEST_P(TrainFrom, WithoutAStepIsExportedBitForBit) {
   const TempDir folder;
   const std::string from = add_published_model(folder, GetParam().path);
-  Ready ready(write_run(folder, from));
+  RunOfFile ready(write_run(folder, from));
   EXPECT_TRUE(ready.train(0).stopped);
   const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
   weights::export_to_hf(*opened.model, ready.checkpoint(), folder / "export", {});
@@ -146,7 +121,7 @@ TEST(TrainFrom, FilesBesideTheWeightsGoAlongByteForByte) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
   split_into_shards(from);
-  Ready ready(write_run(folder, from));
+  RunOfFile ready(write_run(folder, from));
   ready.train();
   const model::OpenedModel opened = model::open(ready.checkpoint(), built_plugins());
   EXPECT_EQ(opened.end_tokens, (std::vector<std::int64_t>{2, 11}));
@@ -166,13 +141,13 @@ TEST(TrainFrom, FilesBesideTheWeightsGoAlongByteForByte) {
 
 TEST(TrainFrom, GoesOnWithoutTheDirectoryToTheSameBits) {
   const TempDir a, b;
-  Ready whole(write_run(a, add_golden_model(a, "llama3_gqa")));
+  RunOfFile whole(write_run(a, add_golden_model(a, "llama3_gqa")));
   whole.train();
   const std::string from = add_golden_model(b, "llama3_gqa");
   const std::string file = write_run(b, from);
-  EXPECT_TRUE(Ready(file).train(3).stopped);
+  EXPECT_TRUE(RunOfFile(file).train(3).stopped);
   fs::remove_all(from);
-  Ready rest(file);
+  RunOfFile rest(file);
   EXPECT_FALSE(rest.train().stopped);
   for (const char* name :
        {"model.safetensors", "optimizer.safetensors", "published.json", "tokenizer.json"})
@@ -184,12 +159,12 @@ TEST(TrainFrom, GoesOnWithoutTheDirectoryToTheSameBits) {
 TEST(TrainFrom, ACheckpointOrItsRunGoesOnWithTheWeightsAndTheForm) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "gpt2_prefixed");
-  Ready first(write_run(folder, from));
+  RunOfFile first(write_run(folder, from));
   first.train();
   const std::vector<std::vector<float>> trained = values_in(first.checkpoint());
   EXPECT_NE(trained, values_in(from));
   for (const std::string& source : {first.checkpoint(), first.config.run.out}) {
-    Ready second(write_run(folder, source), {"run.out=" + folder / "second"});
+    RunOfFile second(write_run(folder, source), {"run.out=" + folder / "second"});
     EXPECT_TRUE(second.train(0).stopped);
     EXPECT_EQ(values_in(second.checkpoint()), trained);
     for (const char* name : {"published.json", "tokenizer.json", "generation_config.json"})
@@ -205,7 +180,7 @@ TEST(TrainFrom, ReadsGgufFilesWithATokenizerFromElsewhere) {
   const std::string gguf = (golden_dir() / "gguf/llama_q8_0").string();
   if (!fs::exists(gguf)) GTEST_SKIP() << "$LAMINA_GOLDENS has no GGUF files";
   const std::string file = write_run(folder, gguf);
-  Ready ready(file, {"data.tokenizer=" + words});
+  RunOfFile ready(file, {"data.tokenizer=" + words});
   EXPECT_TRUE(ready.train(0).stopped);
   EXPECT_EQ(values_in(ready.checkpoint()), values_in(gguf));
   EXPECT_EQ(bytes_of_file(ready.checkpoint() + "/tokenizer.json"),
@@ -217,7 +192,7 @@ TEST(TrainFrom, NewRowsOfAVocabularyAreTheMeanOfTheOldOnes) {
   const std::string from = add_golden_model(folder, "mistral_window");
   const std::string file = write_run(folder, from, "fresh = [\"embed.weight\", \"lm_head.*\"]\n",
                                      "[model]\nvocab_size = 159\n");
-  Ready ready(file);
+  RunOfFile ready(file);
   ready.train(0);
   const std::vector<std::vector<float>> before = values_in(from),
                                         after = values_in(ready.checkpoint());
@@ -244,7 +219,7 @@ TEST(TrainFrom, NewRowsOfAVocabularyAreTheMeanOfTheOldOnes) {
 TEST(TrainFrom, StartsWhatItLacksFreshWhereThatIsNamed) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
-  Ready ready(
+  RunOfFile ready(
       write_run(folder, from, "fresh = [\"layers.3.*\"]\n", "[model]\nnum_hidden_layers = 4\n"));
   ready.train(0);
   const decoder::Model& model = *ready.training.model;
@@ -271,7 +246,7 @@ TEST(TrainFrom, BeginsNoRunWithoutWhatItLacks) {
   const std::string from = add_golden_model(folder, "llama3_gqa");
   const std::string file =
       write_run(folder, from, "fresh = [\"layers.3.a*\"]\n", "[model]\nnum_hidden_layers = 4\n");
-  EXPECT_USER_ERROR(Ready{file}, ExitCode::checkpoint,
+  EXPECT_USER_ERROR(RunOfFile{file}, ExitCode::checkpoint,
                     file + ":7: train.from: " + from +
                         " lacks 4 tensors of the model\n"
                         "  'layers.3.feed_forward.w1.weight'\n"

@@ -8,9 +8,13 @@ namespace {
 constexpr std::string_view kWeight = ".weight";
 }
 
-std::string adapter_name(std::string_view weight, std::string_view part) {
+std::string module_name(std::string_view weight) {
   if (weight.ends_with(kWeight)) weight.remove_suffix(kWeight.size());
-  return std::string(weight) + std::string(part);
+  return std::string(weight);
+}
+
+std::string adapter_name(std::string_view weight, std::string_view part) {
+  return module_name(weight) + std::string(part);
 }
 
 std::string adapted_name(std::string_view adapter) {

@@ -21,6 +21,9 @@ struct Learning {
   std::vector<std::int64_t> split_rows = {};  // the matrix is several ones, of so many rows
 };
 
+// "attention.wq" of "attention.wq.weight"; other names as they are.
+std::string module_name(std::string_view weight);
+
 // What an adapter adds to the matrix "attention.wq.weight": "attention.wq.lora_a" and ".lora_b".
 inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b";
 std::string adapter_name(std::string_view weight, std::string_view part);

@@ -1,0 +1,41 @@
+// A run file's run as `lamina train` makes it ready, and what trains it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/backend.h"
+#include "model/training.h"
+#include "support/models.h"
+#include "train/run_directory.h"
+
+namespace lamina::testing {
+
+//   RunOfFile run(folder.write("run.toml", text), {"train.steps=4"});
+//   run.train(2);
+struct RunOfFile {
+  config::RunConfig config;
+  model::Training training;
+  std::unique_ptr<train::Run> run;
+
+  explicit RunOfFile(const std::string& file, const std::vector<std::string>& sets = {})
+      : config(config::load_run(file, {sets, {}})),
+        training(model::open_training(config, built_plugins(),
+                                      train::likely_checkpoint("auto", config.run.out))),
+        run(std::make_unique<train::Run>(config, *training.model, "auto", cpu::cpu_backend(),
+                                         data::LoadHooks{}, std::move(training.inherited))) {
+    run->resumption().set_aside();
+    run->start();
+  }
+
+  // To the last step, or until so many are done; a checkpoint is written at the end.
+  train::LoopResult train(std::int64_t stop_after = 1000) {
+    train::LoopEvents events;
+    events.should_stop = [&] { return run->loop().progress().step >= stop_after; };
+    return run->loop().run(events);
+  }
+  std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
+};
+
+}  // namespace lamina::testing
