@@ -401,6 +401,10 @@ const Fields<CheckpointSection>& checkpoint_fields() {
              .max = 1 << 30,
              .doc = "Number of newest checkpoints kept on disk.",
              .hot = true}),
+      field("async", &CheckpointSection::async,
+            {.doc = "Writes checkpoints while training goes on; false: training waits for each. "
+                    "docs/runs.md says what it takes.",
+             .hot = true}),
   };
   return fields;
 }

@@ -25,6 +25,8 @@
 
 namespace lamina::train {
 
+class Snapshot;
+
 // What a checkpoint knows beside tensors.
 struct Progress {
   std::int64_t step = 0;  // optimizer steps done
@@ -46,6 +48,7 @@ struct CheckpointContents {
   std::string run_file;                       // text of run.toml
   std::string model_file;                     // text of model.toml
   std::span<const SideFile> side_files = {};  // those of a tokenizer go before its own
+  Snapshot* snapshot = nullptr;               // of `state`, where training goes on meanwhile
 };
 
 // Writes `path`, which must not exist: beside it, synced, then renamed. On failure (disk full)

@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_saver.h"
 #include "train/eval_step.h"
 #include "train/metrics_file.h"
 #include "train/start_weights.h"
@@ -36,7 +36,7 @@ struct LoopEvents {
   };
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
-  std::function<void(const std::string& path)> checkpoint;
+  SaveEvents save;
   // Asked between steps: stop after saving; save and go on.
   std::function<bool()> should_stop;
   std::function<bool()> should_save;
@@ -100,9 +100,7 @@ class Loop {
   StepResult train_one_step();
   EvalSums validate();
   void write(const MetricsRecord& record);
-  void save(const LoopEvents& events);
-  void try_to_save(const LoopEvents& events);
-  void save_at_end(const LoopEvents& events);
+  std::function<void()> sync_records() const;
 
   LoopInputs inputs_;
   const LoopOptions& options_;
@@ -113,9 +111,7 @@ class Loop {
   data::Batch batch_;
   std::optional<MetricsFile> metrics_;          // while it runs
   std::optional<TensorboardFile> tensorboard_;  // likewise, where asked for
-  std::int64_t last_saved_ = -1;
-  std::int64_t retry_at_ = -1;  // the step after which a checkpoint is tried again
-  std::int64_t retry_steps_ = 1;
+  CheckpointSaver saver_;
 };
 
 }  // namespace lamina::train
