@@ -9,6 +9,7 @@
 #include "io/manifest.h"
 #include "io/stored_weight.h"
 #include "io/weight_files.h"
+#include "train/best_checkpoint.h"
 #include "train/run_directory.h"
 #include "train/snapshot.h"
 #include "weights/peft.h"
@@ -118,6 +119,7 @@ Progress read_progress(const JsonValue& info) {
   out.num_tokens = info.at("tokens").as_uint64();
   out.cursor = {info.at("epoch").as_uint64(), info.at("row").as_uint64()};
   out.data_fingerprint = info.at("data").as_string();
+  if (const JsonValue loss = info.find(kValidationLossKey)) out.validation_loss = loss.as_double();
   if (const JsonValue spikes = info.find("spikes")) {
     for (JsonValue loss : spikes.at("losses").elements())
       out.spikes.losses.push_back(loss.as_double());
@@ -178,6 +180,7 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
     json.key("tokens").value(progress.num_tokens);
     json.key("epoch").value(progress.cursor.epoch).key("row").value(progress.cursor.index);
     json.key("data").value(progress.data_fingerprint);
+    if (progress.validation_loss) json.key(kValidationLossKey).value(*progress.validation_loss);
     if (!progress.spikes.losses.empty()) write_spikes(json, progress.spikes);
     json.key("family").value(contents.model.family().name());
     json.key("plugin").value(plugin.id + " " + plugin.version);
@@ -203,14 +206,17 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
   return progress;
 }
 
-std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep) {
+std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep,
+                                                bool keep_best) {
   std::vector<std::string> problems;
   if (keep <= 0) return problems;
   // Also those whose removal ended half-way the last time.
   io::remove_leftovers(checkpoints_directory(run));
   std::vector<CheckpointEntry> entries = list_checkpoints(run);
   const std::size_t kept = std::min(entries.size(), static_cast<std::size_t>(keep));
+  const auto best = keep_best ? best_checkpoint(run) : std::nullopt;
   entries.resize(entries.size() - kept);
+  if (best) std::erase_if(entries, [&](const auto& entry) { return entry.path == best->path; });
   for (const CheckpointEntry& entry : entries) {
     try {
       io::remove_directory(entry.path);

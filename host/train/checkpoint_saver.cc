@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "train/best_checkpoint.h"
 #include "train/run_directory.h"
 
 namespace lamina::train {
@@ -43,15 +44,22 @@ CheckpointSaver::CheckpointSaver(const CheckpointContents& contents, TrainState&
       num_steps_(num_steps),
       writer_(state) {}
 
-bool CheckpointSaver::is_due(std::int64_t step) const {
+bool CheckpointSaver::is_due(const Progress& progress) const {
   const std::int64_t every = options_.every_steps;
-  return (every > 0 && step % every == 0) || step == retry_at_;
+  return (every > 0 && progress.step % every == 0) || progress.step == retry_at_ ||
+         is_best(progress);
+}
+
+bool CheckpointSaver::is_best(const Progress& progress) const {
+  if (!options_.keep_best || !progress.validation_loss) return false;
+  const auto best = best_checkpoint(out_);
+  return !best || *progress.validation_loss < best->loss;
 }
 
 SaveHooks CheckpointSaver::hooks(std::function<void()> before) const {
   return {.before = std::move(before), .after = [this] {
             try {
-              return remove_old_checkpoints(out_, options_.keep);
+              return remove_old_checkpoints(out_, options_.keep, options_.keep_best);
             } catch (const std::filesystem::filesystem_error& e) {
               return std::vector<std::string>{e.what()};
             }

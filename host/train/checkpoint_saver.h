@@ -34,8 +34,8 @@ class CheckpointSaver {
   // The state is that of a checkpoint.
   void loaded(const Progress& progress) { last_saved_ = progress.step; }
 
-  // After the interval, or where an earlier one failed.
-  bool is_due(std::int64_t step) const;
+  // After the interval, where an earlier one failed, or where no validation before was as good.
+  bool is_due(const Progress& progress) const;
 
   // Saves the state as it is now, in the background unless the options say otherwise; waits first
   // for the one before. `before` is called on the writer's thread. What the disk has against it is
@@ -49,6 +49,7 @@ class CheckpointSaver {
                  const SaveEvents& events);
 
  private:
+  bool is_best(const Progress& progress) const;
   // False where there can be no thread.
   bool start(const Progress& progress, const SaveHooks& hooks);
   SaveHooks hooks(std::function<void()> before) const;

@@ -112,6 +112,7 @@ StepResult Loop::train_one_step() {
   progress_.cursor = cursor;
   progress_.num_tokens += static_cast<std::uint64_t>(result.num_labels);
   ++progress_.step;
+  progress_.validation_loss.reset();
   return result;
 }
 
@@ -182,6 +183,7 @@ LoopResult Loop::run(const LoopEvents& events) {
       const EvalSums sums = validate();
       const std::vector<double> acceptance = sums.mtp_acceptance();
       out.validation_loss = sums.mean_loss();
+      if (std::isfinite(*out.validation_loss)) progress_.validation_loss = out.validation_loss;
       MetricsRecord eval(progress_.step);
       eval.add("eval/loss", *out.validation_loss);
       eval.add("eval/ppl", std::exp(*out.validation_loss));
@@ -192,7 +194,7 @@ LoopResult Loop::run(const LoopEvents& events) {
     }
     saver_.look(progress_.step, events.save);
     const bool asked = events.should_save && events.should_save();
-    if (!last && (asked || saver_.is_due(progress_.step)))
+    if (!last && (asked || saver_.is_due(progress_)))
       saver_.save(progress_, sync_records(), events.save);
   }
   metrics_->finish();
