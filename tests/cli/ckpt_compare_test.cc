@@ -1,4 +1,4 @@
-// lamina ckpt diff: what it finds.
+// lamina ckpt diff, average: what they find, write and refuse.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,6 +115,45 @@ TEST(CkptDiff, ComparesATypeWithAnother) {
   const JsonDocument json = JsonDocument::parse(f.out, "ckpt diff");
   for (JsonValue tensor : json.root().at("model").at("tensors").elements())
     EXPECT_LE(tensor.at("relative").as_double(), 1.0 / 256) << tensor.at("name").as_string();
+}
+
+TEST(CkptAverage, IsTheMeanOfEachTensorAndLoads) {
+  const TempDir folder;
+  const std::string mean = folder / "mean";
+  const Finished f = ckpt({"average", checkpoint(2), checkpoint(4), checkpoint(4), "--to", mean});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("21 tensors, "));
+  const io::WeightFiles a(checkpoint(2)), b(checkpoint(4)), found(mean);
+  EXPECT_THAT(found.names(), ::testing::UnorderedElementsAreArray(a.names()));
+  for (std::string_view name : a.names()) {
+    const std::vector<float> x = values_of(a, name), y = values_of(b, name);
+    std::vector<float> want(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      want[i] = static_cast<float>((static_cast<double>(x[i]) + 2 * static_cast<double>(y[i])) / 3);
+    EXPECT_EQ(values_of(found, name), want) << name;
+  }
+  const Finished text = lamina_program({"decode", "-m", mean, "-p", "In", "-n", "4"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  const Finished same = ckpt({"average", checkpoint(4), trained_run(), "--to", folder / "same"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(ckpt({"diff", checkpoint(4), folder / "same"}).code, 0);
+}
+
+TEST(CkptAverage, RefusesOtherTensorsAndLeavesNothing) {
+  const TempDir folder;
+  fs::copy(checkpoint(4), folder / "other");
+  rewrite(checkpoint(4), folder / "other/model.safetensors",
+          [](io::TensorSpec& spec, std::vector<float>& values) {
+            if (spec.name == "norm.weight") values.clear();
+          });
+  fs::remove(folder / "other/manifest.json");
+  fs::remove(folder / "other/optimizer.safetensors");
+  const Finished f = ckpt({"average", checkpoint(4), folder / "other", "--to", folder / "mean"});
+  EXPECT_EQ(f.code, 4);
+  EXPECT_THAT(f.err, HasSubstr("tensor 'norm.weight' is missing; "));
+  EXPECT_FALSE(fs::exists(folder / "mean"));
+  EXPECT_EQ(ckpt({"average", checkpoint(4), "--to", folder / "mean"}).code, 2);
+  EXPECT_EQ(ckpt({"average", checkpoint(4), checkpoint(2), "--to", folder.path()}).code, 2);
 }
 
 }  // namespace
