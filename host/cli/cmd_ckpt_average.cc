@@ -29,7 +29,7 @@ Command ckpt_average_command() {
   return {.name = "ckpt average",
           .summary = "writes the mean of several checkpoints of one model",
           .details =
-              "Each tensor is summed in float64 in the order given and rounded once to its type. "
+              "Each tensor is summed in float64 in their order and rounded once to its type. "
               "The directory has the form, the description and the tokenizer of the first, and "
               "nothing of its optimizer: it is decoded, evaluated, exported and trained from. All "
               "must have the same tensors.",

@@ -66,6 +66,10 @@ SaveHooks CheckpointSaver::hooks(std::function<void()> before) const {
           }};
 }
 
+SavedCheckpoint CheckpointSaver::save_here(const Progress& progress, const SaveHooks& hooks) const {
+  return save_at_once({.path = path_of(progress), .progress = progress}, contents_, hooks);
+}
+
 std::string CheckpointSaver::path_of(const Progress& progress) const {
   return checkpoint_path(out_, progress.step);
 }
@@ -87,8 +91,7 @@ void CheckpointSaver::save(const Progress& progress, std::function<void()> befor
   if (const auto earlier = wait(events)) take(*earlier, progress.step, events);
   if (last_saved_ == progress.step) return;
   const SaveHooks hooks = this->hooks(std::move(before));
-  if (!start(progress, hooks))
-    take(save_at_once(path_of(progress), contents_, progress, hooks), progress.step, events);
+  if (!start(progress, hooks)) take(save_here(progress, hooks), progress.step, events);
 }
 
 void CheckpointSaver::look(std::int64_t step, const SaveEvents& events) {
@@ -141,9 +144,8 @@ void CheckpointSaver::save_last(const Progress& progress, const std::function<vo
   if (last_saved_ == progress.step) return;
   const SaveHooks hooks = this->hooks(before);
   for (int attempt = 0;; ++attempt) {
-    const SavedCheckpoint saved = start(progress, hooks)
-                                      ? *wait(events)
-                                      : save_at_once(path_of(progress), contents_, progress, hooks);
+    const SavedCheckpoint saved =
+        start(progress, hooks) ? *wait(events) : save_here(progress, hooks);
     if (!saved.error) return tell(saved, events);
     if (attempt == kMoreAttempts) throw_error(saved);
     log::warning("no checkpoint of step {}, trying again in a second: {}", progress.step,

@@ -53,6 +53,7 @@ class CheckpointSaver {
   // False where there can be no thread.
   bool start(const Progress& progress, const SaveHooks& hooks);
   SaveHooks hooks(std::function<void()> before) const;
+  SavedCheckpoint save_here(const Progress& progress, const SaveHooks& hooks) const;
   std::string path_of(const Progress& progress) const;
   // For the checkpoint under way, if there is one.
   std::optional<SavedCheckpoint> wait(const SaveEvents& events);

@@ -15,19 +15,21 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-SavedCheckpoint save_at_once(const std::string& path, const CheckpointContents& contents,
-                             const Progress& progress, const SaveHooks& hooks) {
+SavedCheckpoint save_at_once(SavedCheckpoint out, const CheckpointContents& contents,
+                             const SaveHooks& hooks) noexcept {
   const Clock::time_point start = Clock::now();
-  SavedCheckpoint out{.path = path, .progress = progress};
   try {
     hooks.before();
-    save_checkpoint(path, contents, progress);
+    save_checkpoint(out.path, contents, out.progress);
   } catch (...) {
     out.error = std::current_exception();
   }
   if (contents.snapshot) contents.snapshot->close();
   out.seconds = out.pause_seconds = seconds_since(start);
-  if (!out.error) out.problems = hooks.after();
+  try {
+    if (!out.error) out.problems = hooks.after();
+  } catch (...) {  // the next checkpoint does it
+  }
   return out;
 }
 
@@ -48,12 +50,14 @@ void CheckpointWriter::start(const std::string& path, const CheckpointContents& 
   CheckpointContents now = contents;
   now.snapshot = snapshot_.get();
   try {
-    thread_ = std::thread([this, path, now, progress, hooks = std::move(hooks)] {
-      SavedCheckpoint saved = save_at_once(path, now, progress, hooks);
-      std::lock_guard lock(mutex_);
-      result_ = std::move(saved);
-      changed_.notify_all();
-    });
+    SavedCheckpoint saved{.path = path, .progress = progress};
+    thread_ =
+        std::thread([this, saved = std::move(saved), now, hooks = std::move(hooks)]() mutable {
+          saved = save_at_once(std::move(saved), now, hooks);
+          std::lock_guard lock(mutex_);
+          result_ = std::move(saved);
+          changed_.notify_all();
+        });
   } catch (...) {
     snapshot_.reset();
     throw;

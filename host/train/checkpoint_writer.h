@@ -34,9 +34,9 @@ struct SaveHooks {
   std::function<std::vector<std::string>()> after;
 };
 
-// Saves while the caller waits; never throws.
-SavedCheckpoint save_at_once(const std::string& path, const CheckpointContents& contents,
-                             const Progress& progress, const SaveHooks& hooks);
+// Saves at saved.path while the caller waits. What goes wrong is in the result.
+SavedCheckpoint save_at_once(SavedCheckpoint saved, const CheckpointContents& contents,
+                             const SaveHooks& hooks) noexcept;
 
 // [the thread that trains]
 class CheckpointWriter {

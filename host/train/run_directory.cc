@@ -114,8 +114,8 @@ std::string newest_checkpoint(const std::string& path) {
   return entries.empty() ? "" : entries.back().path;
 }
 
-std::string resolve_model_directory(const std::string& given) {
-  const std::string path = resolve_best(given);
+std::string resolve_model_directory(const std::string& named) {
+  const std::string path = resolve_best(named);
   if (!fs::exists(path))
     throw UserError(ExitCode::checkpoint, {path,
                                            "no such file or directory; a Hugging Face directory, a "
