@@ -23,10 +23,6 @@ using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
 
-Finished ckpt(std::vector<std::string> words) {
-  words.insert(words.begin(), "ckpt");
-  return lamina_program(words);
-}
 std::string checkpoint(int step) {
   return fmt::format("{}/checkpoints/step-{:08}", trained_run(), step);
 }

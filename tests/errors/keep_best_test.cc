@@ -30,7 +30,7 @@ const std::vector<std::string> kKeepBest = {"train",
                                             "--set",
                                             "checkpoint.keep_best=true"};
 
-std::vector<std::string> with(std::vector<std::string> words, std::vector<std::string> more) {
+std::vector<std::string> words_and(std::vector<std::string> words, std::vector<std::string> more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -50,7 +50,7 @@ std::vector<std::string> checkpoints(const Workplace& w) {
 
 TEST(KeepBest, TheBestStaysBesideTheNewest) {
   Workplace w;
-  Finished f = w.lamina(with(kKeepBest, kTooFast));
+  Finished f = w.lamina(words_and(kKeepBest, kTooFast));
   ASSERT_EQ(f.code, 0) << f.err;
   double best = 1e9;
   std::int64_t best_step = 0;
@@ -78,9 +78,9 @@ TEST(KeepBest, TheBestStaysBesideTheNewest) {
 
 TEST(KeepBest, IsKnownWhenARunGoesOn) {
   Workplace whole, broken;
-  ASSERT_EQ(whole.lamina(with(kKeepBest, kTooFast)).code, 0);
-  std::vector<std::string> first = with(kKeepBest, kTooFast);
-  ASSERT_EQ(broken.lamina(with(first, {"--set", "train.steps=5"})).code, 0);
+  ASSERT_EQ(whole.lamina(words_and(kKeepBest, kTooFast)).code, 0);
+  std::vector<std::string> first = words_and(kKeepBest, kTooFast);
+  ASSERT_EQ(broken.lamina(words_and(first, {"--set", "train.steps=5"})).code, 0);
   ASSERT_EQ(broken.lamina(first).code, 0);
   EXPECT_EQ(checkpoints(broken), checkpoints(whole));
 }
