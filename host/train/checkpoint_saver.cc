@@ -90,6 +90,7 @@ void CheckpointSaver::save(const Progress& progress, std::function<void()> befor
                            const SaveEvents& events) {
   if (const auto earlier = wait(events)) take(*earlier, progress.step, events);
   if (last_saved_ == progress.step) return;
+  retry_at_ = -1;  // this is the attempt
   const SaveHooks hooks = this->hooks(std::move(before));
   if (!start(progress, hooks)) take(save_here(progress, hooks), progress.step, events);
 }
