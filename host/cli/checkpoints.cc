@@ -32,4 +32,19 @@ bool lacks_manifest(const std::string& path) {
          fs::exists(fs::path(path) / "optimizer.safetensors");
 }
 
+Option to_option() {
+  Option out = text_option("to", 0, "DIR", "The directory to write; it must not exist.");
+  out.key.required = true;
+  return out;
+}
+
+Option stored_type_option(std::string doc) {
+  return choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {}, std::move(doc));
+}
+
+std::optional<DType> stored_type(const Arguments& a) {
+  if (!a.has("dtype")) return std::nullopt;
+  return parse_dtype(a.text("dtype"));
+}
+
 }  // namespace lamina::cli

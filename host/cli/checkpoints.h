@@ -2,9 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
+#include "core/dtype.h"
 #include "io/weight_files.h"
 
 namespace lamina::cli {
@@ -18,6 +21,11 @@ inline constexpr int kMaxAttempts = 10;
 
 // A checkpoint of ours that has lost its manifest, or never had one.
 bool lacks_manifest(const std::string& path);
+
+// --to DIR, the directory that a command makes; --dtype TYPE of the tensors in it.
+Option to_option();
+Option stored_type_option(std::string doc);
+std::optional<DType> stored_type(const Arguments& a);
 
 // Every tensor of every set of safetensors files in the directory.
 template <typename Fn>

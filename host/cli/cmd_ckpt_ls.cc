@@ -12,6 +12,7 @@
 #include "cli/units.h"
 #include "core/json_writer.h"
 #include "io/manifest.h"
+#include "train/best_checkpoint.h"
 
 namespace lamina::cli {
 namespace {
@@ -22,6 +23,7 @@ struct Listed {
   std::string path;
   std::optional<std::int64_t> step;  // of one that training wrote
   std::optional<std::uint64_t> tokens;
+  std::optional<double> validation_loss;
   std::string family;
   bool whole = true;            // as far as the manifest's being there tells
   std::uint64_t num_bytes = 0;  // of all files
@@ -45,6 +47,7 @@ Listed describe(const std::string& path) {
   JsonValue info = manifest.info();
   if (JsonValue step = info.find("step")) out.step = step.as_int64();
   if (JsonValue tokens = info.find("tokens")) out.tokens = tokens.as_uint64();
+  if (JsonValue loss = info.find(train::kValidationLossKey)) out.validation_loss = loss.as_double();
   if (JsonValue family = info.find("family")) out.family = family.as_string();
   return out;
 }
@@ -57,9 +60,11 @@ std::string list_as_text(const std::vector<Listed>& listed, bool tensors) {
                              c.tokens ? count_text(static_cast<double>(*c.tokens)) : "?")
         : c.whole ? "published weights"
                   : "incomplete: no manifest";
-    out += fmt::format("{}  {:>9}  {:>7} old  {}\n", progress,
+    const std::string validation =
+        c.validation_loss ? fmt::format("  validation loss {:.4f}", *c.validation_loss) : "";
+    out += fmt::format("{}  {:>9}  {:>7} old  {}{}\n", progress,
                        bytes_text(static_cast<double>(c.num_bytes)), duration_text(c.age_seconds),
-                       c.path);
+                       c.path, validation);
     if (!tensors) continue;
     for_each_tensor(c.path, [&](const std::string& file, const io::StoredTensor& t) {
       out += fmt::format("  {:<22} {:<5} [{}]  {}  {}\n", file, t.type, fmt::join(t.dims, ", "),
@@ -77,6 +82,7 @@ std::string list_as_json(const std::vector<Listed>& listed, bool tensors) {
     c.step ? json.value(*c.step) : json.null();
     json.key("tokens");
     c.tokens ? json.value(*c.tokens) : json.null();
+    if (c.validation_loss) json.key("validation_loss").value(*c.validation_loss);
     json.key("whole").value(c.whole);
     json.key("family").value(c.family).key("bytes").value(c.num_bytes);
     json.key("age_seconds").value(c.age_seconds);

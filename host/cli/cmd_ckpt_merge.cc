@@ -1,26 +1,20 @@
 // lamina ckpt merge: a model with an adapter as one without.
 #include <fmt/format.h>
 
+#include "cli/checkpoints.h"
 #include "cli/commands.h"
 #include "cli/plugins.h"
 #include "cli/text.h"
 #include "cli/units.h"
 #include "model/merge.h"
-#include "weights/tensor_map.h"
 
 namespace lamina::cli {
 namespace {
 
 int run_merge(const Arguments& a, const Machine& machine) {
-  std::optional<DType> dtype;
-  if (a.has("dtype")) dtype = parse_dtype(a.text("dtype"));
-  const auto check = [&](const std::string& directory) {
-    const model::OpenedModel written = model::open_weights(directory, plugin_catalog(a.globals));
-    weights::match_weights(*written.model, io::WeightFiles(directory));
-  };
   const weights::Exported out =
       model::merge_to_hf(a.positionals[0], a.has("adapter") ? a.text("adapter") : "", a.text("to"),
-                         dtype, plugin_catalog(a.globals), machine.backend, check);
+                         stored_type(a), plugin_catalog(a.globals), machine.backend);
   print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
                     bytes_text(static_cast<double>(out.num_bytes))));
   return 0;
@@ -29,21 +23,15 @@ int run_merge(const Arguments& a, const Machine& machine) {
 }  // namespace
 
 Command ckpt_merge_command() {
-  Option to{.key = {.name = "to",
-                    .type = Type::string,
-                    .doc = "The directory to write; it must not exist."},
-            .value = "DIR"};
-  to.key.required = true;
-  Option dtype{.key = {.name = "dtype", .type = Type::string}, .value = "TYPE"};
-  dtype.key.choices = {"float32", "bfloat16"};
-  dtype.key.doc = "Type of the tensors; that of the model the adapter is of unless given.";
   return {.name = "ckpt merge",
           .summary = "writes a model and its adapter as one Hugging Face directory",
           .details =
               "Each adapted matrix becomes w + scale b a, computed in float32 and rounded once to "
               "its type. The directory has the form of the model that the adapter is of; nothing "
               "in it tells of an adapter.",
-          .options = {adapter_option(), to, dtype},
+          .options = {adapter_option(), to_option(),
+                      stored_type_option("Type of the tensors; that of the model the adapter is "
+                                         "of unless given.")},
           .positionals = {{.name = "DIR",
                            .doc = "A run or checkpoint of training with [lora], an adapter as PEFT "
                                   "saves it, or with --adapter the model that it is of."}},

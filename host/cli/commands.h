@@ -32,6 +32,8 @@ Command ckpt_ls_command();
 Command ckpt_verify_command();
 Command ckpt_export_command();
 Command ckpt_merge_command();
+Command ckpt_diff_command();
+Command ckpt_average_command();
 Command explain_command();
 Command plan_command();
 Command bench_machine_command();

@@ -83,7 +83,16 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
         log::info("sample  {}|{}", printable(sample.prompt), printable(sample.text, kSampleBytes));
       return out;
     };
-  events.checkpoint = [&](const std::string& path) { log::debug("saved {}", path); };
+  events.save.checkpoint = [](const train::SavedCheckpoint& saved) {
+    log::debug("saved {} in {:.2f} s; training waited {:.3f} s, {} were copied", saved.path,
+               saved.seconds, saved.pause_seconds,
+               bytes_text(static_cast<double>(saved.num_copied)));
+  };
+  events.save.waiting = [](const train::SaveEvents::Waiting& saving) {
+    log::info("waiting for the checkpoint of step {}: {} of {} written", saving.step,
+              bytes_text(static_cast<double>(saving.num_written)),
+              bytes_text(static_cast<double>(saving.num_bytes)));
+  };
   events.should_stop = [] { return stop_signal() != 0; };
   events.should_save = [] { return take_save_request(); };
   return events;

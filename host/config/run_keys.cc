@@ -420,6 +420,15 @@ const Fields<CheckpointSection>& checkpoint_fields() {
              .max = 1 << 30,
              .doc = "Number of newest checkpoints kept on disk.",
              .hot = true}),
+      field("keep_best", &CheckpointSection::keep_best,
+            {.doc = "Also keeps the checkpoint with the lowest validation loss, however old, and "
+                    "saves one after each validation that is better than all before. Its path is "
+                    "RUN/checkpoints/best.",
+             .hot = true}),
+      field("async", &CheckpointSection::async,
+            {.doc = "Writes checkpoints while training goes on; false: training waits for each. "
+                    "docs/runs.md says what it takes.",
+             .hot = true}),
   };
   return fields;
 }

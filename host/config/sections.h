@@ -115,6 +115,8 @@ struct ScheduleSection {
 struct CheckpointSection {
   std::int64_t every_steps = 500;
   std::int64_t keep = 3;
+  bool keep_best = false;
+  bool async = true;
 };
 
 }  // namespace lamina::config

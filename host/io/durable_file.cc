@@ -105,8 +105,17 @@ void DurableFile::write(std::span<const std::byte> bytes) {
 }
 
 void DurableFile::write_part(std::string name, std::span<const std::byte> bytes) {
-  parts_.push_back({std::move(name), num_bytes_, bytes.size(), xxh3_64_hex(bytes)});
-  write(bytes);
+  write_part(std::move(name), [&](const ByteSink& sink) { sink(bytes); });
+}
+
+void DurableFile::write_part(std::string name, const std::function<void(const ByteSink&)>& give) {
+  const std::uint64_t first = num_bytes_;
+  PartHash hash;
+  give([&](std::span<const std::byte> bytes) {
+    hash.update(bytes);
+    write(bytes);
+  });
+  parts_.push_back({std::move(name), first, num_bytes_ - first, hash.hex()});
 }
 
 FileDigest DurableFile::commit() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,9 @@ struct FileDigest {
   std::vector<PartDigest> parts;
 };
 
+// Takes bytes, one piece after the other.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
 // Every failure of the system (disk full, no permission, ...) is a DeviceError of class checkpoint
 // that names the file; the final name then still holds what it held before.
 //   DurableFile file("run/notes.txt");
@@ -45,6 +49,8 @@ class DurableFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   // Likewise, and remembers the checksum of these bytes under `name`.
   void write_part(std::string name, std::span<const std::byte> bytes);
+  // The same of a part that `give` hands over in pieces.
+  void write_part(std::string name, const std::function<void(const ByteSink&)>& give);
   std::uint64_t num_bytes() const { return num_bytes_; }
 
   // Syncs, renames over `path`, syncs the directory. The file that was there before stays intact

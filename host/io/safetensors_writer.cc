@@ -56,7 +56,7 @@ void sort_for_file(std::vector<TensorSpec>& specs) {
 
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
-                             const TensorSource& source) {
+                             const TensorStream& stream) {
   std::vector<std::string_view> names;
   for (const TensorSpec& spec : specs) names.push_back(spec.name);
   std::sort(names.begin(), names.end());
@@ -82,11 +82,21 @@ FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> sp
   start += header;
   file.write_part("header", std::as_bytes(std::span(start)));
   for (const TensorSpec& spec : specs) {
-    const std::span<const std::byte> bytes = source(spec);
-    LAMINA_ASSERT(bytes.size() == num_bytes(spec));
-    file.write_part(spec.name, bytes);
+    const std::uint64_t first = file.num_bytes();
+    file.write_part(spec.name, [&](const ByteSink& sink) { stream(spec, sink); });
+    LAMINA_ASSERT(file.num_bytes() - first == num_bytes(spec));
   }
   return file.commit();
+}
+
+TensorStream in_one_piece(const TensorSource& source) {
+  return [&](const TensorSpec& spec, const ByteSink& sink) { sink(source(spec)); };
+}
+
+FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
+                             const std::map<std::string, std::string>& metadata,
+                             const TensorSource& source) {
+  return write_safetensors(path, std::move(specs), metadata, in_one_piece(source));
 }
 
 }  // namespace lamina::io

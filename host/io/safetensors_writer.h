@@ -27,6 +27,9 @@ std::uint64_t num_bytes(const TensorSpec& spec);
 // per tensor, in the order of the file.
 using TensorSource = std::function<std::span<const std::byte>(const TensorSpec&)>;
 
+// The same, handed over in pieces.
+using TensorStream = std::function<void(const TensorSpec&, const ByteSink&)>;
+
 // The order of a file: elements of 8 bytes before 4, 2, 1 (so that each tensor is aligned to its
 // elements), by name among equals. The same tensors always give the same bytes.
 void sort_for_file(std::vector<TensorSpec>& specs);
@@ -35,6 +38,11 @@ void sort_for_file(std::vector<TensorSpec>& specs);
 // "__metadata__"; a header above the format's limit; a disk without room.
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
+                             const TensorStream& stream);
+FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
+                             const std::map<std::string, std::string>& metadata,
                              const TensorSource& source);
+// Hands over each tensor of `source` in one piece. REQUIRES: `source` outlives it.
+TensorStream in_one_piece(const TensorSource& source);
 
 }  // namespace lamina::io

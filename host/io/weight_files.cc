@@ -237,6 +237,13 @@ std::vector<FileDigest> write_weight_files(const std::string& directory,
                                            const std::vector<TensorSpec>& specs,
                                            const TensorSource& source,
                                            const WeightFilesOptions& options) {
+  return write_weight_files(directory, specs, in_one_piece(source), options);
+}
+
+std::vector<FileDigest> write_weight_files(const std::string& directory,
+                                           const std::vector<TensorSpec>& specs,
+                                           const TensorStream& stream,
+                                           const WeightFilesOptions& options) {
   std::vector<Shard> shards =
       options.file_of.empty() ? shards_by_size(specs, options) : shards_as_given(specs, options);
   std::uint64_t total_bytes = 0;
@@ -250,7 +257,7 @@ std::vector<FileDigest> write_weight_files(const std::string& directory,
         user_error(ExitCode::checkpoint, directory,
                    "two tensors are called '{}'; names must differ", printable(spec.name));
     written.push_back(write_safetensors(directory + "/" + shard.name, std::move(shard.specs),
-                                        options.metadata, source));
+                                        options.metadata, stream));
   }
   if (alone) return written;
   JsonWriter json(2);

@@ -84,6 +84,10 @@ struct WeightFilesOptions {
 // filled in the order of `specs`. Returns the checksums of all files written.
 std::vector<FileDigest> write_weight_files(const std::string& directory,
                                            const std::vector<TensorSpec>& specs,
+                                           const TensorStream& stream,
+                                           const WeightFilesOptions& options = {});
+std::vector<FileDigest> write_weight_files(const std::string& directory,
+                                           const std::vector<TensorSpec>& specs,
                                            const TensorSource& source,
                                            const WeightFilesOptions& options = {});
 

@@ -1,12 +1,10 @@
 #include "model/fold.h"
 
-#include <filesystem>
 #include <set>
 
 #include "config/listing.h"
 #include "core/error.h"
 #include "io/durable_file.h"
-#include "io/hf_directory.h"
 #include "model/open.h"
 #include "program/records.h"
 #include "registry/library.h"
@@ -14,8 +12,6 @@
 
 namespace lamina::model {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The other family's keys, with this model's values.
 std::string description(const decoder::Model& model, const registry::Family& other) {
@@ -74,31 +70,13 @@ class Values {
 FoldedModel::FoldedModel(const decoder::Model& model, const std::string& from,
                          const std::string& to, const registry::Catalog& plugins,
                          const Backend& backend)
-    : directory_(to + ".folded") {
-  const std::string text =
-      description(model, registry::load_family(plugins, model.options().exports_as));
-  fs::remove_all(directory_);
-  fs::create_directories(directory_);
-  try {
-    io::write_durably(directory_ + "/model.toml", text);
-    model_ = std::move(open(directory_ + "/model.toml", plugins).model);
-    const Values values(model, *model_, from, backend);
-    std::vector<io::TensorSpec> specs;
-    for (const decoder::Parameter& p : model_->parameters().all())
-      specs.push_back({p.name, DType::f32, p.desc.shape});
-    io::write_weight_files(directory_, specs, [&](const io::TensorSpec& spec) {
-      return std::as_bytes(values.of(model_->parameters()[model_->parameters().find(spec.name)]));
-    });
-    io::copy_side_files(from, directory_);
-  } catch (...) {
-    fs::remove_all(directory_);
-    throw;
-  }
-}
-
-FoldedModel::~FoldedModel() {
-  std::error_code ignored;
-  fs::remove_all(directory_, ignored);
+    : scratch_(to + ".folded") {
+  io::write_durably(directory() + "/model.toml",
+                    description(model, registry::load_family(plugins, model.options().exports_as)));
+  model_ = std::move(open(directory() + "/model.toml", plugins).model);
+  const Values values(model, *model_, from, backend);
+  scratch_.write(
+      *model_, [&](const decoder::Parameter& p) { return values.of(p); }, from);
 }
 
 }  // namespace lamina::model

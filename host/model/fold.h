@@ -6,6 +6,7 @@
 #include <string>
 
 #include "decoder/model.h"
+#include "model/scratch_model.h"
 #include "registry/discovery.h"
 #include "runtime/backend.h"
 
@@ -19,15 +20,12 @@ class FoldedModel {
   // family; exit 4 for damaged weights, or when the disk is full.
   FoldedModel(const decoder::Model& model, const std::string& from, const std::string& to,
               const registry::Catalog& plugins, const Backend& backend);
-  FoldedModel(const FoldedModel&) = delete;
-  FoldedModel& operator=(const FoldedModel&) = delete;
-  ~FoldedModel();
 
   const decoder::Model& model() const { return *model_; }
-  const std::string& directory() const { return directory_; }
+  const std::string& directory() const { return scratch_.directory(); }
 
  private:
-  std::string directory_;
+  ScratchModel scratch_;
   std::unique_ptr<decoder::Model> model_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -70,10 +71,19 @@ void AppendedFile::write_waiting() {
   num_dropped_ = 0;
 }
 
-void AppendedFile::sync() {
-  if (fd_ >= 0 && ::fsync(fd_) != 0)
-    log::warning("{} cannot be synced: {}; check the disk, a power cut may cost its last {}", path_,
-                 system_error_text(errno), pieces_);
+std::function<void()> AppendedFile::sync_later() const {
+  if (fd_ < 0) return [] {};
+  // Its own descriptor: this file may be closed by then.
+  const std::shared_ptr<const int> fd(new int(::fcntl(fd_, F_DUPFD_CLOEXEC, 0)),
+                                      [](const int* open) {
+                                        if (*open >= 0) ::close(*open);
+                                        delete open;
+                                      });
+  return [fd, path = path_, pieces = pieces_] {
+    if (::fsync(*fd) != 0)
+      log::warning("{} cannot be synced: {}; check the disk, a power cut may cost its last {}",
+                   path, system_error_text(errno), pieces);
+  };
 }
 
 void AppendedFile::finish() {

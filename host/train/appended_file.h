@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ class AppendedFile {
   // calls try again, in order.
   void write(std::string piece);
 
-  // Makes what was written survive a power failure.
-  void sync();
+  // A call that makes what is written by now survive a power failure. [any thread]
+  std::function<void()> sync_later() const;
 
   // Tries once more and says what could not be written.
   void finish();

@@ -90,6 +90,7 @@ void AuxValues::apply(const TrainState& state) const {
   for (const Change& change : changes_) {
     if (change.frozen) continue;
     LAMINA_ASSERT(added_ > 0);
+    state.will_change(change.update.parameter);
     float* p = state.masters()[static_cast<std::size_t>(change.update.parameter)];
     for (std::size_t i = 0; i < change.total.size(); ++i) {
       double value = change.total[i] / static_cast<double>(added_);

@@ -1,13 +1,17 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "core/error.h"
 #include "io/directory_commit.h"
 #include "io/manifest.h"
 #include "io/stored_weight.h"
 #include "io/weight_files.h"
+#include "train/best_checkpoint.h"
 #include "train/run_directory.h"
+#include "train/snapshot.h"
 #include "weights/peft.h"
 #include "weights/weights.h"
 
@@ -45,34 +49,44 @@ std::vector<Kind> optimizer_states_of(const decoder::ParameterTable& parameters,
   return out;
 }
 
+// What `kinds` have, from memory that stays as it is or from a snapshot of it.
 std::vector<io::FileDigest> write_tensors(const std::string& directory, const std::string& stem,
-                                          const decoder::ParameterTable& parameters,
+                                          const CheckpointContents& contents,
                                           const std::vector<Kind>& kinds, std::int64_t step) {
+  const decoder::ParameterTable& parameters = contents.model.parameters();
+  struct Source {
+    const void* data;
+    const decoder::Parameter* table;  // of integers, which no training changes; else null
+  };
   std::vector<io::TensorSpec> specs;
+  std::unordered_map<std::string_view, Source> sources;
   for (const Kind& kind : kinds)
-    for (std::size_t i = 0; i < parameters.all().size(); ++i)
-      if (kind.data[i]) specs.push_back(kind.specs[i]);
+    for (std::size_t i = 0; i < parameters.all().size(); ++i) {
+      if (!kind.data[i]) continue;
+      const decoder::Parameter& p = parameters.all()[i];
+      specs.push_back(kind.specs[i]);
+      sources[kind.specs[i].name] = {kind.data[i],
+                                     kind.prefix.empty() && is_table(p) ? &p : nullptr};
+    }
   std::vector<std::byte> table;
-  auto source = [&](const io::TensorSpec& spec) {
-    const auto elements = static_cast<std::size_t>(spec.shape.num_elements());
-    const std::size_t bytes = elements * static_cast<std::size_t>(size_bytes(spec.dtype));
-    for (const Kind& kind : kinds)
-      if (spec.name.starts_with(kind.prefix))
-        if (int i = parameters.find(std::string_view(spec.name).substr(kind.prefix.size()));
-            i >= 0) {
-          const void* data = kind.data[static_cast<std::size_t>(i)];
-          if (!kind.prefix.empty() || !is_table(parameters[i]))
-            return std::span(static_cast<const std::byte*>(data), bytes);
-          table.resize(bytes);
-          weights::store({static_cast<const float*>(data), elements}, spec.dtype, 0, table.data());
-          return std::span<const std::byte>(table);
-        }
-    LAMINA_ASSERT(!"every spec has a parameter");
-    return std::span<const std::byte>();
+  auto stream = [&](const io::TensorSpec& spec, const io::ByteSink& sink) {
+    const Source& source = sources.at(spec.name);
+    const std::uint64_t bytes = io::num_bytes(spec);
+    if (source.table) {
+      table.resize(bytes);
+      const auto elements = static_cast<std::size_t>(spec.shape.num_elements());
+      weights::store({static_cast<const float*>(source.data), elements}, spec.dtype, 0,
+                     table.data());
+      sink(table);
+    } else if (contents.snapshot && bytes > 0) {
+      contents.snapshot->read(source.data, sink);
+    } else {
+      sink({static_cast<const std::byte*>(source.data), bytes});
+    }
   };
   // With the step, files of two checkpoints never have the same header.
   return io::write_weight_files(
-      directory, specs, source,
+      directory, specs, stream,
       {.stem = stem, .metadata = {{"format", "pt"}, {"step", std::to_string(step)}}});
 }
 
@@ -105,6 +119,7 @@ Progress read_progress(const JsonValue& info) {
   out.num_tokens = info.at("tokens").as_uint64();
   out.cursor = {info.at("epoch").as_uint64(), info.at("row").as_uint64()};
   out.data_fingerprint = info.at("data").as_string();
+  if (const JsonValue loss = info.find(kValidationLossKey)) out.validation_loss = loss.as_double();
   if (const JsonValue spikes = info.find("spikes")) {
     for (JsonValue loss : spikes.at("losses").elements())
       out.spikes.losses.push_back(loss.as_double());
@@ -131,14 +146,17 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   const std::string& directory = commit.path();
   const decoder::ParameterTable& parameters = contents.model.parameters();
   std::vector<io::FileDigest> files = write_tensors(
-      directory, "model", parameters, {masters_of(parameters, contents.state)}, progress.step);
-  auto moments = write_tensors(directory, "optimizer", parameters,
+      directory, "model", contents, {masters_of(parameters, contents.state)}, progress.step);
+  auto moments = write_tensors(directory, "optimizer", contents,
                                optimizer_states_of(parameters, contents.state), progress.step);
   files.insert(files.end(), moments.begin(), moments.end());
   if (contents.model.adapter()) {
+    // From what was just written: those in memory may be a later step's by now.
+    const io::WeightFiles written(directory);
     const auto values = [&](int parameter) {
-      return std::span<const float>(contents.state.masters()[static_cast<std::size_t>(parameter)],
-                                    static_cast<std::size_t>(parameters[parameter].num_elements()));
+      return std::span<const float>(
+          reinterpret_cast<const float*>(written.tensor(parameters[parameter].name).bytes.data()),
+          static_cast<std::size_t>(parameters[parameter].num_elements()));
     };
     const auto adapter = weights::write_adapter(contents.model, directory, values);
     files.insert(files.end(), adapter.begin(), adapter.end());
@@ -162,6 +180,7 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
     json.key("tokens").value(progress.num_tokens);
     json.key("epoch").value(progress.cursor.epoch).key("row").value(progress.cursor.index);
     json.key("data").value(progress.data_fingerprint);
+    if (progress.validation_loss) json.key(kValidationLossKey).value(*progress.validation_loss);
     if (!progress.spikes.losses.empty()) write_spikes(json, progress.spikes);
     json.key("family").value(contents.model.family().name());
     json.key("plugin").value(plugin.id + " " + plugin.version);
@@ -187,14 +206,17 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
   return progress;
 }
 
-std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep) {
+std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep,
+                                                bool keep_best) {
   std::vector<std::string> problems;
   if (keep <= 0) return problems;
   // Also those whose removal ended half-way the last time.
   io::remove_leftovers(checkpoints_directory(run));
   std::vector<CheckpointEntry> entries = list_checkpoints(run);
   const std::size_t kept = std::min(entries.size(), static_cast<std::size_t>(keep));
+  const auto best = keep_best ? best_checkpoint(run) : std::nullopt;
   entries.resize(entries.size() - kept);
+  if (best) std::erase_if(entries, [&](const auto& entry) { return entry.path == best->path; });
   for (const CheckpointEntry& entry : entries) {
     try {
       io::remove_directory(entry.path);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@
 
 namespace lamina::train {
 
+class Snapshot;
+
 // What a checkpoint knows beside tensors.
 struct Progress {
   std::int64_t step = 0;  // optimizer steps done
@@ -32,6 +35,7 @@ struct Progress {
   std::string data_fingerprint;
   std::uint64_t num_tokens = 0;  // counted labels trained on so far
   SpikeHistory spikes;
+  std::optional<double> validation_loss = {};  // after this step, where it was validated
 };
 
 // A file that goes along unchanged, by its name in the checkpoint.
@@ -46,6 +50,7 @@ struct CheckpointContents {
   std::string run_file;                       // text of run.toml
   std::string model_file;                     // text of model.toml
   std::span<const SideFile> side_files = {};  // those of a tokenizer go before its own
+  Snapshot* snapshot = nullptr;               // of `state`, where training goes on meanwhile
 };
 
 // Writes `path`, which must not exist: beside it, synced, then renamed. On failure (disk full)
@@ -62,10 +67,11 @@ void check_structure(const std::string& path);
 // something in between. UserError, exit 4, where the tensors are not those of the model.
 Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state);
 
-// Removes all but the newest `keep` checkpoints of a run; 0 keeps all. Goes on after one that
-// cannot be removed, and returns what was wrong with each. REQUIRES: no checkpoint is being
-// written.
-std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep);
+// Removes all but the newest `keep` checkpoints of a run and, with `keep_best`, the best one; 0
+// keeps all. Goes on after one that cannot be removed, and returns what was wrong with each.
+// REQUIRES: no checkpoint is being written.
+std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep,
+                                                bool keep_best);
 
 // What `read` returns. A mistake in what it reads, a file that training wrote, is damage: nobody
 // wrote it by hand. Throws UserError (exit 4) for it.

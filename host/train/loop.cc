@@ -2,13 +2,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <thread>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/round_up.h"
-#include "train/run_directory.h"
 #include "train/schedule.h"
 #include "weights/weights.h"
 
@@ -35,21 +32,6 @@ GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& grap
   return lists;
 }
 
-// Runs what writes to the disk, and returns what the disk had against it; "" for nothing.
-template <typename Action>
-std::string disk_problem(const Action& action) {
-  try {
-    action();
-    return "";
-  } catch (const Error& e) {
-    // No room to map a file that was just written passes, like a full disk.
-    if (e.code() != ExitCode::checkpoint && e.code() != ExitCode::memory) throw;
-    return e.what();
-  } catch (const std::filesystem::filesystem_error& e) {
-    return e.what();
-  }
-}
-
 }  // namespace
 
 TrainStepOptions LoopOptions::step() const {
@@ -74,7 +56,10 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
       state_(inputs.model.parameters(), options_.train.dtype,
              options_.train.batch_size > options_.train.microbatch_size, backend,
              lists_of(inputs, graph), options_.optimizer),
-      step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend) {
+      step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend),
+      saver_({inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
+              inputs_.side_files},
+             state_, options_.checkpoint, options_.out, options_.train.steps) {
   const auto& parameters = inputs.model.parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<float> master(state_.masters()[i],
@@ -100,7 +85,7 @@ void Loop::resume(const std::string& checkpoint) {
                      "was made with other data than data.train gives now",
                      {"restore the files, or start a new run with another run.out"}});
   progress_ = loaded;
-  last_saved_ = loaded.step;
+  saver_.loaded(loaded);
 }
 
 StepResult Loop::train_one_step() {
@@ -127,6 +112,7 @@ StepResult Loop::train_one_step() {
   progress_.cursor = cursor;
   progress_.num_tokens += static_cast<std::uint64_t>(result.num_labels);
   ++progress_.step;
+  progress_.validation_loss.reset();
   return result;
 }
 
@@ -163,47 +149,12 @@ void Loop::write_samples(const LoopEvents& events) {
   metrics_->write(line.end_array().end_object());
 }
 
-void Loop::save(const LoopEvents& events) {
-  if (last_saved_ == progress_.step) return;
-  if (metrics_) metrics_->sync();
-  if (tensorboard_) tensorboard_->sync();
-  std::string path = checkpoint_path(options_.out, progress_.step);
-  save_checkpoint(path,
-                  {inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
-                   inputs_.side_files},
-                  progress_);
-  last_saved_ = progress_.step;
-  retry_at_ = -1;
-  retry_steps_ = 1;
-  if (events.checkpoint) events.checkpoint(path);
-  for (const std::string& problem : remove_old_checkpoints(options_.out, options_.checkpoint.keep))
-    log::warning("an old checkpoint stays, its removal is tried again after the next one: {}",
-                 problem);
-}
-
-void Loop::try_to_save(const LoopEvents& events) {
-  constexpr std::int64_t kMaxRetrySteps = 64;
-  const std::string problem = disk_problem([&] { save(events); });
-  if (problem.empty()) return;
-  retry_at_ = std::min(progress_.step + retry_steps_, options_.train.steps);
-  if (const std::int64_t every = options_.checkpoint.every_steps; every > 0)
-    retry_at_ = std::min(retry_at_, (progress_.step / every + 1) * every);
-  retry_steps_ = std::min(2 * retry_steps_, kMaxRetrySteps);
-  log::warning("no checkpoint of step {}, training goes on and tries again after step {}: {}",
-               progress_.step, retry_at_, problem);
-}
-
-void Loop::save_at_end(const LoopEvents& events) {
-  // Network file systems have bad moments; the work of a whole run is worth two seconds.
-  constexpr int kMoreAttempts = 2;
-  constexpr std::chrono::seconds kPause{1};
-  for (int attempt = 0; attempt < kMoreAttempts; ++attempt) {
-    const std::string problem = disk_problem([&] { save(events); });
-    if (problem.empty()) return;
-    log::warning("no checkpoint of step {}, trying again in a second: {}", progress_.step, problem);
-    std::this_thread::sleep_for(kPause);
-  }
-  save(events);
+std::function<void()> Loop::sync_records() const {
+  return [metrics = metrics_->sync_later(),
+          tensorboard = tensorboard_ ? tensorboard_->sync_later() : [] {}] {
+    metrics();
+    tensorboard();
+  };
 }
 
 LoopResult Loop::run(const LoopEvents& events) {
@@ -246,6 +197,7 @@ LoopResult Loop::run(const LoopEvents& events) {
       const EvalSums sums = validate();
       const std::vector<double> acceptance = sums.mtp_acceptance();
       out.validation_loss = sums.mean_loss();
+      if (std::isfinite(*out.validation_loss)) progress_.validation_loss = out.validation_loss;
       MetricsRecord eval(progress_.step);
       eval.add("eval/loss", *out.validation_loss);
       eval.add("eval/ppl", std::exp(*out.validation_loss));
@@ -257,14 +209,14 @@ LoopResult Loop::run(const LoopEvents& events) {
     const std::int64_t sample_every = options_.train.sample_every_steps;
     if (events.sample && sample_every > 0 && (last || progress_.step % sample_every == 0))
       write_samples(events);
-    std::int64_t save_every = options_.checkpoint.every_steps;
-    bool asked = events.should_save && events.should_save();
-    bool due = asked || (save_every > 0 && progress_.step % save_every == 0);
-    if (!last && (due || progress_.step == retry_at_)) try_to_save(events);
+    saver_.look(progress_.step, events.save);
+    const bool asked = events.should_save && events.should_save();
+    if (!last && (asked || saver_.is_due(progress_)))
+      saver_.save(progress_, sync_records(), events.save);
   }
   metrics_->finish();
   if (tensorboard_) tensorboard_->finish();
-  save_at_end(events);
+  saver_.save_last(progress_, sync_records(), events.save);
   out.progress = progress_;
   return out;
 }

@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_saver.h"
 #include "train/eval_step.h"
 #include "train/metrics_file.h"
 #include "train/start_weights.h"
@@ -42,10 +42,10 @@ struct LoopEvents {
   std::function<void(std::int64_t step)> begin_step;  // counted from 1
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
-  std::function<void(const std::string& path)> checkpoint;
   // Asked for as train.sample_every_steps says; the parameters as programs read them, one pointer
   // each, which are only read.
   std::function<std::vector<Sample>(std::span<void* const> used)> sample;
+  SaveEvents save;
   // Asked between steps: stop after saving; save and go on.
   std::function<bool()> should_stop;
   std::function<bool()> should_save;
@@ -110,9 +110,7 @@ class Loop {
   EvalSums validate();
   void write(const MetricsRecord& record);
   void write_samples(const LoopEvents& events);
-  void save(const LoopEvents& events);
-  void try_to_save(const LoopEvents& events);
-  void save_at_end(const LoopEvents& events);
+  std::function<void()> sync_records() const;
 
   LoopInputs inputs_;
   const LoopOptions& options_;
@@ -123,9 +121,7 @@ class Loop {
   data::Batch batch_;
   std::optional<MetricsFile> metrics_;          // while it runs
   std::optional<TensorboardFile> tensorboard_;  // likewise, where asked for
-  std::int64_t last_saved_ = -1;
-  std::int64_t retry_at_ = -1;  // the step after which a checkpoint is tried again
-  std::int64_t retry_steps_ = 1;
+  CheckpointSaver saver_;
 };
 
 }  // namespace lamina::train

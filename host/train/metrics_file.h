@@ -21,8 +21,8 @@ class MetricsFile {
   // Appends an object, or keeps it until the disk takes it: see AppendedFile.
   void write(const JsonWriter& json) { file_.write(json.text() + "\n"); }
 
-  // Makes what was written survive a power failure, so that no checkpoint is ahead of the file.
-  void sync() { file_.sync(); }
+  // See AppendedFile: called before a checkpoint is written, so that none is ahead of the file.
+  std::function<void()> sync_later() const { return file_.sync_later(); }
 
   // Tries once more and says what could not be written.
   void finish() { file_.finish(); }

@@ -209,6 +209,7 @@ void Optimizer::update(const TrainState& state, double lr,
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.learns()) continue;
+    state.will_change(static_cast<int>(i));
     const UpdateRule rule = rule_of(p, config_);
     const auto scalars =
         update_scalars(rule, config_, lr * p.learning.lr_scale, gradient_scales[i], step + 1);

@@ -14,6 +14,7 @@
 #include "io/foreign_file.h"
 #include "io/gguf_file.h"
 #include "io/manifest.h"
+#include "train/best_checkpoint.h"
 
 namespace lamina::train {
 namespace {
@@ -113,7 +114,8 @@ std::string newest_checkpoint(const std::string& path) {
   return entries.empty() ? "" : entries.back().path;
 }
 
-std::string resolve_model_directory(const std::string& path) {
+std::string resolve_model_directory(const std::string& named) {
+  const std::string path = resolve_best(named);
   if (!fs::exists(path))
     throw UserError(ExitCode::checkpoint, {path,
                                            "no such file or directory; a Hugging Face directory, a "
@@ -146,7 +148,9 @@ std::string resolve_model_directory(const std::string& path) {
 }
 
 std::string resolve_model_files(const std::string& path) {
-  return fs::is_directory(path) && io::gguf_in(path).empty() ? resolve_model_directory(path) : path;
+  const std::string named = resolve_best(path);
+  return fs::is_directory(named) && io::gguf_in(named).empty() ? resolve_model_directory(named)
+                                                               : named;
 }
 
 }  // namespace lamina::train

@@ -46,7 +46,8 @@ std::string set_aside(const std::string& path, std::string_view why);
 // The newest, or "" when `path` has none. `path` may also be a directory of checkpoints.
 std::string newest_checkpoint(const std::string& path);
 
-// The directory with a model that `path` stands for: itself, or the newest checkpoint in it.
+// The directory with a model that `path` stands for: itself, the newest checkpoint in it, or the
+// best one where it is RUN/checkpoints/best.
 // UserError, exit 4, says what is there instead.
 std::string resolve_model_directory(const std::string& path);
 // Likewise; a file, and a directory that stands for a GGUF file, are what they are.

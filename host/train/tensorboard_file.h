@@ -19,7 +19,7 @@ class TensorboardFile {
   TensorboardFile(const std::string& run, std::int64_t step);
 
   void write(const MetricsRecord& record);
-  void sync() { file_.sync(); }
+  std::function<void()> sync_later() const { return file_.sync_later(); }
   void finish() { file_.finish(); }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,6 +72,13 @@ class TrainState {
     return used_[static_cast<std::size_t>(parameter)] !=
            static_cast<const void*>(masters_[static_cast<std::size_t>(parameter)]);
   }
+  // Whoever changes a parameter's master or optimizer states in training says so first: the
+  // observer is called with the parameter.
+  void will_change(int parameter) const {
+    if (observer_) observer_(parameter);
+  }
+  void set_observer(std::function<void(int)> observer) { observer_ = std::move(observer); }
+
   // Makes the copies again from the masters (after loading).
   void refresh_copies();
   void refresh_copy(int parameter) const;
@@ -89,6 +97,7 @@ class TrainState {
   std::vector<OptimizerState> optimizer_states_;
   std::vector<void*> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_, used_;
   std::vector<DType> copy_dtype_;  // of used_
+  std::function<void(int)> observer_;
 };
 
 }  // namespace lamina::train

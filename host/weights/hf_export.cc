@@ -149,13 +149,17 @@ std::string fresh_config(const decoder::Model& model, const std::string& directo
 
 }  // namespace
 
-Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
-                      std::optional<DType> dtype,
-                      const std::function<void(const std::string&)>& check) {
+void require_absent(const std::string& to) {
   if (fs::exists(to))
     throw UserError(ExitCode::usage, {to,
                                       "exists already; --to names a directory to be made",
                                       {"choose another name, or remove it first"}});
+}
+
+Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
+                      std::optional<DType> dtype,
+                      const std::function<void(const std::string&)>& check) {
+  require_absent(to);
   const io::WeightFiles files(from);
   if (files.gguf())
     throw UserError(ExitCode::checkpoint,

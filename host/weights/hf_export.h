@@ -15,6 +15,9 @@ struct Exported {
   std::uint64_t num_bytes = 0;  // of tensors
 };
 
+// Throws UserError (exit 2) where there is something at `to`, which --to names.
+void require_absent(const std::string& to);
+
 // From a checkpoint or a Hugging Face directory `from` into the directory `to`, which must not
 // exist and appears whole or not at all: config.json, weights under their published names (as
 // stored, or in `dtype`), tokenizer files, generation_config.json. A checkpoint of training that

@@ -26,11 +26,6 @@ using ::testing::StartsWith;
 
 std::string newest() { return trained_run() + "/checkpoints/step-00000004"; }
 
-Finished ckpt(std::vector<std::string> words) {
-  words.insert(words.begin(), "ckpt");
-  return lamina_program(words);
-}
-
 // Changes the byte in the middle of the file.
 void damage(const std::string& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

@@ -18,6 +18,11 @@ inline lamina::testing::Finished lamina_program(std::vector<std::string> words) 
   return lamina::testing::run_process(words);
 }
 
+inline lamina::testing::Finished ckpt(std::vector<std::string> words) {
+  words.insert(words.begin(), "ckpt");
+  return lamina_program(words);
+}
+
 // Model and run: two layers, byte tokenizer, a text of ours, a tenth of it kept back.
 inline std::string tiny_run_file(const std::string& out) {
   return "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 32\n"

@@ -36,6 +36,40 @@ void kill_at_random(Case& c) {
   expect_unharmed(c, "kill -9 at random moments");
 }
 
+bool is_writing(const Case& c) {
+  std::error_code ec;
+  for (const auto& entry : std::filesystem::directory_iterator(out_of(c) + "/checkpoints", ec))
+    if (entry.path().filename().string().find(".partial-") != std::string::npos) return true;
+  return false;
+}
+
+// Writing is so slow that several steps are trained meanwhile.
+void kill_the_writer(Case& c) {
+  std::string after = "kill -9";
+  for (std::size_t kills = 1 + c.random.below(3); kills > 0; --kills) {
+    Launch launch = train(c);
+    launch.words.insert(launch.words.end(), {"--set", "checkpoint.every_steps=1"});
+    launch.fault = {.calls = "write,fsync",
+                    .path = "/checkpoints/",
+                    .times = 0,
+                    .action = fmt::format("delay:{}", 1 + c.random.below(5))};
+    Child child(launch);
+    for (std::size_t saves = c.random.below(4);; --saves) {
+      while (!is_writing(c) && !child.ends_within(0.0002)) {
+      }
+      if (saves == 0 || child.ends_within(0)) break;
+      while (is_writing(c) && !child.ends_within(0.0002)) {
+      }
+    }
+    const double moment = c.random.between(0, 0.08);
+    after += fmt::format(", {:.3f} s into a checkpoint", moment);
+    if (!child.ends_within(moment)) child.send(SIGKILL);
+    const Ended ended = child.wait();
+    if (ended.signal != SIGKILL) expect_end(ended, {0}, after);
+  }
+  expect_unharmed(c, "kill -9 while a checkpoint is written and training goes on");
+}
+
 // main() ignores SIGPIPE first of all: from then on a signal is the program's business.
 bool wait_for_main(Child& child) {
   while (!child.handles(SIGPIPE))
@@ -114,6 +148,8 @@ std::vector<Kind> run_kinds() {
   return {
       {"kill", "kill -9 at random moments, also in slow saves; trained on, all is bitwise equal", 2,
        kill_at_random},
+      {"kill-writer", "kill -9 while checkpoints are written in the background; likewise", 2,
+       kill_the_writer},
       {"signals", "TERM, INT, HUP, USR1, alone and in storms; a documented exit code, resumable",
        1.5, signals_at_random},
       {"two-runs", "two trainers on one run directory; one is refused, the other unharmed", 1,

@@ -139,13 +139,13 @@ TEST(Lora, MergedComputesTheSameWithinRounding) {
   LoraRun lora(folder);
   lora.train();
   model::merge_to_hf(lora.checkpoint(), "", folder / "merged", DType::f32, built_plugins(),
-                     cpu::cpu_backend(), {});
+                     cpu::cpu_backend());
   const model::Loaded merged = load_f32(folder / "merged");
   EXPECT_FALSE(merged.model().adapter());
   EXPECT_LT(difference(logits_of(merged), logits_of(load_f32(lora.checkpoint()))), 1e-4);
   const std::string adapter = copy_adapter(folder, lora.checkpoint());
   model::merge_to_hf(folder / "model", adapter, folder / "other", {}, built_plugins(),
-                     cpu::cpu_backend(), {});
+                     cpu::cpu_backend());
   const io::WeightFiles before(folder / "model"), after(folder / "other");
   EXPECT_THAT(after.names(), ::testing::UnorderedElementsAreArray(before.names()));
   for (std::string_view name : before.names())

@@ -1,0 +1,135 @@
+#include "model/average.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "core/error.h"
+#include "io/directory_commit.h"
+#include "io/hf_directory.h"
+#include "io/stored_weight.h"
+#include "model/export.h"
+#include "model/open.h"
+#include "weights/published_form.h"
+#include "weights/weights.h"
+
+namespace lamina::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Input {
+  OpenedModel opened;
+  std::shared_ptr<io::WeightFiles> files;
+};
+
+Input open_input(const std::string& path, const registry::Catalog& plugins) {
+  Input out{open_weights(path, plugins), {}};
+  if (out.opened.model->adapter())
+    throw UserError(ExitCode::usage,
+                    {path,
+                     "is a model with an adapter; the mean of adapters is not that of their models",
+                     {"`lamina ckpt merge` makes a model of each"}});
+  out.files = out.opened.weight_files();
+  if (out.files->gguf())
+    user_error(ExitCode::checkpoint, path,
+               "is a GGUF file; lamina reads such files and writes none");
+  return out;
+}
+
+// The same names, shapes and types as the first has.
+void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
+  const auto fail = [&](std::string_view name, const std::string& what) {
+    throw UserError(ExitCode::checkpoint,
+                    {other.path(),
+                     fmt::format("tensor '{}' {}", name, what),
+                     {"`lamina ckpt diff` shows how the two differ; `lamina ckpt export` brings "
+                      "checkpoints and published models to one form"}});
+  };
+  for (std::string_view name : first.names()) {
+    if (!other.contains(name)) fail(name, fmt::format("is missing; {} has it", first.path()));
+    const io::TensorView a = first.tensor(name), b = other.tensor(name);
+    if (a.dtype != b.dtype || !(a.shape == b.shape))
+      fail(name, fmt::format("is {}{}; in {} it is {}{}", lamina::name(b.dtype), to_string(b.shape),
+                             first.path(), lamina::name(a.dtype), to_string(a.shape)));
+  }
+  for (std::string_view name : other.names())
+    if (!first.contains(name)) fail(name, fmt::format("is not in {}", first.path()));
+}
+
+// Means of tensors, one at a time.
+class Averager {
+ public:
+  explicit Averager(const std::vector<Input>& inputs) : inputs_(inputs) {}
+
+  // Borrowed until the next call.
+  std::span<const std::byte> mean(const io::TensorSpec& spec) {
+    const io::TensorView first = inputs_[0].files->tensor(spec.name);
+    const bool same = std::ranges::all_of(inputs_, [&](const Input& input) {
+      return std::ranges::equal(input.files->tensor(spec.name).bytes, first.bytes);
+    });
+    if (same) return first.bytes;
+    if (!is_floating(spec.dtype) || !io::StoredWeight(*inputs_[0].files, spec.name).is_plain())
+      user_error(ExitCode::checkpoint, inputs_[0].files->path(),
+                 "tensor '{}' of type {} is not the same in all, and has no mean", spec.name,
+                 name(spec.dtype));
+    const auto count = static_cast<std::size_t>(spec.shape.num_elements());
+    sums_.assign(count, 0);
+    values_.resize(count);
+    for (const Input& input : inputs_) {
+      io::StoredWeight(*input.files, spec.name).decode(0, 1, values_);
+      for (std::size_t i = 0; i < count; ++i) sums_[i] += static_cast<double>(values_[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      values_[i] = static_cast<float>(sums_[i] / static_cast<double>(inputs_.size()));
+    bytes_.resize(count * static_cast<std::size_t>(size_bytes(spec.dtype)));
+    weights::store(values_, spec.dtype, 0, bytes_.data());
+    return bytes_;
+  }
+
+ private:
+  const std::vector<Input>& inputs_;
+  std::vector<double> sums_;
+  std::vector<float> values_;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+weights::Exported average_models(std::span<const std::string> paths, const std::string& to,
+                                 const registry::Catalog& plugins) {
+  weights::require_absent(to);
+  std::vector<Input> inputs;
+  for (const std::string& path : paths) inputs.push_back(open_input(path, plugins));
+  const io::WeightFiles& first = *inputs[0].files;
+  for (const Input& input : inputs) check_tensors(first, *input.files);
+
+  weights::Exported out;
+  std::vector<io::TensorSpec> specs;
+  io::WeightFilesOptions options;
+  for (std::string_view name : first.names()) {
+    const io::TensorView tensor = first.tensor(name);
+    specs.push_back({std::string(name), tensor.dtype, tensor.shape});
+    out.num_bytes += tensor.bytes.size();
+    options.file_of.emplace(name, fs::path(first.path_of(name)).filename().string());
+  }
+  out.num_tensors = static_cast<std::int64_t>(specs.size());
+  Averager averager(inputs);
+  io::DirectoryCommit commit(to);
+  io::write_weight_files(
+      commit.path(), specs, [&](const io::TensorSpec& spec) { return averager.mean(spec); },
+      options);
+  const fs::path from = inputs[0].opened.directory;
+  io::copy_side_files(from.string(), commit.path());
+  for (const std::string& name : {std::string("model.toml"), std::string("config.json"),
+                                  std::string(weights::kPublishedFormFile)})
+    if (fs::exists(from / name)) {
+      fs::copy_file(from / name, fs::path(commit.path()) / name);
+      io::sync_file(commit.path() + "/" + name);
+    }
+  check_that_it_loads(commit.path(), plugins);
+  commit.commit();
+  return out;
+}
+
+}  // namespace lamina::model

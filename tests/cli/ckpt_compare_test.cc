@@ -1,0 +1,156 @@
+// lamina ckpt diff, average: what they find, write and refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+
+#include "cli/trained_run.h"
+#include "core/json.h"
+#include "io/weight_files.h"
+#include "support/tensor_file.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+std::string checkpoint(int step) {
+  return fmt::format("{}/checkpoints/step-{:08}", trained_run(), step);
+}
+
+std::vector<float> values_of(const io::WeightFiles& files, std::string_view name) {
+  const std::span<const std::byte> bytes = files.tensor(name).bytes;
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// Writes every tensor of `from` to `to`, as `change` leaves it.
+void rewrite(const std::string& from, const std::string& to,
+             const std::function<void(io::TensorSpec&, std::vector<float>&)>& change) {
+  const io::WeightFiles files(from);
+  std::vector<io::TensorSpec> specs;
+  std::map<std::string, std::vector<float>> values;
+  for (std::string_view name : files.names()) {
+    io::TensorSpec spec{std::string(name), DType::f32, files.tensor(name).shape};
+    std::vector<float> now = values_of(files, name);
+    change(spec, now);
+    if (now.empty()) continue;
+    values[spec.name] = now;
+    specs.push_back(spec);
+  }
+  io::write_safetensors(to, specs, {}, [&](const io::TensorSpec& spec) {
+    return std::as_bytes(std::span<const float>(values.at(spec.name)));
+  });
+}
+
+TEST(CkptDiff, ACheckpointIsTheSameAsItself) {
+  const Finished f = ckpt({"diff", trained_run(), checkpoint(4)});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("model: 21 identical, 0 not\n"));
+  EXPECT_THAT(f.out, HasSubstr("optimizer: 42 identical, 0 not\n"));
+}
+
+TEST(CkptDiff, MeasuresWhatTrainingChanged) {
+  const Finished f = ckpt({"diff", checkpoint(2), checkpoint(4), "--json"});
+  EXPECT_EQ(f.code, 3) << f.err;
+  const JsonDocument json = JsonDocument::parse(f.out, "ckpt diff");
+  EXPECT_FALSE(json.root().at("same").as_bool());
+  const io::WeightFiles a(checkpoint(2)), b(checkpoint(4));
+  EXPECT_EQ(json.root().at("model").at("identical").as_int64(), 0);
+  for (JsonValue tensor : json.root().at("model").at("tensors").elements()) {
+    const std::string name(tensor.at("name").as_string());
+    const std::vector<float> x = values_of(a, name), y = values_of(b, name);
+    double largest = 0, scale = 0;
+    std::int64_t different = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
+      scale = std::max(scale, std::abs(static_cast<double>(x[i])));
+      different += x[i] != y[i];
+    }
+    EXPECT_EQ(tensor.at("different").as_int64(), different) << name;
+    EXPECT_DOUBLE_EQ(tensor.at("max_abs").as_double(), largest) << name;
+    EXPECT_DOUBLE_EQ(tensor.at("relative").as_double(), largest / scale) << name;
+  }
+}
+
+TEST(CkptDiff, NamesWhatIsMissingAndWhatHasAnotherFormOrANaN) {
+  const TempDir folder;
+  const std::string other = folder / "other.safetensors";
+  rewrite(checkpoint(4), other, [](io::TensorSpec& spec, std::vector<float>& values) {
+    if (spec.name == "norm.weight") spec.name = "norm.scale";
+    if (spec.name == "embed.weight") values[3] = std::nanf("");
+    if (spec.name == "layers.0.attention.wq.weight") spec.shape = {{16, 64}};
+  });
+  const Finished f = ckpt({"diff", checkpoint(4), other});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("only in A  norm.weight  f32[32]"));
+  EXPECT_THAT(f.out, HasSubstr("only in B  norm.scale  f32[32]"));
+  EXPECT_THAT(f.out, HasSubstr("1 of 8256 differ, max |a - b| inf"));
+  EXPECT_THAT(f.out,
+              HasSubstr("shape      layers.0.attention.wq.weight  f32[32, 32] | f32[16, 64]"));
+  EXPECT_THAT(f.out, HasSubstr("optimizer: only in A, not compared"));
+}
+
+TEST(CkptDiff, ComparesATypeWithAnother) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "f32"}).code, 0);
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "bf16", "--dtype", "bfloat16"}).code,
+            0);
+  const Finished f = ckpt({"diff", folder / "f32", folder / "bf16", "--json"});
+  EXPECT_EQ(f.code, 3);
+  const JsonDocument json = JsonDocument::parse(f.out, "ckpt diff");
+  for (JsonValue tensor : json.root().at("model").at("tensors").elements())
+    EXPECT_LE(tensor.at("relative").as_double(), 1.0 / 256) << tensor.at("name").as_string();
+}
+
+TEST(CkptAverage, IsTheMeanOfEachTensorAndLoads) {
+  const TempDir folder;
+  const std::string mean = folder / "mean";
+  const Finished f = ckpt({"average", checkpoint(2), checkpoint(4), checkpoint(4), "--to", mean});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("21 tensors, "));
+  const io::WeightFiles a(checkpoint(2)), b(checkpoint(4)), found(mean);
+  EXPECT_THAT(found.names(), ::testing::UnorderedElementsAreArray(a.names()));
+  for (std::string_view name : a.names()) {
+    const std::vector<float> x = values_of(a, name), y = values_of(b, name);
+    std::vector<float> want(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      want[i] = static_cast<float>((static_cast<double>(x[i]) + 2 * static_cast<double>(y[i])) / 3);
+    EXPECT_EQ(values_of(found, name), want) << name;
+  }
+  const Finished text = lamina_program({"decode", "-m", mean, "-p", "In", "-n", "4"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  const Finished same = ckpt({"average", checkpoint(4), trained_run(), "--to", folder / "same"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(ckpt({"diff", checkpoint(4), folder / "same"}).code, 0);
+}
+
+TEST(CkptAverage, RefusesOtherTensorsAndLeavesNothing) {
+  const TempDir folder;
+  fs::copy(checkpoint(4), folder / "other");
+  rewrite(checkpoint(4), folder / "other/model.safetensors",
+          [](io::TensorSpec& spec, std::vector<float>& values) {
+            if (spec.name == "norm.weight") values.clear();
+          });
+  fs::remove(folder / "other/manifest.json");
+  fs::remove(folder / "other/optimizer.safetensors");
+  const Finished f = ckpt({"average", checkpoint(4), folder / "other", "--to", folder / "mean"});
+  EXPECT_EQ(f.code, 4);
+  EXPECT_THAT(f.err, HasSubstr("tensor 'norm.weight' is missing; "));
+  EXPECT_FALSE(fs::exists(folder / "mean"));
+  EXPECT_EQ(ckpt({"average", checkpoint(4), "--to", folder / "mean"}).code, 2);
+  EXPECT_EQ(ckpt({"average", checkpoint(4), checkpoint(2), "--to", folder.path()}).code, 2);
+}
+
+}  // namespace
+}  // namespace lamina::cli

@@ -1,0 +1,97 @@
+// checkpoint.keep_best: which checkpoints stay, and the name of the best.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/json.h"
+#include "errors/workplace.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kKeepBest = {"train",
+                                            "run.toml",
+                                            "--quiet",
+                                            "--set",
+                                            "data.validation_fraction=0.2",
+                                            "--set",
+                                            "train.eval_every_steps=1",
+                                            "--set",
+                                            "train.steps=8",
+                                            "--set",
+                                            "checkpoint.every_steps=2",
+                                            "--set",
+                                            "checkpoint.keep=1",
+                                            "--set",
+                                            "checkpoint.keep_best=true"};
+
+std::vector<std::string> words_and(std::vector<std::string> words, std::vector<std::string> more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// The rate makes it worse after its first steps: the best is not the newest.
+const std::vector<std::string> kTooFast = {"--set", "optimizer.lr=0.3",
+                                           "--set", "schedule.warmup_steps=4",
+                                           "--set", "schedule.kind=constant"};
+
+std::vector<std::string> checkpoints(const Workplace& w) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(w.path("out/checkpoints")))
+    out.push_back(entry.path().filename().string());
+  std::ranges::sort(out);
+  return out;
+}
+
+TEST(KeepBest, TheBestStaysBesideTheNewest) {
+  Workplace w;
+  Finished f = w.lamina(words_and(kKeepBest, kTooFast));
+  ASSERT_EQ(f.code, 0) << f.err;
+  double best = 1e9;
+  std::int64_t best_step = 0;
+  std::string line;
+  std::istringstream metrics(w.read("out/metrics.jsonl"));
+  while (std::getline(metrics, line)) {
+    const JsonDocument json = JsonDocument::parse(line, "metrics.jsonl");
+    const JsonValue loss = json.root().find("eval/loss");
+    if (!loss || loss.as_double() >= best) continue;
+    best = loss.as_double();
+    best_step = json.root().at("step").as_int64();
+  }
+  ASSERT_LT(best_step, 8);
+  EXPECT_THAT(checkpoints(w), ElementsAre(fmt::format("step-{:08}", best_step), "step-00000008"));
+  f = w.lamina({"ckpt", "ls", "out"});
+  EXPECT_THAT(f.out, HasSubstr(fmt::format("step-{:08}  validation loss {:.4f}", best_step, best)));
+  EXPECT_EQ(w.lamina({"ckpt", "diff", "out/checkpoints/best",
+                      fmt::format("out/checkpoints/step-{:08}", best_step)})
+                .code,
+            0);
+  EXPECT_EQ(w.lamina({"ckpt", "diff", "out/checkpoints/best", "out"}).code, 3);
+  f = w.lamina({"decode", "-m", "out/checkpoints/best", "-p", "In", "-n", "3"});
+  EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST(KeepBest, IsKnownWhenARunGoesOn) {
+  Workplace whole, broken;
+  ASSERT_EQ(whole.lamina(words_and(kKeepBest, kTooFast)).code, 0);
+  std::vector<std::string> first = words_and(kKeepBest, kTooFast);
+  ASSERT_EQ(broken.lamina(words_and(first, {"--set", "train.steps=5"})).code, 0);
+  ASSERT_EQ(broken.lamina(first).code, 0);
+  EXPECT_EQ(checkpoints(broken), checkpoints(whole));
+}
+
+TEST(KeepBest, WithoutAValidationThereIsNoBest) {
+  Workplace w;
+  w.train();
+  w.expect({{"decode", "-m", "out/checkpoints/best", "-p", "x"},
+            4,
+            {"out/checkpoints/best", "no checkpoint here was validated", "checkpoint.keep_best"}});
+}
+
+}  // namespace
+}  // namespace lamina::testing

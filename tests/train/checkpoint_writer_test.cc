@@ -1,0 +1,147 @@
+// Checkpoints that are written while training goes on hold the state of the moment they were begun.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <future>
+#include <numeric>
+
+#include "backends/cpu/backend.h"
+#include "support/models.h"
+#include "support/temp_dir.h"
+#include "train/checkpoint_writer.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The token table alone is more than one chunk of a snapshot.
+constexpr const char* kModel = R"(family = "llama2"
+[model]
+vocab_size = 4097
+hidden_size = 96
+intermediate_size = 24
+num_hidden_layers = 1
+num_attention_heads = 2
+)";
+
+class Writing : public ::testing::Test {
+ protected:
+  Writing() { fill(1); }
+
+  // Every master and state of the optimizer: counts from `first` on.
+  void fill(float first) {
+    each([&](int, float* data, std::size_t count) {
+      std::iota(data, data + count, first);
+      first += 1;
+    });
+  }
+  template <typename Do>
+  void each(Do act) {
+    const auto& parameters = model.parameters().all();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      for (const std::span<float* const> kind :
+           {state.masters(), state.first_moments(), state.second_moments()})
+        act(static_cast<int>(i), kind[i], static_cast<std::size_t>(parameters[i].num_elements()));
+  }
+  // As an optimizer does it.
+  void change_all() {
+    each([&](int parameter, float* data, std::size_t count) {
+      state.will_change(parameter);
+      std::fill_n(data, count, -1.0f);
+    });
+  }
+  train::CheckpointContents contents() { return {model, state, *tokenizer, "run", "model"}; }
+  void expect_in_files(const std::string& checkpoint, float first) {
+    train::TrainState loaded(model.parameters(), DType::f32, false, cpu::cpu_backend());
+    train::load_checkpoint(checkpoint, model, loaded);
+    fill(first);
+    const auto& parameters = model.parameters().all();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto count = static_cast<std::size_t>(parameters[i].num_elements());
+      EXPECT_TRUE(std::equal(state.masters()[i], state.masters()[i] + count, loaded.masters()[i]));
+      EXPECT_TRUE(std::equal(state.second_moments()[i], state.second_moments()[i] + count,
+                             loaded.second_moments()[i]));
+    }
+  }
+
+  TempDir folder;
+  decoder::Model model = open_description(kModel);
+  std::unique_ptr<text::Tokenizer> tokenizer = text::make_byte_tokenizer();
+  train::TrainState state{model.parameters(), DType::f32, false, cpu::cpu_backend()};
+};
+
+TEST_F(Writing, ASnapshotKeepsWhatChangesBeforeItIsRead) {
+  std::vector<std::vector<float>> before;
+  each([&](int, float* data, std::size_t count) { before.emplace_back(data, data + count); });
+  train::Snapshot snapshot(model.parameters(), state);
+  std::vector<std::vector<float>> found;
+  std::vector<float*> tensors;
+  each([&](int, float* data, std::size_t) { tensors.push_back(data); });
+  for (float* tensor : tensors) {
+    std::vector<float>& values = found.emplace_back();
+    snapshot.read(tensor, [&](std::span<const std::byte> bytes) {
+      const auto* first = reinterpret_cast<const float*>(bytes.data());
+      values.insert(values.end(), first, first + bytes.size() / sizeof(float));
+      // In the middle of the first tensor, which has several pieces.
+      if (found.size() == 1 && values.size() < before[0].size() &&
+          values.size() == bytes.size() / 4)
+        change_all();
+    });
+  }
+  EXPECT_TRUE(found == before);
+  EXPECT_EQ(snapshot.num_read(), snapshot.num_bytes());
+  EXPECT_EQ(snapshot.num_copied(), snapshot.num_bytes() - (std::size_t{1} << 20));
+  each([&](int, const float* data, std::size_t) { EXPECT_EQ(*data, -1.0f); });
+}
+
+TEST_F(Writing, NothingIsCopiedOfWhatWasRead) {
+  train::Snapshot snapshot(model.parameters(), state);
+  each([&](int, float* data, std::size_t) { snapshot.read(data, [](auto) {}); });
+  change_all();
+  EXPECT_EQ(snapshot.num_copied(), 0u);
+}
+
+TEST_F(Writing, TrainingGoesOnWhileACheckpointIsWritten) {
+  const std::string path = folder / "checkpoints/step-00000007";
+  train::CheckpointWriter writer(state);
+  std::promise<void> changed;
+  writer.start(path, contents(), {.step = 7},
+               {.before = [&] { changed.get_future().wait(); },
+                .after = [] { return std::vector<std::string>{"said"}; }});
+  EXPECT_TRUE(writer.busy());
+  EXPECT_FALSE(writer.take_result());
+  change_all();  // before the first byte is written
+  EXPECT_FALSE(fs::exists(path));
+  changed.set_value();
+  while (!writer.wait_for(1)) {
+  }
+  const auto saved = writer.take_result();
+  ASSERT_TRUE(saved);
+  EXPECT_FALSE(writer.busy());
+  EXPECT_EQ(saved->error, nullptr);
+  EXPECT_THAT(saved->problems, ::testing::ElementsAre("said"));
+  EXPECT_EQ(saved->num_copied,
+            3u * 4 * static_cast<std::uint64_t>(model.parameters().num_elements()));
+  expect_in_files(path, 1);
+}
+
+TEST_F(Writing, WhatTheDiskRefusesIsReportedAndTheStateIsFree) {
+  const std::string path = folder / "step-1";
+  fs::create_directories(path);  // in the way
+  train::CheckpointWriter writer(state);
+  writer.start(path, contents(), {.step = 1},
+               {.before = [] {}, .after = [] { return std::vector<std::string>{"not called"}; }});
+  while (!writer.wait_for(1)) {
+  }
+  const auto saved = writer.take_result();
+  ASSERT_TRUE(saved && saved->error);
+  EXPECT_THROW(std::rethrow_exception(saved->error), DeviceError);
+  EXPECT_TRUE(saved->problems.empty());
+  change_all();  // copies nothing: there is no snapshot any longer
+  EXPECT_TRUE(fs::is_empty(path));
+}
+
+}  // namespace
+}  // namespace lamina::testing
