@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/read_file.h"
-#include "io/gguf_file.h"
+#include "io/gguf_model.h"
 
 namespace lamina::chat {
 namespace fs = std::filesystem;

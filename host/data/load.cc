@@ -11,13 +11,14 @@
 #include "core/log.h"
 #include "data/token_store.h"
 #include "io/durable_file.h"
-#include "io/gguf_file.h"
+#include "io/gguf_model.h"
 
 namespace lamina::data {
 
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section) {
   if (section.tokenizer == "byte") return text::make_byte_tokenizer();
-  if (const std::string gguf = io::gguf_in(section.tokenizer); gguf == section.tokenizer)
+  if (const std::string gguf = io::gguf_in(section.tokenizer);
+      !gguf.empty() && !std::filesystem::is_directory(section.tokenizer))
     throw UserError(ExitCode::data,
                     {gguf,
                      "is a GGUF file, whose tokenizer cannot be saved with checkpoints",

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/float16.h"
+#include "io/fp4.h"
 
 namespace lamina::io {
 namespace {
@@ -68,6 +69,16 @@ void widen_q5_1(const std::byte* block, float* out) {
   for (int i = 0; i < 16; ++i) {
     out[i] = scale * static_cast<float>(low(b[8 + i]) | fifth_bit(b + 4, i)) + least;
     out[i + 16] = scale * static_cast<float>(high(b[8 + i]) | fifth_bit(b + 4, i + 16)) + least;
+  }
+}
+
+// E2M1 values, with the exponent of their scale as the first byte.
+void widen_mxfp4(const std::byte* block, float* out) {
+  const Byte* b = bytes_of(block);
+  const float scale = e8m0(b[0]);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = scale * kE2m1[static_cast<std::size_t>(low(b[1 + i]))];
+    out[i + 16] = scale * kE2m1[static_cast<std::size_t>(high(b[1 + i]))];
   }
 }
 
@@ -138,6 +149,7 @@ constexpr BlockFormat kFormats[] = {
     {"Q5_0", 6, 32, 22, widen_q5_0},    {"Q5_1", 7, 32, 24, widen_q5_1},
     {"Q8_0", 8, 32, 34, widen_q8_0},    {"Q4_K", 12, 256, 144, widen_q4_k},
     {"Q5_K", 13, 256, 176, widen_q5_k}, {"Q6_K", 14, 256, 210, widen_q6_k},
+    {"MXFP4", 39, 32, 17, widen_mxfp4},
 };
 
 }  // namespace

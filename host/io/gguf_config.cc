@@ -21,6 +21,11 @@ constexpr std::string_view kRopeScaling = "rope.scaling.";
 // Keys of an architecture that say nothing which the tensors and other keys do not say.
 constexpr std::string_view kSaidOtherwise[] = {"vocab_size", "attention.value_length",
                                                "rope.dimension_count"};
+// Likewise of latent attention.
+constexpr std::string_view kLatentRank = "attention.kv_lora_rank";
+constexpr std::string_view kSaidByLatentAttention[] = {
+    "attention.key_length", "attention.key_length_mla", "attention.value_length_mla",
+    "attention.head_count_kv"};
 
 bool is_zero(const GgufValue& value) {
   return !value.is_array && value.type != Type::string && value.number(0) == 0;
@@ -60,10 +65,11 @@ std::vector<double> banded_divisors(std::size_t count, double theta, double fact
 }
 
 // Writes what config.json says of scaled rotary frequencies, from `rope_freqs.weight`: files have
-// the divisors alone. The largest is the factor; the bands are those of all published models.
+// the divisors alone. The largest is the factor; the bands are those of published models, the
+// second ones of no width.
 void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTensor& tensor,
                           double theta) {
-  constexpr double kLow = 1, kHigh = 4, kOriginal = 8192;
+  constexpr double kLow = 1, kOriginal = 8192;
   if (tensor.format || tensor.dtype != DType::f32)
     user_error(ExitCode::checkpoint, file.path(), "tensor '{}' is not of f32", tensor.name);
   if (tensor.bytes.empty()) return;
@@ -71,45 +77,67 @@ void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTens
   std::memcpy(divisors.data(), tensor.bytes.data(), tensor.bytes.size());
   if (std::ranges::all_of(divisors, [](float d) { return d == 1; })) return;
   const auto factor = static_cast<double>(std::ranges::max(divisors));
-  const std::vector<double> wanted =
-      banded_divisors(divisors.size(), theta, factor, kLow, kHigh, kOriginal);
-  for (std::size_t i = 0; i < divisors.size(); ++i)
-    if (!(std::abs(static_cast<double>(divisors[i]) - wanted[i]) <= 1e-4 * wanted[i]))
-      throw UserError(
-          ExitCode::checkpoint,
-          {file.path(),
-           fmt::format("tensor '{}' divides rotary frequency {} by {}; the scaling of published "
-                       "models by factor {} divides it by {}",
-                       tensor.name, i, divisors[i], factor, wanted[i]),
-           {"use the safetensors files of the same model: their config.json names the scaling"}});
+  std::vector<double> wanted;
+  // The first frequency that differs, or their number.
+  const auto first_other = [&](double high) {
+    wanted = banded_divisors(divisors.size(), theta, factor, kLow, high, kOriginal);
+    std::size_t i = 0;
+    while (i < divisors.size() &&
+           std::abs(static_cast<double>(divisors[i]) - wanted[i]) <= 1e-4 * wanted[i])
+      ++i;
+    return i;
+  };
+  double high = 4;
+  if (first_other(high) < divisors.size() && first_other(kLow) == divisors.size()) high = kLow;
+  if (const std::size_t i = first_other(high); i < divisors.size())
+    throw UserError(
+        ExitCode::checkpoint,
+        {file.path(),
+         fmt::format("tensor '{}' divides rotary frequency {} by {}; the scaling of published "
+                     "models by factor {} divides it by {}",
+                     tensor.name, i, divisors[i], factor, wanted[i]),
+         {"use the safetensors files of the same model: their config.json names the scaling"}});
   json.key("rope_scaling").begin_object();
   json.key("rope_type").value("llama3");
   json.key("factor").value(factor).key("low_freq_factor").value(kLow);
-  json.key("high_freq_factor").value(kHigh);
+  json.key("high_freq_factor").value(high);
   json.key("original_max_position_embeddings").value(static_cast<std::int64_t>(kOriginal));
   json.end_object();
 }
 
+using KeepsName = std::function<bool(std::string_view key)>;
+
 class ConfigWriter {
  public:
-  explicit ConfigWriter(const GgufFile& file)
-      : file_(file), prefix_(gguf_architecture(file) + ".") {}
+  ConfigWriter(const GgufModel& model, const KeepsName& keeps_name)
+      : model_(model),
+        file_(model.first()),
+        prefix_(gguf_architecture(model) + "."),
+        keeps_name_(keeps_name) {}
 
   std::string write_all(const std::string& model_type, const std::string& marker) {
     json_.begin_object().key("model_type").value(model_type);
     json_.key(marker).value(true);
     write_keys();
     write_from_tensors();
-    write_rotary();
+    if (is_latent())
+      write_latent_attention();
+    else
+      write_head_widths();
+    write_rotary_scaling();
     return json_.end_object().text();
   }
 
  private:
+  // Null where its name is kept: it means something else to the family.
   const GgufValue* find(std::string_view key) const {
-    return file_.find(fmt::format("{}{}", prefix_, key));
+    const std::string whole = fmt::format("{}{}", prefix_, key);
+    return keeps(whole) ? nullptr : file_.find(whole);
   }
+  bool keeps(std::string_view key) const { return keeps_name_ && keeps_name_(key); }
   std::optional<std::int64_t> integer(std::string_view key) const {
-    return file_.integer(fmt::format("{}{}", prefix_, key));
+    const GgufValue* value = find(key);
+    return value ? file_.integer(value->key) : std::nullopt;
   }
 
   // Every key of the architecture, under its name in config.json where it has one.
@@ -118,10 +146,21 @@ class ConfigWriter {
     for (const GgufValue& value : file_.metadata()) {
       if (!value.key.starts_with(prefix_)) continue;
       const std::string_view own = value.key.substr(prefix_.size());
+      if (keeps(value.key)) {
+        lamina::io::write(json_.key(value.key), value);
+        continue;
+      }
       if (own.starts_with(kRopeScaling) ||
           std::ranges::find(kSaidOtherwise, own) != std::end(kSaidOtherwise))
         continue;
+      if (is_latent() &&
+          std::ranges::find(kSaidByLatentAttention, own) != std::end(kSaidByLatentAttention))
+        continue;
       if (own.starts_with("expert_") && is_zero(value)) continue;  // a model without experts
+      if (own == kWindowPattern || own == kScoring) {
+        write_in_words(value, own);
+        continue;
+      }
       const auto* row = std::ranges::find(kConfigNames, own, &ConfigName::gguf);
       const std::string name(row == std::end(kConfigNames) ? value.key : row->published);
       if (!written.insert(name).second) file_.fail(value.key, "is there under another name, too");
@@ -129,8 +168,24 @@ class ConfigWriter {
     }
   }
 
+  // What config.json has words for.
+  void write_in_words(const GgufValue& value, std::string_view own) {
+    if (own == kScoring) {
+      const std::int64_t kind = *file_.integer(value.key);
+      if (kind < 1 || kind >= std::ssize(kScoringFunctions))
+        file_.fail(value.key, fmt::format("is {}; 1 (softmax) and 2 (sigmoid) are known", kind));
+      json_.key(kScoringName).value(kScoringFunctions[kind]);
+      return;
+    }
+    if (!value.is_array) return lamina::io::write(json_.key(kWindowPeriodName), value);
+    json_.key(kLayerTypesName).begin_array();
+    for (std::int64_t windowed : file_.integers(value.key))
+      json_.value(windowed != 0 ? kWindowedLayer : kFullLayer);
+    json_.end_array();
+  }
+
   void write_from_tensors() {
-    const GgufTensor* table = file_.find_tensor("token_embd.weight");
+    const GgufTensor* table = model_.find_tensor("token_embd.weight");
     if (!table || table->shape.ndim() != 2)
       throw UserError(ExitCode::checkpoint,
                       {file_.path(),
@@ -139,7 +194,7 @@ class ConfigWriter {
                              : "has no tensor 'token_embd.weight', so it holds no model",
                        {"`lamina tokenize` reads files that hold a vocabulary alone"}});
     json_.key("vocab_size").value(table->shape[0]);
-    json_.key("tie_word_embeddings").value(!file_.find_tensor("output.weight"));
+    json_.key("tie_word_embeddings").value(!model_.find_tensor("output.weight"));
   }
 
   // 0: not known.
@@ -151,7 +206,31 @@ class ConfigWriter {
     return count > 0 ? integer("embedding_length").value_or(0) / count : 0;
   }
 
-  void write_rotary() {
+  bool is_latent() const { return find(kLatentRank); }
+
+  // The file has the widths of what decoding keeps and, in newer ones, those of a head beside them.
+  void write_latent_attention() {
+    const auto width = [&](std::string_view name) {
+      for (const char* kind : {"_mla", ""}) {
+        const std::string key = fmt::format("{}{}{}", prefix_, name, kind);
+        const auto value = file_.integer(key);
+        if (value && !std::in_range<std::int32_t>(*value))
+          file_.fail(key, fmt::format("is {}, which is no width", *value));
+        if (value) return *value;
+      }
+      file_.fail(fmt::format("{}{}", prefix_, name), "is missing", "convert the model again");
+    };
+    const std::int64_t rotated = width("rope.dimension_count");
+    json_.key("qk_rope_head_dim").value(rotated);
+    json_.key("qk_nope_head_dim").value(width("attention.key_length") - rotated);
+    json_.key("v_head_dim").value(width("attention.value_length"));
+    for (const char* name : {"q_lora_rank", "n_group", "topk_group"}) {
+      const auto* row = std::ranges::find(kConfigNames, name, &ConfigName::published);
+      if (!find(row->gguf)) json_.key(name).null();
+    }
+  }
+
+  void write_head_widths() {
     const std::int64_t head = head_width();
     if (const auto value = integer("attention.value_length"); value && head > 0 && *value != head)
       file_.fail(
@@ -161,26 +240,39 @@ class ConfigWriter {
         rotated && head > 0 && *rotated != head)
       json_.key("partial_rotary_factor")
           .value(static_cast<double>(*rotated) / static_cast<double>(head));
+  }
+
+  void write_rotary_scaling() {
     const double theta = file_.number(prefix_ + "rope.freq_base").value_or(10000);
-    if (const GgufTensor* divisors = file_.find_tensor(kRopeFactorsTensor))
+    if (const GgufTensor* divisors = model_.find_tensor(kRopeFactorsTensor))
       return write_banded_scaling(json_, file_, *divisors, theta);
     const GgufValue* type = find("rope.scaling.type");
     if (!type || file_.text(type->key) == "none") return;
     json_.key("rope_scaling").begin_object();
+    std::set<std::string_view> written;
     for (const ConfigName& row : kRopeScalingNames)
-      if (const GgufValue* value = find(fmt::format("{}{}", kRopeScaling, row.gguf)))
+      if (const GgufValue* value = find(fmt::format("{}{}", kRopeScaling, row.gguf));
+          value && written.insert(row.published).second)
         lamina::io::write(json_.key(row.published), *value);
+    // A tenth of what config.json says twice: the two give cosines and sines the factor 1.
+    const std::string tenth = fmt::format("{}{}yarn_log_multiplier", prefix_, kRopeScaling);
+    if (const auto multiplier = file_.number(tenth))
+      for (const char* name : {"mscale", "mscale_all_dim"})
+        json_.key(name).value(static_cast<float>(*multiplier * 10));
     json_.end_object();
   }
 
+  const GgufModel& model_;
   const GgufFile& file_;
   std::string prefix_;
+  const KeepsName& keeps_name_;
   JsonWriter json_{2};
 };
 
 }  // namespace
 
-std::string gguf_architecture(const GgufFile& file) {
+std::string gguf_architecture(const GgufModel& model) {
+  const GgufFile& file = model.first();
   const auto name = file.text("general.architecture");
   if (!name || name->empty())
     throw UserError(ExitCode::checkpoint,
@@ -190,18 +282,13 @@ std::string gguf_architecture(const GgufFile& file) {
   return std::string(*name);
 }
 
-std::string gguf_config(const GgufFile& file, const std::string& model_type,
-                        const std::string& marker) {
-  if (const auto parts = file.integer("split.count"); parts && *parts > 1)
-    throw UserError(
-        ExitCode::checkpoint,
-        {file.path(),
-         fmt::format("is one of {} parts of a model; lamina reads models in one file", *parts),
-         {"join the parts with the tool that split them"}});
-  return ConfigWriter(file).write_all(model_type, marker);
+std::string gguf_config(const GgufModel& model, const std::string& model_type,
+                        const std::string& marker, const KeepsName& keeps_name) {
+  return ConfigWriter(model, keeps_name).write_all(model_type, marker);
 }
 
-std::vector<std::int64_t> gguf_end_tokens(const GgufFile& file) {
+std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model) {
+  const GgufFile& file = model.first();
   std::vector<std::int64_t> out;
   for (const char* key : {"eos", "eot", "eom"})
     if (const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", key));

@@ -2,24 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "io/gguf_file.h"
+#include "io/gguf_model.h"
 
 namespace lamina::io {
 
 // The value of "general.architecture". Errors (class checkpoint): there is none.
-std::string gguf_architecture(const GgufFile& file);
+std::string gguf_architecture(const GgufModel& model);
 
 // The text of a config.json with this model_type: keys under their names there, the size of the
 // vocabulary and whether the head is tied from the tensors, and true for `marker`. Keys of the
-// architecture that have no name there keep their own. Errors (class checkpoint): no token table; a
-// part of a model that is split over files; rotary factors that no scaling gives.
-std::string gguf_config(const GgufFile& file, const std::string& model_type,
-                        const std::string& marker);
+// architecture that have no name there keep their own, and so do those that `keeps_name` says.
+// Errors (class checkpoint): no token table; rotary factors that no scaling gives.
+std::string gguf_config(const GgufModel& model, const std::string& model_type,
+                        const std::string& marker,
+                        const std::function<bool(std::string_view key)>& keeps_name = {});
 
 // Tokens that end a text.
-std::vector<std::int64_t> gguf_end_tokens(const GgufFile& file);
+std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model);
 
 }  // namespace lamina::io

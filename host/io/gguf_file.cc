@@ -1,10 +1,7 @@
 #include "io/gguf_file.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "core/error.h"
@@ -13,13 +10,9 @@
 #include "io/gguf_reader.h"
 
 namespace lamina::io {
-namespace fs = std::filesystem;
-
 namespace {
 
 using Type = GgufValue::Type;
-
-constexpr std::string_view kMagic = "GGUF";
 
 bool is_number(Type type) { return type != Type::string && type != Type::array; }
 
@@ -182,28 +175,6 @@ std::vector<float> GgufFile::floats(std::string_view key) const {
     out.push_back(static_cast<float>(value->number(i)));
   }
   return out;
-}
-
-std::string gguf_in(const std::string& path) {
-  std::error_code ec;
-  if (fs::is_regular_file(path, ec)) {
-    std::string begin(kMagic.size(), '\0');
-    std::ifstream(path, std::ios::binary).read(begin.data(), kMagic.size());
-    return path.ends_with(".gguf") || begin == kMagic ? path : "";
-  }
-  for (const char* other : {"config.json", "model.toml", "checkpoints", "model.safetensors",
-                            "model.safetensors.index.json"})
-    if (fs::exists(fs::path(path) / other, ec)) return "";
-  std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(path, ec))
-    if (entry.path().extension() == ".gguf") found.push_back(entry.path().string());
-  if (found.size() > 1)
-    throw UserError(
-        ExitCode::checkpoint,
-        {path,
-         fmt::format("holds {} GGUF files; which one?", found.size()),
-         {fmt::format("name the file itself, eg {}", *std::ranges::min_element(found))}});
-  return found.empty() ? "" : found.front();
 }
 
 }  // namespace lamina::io

@@ -98,9 +98,4 @@ class GgufFile {
   std::unordered_map<std::string_view, std::size_t> by_key_, by_name_;
 };
 
-// The GGUF file that `path` leads to: itself, by its first bytes or its ending, or the only one in
-// a directory that holds no other model; "" where there is none. Errors (class checkpoint): a
-// directory with several.
-std::string gguf_in(const std::string& path);
-
 }  // namespace lamina::io

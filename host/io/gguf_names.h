@@ -30,6 +30,12 @@ inline constexpr TensorName kLayerTensorNames[] = {
     {"attn_output", "self_attn.o_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_q_a", "self_attn.q_a_proj"},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+    {"attn_q_b", "self_attn.q_b_proj"},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+    {"attn_kv_b", "self_attn.kv_b_proj"},
     // With norms after both sub-layers, too, the one before the feed-forward has its own name.
     {"ffn_norm", "pre_feedforward_layernorm", "post_ffw_norm"},
     {"ffn_norm", "post_attention_layernorm"},
@@ -63,13 +69,34 @@ inline constexpr ConfigName kConfigNames[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
     {"attention.sliding_window", "sliding_window"},
+    {"attention.q_lora_rank", "q_lora_rank"},
+    {"attention.kv_lora_rank", "kv_lora_rank"},
     {"rope.freq_base", "rope_theta"},
+    {"rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta"},
     {"expert_count", "num_experts"},
     {"expert_used_count", "num_experts_per_tok"},
     {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_shared_count", "n_shared_experts"},
+    {"expert_group_count", "n_group"},
+    {"expert_group_used_count", "topk_group"},
+    {"expert_weights_scale", "routed_scaling_factor"},
+    {"expert_weights_norm", "norm_topk_prob"},
+    {"leading_dense_block_count", "first_k_dense_replace"},
+    {"interleave_moe_layer_step", "interleave_moe_layer_step"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"final_logit_softcapping", "final_logit_softcapping"},
 };
+
+// Which layers have a sliding window: a list with a flag for each, or the period of those without.
+inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
+inline constexpr std::string_view kWindowPeriodName = "sliding_window_pattern",
+                                  kLayerTypesName = "layer_types",
+                                  kWindowedLayer = "sliding_attention",
+                                  kFullLayer = "full_attention";
+
+// What makes scores of a router's logits, by its number in GGUF files.
+inline constexpr std::string_view kScoring = "expert_gating_func", kScoringName = "scoring_func";
+inline constexpr std::string_view kScoringFunctions[] = {"", "softmax", "sigmoid"};
 
 // Of `rope.scaling.`: names in the object "rope_scaling".
 inline constexpr ConfigName kRopeScalingNames[] = {
@@ -77,6 +104,7 @@ inline constexpr ConfigName kRopeScalingNames[] = {
     {"factor", "factor"},
     {"original_context_length", "original_max_position_embeddings"},
     {"attn_factor", "attention_factor"},
+    {"yarn_attn_factor", "attention_factor"},
     {"yarn_beta_fast", "beta_fast"},
     {"yarn_beta_slow", "beta_slow"},
 };

@@ -36,7 +36,7 @@ std::pair<std::string_view, std::string_view> without_kind(std::string_view name
   return {name, ""};
 }
 
-std::string published_name(const GgufFile& file, std::string_view name) {
+std::string published_name(const GgufModel& model, std::string_view name) {
   const LayerName layer = layer_name(name);
   const auto [own, kind] = without_kind(layer.rest.empty() ? name : layer.rest);
   const auto rows = layer.rest.empty() ? std::span<const TensorName>(kOuterTensorNames)
@@ -44,7 +44,7 @@ std::string published_name(const GgufFile& file, std::string_view name) {
   for (const TensorName& row : rows) {
     if (row.gguf != own) continue;
     const bool applies = row.beside.empty() ||
-                         file.find_tensor(fmt::format("{}{}.weight", layer.prefix, row.beside));
+                         model.find_tensor(fmt::format("{}{}.weight", layer.prefix, row.beside));
     if (!applies) continue;
     if (layer.rest.empty()) return fmt::format("{}{}", row.published, kind);
     return fmt::format("model.layers.{}.{}{}", layer.number, row.published, kind);
@@ -62,24 +62,21 @@ GgufTensor element_of(const GgufTensor& stack, std::int64_t i) {
 
 }  // namespace
 
-std::vector<GgufWeight> gguf_weights(const GgufFile& file) {
+std::vector<GgufWeight> gguf_weights(const GgufModel& model) {
   std::vector<GgufWeight> out;
   std::unordered_set<std::string> names;
-  const auto add = [&](std::string name, const GgufTensor& tensor) {
+  const auto add = [&](std::string name, const GgufTensor& tensor, const GgufTensor& stored,
+                       const GgufFile& file) {
     if (!names.insert(name).second || out.size() == kMaxWeights)
       user_error(ExitCode::checkpoint, file.path(), "has two tensors, or too many, for '{}'",
                  printable(name));
-    out.push_back({std::move(name), tensor});
+    out.push_back({std::move(name), tensor, stored.name, &file});
     out.back().tensor.name = {};
   };
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name == kRopeFactorsTensor) continue;
-    std::string name = published_name(file, tensor.name);
+  const auto add_all = [&](const GgufTensor& tensor, const GgufFile& file) {
+    std::string name = published_name(model, tensor.name);
     const std::size_t at = name.find(kExpert);
-    if (at == name.npos) {
-      add(std::move(name), tensor);
-      continue;
-    }
+    if (at == name.npos) return add(std::move(name), tensor, tensor, file);
     if (tensor.shape.ndim() < 2)
       user_error(ExitCode::checkpoint, file.path(),
                  "tensor '{}' is {}; a stack of experts has at least 2 dims",
@@ -89,8 +86,12 @@ std::vector<GgufWeight> gguf_weights(const GgufFile& file) {
                  "tensor '{}' is {}; each expert of a stack has values", printable(tensor.name),
                  to_string(tensor.shape));
     for (std::int64_t e = 0; e < tensor.shape[0]; ++e)
-      add(std::string(name).replace(at, kExpert.size(), std::to_string(e)), element_of(tensor, e));
-  }
+      add(std::string(name).replace(at, kExpert.size(), std::to_string(e)), element_of(tensor, e),
+          tensor, file);
+  };
+  for (const auto& file : model.parts())
+    for (const GgufTensor& tensor : file->tensors())
+      if (tensor.name != kRopeFactorsTensor) add_all(tensor, *file);
   for (GgufWeight& weight : out) weight.tensor.name = weight.name;  // which no longer moves
   return out;
 }

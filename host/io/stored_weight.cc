@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "core/round_up.h"
+#include "io/fp4.h"
 #include "publishers/formats.h"
 
 namespace lamina::io {
@@ -30,14 +31,6 @@ constexpr std::array<float, 256> e4m3_values() {
 }
 
 constexpr std::array<float, 256> kE4m3 = e4m3_values();
-constexpr std::array<float, 16> kE2m1 = {0.f,  .5f,  1.f,  1.5f,  2.f,  3.f,  4.f,  6.f,
-                                         -0.f, -.5f, -1.f, -1.5f, -2.f, -3.f, -4.f, -6.f};
-
-// A power of two by its exponent alone.
-float e8m0(std::uint8_t bits) {
-  if (bits == 255) return std::numeric_limits<float>::quiet_NaN();
-  return bits == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 23);
-}
 
 template <typename T, typename Convert>
 void gather(const std::byte* from, std::int64_t first, std::int64_t stride, std::span<float> out,

@@ -115,8 +115,8 @@ void WeightFiles::add_file(const std::string& path) {
 }
 
 void WeightFiles::add_gguf(const std::string& path) {
-  path_ = path;
-  gguf_ = std::make_unique<GgufFile>(path);
+  gguf_ = std::make_unique<GgufModel>(path);
+  path_ = gguf_->path();
   gguf_weights_ = gguf_weights(*gguf_);
   for (std::size_t i = 0; i < gguf_weights_.size(); ++i) {
     by_name_.emplace(gguf_weights_[i].name, i);
@@ -166,6 +166,7 @@ TensorView WeightFiles::tensor(std::string_view name) const {
   const auto found = by_name_.find(name);
   if (found != by_name_.end())
     return gguf_ ? view(gguf_weights_[found->second].tensor) : files_[found->second].tensor(name);
+  if (const GgufTensor* stored = stored_tensor(name)) return view(*stored);
   const std::vector<std::string> names(names_.begin(), names_.end());
   ErrorText error{
       path_, fmt::format("has no tensor '{}' among its {}", printable(name), names_.size()), {}};
@@ -175,13 +176,26 @@ TensorView WeightFiles::tensor(std::string_view name) const {
 }
 
 const BlockFormat* WeightFiles::block_format(std::string_view name) const {
+  if (!gguf_) return nullptr;
   const auto found = by_name_.find(name);
-  return gguf_ && found != by_name_.end() ? gguf_weights_[found->second].tensor.format : nullptr;
+  if (found != by_name_.end()) return gguf_weights_[found->second].tensor.format;
+  const GgufTensor* stored = stored_tensor(name);
+  return stored ? stored->format : nullptr;
 }
 
 const std::string& WeightFiles::path_of(std::string_view name) const {
   const auto found = by_name_.find(name);
-  return gguf_ || found == by_name_.end() ? path_ : files_[found->second].path();
+  if (found == by_name_.end()) {
+    for (std::size_t i = 0; gguf_ && i < gguf_->parts().size(); ++i)
+      if (gguf_->parts()[i]->find_tensor(name)) return gguf_->parts()[i]->path();
+    return path_;
+  }
+  return gguf_ ? gguf_weights_[found->second].file->path() : files_[found->second].path();
+}
+
+std::string_view WeightFiles::stored_name(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return gguf_ && found != by_name_.end() ? gguf_weights_[found->second].stored_name : name;
 }
 
 std::uint64_t WeightFiles::file_bytes() const {

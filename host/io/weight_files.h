@@ -42,14 +42,18 @@ class WeightFiles {
   const std::string& path() const { return path_; }
   // All names: by file, then in the order of the data.
   const std::vector<std::string_view>& names() const { return names_; }
-  bool contains(std::string_view name) const { return by_name_.count(name) > 0; }
+  bool contains(std::string_view name) const {
+    return by_name_.count(name) > 0 || stored_tensor(name);
+  }
   // Errors: no such tensor (the nearest name is suggested); a type that lamina has no use for.
   TensorView tensor(std::string_view name) const;
   // How the values of a tensor are stored in blocks, of which tensor() gives the bytes; null where
   // they are not, and for no tensor.
   const BlockFormat* block_format(std::string_view name) const;
-  // The GGUF file, or null.
-  const GgufFile* gguf() const { return gguf_.get(); }
+  // The model in GGUF, or null. Its tensors can be had under their own names too, whole ones.
+  const GgufModel* gguf() const { return gguf_.get(); }
+  // The name of a tensor in its file; another than `name` in GGUF files alone.
+  std::string_view stored_name(std::string_view name) const;
   // The file that holds a tensor, or the whole set's path where none has that name.
   const std::string& path_of(std::string_view name) const;
   std::uint64_t file_bytes() const;
@@ -60,11 +64,15 @@ class WeightFiles {
   void add_file(const std::string& path);
   void add_index(const std::string& index_path);
   void add_gguf(const std::string& path);
+  // Of a GGUF file, by its own name; null where there is none.
+  const GgufTensor* stored_tensor(std::string_view name) const {
+    return gguf_ ? gguf_->find_tensor(name) : nullptr;
+  }
 
   std::string path_;
   Compression compression_;
   std::vector<SafetensorsFile> files_;
-  std::unique_ptr<GgufFile> gguf_;
+  std::unique_ptr<GgufModel> gguf_;
   std::vector<GgufWeight> gguf_weights_;
   std::vector<std::string_view> names_;
   // Index into files_, or into gguf_weights_.

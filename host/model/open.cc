@@ -38,22 +38,37 @@ std::string without_marks(std::string name) {
   return name;
 }
 
-// GGUF files call architectures as config.json calls them, with other marks in the name.
-std::string model_type_of(const std::string& architecture, const registry::Catalog& plugins) {
-  for (const registry::PluginFile& plugin : plugins.plugins())
-    for (const registry::FamilyNames& family : plugin.manifest.families)
-      for (const std::string& type : family.hf_model_types)
-        if (without_marks(type) == without_marks(architecture)) return type;
-  return architecture;
+// Whether a type that a family claims is "<architecture>.<key>" of what the file has (ext/gguf.h).
+bool is_kind_of(const io::GgufFile& file, const std::string& architecture,
+                const std::string& type) {
+  if (!type.starts_with(architecture + ".")) return false;
+  const io::GgufValue* value = file.find(type);
+  return value && (value->is_array || file.integer(type) != 0);
 }
 
-config::ModelSource read_gguf(const io::GgufFile& file, const registry::Catalog& plugins,
+// The type that a family claims for the file: of a kind of its architecture, else the architecture
+// as config.json calls it, with other marks in the name.
+std::string model_type_of(const io::GgufModel& model, const registry::Catalog& plugins) {
+  const std::string architecture = io::gguf_architecture(model);
+  std::string out = architecture;
+  for (const registry::PluginFile& plugin : plugins.plugins())
+    for (const registry::FamilyNames& family : plugin.manifest.families)
+      for (const std::string& type : family.hf_model_types) {
+        if (is_kind_of(model.first(), architecture, type)) return type;
+        if (without_marks(type) == without_marks(architecture)) out = type;
+      }
+  return out;
+}
+
+config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog& plugins,
                               const std::vector<std::string>& overrides) {
-  const std::string model_type = model_type_of(io::gguf_architecture(file), plugins);
-  config::ModelSource out =
-      config::parse_model(io::gguf_config(file, model_type, LAMINA_GGUF_KEY),
-                          file.path() + ": metadata", {.sets = overrides, .environment = {}});
-  const registry::Family& family = registry::load_family(plugins, out);
+  const std::string model_type = model_type_of(file, plugins);
+  const auto parse = [&](const std::string& config) {
+    return config::parse_model(config, file.path() + ": metadata",
+                               {.sets = overrides, .environment = {}});
+  };
+  const registry::Family& family =
+      registry::load_family(plugins, parse(io::gguf_config(file, model_type, LAMINA_GGUF_KEY)));
   if (std::ranges::none_of(family.keys(), [](const registry::ModelKey& key) {
         return config::is_called(key.key, LAMINA_GGUF_KEY);
       }))
@@ -65,7 +80,11 @@ config::ModelSource read_gguf(const io::GgufFile& file, const registry::Catalog&
                      family.name()),
          {"use the safetensors files of the same model",
           fmt::format("authors of plugins: declare the key '{}', ext/gguf.h", LAMINA_GGUF_KEY)}});
-  return out;
+  return parse(io::gguf_config(file, model_type, LAMINA_GGUF_KEY, [&](std::string_view key) {
+    return std::ranges::any_of(family.keys(), [&](const registry::ModelKey& known) {
+      return config::is_called(known.key, key);
+    });
+  }));
 }
 
 bool has_adapter_config(const fs::path& directory) {
@@ -139,7 +158,7 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
     return describe(base, plugins, overrides, path);
   }
   if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
-    const io::GgufFile file(gguf);
+    const io::GgufModel file(gguf);
     return {.source = read_gguf(file, plugins, overrides),
             .directory = gguf,
             .end_tokens = io::gguf_end_tokens(file),

@@ -102,13 +102,14 @@ void write_pre_tokenizer(JsonWriter& json, const GgmlPreTokenizer& pre) {
         .key("individual_digits")
         .value(true)
         .end_object();
-  if (!pre.pattern.empty()) {
+  for (std::string_view pattern : pre.patterns) {
+    if (pattern.empty()) break;
     json.begin_object().key("type").value("Split").key("behavior").value("Isolated");
-    json.key("pattern").begin_object().key("Regex").value(pre.pattern).end_object();
+    json.key("pattern").begin_object().key("Regex").value(pattern).end_object();
     json.key("invert").value(false).end_object();
   }
   json.begin_object().key("type").value("ByteLevel").key("add_prefix_space").value(false);
-  json.key("use_regex").value(pre.pattern.empty()).end_object();
+  json.key("use_regex").value(pre.patterns[0].empty()).end_object();
   json.end_array().end_object();
 }
 

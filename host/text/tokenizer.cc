@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/utf8.h"
 #include "io/foreign_file.h"
-#include "io/gguf_file.h"
+#include "io/gguf_model.h"
 #include "text/byte_tokenizer.h"
 #include "text/gguf_tokenizer.h"
 #include "text/sentencepiece.h"

@@ -12,7 +12,7 @@
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
 #include "io/foreign_file.h"
-#include "io/gguf_file.h"
+#include "io/gguf_model.h"
 #include "io/manifest.h"
 #include "train/best_checkpoint.h"
 

@@ -58,6 +58,9 @@ bool is_number(const Value& value) {
   return value.get_if<std::int64_t>() || value.get_if<double>();
 }
 
+// Of keys that only GGUF files have: lamina/ext/gguf.h.
+constexpr std::string_view kGgufPrefix = "gguf_";
+
 bool has_default(const registry::ModelKey& key, const Value& value, const config::Table& values) {
   if (!key.same_as.empty()) {
     const config::Entry* other = values.find(key.same_as);
@@ -99,7 +102,7 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
   if (extras.eos_token) out.add("eos_token_id", std::to_string(*extras.eos_token));
   for (const registry::ModelKey& key : config.keys()) {
     const config::Entry* entry = values.find(key.key.name);
-    if (key.ignored || !entry) continue;
+    if (key.ignored || !entry || key.key.name.starts_with(kGgufPrefix)) continue;
     const std::string& path = path_of(key);
     std::string json = config::to_toml(entry->value);  // which is JSON as well
     if (std::size_t dot = path.rfind('.'); dot != path.npos) {

@@ -155,6 +155,14 @@ class NameMatcher {
         fills_(fills),
         builder_(model) {}
 
+  // Rows may call a tensor as it is stored, too, and are preferred then: a family's row for GGUF
+  // files says what differs there from what is published.
+  void add_stored_names(const io::GgufModel& gguf) {
+    for (const auto& part : gguf.parts())
+      for (const io::GgufTensor& tensor : part->tensors()) stored_.insert(tensor.name);
+    known_.insert(stored_.begin(), stored_.end());
+  }
+
   bool has_own_names() const {
     return std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
       return known_.contains(p.name) || is_adapter(p);
@@ -211,7 +219,12 @@ class NameMatcher {
   }
 
   void find(int parameter) {
-    const auto& rows = builder_.rows_of(parameter);
+    std::vector<const registry::TensorRow*> rows = builder_.rows_of(parameter);
+    if (!stored_.empty())
+      std::ranges::stable_partition(rows, [&](const registry::TensorRow* row) {
+        const std::vector<ExpandedRow::Tensor> all = builder_.expand(parameter, *row).tensors;
+        return !all.empty() && stored_.contains(all.front().name);
+      });
     for (const registry::TensorRow* row : rows) {
       const ExpandedRow expanded = builder_.expand(parameter, *row);
       std::vector<std::string> names;
@@ -295,7 +308,7 @@ class NameMatcher {
   const decoder::Model& model_;
   std::string where_;
   const std::vector<std::string_view>& names_;
-  std::unordered_set<std::string_view> known_;
+  std::unordered_set<std::string_view> known_, stored_;  // stored: in GGUF files
   MayLack may_lack_;
   bool fills_;  // what is not there gets a name like the others
   MapBuilder builder_;
@@ -356,7 +369,7 @@ class Checker {
     const Ignored ignored(model_);
     std::vector<std::string> left, others;
     for (std::string_view name : files_.names()) {
-      if (used.contains(name)) continue;
+      if (used.contains(name) || used.contains(files_.stored_name(name))) continue;
       if (const registry::TensorRow* row = ignored.by(std::string(name))) {
         if (row->tied) check_tied(map, name);
         continue;
@@ -408,6 +421,7 @@ std::span<const Piece> TensorMap::pieces_of(int parameter) const {
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack) {
   NameMatcher names(model, files.path(), files.names(), may_lack, false);
+  if (files.gguf()) names.add_stored_names(*files.gguf());
   // Checkpoints of training have our names, whatever they lack.
   const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
   TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));

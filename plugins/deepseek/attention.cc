@@ -70,6 +70,23 @@ Latent key_latent(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return {latent, reshape(k_BT1H, {shape[0], shape[1], h})};
 }
 
+// What makes keys without positions and values of the latent: for each head rows of its key, then
+// of its value, [N (H + V), R].
+Tensor key_value_matrix(Scope s, const Config& c) {
+  const std::int64_t n = c.num_attention_heads, r = c.kv_lora_rank;
+  const std::int64_t nope = c.qk_nope_head_dim, v = c.v_head_dim;
+  if (!c.split_kv_b)
+    return (s / "wkv_b")
+        .param("weight", {n * (nope + v), r},
+               {.axes = {axis::kv_heads, axis::kv_lora}, .init = init::normal(s.init_std())});
+  const auto part = [&](std::string_view name, std::int64_t rows) {
+    return (s / name).param(
+        "weight", {n, rows, r},
+        {.axes = {axis::kv_heads, axis::none, axis::kv_lora}, .init = init::normal(s.init_std())});
+  };
+  return reshape(concat({part("wk_b", nope), part("wv_b", v)}, 1), {n * (nope + v), r});
+}
+
 // Scores f32[B, T, S] of keys for each query. The rest of the model does not learn from them.
 Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step& step) {
   const std::int64_t heads = c.index_n_heads, width = c.index_head_dim;
@@ -119,14 +136,10 @@ void keep_indexer_loss(Scope s, const Config& c, const Step& step, Tensor q_BTNH
 }  // namespace
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  const std::int64_t n = c.num_attention_heads, nope = c.qk_nope_head_dim;
   Tensor q_latent = query_latent(s, c, x_BTD);
   Tensor q_BTNH = queries(s, c, q_latent, step);
   const Latent kv = key_latent(s, c, x_BTD, step);
-  Tensor w_kv =
-      (s / "wkv_b")
-          .param("weight", {n * (nope + c.v_head_dim), c.kv_lora_rank},
-                 {.axes = {axis::kv_heads, axis::kv_lora}, .init = init::normal(s.init_std())});
+  Tensor w_kv = key_value_matrix(s, c);
   Tensor mask_BTS;
   if (c.index_n_heads > 0) {
     Tensor scores = index(s / "indexer", c, x_BTD, q_latent, step);
@@ -136,9 +149,9 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
     mask_BTS = c.indexer_warm_up_chooses ? chosen_BTS : learned_BTS;
     keep_indexer_loss(s, c, step, q_BTNH, kv, w_kv, scores, learned_BTS);
   }
-  Tensor o_BTNH =
-      step.latent_attention(q_BTNH, kv.latent_BTR, kv.k_rope_BTH, w_kv,
-                            {.nope_dim = nope, .scale = softmax_scale(c), .mask = mask_BTS});
+  Tensor o_BTNH = step.latent_attention(
+      q_BTNH, kv.latent_BTR, kv.k_rope_BTH, w_kv,
+      {.nope_dim = c.qk_nope_head_dim, .scale = softmax_scale(c), .mask = mask_BTS});
   return linear(s / "wo", merge_heads(o_BTNH), x_BTD.dim(-1),
                 {.in = axis::heads, .bias = c.attention_bias, .tag = tags::out_proj});
 }

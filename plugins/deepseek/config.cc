@@ -5,18 +5,22 @@
 #include "config.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+
+#include "lamina/ext/gguf.h"
 
 namespace deepseek {
 namespace {
 
 using namespace lamina::sdk;
 
+// Empty: derive() knows it, since GGUF files that do not say it mean something else.
 struct Defaults {
   std::int64_t experts, shared_experts, expert_width, topk_group, n_group;
-  std::string_view scoring_func, topk_method;
-  bool norm_topk_prob;
-  double routed_scaling_factor;
+  std::optional<std::string_view> scoring_func, topk_method;
+  std::optional<bool> norm_topk_prob;
+  std::optional<double> routed_scaling_factor;
 };
 
 void attention_keys(Schema<Config>& key) {
@@ -47,6 +51,8 @@ void attention_keys(Schema<Config>& key) {
        .doc = "dims per head with rotary positions; the key part is shared by all heads"});
   key("v_head_dim", &Config::v_head_dim,
       {.fallback = 128, .min = 1, .doc = "width of a value head"});
+  key("split_kv_b", &Config::split_kv_b,
+      {.doc = "keys and values come from the latent by a matrix each, as in GGUF files"});
   rope_keys(key, &Config::rope);
   key("rope_interleave", &Config::rope_interleave,
       {.fallback = true, .doc = "RoPE rotates neighbouring dims (2i, 2i + 1), not the two halves"});
@@ -77,7 +83,10 @@ void indexer_keys(Schema<Config>& key) {
 }
 
 void expert_keys(Schema<Config>& key, const Defaults& d) {
-  moe_keys(key, {.experts_key = "n_routed_experts", .experts = d.experts, .per_token = 8});
+  moe_keys(key, {.experts_key = "n_routed_experts",
+                 .experts_aliases = {"num_experts"},
+                 .experts = d.experts,
+                 .per_token = 8});
   key("first_k_dense_replace", &Config::first_k_dense_replace,
       {.min = 0, .doc = "number of first layers with a dense feed-forward; default 3, in V2 0"});
   key("moe_layer_freq", &Config::moe_layer_freq,
@@ -155,6 +164,39 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
               "mlp_bias", "pretraining_tp", "qk_head_dim", "seq_aux", "quantization_config"});
 }
 
+void gguf_keys(Schema<Config>& key) {
+  key(LAMINA_GGUF_KEY, &Config::is_gguf,
+      {.fallback = false,
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "the weights are those of a GGUF file"});
+  key("gguf_key_length_mla", &Config::gguf_key_length_mla,
+      {.fallback = 0,
+       .min = 0,
+       .aliases = {"deepseek2.attention.key_length_mla"},
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "width of a key in files with a matrix each for keys and values; 0 = one for both"});
+}
+
+// What files do not say of routing is off.
+void derive_gguf(const Config& c, const Derived& derived) {
+  derived.set("split_kv_b", c.gguf_key_length_mla > 0);
+  derived.set("scoring_func", std::string_view("softmax"));
+  derived.set("topk_method", std::string_view(c.scoring_func == "sigmoid" ? "noaux_tc"
+                                              : c.n_group > 1             ? "group_limited_greedy"
+                                                                          : "greedy"));
+  derived.set("norm_topk_prob", false);
+  derived.set("routed_scaling_factor", 1.0);
+}
+
+// As Hugging Face's configuration.
+void derive_v3(const Derived& derived) {
+  derived.set("split_kv_b", false);
+  derived.set("scoring_func", std::string_view("sigmoid"));
+  derived.set("topk_method", std::string_view("noaux_tc"));
+  derived.set("norm_topk_prob", true);
+  derived.set("routed_scaling_factor", 2.5);
+}
+
 std::string text(std::int64_t n) { return std::to_string(n); }
 
 void check_layers(const Config& c, const Problems& problem) {
@@ -220,23 +262,23 @@ void v2_keys(Schema<Config>& key) {
 }
 
 void keys(Schema<Config>& key) {
-  common_keys(key, {.experts = 256,
-                    .shared_experts = 1,
-                    .expert_width = 2048,
-                    .topk_group = 4,
-                    .n_group = 8,
-                    .scoring_func = "sigmoid",
-                    .topk_method = "noaux_tc",
-                    .norm_topk_prob = true,
-                    .routed_scaling_factor = 2.5});
+  common_keys(
+      key,
+      {.experts = 256, .shared_experts = 1, .expert_width = 2048, .topk_group = 4, .n_group = 8});
+  gguf_keys(key);
 }
 
 void derive_v2(const Config& c, const Derived& derived) {
   derived.set("first_k_dense_replace", std::int64_t{0});
-  derive(c, derived);
+  if (c.index_n_heads > 0) derived.set("index_topk", std::int64_t{2048});
+  derived.set("split_kv_b", false);
 }
 
 void derive(const Config& c, const Derived& derived) {
+  if (c.is_gguf)
+    derive_gguf(c, derived);
+  else
+    derive_v3(derived);
   if (c.index_n_heads > 0) derived.set("index_topk", std::int64_t{2048});
   derived.set("first_k_dense_replace", std::min<std::int64_t>(3, c.num_hidden_layers));
 }

@@ -15,6 +15,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t q_lora_rank;   // 0 = queries are one product
   std::int64_t kv_lora_rank;  // R, width of a latent
   std::int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+  bool split_kv_b;  // keys and values have a matrix each
   bool rope_interleave;
   double latent_norm_eps;  // of the norms of latents
 
@@ -35,6 +36,9 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double routed_scaling_factor;
   bool biased_routing_weights, learned_router_bias;
   double router_bias_update_rate;
+
+  bool is_gguf;                      // the weights are those of a GGUF file
+  std::int64_t gguf_key_length_mla;  // where it has a matrix each for keys and values; 0 = one
 
   // Residual streams.
   std::int64_t mhc_expansion_rate, sinkhorn_iterations;

@@ -110,7 +110,7 @@ Head head(const Config& c) {
 
 constexpr Model<Config> kDeepseek = {
     .family = {.name = "deepseek",
-               .hf_model_types = {"deepseek_v3", "deepseek_v32", "kimi_k2"},
+               .hf_model_types = {"deepseek_v3", "deepseek_v32", "kimi_k2", "deepseek2"},
                .hf_architectures = {"DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM"},
                .hf_prefixes = {"model."},
                .doc = "DeepSeek V3, R1, V3.1, V3.2 and Kimi K2: latent attention, many experts"},

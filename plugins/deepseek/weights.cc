@@ -8,6 +8,23 @@ namespace {
 
 using namespace lamina::sdk;
 
+// The two halves of kv_b_proj, where they are apart.
+std::vector<Weight> split_weights(std::uint32_t block) {
+  constexpr std::string_view kBoth = "model.layers.{L}.self_attn.kv_b_proj.weight";
+  return {{block, "attention.wk_b.weight", kBoth, {split(0), part(0, 1)}},
+          {block, "attention.wv_b.weight", kBoth, {split(0), part(1, 1)}},
+          {block, "attention.wk_b.weight", "blk.{L}.attn_k_b.weight", {kTranspose}},
+          {block, "attention.wv_b.weight", "blk.{L}.attn_v_b.weight"}};
+}
+
+// What else GGUF files call otherwise.
+std::vector<Weight> gguf_weights(std::uint32_t block) {
+  return {{block, "moe.router.correction_bias", "blk.{L}.exp_probs_b.bias"},
+          {block, "moe.shared.w1.weight", "blk.{L}.ffn_gate_shexp.weight"},
+          {block, "moe.shared.w3.weight", "blk.{L}.ffn_up_shexp.weight"},
+          {block, "moe.shared.w2.weight", "blk.{L}.ffn_down_shexp.weight"}};
+}
+
 std::vector<Weight> layer_weights(std::uint32_t block) {
   const std::pair<std::string_view, std::string_view> kRows[] = {
       {"attention_norm.weight", "model.layers.{L}.input_layernorm.weight"},
@@ -52,7 +69,7 @@ std::vector<Weight> layer_weights(std::uint32_t block) {
   };
   std::vector<Weight> out;
   for (const auto& [ours, published] : kRows) out.push_back({block, ours, published});
-  return out;
+  return out + split_weights(block) + gguf_weights(block);
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
 
 #include "config.h"
 
+#include <algorithm>
+
+#include "lamina/ext/gguf.h"
+
 namespace gemma {
 namespace {
 
@@ -29,13 +33,17 @@ void shared_keys(Schema<Config>& key, const Defaults& defaults) {
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
        .doc = "bidirectional attention; must be false: lamina is decoder-only"});
+  key(LAMINA_GGUF_KEY, &Config::is_gguf,
+      {.fallback = false,
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "the weights are those of a GGUF file, which lacks query_pre_attn_scalar"});
   key.ignore({"cache_implementation"});  // the reader's business
 }
 
 // Keys of the families with local and global layers.
 void window_keys(Schema<Config>& key, double final_logit_softcapping) {
   key("query_pre_attn_scalar", &Config::query_pre_attn_scalar,
-      {.fallback = 256.0, .above = 0, .doc = "attention scores are divided by its square root"});
+      {.above = 0, .doc = "attention scores are divided by its square root; default 256"});
   key("final_logit_softcapping", &Config::final_logit_softcapping,
       {.fallback = final_logit_softcapping,
        .min = 0,
@@ -92,6 +100,16 @@ void gemma3_keys(Schema<Config>& key) {
   // _sliding_window_pattern beside layer_types, whatever those are.
   key.ignore({"rope_parameters.sliding_attention.rope_type", "attn_logit_softcapping",
               "_sliding_window_pattern"});
+}
+
+// GGUF files lack query_pre_attn_scalar: it is head_dim but in the largest models, which are known
+// by their layers.
+void derive(const Config& c, const Derived& derived) {
+  constexpr std::int64_t kLargest[] = {46, 62};  // layers of Gemma 2 27B and Gemma 3 27B
+  const bool largest = std::find(std::begin(kLargest), std::end(kLargest), c.num_hidden_layers) !=
+                       std::end(kLargest);
+  const std::int64_t of_gguf = largest ? c.hidden_size / c.num_attention_heads : c.head_dim;
+  derived.set("query_pre_attn_scalar", c.is_gguf ? static_cast<double>(of_gguf) : 256.0);
 }
 
 std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern) {

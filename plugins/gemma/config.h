@@ -18,11 +18,13 @@ struct Config : lamina::sdk::StandardConfig {
   double attn_logit_softcapping, final_logit_softcapping;  // 0 = none
   double rope_local_base_freq;                             // of local layers
   bool use_bidirectional_attention;
+  bool is_gguf;  // the weights are those of a GGUF file
 };
 
 void gemma_keys(lamina::sdk::Schema<Config>& key);
 void gemma2_keys(lamina::sdk::Schema<Config>& key);
 void gemma3_keys(lamina::sdk::Schema<Config>& key);
+void derive(const Config& c, const lamina::sdk::Derived& derived);  // of Gemma 2 and 3
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
 // What each layer is: layer_types, or else every `pattern`-th layer is global.

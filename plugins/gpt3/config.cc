@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include "lamina/ext/gguf.h"
+
 namespace gpt3 {
 
 using namespace lamina::sdk;
@@ -71,7 +73,7 @@ void keys(Schema<Config>& key) {
   // are about heads that a language model does not have.
   key.ignore({"attn_pdrop", "embd_pdrop", "resid_pdrop", "reorder_and_upcast_attn",
               "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-              "summary_type", "summary_use_proj", "task_specific_params"});
+              "summary_type", "summary_use_proj", "task_specific_params", LAMINA_GGUF_KEY});
 }
 
 void derive(const Config& c, const Derived& derived) {

@@ -1,4 +1,5 @@
-// Tensors of published GPT-2 checkpoints, and ours. Their matrices are [in, out].
+// Tensors of published GPT-2 checkpoints, and ours. Their matrices are [in, out], but in GGUF
+// files, whose names the last rows have.
 
 #include "config.h"
 
@@ -28,6 +29,22 @@ std::vector<lamina::sdk::Weight> weights() {
       // The causal mask, and the number that older versions masked with.
       ignored("h.{L}.attn.bias"),
       ignored("h.{L}.attn.masked_bias"),
+      {0, LAMINA_NAME_EMBED, "token_embd.weight"},
+      {0, LAMINA_NAME_POSITIONS, "position_embd.weight"},
+      {0, LAMINA_NAME_NORM, "output_norm.weight"},
+      {0, LAMINA_NAME_NORM_BIAS, "output_norm.bias"},
+      {kBlock, "ln_1.weight", "blk.{L}.attn_norm.weight"},
+      {kBlock, "ln_1.bias", "blk.{L}.attn_norm.bias"},
+      {kBlock, "attn.c_attn.weight", "blk.{L}.attn_qkv.weight"},
+      {kBlock, "attn.c_attn.bias", "blk.{L}.attn_qkv.bias"},
+      {kBlock, "attn.c_proj.weight", "blk.{L}.attn_output.weight"},
+      {kBlock, "attn.c_proj.bias", "blk.{L}.attn_output.bias"},
+      {kBlock, "ln_2.weight", "blk.{L}.ffn_norm.weight"},
+      {kBlock, "ln_2.bias", "blk.{L}.ffn_norm.bias"},
+      {kBlock, "mlp.c_fc.weight", "blk.{L}.ffn_up.weight"},
+      {kBlock, "mlp.c_fc.bias", "blk.{L}.ffn_up.bias"},
+      {kBlock, "mlp.c_proj.weight", "blk.{L}.ffn_down.weight"},
+      {kBlock, "mlp.c_proj.bias", "blk.{L}.ffn_down.bias"},
   };
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lamina/ext/gguf.h"
+
 namespace gpt_oss {
 
 using namespace lamina::sdk;
@@ -36,8 +38,12 @@ void keys(Schema<Config>& key) {
                  .experts = 128,
                  .per_token = 4,
                  .per_token_aliases = {"experts_per_token"}});
-  // The context of the original, which rope_scaling says too.
-  key.ignore({"initial_context_length"});
+  key(LAMINA_GGUF_KEY, &Config::is_gguf,
+      {.fallback = false,
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "the weights are those of a GGUF file, which lacks rope_scaling.truncate"});
+  // The context of the original, which rope_scaling says too; intermediate_size in GGUF files.
+  key.ignore({"initial_context_length", "moe_intermediate_size"});
 }
 
 // Without rope_scaling, whose factor it would give, positions are stretched as the published ones.
@@ -47,7 +53,7 @@ void derive(const Config& c, const Derived& derived) {
   derived.set("rope_scaling.factor", 32.0);
   derived.set("rope_scaling.original_max_position_embeddings",
               published ? std::int64_t{4096} : c.max_position_embeddings);
-  derived.set("rope_scaling.truncate", !published);
+  derived.set("rope_scaling.truncate", !published && !c.is_gguf);
 }
 
 void validate(const Config& c, const Problems& problem) {

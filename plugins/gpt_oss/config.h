@@ -13,6 +13,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
   std::vector<std::string_view> layer_types;  // empty = alternating windowed and full layers
   double swiglu_limit, swiglu_alpha;
+  bool is_gguf;  // the weights are those of a GGUF file
 };
 
 void keys(lamina::sdk::Schema<Config>& key);

@@ -1,5 +1,6 @@
 // Tensors of published gpt-oss checkpoints, and ours. Gate and up are interleaved: even columns are
-// the gate's. In MXFP4 files experts are [E, out, in], in bf16 ones [E, in, out].
+// the gate's. In MXFP4 files experts are [E, out, in], in bf16 ones [E, in, out]. GGUF files, whose
+// names the last rows have, hold gate and up apart.
 
 #include "config.h"
 
@@ -43,6 +44,15 @@ std::vector<Weight> weights() {
               {kTranspose}},
              {kBlock, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj_blocks"},
              {kBlock, "moe.experts.w2.bias", "model.layers.{L}.mlp.experts.down_proj_bias"},
+             {kBlock, "attention.sinks", "blk.{L}.attn_sinks.weight"},
+             {kBlock, "moe.router.weight", "blk.{L}.ffn_gate_inp.weight"},
+             {kBlock, "moe.router.bias", "blk.{L}.ffn_gate_inp.bias"},
+             {kBlock, "moe.experts.w1.weight", "blk.{L}.ffn_gate_exps.weight"},
+             {kBlock, "moe.experts.w1.bias", "blk.{L}.ffn_gate_exps.bias"},
+             {kBlock, "moe.experts.w3.weight", "blk.{L}.ffn_up_exps.weight"},
+             {kBlock, "moe.experts.w3.bias", "blk.{L}.ffn_up_exps.bias"},
+             {kBlock, "moe.experts.w2.weight", "blk.{L}.ffn_down_exps.weight"},
+             {kBlock, "moe.experts.w2.bias", "blk.{L}.ffn_down_exps.bias"},
          };
 }
 

@@ -10,6 +10,7 @@
 namespace llama {
 
 struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
+  bool is_gguf;                               // the weights are those of a GGUF file
   std::int64_t intermediate_size_mlp;         // F of layers without experts
   std::int64_t interleave_moe_layer_step;     // every so many layers one has experts
   std::int64_t no_rope_layer_interval;        // every so many layers one has no positions
@@ -24,6 +25,7 @@ struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
 };
 
 void llama4_keys(lamina::sdk::Schema<Llama4Config>& key);
+void derive_llama4(const Llama4Config& c, const lamina::sdk::Derived& derived);
 void validate_llama4(const Llama4Config& c, const lamina::sdk::Problems& problem);
 // Layer i has no positions and sees everything.
 bool is_global(const Llama4Config& c, std::int64_t i);
@@ -44,6 +46,7 @@ inline constexpr lamina::sdk::Model<Llama4Config> kLlama4 = {
                .hf_prefixes = {"model.", "language_model."},
                .doc = "Llama 4 Scout and Maverick, the text decoder"},
     .keys = llama4_keys,
+    .derive = derive_llama4,
     .validate = validate_llama4,
     .blocks = llama4_blocks,
     .plan = llama4_plan,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lamina/ext/gguf.h"
+
 namespace llama {
 namespace {
 
@@ -17,12 +19,21 @@ void llama4_keys(Schema<Llama4Config>& key) {
   using C = Llama4Config;
   standard_keys(key, {.max_position_embeddings = 4096 * 32,
                       .rms_norm_eps = 1e-5,
-                      .intermediate_size = 8192,
+                      .intermediate_size = 0,
                       .num_key_value_heads = 8,
                       .head_dim = 128,
                       .rope = {.theta = 500000}});
+  // GGUF files call these two the other way round.
+  key("intermediate_size", &C::intermediate_size,
+      {.fallback = 8192,
+       .min = 1,
+       .aliases = {"llama4.expert_feed_forward_length"},
+       .doc = "feed-forward width F"});
   key("intermediate_size_mlp", &C::intermediate_size_mlp,
-      {.fallback = 16384, .min = 1, .doc = "width of layers without experts"});
+      {.fallback = 16384,
+       .min = 1,
+       .aliases = {"llama4.feed_forward_length"},
+       .doc = "width of layers without experts"});
   key("interleave_moe_layer_step", &C::interleave_moe_layer_step,
       {.fallback = 1, .min = 1, .doc = "one in this many layers has experts"});
   key("no_rope_layer_interval", &C::no_rope_layer_interval,
@@ -42,14 +53,21 @@ void llama4_keys(Schema<Llama4Config>& key) {
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "chunk size in tokens: layers with positions attend within a chunk only; 0 = all"});
   key("use_qk_norm", &C::use_qk_norm,
-      {.fallback = true, .doc = "unweighted norms of queries and keys in layers with positions"});
+      {.doc = "unweighted norms of queries and keys in layers with positions; default true"});
+  key(LAMINA_GGUF_KEY, &C::is_gguf,
+      {.fallback = false,
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "the weights are those of a GGUF file, which lacks use_qk_norm"});
   key("attn_temperature_tuning", &C::attn_temperature_tuning,
       {.fallback = true,
        .doc = "scale queries in layers without positions by the logarithm of their position"});
   key("floor_scale", &C::floor_scale,
       {.fallback = 8192, .min = 1, .doc = "tokens until the first scaling step"});
   key("attn_scale", &C::attn_scale, {.fallback = 0.1, .doc = "coefficient of the logarithm"});
-  moe_keys(key, {.experts_key = "num_local_experts", .experts = 16, .per_token = 1});
+  moe_keys(key, {.experts_key = "num_local_experts",
+                 .experts_aliases = {"num_experts"},
+                 .experts = 16,
+                 .per_token = 1});
   key("moe_layers", &C::moe_layers,
       {.fallback = std::vector<std::int64_t>{},
        .min = 0,
@@ -62,6 +80,13 @@ void llama4_keys(Schema<Llama4Config>& key) {
   // router_jitter_noise is 0 in published files. The rest belongs to images.
   key.ignore({"router_jitter_noise", "vision_config", "boi_token_index", "eoi_token_index",
               "image_token_index", "for_llm_compressor"});
+}
+
+// Of the published models, that with 128 experts (Maverick) has no norms of queries and keys.
+void derive_llama4(const Llama4Config& c, const Derived& derived) {
+  constexpr std::int64_t kExpertsWithoutNorms = 128;
+  derive_head_dim(c, derived);
+  derived.set("use_qk_norm", !c.is_gguf || c.num_experts != kExpertsWithoutNorms);
 }
 
 void validate_llama4(const Llama4Config& c, const Problems& problem) {

@@ -1,4 +1,5 @@
-// Tensors of published Llama 4 checkpoints, and ours. Experts are [E, in, out], gate before up.
+// Tensors of published Llama 4 checkpoints, and ours. Experts are [E, in, out], gate before up; in
+// GGUF files, whose names some rows have, [E, out, in] each.
 
 #include "llama4.h"
 
@@ -16,7 +17,10 @@ std::vector<Weight> dense_weights(std::uint32_t block) {
          std::vector<Weight>{
              {block, "feed_forward.w1.weight", "model.layers.{L}.feed_forward.gate_proj.weight"},
              {block, "feed_forward.w3.weight", "model.layers.{L}.feed_forward.up_proj.weight"},
-             {block, "feed_forward.w2.weight", "model.layers.{L}.feed_forward.down_proj.weight"}};
+             {block, "feed_forward.w2.weight", "model.layers.{L}.feed_forward.down_proj.weight"},
+             {block, "feed_forward.w1.weight", "blk.{L}.ffn_gate.weight"},
+             {block, "feed_forward.w3.weight", "blk.{L}.ffn_up.weight"},
+             {block, "feed_forward.w2.weight", "blk.{L}.ffn_down.weight"}};
 }
 
 std::vector<Weight> moe_weights(std::uint32_t block) {
@@ -40,7 +44,14 @@ std::vector<Weight> moe_weights(std::uint32_t block) {
              {block, "moe.shared.w3.weight",
               "model.layers.{L}.feed_forward.shared_expert.up_proj.weight"},
              {block, "moe.shared.w2.weight",
-              "model.layers.{L}.feed_forward.shared_expert.down_proj.weight"}};
+              "model.layers.{L}.feed_forward.shared_expert.down_proj.weight"},
+             {block, "moe.router.weight", "blk.{L}.ffn_gate_inp.weight"},
+             {block, "moe.experts.w1.weight", "blk.{L}.ffn_gate_exps.weight"},
+             {block, "moe.experts.w3.weight", "blk.{L}.ffn_up_exps.weight"},
+             {block, "moe.experts.w2.weight", "blk.{L}.ffn_down_exps.weight"},
+             {block, "moe.shared.w1.weight", "blk.{L}.ffn_gate_shexp.weight"},
+             {block, "moe.shared.w3.weight", "blk.{L}.ffn_up_shexp.weight"},
+             {block, "moe.shared.w2.weight", "blk.{L}.ffn_down_shexp.weight"}};
 }
 
 }  // namespace

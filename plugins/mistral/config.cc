@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include "lamina/ext/gguf.h"
+
 namespace mistral {
 namespace {
 
@@ -29,7 +31,14 @@ void mixtral_keys(Schema<Config>& key) {
                       .num_key_value_heads = 8,
                       .rope = {.theta = 1e6}});
   window_key(key, 0);
-  moe_keys(key, {.experts_key = "num_local_experts", .experts = 8, .per_token = 2});
+  key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
+      {.fallback = false,
+       .aliases = {LAMINA_GGUF_KEY},
+       .doc = "RoPE rotates neighbouring dims, as in GGUF files, not the two halves of a head"});
+  moe_keys(key, {.experts_key = "num_local_experts",
+                 .experts_aliases = {"num_experts"},
+                 .experts = 8,
+                 .per_token = 2});
   key.ignore({"router_jitter_noise"});  // 0 in every published file
 }
 

@@ -50,7 +50,7 @@ constexpr Model<Config> kMistral = {
 
 constexpr Model<Config> kMixtral = {
     .family = {.name = "mixtral",
-               .hf_model_types = {"mixtral"},
+               .hf_model_types = {"mixtral", "llama.expert_count"},
                .hf_architectures = {"MixtralForCausalLM"},
                .hf_prefixes = {"model."},
                .doc = "Mixtral 8x7B and 8x22B: two of eight experts per token"},

@@ -26,6 +26,14 @@ std::vector<Weight> mixtral_weights() {
               "model.layers.{L}.block_sparse_moe.experts.{E}.w3.weight"},
              {kBlock, "moe.experts.w2.weight",
               "model.layers.{L}.block_sparse_moe.experts.{E}.w2.weight"},
+             // In GGUF files; old ones have experts one by one.
+             {kBlock, "moe.router.weight", "blk.{L}.ffn_gate_inp.weight"},
+             {kBlock, "moe.experts.w1.weight", "blk.{L}.ffn_gate_exps.weight"},
+             {kBlock, "moe.experts.w3.weight", "blk.{L}.ffn_up_exps.weight"},
+             {kBlock, "moe.experts.w2.weight", "blk.{L}.ffn_down_exps.weight"},
+             {kBlock, "moe.experts.w1.weight", "blk.{L}.ffn_gate.{E}.weight"},
+             {kBlock, "moe.experts.w3.weight", "blk.{L}.ffn_up.{E}.weight"},
+             {kBlock, "moe.experts.w2.weight", "blk.{L}.ffn_down.{E}.weight"},
          };
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "lamina/ext/gguf.h"
+
 namespace olmo {
 namespace {
 
@@ -16,6 +18,7 @@ void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
       {.fallback = "whole",
        .choices = {"whole", "per_head"},
        .doc = "norms of queries and keys: over all heads at once, or per head"});
+  key.ignore({LAMINA_GGUF_KEY});  // GGUF files have the same rows
 }
 
 }  // namespace

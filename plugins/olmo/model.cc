@@ -58,7 +58,7 @@ constexpr Model<Config> kOlmo2 = {
 
 constexpr Model<Config> kOlmo3 = {
     .family = {.name = "olmo3",
-               .hf_model_types = {"olmo3"},
+               .hf_model_types = {"olmo3", "olmo2.attention.sliding_window"},
                .hf_architectures = {"Olmo3ForCausalLM"},
                .hf_prefixes = {"model."},
                .doc = "OLMo 3: the olmo2 block, three layers with a window and one without"},

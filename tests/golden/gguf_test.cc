@@ -6,18 +6,9 @@
 #include <filesystem>
 #include <numbers>
 
-#include "backends/cpu/backend.h"
-#include "core/float16.h"
-#include "core/json.h"
-#include "inspect/verify/verify.h"
-#include "io/stored_weight.h"
 #include "model/load.h"
 #include "support/expect_error.h"
-#include "support/gguf_builder.h"
-#include "support/goldens.h"
-#include "support/models.h"
-#include "support/paths.h"
-#include "support/temp_dir.h"
+#include "support/gguf_golden.h"
 
 namespace lamina::testing {
 namespace {
@@ -43,79 +34,6 @@ INSTANTIATE_TEST_SUITE_P(All, GgufGolden,
                            return test_name(test.param.filename().string());
                          });
 
-using Floats = std::vector<float>;
-
-struct Published {
-  explicit Published(const char* name)
-      : directory(fs::path(LAMINA_SOURCE_DIR) / "tests/golden/hf" / name),
-        files(directory.string()),
-        config(JsonDocument::read((directory / "config.json").string())) {}
-
-  Floats values(const std::string& name) const {
-    const io::StoredWeight weight(files, name);
-    Floats out(static_cast<std::size_t>(weight.shape().num_elements()));
-    weight.decode(0, 1, out);
-    return out;
-  }
-  std::vector<std::int64_t> dims(const std::string& name) const {  // as GGUF orders them
-    const Shape shape = files.tensor(name).shape;
-    std::vector<std::int64_t> out(shape.dims().begin(), shape.dims().end());
-    std::reverse(out.begin(), out.end());
-    return out;
-  }
-  std::int64_t number(std::string_view key) const { return config.root().at(key).as_int64(); }
-
-  fs::path directory;
-  io::WeightFiles files;
-  JsonDocument config;
-};
-
-// What converters write for every architecture.
-GgufBuilder converted(const Published& from, const std::string& architecture, float eps,
-                      float theta) {
-  GgufBuilder out;
-  const auto key = [&](const char* name) { return architecture + "." + name; };
-  const auto copy = [&](const char* name, const char* published) {
-    out.set(key(name), static_cast<std::uint32_t>(from.number(published)));
-  };
-  out.set("general.architecture", architecture);
-  copy("block_count", "num_hidden_layers");
-  copy("context_length", "max_position_embeddings");
-  copy("embedding_length", "hidden_size");
-  copy("feed_forward_length", "intermediate_size");
-  copy("attention.head_count", "num_attention_heads");
-  copy("attention.head_count_kv", "num_key_value_heads");
-  out.set(key("attention.layer_norm_rms_epsilon"), eps).set(key("rope.freq_base"), theta);
-  out.tensor("token_embd.weight", from.dims("model.embed_tokens.weight"),
-             from.values("model.embed_tokens.weight"));
-  out.tensor("output_norm.weight", from.dims("model.norm.weight"),
-             from.values("model.norm.weight"));
-  return out;
-}
-
-// Rows of each head with its two halves interleaved.
-Floats interleaved(const Floats& rows, std::int64_t heads) {
-  const std::size_t head = rows.size() / static_cast<std::size_t>(heads);
-  Floats out;
-  for (std::size_t h = 0; h < static_cast<std::size_t>(heads); ++h)
-    for (std::size_t row = 0, width = 48, half = head / width / 2; row < half; ++row)
-      for (std::size_t part = 0; part < 2; ++part) {
-        const auto at =
-            rows.begin() + static_cast<std::ptrdiff_t>(h * head + (part * half + row) * width);
-        out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(width));
-      }
-  return out;
-}
-
-void add_layer(GgufBuilder& out, const Published& from, std::int64_t layer,
-               const std::vector<std::pair<const char*, const char*>>& names) {
-  for (const auto& [gguf, published] : names) {
-    const std::string name = fmt::format("model.layers.{}.{}.weight", layer, published);
-    Floats values = from.values(name);
-    out.tensor(fmt::format("blk.{}.{}.weight", layer, gguf), from.dims(name), values);
-  }
-}
-
 // Logits of a few tokens.
 Floats logits_of(const std::string& path) {
   const model::Loaded m = model::load(path, built_plugins(), DType::f32, cpu::cpu_backend());
@@ -137,38 +55,24 @@ void expect_same_logits(const GgufBuilder& gguf, const std::string& published) {
   EXPECT_LE(worst, 1e-5f * largest);
 }
 
-GgufBuilder llama_as_gguf(const Published& from) {
-  GgufBuilder out = converted(from, "llama", 1e-5f, 500000.f);
-  for (std::int64_t layer = 0; layer < from.number("num_hidden_layers"); ++layer) {
-    add_layer(out, from, layer,
-              {{"attn_norm", "input_layernorm"},
-               {"attn_v", "self_attn.v_proj"},
-               {"attn_output", "self_attn.o_proj"},
-               {"ffn_norm", "post_attention_layernorm"},
-               {"ffn_gate", "mlp.gate_proj"},
-               {"ffn_up", "mlp.up_proj"},
-               {"ffn_down", "mlp.down_proj"}});
-    for (const auto& [gguf, published, heads] :
-         {std::tuple{"attn_q", "q_proj", "num_attention_heads"},
-          {"attn_k", "k_proj", "num_key_value_heads"}}) {
-      const std::string name = fmt::format("model.layers.{}.self_attn.{}.weight", layer, published);
-      const Floats rows = interleaved(from.values(name), from.number(heads));
-      out.tensor(fmt::format("blk.{}.{}.weight", layer, gguf), from.dims(name), rows);
-    }
-  }
-  return out;
+const fs::path kLlama = kOwnCases / "llama3_gqa";
+
+GgufBuilder llama_as_gguf() {
+  GgufConversion model(kLlama, "llama");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta");
+  model.outer_tensors().layers(kNormNames).layers(kFeedForwardNames);
+  return add_permuted_attention(model).gguf;
 }
 
 TEST(GgufModels, InterleavedRowsComputeWhatHalvesDo) {
-  const Published from("llama3_gqa");
-  if (std::string reason = reason_to_skip(from.directory); !reason.empty()) GTEST_SKIP() << reason;
-  expect_same_logits(llama_as_gguf(from), from.directory.string());
+  SKIP_WITHOUT(kLlama);
+  expect_same_logits(llama_as_gguf(), kLlama.string());
 }
 
 // The divisors that converters compute from a rope_scaling of 8, 1, 4 and 8192.
 TEST(GgufModels, RotaryFactorsAreTheScalingThatTheyCameFrom) {
-  const Published from("llama3_gqa");
-  if (std::string reason = reason_to_skip(from.directory); !reason.empty()) GTEST_SKIP() << reason;
+  SKIP_WITHOUT(kLlama);
   Floats divisors;
   for (int i = 0; i < 6; ++i) {  // heads of 12
     const double wavelength = 2 * std::numbers::pi * std::pow(500000.0, i / 6.0);
@@ -178,10 +82,10 @@ TEST(GgufModels, RotaryFactorsAreTheScalingThatTheyCameFrom) {
                                                               : 1 / ((1 - smooth) / 8 + smooth)));
   }
   ASSERT_GT(divisors[4], 1) << "no divisor between the bands";
-  GgufBuilder gguf = llama_as_gguf(from);
+  GgufBuilder gguf = llama_as_gguf();
   gguf.tensor("rope_freqs.weight", {6}, divisors);
   TempDir scaled;
-  for (const fs::directory_entry& entry : fs::directory_iterator(from.directory))
+  for (const fs::directory_entry& entry : fs::directory_iterator(kLlama))
     fs::copy(entry.path(), scaled / entry.path().filename().string());
   fs::permissions(scaled / "config.json", fs::perms::owner_all);
   std::string config = scaled.read("config.json");
@@ -194,63 +98,45 @@ TEST(GgufModels, RotaryFactorsAreTheScalingThatTheyCameFrom) {
 }
 
 TEST(GgufModels, StackedExpertsComputeWhatSingleOnesDo) {
-  const Published from("qwen3_moe_norm");
-  if (std::string reason = reason_to_skip(from.directory); !reason.empty()) GTEST_SKIP() << reason;
-  GgufBuilder out = converted(from, "qwen3moe", 1e-6f, 1000000.f);
-  for (const auto& [gguf, published] : {std::pair{"expert_count", "num_experts"},
-                                        {"expert_used_count", "num_experts_per_tok"},
-                                        {"expert_feed_forward_length", "moe_intermediate_size"},
-                                        {"attention.key_length", "head_dim"}})
-    out.set(std::string("qwen3moe.") + gguf, static_cast<std::uint32_t>(from.number(published)));
-  out.tensor("output.weight", from.dims("lm_head.weight"), from.values("lm_head.weight"));
-  for (std::int64_t layer = 0; layer < from.number("num_hidden_layers"); ++layer) {
-    add_layer(out, from, layer,
-              {{"attn_norm", "input_layernorm"},
-               {"attn_q", "self_attn.q_proj"},
-               {"attn_k", "self_attn.k_proj"},
-               {"attn_v", "self_attn.v_proj"},
-               {"attn_output", "self_attn.o_proj"},
-               {"attn_q_norm", "self_attn.q_norm"},
-               {"attn_k_norm", "self_attn.k_norm"},
-               {"ffn_norm", "post_attention_layernorm"},
-               {"ffn_gate_inp", "mlp.gate"}});
-    for (const char* which : {"gate", "up", "down"}) {
-      Floats stack;
-      std::vector<std::int64_t> dims;
-      for (std::int64_t e = 0; e < from.number("num_experts"); ++e) {
-        const std::string name =
-            fmt::format("model.layers.{}.mlp.experts.{}.{}_proj.weight", layer, e, which);
-        const Floats one = from.values(name);
-        stack.insert(stack.end(), one.begin(), one.end());
-        dims = from.dims(name);
-      }
-      dims.push_back(from.number("num_experts"));
-      out.tensor(fmt::format("blk.{}.ffn_{}_exps.weight", layer, which), dims, stack);
-    }
-  }
-  expect_same_logits(out, from.directory.string());
+  const fs::path from = kOwnCases / "qwen3_moe_norm";
+  SKIP_WITHOUT(from);
+  GgufConversion model(from, "qwen3moe");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_count("attention.key_length", "head_dim").copy_number("rope.freq_base", "rope_theta");
+  model.copy_count("expert_count", "num_experts");
+  model.copy_count("expert_used_count", "num_experts_per_tok");
+  model.copy_count("expert_feed_forward_length", "moe_intermediate_size");
+  model.outer_tensors().layers(kAttentionNames).layers(kNormNames);
+  model.layers({{"attn_q_norm", "self_attn.q_norm"},
+                {"attn_k_norm", "self_attn.k_norm"},
+                {"ffn_gate_inp", "mlp.gate"}});
+  for (const std::string which : {"gate", "up", "down"})
+    model.experts("ffn_" + which + "_exps", "mlp.experts.{E}." + which + "_proj.weight",
+                  model.count("num_experts"));
+  expect_same_logits(model.gguf, from.string());
 }
 
 TEST(GgufModels, AFamilyMustSayThatItReadsThem) {
-  const Published from("gemma2_7_layers");
-  if (std::string reason = reason_to_skip(from.directory); !reason.empty()) GTEST_SKIP() << reason;
+  const fs::path from = kOwnCases / "qwen3_next_4";
+  SKIP_WITHOUT(from);
   TempDir dir;
-  const std::string path = dir.write("m.gguf", converted(from, "gemma2", 1e-6f, 10000.f).bytes());
+  GgufConversion model(from, "qwen3next");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  const std::string path = dir.write("m.gguf", model.outer_tensors().gguf.bytes());
   EXPECT_USER_ERROR(
       static_cast<void>(model::open(path, built_plugins())), ExitCode::checkpoint,
       path +
-          ": is of family 'gemma2', which does not say what its weights are in GGUF files\n"
+          ": is of family 'qwen3_next', which does not say what its weights are in GGUF files\n"
           "  use the safetensors files of the same model\n"
           "  authors of plugins: declare the key 'gguf_weights', ext/gguf.h");
 }
 
 // Whatever type the file stores: what can be used in place is not copied.
 TEST(GgufModels, PlainWeightsAreUsedInPlace) {
-  const Published from("llama3_gqa");
-  if (std::string reason = reason_to_skip(from.directory); !reason.empty()) GTEST_SKIP() << reason;
+  SKIP_WITHOUT(kLlama);
   TempDir dir;
-  const model::Loaded m = model::load(dir.write("m.gguf", llama_as_gguf(from).bytes()),
-                                      built_plugins(), DType::f32, cpu::cpu_backend());
+  const model::Loaded m = model::load(dir.write("m.gguf", llama_as_gguf().bytes()), built_plugins(),
+                                      DType::f32, cpu::cpu_backend());
   for (std::size_t i = 0; i < m.model().parameters().all().size(); ++i)
     EXPECT_TRUE(m.weights.is_mapped(static_cast<int>(i))) << m.model().parameters().all()[i].name;
 }

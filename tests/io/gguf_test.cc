@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <numeric>
 
 #include "core/json.h"
 #include "io/gguf_config.h"
+#include "io/gguf_model.h"
 #include "io/stored_weight.h"
 #include "support/expect_error.h"
 #include "support/gguf_builder.h"
@@ -177,6 +179,11 @@ TEST(Gguf, TensorsHaveTheNamesOfHuggingFace) {
   EXPECT_EQ(second.shape, Shape({2, 2}));
   EXPECT_EQ(std::memcmp(second.bytes.data(), values.data() + 4, 16), 0);
   EXPECT_EQ(files.path_of("something.else"), path);
+  // Under their own names, too.
+  EXPECT_TRUE(files.contains("blk.0.ffn_up_exps.weight"));
+  EXPECT_EQ(files.tensor("blk.0.ffn_up_exps.weight").shape, Shape({2, 2, 2}));
+  EXPECT_EQ(files.stored_name("model.layers.0.mlp.experts.1.up_proj.weight"),
+            "blk.0.ffn_up_exps.weight");
 }
 
 TEST(Gguf, ExpertsWithoutValuesAreRefusedHoweverManyThereAre) {
@@ -230,8 +237,8 @@ GgufBuilder tiny_model() {
 
 std::string config_of(const GgufBuilder& builder) {
   TempDir dir;
-  const GgufFile file(dir.write("m.gguf", builder.bytes()));
-  return gguf_config(file, "tiny_lm", "from_gguf");
+  const GgufModel model(dir.write("m.gguf", builder.bytes()));
+  return gguf_config(model, "tiny_lm", "from_gguf");
 }
 
 TEST(GgufConfig, SaysWhatConfigJsonSays) {
@@ -260,15 +267,114 @@ TEST(GgufConfig, KnowsTheBandsOfRotaryFactors) {
                     "  use the safetensors files of the same model");
 }
 
+TEST(GgufConfig, HasTheWordsOfConfigJson) {
+  const auto config = [](const GgufBuilder& builder) {
+    return JsonDocument::parse(config_of(builder), "config");
+  };
+  const std::vector<std::uint32_t> flags = {1, 0};
+  const JsonDocument words = config(tiny_model()
+                                        .set("tiny.attention.sliding_window_pattern", flags)
+                                        .set("tiny.expert_gating_func", 2u));
+  EXPECT_EQ(words.root().at("scoring_func").as_string(), "sigmoid");
+  std::vector<std::string> types;
+  for (JsonValue type : words.root().at("layer_types").elements())
+    types.emplace_back(type.as_string());
+  EXPECT_EQ(types, (std::vector<std::string>{"sliding_attention", "full_attention"}));
+  const JsonDocument period = config(tiny_model().set("tiny.attention.sliding_window_pattern", 6u));
+  EXPECT_EQ(period.root().at("sliding_window_pattern").as_int64(), 6);
+  EXPECT_ERROR_SAYS(config_of(tiny_model().set("tiny.expert_gating_func", 3u)),
+                    ExitCode::checkpoint,
+                    "'tiny.expert_gating_func' is 3; 1 (softmax) and 2 (sigmoid) are known");
+  const JsonDocument yarn = config(tiny_model()
+                                       .set("tiny.rope.scaling.type", "yarn")
+                                       .set("tiny.rope.scaling.yarn_attn_factor", 1.5f)
+                                       .set("tiny.rope.scaling.yarn_log_multiplier", 0.1f));
+  const JsonValue scaling = yarn.root().at("rope_scaling");
+  EXPECT_EQ(scaling.at("attention_factor").as_double(), 1.5);
+  EXPECT_FLOAT_EQ(static_cast<float>(scaling.at("mscale").as_double()), 1);
+  EXPECT_FLOAT_EQ(static_cast<float>(scaling.at("mscale_all_dim").as_double()), 1);
+}
+
+// A family may know a key under its own name; then it means nothing else.
+TEST(GgufConfig, KeepsTheNamesThatAFamilyKnows) {
+  TempDir dir;
+  const GgufModel model(
+      dir.write("m.gguf", tiny_model().set("tiny.attention.value_length", 6u).bytes()));
+  const JsonDocument config = JsonDocument::parse(
+      gguf_config(model, "tiny_lm", "from_gguf",
+                  [](std::string_view key) {
+                    return key == "tiny.block_count" || key == "tiny.attention.value_length";
+                  }),
+      "config");
+  EXPECT_EQ(config.root().at("tiny.block_count").as_int64(), 2);
+  EXPECT_EQ(config.root().at("tiny.attention.value_length").as_int64(), 6);
+  EXPECT_FALSE(config.root().find("num_hidden_layers"));
+}
+
 TEST(GgufConfig, RefusesWhatHoldsNoWholeModel) {
   EXPECT_ERROR_SAYS(config_of(GgufBuilder()), ExitCode::checkpoint,
                     "it has no 'general.architecture'");
   EXPECT_ERROR_SAYS(config_of(GgufBuilder().set("general.architecture", "tiny")),
                     ExitCode::checkpoint, "has no tensor 'token_embd.weight'");
-  EXPECT_ERROR_SAYS(config_of(tiny_model().set("split.count", 3u)), ExitCode::checkpoint,
-                    "is one of 3 parts of a model");
   EXPECT_ERROR_SAYS(config_of(tiny_model().set("tiny.attention.value_length", 6u)),
                     ExitCode::checkpoint, "is 6, but keys are 4 wide");
+}
+
+// Part `number` of `count`, from 1, with one tensor.
+GgufBuilder part_of_model(std::uint32_t number, std::uint32_t count, std::uint32_t tensors) {
+  return (number == 1 ? tiny_model()
+                      : GgufBuilder().tensor("output.weight", {8, 3}, std::vector<float>(24)))
+      .set("split.no", number - 1)
+      .set("split.count", count)
+      .set("split.tensors.count", tensors);
+}
+
+struct SplitModel {
+  TempDir dir;
+  std::string first = dir.write("m-00001-of-00002.gguf", part_of_model(1, 2, 2).bytes());
+  std::string second = dir.write("m-00002-of-00002.gguf", part_of_model(2, 2, 2).bytes());
+};
+
+TEST(GgufParts, AreOneModel) {
+  SplitModel split;
+  for (const std::string& path : {split.first, split.second, split.dir.path()}) {
+    EXPECT_EQ(gguf_in(path), split.first);
+    const WeightFiles files(path);
+    EXPECT_EQ(files.names(),
+              (std::vector<std::string_view>{"model.embed_tokens.weight", "lm_head.weight"}));
+    EXPECT_EQ(files.path_of("lm_head.weight"), split.second);
+    const JsonDocument config =
+        JsonDocument::parse(gguf_config(*files.gguf(), "tiny_lm", "from_gguf"), "config");
+    EXPECT_FALSE(config.root().at("tie_word_embeddings").as_bool());  // by the second part
+  }
+}
+
+TEST(GgufParts, FaultsNameThePart) {
+  const auto says = [](const std::string& path, const std::string& file, std::string_view part) {
+    EXPECT_ERROR_SAYS(static_cast<void>(GgufModel(path)), ExitCode::checkpoint,
+                      file + ": " + std::string(part));
+  };
+  SplitModel without_second;
+  std::filesystem::remove(without_second.second);
+  says(without_second.first, without_second.second,
+       "is missing, part 2 of 2 of a model\n"
+       "  download the missing file into the same directory");
+  SplitModel without_first;
+  std::filesystem::remove(without_first.first);
+  says(without_first.second, without_first.first, "is missing, part 1 of 2 of a model");
+  EXPECT_ERROR_SAYS(gguf_in(without_first.dir.path()), ExitCode::checkpoint,
+                    without_first.first + ": is missing, part 1 of 2 of a model");
+  SplitModel other;
+  other.dir.write("m-00002-of-00002.gguf", part_of_model(3, 4, 2).bytes());
+  says(other.first, other.second,
+       "says that it is part 3 of 4; expected part 2 of 2\n"
+       "  download all parts of one model again");
+  SplitModel fewer;
+  fewer.dir.write("m-00001-of-00002.gguf", part_of_model(1, 2, 3).bytes());
+  says(fewer.first, fewer.first, "says that its 2 parts have 3 tensors; they have 2");
+  TempDir renamed;
+  const std::string path = renamed.write("m.gguf", part_of_model(1, 2, 2).bytes());
+  says(path, path, "is part 1 of 2 of a model, and is not called NAME-00001-of-00002.gguf");
 }
 
 TEST(GgufIn, FindsTheOneFileOfADirectory) {
@@ -280,7 +386,7 @@ TEST(GgufIn, FindsTheOneFileOfADirectory) {
   EXPECT_EQ(gguf_in(dir.write("model.bin", "GGUFxxxx")), dir / "model.bin");
   dir.write("b.gguf", "GGUF");
   EXPECT_ERROR_SAYS(gguf_in(dir.path()), ExitCode::checkpoint,
-                    "holds 2 GGUF files; which one?\n  name the file itself, eg " + file);
+                    "holds 2 models in GGUF files; which one?\n  name the file itself, eg " + file);
   dir.write("config.json", "{}");
   EXPECT_EQ(gguf_in(dir.path()), "");
 }

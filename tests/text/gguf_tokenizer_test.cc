@@ -61,6 +61,31 @@ TEST(GgufTokenizer, ByteLevelVocabulariesMergeAndSplit) {
   EXPECT_EQ(tokenizer->eos_id(), 258);
 }
 
+// Digits stand alone; spaces go with the letters or the punctuation after them; the two never mix.
+TEST(GgufTokenizer, DeepSeeksFirstVocabulariesSplitInStages) {
+  for (const char* pre : {"deepseek-llm", "deepseek-coder"}) {
+    SCOPED_TRACE(pre);
+    Texts tokens, merges;
+    for (int byte = 0; byte < 256; ++byte)
+      tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
+    for (const char* pair : {"ab", "12", "!!", "a!", " a", " !", "a1", "\n\n"}) {
+      const std::string first = byte_level_spelling(std::string(1, pair[0])),
+                        second = byte_level_spelling(std::string(1, pair[1]));
+      tokens.push_back(first + second);
+      merges.push_back(first + " " + second);
+    }
+    const auto tokenizer = load_gguf(GgufBuilder()
+                                         .set("tokenizer.ggml.model", "gpt2")
+                                         .set("tokenizer.ggml.pre", pre)
+                                         .set("tokenizer.ggml.tokens", tokens)
+                                         .set("tokenizer.ggml.merges", merges));
+    EXPECT_EQ(tokenizer->encode("ab12"), (Ids{256, '1', '2'}));
+    EXPECT_EQ(tokenizer->encode("a!!"), (Ids{'a', 258}));
+    EXPECT_EQ(tokenizer->encode("1 a !"), (Ids{'1', 260, 261}));
+    EXPECT_EQ(tokenizer->encode("a1\n\n"), (Ids{'a', '1', '\n', '\n'}));
+  }
+}
+
 TEST(GgufTokenizer, TheFileSaysWhetherATextBeginsWithBos) {
   const Ids with{258, 256}, without{256};
   EXPECT_EQ(load_gguf(byte_level("gpt-2"))->encode("ab"), without);

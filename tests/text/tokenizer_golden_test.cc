@@ -7,9 +7,11 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "support/base64.h"
+#include "support/gguf_builder.h"
 #include "support/goldens.h"
 #include "support/sha256.h"
 #include "support/temp_dir.h"
+#include "text/sentencepiece_file.h"
 #include "text/tokenizer.h"
 
 namespace lamina::text {
@@ -200,6 +202,112 @@ INSTANTIATE_TEST_SUITE_P(Folders, TokenizerGolden,
                          [](const auto& instance) {
                            return testing::test_name(instance.param.filename().string());
                          });
+
+// A vocabulary as converters write it, from tokenizer.json.
+std::string as_gguf(const fs::path& folder, const char* pre) {
+  const JsonDocument file = JsonDocument::read(folder / "tokenizer.json");
+  const JsonValue model = file.root().at("model");
+  constexpr std::uint32_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;
+  std::map<std::size_t, std::pair<std::string, std::uint32_t>> by_id;
+  for (const auto& [token, id] : model.at("vocab").members())
+    by_id[id.as_uint64()] = {std::string(token), kNormal};
+  for (JsonValue token : file.root().at("added_tokens").elements())
+    by_id[token.at("id").as_uint64()] = {std::string(token.at("content").as_string()),
+                                         token.at("special").as_bool() ? kControl : kUserDefined};
+  std::vector<std::string> tokens, merges;
+  std::vector<std::uint32_t> types;
+  for (std::size_t id = 0; id <= by_id.rbegin()->first; ++id) {
+    const auto found = by_id.find(id);
+    tokens.push_back(found == by_id.end() ? "[PAD" + std::to_string(id) + "]"
+                                          : found->second.first);
+    types.push_back(found == by_id.end() ? kUnused : found->second.second);
+  }
+  for (JsonValue merge : model.at("merges").elements()) {
+    if (!merge.is_array()) {
+      merges.emplace_back(merge.as_string());
+      continue;
+    }
+    std::string pair;
+    for (JsonValue part : merge.elements())
+      pair += (pair.empty() ? "" : " ") + std::string(part.as_string());
+    merges.push_back(pair);
+  }
+  return testing::GgufBuilder()
+      .set("tokenizer.ggml.model", "gpt2")
+      .set("tokenizer.ggml.pre", pre)
+      .set("tokenizer.ggml.tokens", tokens)
+      .set("tokenizer.ggml.token_type", types)
+      .set("tokenizer.ggml.merges", merges)
+      .bytes();
+}
+
+// Names of pre-tokenizers in GGUF files split as the tokenizer.json of vocabularies of that kind.
+TEST(GgufPreTokenizers, SplitAsTheReference) {
+  const fs::path all = testing::golden_dir() / "tokenizers";
+  std::size_t compared = 0;
+  for (const auto& [folder, pre] : {std::pair{"gpt2", "gpt-2"},
+                                    {"gpt2", "olmo"},
+                                    {"llama3", "llama-bpe"},
+                                    {"qwen2", "qwen2"},
+                                    {"qwen35", "qwen35"},
+                                    {"o200k", "gpt-4o"},
+                                    {"o200k", "llama4"},
+                                    {"tekken", "tekken"},
+                                    {"deepseek_v3", "deepseek-v3"},
+                                    {"starcoder", "starcoder"}}) {
+    if (!fs::exists(all / folder)) continue;
+    testing::TempDir dir;
+    const auto tokenizer = load_tokenizer(dir.write("m.gguf", as_gguf(all / folder, pre)));
+    const JsonDocument cases = JsonDocument::read(all / folder / "cases.json");
+    for (JsonValue item : cases.root().at("cases").elements()) {
+      SCOPED_TRACE(std::string(pre) + ", " + std::string(item.at("name").as_string()));
+      expect_ids(tokenizer->encode(text_of(item, all / folder),
+                                   {.add_special = false, .parse_special = true}),
+                 item.at("ids"));
+      ++compared;
+    }
+  }
+  if (compared == 0) GTEST_SKIP() << "no vocabularies in " << all;
+  EXPECT_GT(compared, 1000u);
+}
+
+// Pieces with scores and types, as converters copy them from tokenizer.model.
+TEST(GgufPieces, MergeAsTheReference) {
+  const fs::path folder = testing::golden_dir() / "tokenizers" / "gemma";
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const SentencePieceFile pieces = read_sentencepiece((folder / "tokenizer.model").string());
+  std::vector<std::string> tokens;
+  std::vector<float> scores;
+  std::vector<std::uint32_t> types;
+  for (const SentencePieceFile::Piece& piece : pieces.pieces) {
+    tokens.emplace_back(piece.text);
+    scores.push_back(piece.score);
+    types.push_back(static_cast<std::uint32_t>(piece.type));
+  }
+  testing::TempDir dir;
+  const auto tokenizer =
+      load_tokenizer(dir.write("m.gguf", testing::GgufBuilder()
+                                             .set("tokenizer.ggml.model", "llama")
+                                             .set("tokenizer.ggml.pre", "default")
+                                             .set("tokenizer.ggml.tokens", tokens)
+                                             .set("tokenizer.ggml.scores", scores)
+                                             .set("tokenizer.ggml.token_type", types)
+                                             .set("tokenizer.ggml.bos_token_id", 2u)
+                                             .set("tokenizer.ggml.eos_token_id", 1u)
+                                             .set("tokenizer.ggml.add_space_prefix", false)
+                                             .bytes()));
+  std::size_t compared = 0;
+  const JsonDocument cases = JsonDocument::read(folder / "cases.json");
+  for (JsonValue item : cases.root().at("cases").elements()) {
+    SCOPED_TRACE(item.at("name").as_string());
+    const JsonValue other = item.find("ids_sentencepiece");  // the library reads no control tokens
+    expect_ids(
+        tokenizer->encode(text_of(item, folder), {.add_special = false, .parse_special = !other}),
+        other ? other : item.at("ids"));
+    ++compared;
+  }
+  EXPECT_GT(compared, 40u);
+}
 
 }  // namespace
 }  // namespace lamina::text

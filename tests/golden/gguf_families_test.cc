@@ -1,0 +1,229 @@
+// Golden cases of dense families, Mixtral and OLMo as GGUF files: they compute what the reference
+// did.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "model/open.h"
+#include "support/gguf_golden.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files lack query_pre_attn_scalar, so what multiplies scores here is made up for by the weights.
+float score_scale(const GgufConversion& model) {
+  return std::sqrt(model.number("head_dim") / model.number("query_pre_attn_scalar"));
+}
+
+TEST(GgufFamilies, Gemma) {
+  const fs::path from = golden_dir() / "hf" / "gemma_mqa";
+  SKIP_WITHOUT(from);
+  GgufConversion model(from, "gemma");
+  model.common_keys().head_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.outer_tensors(plus(1));
+  model.layers(kAttentionNames).layers(kFeedForwardNames).layers(kNormNames, plus(1));
+  expect_golden(from, model.gguf.bytes());
+}
+
+const GgufConversion::Names kSandwichNorms = {{"attn_norm", "input_layernorm"},
+                                              {"post_attention_norm", "post_attention_layernorm"},
+                                              {"ffn_norm", "pre_feedforward_layernorm"},
+                                              {"post_ffw_norm", "post_feedforward_layernorm"}};
+
+TEST(GgufFamilies, Gemma2) {
+  const fs::path from = kOwnCases / "gemma2_7_layers";
+  SKIP_WITHOUT(from);
+  GgufConversion model(from, "gemma2");
+  model.common_keys().head_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("attn_logit_softcapping", "attn_logit_softcapping");
+  model.copy_number("final_logit_softcapping", "final_logit_softcapping");
+  model.copy_count("attention.sliding_window", "sliding_window");
+  model.outer_tensors(plus(1)).layers(kSandwichNorms, plus(1)).layers(kFeedForwardNames);
+  model.layers({{"attn_q", "self_attn.q_proj"}}, times(score_scale(model)));
+  model.layers({kAttentionNames.begin() + 1, kAttentionNames.end()});
+  expect_golden(from, model.gguf.bytes());
+}
+
+GgufConversion gemma3_as_gguf(const fs::path& from) {
+  GgufConversion model(from, "gemma3");
+  model.common_keys().head_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_count("attention.sliding_window", "sliding_window");
+  model.copy_number("rope.freq_base", "rope_theta");
+  model.copy_number("rope.freq_base_swa", "rope_local_base_freq");
+  model.outer_tensors(plus(1)).layers(kSandwichNorms, plus(1));
+  model.layers(kAttentionNames).layers(kFeedForwardNames);
+  model.layers({{"attn_q_norm", "self_attn.q_norm"}}, both(plus(1), times(score_scale(model))));
+  model.layers({{"attn_k_norm", "self_attn.k_norm"}}, plus(1));
+  return model;
+}
+
+TEST(GgufFamilies, Gemma3) {
+  const fs::path from = kOwnCases / "gemma3_7_layers";
+  SKIP_WITHOUT(from);
+  expect_golden(from, gemma3_as_gguf(from).gguf.bytes());
+}
+
+TEST(GgufFamilies, Gemma3WithStretchedPositions) {
+  const fs::path from = golden_dir() / "hf" / "gemma3_8_layers";
+  SKIP_WITHOUT(from);
+  GgufConversion model = gemma3_as_gguf(from);
+  model.set("rope.scaling.type", "linear").set("rope.scaling.factor", 8.f);
+  expect_golden(from, model.gguf.bytes());
+}
+
+// Files of the largest models divide by the width of a head that hidden_size would give.
+TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
+  for (const auto& [layers, scalar] : {std::pair{46u, 10.0}, {62u, 10.0}, {26u, 16.0}}) {
+    TempDir dir;
+    GgufBuilder gguf;
+    gguf.set("general.architecture", "gemma2").set("gemma2.block_count", layers);
+    gguf.set("gemma2.embedding_length", 40u).set("gemma2.feed_forward_length", 64u);
+    gguf.set("gemma2.attention.head_count", 4u).set("gemma2.attention.key_length", 16u);
+    gguf.tensor("token_embd.weight", {40, 3}, Floats(120));
+    const model::OpenedModel opened =
+        model::open(dir.write("m.gguf", gguf.bytes()), built_plugins());
+    EXPECT_EQ(opened.model->config().values().find("query_pre_attn_scalar")->value,
+              config::Value(scalar))
+        << layers;
+  }
+}
+
+GgufConversion as_llama(const fs::path& from) {
+  GgufConversion model(from, "llama");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta").outer_tensors().layers(kNormNames);
+  add_permuted_attention(model);
+  return model;
+}
+
+TEST(GgufFamilies, Mistral) {
+  const fs::path from = kOwnCases / "mistral_window";
+  SKIP_WITHOUT(from);
+  GgufConversion model = as_llama(from);
+  model.copy_count("attention.sliding_window", "sliding_window").layers(kFeedForwardNames);
+  expect_golden(from, model.gguf.bytes());
+}
+
+GgufConversion mixtral_without_experts(const fs::path& from) {
+  GgufConversion model = as_llama(from);
+  model.copy_count("expert_count", "num_local_experts");
+  model.copy_count("expert_used_count", "num_experts_per_tok");
+  model.layers({{"ffn_gate_inp", "block_sparse_moe.gate"}});
+  return model;
+}
+
+const std::pair<const char*, const char*> kMixtralExperts[] = {
+    {"ffn_gate", "block_sparse_moe.experts.{E}.w1.weight"},
+    {"ffn_up", "block_sparse_moe.experts.{E}.w3.weight"},
+    {"ffn_down", "block_sparse_moe.experts.{E}.w2.weight"}};
+
+TEST(GgufFamilies, Mixtral) {
+  const fs::path from = kOwnCases / "mixtral_8x";
+  SKIP_WITHOUT(from);
+  GgufConversion model = mixtral_without_experts(from);
+  for (const auto& [name, published] : kMixtralExperts)
+    model.experts(name + std::string("_exps"), published, model.count("num_local_experts"));
+  expect_golden(from, model.gguf.bytes());
+}
+
+TEST(GgufFamilies, MixtralWithExpertsOneByOne) {
+  const fs::path from = kOwnCases / "mixtral_8x";
+  SKIP_WITHOUT(from);
+  GgufConversion model = mixtral_without_experts(from);
+  for (std::int64_t layer = 0; layer < model.count("num_hidden_layers"); ++layer)
+    for (std::int64_t e = 0; e < model.count("num_local_experts"); ++e)
+      for (const auto& [name, published] : kMixtralExperts)
+        model.tensor(model.layer_name(layer, name) + "." + std::to_string(e) + ".weight",
+                     model.published_layer(layer, model.expert_name(published, e)));
+  expect_golden(from, model.gguf.bytes());
+}
+
+GgufConversion as_olmo2(const fs::path& from) {
+  GgufConversion model(from, "olmo2");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta").outer_tensors();
+  model.layers(kAttentionNames).layers(kFeedForwardNames);
+  model.layers({{"attn_q_norm", "self_attn.q_norm"},
+                {"attn_k_norm", "self_attn.k_norm"},
+                {"post_attention_norm", "post_attention_layernorm"},
+                {"post_ffw_norm", "post_feedforward_layernorm"}});
+  return model;
+}
+
+TEST(GgufFamilies, Olmo2) {
+  const fs::path from = kOwnCases / "olmo2_gqa";
+  SKIP_WITHOUT(from);
+  expect_golden(from, as_olmo2(from).gguf.bytes());
+}
+
+// Converters give OLMo 3 the architecture of OLMo 2, with windows.
+TEST(GgufFamilies, Olmo3) {
+  const fs::path from = kOwnCases / "olmo3_yarn";
+  SKIP_WITHOUT(from);
+  GgufConversion model = as_olmo2(from);
+  model.copy_count("attention.sliding_window", "sliding_window");
+  std::string flags;
+  for (JsonValue type : model.config().at("layer_types").elements())
+    flags += raw_bytes<std::uint8_t>(type.as_string() == "sliding_attention");
+  model.gguf.raw(
+      "olmo2.attention.sliding_window_pattern", kGgufList,
+      raw_bytes<std::uint32_t>(kGgufBool) + raw_bytes<std::uint64_t>(flags.size()) + flags);
+  model.set("rope.scaling.type", "yarn").set("rope.scaling.factor", 8.f);
+  model.set("rope.scaling.original_context_length", 256u);
+  model.set("rope.scaling.yarn_attn_factor", 1.2079442f);
+  model.set("rope.scaling.yarn_beta_fast", 32.f).set("rope.scaling.yarn_beta_slow", 1.f);
+  expect_golden(from, model.gguf.bytes());
+}
+
+GgufConversion as_gpt2(const fs::path& from, const char* prefix) {
+  GgufConversion model(from, "gpt2", prefix);
+  model.copy_count("block_count", "n_layer").copy_count("context_length", "n_ctx");
+  model.copy_count("embedding_length", "n_embd").copy_count("attention.head_count", "n_head");
+  const std::int64_t inner = model.dims("h.0.mlp.c_fc.bias").front();
+  model.set("feed_forward_length", static_cast<std::uint32_t>(inner));
+  model.copy_number("attention.layer_norm_epsilon", "layer_norm_epsilon");
+  for (const auto& [own, published] : {std::pair{"token_embd.weight", "wte.weight"},
+                                       {"position_embd.weight", "wpe.weight"},
+                                       {"output_norm.weight", "ln_f.weight"},
+                                       {"output_norm.bias", "ln_f.bias"}})
+    model.tensor(own, published);
+  for (std::int64_t layer = 0; layer < model.count("n_layer"); ++layer)
+    for (const auto& [own, published] : {std::pair{"attn_norm", "ln_1"},
+                                         {"attn_qkv", "attn.c_attn"},
+                                         {"attn_output", "attn.c_proj"},
+                                         {"ffn_norm", "ln_2"},
+                                         {"ffn_up", "mlp.c_fc"},
+                                         {"ffn_down", "mlp.c_proj"}}) {
+      const std::string to = model.layer_name(layer, own),
+                        name = "h." + std::to_string(layer) + "." + published;
+      model.tensor(to + ".bias", name + ".bias");
+      std::vector<std::int64_t> dims = model.dims(name + ".weight");
+      if (dims.size() == 1) {
+        model.tensor(to + ".weight", name + ".weight");
+        continue;
+      }
+      const Floats values = transposed(model.values(name + ".weight"), dims[1], dims[0]);
+      model.gguf.tensor(to + ".weight", {dims[1], dims[0]}, values);
+    }
+  return model;
+}
+
+TEST(GgufFamilies, Gpt2) {
+  const fs::path from = golden_dir() / "hf" / "gpt2_hub";
+  SKIP_WITHOUT(from);
+  expect_golden(from, as_gpt2(from, "").gguf.bytes());
+}
+
+TEST(GgufFamilies, Gpt2WithScoresScaledByLayer) {
+  const fs::path from = kOwnCases / "gpt2_prefixed";
+  SKIP_WITHOUT(from);
+  expect_golden_logits(
+      from, as_gpt2(from, "transformer.").gguf.bytes(),
+      {"model.activation_function=gelu", "model.scale_attn_by_inverse_layer_idx=true"});
+}
+
+}  // namespace
+}  // namespace lamina::testing
