@@ -37,8 +37,7 @@ Command ckpt_average_command() {
           .positionals = {{.name = "DIR",
                            .doc = "Run directories, checkpoints or Hugging Face directories.",
                            .repeatable = true}},
-          .examples = {"lamina ckpt average runs/a/checkpoints/step-00000800 "
-                       "runs/a/checkpoints/step-00001000 --to mean"},
+          .examples = {"lamina ckpt average runs/a runs/b --to mean"},
           .run = run_average};
 }
 

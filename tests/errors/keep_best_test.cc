@@ -36,7 +36,7 @@ std::vector<std::string> words_and(std::vector<std::string> words, std::vector<s
 }
 
 // The rate makes it worse after its first steps: the best is not the newest.
-const std::vector<std::string> kTooFast = {"--set", "optimizer.lr=0.3",
+const std::vector<std::string> kTooFast = {"--set", "optimizer.lr=3",
                                            "--set", "schedule.warmup_steps=4",
                                            "--set", "schedule.kind=constant"};
 

@@ -99,11 +99,11 @@ inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan) {
 inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::vector<Weight>& rows,
                                               std::deque<std::string>& texts) {
   std::vector<Weight> out;
-  std::string_view layers;  // "model.layers.{L}."
+  std::string_view layers;  // "model.layers.{L}.", as the first row has it
   for (const Weight& row : rows) {
     const std::size_t layer = row.hf.find("{L}.");
     if (row.block == 0 || layer == row.hf.npos) continue;
-    layers = row.hf.substr(0, layer + 4);
+    if (layers.empty()) layers = row.hf.substr(0, layer + 4);
     const bool known = std::any_of(out.begin(), out.end(), [&](const Weight& other) {
       return other.name == row.name && other.hf == row.hf;
     });
