@@ -1,5 +1,6 @@
 #include "conformance/axis_flow.h"
 
+#include <algorithm>
 #include <map>
 
 #include "conformance/check.h"

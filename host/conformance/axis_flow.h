@@ -4,6 +4,7 @@
 // at either side.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 

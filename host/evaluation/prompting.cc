@@ -1,5 +1,7 @@
 #include "evaluation/prompting.h"
 
+#include <algorithm>
+
 #include "chat/encode.h"
 #include "chat/training_text.h"
 #include "core/error.h"

@@ -5,6 +5,7 @@
 #include "ops/attended_pairs.h"
 #include "ops/decode.h"
 
+#include <algorithm>
 #include <cmath>
 
 LAMINA_HOST_INPUTS(latent_attention, "segments?")

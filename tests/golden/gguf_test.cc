@@ -2,6 +2,7 @@
 // against the same weights in safetensors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <numbers>
