@@ -299,6 +299,7 @@ TEST(GgufPieces, MergeAsTheReference) {
   std::size_t compared = 0;
   const JsonDocument cases = JsonDocument::read(folder / "cases.json");
   for (JsonValue item : cases.root().at("cases").elements()) {
+    if (item.find("bytes")) continue;  // given to the reference as text with U+FFFD
     SCOPED_TRACE(item.at("name").as_string());
     const JsonValue other = item.find("ids_sentencepiece");  // the library reads no control tokens
     expect_ids(
