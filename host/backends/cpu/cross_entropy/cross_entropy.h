@@ -44,7 +44,8 @@ struct CrossEntropyGradient {
   float scale;  // of all gradients, eg: 1 / count
   float z_loss = 0;
   const float* row_scale = nullptr;  // [num_rows], optional: also of each row
-  void* dlogits;  // [num_rows, num_columns]; may be the tile's logits if it is f32
+  void* dlogits;  // [num_rows, num_columns]; may begin where the tile's logits do if those are
+                  // f32 and rows are as many bytes apart
   DType dtype;    // f32 or bf16
   std::int64_t row_stride;
 };

@@ -187,14 +187,12 @@ namespace cross_entropy_grad_op {
 
 namespace in = operand::cross_entropy_grad;
 
-// Logits and their gradients of one block of rows. Half of this costs the products a fifth of their
-// speed at 50k columns: every block streams all of w and dw.
-constexpr std::int64_t kMaxBlockBytes = std::int64_t{128} << 20;
-
-// Blocks of equal size, multiples of 16, as tall as the bound allows.
-std::int64_t block_rows(std::int64_t rows, std::int64_t row_bytes) {
-  const std::int64_t max_rows =
-      std::max<std::int64_t>(16, kMaxBlockBytes / (row_bytes + 1) / 16 * 16);
+// Blocks of equal size, multiples of 16, as tall as their memory allows. Every block streams all of w
+// twice and adds to all of dw, so logits may take as much memory as dw does, within bounds.
+std::int64_t block_rows(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
+  constexpr std::int64_t kMinBytes = std::int64_t{128} << 20, kMaxBytes = kMinBytes * 4;
+  const std::int64_t bytes = std::clamp(vocabulary * width * 4, kMinBytes, kMaxBytes);
+  const std::int64_t max_rows = std::max<std::int64_t>(16, bytes / (vocabulary * 4 + 1) / 16 * 16);
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, max_rows));
   return std::min(rows, round_up(divide_up(rows, blocks), 16));
 }
@@ -208,7 +206,8 @@ class CrossEntropyGradKernel final : public Kernel {
         vocabulary_(n.type(1).dim(0)),
         soft_cap_(static_cast<float>(n.f("soft_cap"))),
         logit_scale_(static_cast<float>(n.f("logit_scale"))),
-        block_(block_rows(rows_, vocabulary_ * (dtype_ == DType::f32 ? 4 : 6))),
+        block_(block_rows(rows_, width_, vocabulary_)),
+        gradient_stride_(dtype_ == DType::f32 ? vocabulary_ : 2 * vocabulary_),
         state_(block_) {
     if (rows_ == 0 || vocabulary_ == 0) return;
     make_products(0, block_);
@@ -216,7 +215,7 @@ class CrossEntropyGradKernel final : public Kernel {
   }
 
   std::size_t workspace_bytes() const override {
-    return state_.bytes() + logits_bytes() + gradient_bytes() + aligned(gemm_bytes_);
+    return state_.bytes() + logits_bytes() + aligned(gemm_bytes_);
   }
 
   void run(const KernelArgs& args) override {
@@ -245,14 +244,16 @@ class CrossEntropyGradKernel final : public Kernel {
                               .k = vocabulary_,
                               .in = dtype_,
                               .out = dtype_,
-                              .b_transposed = false});
+                              .b_transposed = false,
+                              .lda = gradient_stride_});
     GemmSpec dw{.m = vocabulary_,
                 .n = width_,
                 .k = m,
                 .in = dtype_,
                 .out = DType::f32,
                 .a_transposed = true,
-                .b_transposed = false};
+                .b_transposed = false,
+                .lda = gradient_stride_};
     p.dw = make_checked_gemm(dw);
     dw.accumulate = true;
     p.dw_added = make_checked_gemm(dw);
@@ -268,8 +269,8 @@ class CrossEntropyGradKernel final : public Kernel {
     const void* x = at_byte(args.inputs[0], row * row_bytes);
     const void* w = args.inputs[1];
     std::byte* logits = args.workspace + state_.bytes();
-    std::byte* dlogits = dtype_ == DType::f32 ? logits : logits + logits_bytes();
-    std::byte* gemm_workspace = logits + logits_bytes() + gradient_bytes();
+    std::byte* dlogits = logits;  // each row where its logits were
+    std::byte* gemm_workspace = logits + logits_bytes();
 
     p.logits->run(x, w, nullptr, logits, gemm_workspace);
     const CrossEntropyTile tile{.logits = logits,
@@ -294,7 +295,7 @@ class CrossEntropyGradKernel final : public Kernel {
                             .z_loss = scale == 0 ? 0 : dz / scale,
                             .dlogits = dlogits,
                             .dtype = dtype_,
-                            .row_stride = vocabulary_});
+                            .row_stride = gradient_stride_});
     if (bias && args.outputs[4])
       add_bias_gradient(dlogits, m, row == 0, static_cast<float*>(args.outputs[4]));
     if (args.outputs[2])
@@ -310,7 +311,7 @@ class CrossEntropyGradKernel final : public Kernel {
       const std::int64_t begin = task * kColumns, count = std::min(kColumns, vocabulary_ - begin);
       double sums[kColumns] = {};
       for (std::int64_t r = 0; r < m; ++r) {
-        const std::int64_t at = r * vocabulary_ + begin;
+        const std::int64_t at = r * gradient_stride_ + begin;
         for (std::int64_t c = 0; c < count; ++c)
           sums[c] += dtype_ == DType::f32
                          ? reinterpret_cast<const float*>(dlogits)[at + c]
@@ -326,14 +327,12 @@ class CrossEntropyGradKernel final : public Kernel {
   std::size_t logits_bytes() const {
     return aligned(static_cast<std::size_t>(block_ * vocabulary_ * 4));
   }
-  std::size_t gradient_bytes() const {
-    return dtype_ == DType::f32 ? 0 : aligned(static_cast<std::size_t>(block_ * vocabulary_ * 2));
-  }
 
   DType dtype_;
   std::int64_t rows_, width_, vocabulary_;
   float soft_cap_, logit_scale_;
   std::int64_t block_;
+  std::int64_t gradient_stride_;  // in elements of dtype: as far apart as the rows of f32 logits
   CrossEntropyState state_;
   std::array<Products, 2> products_;  // of a full block, and of the last
   std::size_t gemm_bytes_ = 0;
