@@ -213,5 +213,121 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test_name(test.param.filename().string()); });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngramModule);
 
+// Gates of one stream whose key and value are the same for every token, in double precision.
+class Gates {
+ public:
+  static constexpr double kEps = 1e-6;
+  Doubles key, value;  // [D]: the biases, before the norm of the key
+
+  struct Gradients {
+    Doubles x, key;
+  };
+  // Of sum(cotangent * gate * value), x and cotangent [T, D].
+  Gradients gradients(const Doubles& x, const Doubles& cotangent) const {
+    const std::size_t width = key.size();
+    const Doubles k = normed(key);
+    Gradients out{.x = {}, .key = Doubles(width)};
+    for (std::size_t t = 0; t < x.size() / width; ++t) {
+      const auto begin = static_cast<std::ptrdiff_t>(t * width);
+      const Doubles row(x.begin() + begin, x.begin() + begin + std::ssize(key));
+      const Doubles q = normed(row);
+      double score = 0, d_gate = 0;
+      for (std::size_t d = 0; d < width; ++d) {
+        score += q[d] * k[d] / std::sqrt(static_cast<double>(width));
+        d_gate += cotangent[t * width + d] * value[d];
+      }
+      const double size = std::abs(score);
+      const double sign = score > 0 ? 1 : score < 0 ? -1 : 0;
+      const double gate = 1 / (1 + std::exp(-sign * std::sqrt(std::max(size, 1e-6))));
+      const double d_score =
+          size < 1e-6 ? 0 : d_gate * gate * (1 - gate) * sign * sign / (2 * std::sqrt(size));
+      const double scale = d_score / std::sqrt(static_cast<double>(width));
+      const Doubles dx = norm_gradient(row, k, scale), dk = norm_gradient(key, q, scale);
+      out.x.insert(out.x.end(), dx.begin(), dx.end());
+      for (std::size_t d = 0; d < width; ++d) out.key[d] += dk[d];
+    }
+    return out;
+  }
+
+ private:
+  static double rms_inverse(const Doubles& x) {
+    double square = 0;
+    for (double v : x) square += v * v;
+    return 1 / std::sqrt(square / static_cast<double>(x.size()) + kEps);
+  }
+  static Doubles normed(Doubles x) {
+    const double r = rms_inverse(x);
+    for (double& v : x) v *= r;
+    return x;
+  }
+  // Of normed(x) times the cotangent scale * c.
+  static Doubles norm_gradient(const Doubles& x, const Doubles& c, double scale) {
+    const double r = rms_inverse(x);
+    double dot = 0;
+    for (std::size_t d = 0; d < x.size(); ++d) dot += scale * c[d] * x[d];
+    Doubles out;
+    for (std::size_t d = 0; d < x.size(); ++d)
+      out.push_back(r * scale * c[d] - r * r * r * dot * x[d] / static_cast<double>(x.size()));
+    return out;
+  }
+};
+
+// The gate is flat around a score of zero and steepest just outside. Goldens in f32 round such
+// scores as we do, so these are compared with double precision.
+TEST(EngramGate, GradientsOfScoresAroundZeroAreThoseOfDoublePrecision) {
+  constexpr std::int64_t kWidth = 4;
+  const decoder::Engram engram{
+      .pad = 0, .max_ngram = 2, .head_dim = 2, .kernel_size = 2, .norm_eps = Gates::kEps};
+  const decoder::EngramLayer layer{.layer = 0, .multipliers = {3, 5}, .sizes = {3}};
+  // The key has only the first two dims, so that the first element of a row is in step with its
+  // score: zero, under the bound of 1e-6 either way, a little and far above it.
+  Gates gates{.key = {1, 0.5, 0, 0}, .value = {0.5, -1, 2, 1}};
+  Doubles x, cotangent;
+  for (double small : {0.0, 4e-7, -4e-7, 3e-5, -3e-5, 1e-2, -0.4, 2.0}) {
+    x.insert(x.end(), {small, 0, 1, -0.5});
+    cotangent.insert(cotangent.end(), {1, 0.25, -0.5, 1});
+  }
+  const std::int64_t num_tokens = std::ssize(x) / kWidth;
+
+  Graph g;
+  const Type streams{DType::f32, {1, num_tokens, 1, kWidth}, {}};
+  Tensor x_in = g.add_input("x", streams);
+  Tensor ct_in = g.add_input("cotangent", streams);
+  ModuleBuild build(g, {DType::i32, {1, num_tokens}, {}}, 3);
+  Tensor gated = decoder::engram_values(build, engram, layer, x_in).gated;
+  std::vector<Tensor> wanted{x_in};
+  for (const GraphInput& input : g.inputs())
+    if (input.name == "engram.key.bias") wanted.push_back(g.tensor(input.value));
+  for (Tensor gradient : autodiff::vjp(g, std::span(&gated, 1), std::span(&ct_in, 1), wanted,
+                                       autodiff::save_everything()))
+    g.add_output("gradient", gradient);
+  std::vector<Array> inputs;
+  for (const GraphInput& input : g.inputs()) {
+    Array values = zeros(g.type(input.value));
+    const auto fill = [&](const Doubles& from) {
+      for (std::int64_t i = 0; i < values.type.num_elements(); ++i)
+        set(values, i, from[static_cast<std::size_t>(i) % from.size()]);
+    };
+    if (input.name == "x") fill(x);
+    if (input.name == "cotangent") fill(cotangent);
+    if (input.name == "engram.key.bias") fill(gates.key);
+    if (input.name == "engram.value.bias") fill(gates.value);
+    if (input.name.ends_with("norm.weight")) fill({1});
+    inputs.push_back(std::move(values));
+  }
+  const std::vector<Array> got = run(g, inputs);
+
+  const Gates::Gradients want = gates.gradients(x, cotangent);
+  for (std::size_t i = 0; i < want.x.size(); ++i) {
+    const double value = get(got[0], static_cast<std::int64_t>(i));
+    const std::size_t token = i / static_cast<std::size_t>(kWidth);
+    EXPECT_NEAR(value, want.x[i], 1e-5 * std::abs(want.x[i]) + 1e-9) << "token " << token;
+    if (token < 3) {
+      EXPECT_EQ(value, 0) << "token " << token;
+    }
+  }
+  expect_near(got[1], want.key, 1e-5, "key");
+}
+
 }  // namespace
 }  // namespace lamina::testing
