@@ -3,7 +3,7 @@
 # PRIVATE_LINKS named lamina_* are header-only and leave no trace in an installed library.
 # PRIVATE_HEADERS are regular expressions of headers that only the folder itself can compile. All
 # others compile alone (target all_verify_interface_header_sets) and are installed with the
-# component `host`. RUNS_ONCE: what runs once per process is built in less time, not for speed.
+# component `host`. RUNS_ONCE: what runs once per process or per graph is built in less time, not for speed.
 set(runs_once $<$<CONFIG:Release>:-O1>)
 function(lamina_library name)
   cmake_parse_arguments(ARG "RUNS_ONCE" "" "SOURCES;LINKS;PRIVATE_LINKS;PRIVATE_HEADERS" ${ARGN})
