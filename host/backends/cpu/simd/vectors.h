@@ -4,8 +4,10 @@
 // probabilities have to be. Everything is internal, as in simd.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "backends/cpu/simd/simd.h"
 
@@ -86,18 +88,18 @@ struct Vectors {
     return (e - set(1.0f)) / (e + set(1.0f));
   }
 
-  // Spelled as a table: GCC 12 builds the indices of a shuffle in a loop at run time otherwise.
-  template <int kDistance>
-  struct Exchange {
-    std::int32_t lane[L];
-    constexpr Exchange() : lane{} {
-      for (int i = 0; i < L; ++i) lane[i] = i ^ kDistance;
-    }
-  };
+  // Lane i of the result is lane kLane(i) of a and b side by side.
+  template <auto kLane, std::size_t... kIndex>
+  LAMINA_SIMD static F shuffle(F a, F b, std::index_sequence<kIndex...>) {
+    return __builtin_shufflevector(a, b, kLane(static_cast<int>(kIndex))...);
+  }
+  template <auto kLane>
+  LAMINA_SIMD static F shuffle(F a, F b) {
+    return shuffle<kLane>(a, b, std::make_index_sequence<L>());
+  }
   template <int kDistance>
   LAMINA_SIMD static F exchange(F x) {
-    static constexpr Exchange<kDistance> order;
-    return __builtin_shuffle(x, load_int(order.lane));
+    return shuffle<[](int i) { return i ^ kDistance; }>(x, x);
   }
   // The largest lane, in every lane; the sum of the lanes likewise.
   template <int kDistance = L / 2>
@@ -119,31 +121,23 @@ struct Vectors {
     if constexpr (kCount == 1) {
       return rows[0];
     } else {
-      I even, odd;
-      for (int i = 0; i < L; ++i) {
-        even[i] = 2 * i;
-        odd[i] = 2 * i + 1;
-      }
 #pragma GCC unroll 8
       for (int i = 0; i < kCount / 2; ++i)
-        rows[i] = __builtin_shuffle(rows[2 * i], rows[2 * i + 1], even) +
-                  __builtin_shuffle(rows[2 * i], rows[2 * i + 1], odd);
+        rows[i] = shuffle<[](int lane) { return 2 * lane; }>(rows[2 * i], rows[2 * i + 1]) +
+                  shuffle<[](int lane) { return 2 * lane + 1; }>(rows[2 * i], rows[2 * i + 1]);
       return fold<kCount / 2>(rows);
     }
   }
 
   // Transposes L vectors in log2(L) rounds of pairing row i with row i + L/2.
   LAMINA_SIMD static void transpose(F (&rows)[L]) {
-    I low, high;
-    for (int i = 0; i < L; ++i) {
-      low[i] = i / 2 + (i % 2) * L;
-      high[i] = L / 2 + i / 2 + (i % 2) * L;
-    }
     for (int round = 1; round < L; round *= 2) {
       F next[L];
       for (int i = 0; i < L / 2; ++i) {
-        next[2 * i] = __builtin_shuffle(rows[i], rows[i + L / 2], low);
-        next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + L / 2], high);
+        next[2 * i] =
+            shuffle<[](int lane) { return lane / 2 + lane % 2 * L; }>(rows[i], rows[i + L / 2]);
+        next[2 * i + 1] = shuffle<[](int lane) { return L / 2 + lane / 2 + lane % 2 * L; }>(
+            rows[i], rows[i + L / 2]);
       }
       for (int i = 0; i < L; ++i) rows[i] = next[i];
     }
