@@ -136,7 +136,7 @@ class Chat {
 int run(const Arguments& a, const Machine& machine) {
   check_generation_options(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine, adapter_path(a));
   const chat::Form form = load_form(a, m.opened.directory);
   const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
   const std::int64_t context =
@@ -172,6 +172,7 @@ int run(const Arguments& a, const Machine& machine) {
 Command chat_command() {
   std::vector<Option> options = {
       required_model_option(),
+      adapter_option(),
       integer_option("ctx-size", 0, {},
                      "Context length in tokens; default: the model's, at most 4096.", 1,
                      decoder::kMaxTokens),

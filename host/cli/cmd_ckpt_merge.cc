@@ -13,8 +13,8 @@ namespace {
 
 int run_merge(const Arguments& a, const Machine& machine) {
   const weights::Exported out =
-      model::merge_to_hf(a.positionals[0], a.has("adapter") ? a.text("adapter") : "", a.text("to"),
-                         stored_type(a), plugin_catalog(a.globals), machine.backend);
+      model::merge_to_hf(a.positionals[0], adapter_path(a), a.text("to"), stored_type(a),
+                         plugin_catalog(a.globals), machine.backend);
   print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
                     bytes_text(static_cast<double>(out.num_bytes))));
   return 0;

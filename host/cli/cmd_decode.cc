@@ -58,7 +58,7 @@ int run(const Arguments& a, const Machine& machine) {
     throw UserError(ExitCode::usage,
                     {"decode", "--logprobs is part of the output of --json; add --json", {}});
   const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
-                                     machine, a.has("adapter") ? a.text("adapter") : "");
+                                     machine, adapter_path(a));
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const std::vector<std::int32_t> prompt = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);

@@ -96,6 +96,7 @@ Option set_option();             // --set KEY=VALUE, repeatable
 Option required_model_option();  // -m DIR
 Option model_option();           // likewise, for commands that may go without
 Option adapter_option();
+std::string adapter_path(const Arguments& a);  // what it names; empty without it
 
 // Options by type; `short_name` 0 for none.
 Option text_option(std::string name, char short_name, std::string value, std::string doc);

@@ -45,7 +45,7 @@ EvalSubject find_eval_subject(const Arguments& a) {
                                     : "no model is given; use -m DIR --data FILE, or RUN_DIR",
                      {}});
   const std::string& path = a.has("model") ? a.text("model") : a.positionals[0];
-  const std::string adapter = a.has("adapter") ? a.text("adapter") : "";
+  const std::string adapter = adapter_path(a);
   EvalSubject s =
       model::while_training(path, [&] { return open_subject(path, adapter, a.globals); });
   if (const std::string run_file = run_file_of(path); !run_file.empty()) {

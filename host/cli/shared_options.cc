@@ -66,6 +66,8 @@ Option adapter_option() {
           .value = "DIR"};
 }
 
+std::string adapter_path(const Arguments& a) { return a.has("adapter") ? a.text("adapter") : ""; }
+
 Option set_option() {
   return {.key = {.name = "set",
                   .type = Type::string,

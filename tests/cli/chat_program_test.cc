@@ -147,6 +147,13 @@ TEST_F(ChatProgram, ALaterTurnReadsOnlyItsOwnTokens) {
       second);
 }
 
+TEST_F(ChatProgram, TalksWithAnAdapter) {
+  const std::string none = folder / "none";
+  const Finished result = chat("hi\\n", "--adapter " + none);
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr(none));
+}
+
 TEST_F(ChatProgram, CommandsChangeTheConversation) {
   const std::string saved = folder / "saved.json";
   const Finished session = chat(

@@ -187,8 +187,8 @@ namespace cross_entropy_grad_op {
 
 namespace in = operand::cross_entropy_grad;
 
-// Blocks of equal size, multiples of 16, as tall as their memory allows. Every block streams all of w
-// twice and adds to all of dw, so logits may take as much memory as dw does, within bounds.
+// Blocks of equal size, multiples of 16, as tall as their memory allows. Every block streams all of
+// w twice and adds to all of dw, so logits may take as much memory as dw does, within bounds.
 std::int64_t block_rows(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
   constexpr std::int64_t kMinBytes = std::int64_t{128} << 20, kMaxBytes = kMinBytes * 4;
   const std::int64_t bytes = std::clamp(vocabulary * width * 4, kMinBytes, kMaxBytes);
