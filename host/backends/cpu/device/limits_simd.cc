@@ -39,11 +39,13 @@ double multiply_add(std::int64_t rounds, float* sink) {
   return run(rounds, 16 * 2, sink, [a, b](__m512 sum) { return _mm512_fmadd_ps(a, b, sum); });
 }
 
+#if defined(__AVX512BF16__)
 double multiply_add_bf16(std::int64_t rounds, float* sink) {
   const __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
   const __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(*sink), _mm512_set1_ps(*sink));
   return run(rounds, 32 * 2, sink, [a, b](__m512 sum) { return _mm512_dpbf16_ps(sum, a, b); });
 }
+#endif
 
 std::uint64_t read_memory(const std::byte* memory, std::size_t num_bytes) {
   __m512i sum[8];
