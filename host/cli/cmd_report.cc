@@ -12,17 +12,15 @@
 #include "cli/text.h"
 #include "cli/units.h"
 #include "core/read_file.h"
-#include "decode/generate.h"
 #include "io/durable_file.h"
 #include "model/load.h"
+#include "model/text_samples.h"
 #include "train/run_directory.h"
 
 namespace lamina::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::int64_t kSampleTokens = 64;
 
 std::string text_or_nothing(const std::string& path) {
   return fs::exists(path) ? read_file(path, ExitCode::checkpoint) : "";
@@ -38,20 +36,19 @@ std::string processor_name() {
 
 // Of the newest checkpoint. REQUIRES: there are prompts.
 ReportSamples samples_of(const Arguments& a, const std::string& run, const Backend& backend) {
+  constexpr DType kDType = DType::bf16;
+  const model::Loaded m = model::load(run, plugin_catalog(a.globals), kDType, backend);
+  model::TextSamples samples(
+      {.prompts = a.texts("prompt"),
+       .dtype = kDType,
+       .end_tokens = m.end_tokens(),
+       .place = "--prompt",
+       .instead = "leave out --prompt"},
+      m.model(), tokenizer_of_texts(m.opened.directory, m.tokenizer.get(), "leave out --prompt"),
+      backend);
   ReportSamples out{"Newest checkpoint", {}};
-  const model::Loaded m = model::load(run, plugin_catalog(a.globals), DType::bf16, backend);
-  const text::Tokenizer& tokenizer =
-      tokenizer_of_texts(m.opened.directory, m.tokenizer.get(), "leave out --prompt");
-  decode::GenerateOptions options{.max_new_tokens = kSampleTokens, .end_tokens = m.end_tokens()};
-  options.sampler.temperature = 0;
-  for (const std::string& prompt : a.texts("prompt")) {
-    const std::vector<std::int32_t> ids = tokenizer.encode(prompt);
-    decode::Session session(m.model(), m.weights.pointers(),
-                            {.capacity = static_cast<std::int64_t>(ids.size()) + kSampleTokens},
-                            backend);
-    out.samples.emplace_back(
-        prompt, decode::generate(session, ids, &tokenizer, options, [](std::string_view) {}).text);
-  }
+  for (train::Sample& sample : samples.sample(m.weights.pointers()))
+    out.samples.emplace_back(std::move(sample.prompt), std::move(sample.text));
   return out;
 }
 

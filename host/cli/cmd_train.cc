@@ -61,8 +61,9 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   train::Run run(c, model, resume, machine.backend,
                  {.between = end_if_asked, .workers = workers(machine)},
                  std::move(training.inherited));
-  std::optional<model::TrainingSamples> samples;
-  if (c.train.sample_every_steps > 0) samples.emplace(c, model, run.tokenizer(), machine.backend);
+  std::optional<model::TextSamples> samples;
+  if (c.train.sample_every_steps > 0)
+    samples.emplace(model::training_samples(c), model, run.tokenizer(), machine.backend);
   begin(run, model, c);
   print_banner(model, c, run);
   std::optional<TrainingProfile> profile;

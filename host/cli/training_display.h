@@ -5,7 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/training_profile.h"
-#include "model/training_samples.h"
+#include "model/text_samples.h"
 #include "train/run.h"
 
 namespace lamina::cli {
@@ -17,7 +17,7 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
 
 // What a run does beside training; null: not that.
 struct Extras {
-  model::TrainingSamples* samples = nullptr;
+  model::TextSamples* samples = nullptr;
   TrainingProfile* profile = nullptr;
 };
 

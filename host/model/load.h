@@ -1,7 +1,8 @@
 // A model with its weights and its tokenizer: all that computing with it takes.
 //
 //   const model::Loaded m = model::load("my-model", plugins, DType::bf16, backend);
-//   decode::Session session(m.model(), m.weights.pointers(), {.capacity = 512}, backend);
+//   decode::Session session(m.model(), m.weights.pointers(),
+//                           {.capacity = 512, .dtype = DType::bf16}, backend);
 #pragma once
 
 #include <cstdint>

@@ -75,8 +75,32 @@ TEST(Report, ShowsSamples) {
   EXPECT_THAT(page, HasSubstr("<b>a &lt;b&gt; &amp; c</b>"));
 }
 
+TEST(Report, SamplesAreWhatDecodePrints) {
+  const lamina::testing::Finished f =
+      lamina_program({"decode", "-m", trained_run(), "-p", "the", "--temp", "0", "-n", "64"});
+  ASSERT_EQ(f.code, 0) << f.err;
+  ASSERT_GT(f.out.size(), 16U);
+  std::string text;  // as HTML
+  for (const char c : f.out)
+    text += c == '&'                                                       ? "&amp;"
+            : c == '<'                                                     ? "&lt;"
+            : c == '>'                                                     ? "&gt;"
+            : c == '"'                                                     ? "&quot;"
+            : static_cast<unsigned char>(c) < 32 && c != '\n' && c != '\t' ? " "
+                                                                           : std::string(1, c);
+  EXPECT_THAT(written_page({"-p", "the"}), HasSubstr("<b>the</b>" + text + "</pre>"));
+}
+
 TEST(Report, SaysWhatOfTheMachineWasUsed) {
   EXPECT_THAT(written_page({"--threads", "1"}), HasSubstr("1 threads, "));
+}
+
+TEST(Report, SamplesFitThePositionsOfTheModel) {
+  const lamina::testing::Finished f =
+      lamina_program({"report", trained_run(), "-p", std::string(64, 'a')});
+  EXPECT_EQ(f.code, 2);
+  EXPECT_THAT(f.err, HasSubstr("--prompt: a prompt has 65 tokens; the model was made for at most "
+                               "64"));
 }
 
 TEST(Report, SamplesNeedATokenizer) {
