@@ -78,6 +78,7 @@ int run_report(const Arguments& a, const Machine& machine) {
                             fmt::format("{}, {}", processor_name(), machine_text(machine.device)));
   report.samples = read_samples(metrics);
   if (a.has("prompt")) report.samples.push_back(samples_of(a, run, machine.backend));
+  report.bad_steps = read_bad_steps(run);
   report.settings = text_or_nothing(run + "/config.toml");
   report.log = text_or_nothing(run + "/log.txt");
   const std::string path = a.has("to") ? a.text("to") : run + "/report.html";
@@ -93,9 +94,9 @@ Command report_command() {
           .summary = "writes a run as one HTML page",
           .details =
               "Curves of every number in metrics.jsonl, samples of train.sample_every_steps and "
-              "of the newest checkpoint, the settings and the log, in RUN_DIR/report.html. The "
-              "page needs no network "
-              "and nothing beside it.",
+              "of the newest checkpoint, steps that were not finite or were left out, the settings "
+              "and the log, in RUN_DIR/report.html. The page needs no network and nothing beside "
+              "it.",
           .options =
               {{.key = {.name = "prompt",
                         .type = Type::string,

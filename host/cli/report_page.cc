@@ -93,6 +93,21 @@ constexpr const char* kStyle =
     "pre{overflow-x:auto;background:#f4f4f4;padding:.6em;font-size:12px}\n"
     "table{border-collapse:collapse}td,th{padding:0 .8em 0 0;text-align:left}\n";
 
+std::string table_of(const std::vector<std::pair<std::string, std::string>>& facts) {
+  std::string out = "<table>\n";
+  for (const auto& [name, value] : facts)
+    out += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escaped(name), escaped(value));
+  return out + "</table>\n";
+}
+
+std::string text_of(const ReportBadStep& step) {
+  std::string out = "<h3>" + escaped(step.title) + "</h3>\n" + table_of(step.facts) +
+                    "<details><summary>rows that were read</summary>\n";
+  for (const auto& [place, text] : step.rows)
+    out += "<p>" + escaped(place) + "</p>\n<pre>" + escaped(text) + "</pre>\n";
+  return out + "</details>\n";
+}
+
 // Calls `read` for each object of metrics.jsonl.
 void for_each_line(const std::string& path, const std::function<void(const JsonValue&)>& read) {
   std::ifstream in(path);
@@ -136,11 +151,12 @@ std::vector<ReportSamples> read_samples(const std::string& metrics_path) {
 std::string report_page(const Report& report) {
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-      "<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<table>\n",
+      "<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
       escaped(report.title), kStyle);
-  for (const auto& [name, value] : report.facts)
-    out += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escaped(name), escaped(value));
-  out += "</table>\n<h2>Curves</h2>\n";
+  out += table_of(report.facts);
+  if (!report.bad_steps.empty()) out += "<h2>Steps that failed or were left out</h2>\n";
+  for (const ReportBadStep& step : report.bad_steps) out += text_of(step);
+  out += "<h2>Curves</h2>\n";
   for (const ReportCurve& curve : report.curves)
     out += "<h3>" + escaped(curve.name) + "</h3>\n" + svg_of(curve) + numbers_of(curve);
   if (!report.samples.empty()) out += "<h2>Samples</h2>\n";

@@ -30,11 +30,22 @@ struct ReportSamples {
 // Those of train.sample_every_steps, in the order of the steps. Errors likewise.
 std::vector<ReportSamples> read_samples(const std::string& metrics_path);
 
+// A step that was not finite, or was left out: rows of a table, and the text that was read.
+struct ReportBadStep {
+  std::string title;  // "Step 12: not finite"
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::vector<std::pair<std::string, std::string>> rows;  // place and text
+};
+
+// Those of a run directory. Errors (exit 4): a damaged file.
+std::vector<ReportBadStep> read_bad_steps(const std::string& run);
+
 struct Report {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  // rows of the table on top
   std::vector<ReportCurve> curves;
   std::vector<ReportSamples> samples;
+  std::vector<ReportBadStep> bad_steps;
   std::string settings;  // config.toml
   std::string log;       // log.txt
 };

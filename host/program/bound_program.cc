@@ -132,6 +132,13 @@ void BoundProgram::bind_updates(std::span<void* const> by_parameter) {
       place(outputs_[i], output_pieces_[i], by_parameter, output_roles_[i].stacked);
 }
 
+int BoundProgram::parameter_of(std::size_t input, std::int64_t element) const {
+  const decoder::InputRole& role = input_roles_[input];
+  if (role.role != Input::parameter) return -1;
+  const std::size_t member = role.stacked ? static_cast<std::size_t>(element) : 0;
+  return member < role.members.size() ? role.members[member] : -1;
+}
+
 std::vector<BoundProgram::NamedOutput> BoundProgram::named_outputs() const {
   std::vector<NamedOutput> out;
   const Graph& graph = program_->graph();

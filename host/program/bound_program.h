@@ -58,6 +58,10 @@ class BoundProgram {
   std::vector<NamedOutput> named_outputs() const;
   void bind_output(std::size_t index, void* memory) { outputs_[index].base = memory; }
 
+  // The parameter, by index, whose memory is element `element` of a stacked input of the graph, or
+  // the whole of another; -1 where the input is none.
+  int parameter_of(std::size_t input, std::int64_t element) const;
+
   // What is done with updates, one each; how metrics of microbatches become one.
   const std::vector<decoder::ParameterUpdate>& updates() const { return updates_; }
   const std::map<std::string, decoder::Reduce>& metrics() const { return metrics_; }

@@ -38,6 +38,12 @@ bool is_supported(const Backend& backend, const Graph& graph, const Node& node) 
   });
 }
 
+void Program::watch(Watcher* watcher) {
+  watcher_ = watcher;
+  for (Step& step : steps_)
+    if (step.scan) step.scan->body->watch(watcher);
+}
+
 void* Program::address(const Location& location, std::byte* arena) const {
   if (location.space == Location::kNothing) return nullptr;
   if (location.space == Location::kArena) return arena + location.offset;
@@ -64,6 +70,7 @@ void Program::run(std::span<const Binding> inputs, std::span<const Binding> outp
         step.out_pointers[i] = address(step.outputs[i], arena);
       step.kernel->run({step.in_pointers, step.out_pointers,
                         static_cast<std::byte*>(address(step.workspace, arena))});
+      if (watcher_) watcher_->ran(*graph_, step.node, step.out_pointers);
     }
     if (!timed) continue;
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -111,7 +118,9 @@ void Program::run_scan(Step& step, std::byte* arena) {
               ? carry_buffer(i, iteration)
               : layer_of(step.outputs[i], is_carry ? 0 : layer, scan.output_strides[i]);
     }
+    if (watcher_) watcher_->enter(*graph_, step.node, layer);
     scan.body->run(scan.inputs, scan.outputs, workspace + scan.body_arena_offset);
+    if (watcher_) watcher_->leave();
   }
   if (trace_) trace_->iteration = outer;
 }

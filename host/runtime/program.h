@@ -52,6 +52,17 @@ struct ArenaBlock {
   int last = 0;  // the number of nodes: to the end of the run
 };
 
+// Sees every kernel run. [the thread that runs the program]
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  // A scan of `graph` runs its body for an element of what it runs over; and has.
+  virtual void enter(const Graph& graph, NodeId scan, std::int64_t element) = 0;
+  virtual void leave() = 0;
+  // A node's kernel has run; its results, one per output, null where nobody reads one.
+  virtual void ran(const Graph& graph, NodeId node, std::span<void* const> results) = 0;
+};
+
 class Program {
  public:
   // REQUIRES: every node has a kernel in `backend`, is a view or is a scan (passes/lower.h sees
@@ -81,6 +92,9 @@ class Program {
   // aliases an input is given the same memory (its own binding is ignored). `arena` is at least
   // arena_bytes() long and 64-byte aligned. Inputs are not written, except aliased ones.
   void run(std::span<const Binding> inputs, std::span<const Binding> outputs, std::byte* arena);
+
+  // Borrowed; null for none. Bodies of scans are watched, too.
+  void watch(Watcher* watcher);
 
   // A table for people: each step, its kernel, why better ones were refused, where results lie.
   std::string describe() const;
@@ -113,6 +127,7 @@ class Program {
   std::vector<ArenaBlock> arena_blocks_;
   bool profiling_ = false;
   Trace* trace_ = nullptr;
+  Watcher* watcher_ = nullptr;
 };
 
 // The first kernel of `backend` that takes the node, or null; what refused it goes to `refusals`.

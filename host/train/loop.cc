@@ -6,11 +6,15 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/round_up.h"
+#include "train/bad_step.h"
 #include "train/schedule.h"
 #include "weights/weights.h"
 
 namespace lamina::train {
 namespace {
+
+// A run that diverges with train.skip_spikes may leave out any number of steps.
+constexpr std::int64_t kMaxSpikeFiles = 100;
 
 program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row) {
   std::size_t at = static_cast<std::size_t>(first_row * batch.tokens_per_row);
@@ -88,6 +92,31 @@ void Loop::resume(const std::string& checkpoint) {
   saver_.loaded(loaded);
 }
 
+StepResult Loop::gradients(std::span<const program::Microbatch> microbatches) {
+  try {
+    return step_.gradients(microbatches, progress_.step);
+  } catch (NumericalError& error) {
+    const std::string path = write_bad_step(error.result, &error);
+    if (path.empty()) throw;
+    ErrorText text = error.text();
+    text.notes.push_back(fmt::format("`lamina report {}` shows the rows that were read, from {}",
+                                     options_.out, path));
+    throw NumericalError(error.code(), std::move(text));
+  }
+}
+
+std::string Loop::write_bad_step(const StepResult& result, const NumericalError* error) const {
+  return train::write_bad_step(options_.out,
+                               {.step = progress_.step + 1,
+                                .result = result,
+                                .error = error,
+                                .microbatch_size = options_.train.microbatch_size,
+                                .cursor = progress_.cursor,
+                                .rows_per_epoch = inputs_.train.num_rows(),
+                                .batch = batch_},
+                               inputs_.tokenizer);
+}
+
 StepResult Loop::train_one_step() {
   data::DataCursor cursor = progress_.cursor;
   inputs_.train.next(cursor, options_.train.batch_size, batch_);
@@ -101,14 +130,15 @@ StepResult Loop::train_one_step() {
       learning_rate(options_.schedule, options_.optimizer.lr, update, options_.train.steps);
   const double factor = options_.train.skip_spikes;
   const std::int64_t window = options_.train.spike_window;
-  StepResult result = step_.gradients(microbatches, progress_.step);
+  StepResult result = gradients(microbatches);
   result.skipped =
       factor > 0 && is_spike(spikes, result.total, result.gradient_norm, factor, window);
   if (factor > 0) remember(spikes, result.total, result.gradient_norm, window);
-  if (result.skipped)
-    ++spikes.num_skipped;
-  else
+  if (result.skipped) {
+    if (++spikes.num_skipped <= kMaxSpikeFiles) write_bad_step(result, nullptr);
+  } else {
     step_.update(result, lr, update);
+  }
   progress_.cursor = cursor;
   progress_.num_tokens += static_cast<std::uint64_t>(result.num_labels);
   ++progress_.step;

@@ -107,6 +107,9 @@ class Loop {
  private:
   Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend);
   StepResult train_one_step();
+  StepResult gradients(std::span<const program::Microbatch> microbatches);
+  // Of the step under way, see train/bad_step.h. `error`: null for a spike.
+  std::string write_bad_step(const StepResult& result, const NumericalError* error) const;
   EvalSums validate();
   void write(const MetricsRecord& record);
   void write_samples(const LoopEvents& events);

@@ -7,6 +7,7 @@
 #include "ops/operands.h"
 #include "ops/tensor.h"
 #include "program/compile.h"
+#include "train/non_finite.h"
 
 namespace lamina::train {
 namespace {
@@ -164,18 +165,20 @@ std::vector<double> Optimizer::clip_scales(double norm, bool each) const {
   return out;
 }
 
-std::optional<Optimizer::BadElement> Optimizer::first_non_finite(const TrainState& state) const {
+std::optional<Optimizer::BadGradient> Optimizer::first_non_finite(const TrainState& state) const {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.learns()) continue;
     const float* g = static_cast<const float*>(state.gradients()[i]);
     const auto* ids = static_cast<const std::int32_t*>(state.gradient_ids()[i]);
     const std::int64_t n = state.num_gradient_elements(static_cast<int>(i));
-    for (std::int64_t k = 0; k < n; ++k) {
-      if (std::isfinite(g[k])) continue;
+    auto bad = train::first_non_finite({g, static_cast<std::size_t>(n)});
+    if (!bad) continue;
+    if (ids) {
       const std::int64_t width = p.desc.shape[-1];
-      return BadElement{static_cast<int>(i), ids ? ids[k / width] * width + k % width : k, g[k]};
+      bad->element = ids[bad->element / width] * width + bad->element % width;
     }
+    return BadGradient{static_cast<int>(i), *bad};
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 
 #include "config/sections.h"
 #include "runtime/program.h"
+#include "train/non_finite.h"
 #include "train/train_state.h"
 #include "train/update_rules.h"
 
@@ -27,12 +28,11 @@ class Optimizer {
   double gradient_norm(const TrainState& state);
 
   // The first parameter whose gradient holds a NaN or infinity, with the index of the element.
-  struct BadElement {
+  struct BadGradient {
     int parameter;
-    std::int64_t element;
-    float value;
+    BadElement at;
   };
-  std::optional<BadElement> first_non_finite(const TrainState& state) const;
+  std::optional<BadGradient> first_non_finite(const TrainState& state) const;
 
   // gradients() += more_gradients(), for every parameter.
   void accumulate(const TrainState& state);

@@ -5,6 +5,7 @@
 //   metrics.jsonl   one object per step, see train/metrics_file.h
 //   metrics.superseded.jsonl   objects of steps that a run which went back did again
 //   tensorboard/    event files, where train.tensorboard asks, see train/tensorboard_file.h
+//   non-finite-step-00000012.json, spike-step-00000012.json   see train/bad_step.h
 //   log.txt         what was said
 //   checkpoints/step-00000100/   see train/checkpoint.h
 //   checkpoints/step-00000100.damaged, .set-aside   no longer used; nothing removes them

@@ -1,5 +1,7 @@
 #include "train/train_step.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "core/error.h"
@@ -22,6 +24,23 @@ decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& mod
                             const TrainState& state, const TrainStepOptions& options) {
   LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.microbatches) == state.lists());
   return graph;
+}
+
+// "'layers.0.attention.wq.weight' is inf at element 3 of [16, 16]"
+std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad) {
+  return fmt::format("'{}' is {} at element {} of {}", p.name, bad.value, bad.element,
+                     to_string(p.desc.shape));
+}
+
+// The first weight that is not finite, as bad_element_text(); "" where all are.
+std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state) {
+  for (std::size_t i = 0; i < parameters.all().size(); ++i) {
+    const decoder::Parameter& p = parameters.all()[i];
+    if (auto bad =
+            first_non_finite({state.masters()[i], static_cast<std::size_t>(p.num_elements())}))
+      return bad_element_text(p, *bad);
+  }
+  return "";
 }
 
 }  // namespace
@@ -90,12 +109,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   aux_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
-    microbatches[i].bind(program_);
-    if (i == 0)
-      program_.bind_gradients(state_.gradients(), state_.gradient_ids());
-    else
-      program_.bind_gradients(state_.more_gradients(), state_.more_gradient_ids());
-    program_.run(arena_->data());
+    run_microbatch(microbatches, i);
     if (i == 0)
       state_.clear_later_slots();
     else
@@ -111,21 +125,57 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   result.total = result.loss + options_.z_loss * result.z_loss + result.aux_loss + result.mtp_loss;
   result.aux_scalars = aux_.scalars();
   result.gradient_norm = optimizer_.gradient_norm(state_);
-  if (std::isfinite(result.total) && std::isfinite(result.gradient_norm)) return result;
+  if (!std::isfinite(result.total) || !std::isfinite(result.gradient_norm))
+    fail(microbatches, step, seed, result);
+  return result;
+}
 
+void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i) {
+  microbatches[i].bind(program_);
+  if (i == 0)
+    program_.bind_gradients(state_.gradients(), state_.gradient_ids());
+  else
+    program_.bind_gradients(state_.more_gradients(), state_.more_gradient_ids());
+  program_.run(arena_->data());
+}
+
+// Runs the step once more, which has the same results, and watches each op. REQUIRES: what
+// gradients() bound is still there, `seed` too.
+void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
+                     std::int64_t (&seed)[2], const StepResult& result) {
   ErrorText text{fmt::format("step {}", step + 1), "", {}};
   if (auto bad = optimizer_.first_non_finite(state_)) {
     const decoder::Parameter& p = model_.parameters()[bad->parameter];
-    text.what = fmt::format("the gradient of '{}' is {} at element {} of {}", p.name, bad->value,
-                            bad->element, to_string(p.desc.shape));
+    text.what = fmt::format("the gradient of {}", bad_element_text(p, bad->at));
   } else {
     text.what = fmt::format("the loss is {}", result.total);
   }
+  const std::string weight = non_finite_weight(model_.parameters(), state_);
+  std::optional<NonFinite> origin;
+  std::int64_t origin_microbatch = 0;
+  bool found = false;
+  for (std::size_t i = 0; i < microbatches.size() && !found; ++i) {
+    seed[1] = step * options_.microbatches + static_cast<std::int64_t>(i);
+    NonFiniteFinder finder(program_, model_.parameters());
+    run_microbatch(microbatches, i);
+    found = finder.is_found();
+    if (!finder.found() || (origin && !found)) continue;
+    origin = finder.found();
+    origin_microbatch = static_cast<std::int64_t>(i);
+  }
   text.notes = {fmt::format("loss {}, gradient norm {}; nothing was updated", result.loss,
-                            result.gradient_norm),
-                "try a lower optimizer.lr, a longer schedule.warmup_steps, or train.dtype = "
-                "\"float32\""};
-  throw NumericalError(ExitCode::numerical, std::move(text));
+                            result.gradient_norm)};
+  if (!weight.empty()) text.notes.push_back("before this step the weight " + weight);
+  if (origin) text.notes.push_back("it began with " + origin->text());
+  text.notes.emplace_back(
+      "try a lower optimizer.lr, a longer schedule.warmup_steps, or train.dtype = "
+      "\"float32\"");
+  NumericalError error(ExitCode::numerical, std::move(text));
+  error.result = result;
+  error.origin = std::move(origin);
+  error.microbatch = origin_microbatch;
+  error.weight = weight;
+  throw error;
 }
 
 void TrainStep::update(StepResult& result, double lr, std::int64_t step) {

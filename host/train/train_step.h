@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "config/sections.h"
@@ -10,6 +11,7 @@
 #include "program/bound_program.h"
 #include "program/microbatch.h"
 #include "train/aux_values.h"
+#include "train/non_finite.h"
 #include "train/optimizer.h"
 #include "train/remat_policies.h"
 #include "train/train_state.h"
@@ -33,6 +35,11 @@ struct StepResult {
 class NumericalError : public UserError {
  public:
   using UserError::UserError;
+
+  StepResult result;                // as far as it is known
+  std::optional<NonFinite> origin;  // where it began; nothing where every op's results are finite
+  std::int64_t microbatch = 0;      // of the step, in which that is
+  std::string weight;               // one that was not finite before the step, and where; or ""
 };
 
 // What is trained on: all losses that the model has. `segments`: rows hold several documents.
@@ -89,6 +96,10 @@ class TrainStep {
   program::BoundProgram& program() { return program_; }
 
  private:
+  void run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i);
+  [[noreturn]] void fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
+                         std::int64_t (&seed)[2], const StepResult& result);
+
   const decoder::Model& model_;
   TrainState& state_;
   TrainStepOptions options_;
