@@ -7,9 +7,9 @@
 #include "cli/plan/report.h"
 #include "cli/plugins.h"
 #include "decoder/call_limits.h"
+#include "inspect/plan/train_plan.h"
 #include "model/open.h"
 #include "model/training.h"
-#include "train/run.h"
 
 namespace lamina::cli {
 namespace {
@@ -41,16 +41,8 @@ Subject find_subject(const Arguments& a) {
   auto model = model::open_trained(
       c, plugin_catalog(a.globals),
       {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens});
-  const train::RematPolicy remat =
-      train::remat_policy(train::loop_options(c).step(), *model, config::place_in(c));
-  return {std::move(model),
-          {.microbatches = c.train.batch_size / c.train.microbatch_size,
-           .batch = c.train.microbatch_size,
-           .tokens = c.data.sequence_length,
-           .dtype = c.train.dtype,
-           .segments = c.data.pack,
-           .remat = remat,
-           .optimizer = c.optimizer}};
+  const inspect::PlanOptions options = inspect::plan_options(c, *model);
+  return {std::move(model), options};
 }
 
 int run(const Arguments& a, const Machine& machine) {

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/plugins.h"
 #include "cli/signals.h"
+#include "cli/train_plan.h"
 #include "cli/training_display.h"
 #include "cli/version.h"
 #include "cli/workers.h"
@@ -79,6 +80,8 @@ int run(const Arguments& arguments, const Machine& machine) {
     sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
   const config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});
+  if (arguments.flag("fit") || arguments.flag("dry-run"))
+    return show_train_plan(arguments, c, machine);
   try {
     return train_run(arguments, c, machine);
   } catch (const StopAsked&) {
@@ -112,6 +115,14 @@ Command train_command() {
                   text_option("profile", 0, "steps=FIRST:LAST",
                               "Time every kernel of these steps: a table on stderr, and "
                               "profile.json in the run directory for trace viewers."),
+                  {.key = {.name = "dry-run",
+                           .type = Type::boolean,
+                           .doc = "Print what the run will take, memory and disk, and end."}},
+                  {.key = {.name = "fit",
+                           .type = Type::boolean,
+                           .doc = "Print the microbatch and rematerialisation with which the run "
+                                  "fits into the memory that is available, as lines for the run "
+                                  "file, and end."}},
                   json_option()},
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
       .examples = {"lamina train configs/train/quickstart.toml",

@@ -1,6 +1,7 @@
 #include "backends/cpu/backend.h"
 #include "backends/cpu/device/isa.h"
 #include "backends/cpu/device/limits.h"
+#include "backends/cpu/device/memory.h"
 #include "backends/cpu/device/threads.h"
 #include "cli/machine.h"
 
@@ -38,7 +39,8 @@ class Cpu final : public bench::Device {
 const Machine& cpu_machine() {
   static const Cpu device;
   static const Machine machine{cpu::cpu_backend(), device,
-                               [](int count, bool pinned) { cpu::set_threads(count, pinned); }};
+                               [](int count, bool pinned) { cpu::set_threads(count, pinned); },
+                               cpu::available_memory_bytes};
   return machine;
 }
 

@@ -1,6 +1,7 @@
 // The device that commands compute on: main() makes it, and nothing else names a backend.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "bench/device.h"
@@ -14,6 +15,7 @@ struct Machine {
   const Backend& backend;
   const bench::Device& device;
   void (*set_threads)(int count, bool pinned);
+  std::uint64_t (*available_memory)();  // bytes that this process may still use
 
   // Threads as -t says, else as many as the process may use, pinned unless LAMINA_PIN=0.
   void use_threads(std::optional<int> wanted) const { set_threads(wanted.value_or(0), true); }

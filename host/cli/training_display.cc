@@ -138,11 +138,15 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
     log::info("{:<7} {}", label, line);
     label = "";
   }
-  log::info("run     {} steps of {} tokens, {}, seed {}; {} of state, {} of temporaries",
+  std::string copies;
+  if (const std::size_t n = run.loop().checkpoint_copy_bytes(); n > 0)
+    copies =
+        fmt::format(", up to {} while a checkpoint is written", bytes_text(static_cast<double>(n)));
+  log::info("run     {} steps of {} tokens, {}, seed {}; {} of state, {} of temporaries{}",
             thousands_text(c.train.steps),
             thousands_text(c.train.batch_size * c.data.sequence_length), long_name(c.train.dtype),
             c.run.seed, bytes_text(static_cast<double>(run.loop().state_bytes())),
-            bytes_text(static_cast<double>(run.loop().arena_bytes())));
+            bytes_text(static_cast<double>(run.loop().temporary_bytes())), copies);
   log::info("out     {}", c.run.out);
   if (!run.remat().offloaded.empty())
     log::info("remat   {} stay in memory: the CPU backend has no other memory to offload to",

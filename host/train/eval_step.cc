@@ -30,16 +30,20 @@ std::vector<double> EvalSums::mtp_acceptance() const {
   return out;
 }
 
+decoder::ModelGraph eval_graph(const decoder::Model& model, std::int64_t rows, std::int64_t tokens,
+                               DType dtype, bool segments, const EvalOutputs& outputs) {
+  return model.loss_graph({rows, tokens, dtype}, {.segments = segments,
+                                                  .mtp_agreement = outputs.mtp_agreement,
+                                                  .token_losses = outputs.token_losses});
+}
+
 EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
                    bool segments, const Backend& backend, const EvalOutputs& outputs)
     : rows_(rows),
       tokens_(tokens),
       mtp_depth_(outputs.mtp_agreement ? static_cast<std::size_t>(model.mtp_depth()) : 0),
       token_losses_(outputs.token_losses ? static_cast<std::size_t>(rows * tokens) : 0),
-      program_(model.loss_graph({rows, tokens, dtype}, {.segments = segments,
-                                                        .mtp_agreement = outputs.mtp_agreement,
-                                                        .token_losses = outputs.token_losses}),
-               backend),
+      program_(eval_graph(model, rows, tokens, dtype, segments, outputs), backend),
       arena_(backend.allocate(program_.arena_bytes())) {}
 
 EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> used) {

@@ -31,6 +31,10 @@ struct EvalOutputs {
   bool token_losses = false;
 };
 
+// What a validation computes.
+decoder::ModelGraph eval_graph(const decoder::Model& model, std::int64_t rows, std::int64_t tokens,
+                               DType dtype, bool segments, const EvalOutputs& outputs = {});
+
 class EvalStep {
  public:
   EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
@@ -40,6 +44,8 @@ class EvalStep {
   // Of the last run, [rows * tokens]: -log p of each label; 0 where none counts. Empty unless asked
   // for.
   std::span<const float> token_losses() const { return token_losses_; }
+
+  std::size_t arena_bytes() const { return arena_->bytes(); }
 
  private:
   std::int64_t rows_, tokens_;

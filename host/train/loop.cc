@@ -8,6 +8,7 @@
 #include "core/round_up.h"
 #include "train/bad_step.h"
 #include "train/schedule.h"
+#include "train/snapshot.h"
 #include "weights/weights.h"
 
 namespace lamina::train {
@@ -79,6 +80,11 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
   if (inputs.validation)
     eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
                   options_.train.dtype, true, backend);
+}
+
+std::size_t Loop::checkpoint_copy_bytes() const {
+  if (!options_.checkpoint.async) return 0;
+  return max_snapshot_bytes(inputs_.model.parameters(), options_.optimizer);
 }
 
 void Loop::resume(const std::string& checkpoint) {

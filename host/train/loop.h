@@ -98,9 +98,14 @@ class Loop {
   // at the end (or at the stop) cannot be saved is that a DeviceError, exit 4.
   LoopResult run(const LoopEvents& events);
 
-  // Bytes of parameters, moments and gradients; of temporaries of a step.
+  // Bytes of parameters, moments and gradients; of temporaries of a step; of all temporaries, with
+  // those of updates and of validation; of copies while a checkpoint is written, at most.
   std::size_t state_bytes() const { return state_.bytes(); }
   std::size_t arena_bytes() const { return step_.arena_bytes(); }
+  std::size_t temporary_bytes() {
+    return arena_bytes() + step_.update_bytes() + (eval_ ? eval_->arena_bytes() : 0);
+  }
+  std::size_t checkpoint_copy_bytes() const;
   TrainStep& step() { return step_; }
   const Progress& progress() const { return progress_; }
 

@@ -125,11 +125,9 @@ Graph Optimizer::graph_of(const Kind& k) const {
 template <typename Make>
 void Optimizer::run(std::unique_ptr<Program>& program, Make graph, std::span<const Binding> inputs,
                     std::span<const Binding> outputs) {
-  if (!program) {
-    program = program::compile(graph(), backend_);
-    std::size_t bytes = program->arena_bytes();
-    if (!arena_ || arena_->bytes() < bytes) arena_ = backend_.allocate(bytes);
-  }
+  if (!program) program = program::compile(graph(), backend_);
+  const std::size_t bytes = program->arena_bytes();
+  if (!arena_ || arena_->bytes() < bytes) arena_ = backend_.allocate(bytes);
   program->set_trace(trace_);
   program->run(inputs, outputs, arena_->data());
 }
@@ -206,9 +204,6 @@ void Optimizer::accumulate(const TrainState& state) {
 
 void Optimizer::update(const TrainState& state, double lr,
                        const std::vector<double>& gradient_scales, std::int64_t step) {
-  // Beside Muon AdamW has Nesterov's momentum.
-  const bool fused =
-      config_.name == "adamw" && config_.moments == "float32" && config_.eps_root == 0;
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.learns()) continue;
@@ -216,35 +211,53 @@ void Optimizer::update(const TrainState& state, double lr,
     const UpdateRule rule = rule_of(p, config_);
     const auto scalars =
         update_scalars(rule, config_, lr * p.learning.lr_scale, gradient_scales[i], step + 1);
-    if (rule == UpdateRule::adamw && fused)
+    if (is_fused(rule))
       update_adamw(state, static_cast<int>(i), scalars.data());
     else
       update_by_rule(state, static_cast<int>(i), rule, scalars.data());
   }
 }
 
+// Beside Muon AdamW has Nesterov's momentum.
+bool Optimizer::is_fused(UpdateRule rule) const {
+  return rule == UpdateRule::adamw && config_.name == "adamw" && config_.moments == "float32" &&
+         config_.eps_root == 0;
+}
+
+Optimizer::Kind Optimizer::adamw_kind(int parameter, std::int64_t slots, bool copy) const {
+  const decoder::Parameter& p = parameters_[parameter];
+  Kind kind{.work = Kind::Work::update,
+            .rows = p.num_elements(),
+            .weight_decay = weight_decay(p, config_),
+            .copy = copy};
+  if (slots == 0) return kind;
+  kind.rows = p.desc.shape[0];
+  kind.width = p.desc.shape[1];
+  kind.slots = slots;
+  return kind;
+}
+
 void Optimizer::update_adamw(const TrainState& state, int parameter, const float* scalars) {
   const auto i = static_cast<std::size_t>(parameter);
-  const decoder::Parameter& p = parameters_[parameter];
   const bool copy = state.has_copy(parameter);
   const Binding master{state.masters()[i]}, g{state.gradients()[i]}, m{state.first_moments()[i]},
       v{state.second_moments()[i]}, used{state.used()[i]}, numbers{const_cast<float*>(scalars)};
   const Binding out[] = {master, m, v, used};
   const std::span<const Binding> results(out, copy ? 4 : 3);
-  Kind kind{.work = Kind::Work::update,
-            .rows = p.num_elements(),
-            .weight_decay = weight_decay(p, config_),
-            .copy = copy};
-  if (!state.is_listed(parameter)) {
+  const bool listed = state.is_listed(parameter);
+  const Kind kind = adamw_kind(parameter, listed ? state.lists().step[i] : 0, copy);
+  if (!listed) {
     const Binding in[] = {master, g, m, v, numbers};
     run(kind, in, results);
     return;
   }
-  kind.rows = p.desc.shape[0];
-  kind.width = p.desc.shape[1];
-  kind.slots = state.lists().step[i];
   const Binding in[] = {master, {state.gradient_ids()[i]}, g, m, v, numbers, used};
   run(kind, std::span(in, copy ? 7 : 6), results);
+}
+
+Optimizer::Kind Optimizer::spread_kind(int parameter, std::int64_t slots) const {
+  const Shape& table = parameters_[parameter].desc.shape;
+  return {.work = Kind::Work::spread, .rows = table[0], .width = table[1], .slots = slots};
 }
 
 void* Optimizer::spread(const TrainState& state, int parameter) {
@@ -254,24 +267,16 @@ void* Optimizer::spread(const TrainState& state, int parameter) {
   const auto bytes = static_cast<std::size_t>(table.num_elements()) * sizeof(float);
   if (!spread_ || spread_->bytes() < bytes) spread_ = backend_.allocate(bytes);
   const Binding in[] = {{state.gradient_ids()[i]}, {state.gradients()[i]}}, out{spread_->data()};
-  run({.work = Kind::Work::spread,
-       .rows = table[0],
-       .width = table[1],
-       .slots = state.lists().step[i]},
-      in, {&out, 1});
+  run(spread_kind(parameter, state.lists().step[i]), in, {&out, 1});
   return spread_->data();
 }
 
-void Optimizer::update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
-                               const float* scalars) {
+std::vector<Optimizer::Piece> Optimizer::pieces_of(int parameter, UpdateRule rule,
+                                                   bool copy) const {
   const decoder::Parameter& p = parameters_[parameter];
   const std::int64_t n = p.num_elements();
-  UpdateKind kind{
-      .rule = rule, .weight_decay = weight_decay(p, config_), .copy = state.has_copy(parameter)};
-  void* gradient = spread(state, parameter);
-  auto update = [&](std::int64_t first) {
-    update_piece(state, parameter, kind, gradient, first, scalars);
-  };
+  Piece piece{{.rule = rule, .weight_decay = weight_decay(p, config_), .copy = copy}};
+  UpdateKind& kind = piece.kind;
   const bool blocks = config_.moments == "8bit";
   if (!is_elementwise(rule)) {
     LAMINA_ASSERT(!blocks);
@@ -280,23 +285,31 @@ void Optimizer::update_by_rule(const TrainState& state, int parameter, UpdateRul
     kind.rows = shape.ndim() > 1 ? shape[-2] : 1;
     kind.batch = n / std::max<std::int64_t>(kind.rows * kind.width, 1);
     kind.split_rows = p.learning.split_rows;
-    update(0);
-    return;
+    return {std::move(piece)};
   }
   // Of at most so many elements at once, so that temporaries stay small.
   constexpr std::int64_t kPiece = std::int64_t{1} << 22;
-  std::int64_t first = 0;
-  while (first < n) {
-    const std::int64_t left = std::min(kPiece, n - first);
+  std::vector<Piece> out;
+  while (piece.first < n) {
+    const std::int64_t left = std::min(kPiece, n - piece.first);
     kind.rows = blocks ? std::max<std::int64_t>(left / kBlock, 1) : 1;
     kind.width = blocks ? std::min(left, kBlock) : left;
-    update(first);
-    first += kind.rows * kind.width;
+    out.push_back(piece);
+    piece.first += kind.rows * kind.width;
   }
+  return out;
 }
 
-void Optimizer::update_piece(const TrainState& state, int parameter, const UpdateKind& kind,
-                             void* gradient, std::int64_t first, const float* scalars) {
+void Optimizer::update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
+                               const float* scalars) {
+  void* gradient = spread(state, parameter);
+  for (const Piece& piece : pieces_of(parameter, rule, state.has_copy(parameter)))
+    update_piece(state, parameter, piece, gradient, scalars);
+}
+
+void Optimizer::update_piece(const TrainState& state, int parameter, const Piece& piece,
+                             void* gradient, const float* scalars) {
+  const auto& [kind, first] = piece;
   const auto i = static_cast<std::size_t>(parameter);
   auto at = [](void* data, std::int64_t element, DType dtype) {
     return Binding{static_cast<std::byte*>(data) + element * size_bytes(dtype)};
@@ -315,6 +328,34 @@ void Optimizer::update_piece(const TrainState& state, int parameter, const Updat
   if (kind.copy) out.push_back(at(state.used()[i], first, DType::bf16));
   run(
       updates_[kind], [&] { return update_graph(kind, config_); }, in, out);
+}
+
+std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) {
+  std::size_t arena = 0, whole = 0;
+  auto add = [&](std::unique_ptr<Program>& program, auto graph) {
+    if (!program) program = program::compile(graph(), backend_);
+    arena = std::max(arena, program->arena_bytes());
+  };
+  auto add_kind = [&](const Kind& kind) { add(programs_[kind], [&] { return graph_of(kind); }); };
+  for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
+    const decoder::Parameter& p = parameters_.all()[i];
+    if (!p.learns()) continue;
+    const auto parameter = static_cast<int>(i);
+    const std::int64_t slots = i < lists.step.size() ? lists.step[i] : 0;
+    const bool copy = p.used_dtype(compute) != DType::f32;
+    const UpdateRule rule = rule_of(p, config_);
+    if (is_fused(rule)) {
+      add_kind(adamw_kind(parameter, slots, copy));
+      continue;
+    }
+    if (slots > 0) {
+      whole = std::max(whole, static_cast<std::size_t>(p.num_elements()) * sizeof(float));
+      add_kind(spread_kind(parameter, slots));
+    }
+    for (const Piece& piece : pieces_of(parameter, rule, copy))
+      add(updates_[piece.kind], [&] { return update_graph(piece.kind, config_); });
+  }
+  return arena + whole;
 }
 
 }  // namespace lamina::train

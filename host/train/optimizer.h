@@ -51,6 +51,11 @@ class Optimizer {
   // gradients that gradient_norm() saw last.
   std::vector<double> clip_scales(double norm, bool each) const;
 
+  // Memory that updates take beside the state: temporaries, and the whole gradient of the largest
+  // table of which a rule spreads the list. `lists` are the state's, `compute` is the type of its
+  // copies. Compiles what update() runs.
+  std::size_t scratch_bytes(const GradientLists& lists, DType compute);
+
   // Its programs add their events to the trace; null: to none.
   void set_trace(Trace* trace) { trace_ = trace; }
 
@@ -70,12 +75,21 @@ class Optimizer {
   template <typename Make>
   void run(std::unique_ptr<Program>& program, Make graph, std::span<const Binding> inputs,
            std::span<const Binding> outputs);
+  // What one run of an update's program changes: so many elements from `first` on.
+  struct Piece {
+    UpdateKind kind;
+    std::int64_t first = 0;
+  };
+  std::vector<Piece> pieces_of(int parameter, UpdateRule rule, bool copy) const;
+  Kind adamw_kind(int parameter, std::int64_t slots, bool copy) const;
+  Kind spread_kind(int parameter, std::int64_t slots) const;
+  bool is_fused(UpdateRule rule) const;
   // The fused kernel of AdamW in f32, and the graphs of update_rules.h for all else.
   void update_adamw(const TrainState& state, int parameter, const float* scalars);
   void update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
                       const float* scalars);
-  void update_piece(const TrainState& state, int parameter, const UpdateKind& kind, void* gradient,
-                    std::int64_t first, const float* scalars);
+  void update_piece(const TrainState& state, int parameter, const Piece& piece, void* gradient,
+                    const float* scalars);
   // The whole gradient of a list of rows.
   void* spread(const TrainState& state, int parameter);
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "train/update_rules.h"
 
 namespace lamina::train {
 namespace {
@@ -14,6 +15,19 @@ namespace {
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
 }  // namespace
+
+std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
+                               const config::OptimizerSection& optimizer) {
+  std::size_t out = 0;
+  for (const decoder::Parameter& p : parameters.all()) {
+    if (p.learning.frozen) continue;
+    out += static_cast<std::size_t>(p.num_elements()) * sizeof(float);
+    if (!p.learns()) continue;
+    for (const StateSpec& state : state_of(p, optimizer))
+      out += static_cast<std::size_t>(state.type.bytes());
+  }
+  return out;
+}
 
 Snapshot::Snapshot(const decoder::ParameterTable& parameters, TrainState& state) : state_(state) {
   of_parameter_.resize(parameters.all().size());

@@ -12,11 +12,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "config/sections.h"
 #include "decoder/stack/parameter.h"
 #include "io/durable_file.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
+
+// Bytes that a snapshot copies at most: masters and optimizer states of all that training changes.
+std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
+                               const config::OptimizerSection& optimizer);
 
 //   Snapshot now(parameters, state);          [the thread that trains]
 //   now.read(state.masters()[0], sink);       [the thread that writes]

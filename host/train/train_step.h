@@ -93,6 +93,10 @@ class TrainStep {
   }
 
   std::size_t arena_bytes() const { return arena_->bytes(); }
+  // See Optimizer::scratch_bytes().
+  std::size_t update_bytes() {
+    return optimizer_.scratch_bytes(state_.lists(), options_.shape.dtype);
+  }
   program::BoundProgram& program() { return program_; }
 
  private:

@@ -76,7 +76,8 @@ TEST(Plan, CountsTheStateOfATrainingRun) {
   const TempDir folder;
   const std::string file = folder.write("small.toml", kSmall);
   const std::string text = plan({file, "--context", "3"});
-  EXPECT_THAT(text, HasSubstr("state of a training run, a microbatch of 1 x 3 tokens per step\n"));
+  EXPECT_THAT(text, HasSubstr("memory of a training run beside activations, a microbatch of 1 x 3 "
+                              "tokens per step\n"));
   EXPECT_THAT(text, HasSubstr("  lookup-only tables need only the rows of a step's tokens: 128"));
   EXPECT_THAT(plan({file, "--context", "3", "--set", "model.tie_word_embeddings=true"}),
               Not(HasSubstr("only looked up")));

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "cli/plan/memory_rows.h"
 #include "cli/text.h"
 #include "cli/units.h"
 #include "core/json_writer.h"
@@ -146,13 +147,8 @@ std::string train_text(const inspect::ModelPlan& plan) {
   const inspect::PlanOptions& o = plan.options;
   const train::TrainBytes& b = plan.train.bytes;
   TextTable table(1);
-  auto row = [&](std::string name, std::size_t n) {
-    if (n > 0) table.row({std::move(name), bytes(static_cast<double>(n))});
-  };
-  row("weights in float32", b.weights);
-  row(fmt::format("copies in {}", long_name(o.dtype)), b.copies);
-  row("moments", b.moments);
-  row("gradients", b.gradients);
+  for (auto& [name, n] : memory_rows(plan.train, o.dtype))
+    table.row({std::move(name), bytes(static_cast<double>(n))});
   std::string saved;
   if (plan.train.frozen > 0)
     saved = fmt::format("  {} parameters are frozen: they have no gradient and no moments\n",
@@ -161,7 +157,7 @@ std::string train_text(const inspect::ModelPlan& plan) {
     saved += fmt::format("  lookup-only tables need only the rows of a step's tokens: {} less\n",
                          bytes(static_cast<double>(plan.train.whole_gradients - b.gradients)));
   return fmt::format(
-      "state of a training run, {} of {} x {} tokens per step\n{}{}",
+      "memory of a training run beside activations, {} of {} x {} tokens per step\n{}{}",
       o.microbatches == 1 ? "a microbatch" : fmt::format("{} microbatches", o.microbatches),
       o.batch, o.tokens, table.text(), saved);
 }
@@ -257,6 +253,8 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
   number("weight_bytes", b.weights), number("copy_bytes", b.copies);
   json.key("frozen_parameters").value(plan.train.frozen);
   number("moment_bytes", b.moments), number("gradient_bytes", b.gradients);
+  number("optimizer_temporary_bytes", plan.train.updates);
+  number("checkpoint_copy_bytes", plan.train.checkpoint);
   number("whole_gradient_bytes", plan.train.whole_gradients);
   json.end_object();
 

@@ -257,7 +257,7 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
          model.states({options.batch, 1, options.dtype}, state_size(options.tokens)))
       out.state_bytes += state.bytes();
   out.work = work_of(model, options);
-  out.train = plan_train_memory(model, options);
+  out.train = plan_train_memory(model, options, backend);
   out.remat = plan_activations(model, options, backend);
   return out;
 }

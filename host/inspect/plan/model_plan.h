@@ -27,6 +27,11 @@ struct PlanOptions {
   bool segments = false;                    // rows hold several documents
   std::optional<train::RematPolicy> remat;  // the run's
   config::OptimizerSection optimizer = {};
+  bool layer_metrics = false;     // training counts them
+  bool async_checkpoints = true;  // written while training goes on
+
+  // What a training step computes.
+  decoder::GraphFeatures features() const;
 };
 
 // Numbers of elements. Tables of integers are not parameters.
@@ -76,11 +81,15 @@ struct WorkPerToken {
   std::optional<DecodeWork> decode;  // none of a model that is not autoregressive
 };
 
-// What a training run keeps from step to step.
+// What a training run holds beside the temporaries of its steps.
 struct TrainMemory {
-  train::TrainBytes bytes;
+  train::TrainBytes bytes;          // from step to step
+  std::size_t updates = 0;          // temporaries of the optimizer
+  std::size_t checkpoint = 0;       // copies while a checkpoint is written, at most
   std::int64_t frozen = 0;          // elements of parameters
   std::size_t whole_gradients = 0;  // what bytes.gradients would be without lists of rows
+
+  std::size_t total() const { return bytes.total() + updates + checkpoint; }
 };
 
 // Temporaries of a training step under one rematerialisation policy; no parameters, gradients or
@@ -114,7 +123,8 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
 // The part of it that is quickest to have.
 ParameterCounts count_parameters(const decoder::Model& model);
 
-TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options);
+TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options,
+                              const Backend& backend);
 
 // The costs of every policy, each distinct one once, dearest in memory first.
 std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanOptions& options,

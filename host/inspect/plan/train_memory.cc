@@ -1,24 +1,36 @@
-// Bytes of weights, moments and gradients of a training run.
+// Bytes of weights, moments and gradients of a training run, and of what else it holds.
 #include "inspect/plan/model_plan.h"
+#include "train/optimizer.h"
 #include "train/row_gradients.h"
+#include "train/snapshot.h"
 #include "train/train_step.h"
 
 namespace lamina::inspect {
 
-TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options) {
-  const decoder::ModelGraph graph =
-      train::step_graph(model, {.shape = {options.batch, options.tokens, options.dtype},
-                                .features = train::all_losses(options.segments)});
+decoder::GraphFeatures PlanOptions::features() const {
+  decoder::GraphFeatures out = train::all_losses(segments);
+  out.layer_metrics = layer_metrics;
+  return out;
+}
+
+TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options,
+                              const Backend& backend) {
+  const decoder::ModelGraph graph = train::step_graph(
+      model,
+      {.shape = {options.batch, options.tokens, options.dtype}, .features = options.features()});
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
-  std::int64_t frozen = 0;
+  const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);
+  TrainMemory out;
+  out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer);
+  out.updates =
+      train::Optimizer(parameters, options.optimizer, backend).scratch_bytes(lists, options.dtype);
+  if (options.async_checkpoints)
+    out.checkpoint = train::max_snapshot_bytes(parameters, options.optimizer);
   for (const decoder::Parameter& p : parameters.all())
-    if (p.learning.frozen) frozen += p.num_elements();
-  return {.bytes = train::train_bytes(
-              parameters, options.dtype, accumulate,
-              train::gradient_lists(graph, parameters, options.microbatches), options.optimizer),
-          .frozen = frozen,
-          .whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients};
+    if (p.learning.frozen) out.frozen += p.num_elements();
+  out.whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients;
+  return out;
 }
 
 }  // namespace lamina::inspect

@@ -1,0 +1,20 @@
+#include "cli/plan/memory_rows.h"
+
+#include <fmt/format.h>
+
+namespace lamina::cli {
+
+std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::TrainMemory& memory,
+                                                             DType compute) {
+  std::vector<std::pair<std::string, std::size_t>> out{
+      {"weights in float32", memory.bytes.weights},
+      {fmt::format("copies in {}", long_name(compute)), memory.bytes.copies},
+      {"moments", memory.bytes.moments},
+      {"gradients", memory.bytes.gradients},
+      {"temporaries of the optimizer", memory.updates},
+      {"while a checkpoint is written", memory.checkpoint}};
+  std::erase_if(out, [](const auto& row) { return row.second == 0; });
+  return out;
+}
+
+}  // namespace lamina::cli

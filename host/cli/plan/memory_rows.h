@@ -1,0 +1,17 @@
+// The memory of a training run by what it holds, for tables.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "inspect/plan/model_plan.h"
+
+namespace lamina::cli {
+
+// Names and bytes, those of nothing left out. `compute`: the type that products read.
+std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::TrainMemory& memory,
+                                                             DType compute);
+
+}  // namespace lamina::cli

@@ -1,0 +1,110 @@
+#include "inspect/plan/train_plan.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "program/bound_program.h"
+#include "train/eval_step.h"
+#include "train/run.h"
+#include "train/train_step.h"
+
+namespace lamina::inspect {
+namespace {
+
+bool validates(const config::DataSection& data) {
+  return !data.validation.empty() || data.validation_fraction > 0;
+}
+
+std::size_t validation_bytes(const decoder::Model& model, const config::RunConfig& run,
+                             const Backend& backend) {
+  if (!validates(run.data)) return 0;
+  return program::BoundProgram(train::eval_graph(model, run.train.microbatch_size,
+                                                 run.data.sequence_length, run.train.dtype, true),
+                               backend)
+      .arena_bytes();
+}
+
+std::int64_t max_checkpoints(const config::RunConfig& run) {
+  // The one that is written, before one of those that are kept is removed.
+  const std::int64_t kept = run.checkpoint.keep + (run.checkpoint.keep_best ? 1 : 0);
+  const std::int64_t every = run.checkpoint.every_steps;
+  std::int64_t written = every > 0 ? (run.train.steps + every - 1) / every : 1;
+  if (run.checkpoint.keep_best) written = run.train.steps;  // at most: one for each validation
+  return run.checkpoint.keep == 0 ? written : std::min(kept + 1, written);
+}
+
+// All settings that could be chosen, each with what it takes.
+std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run,
+                              const Backend& backend) {
+  std::vector<Fit> out;
+  const std::int64_t batch = run.train.batch_size;
+  for (std::int64_t rows = batch; rows > 0; --rows) {
+    if (batch % rows != 0) continue;
+    run.train.microbatch_size = rows;
+    const PlanOptions options = plan_options(run, model);
+    const TrainMemory memory = plan_train_memory(model, options, backend);
+    const std::size_t always = memory.total() + validation_bytes(model, run, backend);
+    for (const RematCost& cost : plan_activations(model, options, backend)) {
+      Fit fit{.microbatch_size = rows,
+              .microbatches = batch / rows,
+              .remat = cost.policies.front(),
+              .async_checkpoints = options.async_checkpoints,
+              .memory_bytes = always + static_cast<std::size_t>(cost.arena_bytes),
+              .recomputed_flops_per_token = cost.recomputed_flops_per_token};
+      out.push_back(fit);
+      if (!fit.async_checkpoints) continue;
+      fit.async_checkpoints = false;
+      fit.memory_bytes -= memory.checkpoint;
+      out.push_back(std::move(fit));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model) {
+  const train::TrainStepOptions step = train::loop_options(run).step();
+  return {.microbatches = step.microbatches,
+          .batch = step.shape.batch,
+          .tokens = step.shape.tokens,
+          .dtype = step.shape.dtype,
+          .segments = step.features.segments,
+          .remat = train::remat_policy(step, model, config::place_in(run)),
+          .optimizer = run.optimizer,
+          .layer_metrics = step.features.layer_metrics,
+          .async_checkpoints = run.checkpoint.async};
+}
+
+TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,
+                        const Backend& backend) {
+  TrainPlan out;
+  out.memory = plan_train_memory(model, plan_options(run, model), backend);
+  out.step_bytes =
+      program::BoundProgram(train::step_graph(model, train::loop_options(run).step()), backend)
+          .arena_bytes();
+  out.validation_bytes = validation_bytes(model, run, backend);
+  out.checkpoint_bytes =
+      static_cast<std::int64_t>(out.memory.bytes.weights + out.memory.bytes.moments);
+  out.num_checkpoints = max_checkpoints(run);
+  return out;
+}
+
+FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
+                       std::size_t memory_bytes, const Backend& backend) {
+  const std::vector<Fit> all = all_settings(model, run, backend);
+  FitResult out;
+  out.smallest_bytes = std::ranges::min(all, {}, &Fit::memory_bytes).memory_bytes;
+  // The first of equals is the one with the largest microbatch.
+  for (const bool async : {true, false}) {
+    for (const Fit& fit : all)
+      if (fit.async_checkpoints == async && fit.memory_bytes <= memory_bytes &&
+          (!out.fit || fit.recomputed_flops_per_token < out.fit->recomputed_flops_per_token))
+        out.fit = fit;
+    if (out.fit) break;
+  }
+  return out;
+}
+
+}  // namespace lamina::inspect

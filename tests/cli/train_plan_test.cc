@@ -1,0 +1,152 @@
+// lamina train --dry-run, --fit: what they say, and that they write nothing.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "backends/cpu/backend.h"
+#include "cli/trained_run.h"
+#include "core/json.h"
+#include "inspect/plan/train_plan.h"
+#include "support/models.h"
+#include "train/run.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+struct Planned {
+  explicit Planned(const std::vector<std::string>& sets = {}) {
+    file = folder.write("run.toml", tiny_run_file(folder / "out"));
+    run = config::load_run(file, {sets, {}});
+    model = std::make_unique<decoder::Model>(lamina::testing::open_source(run.model));
+    train::set_learning(*model, run);
+  }
+  TempDir folder;
+  std::string file;
+  config::RunConfig run;
+  std::unique_ptr<decoder::Model> model;
+};
+
+// The plan is what the run then takes.
+TEST(TrainPlan, HasTheBytesOfTheRunItself) {
+  for (const std::vector<std::string>& sets : std::vector<std::vector<std::string>>{
+           {"train.remat=none"},
+           {"train.remat=full", "optimizer.name=lion"},
+           {"train.dtype=bfloat16", "data.pack=false", "train.layer_metrics=true"},
+           {"optimizer.name=muon", "checkpoint.async=false", "data.validation_fraction=0.0"}}) {
+    Planned p(sets);
+    const Backend& backend = cpu::cpu_backend();
+    const inspect::TrainPlan plan = inspect::plan_training(*p.model, p.run, backend);
+    train::Run run(p.run, *p.model, "none", backend);
+    EXPECT_EQ(plan.memory.bytes.total(), run.loop().state_bytes()) << sets[0];
+    EXPECT_EQ(plan.step_bytes, run.loop().arena_bytes()) << sets[0];
+    EXPECT_EQ(plan.memory.updates + plan.step_bytes + plan.validation_bytes,
+              run.loop().temporary_bytes())
+        << sets[0];
+    EXPECT_EQ(plan.memory.checkpoint, run.loop().checkpoint_copy_bytes()) << sets[0];
+    EXPECT_EQ(plan.memory.checkpoint > 0, p.run.checkpoint.async) << sets[0];
+    run.start();
+    run.loop().run({});
+    std::uintmax_t tensors = 0;
+    for (const char* name : {"model.safetensors", "optimizer.safetensors"})
+      tensors += fs::file_size(p.folder / ("out/checkpoints/step-00000004/" + std::string(name)));
+    EXPECT_NEAR(static_cast<double>(plan.checkpoint_bytes), static_cast<double>(tensors),
+                0.1 * static_cast<double>(tensors));  // headers: the model is very small
+    EXPECT_EQ(plan.validation_bytes > 0, p.run.data.validation_fraction > 0);
+    EXPECT_EQ(plan.num_checkpoints, 2);
+  }
+}
+
+// What is proposed is what the plan of a run with it says, whatever the budget.
+TEST(TrainPlan, WhatFitProposesFitsByThePlan) {
+  const std::vector<std::string> base = {"train.batch_size=8", "train.microbatch_size=8",
+                                         "data.sequence_length=64"};
+  Planned p(base);
+  const Backend& backend = cpu::cpu_backend();
+  const inspect::FitResult most =
+      inspect::fit_training(*p.model, p.run, std::size_t{1} << 40, backend);
+  ASSERT_TRUE(most.fit);
+  EXPECT_EQ(most.fit->microbatch_size, 8);
+  EXPECT_EQ(most.fit->recomputed_flops_per_token, 0);
+  EXPECT_TRUE(most.fit->async_checkpoints);
+  std::size_t budget = most.fit->memory_bytes;
+  int proposals = 0;
+  bool waits = false, remat = false, accumulates = false;
+  while (const auto fit = inspect::fit_training(*p.model, p.run, budget, backend).fit) {
+    EXPECT_LE(fit->memory_bytes, budget);
+    std::vector<std::string> sets = base;
+    sets.push_back(fmt::format("train.microbatch_size={}", fit->microbatch_size));
+    sets.push_back("train.remat=" + fit->remat);
+    sets.push_back(fmt::format("checkpoint.async={}", fit->async_checkpoints));
+    const Planned again(sets);
+    EXPECT_EQ(inspect::plan_training(*again.model, again.run, backend).memory_bytes(),
+              fit->memory_bytes)
+        << fit->microbatch_size << ", " << fit->remat;
+    waits |= !fit->async_checkpoints;
+    remat |= fit->recomputed_flops_per_token > 0;
+    accumulates |= fit->microbatches > 1;
+    budget = fit->memory_bytes - 1;
+    ++proposals;
+  }
+  EXPECT_EQ(budget, most.smallest_bytes - 1);
+  EXPECT_GT(proposals, 4);
+  EXPECT_TRUE(waits && remat && accumulates);
+}
+
+TEST(TrainPlan, DryRunPrintsAndWritesNothing) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const Finished f = lamina_program({"train", run, "--dry-run"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("4 steps of 64 tokens (2 x 1 rows of 32), 256 in all"));
+  EXPECT_THAT(f.out, HasSubstr("  temporaries of a step "));
+  EXPECT_THAT(f.out, HasSubstr("  while a checkpoint is written "));
+  EXPECT_THAT(f.out, HasSubstr("at most 2 at once: "));
+  EXPECT_FALSE(fs::exists(folder / "out"));
+  const Finished json = lamina_program({"train", run, "--dry-run", "--json"});
+  const JsonDocument numbers = JsonDocument::parse(json.out, "plan");
+  std::int64_t sum = 0;
+  for (const char* key :
+       {"weight_bytes", "copy_bytes", "moment_bytes", "gradient_bytes", "optimizer_temporary_bytes",
+        "checkpoint_copy_bytes", "step_bytes", "validation_bytes"})
+    sum += numbers.root().at(key).as_int64();
+  EXPECT_EQ(numbers.root().at("memory_bytes").as_int64(), sum);
+  EXPECT_EQ(lamina_program({"train", run, "--dry-run", "--set", "train.remat=nothing"}).code, 2);
+  const Finished profile = lamina_program({"train", run, "--dry-run", "--profile", "steps=1:2"});
+  EXPECT_EQ(profile.code, 2);
+  EXPECT_THAT(profile.err, HasSubstr("--profile: there are no steps to time"));
+}
+
+TEST(TrainPlan, FitPrintsLinesThatARunFileTakes) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const Finished f = lamina_program({"train", run, "--fit"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("[train]\nbatch_size = 2\nmicrobatch_size = 2\nremat = \""));
+  EXPECT_FALSE(fs::exists(folder / "out"));
+  const Finished json = lamina_program({"train", run, "--fit", "--json"});
+  EXPECT_EQ(JsonDocument::parse(json.out, "fit").root().at("microbatch_size").as_int64(), 2);
+}
+
+TEST(TrainPlan, WhatFitsNowhereIsAnErrorWithBothSizes) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const Finished f =
+      lamina_program({"train", run, "--fit", "--set", "model.hidden_size=65536", "--set",
+                      "model.intermediate_size=262144", "--set", "model.num_hidden_layers=100"});
+  EXPECT_EQ(f.code, 7) << f.err;
+  EXPECT_EQ(f.out, "");
+  EXPECT_THAT(f.err, ContainsRegex("run.toml: does not fit: it takes at least [0-9.]+ TiB, and "
+                                   "[0-9.]+ [GM]iB of [0-9.]+ [GM]iB available may be used"));
+  EXPECT_THAT(f.err, HasSubstr("[lora]"));
+}
+
+}  // namespace
+}  // namespace lamina::cli
