@@ -69,8 +69,9 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   print_banner(model, c, run);
   std::optional<TrainingProfile> profile;
   if (steps) profile.emplace(*steps, c.run.out, run.loop(), machine);
-  return run_and_show(arguments, c, model, run,
-                      {samples ? &*samples : nullptr, profile ? &*profile : nullptr});
+  return run_and_show(
+      arguments, c, model, run,
+      {samples ? &*samples : nullptr, profile ? &*profile : nullptr, machine.unpin_this_thread});
 }
 
 int run(const Arguments& arguments, const Machine& machine) {

@@ -40,7 +40,7 @@ const Machine& cpu_machine() {
   static const Cpu device;
   static const Machine machine{cpu::cpu_backend(), device,
                                [](int count, bool pinned) { cpu::set_threads(count, pinned); },
-                               cpu::available_memory_bytes};
+                               cpu::unpin_this_thread, cpu::available_memory_bytes};
   return machine;
 }
 

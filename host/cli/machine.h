@@ -15,6 +15,7 @@ struct Machine {
   const Backend& backend;
   const bench::Device& device;
   void (*set_threads)(int count, bool pinned);
+  void (*unpin_this_thread)();  // for one that computes nothing and was started by one that does
   std::uint64_t (*available_memory)();  // bytes that this process may still use
 
   // Threads as -t says, else as many as the process may use, pinned unless LAMINA_PIN=0.

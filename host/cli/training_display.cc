@@ -93,6 +93,7 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
               bytes_text(static_cast<double>(saving.num_written)),
               bytes_text(static_cast<double>(saving.num_bytes)));
   };
+  if (extras.begin_writer) events.save.begin_thread = extras.begin_writer;
   events.should_stop = [] { return stop_signal() != 0; };
   events.should_save = [] { return take_save_request(); };
   return events;

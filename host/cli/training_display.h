@@ -19,6 +19,7 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
 struct Extras {
   model::TextSamples* samples = nullptr;
   TrainingProfile* profile = nullptr;
+  void (*begin_writer)() = nullptr;  // called first on the thread that writes checkpoints
 };
 
 // Runs the loop and shows it; the exit code.

@@ -57,8 +57,8 @@ bool CheckpointSaver::is_best(const Progress& progress) const {
   return !best || *progress.validation_loss < best->loss;
 }
 
-SaveHooks CheckpointSaver::hooks(std::function<void()> before) const {
-  return {.before = std::move(before), .after = [this] {
+SaveHooks CheckpointSaver::hooks(std::function<void()> before, const SaveEvents& events) const {
+  return {.begin_thread = events.begin_thread, .before = std::move(before), .after = [this] {
             try {
               return remove_old_checkpoints(out_, options_.keep, options_.keep_best);
             } catch (const std::filesystem::filesystem_error& e) {
@@ -92,7 +92,7 @@ void CheckpointSaver::save(const Progress& progress, std::function<void()> befor
   if (const auto earlier = wait(events)) take(*earlier, progress.step, events);
   if (last_saved_ == progress.step) return;
   retry_at_ = -1;  // this is the attempt
-  const SaveHooks hooks = this->hooks(std::move(before));
+  const SaveHooks hooks = this->hooks(std::move(before), events);
   if (!start(progress, hooks)) take(save_here(progress, hooks), progress.step, events);
 }
 
@@ -144,7 +144,7 @@ void CheckpointSaver::save_last(const Progress& progress, const std::function<vo
       log::warning("no checkpoint of step {}: {}", earlier->progress.step, problem);
   }
   if (last_saved_ == progress.step) return;
-  const SaveHooks hooks = this->hooks(before);
+  const SaveHooks hooks = this->hooks(before, events);
   for (int attempt = 0;; ++attempt) {
     const SavedCheckpoint saved =
         start(progress, hooks) ? *wait(events) : save_here(progress, hooks);

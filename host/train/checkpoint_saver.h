@@ -12,7 +12,7 @@
 
 namespace lamina::train {
 
-// What the saver tells. [the thread that trains]
+// What the saver tells. [the thread that trains, where nothing else is said]
 struct SaveEvents {
   struct Waiting {
     std::int64_t step = 0;  // of the checkpoint that is written
@@ -20,6 +20,9 @@ struct SaveEvents {
   };
   std::function<void(const SavedCheckpoint&)> checkpoint;
   std::function<void(const Waiting&)> waiting;  // once a second
+  // Called on the thread that writes, before anything else: it has been given the CPUs of the one
+  // that trains, which may be pinned to one. [the thread that writes]
+  std::function<void()> begin_thread;
 };
 
 // [the thread that trains]
@@ -52,7 +55,7 @@ class CheckpointSaver {
   bool is_best(const Progress& progress) const;
   // False where there can be no thread.
   bool start(const Progress& progress, const SaveHooks& hooks);
-  SaveHooks hooks(std::function<void()> before) const;
+  SaveHooks hooks(std::function<void()> before, const SaveEvents& events) const;
   SavedCheckpoint save_here(const Progress& progress, const SaveHooks& hooks) const;
   std::string path_of(const Progress& progress) const;
   // For the checkpoint under way, if there is one.

@@ -53,6 +53,7 @@ void CheckpointWriter::start(const std::string& path, const CheckpointContents& 
     SavedCheckpoint saved{.path = path, .progress = progress};
     thread_ =
         std::thread([this, saved = std::move(saved), now, hooks = std::move(hooks)]() mutable {
+          if (hooks.begin_thread) hooks.begin_thread();
           saved = save_at_once(std::move(saved), now, hooks);
           std::lock_guard lock(mutex_);
           result_ = std::move(saved);

@@ -27,9 +27,11 @@ struct SavedCheckpoint {
   std::uint64_t num_copied = 0;       // bytes that training changed before they were written
 };
 
-// What is done on the writer's thread beside writing: `before`, and once the checkpoint has its
-// name `after`, which returns what went wrong with its own work.
+// What is done on the writer's thread beside writing: `begin_thread` first of all where that is a
+// thread of its own, `before`, and once the checkpoint has its name `after`, which returns what
+// went wrong with its own work.
 struct SaveHooks {
+  std::function<void()> begin_thread = {};  // may be empty
   std::function<void()> before;
   std::function<std::vector<std::string>()> after;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +12,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -169,6 +172,18 @@ Ended Child::wait() {
 }
 
 std::uint64_t Child::num_struck() const { return counters_ ? counters_->num_struck.load() : 0; }
+
+std::vector<int> Child::cpus_of_threads() const {
+  std::vector<int> out;
+  std::error_code ec;
+  std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", pid_), ec), end;
+  for (; !ec && task != end; task.increment(ec)) {  // it may end meanwhile
+    cpu_set_t set;
+    if (::sched_getaffinity(std::stoi(task->path().filename()), sizeof set, &set) == 0)
+      out.push_back(CPU_COUNT(&set));
+  }
+  return out;
+}
 
 bool Child::handles(int signal) const {
   std::ifstream status(fmt::format("/proc/{}/status", pid_));

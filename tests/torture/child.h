@@ -62,6 +62,8 @@ class Child {
   Ended wait();
   // How many calls have been struck so far.
   std::uint64_t num_struck() const;
+  // On how many CPUs each of its threads may run.
+  std::vector<int> cpus_of_threads() const;
   // True when the process handles or ignores `signal`.
   bool handles(int signal) const;
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <numeric>
+#include <thread>
 
 #include "backends/cpu/backend.h"
 #include "support/models.h"
@@ -107,8 +108,19 @@ TEST_F(Writing, TrainingGoesOnWhileACheckpointIsWritten) {
   const std::string path = folder / "checkpoints/step-00000007";
   train::CheckpointWriter writer(state);
   std::promise<void> changed;
+  std::vector<std::string> called;
+  std::thread::id begun_on;
   writer.start(path, contents(), {.step = 7},
-               {.before = [&] { changed.get_future().wait(); },
+               {.begin_thread =
+                    [&] {
+                      called.emplace_back("begin_thread");
+                      begun_on = std::this_thread::get_id();
+                    },
+                .before =
+                    [&] {
+                      called.emplace_back("before");
+                      changed.get_future().wait();
+                    },
                 .after = [] { return std::vector<std::string>{"said"}; }});
   EXPECT_TRUE(writer.busy());
   EXPECT_FALSE(writer.take_result());
@@ -124,6 +136,9 @@ TEST_F(Writing, TrainingGoesOnWhileACheckpointIsWritten) {
   EXPECT_THAT(saved->problems, ::testing::ElementsAre("said"));
   EXPECT_EQ(saved->num_copied,
             3u * 4 * static_cast<std::uint64_t>(model.parameters().num_elements()));
+  EXPECT_EQ(saved->num_copied, train::max_snapshot_bytes(model.parameters(), {}));
+  EXPECT_THAT(called, ::testing::ElementsAre("begin_thread", "before"));
+  EXPECT_NE(begun_on, std::this_thread::get_id());
   expect_in_files(path, 1);
 }
 
