@@ -27,6 +27,7 @@ struct Case {
   const Place& place;
   std::string folder;
   Random random;
+  bool tunes = false;  // its run starts from the weights of another (train.from)
 };
 
 // Something that must not be: ends the case.

@@ -45,6 +45,7 @@ bool is_writing(const Case& c) {
 
 // Writing is so slow that several steps are trained meanwhile.
 void kill_the_writer(Case& c) {
+  c.tunes = c.random.chance(0.5);
   std::string after = "kill -9";
   for (std::size_t kills = 1 + c.random.below(3); kills > 0; --kills) {
     Launch launch = train(c);
@@ -148,7 +149,8 @@ std::vector<Kind> run_kinds() {
   return {
       {"kill", "kill -9 at random moments, also in slow saves; trained on, all is bitwise equal", 2,
        kill_at_random},
-      {"kill-writer", "kill -9 while checkpoints are written in the background; likewise", 2,
+      {"kill-writer",
+       "kill -9 while checkpoints are written in the background, also in fine-tuning; likewise", 2,
        kill_the_writer},
       {"signals", "TERM, INT, HUP, USR1, alone and in storms; a documented exit code, resumable",
        1.5, signals_at_random},

@@ -59,9 +59,26 @@ Records read_metrics(const std::string& path, const std::string& after) {
   return out;
 }
 
+// The unbroken run that a case is compared with.
+std::string unbroken_run(const Case& c) {
+  return c.tunes ? c.place.prepared + "/tuned" : whole_run(c.place);
+}
+
+std::string tune_file(const Place& place) { return place.prepared + "/tune.toml"; }
+
+// Returns the seconds that it took.
+double train_unbroken(const Case& c) {
+  Launch launch = train(c);
+  launch.words.resize(3);
+  launch.words.insert(launch.words.end(), {"--out", unbroken_run(c)});
+  const Ended ended = run(launch);
+  expect_end(ended, {0}, "the unbroken run");
+  return ended.seconds;
+}
+
 void expect_same_file(const Case& c, const std::string& name, const std::string& after) {
   const std::string path = fmt::format("checkpoints/{}/{}", checkpoint_name(kSteps), name);
-  if (read_bytes(out_of(c) + "/" + path) != read_bytes(whole_run(c.place) + "/" + path))
+  if (read_bytes(out_of(c) + "/" + path) != read_bytes(unbroken_run(c) + "/" + path))
     throw Failure(after + ": the result differs from that of the unbroken run", path);
 }
 
@@ -95,13 +112,15 @@ checkpoint = {{ every_steps = 2, keep = 99 }}
 optimizer = {{ lr = 1e-3 }}
 )",
                                            text_file(place), kSteps));
-  Case c{place, place.prepared, Random("", 0)};
-  Launch launch = train(c);
-  launch.words.resize(3);
-  launch.words.insert(launch.words.end(), {"--out", whole_run(place)});
-  const Ended ended = run(launch);
-  expect_end(ended, {0}, "the unbroken run");
-  place.run_seconds = ended.seconds;
+  write_bytes(tune_file(place), fmt::format(R"(data = {{ train = ["{}"], sequence_length = 32 }}
+train = {{ from = "{}", steps = {}, batch_size = 4 }}
+schedule = {{ kind = "constant" }}
+checkpoint = {{ every_steps = 2, keep = 99 }}
+optimizer = {{ lr = 1e-3 }}
+)",
+                                            text_file(place), whole_run(place), kSteps));
+  place.run_seconds = train_unbroken({place, place.prepared, Random("", 0)});
+  train_unbroken({place, place.prepared, Random("", 0), true});
   copy_folder(whole_run(place), half_run(place));
   for (const std::string& path : checkpoints(half_run(place)))
     if (fs::path(path).filename() > checkpoint_name(kHalfSteps)) fs::remove_all(path);
@@ -112,8 +131,8 @@ optimizer = {{ lr = 1e-3 }}
 }
 
 Launch train(const Case& c) {
-  return {.words = {c.place.program, "train", run_file(c.place), "--out", out_of(c), "--set",
-                    "checkpoint.keep=3"},
+  return {.words = {c.place.program, "train", c.tunes ? tune_file(c.place) : run_file(c.place),
+                    "--out", out_of(c), "--set", "checkpoint.keep=3"},
           .folder = c.folder,
           .environment = {"LAMINA_PIN=0"}};
 }
@@ -139,7 +158,7 @@ void expect_result(const Case& c, const std::string& after) {
 }
 
 void expect_metrics(const Case& c, const std::string& after) {
-  const Records expected = read_metrics(whole_run(c.place) + "/metrics.jsonl", "the unbroken run");
+  const Records expected = read_metrics(unbroken_run(c) + "/metrics.jsonl", "the unbroken run");
   const Records found = read_metrics(out_of(c) + "/metrics.jsonl", after);
   for (const auto& [step, line] : expected.text) {
     const auto at = found.text.find(step);

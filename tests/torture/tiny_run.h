@@ -12,8 +12,9 @@ namespace lamina::torture {
 inline constexpr int kSteps = 40;
 inline constexpr int kHalfSteps = 20;
 
-// Trains the unbroken run below `place.prepared`: run.toml, text.txt, whole/ (all checkpoints) and
-// half/ (as it was after step 20). Sets place.run_seconds. Throws Failure if that does not work.
+// Trains the unbroken runs below `place.prepared`: run.toml, text.txt, whole/ (all checkpoints) and
+// half/ (as it was after step 20); tune.toml, which starts from the weights of whole/, and tuned/.
+// Sets place.run_seconds. Throws Failure if that does not work.
 void prepare(Place& place);
 
 std::string run_file(const Place& place);
@@ -21,15 +22,15 @@ std::string text_file(const Place& place);
 std::string whole_run(const Place& place);
 std::string half_run(const Place& place);
 
-// "lamina train run.toml --out <folder>/out": to be changed and started.
+// "lamina train run.toml --out <folder>/out", or tune.toml: to be changed and started.
 Launch train(const Case& c);
 // Any other command of the program, in the case's folder, with one thread.
 Launch command(const Case& c, std::vector<std::string> words);
 std::string out_of(const Case& c);  // <folder>/out
 
-// Trains on to the end, without faults, and expects what the unbroken run gave: weights, moments
-// and losses to the bit, whole checkpoints, whole metrics, nothing left over. `after` says what was
-// done before, for the report.
+// Trains on to the end, without faults, and expects what the unbroken run of that run file gave:
+// weights, moments and losses to the bit, whole checkpoints, whole metrics, nothing left over.
+// `after` says what was done before, for the report.
 void expect_unharmed(Case& c, const std::string& after);
 
 // Of these: weights and moments of the last step as in the unbroken run.
