@@ -44,6 +44,7 @@
   X(dnnl_memory_desc_init_by_strides)     \
   X(dnnl_memory_desc_init_by_tag)         \
   X(dnnl_memory_set_data_handle_v2)       \
+  X(dnnl_post_ops_append_sum_v2)          \
   X(dnnl_primitive_desc_iterator_create)  \
   X(dnnl_primitive_desc_iterator_destroy) \
   X(dnnl_primitive_desc_iterator_fetch)
