@@ -7,6 +7,7 @@ namespace {
 std::vector<Type> infer(const Call& c) {
   auto dtype = parse_dtype(c.s("dtype"));
   c.require(dtype.has_value(), "dtype must be a name such as f32 or i32, got '{}'", c.s("dtype"));
+  require_fits(c, "value", c.f("value"), *dtype);
   Type out{*dtype, checked_shape(c, "shape"), {}};
   return {out};
 }

@@ -17,6 +17,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(c.f_list("values").size() == static_cast<std::size_t>(out.num_elements()),
             "{} needs {} values, got {}", to_string(out), out.num_elements(),
             c.f_list("values").size());
+  for (const double value : c.f_list("values")) require_fits(c, "values", value, *dtype);
   return {out};
 }
 

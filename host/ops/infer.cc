@@ -57,6 +57,13 @@ int checked_dim(const Call& c, std::int64_t dim, int ndim) {
   return static_cast<int>(dim < 0 ? dim + ndim : dim);
 }
 
+void require_fits(const Call& c, std::string_view attr, double value, DType dtype) {
+  if (is_floating(dtype) || dtype == DType::boolean) return;
+  const double end = dtype == DType::i32 ? 0x1p31 : 0x1p63;
+  c.require(value >= -end && value < end, "{} has the value {}, which {} cannot hold", attr, value,
+            name(dtype));
+}
+
 Shape checked_shape(const Call& c, std::string_view attr) {
   const std::vector<std::int64_t>& dims = c.list(attr);
   c.require(dims.size() <= std::size_t{kMaxDims}, "at most {} dims, got {}", kMaxDims, dims.size());

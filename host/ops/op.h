@@ -53,6 +53,9 @@ std::vector<Type> infer_integers(const Call& c);
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b);
 // `dim` counted from the end when negative; refuses the call when outside [-ndim, ndim).
 int checked_dim(const Call& c, std::int64_t dim, int ndim);
+// Refuses the call when `value`, of the attribute `attr`, does not fit into `dtype`, an integer
+// type. Any value does for other types.
+void require_fits(const Call& c, std::string_view attr, double value, DType dtype);
 // The attribute as a shape; refuses the call when it has too many dims or a negative one.
 Shape checked_shape(const Call& c, std::string_view attr);
 // a + b and a * b of sizes that are not negative; refuses the call when they pass 2^63 - 1.

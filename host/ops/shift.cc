@@ -4,10 +4,15 @@
 namespace lamina::ops {
 namespace {
 
+std::vector<Type> infer(const Call& c) {
+  require_fits(c, "by", c.f("by"), c.type(0).dtype);
+  return infer_number(c);
+}
+
 std::vector<Tensor> vjp(const VjpCall& c) { return {c.ct()}; }
 
 }  // namespace
 
-constinit const OpDef shift_op = {.infer = infer_number, .vjp = vjp, .elementwise = true};
+constinit const OpDef shift_op = {.infer = infer, .vjp = vjp, .elementwise = true};
 
 }  // namespace lamina::ops

@@ -1,5 +1,11 @@
 // Cases of the ops that move elements: reshape, transpose, slice, concat, broadcast, pad, constant,
 // iota.
+#include <cmath>
+#include <limits>
+
+#include "ops/calls.h"
+#include "ops/tensor.h"
+#include "support/expect_error.h"
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -254,6 +260,22 @@ LAMINA_TEST_OP(Concat, kConcat)
 LAMINA_TEST_OP(Broadcast, kBroadcast)
 LAMINA_TEST_OP(Constant, kConstant)
 LAMINA_TEST_OP(Iota, kIota)
+
+TEST(Integers, MustHoldTheNumbersThatTheyAreMadeOf) {
+  const auto refuses = [](std::string dtype, double value, const char* words) {
+    Graph g;
+    EXPECT_ERROR_SAYS(ops::constant(g, {*parse_dtype(dtype), {2}, {}}, value), ExitCode::usage,
+                      words);
+    EXPECT_ERROR_SAYS(ops::constant_data(g, {.shape = {1}, .dtype = dtype, .values = {value}}),
+                      ExitCode::usage, words);
+    const Tensor x = g.add_input("x", {*parse_dtype(dtype), {2}, {}});
+    EXPECT_ERROR_SAYS(ops::shift(x, value), ExitCode::usage, words);
+  };
+  refuses("i32", -std::numeric_limits<double>::infinity(), "the value -inf, which i32 cannot hold");
+  refuses("i32", std::nan(""), "the value nan, which i32 cannot hold");
+  refuses("i32", 0x1p31, "the value 2147483648, which i32 cannot hold");
+  refuses("i64", 0x1p63, "which i64 cannot hold");
+}
 
 }  // namespace
 }  // namespace lamina::testing

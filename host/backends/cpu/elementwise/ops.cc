@@ -95,14 +95,17 @@ class Builder {
                                  .dtype = dtype,
                                  .dst = 0,
                                  .value = value,
-                                 .integer = dtype == DType::boolean
-                                                ? std::int64_t{value != 0}
-                                                : static_cast<std::int64_t>(value)});
+                                 .integer = integer(dtype, value)});
   }
 
   int immediate(MapOp op, int src, DType dtype, double value) {
-    return program_.unary(op, src, dtype, value,
-                          is_floating(dtype) ? 0 : static_cast<std::int64_t>(value));
+    return program_.unary(op, src, dtype, value, integer(dtype, value));
+  }
+
+  // `value` in a type that is not floating; the ops refuse what does not fit.
+  static std::int64_t integer(DType dtype, double value) {
+    if (dtype == DType::boolean) return value != 0;
+    return is_floating(dtype) ? 0 : static_cast<std::int64_t>(value);
   }
 
   // Maps count in four types; the others are cast from them.
