@@ -1,7 +1,11 @@
 // cross_entropy(x, w, labels, bias?; soft_cap, logit_scale): over the rows of x[M, D] whose label
-// is not negative, the sums of -log softmax(logits)[label] and of logsumexp(logits)^2 (z-loss; de
-// Brebisson & Vincent 2016), where logits = cap(x w^T * logit_scale + bias), w[V, D]. Kernels make
+// is not negative, the sums of -log softmax(logits)[label], of logsumexp(logits)^2 (z-loss; de
+// Brebisson & Vincent 2016) and of the mean over the vocabulary of -log softmax(logits), the
+// cross-entropy with the uniform distribution (label smoothing; Szegedy et al. 2015), where logits
+// = cap(x w^T * logit_scale + bias), w[V, D]; and what the first is the sum of, [M]. Kernels make
 // the logits in tiles of the vocabulary; [M, V] never exists.
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -21,7 +25,8 @@ std::vector<Type> infer(const Call& c) {
   c.require_floating(3);
   c.require_shape(3, {w.dim(0)});
   Type one = scalar(c);
-  return {one, one, one.with(Shape{x.dim(0)})};
+  const Type of_rows = one.with(Shape{x.dim(0)});
+  return {one, one, one, of_rows, of_rows};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
@@ -37,11 +42,15 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor is_label = equal(reshape(c.in(2), {rows, 1}), column);
   Tensor picked = reduce_sum(select(is_label, logits, zeros_like(logits)), {1});
   Tensor counted = cast(less(constant(graph, {DType::i32, {rows}, {}}, -1), c.in(2)), wide);
-  return {reduce_sum((lse - picked) * counted, {0}), reduce_sum(square(lse) * counted, {0}), lse};
+  Tensor token_loss = (lse - picked) * counted;
+  Tensor mean = scale(reduce_sum(logits, {1}),
+                      1 / static_cast<double>(std::max<std::int64_t>(vocabulary, 1)));
+  return {reduce_sum(token_loss, {0}), reduce_sum(square(lse) * counted, {0}),
+          reduce_sum((lse - mean) * counted, {0}), token_loss, lse};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
-  c.require(!c.ct(2), "lse has no gradient");
+  c.require(!c.ct(4), "lse has no gradient");
   Tensor zero = constant(*c.in(0).graph, scalar(c), 0);
   const auto grads =
       cross_entropy_grad({.x = c.in(0),
@@ -49,7 +58,9 @@ std::vector<Tensor> vjp(const VjpCall& c) {
                           .labels = c.in(2),
                           .dloss = c.ct(0) ? c.ct(0) : zero,
                           .dz_loss = c.ct(1) ? c.ct(1) : zero,
-                          .bias = c.in(3)},
+                          .bias = c.in(3),
+                          .duniform_loss = c.ct(2),
+                          .dtoken_loss = c.ct(3)},
                          {.soft_cap = c.f("soft_cap"), .logit_scale = c.f("logit_scale")});
   return {grads.dx, grads.dw, {}, c.has(3) ? grads.dbias : Tensor{}};
 }
@@ -65,9 +76,9 @@ constinit const OpDef cross_entropy_op = {
     .lower = lower,
     .vjp = vjp,
     // The loss comes out of the same walk over the vocabulary.
-    .from_gradient = {OpCode::cross_entropy_grad, 2},
+    .from_gradient = {OpCode::cross_entropy_grad, 3},
     .decode = &kTrainingOnly,
     .cost = {.flops = flops},
-    .split = {.rule = "mD, VD, m, V? -> ()+m, ()+m, m"}};
+    .split = {.rule = "mD, VD, m, V? -> ()+m, ()+m, ()+m, m, m"}};
 
 }  // namespace lamina::ops

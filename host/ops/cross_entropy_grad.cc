@@ -1,6 +1,10 @@
-// cross_entropy_grad(x, w, labels, dloss, dz_loss, bias?): loss and z_loss as cross_entropy gives
-// them, and the gradients of dloss * loss + dz_loss * z_loss, in one walk over the vocabulary. With
-// p = softmax(logits): dlogits = dloss (p - onehot(label)) + dz_loss 2 lse p for counted rows.
+// cross_entropy_grad(x, w, labels, dloss, dz_loss, bias?, duniform_loss?, dtoken_loss?): loss,
+// z_loss and uniform_loss as cross_entropy gives them, and the gradients of dloss * loss + dz_loss
+// * z_loss + duniform_loss * uniform_loss + dtoken_loss . token_loss, in one walk over the
+// vocabulary. With p = softmax(logits), for counted rows: dlogits = (dloss + dtoken_loss) (p -
+// onehot(label)) + dz_loss 2 lse p + duniform_loss (p - 1 / V).
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -18,7 +22,11 @@ std::vector<Type> infer(const Call& c) {
   for (int i : {3, 4})
     c.require(c.type(i) == one, "{} must be {}, got {}", c.input_name(i), to_string(one),
               to_string(c.type(i)));
-  return {one, one, x, one.with(w.shape), one.with(Shape{c.has(5) ? w.dim(0) : 0})};
+  if (c.has(6))
+    c.require(c.type(6) == one, "{} must be {}, got {}", c.input_name(6), to_string(one),
+              to_string(c.type(6)));
+  c.require_shape(7, {x.dim(0)});
+  return {one, one, one, x, one.with(w.shape), one.with(Shape{c.has(5) ? w.dim(0) : 0})};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
@@ -40,13 +48,23 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor loss = reduce_sum((lse - reduce_sum(onehot * logits, {1}, true)) * counted, {0, 1});
   Tensor z_loss = reduce_sum(square(lse) * counted, {0, 1});
 
+  const double share = 1 / static_cast<double>(std::max<std::int64_t>(vocabulary, 1));
+  Tensor uniform_loss =
+      reduce_sum((lse - scale(reduce_sum(logits, {1}, true), share)) * counted, {0, 1});
+
   Tensor p = e / sum;
   Tensor dlogits = c.in(3) * (p - onehot) + c.in(4) * (scale(lse, 2) * p);
+  if (c.has(6)) dlogits = dlogits + c.in(6) * shift(p, -share);
+  if (c.has(7)) dlogits = dlogits + reshape(c.in(7), {rows, 1}) * (p - onehot);
   if (cap != 0) dlogits = dlogits * shift(-square(scale(logits, 1 / cap)), 1);
   dlogits = dlogits * counted;
   Tensor dbias = c.has(5) ? reduce_sum(dlogits, {0}) : constant(graph, {wide, {0}, {}}, 0);
   dlogits = cast(scale(dlogits, c.f("logit_scale")), c.type(0).dtype);
-  return {loss, z_loss, matmul(dlogits, c.in(1)), matmul(dlogits, c.in(0), true, false, wide),
+  return {loss,
+          z_loss,
+          uniform_loss,
+          matmul(dlogits, c.in(1)),
+          matmul(dlogits, c.in(0), true, false, wide),
           dbias};
 }
 
@@ -58,6 +76,6 @@ constinit const OpDef cross_entropy_grad_op = {
     .zero_gradient = true,
     .decode = &kTrainingOnly,
     .cost = kOfBackwardPass,
-    .split = {.rule = "mD, VD, m, (), (), V? -> ()+m, ()+m, mD, VD+m, V+m"}};
+    .split = {.rule = "mD, VD, m, (), (), V?, ()?, m? -> ()+m, ()+m, ()+m, mD, VD+m, V+m"}};
 
 }  // namespace lamina::ops

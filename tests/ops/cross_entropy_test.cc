@@ -34,7 +34,7 @@ const OpCases kCases = {
                              {{"soft_cap", 3.0}, {"logit_scale", 0.25}})),
               loss("nothing counts", 2, 9, 4, ints({2}, {-1, -100})),
               loss("no tokens", 0, 9, 4, ints({0}, 0, 1))},
-    .num_differentiable = 2};
+    .num_differentiable = 4};
 
 // As the host has it: a vector is in f32, whatever products are in.
 OpCase with_f32_bias(OpCase c) {
@@ -61,6 +61,26 @@ OpCase grad(std::string name, std::int64_t rows, std::int64_t vocabulary, std::i
   return c;
 }
 
+// `duniform`: of uniform_loss; a number for each row of token_loss.
+OpCase grad_of_all(std::string name, std::int64_t rows, std::int64_t vocabulary, std::int64_t width,
+                   In labels, double dloss, double dz, double duniform, Attrs attrs = {}) {
+  OpCase c = grad(std::move(name), rows, vocabulary, width, std::move(labels), dloss, dz,
+                  std::move(attrs));
+  c.inputs.push_back(kAbsent);
+  c.inputs.push_back({.shape = {}, .values = {duniform}});
+  c.inputs.push_back({.shape = {rows}});
+  return c;
+}
+
+// With label smoothing.
+OpCase smoothed_grad(std::string name, In labels, double dloss, double dz, double duniform,
+                     Attrs attrs = {}) {
+  OpCase c = grad(std::move(name), 5, 23, 7, std::move(labels), dloss, dz, std::move(attrs));
+  c.inputs.push_back(kAbsent);
+  c.inputs.push_back({.shape = {}, .values = {duniform}});
+  return c;
+}
+
 OpCases grads() {
   OpCases out{
       .op = "cross_entropy_grad",
@@ -74,7 +94,14 @@ OpCases grads() {
                 with_f32_bias(grad("some tokens", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3}), 1, 0.1,
                                    {{"logit_scale", 0.25}, {"soft_cap", 3.0}})),
                 grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0),
-                with_f32_bias(grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0))}};
+                with_f32_bias(grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0)),
+                smoothed_grad("smoothing", ints({5}, {0, 22, -100, 3, 3}), 0.9, 0.125, 0.1),
+                smoothed_grad("smoothing alone", ints({5}, 0, 22), 0, 0, 0.1),
+                smoothed_grad("smoothing under a cap", ints({5}, 0, 22), 0.9, 0, 0.1,
+                              {{"soft_cap", 3.0}, {"logit_scale", 0.25}}),
+                grad_of_all("of each token", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3}), 0, 0, 0),
+                grad_of_all("of everything", 5, 23, 7, ints({5}, {0, 22, -100, 3, 3}), 0.5, 0.125,
+                            0.1, {{"soft_cap", 3.0}, {"logit_scale", 0.25}})}};
   return out;
 }
 
@@ -83,7 +110,9 @@ OpCases bf16_grads() {
   // dloss and dz_loss are f32.
   out.dtypes = {DType::bf16};
   for (OpCase& c : out.cases) {
-    for (std::size_t i : {3, 4}) c.inputs[i].dtype = DType::f32, c.inputs[i].widens = true;
+    for (std::size_t i : {3, 4, 6, 7})
+      if (i < c.inputs.size() && !c.inputs[i].absent)
+        c.inputs[i].dtype = DType::f32, c.inputs[i].widens = true;
     c.sums_rounded = true;
   }
   return out;

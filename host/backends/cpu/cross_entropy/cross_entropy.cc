@@ -26,6 +26,7 @@ void cross_entropy_begin(const CrossEntropyRows& rows) {
   std::fill_n(rows.max, rows.num_rows, -INFINITY);
   std::fill_n(rows.sum, rows.num_rows, 0.0f);
   std::fill_n(rows.target, rows.num_rows, 0.0f);
+  if (rows.total) std::fill_n(rows.total, rows.num_rows, 0.0f);
 }
 
 void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile& tile) {

@@ -8,9 +8,10 @@
 //   for (each tile) cross_entropy_gradient(rows, tile, {.scale = 1 / count, .z_loss = z_loss,
 //   ...});
 //
-// The loss of a row is lse - logit[label] + z_loss lse^2, lse = ln sum exp(logits), after a soft
-// cap where there is one. Rows labelled kIgnoredLabel count for nothing. Nothing is allocated;
-// results do not depend on the number of threads, but on the tiles. [any thread]
+// The loss of a row is lse - logit[label] + z_loss lse^2 + uniform (lse - mean(logits)), lse = ln
+// sum exp(logits), after a soft cap where there is one. Rows labelled kIgnoredLabel count for
+// nothing. Nothing is allocated; results do not depend on the number of threads, but on the tiles.
+// [any thread]
 #pragma once
 
 #include <cstdint>
@@ -25,9 +26,10 @@ inline constexpr std::int32_t kIgnoredLabel = -100;
 struct CrossEntropyRows {
   const std::int32_t* labels;  // [num_rows]: within the vocabulary, or kIgnoredLabel
   std::int64_t num_rows;
-  float* max;     // [num_rows] largest logit so far
-  float* sum;     // [num_rows] sum of exp(logit - max)
-  float* target;  // [num_rows] the label's logit
+  float* max;              // [num_rows] largest logit so far
+  float* sum;              // [num_rows] sum of exp(logit - max)
+  float* target;           // [num_rows] the label's logit
+  float* total = nullptr;  // [num_rows], optional: the sum of the logits
 };
 
 // Columns [first_column, first_column + num_columns) of the logits of all rows.
@@ -43,11 +45,13 @@ struct CrossEntropyTile {
 struct CrossEntropyGradient {
   float scale;  // of all gradients, eg: 1 / count
   float z_loss = 0;
-  const float* row_scale = nullptr;  // [num_rows], optional: also of each row
+  float uniform = 0;
+  const float* row_scale = nullptr;  // [num_rows], optional: of lse - logit[label] of each row
   void* dlogits;  // [num_rows, num_columns]; may begin where the tile's logits do if those are
                   // f32 and rows are as many bytes apart
   DType dtype;    // f32 or bf16
   std::int64_t row_stride;
+  std::int64_t vocabulary = 0;  // columns of all tiles; for `uniform`
 };
 
 void cross_entropy_begin(const CrossEntropyRows& rows);

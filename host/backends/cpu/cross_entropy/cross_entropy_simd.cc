@@ -44,6 +44,14 @@ void add_tile_rows(const CrossEntropyRows& rows, const CrossEntropyTile& tile, s
       Float& sum = sums[i / kLanes % 2];
       sum = sum + with_rest(exp(x - shift), count, 0.0f);
     });
+    if (rows.total) {
+      Float totals[2] = {splat(0.0f), splat(0.0f)};
+      for_lanes(n, [&](std::int64_t i, int count) {
+        Float& total = totals[i / kLanes % 2];
+        total = total + with_rest(capped(load_some(logits + i, count), tile.soft_cap), count, 0.0f);
+      });
+      rows.total[row] += sum_lanes(totals[0] + totals[1]);
+    }
     const float before = rows.sum[row] * first_lane(exp(splat(rows.max[row]) - shift));
     rows.sum[row] = before + sum_lanes(sums[0] + sums[1]);
     rows.max[row] = best;
@@ -65,11 +73,17 @@ void gradient_rows(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
       continue;
     }
     const float scale = g.row_scale ? g.scale * g.row_scale[row] : g.scale;
+    const float rest =
+        g.uniform == 0 ? 0.0f : g.scale * g.uniform / static_cast<float>(g.vocabulary);
     const float lse = rows.max[row] + first_lane(log(splat(rows.sum[row])));
-    // d loss / d logit = p (1 + 2 z lse) - [label], times 1 - tanh^2 under a cap.
-    // exp(y - max) / sum rather than exp(y - lse): lse has lost digits when logits are large.
+    // d loss / d logit = p (1 + 2 z lse + uniform) - [label] - uniform / V, times 1 - tanh^2 under
+    // a cap. exp(y - max) / sum rather than exp(y - lse): lse has lost digits when logits are
+    // large.
     const Float largest = splat(rows.max[row]);
-    const Float weight = splat(scale * (1.0f + 2.0f * g.z_loss * lse) / rows.sum[row]);
+    const bool plain = !g.row_scale && g.uniform == 0;
+    const Float weight = splat((plain ? scale * (1.0f + 2.0f * g.z_loss * lse)
+                                      : scale + g.scale * (g.uniform + 2.0f * g.z_loss * lse)) /
+                               rows.sum[row]);
     const std::int64_t column = rows.labels[row] - tile.first_column;
     const auto gradient_of = [&](Float x, Float hit) {
       const Float y = capped(x, tile.soft_cap);
@@ -83,9 +97,9 @@ void gradient_rows(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
     // Before the loop, which may overwrite the logit.
     const bool here = column >= 0 && column < n;
     const Float target =
-        here ? gradient_of(load_partial(logits + column, 1), splat(scale)) : splat(0.0f);
+        here ? gradient_of(load_partial(logits + column, 1), splat(scale + rest)) : splat(0.0f);
     for_lanes(n, [&](std::int64_t i, int count) {
-      store_some(dlogits + i, gradient_of(load_some(logits + i, count), splat(0.0f)), count);
+      store_some(dlogits + i, gradient_of(load_some(logits + i, count), splat(rest)), count);
     });
     if (here) store_partial(dlogits + column, target, 1);
   }

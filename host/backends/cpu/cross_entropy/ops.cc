@@ -20,12 +20,12 @@ class CrossEntropyState {
   explicit CrossEntropyState(std::int64_t max_rows)
       : stride_(aligned(static_cast<std::size_t>(max_rows) * 4)) {}
 
-  std::size_t bytes() const { return 4 * stride_; }
+  std::size_t bytes() const { return 6 * stride_; }
 
   // Begins a block of rows. The op does not count rows with negative labels: they are ignored, or
-  // with `all` still get their sums.
+  // with `all` still get their sums. `total`: also the sum of logits.
   CrossEntropyRows start(std::byte* workspace, const std::int32_t* labels, std::int64_t num_rows,
-                         bool all) const {
+                         bool all, bool total) const {
     auto floats = [&](int i) {
       return reinterpret_cast<float*>(workspace + static_cast<std::size_t>(i) * stride_);
     };
@@ -36,34 +36,47 @@ class CrossEntropyState {
                           .num_rows = num_rows,
                           .max = floats(1),
                           .sum = floats(2),
-                          .target = floats(3)};
+                          .target = floats(3),
+                          .total = total ? floats(4) : nullptr};
     cross_entropy_begin(rows);
     return rows;
+  }
+  // Of a block, for row_scale.
+  float* row_scale(std::byte* workspace) const {
+    return reinterpret_cast<float*>(workspace + 5 * stride_);
   }
 
  private:
   std::size_t stride_;
 };
 
-// The op's first two results, in the order of the rows.
+// The op's first three results, in the order of the rows.
 struct CrossEntropySums {
-  double loss = 0, z_loss = 0;
+  double loss = 0, z_loss = 0, uniform_loss = 0;
 
-  // `lse`, where wanted, gets the log-sum-exp of each row.
-  void add(const CrossEntropyRows& rows, const std::int32_t* labels, float* lse) {
+  // `token_loss` and `lse`, where wanted, get the loss and the log-sum-exp of each row.
+  void add(const CrossEntropyRows& rows, const std::int32_t* labels, std::int64_t vocabulary,
+           float* token_loss = nullptr, float* lse = nullptr) {
     for (std::int64_t r = 0; r < rows.num_rows; ++r) {
       const double row_lse =
           static_cast<double>(rows.max[r]) + std::log(static_cast<double>(rows.sum[r]));
       if (lse) lse[r] = static_cast<float>(row_lse);
+      if (token_loss) token_loss[r] = 0;
       if (labels[r] < 0) continue;
-      loss += row_lse - static_cast<double>(rows.target[r]);
+      const double row_loss = row_lse - static_cast<double>(rows.target[r]);
+      if (token_loss) token_loss[r] = static_cast<float>(row_loss);
+      loss += row_loss;
       z_loss += row_lse * row_lse;
+      if (rows.total)
+        uniform_loss +=
+            row_lse - static_cast<double>(rows.total[r]) / static_cast<double>(vocabulary);
     }
   }
 
-  void store(void* loss_out, void* z_loss_out) const {
-    if (loss_out) *static_cast<float*>(loss_out) = static_cast<float>(loss);
-    if (z_loss_out) *static_cast<float*>(z_loss_out) = static_cast<float>(z_loss);
+  void store(std::span<void* const> out) const {
+    const double values[] = {loss, z_loss, uniform_loss};
+    for (std::size_t i = 0; i < 3; ++i)
+      if (out[i]) *static_cast<float*>(out[i]) = static_cast<float>(values[i]);
   }
 };
 
@@ -128,11 +141,13 @@ class CrossEntropyKernel final : public Kernel {
     std::byte* tile_data = args.workspace + state_.bytes();
     std::byte* gemm_workspace = tile_data + tile_bytes();
     const auto* labels = static_cast<const std::int32_t*>(args.inputs[2]);
-    auto* lse = static_cast<float*>(args.outputs[2]);
+    auto* token_loss = static_cast<float*>(args.outputs[3]);
+    auto* lse = static_cast<float*>(args.outputs[4]);
     CrossEntropySums sums;
     for (std::int64_t row = 0; row < rows_; row += kTileRows) {
       const std::int64_t m = std::min(kTileRows, rows_ - row);
-      const CrossEntropyRows rows = state_.start(args.workspace, labels + row, m, /*all=*/true);
+      const CrossEntropyRows rows =
+          state_.start(args.workspace, labels + row, m, /*all=*/true, args.outputs[2] != nullptr);
       for (std::int64_t column = 0; column < vocabulary_; column += kTileColumns) {
         const std::int64_t v = std::min(kTileColumns, vocabulary_ - column);
         const std::int64_t bytes = width_ * size_bytes(dtype_);
@@ -148,9 +163,10 @@ class CrossEntropyKernel final : public Kernel {
         scale_tile(tile, m, logit_scale_, static_cast<const float*>(args.inputs[in::kBias]));
         cross_entropy_add_tile(rows, tile);
       }
-      sums.add(rows, labels + row, lse ? lse + row : nullptr);
+      sums.add(rows, labels + row, vocabulary_, token_loss ? token_loss + row : nullptr,
+               lse ? lse + row : nullptr);
     }
-    sums.store(args.outputs[0], args.outputs[1]);
+    sums.store(args.outputs);
   }
 
  private:
@@ -187,6 +203,9 @@ namespace cross_entropy_grad_op {
 
 namespace in = operand::cross_entropy_grad;
 
+// Outputs.
+constexpr std::size_t kDx = 3, kDw = 4, kDbias = 5;
+
 // Blocks of equal size, multiples of 16, as tall as their memory allows. Every block streams all of
 // w twice and adds to all of dw, so logits may take as much memory as dw does, within bounds.
 std::int64_t block_rows(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
@@ -220,13 +239,13 @@ class CrossEntropyGradKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     const auto* labels = static_cast<const std::int32_t*>(args.inputs[2]);
-    if (rows_ == 0 && args.outputs[3]) parallel_zero(args.outputs[3], vocabulary_ * width_ * 4);
-    if (rows_ == 0 && args.outputs[4] && args.inputs[in::kBias])
-      parallel_zero(args.outputs[4], vocabulary_ * 4);
+    if (rows_ == 0 && args.outputs[kDw]) parallel_zero(args.outputs[kDw], vocabulary_ * width_ * 4);
+    if (rows_ == 0 && args.outputs[kDbias] && args.inputs[in::kBias])
+      parallel_zero(args.outputs[kDbias], vocabulary_ * 4);
     CrossEntropySums sums;
     for (std::int64_t row = 0; row < rows_ && vocabulary_ > 0; row += block_)
       run_block(args, row, labels + row, sums);
-    sums.store(args.outputs[0], args.outputs[1]);
+    sums.store(args.outputs);
   }
 
  private:
@@ -281,27 +300,47 @@ class CrossEntropyGradKernel final : public Kernel {
                                 .soft_cap = soft_cap_};
     const auto* bias = static_cast<const float*>(args.inputs[in::kBias]);
     scale_tile(tile, m, logit_scale_, bias);
-    const CrossEntropyRows rows = state_.start(args.workspace, labels, m, /*all=*/false);
+    const CrossEntropyRows rows =
+        state_.start(args.workspace, labels, m, /*all=*/false, args.outputs[2] != nullptr);
     cross_entropy_add_tile(rows, tile);
-    sums.add(rows, labels, nullptr);
-    if (!args.outputs[2] && !args.outputs[3] && !args.outputs[4]) return;
+    sums.add(rows, labels, vocabulary_);
+    if (!args.outputs[kDx] && !args.outputs[kDw] && !args.outputs[kDbias]) return;
 
-    float scale = *static_cast<const float*>(args.inputs[3]);
-    const float dz = *static_cast<const float*>(args.inputs[4]);
-    // z_loss is relative to the loss: without a loss, to one that is lost in rounding.
-    if (scale == 0) scale = dz == 0 ? 0 : 1e-20f;
-    cross_entropy_gradient(rows, tile,
-                           {.scale = scale * logit_scale_,
-                            .z_loss = scale == 0 ? 0 : dz / scale,
-                            .dlogits = dlogits,
-                            .dtype = dtype_,
-                            .row_stride = gradient_stride_});
-    if (bias && args.outputs[4])
-      add_bias_gradient(dlogits, m, row == 0, static_cast<float*>(args.outputs[4]));
-    if (args.outputs[2])
-      p.dx->run(dlogits, w, nullptr, at_byte(args.outputs[2], row * row_bytes), gemm_workspace);
-    if (args.outputs[3])
-      (row == 0 ? p.dw : p.dw_added)->run(dlogits, x, nullptr, args.outputs[3], gemm_workspace);
+    CrossEntropyGradient gradient = scales(args, row, m);
+    gradient.dlogits = dlogits;
+    cross_entropy_gradient(rows, tile, gradient);
+    if (bias && args.outputs[kDbias])
+      add_bias_gradient(dlogits, m, row == 0, static_cast<float*>(args.outputs[kDbias]));
+    if (args.outputs[kDx])
+      p.dx->run(dlogits, w, nullptr, at_byte(args.outputs[kDx], row * row_bytes), gemm_workspace);
+    if (args.outputs[kDw])
+      (row == 0 ? p.dw : p.dw_added)->run(dlogits, x, nullptr, args.outputs[kDw], gemm_workspace);
+  }
+
+  // Of the losses of a block of m rows.
+  CrossEntropyGradient scales(const KernelArgs& args, std::int64_t row, std::int64_t m) const {
+    const auto number = [&](int input) {
+      return args.inputs[input] ? *static_cast<const float*>(args.inputs[input]) : 0.0f;
+    };
+    float scale = number(in::kDloss);
+    const float dz = number(in::kDzLoss), uniform = number(in::kDuniformLoss);
+    CrossEntropyGradient out{.scale = 0,
+                             .dlogits = nullptr,
+                             .dtype = dtype_,
+                             .row_stride = gradient_stride_,
+                             .vocabulary = vocabulary_};
+    if (const auto* of_rows = static_cast<const float*>(args.inputs[in::kDtokenLoss])) {
+      float* row_scale = state_.row_scale(args.workspace);
+      for (std::int64_t r = 0; r < m; ++r) row_scale[r] = scale + of_rows[row + r];
+      out.row_scale = row_scale;
+      scale = 1;
+    }
+    // The other losses are relative to this one: without it, to one that is lost in rounding.
+    if (scale == 0) scale = dz == 0 && uniform == 0 ? 0 : 1e-20f;
+    out.scale = scale * logit_scale_;
+    out.z_loss = scale == 0 ? 0 : dz / scale;
+    out.uniform = scale == 0 ? 0 : uniform / scale;
+    return out;
   }
 
   // Sums of columns of dlogits, which have logit_scale; the bias is added after it.
