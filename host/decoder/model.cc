@@ -123,12 +123,11 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
     return std::move(a.out());
   }
   Tensor x = a.for_head(a.final_norm(hidden));
-  const Tensor labels = a.host_input(Input::labels);
-  const Assembler::Losses sums = a.losses(x, labels);
+  const Assembler::Losses sums = a.losses(x, a.host_input(Input::labels));
   a.add_output(Output::loss, sums.loss);
   a.add_output(Output::z_loss, sums.z_loss);
-  if (features.token_losses)
-    a.add_output(Output::token_losses, a.token_losses(x, labels, sums.lse));
+  if (features.uniform_loss) a.add_output(Output::uniform_loss, sums.uniform_loss);
+  if (features.token_losses) a.add_output(Output::token_losses, sums.token_losses);
   LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
   if (features.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
   if (features.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);

@@ -22,6 +22,7 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
   std::vector<Tensor> losses, seeds;
   for (auto [role, scale] :
        {std::pair{Output::loss, Input::loss_scale}, std::pair{Output::z_loss, Input::z_loss_scale},
+        std::pair{Output::uniform_loss, Input::uniform_scale},
         std::pair{Output::aux_loss, Input::aux_scale},
         std::pair{Output::mtp_loss, Input::mtp_scale}})
     for (std::size_t o = 0; o < out.outputs.size(); ++o) {
@@ -31,7 +32,7 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
           graph.add_input(std::string(decoder::role_name(scale)), losses.back().type()));
       out.inputs.push_back({scale, {}, false, {}});
     }
-  LAMINA_ASSERT(losses.size() >= 2);
+  LAMINA_ASSERT(!losses.empty());
 
   std::vector<Tensor> wanted;
   std::vector<int> wanted_inputs;

@@ -196,23 +196,7 @@ Assembler::Losses Assembler::losses(Tensor x, Tensor labels) {
   const auto sums =
       ops::cross_entropy(ops::as_rows(x), parameter(parts_.head_weight()), labels, head_bias(),
                          {.soft_cap = head.soft_cap, .logit_scale = head.logit_scale});
-  return {sums.loss, sums.z_loss, sums.lse};
-}
-
-// The label's logit is a product of two rows: [rows, V] exists here as little as in the sums.
-Tensor Assembler::token_losses(Tensor x, Tensor labels, Tensor lse) {
-  const registry::HeadSpec& head = parts_.options.head;
-  const DType wide = lse.dtype();
-  Tensor rows = ops::cast(ops::as_rows(x), wide);
-  Tensor weights = ops::cast(ops::embedding(parameter(parts_.head_weight()), labels), wide);
-  Tensor logit = ops::scale(ops::reduce_sum(rows * weights, {1}), head.logit_scale);
-  if (Tensor bias = head_bias()) {
-    Tensor column = ops::reshape(bias, {bias.dim(0), 1});
-    logit = logit + ops::reshape(ops::cast(ops::embedding(column, labels), wide), {logit.dim(0)});
-  }
-  if (head.soft_cap != 0) logit = ops::soft_cap(logit, {.cap = head.soft_cap});
-  const Tensor none = ops::constant(graph(), labels.type(), -1);
-  return (lse - logit) * ops::cast(ops::less(none, labels), wide);
+  return {sums.loss, sums.z_loss, sums.uniform_loss, sums.token_loss};
 }
 
 // A scan over blocks of rows, so that there are the logits of one block at a time.

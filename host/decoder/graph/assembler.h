@@ -59,13 +59,11 @@ class Assembler {
   Tensor for_head(Tensor normed, std::int64_t depth = 0);
   // f32[rows, V] of x[..., D].
   Tensor logits(Tensor x);
-  // The sums of ops::cross_entropy over rows of x[..., D].
+  // Of ops::cross_entropy over rows of x[..., D]: its sums, and token_losses[rows].
   struct Losses {
-    Tensor loss, z_loss, lse;
+    Tensor loss, z_loss, uniform_loss, token_losses;
   };
   Losses losses(Tensor x, Tensor labels);
-  // f32[rows]: the cross-entropy of each label; 0 where it is not counted. `lse` is of losses().
-  Tensor token_losses(Tensor x, Tensor labels, Tensor lse);
   // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
   // whole.
   Tensor choices(Tensor x);

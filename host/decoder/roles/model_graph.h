@@ -35,6 +35,7 @@ struct GraphFeatures {
   bool aux = false;            // also auxiliary losses, metrics and updates of layers
   bool mtp = false;            // also what multi-token prediction loses; of logits: what it gives
   bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
+  bool uniform_loss = false;   // also the cross-entropies with the uniform distribution
   bool token_losses = false;   // also the cross-entropy of each label
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
   // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
@@ -56,19 +57,21 @@ struct StateSize {
 
 // What is to be bound to an input. roles.h has the name and the type of each.
 enum class Input {
-  tokens,        // i32[B, T]
-  positions,     // i32[B, T], from 0 in each document
-  positions_3d,  // i32[3, B, T]: time, height, width
-  segments,      // i32[B, T], from 1; 0 = padding
-  labels,        // i32[B * T]; negative = not counted
-  loss_scale,    // f32[]: what d loss is, usually 1 / number of labels of the whole step
-  z_loss_scale,  // f32[]: likewise for the z-loss, with its weight
-  aux_scale,     // f32[]: likewise for aux_loss, usually 1 / number of microbatches
-  mtp_scale,     // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
-  seed,          // i64[2]: seed, step
-  start,         // i32[B]: tokens in the decode state before this call
-  count,         // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
-  rows,          // i32[B]: the token of each row whose logits are wanted
+  tokens,         // i32[B, T]
+  positions,      // i32[B, T], from 0 in each document
+  positions_3d,   // i32[3, B, T]: time, height, width
+  segments,       // i32[B, T], from 1; 0 = padding
+  labels,         // i32[B * T]; negative = not counted
+  loss_scale,     // f32[]: what d loss is, usually 1 / number of labels of the whole step
+  z_loss_scale,   // f32[]: likewise for the z-loss, with its weight
+  uniform_scale,  // f32[]: likewise for uniform_loss, with its weight
+  aux_scale,      // f32[]: likewise for aux_loss, usually 1 / number of microbatches
+  mtp_scale,      // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
+  seed,           // i64[2]: seed, step
+  reference,      // f32[B, S]: log-probability of each segment's labels, by another model
+  start,          // i32[B]: tokens in the decode state before this call
+  count,          // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
+  rows,           // i32[B]: the token of each row whose logits are wanted
   embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
   override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
   image_blocks,         // i32[B, T]: the image a token is of, from 1; 0 = none
@@ -87,11 +90,14 @@ enum class Input {
 enum class Output {
   loss,          // f32[]: sum of the cross-entropies of counted labels
   z_loss,        // f32[]: sum of their squared log-sum-exp
+  uniform_loss,  // f32[]: sum of their cross-entropies with the uniform distribution
   token_losses,  // f32[B * T]: the cross-entropy of each label; 0 where it is not counted
   aux_loss,      // f32[]: sum of the auxiliary losses of layers, times their weights
   mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
   named_loss,    // f32[]: the auxiliary loss `name`, without its weight
   metric,        // [layers, ...]: the metric `name` of each of `layers`
+  task_sum,      // f32[]: the sum of `name` over what the loss is the sum of
+  segment_logp,  // f32[B, S]: log-probability of the labels of each segment
   state,         // decode state, stacked over `members`, written over its input
   update,        // [(times,) ...]: a change of the parameter input `input`
   logits,        // f32[B, V] of `rows`, or f32[B, T, V]
