@@ -232,6 +232,12 @@ const Fields<TrainSection>& train_fields() {
              .hot = true}),
       field("z_loss", &TrainSection::z_loss,
             {.min = 0, .doc = "Weight of the squared log-sum-exp of the logits in the loss."}),
+      field("label_smoothing", &TrainSection::label_smoothing,
+            {.min = 0,
+             .max = 1,
+             .max_excluded = true,
+             .doc = "Share of each label that goes to all tokens of the vocabulary alike. The loss "
+                    "that is told and that of validation stay those of the labels."}),
       field(
           "clip_norm", &TrainSection::clip_norm,
           {.min = 0,

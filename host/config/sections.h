@@ -56,6 +56,7 @@ struct TrainSection {
   bool layer_metrics = false;
   bool tensorboard = false;
   double z_loss = 0.0;
+  double label_smoothing = 0.0;
   double clip_norm = 1.0;
   bool clip_each = false;
   double skip_spikes = 0.0;

@@ -45,6 +45,7 @@ TrainStepOptions LoopOptions::step() const {
                            .remat = train.remat,
                            .remat_tags = train.remat_tags,
                            .z_loss = train.z_loss,
+                           .label_smoothing = train.label_smoothing,
                            .clip_norm = train.clip_norm,
                            .clip_each = train.clip_each,
                            .seed = seed};

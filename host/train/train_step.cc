@@ -15,8 +15,14 @@ using decoder::Output;
 
 namespace {
 
+decoder::ModelGraph loss_graph(const decoder::Model& model, const TrainStepOptions& options) {
+  decoder::GraphFeatures features = options.features;
+  features.uniform_loss = options.label_smoothing > 0;
+  return model.loss_graph(options.shape, features);
+}
+
 decoder::ModelGraph whole_graph(const decoder::Model& model, const TrainStepOptions& options) {
-  return add_gradients(model.loss_graph(options.shape, options.features), model.parameters(),
+  return add_gradients(loss_graph(model, options), model.parameters(),
                        find_remat_policy(options.remat, options.remat_tags).save_policy());
 }
 
@@ -49,9 +55,7 @@ RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& 
                          const config::KeyPlace& place) {
   RematPolicy policy = find_remat_policy(options.remat, options.remat_tags, place);
   if (!options.remat_tags.empty())
-    check_remat_tags(options.remat_tags,
-                     passes::simplify(model.loss_graph(options.shape, options.features).graph),
-                     place);
+    check_remat_tags(options.remat_tags, passes::simplify(loss_graph(model, options).graph), place);
   return policy;
 }
 
@@ -91,20 +95,24 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   }
   // The mean is over the labels of all microbatches, so each contributes by its number of labels.
   double denominator = static_cast<double>(std::max<std::int64_t>(result.num_labels, 1));
-  float loss_scale = static_cast<float>(1 / denominator);
+  const double smoothing = options_.label_smoothing;
+  float loss_scale = static_cast<float>((1 - smoothing) / denominator);
+  float uniform_scale = static_cast<float>(smoothing / denominator);
   float z_scale = static_cast<float>(options_.z_loss / denominator);
   float aux_scale = static_cast<float>(1 / static_cast<double>(microbatches.size()));
   double mtp_denominator = static_cast<double>(std::max<std::int64_t>(mtp_labels, 1));
   float mtp_scale = static_cast<float>(1 / mtp_denominator);
   std::int64_t draw = step * options_.microbatches;
   std::int64_t seed[2] = {static_cast<std::int64_t>(options_.seed), 0};
-  float loss = 0, z_loss = 0;
+  float loss = 0, z_loss = 0, uniform_loss = 0;
   program_.bind(Input::loss_scale, &loss_scale);
   program_.bind(Input::z_loss_scale, &z_scale);
+  program_.bind(Input::uniform_scale, &uniform_scale);
   program_.bind(Input::aux_scale, &aux_scale);
   program_.bind(Input::mtp_scale, &mtp_scale);
   program_.bind(Output::loss, &loss);
   program_.bind(Output::z_loss, &z_loss);
+  program_.bind(Output::uniform_loss, &uniform_loss);
   program_.bind(Input::seed, seed);
   aux_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
@@ -116,13 +124,16 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
       optimizer_.accumulate(state_);
     result.loss += loss;
     result.z_loss += z_loss;
+    result.uniform_loss += uniform_loss;
     aux_.add();
   }
   result.loss /= denominator;
   result.z_loss /= denominator;
+  result.uniform_loss /= denominator;
   result.aux_loss = aux_.aux_loss();
   result.mtp_loss = aux_.mtp_sum() / mtp_denominator;
   result.total = result.loss + options_.z_loss * result.z_loss + result.aux_loss + result.mtp_loss;
+  if (smoothing > 0) result.total += smoothing * (result.uniform_loss - result.loss);
   result.aux_scalars = aux_.scalars();
   result.gradient_norm = optimizer_.gradient_norm(state_);
   if (!std::isfinite(result.total) || !std::isfinite(result.gradient_norm))

@@ -24,6 +24,7 @@ struct StepResult {
   double aux_loss = 0;       // of the layers, with their weights; mean over microbatches
   double mtp_loss = 0;       // of multi-token prediction, with its weights; mean over its labels
   double z_loss = 0;         // mean squared log-sum-exp
+  double uniform_loss = 0;   // mean cross-entropy with the uniform distribution, where it counts
   double gradient_norm = 0;  // before clipping
   double lr = 0;
   bool skipped = false;                // left out as a spike: nothing was updated
@@ -54,9 +55,10 @@ struct TrainStepOptions {
   std::string remat = "none";
   RematTags remat_tags = {};  // of the policy custom
   double z_loss = 0;          // weight
-  double clip_norm = 0;       // 0 = none
-  bool clip_each = false;     // the norm of each parameter's gradient, not of all
-  std::uint64_t seed = 0;     // of dropout
+  double label_smoothing = 0;
+  double clip_norm = 0;    // 0 = none
+  bool clip_each = false;  // the norm of each parameter's gradient, not of all
+  std::uint64_t seed = 0;  // of dropout
 };
 
 // What `options` say is kept for the backward pass. Throws UserError (exit 2) at the place of the
