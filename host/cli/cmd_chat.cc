@@ -12,6 +12,7 @@
 #include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/weight_choice.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/read_file.h"
@@ -136,7 +137,7 @@ class Chat {
 int run(const Arguments& a, const Machine& machine) {
   check_generation_options(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine, adapter_path(a));
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine, weight_choice(a));
   const chat::Form form = load_form(a, m.opened.directory);
   const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
   const std::int64_t context =
@@ -179,7 +180,8 @@ Command chat_command() {
       choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16", "Type to compute in."),
       {.key = {.name = "stats",
                .type = Type::boolean,
-               .doc = "Print times to stderr after each answer."}}};
+               .doc = "Print times to stderr after each answer."}},
+      weights_option()};
   for (Option& option : generation_options(kAnswerTokens, /*with_beams=*/false))
     options.push_back(std::move(option));
   for (Option& option : conversation_options()) options.push_back(std::move(option));

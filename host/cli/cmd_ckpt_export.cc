@@ -6,6 +6,7 @@
 #include "cli/plugins.h"
 #include "cli/text.h"
 #include "cli/units.h"
+#include "cli/weight_choice.h"
 #include "core/json_writer.h"
 #include "model/export.h"
 #include "model/open.h"
@@ -16,7 +17,8 @@ namespace {
 int run_export(const Arguments& a, const Machine& machine) {
   const auto [from, out] = model::while_training(a.positionals[0], [&] {
     return model::export_model(a.positionals[0], a.text("to"), stored_type(a),
-                               plugin_catalog(a.globals), machine.backend);
+                               plugin_catalog(a.globals), machine.backend,
+                               weight_choice(a).average);
   });
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,
@@ -42,7 +44,7 @@ Command ckpt_export_command() {
           "hold float32, so an export without --dtype loads to the same bits; one of a run with "
           "train.from has the names, types and files that it began with. What was written is "
           "loaded before it gets its name.",
-      .options = {to_option(),
+      .options = {weights_option(), to_option(),
                   stored_type_option("Type of the tensors; as they are stored unless given."),
                   json_option()},
       .positionals = {{.name = "DIR",

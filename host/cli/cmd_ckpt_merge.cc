@@ -6,6 +6,7 @@
 #include "cli/plugins.h"
 #include "cli/text.h"
 #include "cli/units.h"
+#include "cli/weight_choice.h"
 #include "model/merge.h"
 
 namespace lamina::cli {
@@ -13,7 +14,7 @@ namespace {
 
 int run_merge(const Arguments& a, const Machine& machine) {
   const weights::Exported out =
-      model::merge_to_hf(a.positionals[0], adapter_path(a), a.text("to"), stored_type(a),
+      model::merge_to_hf(a.positionals[0], weight_choice(a), a.text("to"), stored_type(a),
                          plugin_catalog(a.globals), machine.backend);
   print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
                     bytes_text(static_cast<double>(out.num_bytes))));
@@ -29,7 +30,7 @@ Command ckpt_merge_command() {
               "Each adapted matrix becomes w + scale b a, computed in float32 and rounded once to "
               "its type. The directory has the form of the model that the adapter is of; nothing "
               "in it tells of an adapter.",
-          .options = {adapter_option(), to_option(),
+          .options = {adapter_option(), weights_option(), to_option(),
                       stored_type_option("Type of the tensors; that of the model the adapter is "
                                          "of unless given.")},
           .positionals = {{.name = "DIR",

@@ -13,6 +13,7 @@
 #include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/weight_choice.h"
 #include "core/error.h"
 #include "decoder/call_limits.h"
 
@@ -58,7 +59,7 @@ int run(const Arguments& a, const Machine& machine) {
     throw UserError(ExitCode::usage,
                     {"decode", "--logprobs is part of the output of --json; add --json", {}});
   const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
-                                     machine, adapter_path(a));
+                                     machine, weight_choice(a));
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const std::vector<std::int32_t> prompt = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
@@ -116,6 +117,7 @@ Command decode_command() {
       .options =
           {required_model_option(),
            adapter_option(),
+           weights_option(),
            text_option("prompt", 'p', "TEXT", "The text to go on from."),
            text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
            text_option("ids", 0, "1,2,3", "Token ids in place of a prompt."),

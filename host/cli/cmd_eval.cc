@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/eval_tasks.h"
 #include "cli/signals.h"
+#include "cli/weight_choice.h"
 #include "core/error.h"
 #include "decoder/call_limits.h"
 
@@ -76,6 +77,7 @@ std::vector<Option> eval_options() {
   return {
       model_option(),
       adapter_option(),
+      weights_option(),
       choice_option("task", "TASK", names, "text",
                     "text: how well the model predicts it; choices: which of several "
                     "continuations it finds likeliest; answers: whether it generates the "

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "cli/plugins.h"
+#include "cli/weight_choice.h"
 #include "core/error.h"
 #include "train/resumption.h"
 
@@ -18,9 +19,9 @@ std::string run_file_of(const std::string& path) {
   return "";
 }
 
-EvalSubject open_subject(const std::string& path, const std::string& adapter,
+EvalSubject open_subject(const std::string& path, const model::WeightChoice& choice,
                          const Globals& globals) {
-  EvalSubject s{model::open_weights(path, plugin_catalog(globals), adapter),
+  EvalSubject s{model::open_weights(path, plugin_catalog(globals), choice),
                 nullptr,
                 nullptr,
                 {},
@@ -45,9 +46,9 @@ EvalSubject find_eval_subject(const Arguments& a) {
                                     : "no model is given; use -m DIR --data FILE, or RUN_DIR",
                      {}});
   const std::string& path = a.has("model") ? a.text("model") : a.positionals[0];
-  const std::string adapter = adapter_path(a);
+  const model::WeightChoice choice = weight_choice(a);
   EvalSubject s =
-      model::while_training(path, [&] { return open_subject(path, adapter, a.globals); });
+      model::while_training(path, [&] { return open_subject(path, choice, a.globals); });
   if (const std::string run_file = run_file_of(path); !run_file.empty()) {
     s.run = train::load_written_run(run_file);
     if (!a.has("data")) s.dtype = s.run->train.dtype;

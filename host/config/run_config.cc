@@ -200,6 +200,10 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
                   {fmt::format("use {}", divisors(c.train.batch_size))}});
   check_schedule(c, problems);
   check_optimizer(c, problems);
+  if (c.train.eval_weights == "ema" && c.train.ema == 0)
+    problems.add({values.where("train.eval_weights"),
+                  "'train.eval_weights' = \"ema\" needs 'train.ema', which is 0",
+                  {"set train.ema, eg: 0.999"}});
   if (c.data.train.empty())
     problems.add(
         {values.where("data.train"), "'data.train' must name at least one file, got []", {}});

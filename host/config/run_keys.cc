@@ -238,6 +238,16 @@ const Fields<TrainSection>& train_fields() {
              .max_excluded = true,
              .doc = "Share of each label that goes to all tokens of the vocabulary alike. The loss "
                     "that is told and that of validation stay those of the labels."}),
+      field("ema", &TrainSection::ema,
+            {.min = 0,
+             .max = 1,
+             .max_excluded = true,
+             .doc = "Decay of a moving average of the weights, eg: 0.999; 0 = none. It is kept in "
+                    "checkpoints; `--weights ema` decodes, evaluates and exports it."}),
+      field("eval_weights", &TrainSection::eval_weights,
+            {.choices = {"model", "ema"},
+             .doc = "Which weights the validation loss is of: those that learn, or their moving "
+                    "average."}),
       field(
           "clip_norm", &TrainSection::clip_norm,
           {.min = 0,

@@ -57,6 +57,8 @@ struct TrainSection {
   bool tensorboard = false;
   double z_loss = 0.0;
   double label_smoothing = 0.0;
+  double ema = 0.0;                    // decay; 0: none is kept
+  std::string eval_weights = "model";  // or "ema"
   double clip_norm = 1.0;
   bool clip_each = false;
   double skip_spikes = 0.0;

@@ -100,11 +100,20 @@ void WeightFiles::add(const std::string& path) {
   add_file(path);
 }
 
-void WeightFiles::add_file(const std::string& path) {
+void WeightFiles::replace(const std::string& directory, std::string_view stem) {
+  const WeightFiles others(directory, stem);
+  for (const SafetensorsFile& file : others.files()) add_file(file.path(), true);
+}
+
+void WeightFiles::add_file(const std::string& path, bool replace) {
   const std::size_t file_number = files_.size();
   files_.emplace_back(path);
   for (const StoredTensor& tensor : files_.back().tensors()) {
     const auto [found, added] = by_name_.emplace(tensor.name, file_number);
+    if (!added && replace) {
+      found->second = file_number;
+      continue;
+    }
     if (!added)
       fail(path,
            fmt::format("tensor '{}' is in '{}' too; each may be stored once",

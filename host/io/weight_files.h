@@ -38,6 +38,8 @@ class WeightFiles {
 
   // Adds the tensors of another safetensors file. Errors: it has one that is here already.
   void add(const std::string& path);
+  // The tensors of the set `stem` in a directory, in place of those that have their names here.
+  void replace(const std::string& directory, std::string_view stem);
 
   const std::string& path() const { return path_; }
   // All names: by file, then in the order of the data.
@@ -61,7 +63,7 @@ class WeightFiles {
   const std::vector<SafetensorsFile>& files() const { return files_; }
 
  private:
-  void add_file(const std::string& path);
+  void add_file(const std::string& path, bool replace = false);
   void add_index(const std::string& index_path);
   void add_gguf(const std::string& path);
   // Of a GGUF file, by its own name; null where there is none.

@@ -14,16 +14,16 @@ void check_that_it_loads(const std::string& directory, const registry::Catalog& 
 
 weights::Exported export_checked(const decoder::Model& model, const std::string& from,
                                  const std::string& to, std::optional<DType> dtype,
-                                 const registry::Catalog& plugins) {
-  return weights::export_to_hf(model, from, to, dtype, [&](const std::string& written) {
-    check_that_it_loads(written, plugins);
-  });
+                                 const registry::Catalog& plugins, bool average) {
+  return weights::export_to_hf(
+      model, from, to, dtype,
+      [&](const std::string& written) { check_that_it_loads(written, plugins); }, average);
 }
 
 ExportedModel export_model(const std::string& path, const std::string& to,
                            std::optional<DType> dtype, const registry::Catalog& plugins,
-                           const Backend& backend) {
-  const OpenedModel opened = open(path, plugins);
+                           const Backend& backend, bool average) {
+  OpenedModel opened = open(path, plugins);
   if (opened.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
                                            "describes a model but has no weights; give a "
@@ -35,10 +35,12 @@ ExportedModel export_model(const std::string& path, const std::string& to,
                      "is a model with an adapter, which has no published form",
                      {"`lamina ckpt merge` writes a model that has both; the adapter by itself is "
                       "adapter_model.safetensors of a checkpoint"}});
+  if (average) use_average(opened);
   weights::require_absent(to);  // before the work
   if (opened.model->options().exports_as.empty())
-    return {opened.directory, export_checked(*opened.model, opened.directory, to, dtype, plugins)};
-  const FoldedModel folded(*opened.model, opened.directory, to, plugins, backend);
+    return {opened.directory,
+            export_checked(*opened.model, opened.directory, to, dtype, plugins, opened.average)};
+  const FoldedModel folded(opened, to, plugins, backend);
   return {opened.directory, export_checked(folded.model(), folded.directory(), to, dtype, plugins)};
 }
 

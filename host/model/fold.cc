@@ -30,11 +30,10 @@ std::string description(const decoder::Model& model, const registry::Family& oth
 // the layer makes.
 class Values {
  public:
-  Values(const decoder::Model& model, const decoder::Model& other, const std::string& from,
-         const Backend& backend)
-      : model_(model),
-        weights_(weights::Weights::load(model, std::make_shared<io::WeightFiles>(from), DType::f32,
-                                        backend)) {
+  Values(const OpenedModel& from, const decoder::Model& other, const Backend& backend)
+      : model_(*from.model),
+        weights_(weights::Weights::load(model_, from.weight_files(), DType::f32, backend)) {
+    const decoder::Model& model = model_;
     std::set<std::string> tags;
     for (const decoder::Parameter& p : other.parameters().all())
       if (model.parameters().find(p.name) < 0) tags.insert(registry::export_tag(p.desc.name));
@@ -67,16 +66,16 @@ class Values {
 
 }  // namespace
 
-FoldedModel::FoldedModel(const decoder::Model& model, const std::string& from,
-                         const std::string& to, const registry::Catalog& plugins,
-                         const Backend& backend)
+FoldedModel::FoldedModel(const OpenedModel& from, const std::string& to,
+                         const registry::Catalog& plugins, const Backend& backend)
     : scratch_(to + ".folded") {
-  io::write_durably(directory() + "/model.toml",
-                    description(model, registry::load_family(plugins, model.options().exports_as)));
+  io::write_durably(
+      directory() + "/model.toml",
+      description(*from.model, registry::load_family(plugins, from.model->options().exports_as)));
   model_ = std::move(open(directory() + "/model.toml", plugins).model);
-  const Values values(model, *model_, from, backend);
+  const Values values(from, *model_, backend);
   scratch_.write(
-      *model_, [&](const decoder::Parameter& p) { return values.of(p); }, from);
+      *model_, [&](const decoder::Parameter& p) { return values.of(p); }, from.directory);
 }
 
 }  // namespace lamina::model

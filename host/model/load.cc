@@ -16,13 +16,13 @@ std::vector<std::int32_t> Loaded::end_tokens() const {
 }
 
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
-            const Backend& backend, const std::string& adapter) {
+            const Backend& backend, const WeightChoice& choice) {
   const FindPlugins found = [&plugins]() -> const registry::Catalog& { return plugins; };
-  return load(path, found, dtype, backend, adapter);
+  return load(path, found, dtype, backend, choice);
 }
 
 Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
-            const Backend& backend, const std::string& adapter) {
+            const Backend& backend, const WeightChoice& choice) {
   return while_training(path, [&] {
     const std::string base = base_of_adapter(path);
     // Once for both: training may write a checkpoint meanwhile.
@@ -32,7 +32,7 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
     auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
       return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
     });
-    OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), adapter);
+    OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), choice);
     weights::Weights weights =
         weights::Weights::load(*opened.model, opened.weight_files(), dtype, backend);
     // Until the vocabulary is read there is nothing else to do, and mapping takes a good part of

@@ -29,11 +29,11 @@ struct Loaded {
 
 // Errors: those of open_weights() and Weights::load(). Safe while training removes checkpoints.
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
-            const Backend& backend, const std::string& adapter = {});
+            const Backend& backend, const WeightChoice& choice = {});
 
 // Likewise, where plugins have not been looked for yet: the vocabulary is read meanwhile.
 using FindPlugins = std::function<const registry::Catalog&()>;
 Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
-            const Backend& backend, const std::string& adapter = {});
+            const Backend& backend, const WeightChoice& choice = {});
 
 }  // namespace lamina::model

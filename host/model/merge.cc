@@ -38,10 +38,10 @@ void write_merged(const decoder::Model& base, const OpenedModel& adapted,
 
 }  // namespace
 
-weights::Exported merge_to_hf(const std::string& path, const std::string& adapter,
+weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choice,
                               const std::string& to, std::optional<DType> dtype,
                               const registry::Catalog& plugins, const Backend& backend) {
-  const OpenedModel adapted = open_weights(path, plugins, adapter);
+  const OpenedModel adapted = open_weights(path, plugins, choice);
   if (!adapted.model->adapter())
     throw UserError(ExitCode::usage,
                     {path, "has no adapter to merge", {"name one with --adapter DIR"}});

@@ -17,6 +17,7 @@
 #include "train/run_directory.h"
 #include "weights/published_form.h"
 #include "weights/tensor_map.h"
+#include "weights/weights.h"
 
 namespace lamina::model {
 namespace {
@@ -133,7 +134,18 @@ std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
   auto out = std::make_shared<io::WeightFiles>(directory);
   if (!adapter.empty() && adapter != directory)
     out->add(fmt::format("{}/{}.safetensors", adapter, publishers::kAdapterStem));
+  if (average) out->replace(directory, weights::kAverageStem);
   return out;
+}
+
+void use_average(OpenedModel& model) {
+  const fs::path file =
+      fs::path(model.directory) / fmt::format("{}.safetensors", weights::kAverageStem);
+  if (!fs::exists(file) && !fs::exists(file.string() + ".index.json"))
+    throw UserError(ExitCode::checkpoint, {model.directory,
+                                           "has no moving average of its weights",
+                                           {"training keeps one with train.ema, eg: 0.999"}});
+  model.average = true;
 }
 
 std::string base_of_adapter(const std::string& path) {
@@ -212,19 +224,20 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
 }
 
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
-                         const std::string& adapter) {
+                         const WeightChoice& choice) {
   const bool describes = fs::path(path).extension() == ".toml";
   if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
     throw UserError(ExitCode::checkpoint, {path,
                                            "is a file; a Hugging Face directory, a GGUF file, a "
                                            "checkpoint or a run directory would be right",
                                            {}});
-  OpenedModel out = open(path, plugins, {}, {}, adapter);
+  OpenedModel out = open(path, plugins, {}, {}, choice.adapter);
   if (out.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
                                            "describes a model but has no weights; give a directory "
                                            "with a checkpoint",
                                            {}});
+  if (choice.average) use_average(out);
   return out;
 }
 

@@ -20,18 +20,28 @@
 
 namespace lamina::model {
 
+// Which weights of a directory are meant.
+struct WeightChoice {
+  std::string adapter = {};  // of another directory, in PEFT's form
+  bool average = false;      // the moving average of what learned, which a checkpoint may have
+};
+
 struct OpenedModel {
   // Of weights and tokenizer, or the GGUF file with both; empty when only a config was given.
   std::string directory;
   std::optional<io::HfDirectory> published = {};  // of a directory with config.json
   std::vector<std::int64_t> end_tokens = {};      // of a GGUF file, or beside a checkpoint
   std::string adapter = {};                       // the directory of its adapter; empty without one
+  bool average = false;                           // as in WeightChoice
   std::unique_ptr<decoder::Model> model;
 
-  // The files of the weights, with those of an adapter of another directory. REQUIRES: there are
-  // weights.
+  // The files of the weights, with those of an adapter of another directory, and with the average
+  // in place of what it is of. REQUIRES: there are weights.
   std::shared_ptr<io::WeightFiles> weight_files() const;
 };
+
+// From now on its weights are the moving average. Errors (exit 4): there is none.
+void use_average(OpenedModel& model);
 
 // Where a model is described, before its plugin has read it.
 struct Description {
@@ -62,9 +72,9 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const std::vector<std::string>& overrides = {}, const std::string& adapter = {});
 
 // Likewise, to compute with. Errors: exit 4 also where there are no weights, or `path` is a file
-// that describes no model.
+// that describes no model, or there is no average of them.
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
-                         const std::string& adapter = {});
+                         const WeightChoice& choice = {});
 
 // What ModelOptions asks of a tokenizer.
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);

@@ -36,6 +36,16 @@ Kind masters_of(const decoder::ParameterTable& parameters, const TrainState& sta
   return out;
 }
 
+Kind averages_of(const decoder::ParameterTable& parameters, const TrainState& state) {
+  Kind out = masters_of(parameters, state);
+  out.data.assign(state.averages().begin(), state.averages().end());
+  return out;
+}
+
+bool has_averages(const TrainState& state) {
+  return std::ranges::any_of(state.averages(), [](const float* average) { return average; });
+}
+
 std::vector<Kind> optimizer_states_of(const decoder::ParameterTable& parameters,
                                       const TrainState& state) {
   std::vector<Kind> out;
@@ -150,6 +160,11 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   auto moments = write_tensors(directory, "optimizer", contents,
                                optimizer_states_of(parameters, contents.state), progress.step);
   files.insert(files.end(), moments.begin(), moments.end());
+  if (has_averages(contents.state)) {
+    const auto average = write_tensors(directory, std::string(weights::kAverageStem), contents,
+                                       {averages_of(parameters, contents.state)}, progress.step);
+    files.insert(files.end(), average.begin(), average.end());
+  }
   if (contents.model.adapter()) {
     // From what was just written: those in memory may be a later step's by now.
     const io::WeightFiles written(directory);
@@ -202,6 +217,9 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
   read_tensors(weights, reader, model.parameters(), masters_of(model.parameters(), state));
   for (const Kind& kind : optimizer_states_of(model.parameters(), state))
     read_tensors(moments, reader, model.parameters(), kind);
+  if (has_averages(state))
+    read_tensors(io::WeightFiles(path, weights::kAverageStem), reader, model.parameters(),
+                 averages_of(model.parameters(), state));
   state.refresh_copies();
   return progress;
 }

@@ -48,6 +48,7 @@ TrainStepOptions LoopOptions::step() const {
                            .label_smoothing = train.label_smoothing,
                            .clip_norm = train.clip_norm,
                            .clip_each = train.clip_each,
+                           .ema = train.ema,
                            .seed = seed};
   options.features.layer_metrics = train.layer_metrics;
   return options;
@@ -61,7 +62,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
       options_(inputs.options),
       state_(inputs.model.parameters(), options_.train.dtype,
              options_.train.batch_size > options_.train.microbatch_size, backend,
-             lists_of(inputs, graph), options_.optimizer),
+             lists_of(inputs, graph), options_.optimizer, kept_average(options_.train)),
       step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend),
       saver_({inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
               inputs_.side_files},
@@ -77,6 +78,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
   }
   inputs_.start = nullptr;  // it is read, and may be gone
   state_.refresh_copies();
+  state_.begin_averages();
   progress_.data_fingerprint = inputs.data_fingerprint;
   if (inputs.validation)
     eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
@@ -85,7 +87,8 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
 
 std::size_t Loop::checkpoint_copy_bytes() const {
   if (!options_.checkpoint.async) return 0;
-  return max_snapshot_bytes(inputs_.model.parameters(), options_.optimizer);
+  return max_snapshot_bytes(inputs_.model.parameters(), options_.optimizer,
+                            kept_average(options_.train));
 }
 
 void Loop::resume(const std::string& checkpoint) {
@@ -157,13 +160,16 @@ EvalSums Loop::validate() {
   data::DataCursor cursor;
   data::Batch batch;
   EvalSums total;
+  const std::span<void* const> weights = kept_average(options_.train) == KeptAverage::validated
+                                             ? state_.used_averages()
+                                             : state_.used();
   std::int64_t rows = options_.train.microbatch_size;
   std::int64_t batches = std::min<std::int64_t>(
       options_.train.eval_batches,
       divide_up(static_cast<std::int64_t>(inputs_.validation->num_rows()), rows));
   for (std::int64_t i = 0; i < batches; ++i) {
     inputs_.validation->next(cursor, rows, batch);
-    total += eval_->run(rows_of(batch, 0), state_.used());
+    total += eval_->run(rows_of(batch, 0), weights);
   }
   return total;
 }

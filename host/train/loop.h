@@ -106,6 +106,7 @@ class Loop {
     return arena_bytes() + step_.update_bytes() + (eval_ ? eval_->arena_bytes() : 0);
   }
   std::size_t checkpoint_copy_bytes() const;
+  const TrainState& state() const { return state_; }
   TrainStep& step() { return step_; }
   const Progress& progress() const { return progress_; }
 

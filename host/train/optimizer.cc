@@ -12,6 +12,9 @@
 namespace lamina::train {
 namespace {
 
+// Elements that are updated at once, at most, so that temporaries stay small.
+constexpr std::int64_t kPiece = std::int64_t{1} << 22;
+
 Graph norm_graph(std::int64_t elements) {
   Graph graph;
   Tensor g = graph.add_input("g", {DType::f32, {elements}, {}});
@@ -24,6 +27,14 @@ Graph accumulate_graph(std::int64_t elements) {
   Tensor sum = graph.add_input("sum", {DType::f32, {elements}, {}});
   Tensor more = graph.add_input("more", {DType::f32, {elements}, {}});
   graph.add_output("sum", sum + more, 0);
+  return graph;
+}
+
+Graph average_graph(std::int64_t elements, double decay) {
+  Graph graph;
+  Tensor average = graph.add_input("average", {DType::f32, {elements}, {}});
+  Tensor now = graph.add_input("now", {DType::f32, {elements}, {}});
+  graph.add_output("average", average + ops::scale(now - average, 1 - decay), 0);
   return graph;
 }
 
@@ -113,13 +124,15 @@ Graph Optimizer::graph_of(const Kind& k) const {
     case Kind::Work::accumulate:
       return k.slots > 0 ? add_rows_graph(k.rows, k.width, k.slots, k.more_slots)
                          : accumulate_graph(k.rows);
+    case Kind::Work::average:
+      return average_graph(k.rows, k.decay);
     case Kind::Work::spread:
       return spread_graph(k.rows, k.width, k.slots);
     case Kind::Work::update:
       break;
   }
-  return k.slots > 0 ? adamw_rows_graph(k.rows, k.width, k.slots, config_, k.weight_decay, k.copy)
-                     : adamw_graph(k.rows, config_, k.weight_decay, k.copy);
+  return k.slots > 0 ? adamw_rows_graph(k.rows, k.width, k.slots, config_, k.decay, k.copy)
+                     : adamw_graph(k.rows, config_, k.decay, k.copy);
 }
 
 template <typename Make>
@@ -202,6 +215,19 @@ void Optimizer::accumulate(const TrainState& state) {
   }
 }
 
+void Optimizer::average(const TrainState& state, double decay) {
+  for (std::size_t i = 0; i < state.averages().size(); ++i) {
+    if (!state.averages()[i]) continue;
+    state.will_change(static_cast<int>(i));
+    const std::int64_t n = parameters_.all()[i].num_elements();
+    for (std::int64_t first = 0; first < n; first += kPiece) {
+      const Binding in[] = {{state.averages()[i] + first}, {state.masters()[i] + first}};
+      run({.work = Kind::Work::average, .rows = std::min(kPiece, n - first), .decay = decay}, in,
+          {in, 1});
+    }
+  }
+}
+
 void Optimizer::update(const TrainState& state, double lr,
                        const std::vector<double>& gradient_scales, std::int64_t step) {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
@@ -228,7 +254,7 @@ Optimizer::Kind Optimizer::adamw_kind(int parameter, std::int64_t slots, bool co
   const decoder::Parameter& p = parameters_[parameter];
   Kind kind{.work = Kind::Work::update,
             .rows = p.num_elements(),
-            .weight_decay = weight_decay(p, config_),
+            .decay = weight_decay(p, config_),
             .copy = copy};
   if (slots == 0) return kind;
   kind.rows = p.desc.shape[0];
@@ -287,8 +313,6 @@ std::vector<Optimizer::Piece> Optimizer::pieces_of(int parameter, UpdateRule rul
     kind.split_rows = p.learning.split_rows;
     return {std::move(piece)};
   }
-  // Of at most so many elements at once, so that temporaries stay small.
-  constexpr std::int64_t kPiece = std::int64_t{1} << 22;
   std::vector<Piece> out;
   while (piece.first < n) {
     const std::int64_t left = std::min(kPiece, n - piece.first);

@@ -23,6 +23,9 @@ class Optimizer {
   Optimizer(const decoder::ParameterTable& parameters, const config::OptimizerSection& config,
             const Backend& backend);
 
+  // averages() += (1 - decay) (masters() - averages()), where there are averages.
+  void average(const TrainState& state, double decay);
+
   // The L2 norm of all gradients, summed in f64 in the order of the parameters. Rows of a list are
   // there once each.
   double gradient_norm(const TrainState& state);
@@ -62,10 +65,10 @@ class Optimizer {
  private:
   // What a program depends on. A whole tensor is `rows` of width 1, and has no slots.
   struct Kind {
-    enum class Work { norm, accumulate, update, spread } work;
+    enum class Work { norm, accumulate, update, spread, average } work;
     std::int64_t rows, width = 1;
     std::int64_t slots = 0, more_slots = 0;  // of lists of rows
-    double weight_decay = 0;
+    double decay = 0;                        // of weights, or of their average
     bool copy = false;
     auto operator<=>(const Kind&) const = default;
   };

@@ -17,12 +17,14 @@ constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 }  // namespace
 
 std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
-                               const config::OptimizerSection& optimizer) {
+                               const config::OptimizerSection& optimizer, KeptAverage average) {
   std::size_t out = 0;
   for (const decoder::Parameter& p : parameters.all()) {
     if (p.learning.frozen) continue;
-    out += static_cast<std::size_t>(p.num_elements()) * sizeof(float);
+    const std::size_t bytes = static_cast<std::size_t>(p.num_elements()) * sizeof(float);
+    out += bytes;
     if (!p.learns()) continue;
+    if (average != KeptAverage::none) out += bytes;
     for (const StateSpec& state : state_of(p, optimizer))
       out += static_cast<std::size_t>(state.type.bytes());
   }
@@ -31,13 +33,17 @@ std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
 
 Snapshot::Snapshot(const decoder::ParameterTable& parameters, TrainState& state) : state_(state) {
   of_parameter_.resize(parameters.all().size());
+  const auto bytes_of = [&](std::size_t i) {
+    return static_cast<std::size_t>(parameters.all()[i].num_elements()) * sizeof(float);
+  };
   for (std::size_t i = 0; i < parameters.all().size(); ++i)
-    add(static_cast<int>(i), state.masters()[i],
-        static_cast<std::size_t>(parameters.all()[i].num_elements()) * sizeof(float));
+    add(static_cast<int>(i), state.masters()[i], bytes_of(i));
   for (const OptimizerState& kept : state.optimizer_states())
     for (std::size_t i = 0; i < kept.data.size(); ++i)
       if (kept.data[i])
         add(static_cast<int>(i), kept.data[i], static_cast<std::size_t>(kept.types[i]->bytes()));
+  for (std::size_t i = 0; i < state.averages().size(); ++i)
+    if (state.averages()[i]) add(static_cast<int>(i), state.averages()[i], bytes_of(i));
   state_.set_observer([this](int parameter) { before_change(parameter); });
 }
 

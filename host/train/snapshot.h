@@ -19,9 +19,11 @@
 
 namespace lamina::train {
 
-// Bytes that a snapshot copies at most: masters and optimizer states of all that training changes.
+// Bytes that a snapshot copies at most: masters, optimizer states and averages of all that training
+// changes.
 std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
-                               const config::OptimizerSection& optimizer);
+                               const config::OptimizerSection& optimizer,
+                               KeptAverage average = KeptAverage::none);
 
 //   Snapshot now(parameters, state);          [the thread that trains]
 //   now.read(state.masters()[0], sink);       [the thread that writes]
@@ -34,8 +36,8 @@ class Snapshot {
   Snapshot& operator=(const Snapshot&) = delete;
   ~Snapshot();
 
-  // The bytes of a master or of an optimizer state, by its address in the state. Each can be read
-  // once. [the thread that writes]
+  // The bytes of a master, of its average or of an optimizer state, by its address in the state.
+  // Each can be read once. [the thread that writes]
   void read(const void* tensor, const io::ByteSink& sink);
   // Nothing more will be read. [the thread that writes]
   void close();

@@ -30,14 +30,24 @@ std::int64_t slots_of(const std::vector<std::int64_t>& slots, std::size_t parame
 
 }  // namespace
 
+KeptAverage kept_average(const config::TrainSection& train) {
+  if (train.ema == 0) return KeptAverage::none;
+  return train.eval_weights == "ema" ? KeptAverage::validated : KeptAverage::kept;
+}
+
 TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
-                       const GradientLists& lists, const config::OptimizerSection& optimizer) {
+                       const GradientLists& lists, const config::OptimizerSection& optimizer,
+                       KeptAverage average) {
   TrainBytes out;
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     const Parameter& p = parameters.all()[i];
     out.weights += value_bytes(p);
     if (DType used = p.used_dtype(compute); used != DType::f32) out.copies += value_bytes(p, used);
     if (!p.learns()) continue;
+    if (average != KeptAverage::none) out.average += value_bytes(p);
+    if (const DType used = p.used_dtype(compute);
+        average == KeptAverage::validated && used != DType::f32)
+      out.copies += value_bytes(p, used);
     for (const StateSpec& state : state_of(p, optimizer))
       out.moments += aligned(static_cast<std::size_t>(state.type.bytes()));
     auto add_gradient = [&](std::int64_t slots) {
@@ -51,13 +61,13 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
 
 TrainState::TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
                        const Backend& backend, GradientLists lists,
-                       const config::OptimizerSection& optimizer)
+                       const config::OptimizerSection& optimizer, KeptAverage average)
     : parameters_(parameters), lists_(std::move(lists)) {
   lists_.microbatch.resize(parameters.all().size());
   lists_.step.resize(parameters.all().size());
-  buffer_ =
-      backend.allocate(train_bytes(parameters, compute, accumulate, lists_, optimizer).total());
-  lay_out(compute, accumulate, optimizer);
+  buffer_ = backend.allocate(
+      train_bytes(parameters, compute, accumulate, lists_, optimizer, average).total());
+  lay_out(compute, accumulate, optimizer, average);
 }
 
 void TrainState::declare_states(const config::OptimizerSection& optimizer) {
@@ -83,8 +93,8 @@ std::vector<float*> TrainState::float_states(std::string_view prefix) const {
   return out;
 }
 
-void TrainState::lay_out(DType compute, bool accumulate,
-                         const config::OptimizerSection& optimizer) {
+void TrainState::lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer,
+                         KeptAverage average) {
   const std::vector<Parameter>& parameters = parameters_.all();
   std::byte* next = buffer_->data();
   // One tensor a parameter that `has` one. Kind by kind, so that each optimizer pass walks few long
@@ -114,6 +124,8 @@ void TrainState::lay_out(DType compute, bool accumulate,
     take_all(
         state.data, [&](std::size_t i) { return state.types[i].has_value(); },
         [&](std::size_t i) { return aligned(static_cast<std::size_t>(state.types[i]->bytes())); });
+  take_all(
+      averages_, [&](std::size_t i) { return average != KeptAverage::none && trained(i); }, values);
   first_moments_ = float_states("m.");
   second_moments_ = float_states("v.");
   take_gradients(gradients_, gradient_ids_, lists_.step);
@@ -126,6 +138,13 @@ void TrainState::lay_out(DType compute, bool accumulate,
     LAMINA_ASSERT(copy_dtype_[i] == DType::f32 || copy_dtype_[i] == DType::bf16 ||
                   !is_floating(copy_dtype_[i]));
     if (!used_[i]) used_[i] = masters_[i];
+  }
+  if (average == KeptAverage::validated) {
+    take_all(
+        used_averages_, [&](std::size_t i) { return averages_[i] && copy_dtype_[i] != DType::f32; },
+        [&](std::size_t i) { return value_bytes(parameters[i], copy_dtype_[i]); });
+    for (std::size_t i = 0; i < used_.size(); ++i)
+      if (!used_averages_[i]) used_averages_[i] = averages_[i] ? averages_[i] : used_[i];
   }
   LAMINA_ASSERT(next <= buffer_->data() + buffer_->bytes());
 }
@@ -151,12 +170,28 @@ void TrainState::refresh_copies() {
   for (std::size_t i = 0; i < masters_.size(); ++i) refresh_copy(static_cast<int>(i));
 }
 
+std::span<const float> TrainState::values_of(const float* of, std::size_t parameter) const {
+  return {of, static_cast<std::size_t>(parameters_.all()[parameter].num_elements())};
+}
+
 void TrainState::refresh_copy(int parameter) const {
   if (!has_copy(parameter)) return;
   std::size_t i = static_cast<std::size_t>(parameter);
-  const decoder::Parameter& p = parameters_.all()[i];
-  const std::span<const float> values(masters_[i], static_cast<std::size_t>(p.num_elements()));
-  weights::store(values, copy_dtype_[i], 0, static_cast<std::byte*>(used_[i]));
+  weights::store(values_of(masters_[i], i), copy_dtype_[i], 0, static_cast<std::byte*>(used_[i]));
+}
+
+void TrainState::begin_averages() const {
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    if (averages_[i]) std::ranges::copy(values_of(masters_[i], i), averages_[i]);
+}
+
+std::span<void* const> TrainState::used_averages() const {
+  LAMINA_ASSERT(!used_averages_.empty());
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    if (averages_[i] && used_averages_[i] != averages_[i])
+      weights::store(values_of(averages_[i], i), copy_dtype_[i], 0,
+                     static_cast<std::byte*>(used_averages_[i]));
+  return used_averages_;
 }
 
 }  // namespace lamina::train

@@ -22,13 +22,24 @@ struct TrainBytes {
   std::size_t weights = 0;    // f32
   std::size_t copies = 0;     // of weights, in the type that products read
   std::size_t moments = 0;    // both
+  std::size_t average = 0;    // of the weights, in f32; its copies are among those
   std::size_t gradients = 0;  // with the second set that accumulation takes
-  std::size_t total() const { return weights + copies + moments + gradients; }
+  std::size_t total() const { return weights + copies + moments + average + gradients; }
 };
+
+// The moving average of the weights that a run keeps.
+enum class KeptAverage {
+  none,
+  kept,
+  validated,  // and validation computes with it
+};
+KeptAverage kept_average(const config::TrainSection& train);
+
 // Those of a TrainState, without making one.
 TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
                        const GradientLists& lists = {},
-                       const config::OptimizerSection& optimizer = {});
+                       const config::OptimizerSection& optimizer = {},
+                       KeptAverage average = KeptAverage::none);
 
 // Optimizer state of one kind, of all parameters: null where one has none.
 struct OptimizerState {
@@ -42,7 +53,8 @@ class TrainState {
   // Zeroed. `accumulate`: also a second set of gradients, for microbatches after the first.
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
              const Backend& backend, GradientLists lists = {},
-             const config::OptimizerSection& optimizer = {});
+             const config::OptimizerSection& optimizer = {},
+             KeptAverage average = KeptAverage::none);
 
   // Row-major f32 tensors, one per parameter. Moments and gradients are null where it does not
   // learn; moments also where the optimizer keeps none, or none in f32.
@@ -51,6 +63,8 @@ class TrainState {
   std::span<float* const> second_moments() const { return second_moments_; }
   // Those and all else that it keeps, as state_of() says.
   std::span<const OptimizerState> optimizer_states() const { return optimizer_states_; }
+  // The moving average of each weight that learns; null for others, and where none is kept.
+  std::span<float* const> averages() const { return averages_; }
   std::span<void* const> gradients() const { return gradients_; }
   std::span<void* const> more_gradients() const { return more_gradients_; }
 
@@ -72,8 +86,8 @@ class TrainState {
     return used_[static_cast<std::size_t>(parameter)] !=
            static_cast<const void*>(masters_[static_cast<std::size_t>(parameter)]);
   }
-  // Whoever changes a parameter's master or optimizer states in training says so first: the
-  // observer is called with the parameter.
+  // Whoever changes a parameter's master, average or optimizer states in training says so first:
+  // the observer is called with the parameter.
   void will_change(int parameter) const {
     if (observer_) observer_(parameter);
   }
@@ -83,19 +97,27 @@ class TrainState {
   void refresh_copies();
   void refresh_copy(int parameter) const;
 
+  // The averages begin as the weights are.
+  void begin_averages() const;
+  // As used(), of the averages: their copies are made now. REQUIRES: KeptAverage::validated.
+  std::span<void* const> used_averages() const;
+
   std::size_t bytes() const { return buffer_->bytes(); }
 
  private:
   void declare_states(const config::OptimizerSection& optimizer);
   std::vector<float*> float_states(std::string_view prefix) const;
-  void lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer);
+  std::span<const float> values_of(const float* of, std::size_t parameter) const;
+  void lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer,
+               KeptAverage average);
 
   const decoder::ParameterTable& parameters_;
   GradientLists lists_;
   std::unique_ptr<Buffer> buffer_;
-  std::vector<float*> masters_, first_moments_, second_moments_;
+  std::vector<float*> masters_, first_moments_, second_moments_, averages_;
   std::vector<OptimizerState> optimizer_states_;
-  std::vector<void*> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_, used_;
+  std::vector<void*> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_, used_,
+      used_averages_;
   std::vector<DType> copy_dtype_;  // of used_
   std::function<void(int)> observer_;
 };

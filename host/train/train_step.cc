@@ -194,6 +194,7 @@ void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   optimizer_.update(state_, lr, optimizer_.clip_scales(options_.clip_norm, options_.clip_each),
                     step);
   aux_.apply(state_);
+  optimizer_.average(state_, options_.ema);
 }
 
 StepResult TrainStep::run(std::span<const program::Microbatch> microbatches, double lr,

@@ -58,6 +58,7 @@ struct TrainStepOptions {
   double label_smoothing = 0;
   double clip_norm = 0;    // 0 = none
   bool clip_each = false;  // the norm of each parameter's gradient, not of all
+  double ema = 0;          // decay of the state's averages
   std::uint64_t seed = 0;  // of dropout
 };
 

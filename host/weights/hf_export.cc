@@ -158,9 +158,10 @@ void require_absent(const std::string& to) {
 
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
                       std::optional<DType> dtype,
-                      const std::function<void(const std::string&)>& check) {
+                      const std::function<void(const std::string&)>& check, bool average) {
   require_absent(to);
-  const io::WeightFiles files(from);
+  io::WeightFiles files(from);
+  if (average) files.replace(from, kAverageStem);
   if (files.gguf())
     throw UserError(ExitCode::checkpoint,
                     {from,

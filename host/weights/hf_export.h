@@ -22,10 +22,12 @@ void require_absent(const std::string& to);
 // exist and appears whole or not at all: config.json, weights under their published names (as
 // stored, or in `dtype`), tokenizer files, generation_config.json. A checkpoint of training that
 // began at a published directory gets the form of that again: names, types, files and config.json.
-// `check` is called with what was written before it has its name, and may throw. Errors: exit 2
-// when `to` exists; exit 4 when the family cannot be exported, or for damaged weights.
+// With `average` the moving average of what learned is written in its place. `check` is called with
+// what was written before it has its name, and may throw. Errors: exit 2 when `to` exists; exit 4
+// when the family cannot be exported, or for damaged weights.
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
                       std::optional<DType> dtype,
-                      const std::function<void(const std::string& directory)>& check = {});
+                      const std::function<void(const std::string& directory)>& check = {},
+                      bool average = false);
 
 }  // namespace lamina::weights

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "decoder/model.h"
@@ -13,6 +14,9 @@
 #include "weights/tensor_map.h"
 
 namespace lamina::weights {
+
+// The files of a checkpoint with the moving average of its weights: those that learn.
+inline constexpr std::string_view kAverageStem = "ema";
 
 // Writes values as elements first, first + 1, .. of the tensor at `out`.
 // REQUIRES: dtype is f32, bf16, f16, f64, i32 or i64.

@@ -31,7 +31,7 @@ class Writing : public ::testing::Test {
  protected:
   Writing() { fill(1); }
 
-  // Every master and state of the optimizer: counts from `first` on.
+  // Every master, state of the optimizer and average: counts from `first` on.
   void fill(float first) {
     each([&](int, float* data, std::size_t count) {
       std::iota(data, data + count, first);
@@ -43,7 +43,7 @@ class Writing : public ::testing::Test {
     const auto& parameters = model.parameters().all();
     for (std::size_t i = 0; i < parameters.size(); ++i)
       for (const std::span<float* const> kind :
-           {state.masters(), state.first_moments(), state.second_moments()})
+           {state.masters(), state.first_moments(), state.second_moments(), state.averages()})
         act(static_cast<int>(i), kind[i], static_cast<std::size_t>(parameters[i].num_elements()));
   }
   // As an optimizer does it.
@@ -55,7 +55,7 @@ class Writing : public ::testing::Test {
   }
   train::CheckpointContents contents() { return {model, state, *tokenizer, "run", "model"}; }
   void expect_in_files(const std::string& checkpoint, float first) {
-    train::TrainState loaded(model.parameters(), DType::f32, false, cpu::cpu_backend());
+    train::TrainState loaded = make_state();
     train::load_checkpoint(checkpoint, model, loaded);
     fill(first);
     const auto& parameters = model.parameters().all();
@@ -64,13 +64,20 @@ class Writing : public ::testing::Test {
       EXPECT_TRUE(std::equal(state.masters()[i], state.masters()[i] + count, loaded.masters()[i]));
       EXPECT_TRUE(std::equal(state.second_moments()[i], state.second_moments()[i] + count,
                              loaded.second_moments()[i]));
+      EXPECT_TRUE(
+          std::equal(state.averages()[i], state.averages()[i] + count, loaded.averages()[i]));
     }
+  }
+
+  train::TrainState make_state() const {
+    return {model.parameters(),      DType::f32, false, cpu::cpu_backend(), {}, {},
+            train::KeptAverage::kept};
   }
 
   TempDir folder;
   decoder::Model model = open_description(kModel);
   std::unique_ptr<text::Tokenizer> tokenizer = text::make_byte_tokenizer();
-  train::TrainState state{model.parameters(), DType::f32, false, cpu::cpu_backend()};
+  train::TrainState state = make_state();
 };
 
 TEST_F(Writing, ASnapshotKeepsWhatChangesBeforeItIsRead) {
@@ -135,8 +142,8 @@ TEST_F(Writing, TrainingGoesOnWhileACheckpointIsWritten) {
   EXPECT_EQ(saved->error, nullptr);
   EXPECT_THAT(saved->problems, ::testing::ElementsAre("said"));
   EXPECT_EQ(saved->num_copied,
-            3u * 4 * static_cast<std::uint64_t>(model.parameters().num_elements()));
-  EXPECT_EQ(saved->num_copied, train::max_snapshot_bytes(model.parameters(), {}));
+            4u * 4 * static_cast<std::uint64_t>(model.parameters().num_elements()));
+  EXPECT_EQ(saved->num_copied, train::max_snapshot_bytes(model.parameters(), {}, train::KeptAverage::kept));
   EXPECT_THAT(called, ::testing::ElementsAre("begin_thread", "before"));
   EXPECT_NE(begun_on, std::this_thread::get_id());
   expect_in_files(path, 1);

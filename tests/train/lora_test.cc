@@ -38,7 +38,7 @@ struct LoraRun : RunOfFile {
 };
 
 model::Loaded load_f32(const std::string& path, const std::string& adapter = "") {
-  return model::load(path, built_plugins(), DType::f32, cpu::cpu_backend(), adapter);
+  return model::load(path, built_plugins(), DType::f32, cpu::cpu_backend(), {.adapter = adapter});
 }
 std::vector<float> logits_of(const model::Loaded& m) {
   return forward(m.model(), m.weights.pointers(), random_rows(m.model(), 2, 7));
@@ -138,13 +138,13 @@ TEST(Lora, MergedComputesTheSameWithinRounding) {
   const TempDir folder;
   LoraRun lora(folder);
   lora.train();
-  model::merge_to_hf(lora.checkpoint(), "", folder / "merged", DType::f32, built_plugins(),
+  model::merge_to_hf(lora.checkpoint(), {}, folder / "merged", DType::f32, built_plugins(),
                      cpu::cpu_backend());
   const model::Loaded merged = load_f32(folder / "merged");
   EXPECT_FALSE(merged.model().adapter());
   EXPECT_LT(difference(logits_of(merged), logits_of(load_f32(lora.checkpoint()))), 1e-4);
   const std::string adapter = copy_adapter(folder, lora.checkpoint());
-  model::merge_to_hf(folder / "model", adapter, folder / "other", {}, built_plugins(),
+  model::merge_to_hf(folder / "model", {.adapter = adapter}, folder / "other", {}, built_plugins(),
                      cpu::cpu_backend());
   const io::WeightFiles before(folder / "model"), after(folder / "other");
   EXPECT_THAT(after.names(), ::testing::UnorderedElementsAreArray(before.names()));

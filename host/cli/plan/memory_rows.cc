@@ -10,6 +10,7 @@ std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::Trai
       {"weights in float32", memory.bytes.weights},
       {fmt::format("copies in {}", long_name(compute)), memory.bytes.copies},
       {"moments", memory.bytes.moments},
+      {"moving average of the weights", memory.bytes.average},
       {"gradients", memory.bytes.gradients},
       {"temporaries of the optimizer", memory.updates},
       {"while a checkpoint is written", memory.checkpoint}};

@@ -29,6 +29,7 @@ struct PlanOptions {
   config::OptimizerSection optimizer = {};
   bool layer_metrics = false;     // training counts them
   bool async_checkpoints = true;  // written while training goes on
+  train::KeptAverage average = train::KeptAverage::none;
 
   // What a training step computes.
   decoder::GraphFeatures features() const;

@@ -22,11 +22,11 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   const decoder::ParameterTable& parameters = model.parameters();
   const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);
   TrainMemory out;
-  out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer);
+  out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer, options.average);
   out.updates =
       train::Optimizer(parameters, options.optimizer, backend).scratch_bytes(lists, options.dtype);
   if (options.async_checkpoints)
-    out.checkpoint = train::max_snapshot_bytes(parameters, options.optimizer);
+    out.checkpoint = train::max_snapshot_bytes(parameters, options.optimizer, options.average);
   for (const decoder::Parameter& p : parameters.all())
     if (p.learning.frozen) out.frozen += p.num_elements();
   out.whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients;

@@ -74,7 +74,8 @@ PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& mod
           .remat = train::remat_policy(step, model, config::place_in(run)),
           .optimizer = run.optimizer,
           .layer_metrics = step.features.layer_metrics,
-          .async_checkpoints = run.checkpoint.async};
+          .async_checkpoints = run.checkpoint.async,
+          .average = train::kept_average(run.train)};
 }
 
 TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,
@@ -86,7 +87,8 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
           .arena_bytes();
   out.validation_bytes = validation_bytes(model, run, backend);
   out.checkpoint_bytes =
-      static_cast<std::int64_t>(out.memory.bytes.weights + out.memory.bytes.moments);
+      static_cast<std::int64_t>(out.memory.bytes.weights + out.memory.bytes.moments +
+                                out.memory.bytes.average);
   out.num_checkpoints = max_checkpoints(run);
   return out;
 }
