@@ -109,9 +109,27 @@ chat::Learned learned(const Reading& reading) {
   return chat::Learned::all;
 }
 
-// Texts that no template sees; what ends a text is learned, too.
-MaskedTokens tokens_of_pair(std::string_view prompt, std::string_view completion,
-                            const Reading& reading) {
+std::vector<JsonValue> elements_of(const JsonValue& list) {
+  std::vector<JsonValue> out;
+  for (const JsonValue element : list.elements()) out.push_back(element);
+  return out;
+}
+
+MaskedTokens completion_of(const JsonValue& prompt, const JsonValue& completion,
+                           const JsonValue& record, const std::string& place,
+                           const Reading& reading) {
+  MaskedTokens out = prompt.is_string()
+                         ? completion_of_texts(prompt.as_string(), completion.as_string(), reading)
+                         : completion_of_messages(elements_of(prompt), elements_of(completion),
+                                                  record, place, reading);
+  if (reading.loss_on == LossOn::all) out.generated.assign(out.ids.size(), true);
+  return out;
+}
+
+}  // namespace
+
+MaskedTokens completion_of_texts(std::string_view prompt, std::string_view completion,
+                                 const Reading& reading) {
   const text::Tokenizer& tokenizer = reading.tokenizer;
   MaskedTokens out = chat::completion_tokens(
       tokenizer, prompt, std::string(prompt) + std::string(completion), {.parse_special = true});
@@ -120,36 +138,29 @@ MaskedTokens tokens_of_pair(std::string_view prompt, std::string_view completion
     out.ids.push_back(*eos);
     out.generated.push_back(true);
   }
-  if (reading.loss_on == LossOn::all) out.generated.assign(out.ids.size(), true);
   return out;
 }
 
-MaskedTokens tokens_of_message_pair(const JsonValue& prompt, const JsonValue& completion,
+MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
+                                    const std::vector<JsonValue>& completion,
                                     const JsonValue& record, const std::string& place,
                                     const Reading& reading) {
   ConversationWriter before, whole;
-  for (const JsonValue message : prompt.elements()) {
+  for (const JsonValue& message : prompt) {
     before.add(message);
     whole.add(message);
   }
-  for (const JsonValue message : completion.elements()) whole.add(message);
-  MaskedTokens out = chat::completion_tokens(reading.tokenizer, template_of(reading),
-                                             std::move(before).finish(record, place),
-                                             std::move(whole).finish(record, place));
-  if (reading.loss_on == LossOn::all) out.generated.assign(out.ids.size(), true);
-  return out;
+  for (const JsonValue& message : completion) whole.add(message);
+  return chat::completion_tokens(reading.tokenizer, template_of(reading),
+                                 std::move(before).finish(record, place),
+                                 std::move(whole).finish(record, place));
 }
-
-}  // namespace
 
 std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
                                            const Reading& reading) {
   if (!record.is_object()) record.fail("must be an object, got " + record.describe());
   if (const JsonValue prompt = record.find("prompt")) {
-    const JsonValue completion = record.at("completion");
-    if (prompt.is_string())
-      return {tokens_of_pair(prompt.as_string(), completion.as_string(), reading)};
-    return {tokens_of_message_pair(prompt, completion, record, place, reading)};
+    return {completion_of(prompt, record.at("completion"), record, place, reading)};
   }
   ConversationWriter out;
   if (const JsonValue messages = record.find("messages")) {

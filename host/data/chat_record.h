@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chat/answer_mask.h"
@@ -20,5 +21,15 @@ namespace lamina::data {
 // for the template. Errors (class data or usage): none of these; what the template refuses.
 std::vector<chat::MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
                                                  const Reading& reading);
+
+// A prompt and what follows it, of which the latter is learned: texts, which no template sees, with
+// the end of text after them.
+chat::MaskedTokens completion_of_texts(std::string_view prompt, std::string_view completion,
+                                       const Reading& reading);
+// Messages. `record` has what the template sees beside them.
+chat::MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
+                                          const std::vector<JsonValue>& completion,
+                                          const JsonValue& record, const std::string& place,
+                                          const Reading& reading);
 
 }  // namespace lamina::data

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/split_mix.h"
@@ -42,25 +43,52 @@ std::uint64_t num_kept_back(double fraction, std::uint64_t num, std::string_view
   return kept_back;
 }
 
-// The documents as far as they fit into a row, without those of which nothing is in the loss.
+// Whether something of the first `n` tokens of a document is in the loss.
+bool has_labels(const TokenView& tokens, std::uint64_t begin, std::uint64_t n) {
+  if (n < 2) return false;
+  if (tokens.in_loss.empty()) return true;
+  const auto labels = tokens.in_loss.subspan(begin + 1, n - 1);  // the first token is no label
+  return std::ranges::count(labels, 0) != std::ssize(labels);
+}
+
+// How much of each document of a group fits into a row: none is cut that has less than its share.
+std::vector<std::uint64_t> fitting(std::span<const std::uint64_t> sizes, std::uint64_t row_tokens) {
+  std::vector<std::size_t> by_size(sizes.size());
+  std::iota(by_size.begin(), by_size.end(), 0);
+  std::ranges::stable_sort(by_size, {}, [&](std::size_t i) { return sizes[i]; });
+  std::vector<std::uint64_t> out(sizes.size());
+  std::uint64_t left = row_tokens;
+  for (std::size_t k = 0; k < by_size.size(); ++k) {
+    const std::size_t i = by_size[k];
+    out[i] = std::min(sizes[i], left / (by_size.size() - k));
+    left -= out[i];
+  }
+  return out;
+}
+
+// The documents as far as they fit into a row, without groups that have one of which nothing is in
+// the loss.
 std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_tokens,
-                                   DatasetCounts& counts) {
+                                   std::size_t group, DatasetCounts& counts) {
   std::vector<Piece> out;
-  for (std::size_t d = 0; d < tokens.num_documents(); ++d) {
-    const std::uint64_t begin = tokens.document_begin[d];
-    const std::uint64_t all = tokens.document_begin[d + 1] - begin, n = std::min(all, row_tokens);
-    // The first token is no label.
-    const auto labels = tokens.in_loss.empty()
-                            ? std::span<const std::uint8_t>()
-                            : tokens.in_loss.subspan(begin + 1, n > 0 ? n - 1 : 0);
-    if (n < 2 || (!tokens.in_loss.empty() && std::ranges::count(labels, 0) == std::ssize(labels))) {
-      ++counts.num_unlearned_documents;
+  for (std::size_t d = 0; d + group <= tokens.num_documents(); d += group) {
+    std::vector<std::uint64_t> sizes;
+    for (std::size_t i = d; i < d + group; ++i)
+      sizes.push_back(tokens.document_begin[i + 1] - tokens.document_begin[i]);
+    const std::vector<std::uint64_t> kept = fitting(sizes, row_tokens);
+    bool learned = true;
+    for (std::size_t i = 0; i < group; ++i)
+      learned = learned && has_labels(tokens, tokens.document_begin[d + i], kept[i]);
+    if (!learned) {
+      counts.num_unlearned_documents += group;
       continue;
     }
-    counts.num_cut_documents += all > n;
-    counts.num_cut_tokens += all - n;
-    counts.num_tokens += n;
-    out.push_back({begin, static_cast<std::uint32_t>(n)});
+    for (std::size_t i = 0; i < group; ++i) {
+      counts.num_cut_documents += sizes[i] > kept[i];
+      counts.num_cut_tokens += sizes[i] - kept[i];
+      counts.num_tokens += kept[i];
+      out.push_back({tokens.document_begin[d + i], static_cast<std::uint32_t>(kept[i])});
+    }
   }
   return out;
 }
@@ -149,8 +177,36 @@ void Dataset::next(DataCursor& cursor, std::int64_t num_rows, Batch& batch) cons
   cursor.index %= this->num_rows();
 }
 
+Dataset::Place Dataset::numbered(std::uint64_t row) const {
+  const Part* part = &parts_.front();
+  for (; row >= part->num_rows(); ++part) row -= part->num_rows();
+  return {part, part->first_row + row};
+}
+
+std::uint64_t Dataset::number_of(const Place& place) const {
+  std::uint64_t before = 0;
+  for (const Part* part = &parts_.front(); part != place.part; ++part) before += part->num_rows();
+  return before + place.row - place.part->first_row;
+}
+
 void Dataset::read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows,
                    Batch& batch) const {
+  cursor.index += static_cast<std::uint64_t>(skip);
+  write(num_rows, batch, [&](std::int64_t) {
+    cursor.epoch += cursor.index / this->num_rows();
+    cursor.index %= this->num_rows();
+    return place(cursor.epoch, cursor.index++);
+  });
+}
+
+void Dataset::read_numbered(std::uint64_t first, std::int64_t num_rows, Batch& batch) const {
+  write(num_rows, batch, [&](std::int64_t i) {
+    return numbered((first + static_cast<std::uint64_t>(i)) % this->num_rows());
+  });
+}
+
+template <typename PlaceOf>
+void Dataset::write(std::int64_t num_rows, Batch& batch, const PlaceOf& place_of) const {
   const auto width = static_cast<std::size_t>(options_.tokens_per_row);
   const std::size_t size = static_cast<std::size_t>(num_rows) * width;
   batch.num_rows = num_rows;
@@ -159,11 +215,11 @@ void Dataset::read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows,
   // place before it, which the next row (or nothing) then overwrites.
   for (auto* field : {&batch.tokens, &batch.labels, &batch.segment_ids, &batch.positions})
     field->resize(size + 1);
-  cursor.index += static_cast<std::uint64_t>(skip);
-  for (std::int64_t i = 0; i < num_rows; ++i, ++cursor.index) {
-    cursor.epoch += cursor.index / this->num_rows();
-    cursor.index %= this->num_rows();
-    const auto [part, row] = place(cursor.epoch, cursor.index);
+  batch.rows.clear();
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    const Place at_row = place_of(i);
+    const auto [part, row] = at_row;
+    batch.rows.push_back(number_of(at_row));
     const std::size_t at = static_cast<std::size_t>(i) * width;
     const auto field = [&](std::vector<std::int32_t>& values) {
       return std::span(values).subspan(at, width + 1);
@@ -181,7 +237,8 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
                              const DatasetOptions& options) {
   const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
   DatasetCounts counts;
-  const std::vector<Piece> documents = whole_documents(tokens, row_tokens, counts);
+  const std::vector<Piece> documents =
+      whole_documents(tokens, row_tokens, options.grouping.documents, counts);
   if (documents.empty())
     throw UserError(
         ExitCode::data,
@@ -190,14 +247,17 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
                      tokens.num_documents(), row_tokens),
          {"`lamina data show` prints the rows; check data.loss_on, or raise "
           "data.sequence_length"}});
+  const std::size_t group = options.grouping.documents;
   const std::uint64_t kept_back =
-      num_kept_back(validation_fraction, documents.size(), "documents", tokens.name);
+      group * num_kept_back(validation_fraction, documents.size() / group,
+                            group == 1 ? "documents" : "pairs", tokens.name);
   const std::uint64_t num_trained = documents.size() - kept_back;
   const auto border = documents.begin() + static_cast<std::ptrdiff_t>(num_trained);
   std::string print = fingerprint(tokens, documents.size(), num_trained, options);
   const auto rows_of = [&](auto begin, auto end) {
     return std::make_shared<const Dataset::PackedTokens>(Dataset::PackedTokens{
-        tokens, pack_whole(std::vector<Piece>(begin, end), row_tokens, options.packing)});
+        tokens,
+        pack_whole(std::vector<Piece>(begin, end), row_tokens, options.packing, options.grouping)});
   };
   const auto rows = rows_of(documents.begin(), border);
   std::uint64_t num_rows = rows->packed.num_rows();

@@ -29,6 +29,7 @@ struct Batch {
   std::vector<std::int32_t> labels;       // the next token of the document, or kIgnoredLabel
   std::vector<std::int32_t> segment_ids;  // 1, 2, ... within a row; 0 is padding
   std::vector<std::int32_t> positions;    // from 0 in every segment
+  std::vector<std::uint64_t> rows;        // which row of the data set each is, in no order
 
   // Labels that count in the loss.
   std::int64_t num_labels() const;
@@ -37,6 +38,7 @@ struct Batch {
 struct DatasetOptions {
   std::int64_t tokens_per_row = 512;  // T: inputs of a row; it holds T + 1 tokens
   Packing packing = Packing::concat_then_split;
+  Grouping grouping = {};  // of packings that keep documents whole
   std::int32_t pad_id = 0;
   std::uint64_t seed = 0;
   bool shuffle = true;
@@ -72,6 +74,8 @@ class Dataset {
   void next(DataCursor& cursor, std::int64_t num_rows, Batch& batch) const;
   // The rows from `skip` on, without moving: for a rank that takes its share of a global batch.
   void read(DataCursor cursor, std::int64_t skip, std::int64_t num_rows, Batch& batch) const;
+  // Those with the numbers `first` and on, as Batch::rows has them; after the last comes the first.
+  void read_numbered(std::uint64_t first, std::int64_t num_rows, Batch& batch) const;
 
  private:
   struct PackedTokens {
@@ -98,6 +102,10 @@ class Dataset {
         num_rows_(last - first),
         options_(options) {}
   Place place(std::uint64_t epoch, std::uint64_t index) const;
+  Place numbered(std::uint64_t row) const;
+  std::uint64_t number_of(const Place& place) const;
+  template <typename PlaceOf>
+  void write(std::int64_t num_rows, Batch& batch, const PlaceOf& place_of) const;
 
   std::vector<Part> parts_;
   std::vector<std::uint64_t> shares_;  // of several parts, in no unit

@@ -32,9 +32,13 @@ std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& secti
 
 namespace {
 
+bool has_template(const config::DataSection& section) {
+  return section.form == "chat" || section.form == "preference";
+}
+
 // The files that the template of these data is made of.
 std::vector<std::string> template_files(const config::DataSection& section) {
-  if (section.form != "chat") return {};
+  if (!has_template(section)) return {};
   std::vector<std::string> candidates;
   if (section.chat_template) candidates.push_back(*section.chat_template);
   if (section.tokenizer != "byte")
@@ -48,7 +52,7 @@ std::vector<std::string> template_files(const config::DataSection& section) {
 }  // namespace
 
 std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section) {
-  if (section.form != "chat") return nullptr;
+  if (!has_template(section)) return nullptr;
   const bool has_directory = section.tokenizer != "byte";
   if (!section.chat_template && !has_directory) return nullptr;
   try {
@@ -86,7 +90,8 @@ class Sources {
         reading_{.form = chosen<Form>(section.form, {{"text", Form::text},
                                                      {"jsonl", Form::jsonl},
                                                      {"chat", Form::chat},
-                                                     {"tokens", Form::tokens}}),
+                                                     {"tokens", Form::tokens},
+                                                     {"preference", Form::preference}}),
                  .separator = chosen<Separator>(section.document_separator,
                                                 {{"file", Separator::file},
                                                  {"blank_line", Separator::blank_line},
@@ -186,10 +191,12 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
   const Sources sources(section, tokenizer, vocab_size, hooks);
   DatasetOptions options;
   options.tokens_per_row = section.sequence_length;
-  if (sources.reading().form == Form::chat)
+  if (has_masks(sources.reading().form))
     options.packing = section.pack ? Packing::best_fit : Packing::one;
   else
     options.packing = section.pack ? Packing::concat_then_split : Packing::chunk;
+  if (sources.reading().form == Form::preference)
+    options.grouping = {.documents = 2, .max_documents = max_segments(options.tokens_per_row)};
   options.seed = seed;
   options.shuffle = section.shuffle;
 

@@ -65,12 +65,23 @@ PackedRows flatten(const std::vector<std::vector<Piece>>& rows) {
   return out;
 }
 
-PackedRows best_fit(std::vector<Piece> documents, std::size_t tokens_per_row) {
-  std::ranges::stable_sort(documents, std::greater<>(), &Piece::num_tokens);
+PackedRows best_fit(const std::vector<Piece>& documents, std::size_t tokens_per_row,
+                    const Grouping& grouping) {
+  struct Group {
+    std::size_t first;  // document
+    std::size_t num_tokens;
+  };
+  std::vector<Group> groups;
+  for (std::size_t d = 0; d < documents.size(); d += grouping.documents) {
+    groups.push_back({d, 0});
+    for (std::size_t i = 0; i < grouping.documents; ++i)
+      groups.back().num_tokens += documents[d + i].num_tokens;
+  }
+  std::ranges::stable_sort(groups, std::greater<>(), &Group::num_tokens);
   std::vector<std::vector<Piece>> rows;
   std::set<std::pair<std::size_t, std::size_t>> room;  // what a row has left, and the row
-  for (const Piece& document : documents) {
-    const auto fullest = room.lower_bound({document.num_tokens, 0});
+  for (const Group& group : groups) {
+    const auto fullest = room.lower_bound({group.num_tokens, 0});
     std::size_t row = rows.size(), left = tokens_per_row;
     if (fullest == room.end()) {
       rows.emplace_back();
@@ -78,8 +89,12 @@ PackedRows best_fit(std::vector<Piece> documents, std::size_t tokens_per_row) {
       std::tie(left, row) = *fullest;
       room.erase(fullest);
     }
-    rows[row].push_back(document);
-    room.emplace(left - document.num_tokens, row);
+    const auto first = documents.begin() + static_cast<std::ptrdiff_t>(group.first);
+    rows[row].insert(rows[row].end(), first,
+                     first + static_cast<std::ptrdiff_t>(grouping.documents));
+    if (grouping.max_documents == 0 ||
+        rows[row].size() + grouping.documents <= grouping.max_documents)
+      room.emplace(left - group.num_tokens, row);
   }
   return flatten(rows);
 }
@@ -100,12 +115,20 @@ std::string_view name(Packing packing) {
   return "one";
 }
 
-PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing) {
-  LAMINA_ASSERT(keeps_documents_whole(packing));
-  if (packing == Packing::best_fit) return best_fit(std::move(documents), tokens_per_row);
+std::size_t max_segments(std::int64_t tokens) {
+  constexpr std::int64_t kTokensOfPair = 32, kMostPairs = 64;
+  return static_cast<std::size_t>(2 *
+                                  std::clamp<std::int64_t>(tokens / kTokensOfPair, 1, kMostPairs));
+}
+
+PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing,
+                      const Grouping& grouping) {
+  LAMINA_ASSERT(keeps_documents_whole(packing) && documents.size() % grouping.documents == 0);
+  if (packing == Packing::best_fit) return best_fit(documents, tokens_per_row, grouping);
   PackedRows out;
   out.pieces = std::move(documents);
-  for (std::size_t i = 1; i <= out.pieces.size(); ++i) out.row_begin.push_back(i);
+  for (std::size_t i = grouping.documents; i <= out.pieces.size(); i += grouping.documents)
+    out.row_begin.push_back(i);
   return out;
 }
 

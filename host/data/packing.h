@@ -53,8 +53,19 @@ struct PackedRows {
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
                 Packing packing);
 
-// Of these documents, none longer than a row. REQUIRES: keeps_documents_whole(packing).
-PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing);
+// Documents that stay together, in one row and in their order.
+struct Grouping {
+  std::size_t documents = 1;      // of a group
+  std::size_t max_documents = 0;  // of a row; 0: as many as fit
+};
+
+// Documents that a row of `tokens` tokens has room for where something is computed of each.
+std::size_t max_segments(std::int64_t tokens);
+
+// Of these documents, no group longer than a row. REQUIRES: keeps_documents_whole(packing); the
+// documents are whole groups.
+PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing,
+                      const Grouping& grouping = {});
 
 // One row written out; all spans have the same length, that of the row.
 struct RowView {

@@ -16,11 +16,15 @@ namespace lamina::data {
 
 // What a file holds; the values of data.form.
 enum class Form {
-  text,    // documents, one after another
-  jsonl,   // objects, one a line; a field of each is the document
-  chat,    // objects, one a line; each is a conversation
-  tokens,  // ids, see TokenBins
+  text,        // documents, one after another
+  jsonl,       // objects, one a line; a field of each is the document
+  chat,        // objects, one a line; each is a conversation
+  tokens,      // ids, see TokenBins
+  preference,  // objects, one a line; each is a pair of answers: two documents
 };
+
+// Whether documents say which of their tokens are in the loss.
+inline bool has_masks(Form form) { return form == Form::chat || form == Form::preference; }
 
 // What of a conversation is learned; the values of data.loss_on.
 enum class LossOn { assistant, last, all };
@@ -32,8 +36,8 @@ struct Reading {
   LossOn loss_on = LossOn::assistant;     // of chat
   bool skip_bad_records = false;          // false: the first one is an error
   const text::Tokenizer& tokenizer;
-  std::int64_t vocab_size = 0;         // ids are below: the model's number of rows
-  const chat::Form* chat = nullptr;    // of chat; may be null for prompts and completions
+  std::int64_t vocab_size = 0;       // ids are below: the model's number of rows
+  const chat::Form* chat = nullptr;  // of those with masks; may be null for prompts and completions
   std::function<void()> between = {};  // called after each document; may throw to stop
 
   // Where the documents of a file of this form end.

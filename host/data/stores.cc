@@ -52,7 +52,7 @@ class Maker {
   void make(const std::string& directory, std::vector<TokenSource> sources) const {
     TokenFilesWriter writer(directory,
                             {.is_narrow = reading_.tokenizer.vocab_size() <= 1 << 16,
-                             .has_loss = reading_.form == Form::chat},
+                             .has_loss = has_masks(reading_.form)},
                             sources);
     PartStream stream(files_, reading_, options_.part_bytes);
     for (std::uint64_t i = 0; i < writer.num_parts(); ++i) {

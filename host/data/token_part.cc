@@ -5,6 +5,7 @@
 #include "core/read_file.h"
 #include "data/chat_record.h"
 #include "data/json_lines.h"
+#include "data/preference_record.h"
 
 namespace lamina::data {
 namespace {
@@ -58,12 +59,14 @@ class Tokenizing {
       const JsonDocument record = parse_record(line, place);
       if (reading_.form == Form::jsonl)
         text = record.root().at(reading_.field).as_string();
+      else if (reading_.form == Form::preference)
+        documents = read_preference_record(record.root(), place, reading_);
       else
         documents = read_chat_record(record.root(), place, reading_);
     } catch (const UserError& error) {
       return bad_record(place, error.text());
     }
-    if (reading_.form == Form::chat) {
+    if (has_masks(reading_.form)) {
       for (const chat::MaskedTokens& document : documents) {
         add_document(document.ids);
         out_.in_loss.insert(out_.in_loss.end(), document.generated.begin(),

@@ -1,0 +1,95 @@
+#include "data/preference_record.h"
+
+#include <algorithm>
+
+#include "core/json_writer.h"
+#include "data/chat_record.h"
+
+namespace lamina::data {
+namespace {
+
+using chat::MaskedTokens;
+
+// The prompt that two texts begin with. As TRL has it, a space before what differs belongs to that;
+// a character of several bytes is not cut.
+std::size_t common_text(std::string_view a, std::string_view b) {
+  const auto differ = std::ranges::mismatch(a, b);
+  auto n = static_cast<std::size_t>(differ.in1 - a.begin());
+  const auto is_inside = [](std::string_view text, std::size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+  };
+  while (n > 0 && (is_inside(a, n) || is_inside(b, n))) --n;
+  if (n > 0 && a[n - 1] == ' ') --n;
+  return n;
+}
+
+std::vector<JsonValue> messages_of(const JsonValue& list) {
+  std::vector<JsonValue> out;
+  for (const JsonValue message : list.elements()) out.push_back(message);
+  return out;
+}
+
+std::string text_of(const JsonValue& value) {
+  JsonWriter json;
+  json.value(value);
+  return json.text();
+}
+
+// Messages that both begin with.
+std::size_t common_messages(const std::vector<JsonValue>& a, const std::vector<JsonValue>& b) {
+  std::size_t n = 0;
+  while (n < a.size() && n < b.size() && text_of(a[n]) == text_of(b[n])) ++n;
+  return n;
+}
+
+std::vector<MaskedTokens> texts(const JsonValue& prompt, std::string_view chosen,
+                                std::string_view rejected, const Reading& reading) {
+  std::string_view before;
+  if (prompt) {
+    before = prompt.as_string();
+  } else {
+    const std::size_t n = common_text(chosen, rejected);
+    before = chosen.substr(0, n);
+    chosen.remove_prefix(n);
+    rejected.remove_prefix(n);
+  }
+  return {completion_of_texts(before, chosen, reading),
+          completion_of_texts(before, rejected, reading)};
+}
+
+std::vector<MaskedTokens> messages(const JsonValue& prompt, const JsonValue& record,
+                                   const std::string& place, const Reading& reading) {
+  std::vector<JsonValue> before, chosen = messages_of(record.at("chosen")),
+                                 rejected = messages_of(record.at("rejected"));
+  if (prompt) {
+    before = messages_of(prompt);
+  } else {
+    const auto n = static_cast<std::ptrdiff_t>(common_messages(chosen, rejected));
+    before.assign(chosen.begin(), chosen.begin() + n);
+    chosen.erase(chosen.begin(), chosen.begin() + n);
+    rejected.erase(rejected.begin(), rejected.begin() + n);
+  }
+  return {completion_of_messages(before, chosen, record, place, reading),
+          completion_of_messages(before, rejected, record, place, reading)};
+}
+
+}  // namespace
+
+std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const std::string& place,
+                                                 const Reading& reading) {
+  if (!record.is_object()) record.fail("must be an object, got " + record.describe());
+  const JsonValue prompt = record.find("prompt"), chosen = record.at("chosen"),
+                  rejected = record.at("rejected");
+  if (text_of(chosen) == text_of(rejected)) rejected.fail("is the same as 'chosen'");
+  std::vector<MaskedTokens> out =
+      chosen.is_string() ? texts(prompt, chosen.as_string(), rejected.as_string(), reading)
+                         : messages(prompt, record, place, reading);
+  // The first token of a document is read, never written.
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out[i].ids.empty() || std::find(out[i].generated.begin() + 1, out[i].generated.end(),
+                                        true) == out[i].generated.end())
+      (i == 0 ? chosen : rejected).fail("has nothing that the model could learn to write");
+  return out;
+}
+
+}  // namespace lamina::data
