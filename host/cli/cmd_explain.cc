@@ -31,6 +31,7 @@ struct Subject {
   DType dtype = DType::bf16;
   train::RematPolicy remat = train::find_remat_policy("none");
   bool segments = false;
+  std::shared_ptr<const train::Task> task = train::next_token_task();
 };
 
 Subject find_subject(const Arguments& a) {
@@ -49,6 +50,7 @@ Subject find_subject(const Arguments& a) {
     s.dtype = c.train.dtype;
     s.remat = train::remat_policy(train::loop_options(c).step(), *s.model, config::place_in(c));
     s.segments = c.data.pack;
+    s.task = train::loop_options(c).task;
   } else {
     require_description(path);
     s.model =
@@ -68,7 +70,8 @@ Subject find_subject(const Arguments& a) {
 
 decoder::ModelGraph trace(const Subject& s) {
   if (s.phase == "train")
-    return s.model->loss_graph({s.batch, s.tokens, s.dtype}, train::all_losses(s.segments));
+    return s.task->loss_graph(*s.model, {s.batch, s.tokens, s.dtype},
+                              train::all_losses(s.segments));
   return s.model->decode_graph({s.batch, s.tokens, s.dtype}, {s.capacity, s.capacity});
 }
 

@@ -55,6 +55,12 @@ Rows rows_of_files(const Arguments& a, const EvalSubject& s) {
 // What the run kept back for validation.
 data::Dataset rows_of_run(const EvalSubject& s) {
   const config::RunConfig& c = *s.run;
+  if (c.data.form == "preference")
+    throw UserError(
+        ExitCode::usage,
+        {c.file.string(),
+         "holds out pairs of answers, of which half are not to be predicted",
+         {"give text with --data; the loss of the pairs is eval/loss in metrics.jsonl"}});
   data::RunData data =
       data::load_data(c.data, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
   if (data.validation.empty())

@@ -54,9 +54,10 @@ void write_stderr(std::string_view text) { (void)write_all(STDERR_FILENO, text);
 
 std::string plain_line(const StepReport& report, const Pace& pace) {
   std::string out = fmt::format(
-      "{}  loss {:.4f}{}  ema {:.4f}  gnorm {:.2f}  {}", step_text(report), report.loss,
+      "{}  loss {:.4f}{}{}  ema {:.4f}  gnorm {:.2f}  {}", step_text(report), report.loss,
       report.total_loss != report.loss ? fmt::format("  total {:.4f}", report.total_loss) : "",
-      pace.loss_average, report.grad_norm, lr_text(report.lr));
+      report.task.empty() ? "" : "  " + report.task, pace.loss_average, report.grad_norm,
+      lr_text(report.lr));
   for (const std::string& field : {speed_text(pace), eta_text(pace)})
     if (!field.empty()) out += "  " + field;
   return out;
@@ -75,6 +76,7 @@ std::string bar_line(const StepReport& report, const Pace& pace, int columns, bo
       {step_text(report), 0},
       {fmt::format("{:4.1f}%", 100 * fraction), 2},
       {fmt::format("loss {:.3f}", report.loss), 1},
+      {report.task, 2},
       {fmt::format("ema {:.3f}", pace.loss_average), 5},
       {fmt::format("gnorm {:.2f}", report.grad_norm), 6},
       {lr_text(report.lr), 7},

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
 #include "cli/data_lines.h"
 #include "cli/loss_curve.h"
@@ -39,6 +41,8 @@ void print_json_step(const train::LoopEvents::Step& event) {
       .value(event.result.gradient_norm);
   if (event.result.total != event.result.loss)
     json.key("train/total_loss").value(event.result.total);
+  for (const train::AuxScalar& mean : event.result.task_means)
+    json.key("train/" + mean.name).value(mean.value);
   json.key("train/lr")
       .value(event.result.lr)
       .key("perf/step_seconds")
@@ -48,6 +52,17 @@ void print_json_step(const train::LoopEvents::Step& event) {
 }
 
 constexpr std::size_t kSampleBytes = 4096;  // of a sample's line in the log
+
+// "accuracy 0.75  margin 0.120"
+std::string task_text(const std::vector<train::AuxScalar>& means) {
+  std::string out;
+  for (const auto& [name, label, digits] :
+       {std::tuple{"reward_accuracy", "accuracy", 2}, std::tuple{"reward_margin", "margin", 3}})
+    if (const auto mean = std::ranges::find(means, name, &train::AuxScalar::name);
+        mean != means.end())
+      out += fmt::format("{}{} {:.{}f}", out.empty() ? "" : "  ", label, mean->value, digits);
+  return out;
+}
 
 // What is kept while the loop runs.
 struct Curves {
@@ -61,13 +76,16 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
                  profile = extras.profile](const train::LoopEvents::Step& event) {
     if (profile) profile->end_step(event.step);
     progress.report({event.step, event.num_steps, event.result.loss, event.result.gradient_norm,
-                     event.result.lr, event.result.num_labels, event.result.total});
+                     event.result.lr, event.result.num_labels, event.result.total,
+                     task_text(event.result.task_means)});
     curves.training.push_back({event.step, event.result.loss});
     if (json) print_json_step(event);
   };
   events.validation = [&](const train::LoopEvents::Validation& event) {
     curves.validation.push_back({event.step, event.loss});
-    log::info("step {}: validation loss {:.4f}{}", event.step, event.loss,
+    const std::string task = task_text(event.task_means);
+    log::info("step {}: validation loss {:.4f}{}{}", event.step, event.loss,
+              task.empty() ? "" : ", " + task,
               event.mtp_acceptance.empty()
                   ? ""
                   : fmt::format(", mtp acceptance {}", percents_text(event.mtp_acceptance)));
@@ -174,8 +192,10 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
       !curve.empty() && !arguments.globals.quiet)
     log::info("{}", curve);
   if (result.validation_loss) {
-    auto baseline =
-        train::bigram_loss(run.data().train, run.data().validation.front(), model.vocab_size());
+    std::optional<double> baseline;
+    if (train::loop_options(c).task->has_perplexity())
+      baseline =
+          train::bigram_loss(run.data().train, run.data().validation.front(), model.vocab_size());
     log::info(
         "validation loss {:.4f}{}", *result.validation_loss,
         baseline ? fmt::format("; a bigram model of the same tokens has {:.4f}", *baseline) : "");

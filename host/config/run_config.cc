@@ -189,6 +189,30 @@ void check_optimizer(const RunConfig& c, Problems& problems) {
                   {}});
 }
 
+// What pairs and their losses have no use for, and what has no use for them.
+void check_preference(const RunConfig& c, Problems& problems) {
+  const PreferenceSection& o = c.preference;
+  const PreferenceSection preset;
+  const auto refuse = [&](const char* key, bool used, const std::string& what) {
+    if (used)
+      problems.add({c.values.where(key), fmt::format("'{}' {}", key, what), {"leave it out"}});
+  };
+  if (c.data.form != "preference") {
+    const std::string what =
+        fmt::format("is for data.form = \"preference\", which is \"{}\"", c.data.form);
+    refuse("preference.loss", o.loss != preset.loss, what);
+    refuse("preference.beta", o.beta != preset.beta, what);
+    refuse("preference.label_smoothing", o.label_smoothing != preset.label_smoothing, what);
+    return;
+  }
+  refuse("preference.label_smoothing", o.label_smoothing > 0 && o.loss != "dpo",
+         fmt::format("is for preference.loss = \"dpo\", which is \"{}\"", o.loss));
+  for (const auto& [key, used] : {std::pair{"train.z_loss", c.train.z_loss > 0},
+                                  std::pair{"train.label_smoothing", c.train.label_smoothing > 0},
+                                  std::pair{"data.loss_on", c.data.loss_on != "assistant"}})
+    refuse(key, used, "has no effect on preferences");
+}
+
 void check_across_keys(const RunConfig& c, const std::string& where) {
   Problems problems;
   const Table& values = c.values;
@@ -200,6 +224,7 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
                   {fmt::format("use {}", divisors(c.train.batch_size))}});
   check_schedule(c, problems);
   check_optimizer(c, problems);
+  check_preference(c, problems);
   if (c.train.eval_weights == "ema" && c.train.ema == 0)
     problems.add({values.where("train.eval_weights"),
                   "'train.eval_weights' = \"ema\" needs 'train.ema', which is 0",
@@ -264,6 +289,7 @@ RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
   c.train = read("train", train_fields(), values);
   c.train.remat_tags = read_remat_tags(values);
   c.lora = read("lora", lora_fields(), values);
+  c.preference = read("preference", preference_fields(), values);
   c.optimizer = read("optimizer", optimizer_fields(), values);
   c.schedule = read("schedule", schedule_fields(), values);
   c.checkpoint = read("checkpoint", checkpoint_fields(), values);

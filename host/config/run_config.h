@@ -18,6 +18,7 @@ const Fields<RunSection>& run_fields();
 const Fields<DataSection>& data_fields();
 const Fields<TrainSection>& train_fields();
 const Fields<LoraSection>& lora_fields();
+const Fields<PreferenceSection>& preference_fields();
 const Fields<OptimizerSection>& optimizer_fields();
 const Fields<ScheduleSection>& schedule_fields();
 const Fields<CheckpointSection>& checkpoint_fields();
@@ -39,6 +40,7 @@ struct RunConfig {
   DataSection data;
   TrainSection train;
   LoraSection lora;
+  PreferenceSection preference;  // of data.form = "preference"
   OptimizerSection optimizer;
   ScheduleSection schedule;
   CheckpointSection checkpoint;

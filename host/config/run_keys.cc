@@ -131,10 +131,11 @@ const Fields<DataSection>& data_fields() {
              .doc = "Fraction of the training text, taken from its end, that is held out for "
                     "validation."}),
       field("form", &DataSection::form,
-            {.choices = {"text", "jsonl", "chat", "tokens"},
+            {.choices = {"text", "jsonl", "chat", "preference", "tokens"},
              .doc = "What the files hold: text; JSON objects, one a line, with a text in each; "
-                    "JSON objects with conversations, written with the model's chat template; or "
-                    "tokens that llm.c, nanoGPT or Megatron wrote. Files called .gz or .zst are "
+                    "JSON objects with conversations, or with pairs of answers, written with the "
+                    "model's chat template; or tokens that llm.c, nanoGPT or Megatron wrote. Files "
+                    "called .gz or .zst are "
                     "unpacked. docs/data.md has all forms."}),
       field("field", &DataSection::field,
             {.doc = "The member of each object that holds its text, with form = \"jsonl\"."}),
@@ -144,7 +145,7 @@ const Fields<DataSection>& data_fields() {
                     "answer of each conversation, or all of the conversation."}),
       field("chat_template", &DataSection::chat_template,
             {.preset_text = "the one in data.tokenizer's directory",
-             .doc = "A file with the chat template that form = \"chat\" uses.",
+             .doc = "A file with the chat template that form = \"chat\" and \"preference\" use.",
              .path = true}),
       field("bad_records", &DataSection::bad_records,
             {.choices = {"stop", "skip"},
@@ -381,6 +382,26 @@ const Fields<LoraSection>& lora_fields() {
   return fields;
 }
 
+const Fields<PreferenceSection>& preference_fields() {
+  static const Fields<PreferenceSection> fields = {
+      field("loss", &PreferenceSection::loss,
+            {.choices = {"dpo", "ipo", "orpo"},
+             .doc = "Which loss of pairs is minimised: docs/finetuning.md has the equations. "
+                    "\"dpo\" and \"ipo\" compare the model with what it was at the start."}),
+      field("beta", &PreferenceSection::beta,
+            {.min = 0,
+             .min_excluded = true,
+             .doc = "How closely the model stays with what it was: beta of DPO, tau of IPO; for "
+                    "\"orpo\" the weight of the odds ratio, lambda."}),
+      field("label_smoothing", &PreferenceSection::label_smoothing,
+            {.min = 0,
+             .max = 0.5,
+             .max_excluded = true,
+             .doc = "For \"dpo\": the probability that a pair is the wrong way round."}),
+  };
+  return fields;
+}
+
 const Fields<ScheduleSection>& schedule_fields() {
   static const Fields<ScheduleSection> fields = {
       field("kind", &ScheduleSection::kind,
@@ -458,6 +479,8 @@ const Schema& run_schema() {
       section("train", "The training loop.", train_fields()),
       remat_tags_section(),
       section("lora", "A low-rank adapter over a frozen model; docs/finetuning.md.", lora_fields()),
+      section("preference", "The loss of pairs, with data.form = \"preference\".",
+              preference_fields()),
       section("optimizer", "Optimizer.", optimizer_fields()),
       section("schedule", "Learning-rate schedule.", schedule_fields()),
       section("checkpoint", "Checkpoints of the run.", checkpoint_fields()),

@@ -105,6 +105,12 @@ struct LoraSection {
   bool rslora = false;
 };
 
+struct PreferenceSection {
+  std::string loss = "dpo";
+  double beta = 0.1;
+  double label_smoothing = 0.0;
+};
+
 struct ScheduleSection {
   std::string kind = "cosine";
   std::int64_t warmup_steps = 0;

@@ -14,6 +14,7 @@ struct Microbatch {
   const std::int32_t* labels;  // of the same position: the token that follows; negative = none
   const std::int32_t* positions;
   const std::int32_t* segments;
+  const float* reference = nullptr;  // [rows, S], where the task compares with one
 
   // As inputs of a program, which only reads them.
   void bind(BoundProgram& program) const {
@@ -22,6 +23,7 @@ struct Microbatch {
     program.bind(decoder::Input::labels, writable(labels));
     program.bind(decoder::Input::positions, writable(positions));
     program.bind(decoder::Input::segments, writable(segments));
+    if (reference) program.bind(decoder::Input::reference, const_cast<float*>(reference));
   }
 };
 

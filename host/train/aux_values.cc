@@ -86,6 +86,13 @@ std::vector<AuxScalar> AuxValues::scalars() const {
   return out;
 }
 
+std::vector<AuxScalar> AuxValues::task_sums() const {
+  std::vector<AuxScalar> out;
+  for (const Named& named : named_)
+    if (named.output.role == Output::task_sum) out.push_back({named.output.name, named.total[0]});
+  return out;
+}
+
 void AuxValues::apply(const TrainState& state) const {
   for (const Change& change : changes_) {
     if (change.frozen) continue;

@@ -39,6 +39,9 @@ class AuxValues {
   // many, their mean and maximum.
   std::vector<AuxScalar> scalars() const;
 
+  // What the task tells, since begin().
+  std::vector<AuxScalar> task_sums() const;
+
   // Changes the parameters, by the mean of each update over microbatches.
   void apply(const TrainState& state) const;
 

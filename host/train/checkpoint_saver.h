@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "config/sections.h"
@@ -33,6 +34,9 @@ class CheckpointSaver {
   CheckpointSaver(const CheckpointContents& contents, TrainState& state,
                   const config::CheckpointSection& options, std::string out,
                   std::int64_t num_steps);
+
+  // In place of those of the contents. REQUIRES: they outlive this, and nothing is being saved.
+  void set_side_files(std::span<const SideFile> files) { contents_.side_files = files; }
 
   // The state is that of a checkpoint.
   void loaded(const Progress& progress) { last_saved_ = progress.step; }

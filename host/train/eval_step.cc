@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace lamina::train {
 
 using decoder::Input;
@@ -10,6 +12,12 @@ using decoder::Output;
 EvalSums& EvalSums::operator+=(const EvalSums& more) {
   loss += more.loss;
   num_labels += more.num_labels;
+  if (task_sums.empty()) {
+    task_sums = more.task_sums;
+  } else {
+    for (std::size_t i = 0; i < more.task_sums.size(); ++i)
+      task_sums[i].value += more.task_sums[i].value;
+  }
   auto add = [](std::vector<double>& to, const std::vector<double>& from) {
     to.resize(std::max(to.size(), from.size()));
     for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
@@ -23,6 +31,13 @@ double EvalSums::mean_loss() const {
   return loss / static_cast<double>(std::max<std::int64_t>(num_labels, 1));
 }
 
+std::vector<AuxScalar> EvalSums::task_means() const {
+  std::vector<AuxScalar> out = task_sums;
+  for (AuxScalar& mean : out)
+    mean.value /= static_cast<double>(std::max<std::int64_t>(num_labels, 1));
+  return out;
+}
+
 std::vector<double> EvalSums::mtp_acceptance() const {
   std::vector<double> out;
   for (std::size_t i = 0; i < mtp_counted.size(); ++i)
@@ -32,19 +47,29 @@ std::vector<double> EvalSums::mtp_acceptance() const {
 
 decoder::ModelGraph eval_graph(const decoder::Model& model, std::int64_t rows, std::int64_t tokens,
                                DType dtype, bool segments, const EvalOutputs& outputs) {
-  return model.loss_graph({rows, tokens, dtype}, {.segments = segments,
-                                                  .mtp_agreement = outputs.mtp_agreement,
-                                                  .token_losses = outputs.token_losses});
+  return outputs.task->loss_graph(model, {rows, tokens, dtype},
+                                  {.segments = segments,
+                                   .mtp_agreement = outputs.mtp_agreement,
+                                   .token_losses = outputs.token_losses});
 }
 
 EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
                    bool segments, const Backend& backend, const EvalOutputs& outputs)
-    : rows_(rows),
-      tokens_(tokens),
-      mtp_depth_(outputs.mtp_agreement ? static_cast<std::size_t>(model.mtp_depth()) : 0),
+    : task_(outputs.task),
+      shape_{rows, tokens, dtype},
       token_losses_(outputs.token_losses ? static_cast<std::size_t>(rows * tokens) : 0),
       program_(eval_graph(model, rows, tokens, dtype, segments, outputs), backend),
-      arena_(backend.allocate(program_.arena_bytes())) {}
+      mtp_depth_(program_.has(Output::mtp_counted) ? static_cast<std::size_t>(model.mtp_depth())
+                                                   : 0),
+      arena_(backend.allocate(program_.arena_bytes())) {
+  const auto named = program_.named_outputs();
+  task_values_.resize(named.size());
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    LAMINA_ASSERT(named[i].role == Output::task_sum);
+    task_sums_.push_back({named[i].name, 0});
+    program_.bind_output(named[i].index, &task_values_[i]);
+  }
+}
 
 EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> used) {
   float loss = 0, z_loss = 0;
@@ -57,8 +82,10 @@ EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> 
   program_.bind(Output::mtp_agreed, agreed.data());
   batch.bind(program_);
   program_.run(arena_->data());
+  for (std::size_t i = 0; i < task_sums_.size(); ++i) task_sums_[i].value = task_values_[i];
   return {.loss = loss,
-          .num_labels = program::count_labels(batch.labels, rows_ * tokens_),
+          .num_labels = task_->count(batch, shape_),
+          .task_sums = task_sums_,
           .mtp_counted = {counted.begin(), counted.end()},
           .mtp_agreed = {agreed.begin(), agreed.end()}};
 }

@@ -8,25 +8,30 @@
 #include "decoder/model.h"
 #include "program/bound_program.h"
 #include "program/microbatch.h"
+#include "train/aux_values.h"
+#include "train/task.h"
 
 namespace lamina::train {
 
 // Sums over batches.
 struct EvalSums {
-  double loss = 0;  // of the cross-entropies, in nats
-  std::int64_t num_labels = 0;
+  double loss = 0;              // of the cross-entropies, in nats; else of what the task minimises
+  std::int64_t num_labels = 0;  // what the task counts
+  std::vector<AuxScalar> task_sums = {};
   // Of multi-token prediction, one per depth: labels, and those where it chose the token that the
   // model chooses once it has seen all tokens before. Empty for a model without.
   std::vector<double> mtp_counted = {}, mtp_agreed = {};
 
   EvalSums& operator+=(const EvalSums& more);
   double mean_loss() const;
+  std::vector<AuxScalar> task_means() const;
   // Shares of 1: how many of the tokens that a depth proposes would be accepted.
   std::vector<double> mtp_acceptance() const;
 };
 
-// What comes out beside the sums of the loss.
+// What is computed: the loss of `task`, and what comes out beside its sums.
 struct EvalOutputs {
+  std::shared_ptr<const Task> task = next_token_task();
   bool mtp_agreement = true;  // for a model with multi-token prediction
   bool token_losses = false;
 };
@@ -48,11 +53,14 @@ class EvalStep {
   std::size_t arena_bytes() const { return arena_->bytes(); }
 
  private:
-  std::int64_t rows_, tokens_;
-  std::size_t mtp_depth_;
+  std::shared_ptr<const Task> task_;
+  decoder::GraphShape shape_;
   std::vector<float> token_losses_;
   program::BoundProgram program_;
+  std::size_t mtp_depth_;  // 0: the program tells nothing of it
   std::unique_ptr<Buffer> arena_;
+  std::vector<AuxScalar> task_sums_;  // of a batch
+  std::vector<float> task_values_;    // one each
 };
 
 }  // namespace lamina::train

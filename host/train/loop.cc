@@ -17,10 +17,14 @@ namespace {
 // A run that diverges with train.skip_spikes may leave out any number of steps.
 constexpr std::int64_t kMaxSpikeFiles = 100;
 
-program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row) {
+// `reference`: of all rows, or null.
+program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
+                            const float* reference) {
   std::size_t at = static_cast<std::size_t>(first_row * batch.tokens_per_row);
+  if (reference)
+    reference += static_cast<std::size_t>(first_row) * data::max_segments(batch.tokens_per_row);
   return {batch.tokens.data() + at, batch.labels.data() + at, batch.positions.data() + at,
-          batch.segment_ids.data() + at};
+          batch.segment_ids.data() + at, reference};
 }
 
 // Of the gradients that a run keeps as lists. Throws UserError (exit 2) where lazy updates are
@@ -51,6 +55,7 @@ TrainStepOptions LoopOptions::step() const {
                            .ema = train.ema,
                            .seed = seed};
   options.features.layer_metrics = train.layer_metrics;
+  options.task = task;
   return options;
 }
 
@@ -60,6 +65,7 @@ Loop::Loop(const LoopInputs& inputs, const Backend& backend)
 Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend)
     : inputs_(inputs),
       options_(inputs.options),
+      backend_(backend),
       state_(inputs.model.parameters(), options_.train.dtype,
              options_.train.batch_size > options_.train.microbatch_size, backend,
              lists_of(inputs, graph), options_.optimizer, kept_average(options_.train)),
@@ -82,7 +88,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
   progress_.data_fingerprint = inputs.data_fingerprint;
   if (inputs.validation)
     eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
-                  options_.train.dtype, true, backend);
+                  options_.train.dtype, true, backend, EvalOutputs{.task = options_.task});
 }
 
 std::size_t Loop::checkpoint_copy_bytes() const {
@@ -98,6 +104,7 @@ void Loop::resume(const std::string& checkpoint) {
                     {checkpoint,
                      "was made with other data than data.train gives now",
                      {"restore the files, or start a new run with another run.out"}});
+  read_reference(checkpoint);
   progress_ = loaded;
   saver_.loaded(loaded);
 }
@@ -130,9 +137,10 @@ std::string Loop::write_bad_step(const StepResult& result, const NumericalError*
 StepResult Loop::train_one_step() {
   data::DataCursor cursor = progress_.cursor;
   inputs_.train.next(cursor, options_.train.batch_size, batch_);
+  const float* reference = reference_ ? gather_reference(batch_, reference_->train) : nullptr;
   std::vector<program::Microbatch> microbatches;
   for (std::int64_t row = 0; row < options_.train.batch_size; row += options_.train.microbatch_size)
-    microbatches.push_back(rows_of(batch_, row));
+    microbatches.push_back(rows_of(batch_, row, reference));
   // Steps that were left out do not count for the optimizer.
   SpikeHistory& spikes = progress_.spikes;
   const std::int64_t update = progress_.step - spikes.num_skipped;
@@ -169,7 +177,8 @@ EvalSums Loop::validate() {
       divide_up(static_cast<std::int64_t>(inputs_.validation->num_rows()), rows));
   for (std::int64_t i = 0; i < batches; ++i) {
     inputs_.validation->next(cursor, rows, batch);
-    total += eval_->run(rows_of(batch, 0), weights);
+    const float* reference = reference_ ? gather_reference(batch, reference_->validation) : nullptr;
+    total += eval_->run(rows_of(batch, 0, reference), weights);
   }
   return total;
 }
@@ -202,6 +211,7 @@ std::function<void()> Loop::sync_records() const {
 
 LoopResult Loop::run(const LoopEvents& events) {
   using Clock = std::chrono::steady_clock;
+  prepare();
   metrics_.emplace(options_.out, progress_.step);
   if (options_.train.tensorboard && progress_.step < options_.train.steps)
     tensorboard_.emplace(options_.out, progress_.step);
@@ -218,7 +228,8 @@ LoopResult Loop::run(const LoopEvents& events) {
     out.last_loss = result.loss;
 
     MetricsRecord record(progress_.step);
-    record.add("train/loss", result.loss).add("train/ppl", std::exp(result.loss));
+    record.add("train/loss", result.loss);
+    if (options_.task->has_perplexity()) record.add("train/ppl", std::exp(result.loss));
     record.add("train/grad_norm", result.gradient_norm).add("train/lr", result.lr);
     if (options_.train.skip_spikes > 0)
       record.add("train/skipped_steps", static_cast<std::uint64_t>(progress_.spikes.num_skipped));
@@ -226,8 +237,8 @@ LoopResult Loop::run(const LoopEvents& events) {
     if (result.total != result.loss) record.add("train/total_loss", result.total);
     if (result.aux_loss != 0) record.add("train/aux_loss", result.aux_loss);
     if (result.mtp_loss != 0) record.add("train/mtp_loss", result.mtp_loss);
-    for (const AuxScalar& number : result.aux_scalars)
-      record.add("train/" + number.name, number.value);
+    for (const auto* numbers : {&result.task_means, &result.aux_scalars})
+      for (const AuxScalar& number : *numbers) record.add("train/" + number.name, number.value);
     record.add("train/tokens", progress_.num_tokens);
     record.add("perf/step_seconds", seconds);
     record.add("perf/tokens_per_second", static_cast<double>(result.num_labels) / seconds);
@@ -243,11 +254,14 @@ LoopResult Loop::run(const LoopEvents& events) {
       if (std::isfinite(*out.validation_loss)) progress_.validation_loss = out.validation_loss;
       MetricsRecord eval(progress_.step);
       eval.add("eval/loss", *out.validation_loss);
-      eval.add("eval/ppl", std::exp(*out.validation_loss));
+      if (options_.task->has_perplexity()) eval.add("eval/ppl", std::exp(*out.validation_loss));
+      const std::vector<AuxScalar> task_means = sums.task_means();
+      for (const AuxScalar& number : task_means) eval.add("eval/" + number.name, number.value);
       for (std::size_t j = 0; j < acceptance.size(); ++j)
         eval.add(fmt::format("eval/mtp_acceptance_{}", j + 1), acceptance[j]);
       write(eval);
-      if (events.validation) events.validation({progress_.step, *out.validation_loss, acceptance});
+      if (events.validation)
+        events.validation({progress_.step, *out.validation_loss, acceptance, task_means});
     }
     const std::int64_t sample_every = options_.train.sample_every_steps;
     if (events.sample && sample_every > 0 && (last || progress_.step % sample_every == 0))

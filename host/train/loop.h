@@ -15,6 +15,7 @@
 #include "train/checkpoint_saver.h"
 #include "train/eval_step.h"
 #include "train/metrics_file.h"
+#include "train/reference.h"
 #include "train/start_weights.h"
 #include "train/tensorboard_file.h"
 #include "train/train_step.h"
@@ -38,6 +39,7 @@ struct LoopEvents {
     std::int64_t step = 0;
     double loss = 0;
     std::vector<double> mtp_acceptance;  // one per depth of multi-token prediction
+    std::vector<AuxScalar> task_means = {};
   };
   std::function<void(std::int64_t step)> begin_step;  // counted from 1
   std::function<void(const Step&)> step;
@@ -58,8 +60,10 @@ struct LoopOptions {
   config::CheckpointSection checkpoint;
   std::int64_t sequence_length = 1;
   std::uint64_t seed = 0;
-  std::string out;              // the run directory
-  config::KeyPlace place = {};  // of keys, for messages
+  std::shared_ptr<const Task> task = next_token_task();
+  std::string reference_folder = {};  // where a Reference is kept for other runs; "": nowhere
+  std::string out;                    // the run directory
+  config::KeyPlace place = {};        // of keys, for messages
 
   TrainStepOptions step() const;
 };
@@ -93,6 +97,11 @@ class Loop {
   // other data; as load_checkpoint(): after io::Damaged another one may be tried.
   void resume(const std::string& checkpoint);
 
+  // Where the task compares with the start and no checkpoint was resumed: finds the Reference in
+  // reference_folder, or computes it. run() does so unless it was done. `between` as
+  // log_probabilities() has it.
+  void prepare(const std::function<void()>& between = {});
+
   // Runs to the last step. Throws NumericalError before anything is updated. A checkpoint or a
   // record of metrics that cannot be written is a warning and is tried again; only when the state
   // at the end (or at the stop) cannot be saved is that a DeviceError, exit 4.
@@ -117,17 +126,24 @@ class Loop {
   // Of the step under way, see train/bad_step.h. `error`: null for a spike.
   std::string write_bad_step(const StepResult& result, const NumericalError* error) const;
   EvalSums validate();
+  void read_reference(const std::string& checkpoint);
+  void compare_with(Reference reference);
+  const float* gather_reference(const data::Batch& batch, const std::vector<float>& of);
   void write(const MetricsRecord& record);
   void write_samples(const LoopEvents& events);
   std::function<void()> sync_records() const;
 
   LoopInputs inputs_;
   const LoopOptions& options_;
+  const Backend& backend_;
   TrainState state_;
   TrainStep step_;
   std::optional<EvalStep> eval_;
   Progress progress_;
   data::Batch batch_;
+  std::optional<Reference> reference_;
+  std::vector<SideFile> side_files_;  // with it
+  std::vector<float> batch_reference_;
   std::optional<MetricsFile> metrics_;          // while it runs
   std::optional<TensorboardFile> tensorboard_;  // likewise, where asked for
   CheckpointSaver saver_;

@@ -117,8 +117,8 @@ std::string own_problem(const ParameterGroup& group) {
 
 // Freezes what the losses of this model do not depend on.
 void freeze_unreached(const decoder::Model& model, const decoder::GraphShape& shape,
-                      std::vector<Learning>& learning) {
-  const decoder::ModelGraph graph = add_gradients(model.loss_graph(shape, all_losses()),
+                      const Task& task, std::vector<Learning>& learning) {
+  const decoder::ModelGraph graph = add_gradients(task.loss_graph(model, shape, all_losses()),
                                                   model.parameters(), autodiff::save_everything());
   std::vector<bool> reached(learning.size());
   for (const decoder::OutputRole& output : graph.outputs)
@@ -174,13 +174,15 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
 }
 
 void set_learning(decoder::Model& model, const config::OptimizerSection& config,
-                  const decoder::GraphShape& shape, const config::KeyPlace& place) {
+                  const decoder::GraphShape& shape, const config::KeyPlace& place,
+                  const Task& task) {
   const std::vector<Parameter>& parameters = model.parameters().all();
   std::vector<Learning> learning = learning_of(model.parameters(), config.groups, place);
   if (model.adapter())
     for (std::size_t i = 0; i < learning.size(); ++i)
       if (!decoder::is_adapter(parameters[i].name)) learning[i] = {.frozen = true};
-  if (model.options().head.no_loss) freeze_unreached(model, shape, learning);
+  if (model.options().head.no_loss || (model.mtp_depth() > 0 && !task.trains_mtp()))
+    freeze_unreached(model, shape, task, learning);
   const bool any = [&] {
     for (std::size_t i = 0; i < learning.size(); ++i)
       if (parameters[i].desc.trained && !learning[i].frozen) return true;

@@ -5,6 +5,7 @@
 
 #include "config/sections.h"
 #include "decoder/model.h"
+#include "train/task.h"
 
 namespace lamina::train {
 
@@ -15,9 +16,10 @@ std::vector<decoder::Learning> learning_of(const decoder::ParameterTable& parame
                                            const config::KeyPlace& place = {});
 
 // Tells `model` how its parameters learn. Where the head takes no part in training (the first stage
-// of an indexer), whatever no loss reaches is frozen. Throws UserError as learning_of(), also when
-// nothing is left to learn. `shape`: of a microbatch.
+// of an indexer), or multi-token prediction none in the task, whatever no loss reaches is frozen.
+// Throws UserError as learning_of(), also when nothing is left to learn. `shape`: of a microbatch.
 void set_learning(decoder::Model& model, const config::OptimizerSection& config,
-                  const decoder::GraphShape& shape, const config::KeyPlace& place = {});
+                  const decoder::GraphShape& shape, const config::KeyPlace& place = {},
+                  const Task& task = *next_token_task());
 
 }  // namespace lamina::train

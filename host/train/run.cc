@@ -47,14 +47,17 @@ void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& mo
 }  // namespace
 
 LoopOptions loop_options(const config::RunConfig& run) {
-  return {.train = run.train,
-          .optimizer = run.optimizer,
-          .schedule = run.schedule,
-          .checkpoint = run.checkpoint,
-          .sequence_length = run.data.sequence_length,
-          .seed = run.run.seed,
-          .out = run.run.out,
-          .place = config::place_in(run)};
+  return {
+      .train = run.train,
+      .optimizer = run.optimizer,
+      .schedule = run.schedule,
+      .checkpoint = run.checkpoint,
+      .sequence_length = run.data.sequence_length,
+      .seed = run.run.seed,
+      .task = run.data.form == "preference" ? preference_task(run.preference) : next_token_task(),
+      .reference_folder = run.data.store == "none" ? "" : run.data.store,
+      .out = run.run.out,
+      .place = config::place_in(run)};
 }
 
 config::DataSection data_section(const config::RunConfig& run) {
@@ -66,7 +69,7 @@ config::DataSection data_section(const config::RunConfig& run) {
 
 void set_learning(decoder::Model& model, const config::RunConfig& run) {
   const LoopOptions options = loop_options(run);
-  set_learning(model, options.optimizer, options.step().shape, options.place);
+  set_learning(model, options.optimizer, options.step().shape, options.place, *options.task);
 }
 
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
@@ -93,6 +96,7 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
   if (hooks.between) hooks.between();
   resumption_->load(*loop_);
   if (hooks.between) hooks.between();
+  loop_->prepare(hooks.between);
 }
 
 void Run::start() const {

@@ -18,7 +18,7 @@ namespace {
 decoder::ModelGraph loss_graph(const decoder::Model& model, const TrainStepOptions& options) {
   decoder::GraphFeatures features = options.features;
   features.uniform_loss = options.label_smoothing > 0;
-  return model.loss_graph(options.shape, features);
+  return options.task->loss_graph(model, options.shape, features);
 }
 
 decoder::ModelGraph whole_graph(const decoder::Model& model, const TrainStepOptions& options) {
@@ -86,15 +86,16 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
   std::int64_t per_batch = options_.shape.batch * options_.shape.tokens;
   StepResult result;
-  std::int64_t mtp_labels = 0;
+  std::int64_t mtp_labels = 0, terms = 0;
   for (const program::Microbatch& batch : microbatches) {
     result.num_labels += program::count_labels(batch.labels, per_batch);
+    terms += options_.task->count(batch, options_.shape);
     mtp_labels += decoder::count_mtp_labels(
         batch.labels, options_.features.segments ? batch.segments : nullptr, options_.shape.batch,
         options_.shape.tokens, model_.mtp_depth(), model_.options().mtp.chained);
   }
-  // The mean is over the labels of all microbatches, so each contributes by its number of labels.
-  double denominator = static_cast<double>(std::max<std::int64_t>(result.num_labels, 1));
+  // The mean is over all microbatches, so each contributes by its number of labels or pairs.
+  double denominator = static_cast<double>(std::max<std::int64_t>(terms, 1));
   const double smoothing = options_.label_smoothing;
   float loss_scale = static_cast<float>((1 - smoothing) / denominator);
   float uniform_scale = static_cast<float>(smoothing / denominator);
@@ -135,6 +136,8 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   result.total = result.loss + options_.z_loss * result.z_loss + result.aux_loss + result.mtp_loss;
   if (smoothing > 0) result.total += smoothing * (result.uniform_loss - result.loss);
   result.aux_scalars = aux_.scalars();
+  result.task_means = aux_.task_sums();
+  for (AuxScalar& mean : result.task_means) mean.value /= denominator;
   result.gradient_norm = optimizer_.gradient_norm(state_);
   if (!std::isfinite(result.total) || !std::isfinite(result.gradient_norm))
     fail(microbatches, step, seed, result);

@@ -14,12 +14,13 @@
 #include "train/non_finite.h"
 #include "train/optimizer.h"
 #include "train/remat_policies.h"
+#include "train/task.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
 
 struct StepResult {
-  double loss = 0;           // mean over the counted labels of the whole step
+  double loss = 0;           // mean over what the task counts in the whole step: labels, or pairs
   double total = 0;          // what is minimised: with the losses below, times their weights
   double aux_loss = 0;       // of the layers, with their weights; mean over microbatches
   double mtp_loss = 0;       // of multi-token prediction, with its weights; mean over its labels
@@ -30,6 +31,7 @@ struct StepResult {
   bool skipped = false;                // left out as a spike: nothing was updated
   std::int64_t num_labels = 0;         // counted
   std::vector<AuxScalar> aux_scalars;  // of the layers: losses by name, metrics per layer
+  std::vector<AuxScalar> task_means;   // what the task tells, as loss
 };
 
 // A NaN or infinity was found; nothing was updated.
@@ -51,6 +53,7 @@ inline decoder::GraphFeatures all_losses(bool segments = true) {
 struct TrainStepOptions {
   decoder::GraphShape shape = {};  // of a microbatch
   decoder::GraphFeatures features = all_losses();
+  std::shared_ptr<const Task> task = next_token_task();
   std::int64_t microbatches = 1;
   std::string remat = "none";
   RematTags remat_tags = {};  // of the policy custom

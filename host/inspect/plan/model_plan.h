@@ -15,6 +15,7 @@
 #include "decoder/model.h"
 #include "runtime/backend.h"
 #include "train/remat_policies.h"
+#include "train/task.h"
 #include "train/train_state.h"
 
 namespace lamina::inspect {
@@ -30,6 +31,7 @@ struct PlanOptions {
   bool layer_metrics = false;     // training counts them
   bool async_checkpoints = true;  // written while training goes on
   train::KeptAverage average = train::KeptAverage::none;
+  std::shared_ptr<const train::Task> task = train::next_token_task();
 
   // What a training step computes.
   decoder::GraphFeatures features() const;

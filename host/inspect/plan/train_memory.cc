@@ -15,9 +15,10 @@ decoder::GraphFeatures PlanOptions::features() const {
 
 TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options,
                               const Backend& backend) {
-  const decoder::ModelGraph graph = train::step_graph(
-      model,
-      {.shape = {options.batch, options.tokens, options.dtype}, .features = options.features()});
+  const decoder::ModelGraph graph =
+      train::step_graph(model, {.shape = {options.batch, options.tokens, options.dtype},
+                                .features = options.features(),
+                                .task = options.task});
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
   const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);

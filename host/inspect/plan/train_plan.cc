@@ -19,9 +19,10 @@ bool validates(const config::DataSection& data) {
 std::size_t validation_bytes(const decoder::Model& model, const config::RunConfig& run,
                              const Backend& backend) {
   if (!validates(run.data)) return 0;
-  return program::BoundProgram(train::eval_graph(model, run.train.microbatch_size,
-                                                 run.data.sequence_length, run.train.dtype, true),
-                               backend)
+  return program::BoundProgram(
+             train::eval_graph(model, run.train.microbatch_size, run.data.sequence_length,
+                               run.train.dtype, true, {.task = train::loop_options(run).task}),
+             backend)
       .arena_bytes();
 }
 
@@ -75,7 +76,8 @@ PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& mod
           .optimizer = run.optimizer,
           .layer_metrics = step.features.layer_metrics,
           .async_checkpoints = run.checkpoint.async,
-          .average = train::kept_average(run.train)};
+          .average = train::kept_average(run.train),
+          .task = step.task};
 }
 
 TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,

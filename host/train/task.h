@@ -1,0 +1,47 @@
+// What a run learns: the loss of its graphs, what that is the sum of, and what it is compared with.
+// There is one loop for all of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "config/sections.h"
+#include "decoder/model.h"
+#include "program/microbatch.h"
+
+namespace lamina::train {
+
+// Immutable. [any thread]
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // Output::loss is the sum over what count() counts; so is each Output::task_sum, of which a step
+  // tells the mean by its name. Here: of next tokens, as Model::loss_graph() has it.
+  virtual decoder::ModelGraph loss_graph(const decoder::Model& model,
+                                         const decoder::GraphShape& shape,
+                                         const decoder::GraphFeatures& features) const;
+  virtual std::int64_t count(const program::Microbatch& batch,
+                             const decoder::GraphShape& shape) const;
+
+  // Whether the loss is a cross-entropy, so that e to its power is a perplexity.
+  virtual bool has_perplexity() const { return true; }
+  // Whether multi-token prediction has a loss; without one its parameters stay as they are.
+  virtual bool trains_mtp() const { return true; }
+  // Whether graphs read Input::reference: the log-probabilities of segments by the weights that the
+  // run begins with, which log_probability_graph() computes.
+  virtual bool compares_with_start() const { return false; }
+};
+
+std::shared_ptr<const Task> next_token_task();
+
+// Pairs of segments, an answer that is preferred and one that is not: DPO, IPO and ORPO. Segments 1
+// and 2 of a row are a pair, 3 and 4 the next. docs/finetuning.md has the losses.
+std::shared_ptr<const Task> preference_task(const config::PreferenceSection& section);
+
+// f32[B, S] as Output::segment_logp, S = data::max_segments(): the log-probability of the labels of
+// each segment, 0 where there is none.
+decoder::ModelGraph log_probability_graph(const decoder::Model& model,
+                                          const decoder::GraphShape& shape);
+
+}  // namespace lamina::train
