@@ -179,6 +179,10 @@ void check_optimizer(const RunConfig& c, Problems& problems) {
   refuse(o.beta2 != preset.beta2 && !adam && o.name != "lion", "beta2", "adamw, muon and lion");
   refuse(o.moments != preset.moments && o.name == "adafactor", "moments",
          "adamw, muon, sgd and lion");
+  if (o.qk_clip_over != preset.qk_clip_over && o.qk_clip == 0)
+    problems.add({c.values.where("optimizer.qk_clip_over"),
+                  "'optimizer.qk_clip_over' has no effect without 'optimizer.qk_clip'",
+                  {"leave it out"}});
   if (o.moments == "8bit" && o.name == "muon")
     problems.add({c.values.where("optimizer.moments"),
                   "'optimizer.moments' = \"8bit\" is for adamw, sgd and lion, not for muon",

@@ -347,6 +347,15 @@ const Fields<OptimizerSection>& optimizer_fields() {
       field("weight_decay", &OptimizerSection::weight_decay,
             {.min = 0,
              .doc = "Decoupled weight decay of matrices; norms and biases are not decayed."}),
+      field("qk_clip", &OptimizerSection::qk_clip,
+            {.min = 0,
+             .doc = "Of latent attention: after each update the rows of query and key matrices of "
+                    "a head whose largest logit in the step exceeded this are scaled down to it, "
+                    "eg: 100; 0 = none. docs/optimizers.md."}),
+      field("qk_clip_over", &OptimizerSection::qk_clip_over,
+            {.choices = {"layer", "stack"},
+             .doc = "Whose largest logit \"qk_clip\" goes by: that of each layer, or, as MaxText "
+                    "with scan_layers, that of all consecutive layers of one kind."}),
       field("lazy_embeddings", &OptimizerSection::lazy_embeddings,
             {.doc = "Update only the looked-up rows of lookup-only tables (Engram's, an untied "
                     "token table): the other rows cost nothing in a step, and their moments and "

@@ -210,6 +210,8 @@ Tensor bias_of(const LowerCall& c, DType wide) {
   return sum;
 }
 
+Tensor heads_first(Tensor x, DType dtype) { return transpose(cast(x, dtype), {0, 2, 1, 3}); }
+
 std::vector<Tensor> lower(const LowerCall& c) { return attend(c, {}); }
 
 std::vector<Tensor> vjp(const VjpCall& c) {
@@ -310,17 +312,17 @@ std::string split_rule(const Call& c) {
 
 }  // namespace
 
-std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor)>& change) {
+SeenLogits seen_logits(const LowerCall& c) {
   const Type& q_type = c.type(in::kQ);
   std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
   std::int64_t keys = c.type(in::kK).dim(1), kv_heads = c.type(in::kK).dim(2),
                group = heads / kv_heads;
   DType wide = sum_dtype(q_type.dtype);
-  auto heads_first = [&](Tensor x) { return transpose(cast(x, wide), {0, 2, 1, 3}); };
   // Query heads of one key/value head lie below each other: [B, K, group * T, H].
-  Tensor q = reshape(heads_first(c.in(in::kQ)), {batch, kv_heads, group * tokens, q_type.dim(3)});
+  Tensor q =
+      reshape(heads_first(c.in(in::kQ), wide), {batch, kv_heads, group * tokens, q_type.dim(3)});
   double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q_type.dim(3)));
-  Tensor scores = scale(matmul(q, heads_first(c.in(in::kK)), false, true), factor);
+  Tensor scores = scale(matmul(q, heads_first(c.in(in::kK), wide), false, true), factor);
   scores = soft_cap(reshape(scores, {batch, heads, tokens, keys}), {.cap = c.f("soft_cap")});
   if (Tensor bias = bias_of(c, wide)) scores = scores + bias;
 
@@ -328,7 +330,17 @@ std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor
   Tensor seen = cast(visible(c), wide);
   Tensor lowest = constant(graph, {wide, {1, 1, 1, 1}, {}}, -1e30);
   Tensor is_seen = less(constant(graph, {wide, {1, 1, 1, 1}, {}}, 0.5), seen);
-  scores = select(is_seen, scores, lowest);
+  return {select(is_seen, scores, lowest), seen};
+}
+
+std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor)>& change) {
+  const Type& q_type = c.type(in::kQ);
+  std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
+  std::int64_t keys = c.type(in::kK).dim(1), kv_heads = c.type(in::kK).dim(2),
+               group = heads / kv_heads;
+  DType wide = sum_dtype(q_type.dtype);
+  const auto [scores, seen] = seen_logits(c);
+  Graph& graph = *scores.graph;
   Tensor top = reduce_max(scores, {3}, true);
   Tensor sink;
   if (c.has(in::kSinks)) {
@@ -344,7 +356,8 @@ std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor
   Tensor p = e / select(none, one, sum);
   Tensor lse = reshape(log(select(none, one, sum)) + top, {batch, heads, tokens});
   if (change) p = change(p);
-  Tensor y = matmul(reshape(p, {batch, kv_heads, group * tokens, keys}), heads_first(c.in(in::kV)));
+  Tensor y =
+      matmul(reshape(p, {batch, kv_heads, group * tokens, keys}), heads_first(c.in(in::kV), wide));
   y = transpose(reshape(y, {batch, heads, tokens, c.type(in::kV).dim(3)}), {0, 2, 1, 3});
   return {cast(y, q_type.dtype), lse};
 }

@@ -49,6 +49,7 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
     : input_roles_(std::move(graph.inputs)),
       output_roles_(std::move(graph.outputs)),
       updates_(std::move(graph.updates)),
+      query_keys_(std::move(graph.query_keys)),
       metrics_(std::move(graph.metrics)) {
   program_ = compile(std::move(graph.graph), backend, observer);
   LAMINA_ASSERT(program_->graph().inputs().size() == input_roles_.size());

@@ -65,6 +65,7 @@ class BoundProgram {
   // What is done with updates, one each; how metrics of microbatches become one.
   const std::vector<decoder::ParameterUpdate>& updates() const { return updates_; }
   const std::map<std::string, decoder::Reduce>& metrics() const { return metrics_; }
+  const std::vector<decoder::QueryKeyMatrices>& query_keys() const { return query_keys_; }
 
   std::size_t arena_bytes() const { return program_->arena_bytes(); }
   // REQUIRES: everything is bound. `arena` is at least arena_bytes() long.
@@ -85,6 +86,7 @@ class BoundProgram {
   std::vector<decoder::InputRole> input_roles_;
   std::vector<decoder::OutputRole> output_roles_;
   std::vector<decoder::ParameterUpdate> updates_;
+  std::vector<decoder::QueryKeyMatrices> query_keys_;
   std::map<std::string, decoder::Reduce> metrics_;
   std::vector<Binding> inputs_, outputs_;
   std::vector<Pieces> input_pieces_, output_pieces_;

@@ -86,6 +86,20 @@ std::vector<AuxScalar> AuxValues::scalars() const {
   return out;
 }
 
+std::vector<LayerValues> AuxValues::maxima(std::string_view name) const {
+  std::vector<LayerValues> out;
+  for (const Named& named : named_) {
+    if (named.output.role != Output::metric || named.output.name != name) continue;
+    LAMINA_ASSERT(program_.metrics().at(named.output.name) == Reduce::max);
+    const std::size_t layers = named.output.layers.size(), width = named.total.size() / layers;
+    for (std::size_t i = 0; i < layers; ++i) {
+      const auto first = named.total.begin() + static_cast<std::ptrdiff_t>(i * width);
+      out.push_back({named.output.layers[i], {first, first + static_cast<std::ptrdiff_t>(width)}});
+    }
+  }
+  return out;
+}
+
 std::vector<AuxScalar> AuxValues::task_sums() const {
   std::vector<AuxScalar> out;
   for (const Named& named : named_)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decoder/stack/parameter.h"
@@ -16,6 +17,12 @@ namespace lamina::train {
 struct AuxScalar {
   std::string name;
   double value = 0;
+};
+
+// A metric of one layer, its elements one after another.
+struct LayerValues {
+  std::int64_t layer = 0;
+  std::vector<double> values;
 };
 
 class AuxValues {
@@ -38,6 +45,9 @@ class AuxValues {
   // Losses by name, without weights, then metrics: one number per layer, and where a layer has
   // many, their mean and maximum.
   std::vector<AuxScalar> scalars() const;
+
+  // Since begin(), of a metric of which microbatches' maximum counts; empty where there is none.
+  std::vector<LayerValues> maxima(std::string_view name) const;
 
   // What the task tells, since begin().
   std::vector<AuxScalar> task_sums() const;

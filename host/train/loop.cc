@@ -41,6 +41,17 @@ GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& grap
   return lists;
 }
 
+// Throws UserError (exit 2) where QK-clip has nothing to clip.
+decoder::ModelGraph with_query_keys(const LoopInputs& inputs, decoder::ModelGraph graph) {
+  constexpr std::string_view kClip = "optimizer.qk_clip";
+  if (inputs.options.optimizer.qk_clip > 0 && graph.query_keys.empty())
+    throw UserError(ExitCode::usage,
+                    {inputs.options.place ? inputs.options.place(kClip) : std::string(kClip),
+                     "is for latent attention, which this model does not have",
+                     {"leave it out"}});
+  return graph;
+}
+
 }  // namespace
 
 TrainStepOptions LoopOptions::step() const {
@@ -55,12 +66,14 @@ TrainStepOptions LoopOptions::step() const {
                            .ema = train.ema,
                            .seed = seed};
   options.features.layer_metrics = train.layer_metrics;
+  options.features.max_logits = optimizer.qk_clip > 0;
   options.task = task;
   return options;
 }
 
 Loop::Loop(const LoopInputs& inputs, const Backend& backend)
-    : Loop(inputs, step_graph(inputs.model, inputs.options.step()), backend) {}
+    : Loop(inputs, with_query_keys(inputs, step_graph(inputs.model, inputs.options.step())),
+           backend) {}
 
 Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend)
     : inputs_(inputs),

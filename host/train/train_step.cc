@@ -77,6 +77,7 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
       program_(checked(std::move(graph), model, state, options), backend),
       optimizer_(model.parameters(), optimizer, backend),
       aux_(program_, model.parameters()),
+      qk_clip_(program_.query_keys(), model.parameters(), optimizer),
       arena_(backend.allocate(program_.arena_bytes())) {
   program_.bind_parameters(state.used());
 }
@@ -197,6 +198,7 @@ void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   optimizer_.update(state_, lr, optimizer_.clip_scales(options_.clip_norm, options_.clip_each),
                     step);
   aux_.apply(state_);
+  qk_clip_.apply(state_, aux_.maxima(decoder::kMaxLogits));
   optimizer_.average(state_, options_.ema);
 }
 

@@ -13,6 +13,7 @@
 #include "train/aux_values.h"
 #include "train/non_finite.h"
 #include "train/optimizer.h"
+#include "train/qk_clip.h"
 #include "train/remat_policies.h"
 #include "train/task.h"
 #include "train/train_state.h"
@@ -116,6 +117,7 @@ class TrainStep {
   program::BoundProgram program_;
   Optimizer optimizer_;
   AuxValues aux_;
+  QkClip qk_clip_;
   std::unique_ptr<Buffer> arena_;
 };
 

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "backends/cpu/backend.h"
-#include "config/run_config.h"
 #include "core/json.h"
 #include "inspect/verify/case.h"
 #include "io/safetensors_writer.h"
 #include "support/goldens.h"
 #include "support/maxtext_names.h"
+#include "support/maxtext_run.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
 #include "train/parameter_groups.h"
@@ -28,90 +28,6 @@ namespace lamina::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-double number(JsonValue config, const char* key, double preset = 0) {
-  const JsonValue found = config.find(key);
-  return found && found.is_number() ? found.as_double() : preset;
-}
-
-std::string run_file(const std::string& sections) {
-  return "family = \"any\"\n[data]\ntrain = [\"any\"]\n" + sections;
-}
-
-// [train] and [schedule]; counts are fractions of the schedule there, rounded down.
-std::string schedule_keys(JsonValue theirs) {
-  const auto steps = theirs.at("learning_rate_schedule_steps").as_int64();
-  auto part = [&](const char* key) {
-    return static_cast<std::int64_t>(static_cast<double>(steps) * number(theirs, key));
-  };
-  std::string out =
-      fmt::format("[train]\nsteps = {}\nclip_norm = {}\n", theirs.at("steps").as_int64(),
-                  number(theirs, "gradient_clipping_threshold"));
-  if (const JsonValue skip = theirs.find("skip_step_on_spikes"); skip && skip.as_bool())
-    out += fmt::format("skip_spikes = {}\nspike_window = {}\n",
-                       number(theirs, "skip_step_scaling_factor"),
-                       theirs.at("skip_step_interval").as_int64());
-  const JsonValue type = theirs.find("lr_schedule_type");
-  const bool wsd = type && type.as_string() == "wsd";
-  out += fmt::format(
-      "[schedule]\nendpoints = true\nkind = \"{}\"\nsteps = {}\nwarmup_steps = {}\n"
-      "final_fraction = {}\n",
-      wsd ? "wsd" : "cosine", steps, part("warmup_steps_fraction"),
-      number(theirs, "learning_rate_final_fraction"));
-  if (wsd)
-    out += fmt::format("decay_steps = {}\ndecay_shape = \"{}\"\n", part("wsd_decay_steps_fraction"),
-                       theirs.at("wsd_decay_style").as_string());
-  return out;
-}
-
-// Their masks are searched for in names; without one all learn, and all decay.
-std::string groups_of(JsonValue theirs) {
-  std::string out;
-  const auto add = [&](const std::string& which, const std::string& says) {
-    out += fmt::format("{{{}, {}}}, ", which, says);
-  };
-  const auto each = [&](const char* list, const std::string& says) {
-    const JsonValue patterns = theirs.find(list);
-    if (!patterns) return false;
-    for (JsonValue part : patterns.elements())
-      add(fmt::format("match = \"*{}*\"", part.as_string()), says);
-    return patterns.size() > 0;
-  };
-  const std::string type(theirs.at("opt_type").as_string());
-  const std::string decays =
-      fmt::format("weight_decay = {}", type == "sgd" ? 0 : number(theirs, "adam_weight_decay"));
-  each("adamw_mask", "weight_decay = 0");
-  const bool some_learn = each("trainable_parameters_mask", decays);
-  if (type == "muon") {
-    const std::string matrices =
-        fmt::format("weight_decay = {}", number(theirs, "muon_weight_decay"));
-    // Three matrices there.
-    if (const double k = number(theirs.at("model"), "mhc_expansion_rate", 1); k > 1)
-      add("match = \"*mhc_*.fn.weight\"",
-          fmt::format("{}, split_rows = [{}, {}, {}]", matrices, k, k, k * k));
-    add("role = \"weight\"", matrices);
-    if (theirs.at("model").find("num_experts")) add("role = \"router\"", matrices);
-  }
-  add("match = \"*\"", some_learn ? "frozen = true" : decays);
-  return out;
-}
-
-config::RunConfig run_of(JsonValue theirs) {
-  const std::string type(theirs.at("opt_type").as_string());
-  std::string keys = fmt::format("[optimizer]\nlr = {}\ngroups = [{}]\n",
-                                 number(theirs, "learning_rate"), groups_of(theirs));
-  keys += fmt::format("name = \"{}\"\n", type == "adam_pax" ? "adamw" : type);
-  if (type != "sgd")
-    keys += fmt::format("beta1 = {}\nbeta2 = {}\neps = {}\neps_root = {}\n",
-                        number(theirs, "adam_b1"), number(theirs, "adam_b2"),
-                        number(theirs, "adam_eps"), number(theirs, "adam_eps_root"));
-  if (type == "muon") {
-    keys += fmt::format("momentum = {}\n", number(theirs, "muon_beta"));
-    if (const double rms = number(theirs, "muon_consistent_rms"); rms > 0)
-      keys += fmt::format("consistent_rms = {}\n", rms);
-  }
-  return config::parse_run(run_file(schedule_keys(theirs) + keys), "golden");
-}
 
 // What is optimised: parameters of ours, and where their values are among theirs.
 struct Subject {
@@ -205,9 +121,9 @@ TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
   const JsonDocument document =
       JsonDocument::read((GetParam() / "config.json").string(), {.code = ExitCode::checkpoint});
   const JsonValue theirs = document.root();
-  if (!theirs.find("opt_type")) GTEST_SKIP() << "clips queries and keys, for which there is no key";
+  if (!theirs.find("opt_type")) GTEST_SKIP() << "is of maxtext_training_test.cc";
   const inspect::GoldenCase golden(GetParam().string());
-  const config::RunConfig run = run_of(theirs);
+  const config::RunConfig run = maxtext_run(theirs);
   Subject subject = theirs.find("model") ? model_of(golden) : tensors_of(golden);
   const auto learning = train::learning_of(subject.parameters, run.optimizer.groups);
   for (std::size_t i = 0; i < learning.size(); ++i)
@@ -277,9 +193,9 @@ TEST(MaxTextSchedules, AreThoseOfTheKeys) {
   std::size_t n = 0;
   for (JsonValue theirs : golden.info.root().at("settings").elements()) {
     SCOPED_TRACE(n);
-    const config::RunConfig run = config::parse_run(run_file(schedule_keys(theirs)), "golden");
+    const config::RunConfig run = maxtext_schedule(theirs);
     const std::vector<float> want = golden.floats(fmt::format("{}.lr", n++));
-    const double peak = number(theirs, "learning_rate");
+    const double peak = theirs.at("learning_rate").as_double();
     for (std::size_t step = 0; step < want.size(); ++step)
       EXPECT_NEAR(train::learning_rate(run.schedule, peak, static_cast<std::int64_t>(step),
                                        run.train.steps),

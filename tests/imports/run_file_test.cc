@@ -223,9 +223,9 @@ TEST(ImportRun, RefusesWhatNothingHereComputes) {
 }
 
 TEST(ImportRun, ReportsEveryMistakeAtItsLine) {
-  const Folder folder("base_emb_dim: 64\nquantization: int8\nuse_qk_clip: true\n");
+  const Folder folder("base_emb_dim: 64\nquantization: int8\nuse_indexer: true\n");
   EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "models/mine.yml:2: 'quantization' must be");
-  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "models/mine.yml:3: 'use_qk_clip' must be");
+  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "models/mine.yml:3: 'use_indexer' must be");
 }
 
 TEST(ImportRun, RefusesWhatIsNoConfiguration) {

@@ -16,7 +16,8 @@ enum class Stacking {
   cycles,     // layers/layers_0 .. layers_{cycle - 1}, then layers_remainder/layers_0 ..; the
               // first may be called otherwise, by cycle_folder
   two_level,  // scanned_blocks/local_layers and global_layer, then layers_remainder/local_layers
-  dense_then_moe,  // dense_layers, then moe_layers
+  dense_then_moe,           // dense_layers, then moe_layers
+  dense_then_moe_unrolled,  // dense_layers_0, .., then moe_layers_0, ..
 };
 
 struct MaxTextConfig {
@@ -30,7 +31,7 @@ struct MaxTextConfig {
   Stacking stacking = Stacking::plain;
   std::int64_t cycle = 1;  // layers of a cycle
   std::string cycle_folder = "layers";
-  std::int64_t dense_layers = 0;  // of dense_then_moe
+  std::int64_t dense_layers = 0;  // of those two
   // Those stand alone, dense_layers_engram_1, and cut the stacks, moe_layers_2_4.
   std::vector<std::int64_t> engram_layers;
   bool query_scaled = false;  // query kernels hold 1 / sqrt(head width)

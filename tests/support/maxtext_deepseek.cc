@@ -16,7 +16,8 @@ class Describer : MaxTextKeys {
 
   MaxTextConfig describe() {
     out_.model = "family = \"deepseek\"\n[model]\n";
-    out_.stacking = Stacking::dense_then_moe;
+    out_.stacking =
+        flag("scan_layers", true) ? Stacking::dense_then_moe : Stacking::dense_then_moe_unrolled;
     sizes();
     attention();
     experts();

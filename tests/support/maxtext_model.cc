@@ -4,14 +4,15 @@
 
 namespace lamina::testing {
 
-MaxTextModel::MaxTextModel(const std::filesystem::path& directory, bool scan_layers, bool disturbed)
+MaxTextModel::MaxTextModel(const std::filesystem::path& directory, bool scan_layers, bool disturbed,
+                           const std::string& rows_prefix)
     : directory_(directory),
       scan_layers_(scan_layers),
       case_(directory.string()),
       files_(directory.string()),
       config_(maxtext_config(directory)),
       model_(with_balance_weight(config_.balance_weight)) {
-  read_rows();
+  rows_ = read_rows(rows_prefix);
   read_weights(disturbed);
 }
 
@@ -21,24 +22,39 @@ decoder::Model MaxTextModel::with_balance_weight(double weight) const {
   return open_description(text, scan_layers_, directory_);
 }
 
-void MaxTextModel::read_rows() {
-  Shape shape = case_.shape("inputs");
-  rows_.batch = shape[0];
-  rows_.tokens = shape[1];
-  rows_.ids = case_.ints("inputs");
-  rows_.positions = case_.ints("inputs_position");
-  rows_.segments = case_.ints("inputs_segmentation");
+Rows MaxTextModel::read_rows(const std::string& prefix) const {
+  Rows rows;
+  const auto ints = [&](const char* name) { return case_.ints(prefix + name); };
+  Shape shape = case_.shape(prefix + "inputs");
+  rows.batch = shape[0];
+  rows.tokens = shape[1];
+  rows.ids = ints("inputs");
+  rows.positions = ints("inputs_position");
+  rows.segments = ints("inputs_segmentation");
   if (config_.row_positions)
-    for (std::size_t i = 0; i < rows_.positions.size(); ++i)
-      rows_.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(shape[1]));
+    for (std::size_t i = 0; i < rows.positions.size(); ++i)
+      rows.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(shape[1]));
   if (config_.padding_is_document) {
-    const std::int32_t unused = std::ranges::max(rows_.segments) + 1;
-    std::ranges::replace(rows_.segments, 0, unused);
+    const std::int32_t unused = std::ranges::max(rows.segments) + 1;
+    std::ranges::replace(rows.segments, 0, unused);
   }
-  rows_.labels = case_.ints("targets");
-  std::vector<std::int32_t> counted = case_.ints("targets_segmentation");
+  rows.labels = ints("targets");
+  std::vector<std::int32_t> counted = ints("targets_segmentation");
   for (std::size_t i = 0; i < counted.size(); ++i)
-    if (counted[i] == 0) rows_.labels[i] = -100;
+    if (counted[i] == 0) rows.labels[i] = -100;
+  return rows;
+}
+
+std::vector<float> MaxTextModel::read_values(const std::string& prefix,
+                                             std::size_t parameter) const {
+  std::vector<float> out(
+      static_cast<std::size_t>(model_.parameters().all()[parameter].num_elements()));
+  for (const MaxTextTensor& from : names_[parameter]) {
+    const std::vector<float> theirs = case_.floats(prefix + from.name());
+    for (std::int64_t i = 0; i < from.num_elements(); ++i)
+      out[static_cast<std::size_t>(from.first() + i)] = from.ours(theirs[from.index(i)]);
+  }
+  return out;
 }
 
 void MaxTextModel::read_weights(bool disturbed) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "inspect/verify/case.h"
@@ -14,10 +15,15 @@ namespace lamina::testing {
 
 class MaxTextModel {
  public:
-  // disturbed: with weights that differ by a relative 1e-7, up or down.
-  MaxTextModel(const std::filesystem::path& directory, bool scan_layers, bool disturbed);
+  // disturbed: with weights that differ by a relative 1e-7, up or down. Rows are called
+  // `rows_prefix`inputs and so on.
+  MaxTextModel(const std::filesystem::path& directory, bool scan_layers, bool disturbed,
+               const std::string& rows_prefix = "");
 
  protected:
+  Rows read_rows(const std::string& prefix) const;
+  // A parameter's values among the case's tensors `prefix`NAME.
+  std::vector<float> read_values(const std::string& prefix, std::size_t parameter) const;
   // The same, with another weight of the routers' balance loss.
   decoder::Model with_balance_weight(double weight) const;
 
@@ -32,7 +38,6 @@ class MaxTextModel {
   std::vector<std::vector<float>> parameters_;
 
  private:
-  void read_rows();
   void read_weights(bool disturbed);
 };
 

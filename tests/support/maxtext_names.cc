@@ -266,6 +266,9 @@ MaxTextPlace maxtext_place(std::int64_t layer, std::int64_t num_layers,
       return {"decoder/scanned_blocks/local_layers/", "", {block, slot}};
     case Stacking::dense_then_moe:
       return place_in_parts(layer, num_layers, config);
+    case Stacking::dense_then_moe_unrolled:
+      if (layer < config.dense_layers) return {fmt::format("decoder/dense_layers_{}/", layer)};
+      return {fmt::format("decoder/moe_layers_{}/", layer - config.dense_layers)};
   }
   return {};
 }

@@ -166,6 +166,21 @@ void Assembler::collect_aux(const BlockGraph& block, const BlockPlacement& place
       collect(place, aux.desc.name + " other", results[static_cast<std::size_t>(aux.other)],
               [this, index](Tensor t) { aux_[index].other = t; });
   }
+  if (block.query_key && place.params_of)
+    throw UserError(ExitCode::usage, {"optimizer.qk_clip",
+                                      fmt::format("layers {} and {} share their matrices",
+                                                  *place.params_of, place.layers[0]),
+                                      {"leave it out"}});
+  if (const auto& made = block.query_key)
+    for (std::size_t i = 0; i < place.layers.size(); ++i) {
+      const auto find = [&](const std::string& name) {
+        return parts_.parameters.find(place.scopes[i] + name);
+      };
+      const int query = find(made->query);
+      out_.query_keys.push_back({place.layers[i], parts_.parameters[query].block, query,
+                                 find(made->key), made->heads, made->nope, made->query_rows,
+                                 made->key_rows});
+    }
   for (const BlockGraph::Update& update : block.updates) {
     int input = bound.params[static_cast<std::size_t>(update.param)];
     for (int member : out_.inputs[static_cast<std::size_t>(input)].members) {

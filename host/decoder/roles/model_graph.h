@@ -37,6 +37,9 @@ struct GraphFeatures {
   bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
   bool uniform_loss = false;   // also the cross-entropies with the uniform distribution
   bool token_losses = false;   // also the cross-entropy of each label
+  // With aux, the metric kMaxLogits of each layer with latent attention and ModelGraph::query_keys.
+  // UserError (exit 2) where it is not made as QueryKeyMatrices has it.
+  bool max_logits = false;
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
   // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
   bool layer_metrics = false;
@@ -143,6 +146,19 @@ struct ParameterUpdate {
   double rate = 1;
 };
 
+// The metric of latent attention's largest logits: f32[heads] of each layer.
+inline constexpr const char* kMaxLogits = "max_logits";
+
+// What makes queries and keys of a layer's latent attention: head n has rows [n * query_rows, ...)
+// of the matrix `query`, the first `nope` of which have no rotary positions, and [n * key_rows,
+// ...) of the matrix `key`, the first `nope` of which make keys, the rest values.
+struct QueryKeyMatrices {
+  std::int64_t layer = 0;    // global index
+  std::uint32_t block = 0;   // the id of its block
+  int query = -1, key = -1;  // parameters
+  std::int64_t heads = 0, nope = 0, query_rows = 0, key_rows = 0;
+};
+
 // A tensor of decode state, one per layer (and part) that has some.
 struct StateTensor {
   std::string name;        // "layers.3.kv.k"
@@ -159,7 +175,8 @@ struct ModelGraph {
   std::vector<OutputRole> outputs;  // one per output
   std::vector<StateTensor> states;  // by index
   std::vector<ParameterUpdate> updates;
-  std::map<std::string, Reduce> metrics;  // of those of layers, by name
+  std::vector<QueryKeyMatrices> query_keys;  // with GraphFeatures::max_logits, one per layer
+  std::map<std::string, Reduce> metrics;     // of those of layers, by name
 };
 
 }  // namespace lamina::decoder

@@ -9,6 +9,7 @@
 #include "decoder/stack/parameter.h"
 #include "decoder/trace/custom_call.h"
 #include "decoder/trace/host_options.h"
+#include "decoder/trace/latent_logits.h"
 #include "decoder/trace/time_region.h"
 #include "graph/rewrite.h"
 #include "ops/decode.h"
@@ -182,13 +183,16 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
                          "each token by itself and draw no random numbers",
                          {}});
     if (!phase_.bidirectional) refuse_later_tokens(op, attrs);
-    if (ops::decode_form(op))
-      return options_.results(
+    if (ops::decode_form(op)) {
+      std::vector<Tensor> results =
           ops::trace_op({op,
                          {inputs.begin(), inputs.end()},
                          options_.attrs(op, inputs, attrs),
                          state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
-                         *this}));
+                         *this});
+      if (phase_.max_logits && op.code == OpCode::latent_attention) keep_max_logits(results[0]);
+      return options_.results(std::move(results));
+    }
     if (state) throw PluginError({op.name, "takes no decode state", {}});
     if (op.code == OpCode::dropout)
       return phase_.training ? draw(op, {inputs[0]}, attrs) : std::vector{inputs[0]};
@@ -485,6 +489,22 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
                        region_ ? "feed-forward in a region over time" : "attention in a custom op"),
            {"leave it out"}}};
     return draw(ops::get(OpCode::dropout), {x}, {{"rate", rate}}).front();
+  }
+
+  void keep_max_logits(Tensor attended) {
+    if (custom_ || out_.query_key)
+      throw RefusedOption{{"optimizer.qk_clip",
+                           custom_ ? "a layer of this model has its attention in a custom op"
+                                   : "a layer of this model has two latent attentions",
+                           {"leave it out"}}};
+    const LatentLogits logits = latent_logits(graph(), attended, out_.params);
+    out_.query_key = logits.matrices;
+    add_aux({.kind = registry::AuxDesc::Kind::metric,
+             .name = kMaxLogits,
+             .value = logits.top,
+             .weight_key = {},
+             .reduce = Reduce::max,
+             .other = {}});
   }
 
   // In place of what random draws in training.

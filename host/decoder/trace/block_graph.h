@@ -49,6 +49,12 @@ struct BlockGraph {
     int output;
   };
 
+  // Of latent attention, with GraphFeatures::max_logits: the matrices by their names in the block.
+  struct QueryKey {
+    std::string query, key;
+    std::int64_t heads, nope, query_rows, key_rows;
+  };
+
   // A value with a tag that the phase records; several of one tag in the order of the build.
   struct Record {
     std::string tag;
@@ -66,6 +72,7 @@ struct BlockGraph {
   std::optional<Kv> donated_kv, taken_kv;
   std::vector<Aux> aux;
   std::vector<Update> updates;
+  std::optional<QueryKey> query_key;
   std::vector<Record> records;
   // The minimum of max_positions over rotations that depend on the length of the sequence; 0 =
   // none.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "config/model_keys.h"
-#include "graph/call.h"
+#include "decoder/trace/lower_call.h"
 #include "lamina/names.h"
 #include "ops/attention.h"
 #include "ops/op_code.h"
@@ -16,23 +16,6 @@ namespace {
 bool is_attention(const Op& op) {
   return op.code == OpCode::attention || op.code == OpCode::latent_attention ||
          op.code == OpCode::compressed_attention;
-}
-
-// Calls fn(LowerCall) for a node, from copies: fn adds to the graph.
-template <typename Fn>
-auto with_lower_call(Graph& graph, const Node& node, Fn fn) {
-  const std::size_t count = node.inputs.size();
-  std::vector<Tensor> inputs(count);
-  std::vector<Type> types(count);
-  std::vector<const Type*> pointers(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (node.inputs[i] == kNoValue) continue;
-    inputs[i] = graph.tensor(node.inputs[i]);
-    types[i] = inputs[i].type();
-    pointers[i] = &types[i];
-  }
-  const Call call(*node.op, pointers, node.attrs, node.origin.get());
-  return fn(LowerCall(call, inputs));
 }
 
 }  // namespace
