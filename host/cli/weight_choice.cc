@@ -12,8 +12,7 @@ Option weights_option() {
 }
 
 model::WeightChoice weight_choice(const Arguments& a) {
-  return {.adapter = adapter_path(a),
-          .average = a.text("weights") == "ema"};
+  return {.adapter = adapter_path(a), .average = a.text("weights") == "ema"};
 }
 
 }  // namespace lamina::cli

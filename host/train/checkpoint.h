@@ -3,13 +3,13 @@
 //   model.safetensors      parameters, f32, by our names (sharded when large)
 //   optimizer.safetensors  what the optimizer keeps: "m.<parameter>", "v.<parameter>", ...
 //   ema.safetensors        the moving average of what learns, with train.ema: f32, by our names
-//   reference.bin          log-probabilities that the task compares with, by the weights of the
-//   start model.toml             family and [model], so that decoding needs nothing else run.toml
-//   the resolved run file tokenizer files, and what else of train.from goes along, such as
-//   generation_config.json adapter_config.json, adapter_model.safetensors   the adapter as PEFT has
-//   it, with [lora] published.json         the form of train.from, where that is a published
-//   directory manifest.json          sizes and checksums of all that, step and data cursor; written
-//   last
+//   reference.bin          what the task compares with: log-probabilities by the first weights
+//   model.toml             family and [model], so that decoding needs nothing else
+//   run.toml               the resolved run file
+//   tokenizer files, and what else of train.from goes along, such as generation_config.json
+//   adapter_config.json, adapter_model.safetensors   the adapter as PEFT has it, with [lora]
+//   published.json         the form of train.from, where that is a published directory
+//   manifest.json          sizes and checksums of all that, step and data cursor; written last
 #pragma once
 
 #include <cstdint>

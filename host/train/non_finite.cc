@@ -90,10 +90,10 @@ NonFiniteFinder::NonFiniteFinder(program::BoundProgram& program,
 NonFiniteFinder::~NonFiniteFinder() { program_.program().watch(nullptr); }
 
 void NonFiniteFinder::enter(const Graph& graph, NodeId scan, std::int64_t element) {
-  turns_.push_back({&graph, scan, element});
+  iterations_.push_back({&graph, scan, element});
 }
 
-void NonFiniteFinder::leave() { turns_.pop_back(); }
+void NonFiniteFinder::leave() { iterations_.pop_back(); }
 
 void NonFiniteFinder::ran(const Graph& graph, NodeId id, std::span<void* const> results) {
   if (found_) return;
@@ -124,11 +124,11 @@ void NonFiniteFinder::ran(const Graph& graph, NodeId id, std::span<void* const> 
 int NonFiniteFinder::parameter_at(std::size_t depth, ValueId id) const {
   std::int64_t element = 0;
   for (; depth > 0; --depth) {
-    const Turn& turn = turns_[depth - 1];
-    const Node& scan = turn.graph->node(turn.scan);
+    const Iteration& iteration = iterations_[depth - 1];
+    const Node& scan = iteration.graph->node(iteration.scan);
     const Value& value = scan.body()->value(id);
     if (value.node != kNoNode || value.index >= scan.inputs.size()) return -1;
-    element = turn.element;
+    element = iteration.element;
     id = scan.inputs[value.index];
   }
   const Value& value = program_.program().graph().value(id);
@@ -142,10 +142,10 @@ std::int64_t NonFiniteFinder::layer_of(const Node& node) const {
     return parameter < 0 ? -1 : parameters_[parameter].layer;
   };
   for (ValueId input : node.inputs)
-    if (const std::int64_t found = layer(turns_.size(), input); found >= 0) return found;
-  for (std::size_t depth = turns_.size(); depth > 0; --depth)
+    if (const std::int64_t found = layer(iterations_.size(), input); found >= 0) return found;
+  for (std::size_t depth = iterations_.size(); depth > 0; --depth)
     for (const GraphInput& input :
-         turns_[depth - 1].graph->node(turns_[depth - 1].scan).body()->inputs())
+         iterations_[depth - 1].graph->node(iterations_[depth - 1].scan).body()->inputs())
       if (const std::int64_t found = layer(depth, input.value); found >= 0) return found;
   return -1;
 }

@@ -54,7 +54,7 @@ class NonFiniteFinder : public Watcher {
   void ran(const Graph& graph, NodeId node, std::span<void* const> results) override;
 
  private:
-  struct Turn {
+  struct Iteration {
     const Graph* graph;
     NodeId scan;
     std::int64_t element;
@@ -64,7 +64,7 @@ class NonFiniteFinder : public Watcher {
 
   program::BoundProgram& program_;
   const decoder::ParameterTable& parameters_;
-  std::vector<Turn> turns_;  // scans that are under way, outermost first
+  std::vector<Iteration> iterations_;  // scans that are under way, outermost first
   std::optional<NonFinite> found_, masked_;
 };
 

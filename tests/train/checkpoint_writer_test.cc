@@ -143,7 +143,8 @@ TEST_F(Writing, TrainingGoesOnWhileACheckpointIsWritten) {
   EXPECT_THAT(saved->problems, ::testing::ElementsAre("said"));
   EXPECT_EQ(saved->num_copied,
             4u * 4 * static_cast<std::uint64_t>(model.parameters().num_elements()));
-  EXPECT_EQ(saved->num_copied, train::max_snapshot_bytes(model.parameters(), {}, train::KeptAverage::kept));
+  EXPECT_EQ(saved->num_copied,
+            train::max_snapshot_bytes(model.parameters(), {}, train::KeptAverage::kept));
   EXPECT_THAT(called, ::testing::ElementsAre("begin_thread", "before"));
   EXPECT_NE(begun_on, std::this_thread::get_id());
   expect_in_files(path, 1);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "backends/cpu/backend.h"
 #include "inspect/plan/model_plan.h"
 #include "model/load.h"
 #include "support/expect_error.h"
@@ -125,10 +126,10 @@ TEST(Ema, IsCountedByThePlan) {
   RunOfFile run(write_run(folder));
   const decoder::Model& model = *run.training.model;
   inspect::PlanOptions options{.batch = 4, .tokens = 24, .dtype = DType::f32, .segments = true};
-  const auto without = inspect::plan_train_memory(model, options).bytes;
+  const auto without = inspect::plan_train_memory(model, options, cpu::cpu_backend()).bytes;
   EXPECT_EQ(without.average, 0u);
   options.average = train::KeptAverage::kept;
-  const auto with = inspect::plan_train_memory(model, options).bytes;
+  const auto with = inspect::plan_train_memory(model, options, cpu::cpu_backend()).bytes;
   EXPECT_EQ(with.average, with.weights);
   EXPECT_EQ(with.total(), run.run->loop().state_bytes());
 }

@@ -17,10 +17,10 @@
 namespace lamina::testing {
 namespace {
 
-constexpr std::int64_t kRows = 2, kTokens = 12;
-
 // Steps of rate 0, which change nothing but what is clipped.
 struct Clipped {
+  static constexpr std::int64_t kRows = 2, kTokens = 12;
+
   const TestModel& from = test_model("deepseek_v2_predicts");
   decoder::Model model = open_model(from.path);
   std::unique_ptr<train::TrainState> state;
@@ -120,7 +120,7 @@ TEST(QkClip, AModelWithoutLatentAttentionIsRefused) {
       "[data]\ntrain = [\"text.txt\"]\nsequence_length = 8\n[optimizer]\nqk_clip = 100.0\n"
       "[run]\nout = \"out\"\n");
   EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::usage,
-                    "run.toml:11: optimizer.qk_clip: is for latent attention, which this model "
+                    "run.toml:12: optimizer.qk_clip: is for latent attention, which this model "
                     "does not have");
 }
 

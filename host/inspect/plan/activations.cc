@@ -54,9 +54,8 @@ std::int64_t kept_bytes(const Program& program, const std::vector<bool>& seeds) 
 
 std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanOptions& options,
                                         const Backend& backend) {
-  decoder::ModelGraph loss =
-      options.task->loss_graph(model, {options.batch, options.tokens, options.dtype},
-                               options.features());
+  decoder::ModelGraph loss = options.task->loss_graph(
+      model, {options.batch, options.tokens, options.dtype}, options.features());
   loss.graph = passes::simplify(std::move(loss.graph));
   const std::set<std::string> tags = autodiff::tags_in(loss.graph);
 

@@ -10,6 +10,7 @@ namespace lamina::inspect {
 decoder::GraphFeatures PlanOptions::features() const {
   decoder::GraphFeatures out = train::all_losses(segments);
   out.layer_metrics = layer_metrics;
+  out.max_logits = optimizer.qk_clip > 0;
   return out;
 }
 
@@ -23,7 +24,8 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   const decoder::ParameterTable& parameters = model.parameters();
   const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);
   TrainMemory out;
-  out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer, options.average);
+  out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer,
+                                 options.average);
   out.updates =
       train::Optimizer(parameters, options.optimizer, backend).scratch_bytes(lists, options.dtype);
   if (options.async_checkpoints)
