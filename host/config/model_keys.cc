@@ -65,6 +65,41 @@ Key choice(std::string_view name, std::vector<std::string> choices, std::string 
   return key;
 }
 
+// Keys without a value leave the model as its family describes it.
+Key own_choice(std::string_view name, Type type, std::string doc) {
+  Key key{.name = std::string(name), .type = type};
+  key.preset_text = "as the family";
+  key.doc = std::move(doc);
+  return key;
+}
+
+Key own_eps(std::string_view name, std::string doc) {
+  Key key = own_choice(name, Type::number, std::move(doc));
+  key.min = 0;
+  key.min_excluded = true;
+  return key;
+}
+
+std::vector<Key> part_keys() {
+  Key activations = own_choice(
+      kMlpActivations, Type::list,
+      "Activations of dense feed-forwards: each has a matrix, and what they give is multiplied; "
+      "[\"silu\", \"linear\"] is the usual gate, [\"relu\"] none.");
+  activations.choices = {"silu",      "swish", "gelu",    "gelu_new", "gelu_pytorch_tanh",
+                         "gelu_fast", "relu",  "sigmoid", "linear"};
+  return {
+      own_choice(kUseQkNorm, Type::boolean,
+                 "RMS norms of queries and keys, per head where the family has none, before "
+                 "positions."),
+      own_choice(kQkNormWithScale, Type::boolean, "Whether those have weights."),
+      own_choice(kUseVNorm, Type::boolean, "RMS norm of values, per head."),
+      own_choice(kVNormWithScale, Type::boolean, "Whether that has weights."),
+      own_eps(kQkvNormEps, "Epsilon of norms of queries, keys and values."),
+      flag(kShareKv, "Values are keys as their matrix gives them, before norm and positions."),
+      activations,
+  };
+}
+
 std::vector<Key> initializer_keys() {
   return {
       choice(kInitializer, {"declared", std::string(kInitializerMaxtext)},
@@ -103,6 +138,7 @@ std::vector<Key> stack_keys() {
       flag(kSinusoids, "Add sines and cosines of the position to the embedding."),
       flag(kNormalizeLogits, "Divide logits by sqrt(hidden_size); of a tied head."),
       number(kLogitCap, 0, "Soft cap c of the logits, c * tanh(x / c); 0 = off."),
+      own_eps(kFinalNormEps, "Epsilon of the norm before the head."),
   };
 }
 
@@ -139,6 +175,7 @@ const std::vector<Key>& host_model_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> out = stack_keys();
     std::ranges::move(layer_keys(), std::back_inserter(out));
+    std::ranges::move(part_keys(), std::back_inserter(out));
     std::ranges::move(initializer_keys(), std::back_inserter(out));
     std::ranges::move(engram_keys(), std::back_inserter(out));
     return out;

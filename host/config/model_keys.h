@@ -21,6 +21,7 @@ inline constexpr std::string_view kPositionRows = "trainable_position_size";
 inline constexpr std::string_view kSinusoids = "use_sinusoidal_positions";
 inline constexpr std::string_view kNormalizeLogits = "normalize_embedding_logits";
 inline constexpr std::string_view kLogitCap = "final_logit_softcapping";
+inline constexpr std::string_view kFinalNormEps = "final_norm_eps";
 // How parameters start.
 inline constexpr std::string_view kInitializer = "initializer";
 inline constexpr std::string_view kInitializerMaxtext = "maxtext";
@@ -32,6 +33,13 @@ inline constexpr std::string_view kAttentionDropout = "attention_dropout_rate";
 inline constexpr std::string_view kAttentionCap = "attn_logits_soft_cap";
 inline constexpr std::string_view kMinTimescale = "rope_min_timescale";
 inline constexpr std::string_view kLinearScaling = "rope_linear_scaling_factor";
+inline constexpr std::string_view kUseQkNorm = "use_qk_norm";
+inline constexpr std::string_view kQkNormWithScale = "qk_norm_with_scale";
+inline constexpr std::string_view kUseVNorm = "use_v_norm";
+inline constexpr std::string_view kVNormWithScale = "v_norm_with_scale";
+inline constexpr std::string_view kQkvNormEps = "qkv_norm_eps";
+inline constexpr std::string_view kShareKv = "share_kv_projections";
+inline constexpr std::string_view kMlpActivations = "mlp_activations";
 
 // A key of families with multi-token prediction: at 0 the keys that begin so have no effect.
 inline constexpr std::string_view kPredictionLayers = "num_nextn_predict_layers";

@@ -58,6 +58,9 @@ struct ParamDesc {
   std::optional<bool> decay;   // weight decay; nothing: by role
   std::optional<DType> dtype;  // nothing: the run's
   std::string group;           // for learning rates and masks; may be empty
+  // Of one that the host adds to a plugin's block: the plugin's parameter whose module it stands
+  // beside, or whose module's name it continues ("wi_1" that of "wi"). Published names follow it.
+  std::string beside = {};
   friend bool operator==(const ParamDesc&, const ParamDesc&) = default;
 };
 

@@ -127,8 +127,12 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
       rows_.push_back({&adapter_row(p, base == all.end() ? nullptr : base->second.front())});
     } else if (!has_map)
       rows_.push_back({&own_row(p)});
-    else if (p.block == 0 &&
-             (p.layer >= 0 || (found == all.end() && p.desc.name == LAMINA_NAME_POSITIONS)))
+    else if (found == all.end() && !p.desc.beside.empty()) {
+      const auto beside = all.find({p.block, p.desc.beside});
+      rows_.push_back(beside == all.end() ? std::vector<const registry::TensorRow*>{}
+                                          : std::vector{&beside_row(p, *beside->second.front())});
+    } else if (p.block == 0 &&
+               (p.layer >= 0 || (found == all.end() && p.desc.name == LAMINA_NAME_POSITIONS)))
       rows_.push_back({&host_row(p)});
     else
       rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
@@ -153,6 +157,23 @@ const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parame
   }
   return host_rows_.emplace_back(registry::TensorRow{
       .param = parameter.desc.name, .published = folder + name, .transforms = {}});
+}
+
+// A parameter that the host adds to a block of the family is called as the one beside which it
+// stands: "q_norm" beside "q_proj", "up_proj_1" after "up_proj".
+const registry::TensorRow& MapBuilder::beside_row(const decoder::Parameter& parameter,
+                                                  const registry::TensorRow& beside) {
+  const auto module = [](std::string_view name) { return name.substr(0, name.rfind('.')); };
+  const auto folder = [](std::string_view name) { return name.substr(0, name.rfind('.') + 1); };
+  const std::string_view own = parameter.desc.name, module_beside = module(parameter.desc.beside);
+  const bool continues = own.starts_with(module_beside);
+  std::string name(continues ? module(beside.published) : folder(module(beside.published)));
+  name += own.substr(continues ? module_beside.size() : folder(module(own)).size());
+  registry::TensorRow row{
+      .block = parameter.block, .param = parameter.desc.name, .published = std::move(name)};
+  for (const registry::Transform& t : beside.transforms)
+    if (continues && t.kind != Kind::part) row.transforms.push_back(t);
+  return host_rows_.emplace_back(std::move(row));
 }
 
 // As PEFT calls it: behind its prefix, the name of the matrix's module.

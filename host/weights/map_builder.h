@@ -46,6 +46,8 @@ class MapBuilder {
   bool is_only_one(const decoder::Parameter& parameter) const;
   int tensor_index(const std::string& name, const Shape& shape);
   const registry::TensorRow& host_row(const decoder::Parameter& parameter);
+  const registry::TensorRow& beside_row(const decoder::Parameter& parameter,
+                                        const registry::TensorRow& beside);
   const registry::TensorRow& adapter_row(const decoder::Parameter& parameter,
                                          const registry::TensorRow* of);
   const registry::TensorRow& own_row(const decoder::Parameter& parameter);

@@ -18,6 +18,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t global_head_dim;               // H of global layers
   std::int64_t num_global_key_value_heads;    // K of global layers without wv; 0 = as local ones
   bool attention_k_eq_v;                      // global layers take values from wk
+  bool global_heads_apart;                    // K of global layers counts with wv, too
   double local_rope_theta, global_rope_theta;
   double partial_rotary_factor;    // fraction of a global head's dims that are rotated
   double final_logit_softcapping;  // 0 = none

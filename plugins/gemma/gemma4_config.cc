@@ -27,6 +27,9 @@ void attention_keys(Schema<Config>& key) {
        .aliases = {"per_layer_config.*.num_key_value_heads"},
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "key/value heads K of global layers with attention_k_eq_v; 0 = num_key_value_heads"});
+  key("global_heads_apart", &Config::global_heads_apart,
+      {.fallback = false,
+       .doc = "num_global_key_value_heads counts without attention_k_eq_v, too, as in MaxText"});
   key("attention_bias", &Config::attention_bias,
       {.fallback = false, .doc = "biases in the attention projections"});
   key("sliding_window", &Config::sliding_window,
@@ -90,7 +93,7 @@ void expert_keys(Schema<Config>& key) {
 void validate_heads(const Config& c, const Problems& problem) {
   check_heads(c, problem);
   const std::int64_t k = c.num_global_key_value_heads;
-  if (c.attention_k_eq_v && k > 0 && c.num_attention_heads % k != 0)
+  if ((c.attention_k_eq_v || c.global_heads_apart) && k > 0 && c.num_attention_heads % k != 0)
     problem("num_global_key_value_heads", "got ", k,
             "; it must divide num_attention_heads = ", c.num_attention_heads);
   if (c.head_dim % 2 != 0)

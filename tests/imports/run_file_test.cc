@@ -167,6 +167,49 @@ TEST(ImportRun, SoftCapOfAttentionIsOfBlocksThatReadIt) {
                     ExitCode::usage, "'attn_logits_soft_cap' must be 0.0");
 }
 
+TEST(ImportRun, NormsOfQueriesAndKeysAreThoseOfTheBlock) {
+  const Folder qwen3("decoder_block: qwen3\n"), qwen2("decoder_block: qwen2\n");
+  EXPECT_EQ(value(qwen3.import(), "model.use_qk_norm"), "false");
+  EXPECT_EQ(value(qwen3.import({"use_qk_norm=true"}), "model.use_qk_norm"), "");
+  EXPECT_EQ(value(qwen3.import({"use_qk_norm=true", "qk_norm_with_scale=false"}),
+                  "model.qk_norm_with_scale"),
+            "false");
+  EXPECT_EQ(value(qwen2.import(), "model.use_qk_norm"), "");
+  EXPECT_EQ(value(qwen2.import({"use_qk_norm=true"}), "model.use_qk_norm"), "true");
+  EXPECT_ERROR_SAYS(Folder("use_qk_norm: true\n").import(), ExitCode::usage,
+                    "'use_qk_norm' must be false with decoder_block = \"llama2\"");
+}
+
+TEST(ImportRun, ActivationsOtherThanAGateAreAListOfTheHost) {
+  const Imported run = Folder("mlp_activations: [gelu, silu, linear]\n").import();
+  EXPECT_EQ(value(run, "model.mlp_activations"), "[\"gelu_new\", \"silu\", \"linear\"]");
+  EXPECT_EQ(value(Folder("mlp_activations: [gelu, linear]\n").import(), "model.mlp_activations"),
+            "");
+  const Folder first("decoder_block: default\nmlp_activations: [relu]\n");
+  EXPECT_EQ(value(first.import(), "model.mlp_activations"), "");
+  EXPECT_EQ(value(first.import(), "model.gated_mlp"), "false");
+  EXPECT_EQ(value(first.import({"share_kv_projections=true"}), "model.share_kv_projections"),
+            "true");
+  EXPECT_ERROR_SAYS(
+      Folder("decoder_block: mixtral\nnum_experts: 4\nmlp_activations: [linear, linear]\n")
+          .import(),
+      ExitCode::usage, "'mlp_activations' must begin with an activation");
+}
+
+// Norms of Gemma's layers have the epsilon 1e-6 in MaxText, whatever the configuration says.
+TEST(ImportRun, EpsilonOfGemmaIsOfItsOtherNorms) {
+  const std::string gemma3 =
+      "decoder_block: gemma3\nlogits_via_embedding: true\nuse_post_attn_norm: true\n"
+      "use_post_ffw_norm: true\n";
+  const Imported run = Folder(gemma3).import();  // 1e-5
+  EXPECT_EQ(value(run, "model.rms_norm_eps"), "1e-06");
+  EXPECT_EQ(value(run, "model.final_norm_eps"), "1e-05");
+  EXPECT_EQ(value(run, "model.qkv_norm_eps"), "1e-05");
+  EXPECT_EQ(
+      value(Folder(gemma3).import({"normalization_layer_epsilon=1e-6"}), "model.final_norm_eps"),
+      "");
+}
+
 TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
   const Folder folder("context: device\nmlpwo: 'offload'\n");
   EXPECT_EQ(value(folder.import(), "train.remat_tags.context"), "");

@@ -8,6 +8,7 @@
 #include "inspect/verify/prediction.h"
 #include "inspect/verify/report.h"
 #include "program/records.h"
+#include "support/goldens.h"
 #include "support/maxtext_model.h"
 #include "support/models.h"
 #include "train/eval_step.h"
@@ -329,8 +330,15 @@ class Comparison : MaxTextModel {
 
 }  // namespace
 
+std::vector<fs::path> maxtext_models() {
+  std::vector<fs::path> out = golden_folders("maxtext", "model.safetensors");
+  std::erase_if(out, [](const fs::path& folder) {
+    return !inspect::GoldenCase(folder.string()).has("aux.total_weights");
+  });
+  return out;
+}
+
 std::string reason_to_skip_maxtext(const fs::path& directory) {
-  if (!fs::exists(directory / "model.safetensors")) return "has no weights";
   return maxtext_config(directory).reason;
 }
 

@@ -7,6 +7,9 @@
 
 namespace lamina::testing {
 
+// The whole models among the cases: others are of modules, optimizers and steps of training.
+std::vector<std::filesystem::path> maxtext_models();
+
 // Why the case cannot be computed with what is built; empty if it can.
 std::string reason_to_skip_maxtext(const std::filesystem::path& directory);
 

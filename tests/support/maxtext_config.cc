@@ -40,6 +40,10 @@ class Describer : MaxTextKeys {
     static const std::set<std::string> predict = {"llama2", "mistral", "mixtral",
                                                   "qwen2",  "qwen3",   "qwen3_moe"};
     if (predict.contains(block) && integer("mtp_num_layers", 0) > 0) prediction();
+    static const std::set<std::string> capped = {"llama2", "default", "llama2lti", "gemma3",
+                                                 "gemma4"};
+    if (const double cap = number("attn_logits_soft_cap", 0); capped.contains(block) && cap > 0)
+      add("attn_logits_soft_cap", real(cap));
     if (block == "llama2lti") learn_to_init();
     if (block == "default") parallel();
     if (block.starts_with("qwen")) qwen(block);
@@ -52,6 +56,8 @@ class Describer : MaxTextKeys {
     if (block == "gpt3") gpt3();
     if (!flag("scan_layers", true) && out_.stacking != Stacking::pairs)
       out_.stacking = Stacking::unrolled;
+    // One matrix for several, which the names of parameters tell.
+    read_.insert({"fused_qkv", "fused_mlp"});
     read_.insert({"base_moe_mlp_dim", "num_vocab_tiling", "use_iota_embed",
                   "record_internal_nn_metrics", "image_placeholder", "vision_output_length"});
     how_it_was_computed();
@@ -88,11 +94,16 @@ class Describer : MaxTextKeys {
       add("intermediate_size_mlp", mlp);
     else if (block != "simple")
       add("intermediate_size", mlp);
-    const bool norms_of_1e6 = block.starts_with("gemma");  // but the last
-    const double eps = number("normalization_layer_epsilon", norms_of_1e6 ? 1e-6 : 1e-5);
-    if (norms_of_1e6 && eps != 1e-6)
-      refusal_ = "has a last norm of another epsilon than its layers";
-    add(block == "gpt3" ? "layer_norm_epsilon" : "rms_norm_eps", eps);
+    const double eps = number("normalization_layer_epsilon", 1e-5);
+    // Norms of Gemma's layers have another than the last, and those of queries and keys.
+    const bool norms_of_1e6 = block.starts_with("gemma");
+    if (norms_of_1e6 && eps != 1e-6) {
+      add("final_norm_eps", eps);
+      if (block == "gemma3" || block == "gemma4") add("qkv_norm_eps", eps);
+      if (block == "gemma4" && find("num_experts"))
+        refusal_ = "has a norm before its router of another epsilon than those around";
+    }
+    add(block == "gpt3" ? "layer_norm_epsilon" : "rms_norm_eps", norms_of_1e6 ? 1e-6 : eps);
     if (block.starts_with("simple")) return;
     add("num_attention_heads", heads);
     add("head_dim", head_dim_);
@@ -117,27 +128,39 @@ class Describer : MaxTextKeys {
     if (!list || block == "gpt_oss") return;
     std::vector<std::string> names;
     for (JsonValue name : list.elements()) names.emplace_back(name.as_string());
-    const std::string name = names.front() == "gelu" ? "gelu_new" : names.front();
-    const bool gated = block != "gpt3" && !block.starts_with("simple");
-    if (block == "default")
-      add("gated_mlp", names.size() > 1);
-    else if ((names.size() == 2) != gated)
-      refusal_ = "has a feed-forward with another number of inputs than its block";
+    if (block.starts_with("simple")) return;
+    for (std::string& name : names)
+      if (name == "gelu") name = "gelu_new";
+    const bool gate = names.size() == 2 && names.back() == "linear";
+    const bool plain = block == "gpt3" || (block == "default" && names.size() == 1);
+    if (block == "default") add("gated_mlp", names.size() > 1);
+    if (plain ? names.size() != 1 : !gate)
+      text_ += fmt::format("mlp_activations = [\"{}\"]\n", fmt::join(names, "\", \""));
     const char* key = "hidden_act";
     if (block == "gpt3") key = "activation_function";
     if (block.starts_with("gemma")) key = "hidden_activation";
-    if (!block.starts_with("simple")) add(key, fmt::format("\"{}\"", name));
+    add(key, fmt::format("\"{}\"", names.front() == "linear" ? "silu" : names.front()));
   }
 
   void llama() {
     out_.query_scaled = true;
-    if (llama_positions()) add("rope_interleave", true);
+    if (text("attention_type", "global") == "local_sliding")
+      add("sliding_window", integer("sliding_window_size", 0));
+    const bool yarn = text("rope_type", "default") == "yarn";
+    if (llama_positions() || (yarn && flag("rope_interleave", true))) add("rope_interleave", true);
+    if (yarn) {
+      add("max_position_embeddings", integer("max_position_embeddings", 163840));
+      yarn_scaling();
+    }
+    const double smallest = number("rope_min_timescale", 1);
+    if (smallest != 1) add("rope_min_timescale", real(smallest));
+    const double factor = number("rope_linear_scaling_factor", 1);
+    if (factor != 1) add("rope_linear_scaling_factor", real(factor));
   }
 
   // Whether they are those of Llama 3.1.
   bool llama_positions() {
     add("rope_theta", real(number("rope_max_timescale", 10000)));
-    if (text("rope_type", "default") == "yarn") refusal_ = "has yarn, which its block has not";
     if (!text("rope_type", "default").starts_with("llama3.1") &&
         !text("model_name", "").starts_with("llama3.1"))
       return false;
@@ -181,11 +204,20 @@ class Describer : MaxTextKeys {
   // Its attention has no biases, whatever attention_bias says.
   void parallel() {
     read_.insert("attention_bias");
+    add("share_kv_projections", flag("share_kv_projections", false));
     llama();
   }
 
+  // Where the block has a switch of its own, or the family is otherwise.
+  void qk_norms(bool usual) {
+    const bool normed = flag("use_qk_norm", false);
+    const bool weighted = flag("qk_norm_with_scale", true);
+    if (normed != usual) add("use_qk_norm", normed);
+    if (normed && !weighted) add("qk_norm_with_scale", false);
+  }
+
   void qwen(const std::string& block) {
-    if (block == "qwen3" || block == "qwen3_moe") must_be("use_qk_norm", true, false);
+    if (block == "qwen2" || block == "qwen3" || block == "qwen3_moe") qk_norms(block != "qwen2");
     add("attention_bias", flag("attention_bias", false));
     add("rope_theta", real(number("rope_max_timescale", 10000)));
   }
@@ -247,12 +279,14 @@ class Describer : MaxTextKeys {
     add("rope_theta", real(number("rope_max_timescale", 10000)));
     add("interleave_moe_layer_step", integer("interleave_moe_layer_step", 1));
     add("use_qk_norm", flag("use_qk_norm", false));
+    if (!flag("qk_norm_with_scale", true) && flag("use_qk_norm", false))
+      add("qk_norm_with_scale", false);
     add("use_post_ffw_norm", flag("use_post_ffw_norm", false));
   }
 
   // Positions of all layers are stretched.
   void olmo() {
-    must_be("use_qk_norm", true, false);
+    qk_norms(true);
     out_.stacking = Stacking::cycles;
     out_.cycle = integer("inhomogeneous_layer_cycle_interval", 4);
     // The model's name says whether all heads are normed at once.
@@ -271,6 +305,11 @@ class Describer : MaxTextKeys {
   bool yarn() {
     if (text("rope_type", "default") != "yarn") return false;
     must_be("rope_interleave", false, true);
+    yarn_scaling();
+    return true;
+  }
+
+  void yarn_scaling() {
     if (!flag("rope_attention_scaling", false)) text_ += "rope_scaling.attention_factor = 1.0\n";
     text_ += fmt::format(
         "rope_scaling.rope_type = \"yarn\"\nrope_scaling.factor = "
@@ -278,26 +317,28 @@ class Describer : MaxTextKeys {
         "rope_scaling.beta_fast = {}\nrope_scaling.beta_slow = {}\nrope_scaling.truncate = {}\n",
         real(number("rope_factor", 40)), integer("original_max_position_embeddings", 4096),
         real(number("beta_fast", 32)), real(number("beta_slow", 1)), flag("rope_truncate", true));
-    return true;
   }
 
   void gpt3() {
     add("layer_norm_offset", "1.0");
     add("max_position_embeddings", integer("trainable_position_size", 0));
-    must_be("fused_qkv", true, false);
   }
 
   // The table holds sqrt(width), for which tied logits are divided by it; norm weights hold 1.
   void gemma(const std::string& block) {
     read_.insert({"use_post_attn_norm", "use_post_ffw_norm"});
-    must_be("logits_via_embedding", true, false);
+    const bool tied = flag("logits_via_embedding", false);
+    if (tied) must_be("normalize_embedding_logits", true, true);
+    add("tie_word_embeddings", tied);
     out_.table_scale = std::sqrt(static_cast<double>(width_));
     out_.norm_offset = block == "gemma4" ? 0 : 1;
     out_.query_scaled = block == "gemma" || block == "gemma2";
     const std::string theta = real(number("rope_max_timescale", 10000));
     const double local = number("local_rope_max_timescale", -1);
     const std::string local_theta = local > 0 ? real(local) : theta;
-    const std::string cap = real(number("final_logits_soft_cap", 0));
+    // Heads of their own have no cap.
+    const std::string cap = real(tied ? number("final_logits_soft_cap", 0) : 0);
+    read_.insert("final_logits_soft_cap");
     if (block != "gemma4") add("rope_theta", theta);
     if (block == "gemma") return;
     add("sliding_window", integer("sliding_window_size", 0));
@@ -322,20 +363,18 @@ class Describer : MaxTextKeys {
   }
 
   void gemma4(const std::string& local_theta) {
-    read_.insert({"local_rope_proportion", "v_norm_with_scale"});  // 1 and false in this block
+    read_.insert("local_rope_proportion");  // 1 in this block
+    if (flag("v_norm_with_scale", true)) add("v_norm_with_scale", true);
+    if (!flag("qk_norm_with_scale", true)) add("qk_norm_with_scale", false);
     out_.stacking = Stacking::two_level;
     out_.cycle = 6;
     add("hidden_size_per_layer_input", 0);
     add("train_layer_scalar", true);
     add("full_last_layer", false);  // layers left over are all local
     add("global_head_dim", integer("global_head_dim", 0));
-    // Theirs counts without shared projections, too.
-    const std::int64_t heads = integer("global_num_kv_heads", 0);
-    const bool shared = flag("share_kv_projections", false);
-    if (!shared && heads > 0 && heads != integer("base_num_kv_heads", 16))
-      refusal_ = "has another number of key/value heads in global layers, with projections of each";
-    add("num_global_key_value_heads", heads);
-    add("attention_k_eq_v", shared);
+    add("num_global_key_value_heads", integer("global_num_kv_heads", 0));
+    add("global_heads_apart", true);
+    add("attention_k_eq_v", flag("share_kv_projections", false));
     add("rope_parameters.sliding_attention.rope_theta", local_theta);
     add("rope_parameters.full_attention.rope_theta", real(number("global_rope_max_timescale", -1)));
     add("rope_parameters.full_attention.partial_rotary_factor",

@@ -15,7 +15,13 @@ enum class Layout {
   query,   // in_out, perhaps with 1 / sqrt(head width) inside: we multiply scores by it
   norm,    // same, perhaps with an offset
   table,   // same, perhaps with a factor
+  // One of several that are one kernel [in, .. out ..] or bias, side by side: the first (perhaps
+  // with 1 / sqrt(head width) inside), the one before the last, the last.
+  first,
+  before_last,
+  last,
 };
+bool is_part(Layout layout) { return layout >= Layout::first; }
 
 struct Row {
   std::string_view ours;  // inside the block, or outside the layers
@@ -45,6 +51,7 @@ constexpr Row kRows[] = {
     {"attention.wo.weight", "self_attention/out/kernel", Layout::in_out},
     {"attention.q_norm.weight", "self_attention/query_norm/scale", Layout::norm},
     {"attention.k_norm.weight", "self_attention/key_norm/scale", Layout::norm},
+    {"attention.v_norm.weight", "self_attention/value_norm/scale", Layout::norm},
     {"post_attention_norm.weight", "post_self_attention_norm/scale", Layout::norm},
     {"attention_norm.weight", "post_self_attention_layer_norm/scale", Layout::norm},  // olmo3
     {"ffn_norm.weight", "post_mlp_layer_norm/scale", Layout::norm},                   // olmo3
@@ -53,6 +60,20 @@ constexpr Row kRows[] = {
     {"feed_forward.w1.weight", "mlp/wi_0/kernel", Layout::in_out},
     {"feed_forward.w3.weight", "mlp/wi_1/kernel", Layout::in_out},
     {"feed_forward.w2.weight", "mlp/wo/kernel", Layout::in_out},
+    {"feed_forward.w1.weight", "mlp/wi/kernel", Layout::in_out},
+    {"feed_forward.w3_1.weight", "mlp/wi_2/kernel", Layout::in_out},
+    // fused
+    {"attention.wq.weight", "self_attention/qkv_proj/kernel", Layout::first},
+    {"attention.wk.weight", "self_attention/qkv_proj/kernel", Layout::before_last},
+    {"attention.wv.weight", "self_attention/qkv_proj/kernel", Layout::last},
+    {"attention.wq.bias", "self_attention/qkv_proj/bias", Layout::first},
+    {"attention.wk.bias", "self_attention/qkv_proj/bias", Layout::before_last},
+    {"attention.wv.bias", "self_attention/qkv_proj/bias", Layout::last},
+    {"attention.wq.weight", "attention/qkv_proj/kernel", Layout::first},
+    {"attention.wk.weight", "attention/qkv_proj/kernel", Layout::before_last},
+    {"attention.wv.weight", "attention/qkv_proj/kernel", Layout::last},
+    {"feed_forward.w1.weight", "mlp/wi/kernel", Layout::first},
+    {"feed_forward.w3.weight", "mlp/wi/kernel", Layout::last},
     {"post_ffn_norm.weight", "post_ffw_norm/scale", Layout::norm},
     // default, without a gate
     {"feed_forward.wi.weight", "mlp/wi/kernel", Layout::in_out},
@@ -91,12 +112,21 @@ constexpr Row kRows[] = {
     {"ln_1.bias", "pre_self_attention_norm/bias", Layout::same},
     {"attn.c_attn.weight", "self_attention/qkv_proj/kernel", Layout::in_out},
     {"attn.c_attn.bias", "self_attention/qkv_proj/bias", Layout::same},
+    {"attn.c_attn.weight",
+     "self_attention/query/kernel self_attention/key/kernel self_attention/value/kernel",
+     Layout::in_out},
+    {"attn.c_attn.bias",
+     "self_attention/query/bias self_attention/key/bias self_attention/value/bias", Layout::same},
     {"attn.c_proj.weight", "self_attention/out/kernel", Layout::in_out},
     {"attn.c_proj.bias", "self_attention/out/bias", Layout::same},
     {"ln_2.weight", "mlp/mlp_layer_norm/scale", Layout::same},
     {"ln_2.bias", "mlp/mlp_layer_norm/bias", Layout::same},
     {"mlp.c_fc.weight", "mlp/wi/kernel", Layout::in_out},
     {"mlp.c_fc.bias", "mlp/wi/bias", Layout::same},
+    {"mlp.c_fc.weight", "mlp/wi_0/kernel", Layout::in_out},
+    {"mlp.c_fc.bias", "mlp/wi_0/bias", Layout::same},
+    {"mlp.c_fc_1.weight", "mlp/wi_1/kernel", Layout::in_out},
+    {"mlp.c_fc_1.bias", "mlp/wi_1/bias", Layout::same},
     {"mlp.c_proj.weight", "mlp/wo/kernel", Layout::in_out},
     {"mlp.c_proj.bias", "mlp/wo/bias", Layout::same},
     // mixtral, envy
@@ -290,8 +320,12 @@ std::vector<MaxTextTensor> maxtext_tensors(const decoder::Parameter& p, std::int
       t.ours_ = p.desc.shape;
       t.shape_ = files.tensor(t.name_).shape;
       t.place_ = place.at;
-      t.transposed_ = row.layout == Layout::in_out || row.layout == Layout::query;
-      if (row.layout == Layout::query && config.query_scaled)
+      const bool kernel_part = is_part(row.layout) && p.desc.shape.ndim() == 2;
+      t.transposed_ = row.layout == Layout::in_out || row.layout == Layout::query || kernel_part;
+      const bool query =
+          row.layout == Layout::query ||
+          (kernel_part && row.layout == Layout::first && row.ours.ends_with("wq.weight"));
+      if (query && config.query_scaled)
         t.factor_ = std::sqrt(static_cast<double>(t.shape_[t.shape_.ndim() - 1]));
       if (row.layout == Layout::table) t.factor_ = 1 / config.table_scale;
       if (row.layout == Layout::norm) t.offset_ = config.norm_offset;
@@ -299,6 +333,16 @@ std::vector<MaxTextTensor> maxtext_tensors(const decoder::Parameter& p, std::int
       t.num_elements_ = t.shape_.num_elements();
       for (std::size_t d = 0; d < place.at.size(); ++d)
         t.num_elements_ /= t.shape_[static_cast<int>(d) + 1];
+      if (is_part(row.layout)) {
+        const std::int64_t own = p.desc.shape[0], in = kernel_part ? p.desc.shape[1] : 1;
+        const std::int64_t all = t.num_elements_ / in;
+        if (all <= own) break;
+        t.outputs_ = all;
+        t.first_output_ = row.layout == Layout::first         ? 0
+                          : row.layout == Layout::before_last ? all - 2 * own
+                                                              : all - own;
+        t.num_elements_ = p.num_elements();
+      }
       first += t.num_elements_;
     }
     if (first == p.num_elements()) return out;
@@ -314,8 +358,11 @@ std::size_t MaxTextTensor::index(std::int64_t i) const {
     layer = layer * size + place_[d];
   }
   const std::int64_t elements = shape_.num_elements() / layers;
-  std::int64_t at = i;  // in the tensor of one layer
-  if (transposed_) {
+  std::int64_t at = first_output_ + i;  // in the tensor of one layer
+  if (transposed_ && outputs_ > 0) {
+    const std::int64_t in = ours_[1];
+    at = i % in * outputs_ + first_output_ + i / in;
+  } else if (transposed_) {
     const std::int64_t matrices = ours_.ndim() == 3 ? ours_[0] : 1;
     const std::int64_t in = ours_[ours_.ndim() - 1], matrix = elements / matrices;
     const std::int64_t in_matrix = i % matrix;

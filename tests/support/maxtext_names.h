@@ -45,6 +45,8 @@ class MaxTextTensor {
   std::int64_t first_ = 0, num_elements_ = 0;
   Shape shape_, ours_;
   bool transposed_ = false;          // [in..., out...] to [out, in]
+  std::int64_t outputs_ = 0;         // of a kernel that holds several of ours; 0 = one
+  std::int64_t first_output_ = 0;    // where ours begins among them
   std::vector<std::int64_t> place_;  // of the layer, in dims 1, 2, .. of the stack
   double factor_ = 1, offset_ = 0;
 };

@@ -83,6 +83,7 @@ class Declaration {
     note_length(block);
     attends_ |= block.attends;
     rotates_ |= block.rotates;
+    feeds_forward_ |= block.feeds_forward;
   }
 
   void note_length(const BlockGraph& block) {
@@ -103,6 +104,7 @@ class Declaration {
   // Of any block.
   bool attends() const { return attends_; }
   bool rotates() const { return rotates_; }
+  bool feeds_forward() const { return feeds_forward_; }
 
   // What every block declares is fixed from here on; now is the time to see that it is.
   void finish() {
@@ -147,7 +149,7 @@ class Declaration {
 
   ModelParts& parts_;
   BlockCache blocks_;
-  bool attends_ = false, rotates_ = false;
+  bool attends_ = false, rotates_ = false, feeds_forward_ = false;
 };
 
 }  // namespace
@@ -193,7 +195,7 @@ void declare_parameters(ModelParts& parts) {
     declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
   declare.finish();
   check_adapter(parts);
-  refuse_idle_keys(parts, declare.attends(), declare.rotates());
+  refuse_idle_keys(parts, declare.attends(), declare.rotates(), declare.feeds_forward());
   apply_initializer(parts);
 }
 

@@ -1,6 +1,9 @@
 #include "decoder/graph/stack_keys.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "config/model_keys.h"
 #include "core/error.h"
@@ -30,13 +33,48 @@ const config::Entry* wanted(const ModelParts& parts, std::string_view key) {
   return off ? nullptr : entry;
 }
 
+constexpr std::string_view kPartKeys[] = {
+    config::kUseQkNorm,  config::kQkNormWithScale, config::kUseVNorm,      config::kVNormWithScale,
+    config::kQkvNormEps, config::kShareKv,         config::kMlpActivations};
+
 double number_of(const ModelParts& parts, std::string_view key, double absent = 0) {
   const config::Entry* entry = wanted(parts, key);
   return entry == nullptr ? absent : std::get<double>(entry->value.data);
 }
 
+template <typename T>
+std::optional<T> given(const ModelParts& parts, std::string_view key) {
+  const config::Entry* entry = given_key(parts, key);
+  return entry == nullptr ? std::nullopt : std::optional(std::get<T>(entry->value.data));
+}
+
+// What keys make of queries, keys, values and feed-forwards.
+void read_parts(const ModelParts& parts, BlockOptions& out) {
+  out.qk_norm = given<bool>(parts, config::kUseQkNorm);
+  out.qk_norm_weight = given<bool>(parts, config::kQkNormWithScale);
+  out.v_norm = given<bool>(parts, config::kUseVNorm);
+  out.v_norm_weight = given<bool>(parts, config::kVNormWithScale);
+  out.qkv_norm_eps = given<double>(parts, config::kQkvNormEps);
+  out.share_kv = wanted(parts, config::kShareKv) != nullptr;
+  if (const config::Entry* eps = parts.config.values().find(config::kNormEps))
+    if (const double* number = eps->value.get_if<double>()) out.norm_eps = *number;
+  if (const config::Entry* list = given_key(parts, config::kMlpActivations)) {
+    for (const config::Value& name : std::get<config::List>(list->value.data))
+      out.mlp_activations.push_back(std::get<std::string>(name.data));
+    if (out.mlp_activations.empty())
+      refuse_key(*list, "a feed-forward has at least one activation");
+  }
+  if (parts.options.exports_as.empty()) return;
+  for (const std::string_view key : kPartKeys)
+    if (const config::Entry* entry = given_key(parts, key))
+      refuse_key(*entry, fmt::format("this model is exported as '{}', with the parameters that its "
+                                     "family says",
+                                     parts.options.exports_as));
+}
+
 BlockOptions block_options(const ModelParts& parts) {
   BlockOptions out;
+  read_parts(parts, out);
   out.dropout = number_of(parts, config::kDropout);
   out.attention_dropout = number_of(parts, config::kAttentionDropout);
   out.attention_cap = number_of(parts, config::kAttentionCap);
@@ -92,16 +130,31 @@ void apply_stack_keys(ModelParts& parts) {
       refuse_key(*cap, "the logits of this model have a soft cap of their own");
     head.soft_cap = std::get<double>(cap->value.data);
   }
+  if (const config::Entry* eps = given_key(parts, config::kFinalNormEps)) {
+    if (!head.norm.op || head.norm.op->attr_index("eps") < 0)
+      refuse_key(*eps, "this model has no norm before its head that has one");
+    const double value = std::get<double>(eps->value.data);
+    const auto known =
+        std::ranges::find(head.norm.attrs, "eps", [](const auto& attr) { return attr.first; });
+    if (known == head.norm.attrs.end())
+      head.norm.attrs.emplace_back("eps", value);
+    else
+      known->second = value;
+  }
   parts.block_options = block_options(parts);
 }
 
-void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates) {
+void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates, bool feeds_forward) {
   const auto refuse = [&](std::string_view key, std::string_view what) {
     if (const config::Entry* entry = wanted(parts, key))
       refuse_key(*entry, fmt::format("no layer of this model has {}", what));
   };
-  for (const std::string_view key : {config::kAttentionDropout, config::kAttentionCap})
+  for (const std::string_view key :
+       {config::kAttentionDropout, config::kAttentionCap, config::kUseQkNorm,
+        config::kQkNormWithScale, config::kUseVNorm, config::kVNormWithScale, config::kQkvNormEps,
+        config::kShareKv})
     if (!attends) refuse(key, "attention");
+  if (!feeds_forward) refuse(config::kMlpActivations, "a dense feed-forward");
   for (const std::string_view key : {config::kMinTimescale, config::kLinearScaling})
     if (!rotates) refuse(key, "rotary positions");
 }

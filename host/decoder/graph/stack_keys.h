@@ -1,5 +1,5 @@
 // The host's [model] keys around the layers of any family, and in them: positions, what is done to
-// logits, dropout. Private to decoder.
+// logits, dropout, norms of queries and keys, activations. Private to decoder.
 #pragma once
 
 #include "decoder/graph/model_parts.h"
@@ -14,7 +14,8 @@ const config::Entry* given_key(const ModelParts& parts, std::string_view key);
 // Puts what they say into the options of the family. UserError (exit 2) where a key cannot be
 // together with what the family has, or would have no effect.
 void apply_stack_keys(ModelParts& parts);
-// Refuses keys of attention and of rotary positions, of a model that has none.
-void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates);
+// Refuses keys of attention, of rotary positions and of dense feed-forwards, of a model that has
+// none.
+void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates, bool feeds_forward);
 
 }  // namespace lamina::decoder

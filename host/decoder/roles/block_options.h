@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace lamina::decoder {
 
@@ -16,6 +19,22 @@ struct BlockOptions {
   double attention_cap = 0;      // soft cap of attention's scores; 0 = as the blocks say
   // Of rotary positions: tokens per radian of the fastest frequency, and what divides positions.
   double min_timescale = 1, linear_scaling = 1;
+
+  // RMS norms per head of queries and keys, and of values, before positions: whether there are,
+  // whether they have weights, their epsilon. Nothing = as the blocks say.
+  std::optional<bool> qk_norm, qk_norm_weight, v_norm, v_norm_weight;
+  std::optional<double> qkv_norm_eps;
+  double norm_eps = 1e-6;  // of such norms that the host adds, if qkv_norm_eps does not say
+  bool share_kv = false;   // values are keys as their matrix gives them
+  // Of dense feed-forwards: a matrix for each, whose activated products are multiplied; names as in
+  // config.json, and "linear". Empty = as the blocks say.
+  std::vector<std::string> mlp_activations;
+
+  bool remake_attention() const {
+    return qk_norm || qk_norm_weight || v_norm || v_norm_weight || qkv_norm_eps || share_kv;
+  }
+  // Whether ops of a block are replaced by others, and the old ones not read any more.
+  bool remake() const { return remake_attention() || !mlp_activations.empty(); }
 };
 
 }  // namespace lamina::decoder

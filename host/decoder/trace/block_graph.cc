@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "config/model_keys.h"
 #include "core/error.h"
@@ -10,6 +14,7 @@
 #include "decoder/trace/custom_call.h"
 #include "decoder/trace/host_options.h"
 #include "decoder/trace/latent_logits.h"
+#include "decoder/trace/refused_option.h"
 #include "decoder/trace/time_region.h"
 #include "graph/rewrite.h"
 #include "ops/decode.h"
@@ -22,14 +27,17 @@ namespace {
 
 class BlockTrace final : public registry::Trace, public HostBuild, private ops::DecodeContext {
  public:
+  // `left_out`: parameters that an earlier trace found to be read by nothing.
   BlockTrace(BlockGraph& out, const TracePhase& phase, const BlockUse& use,
-             const BlockGraph::Kv* donor)
+             const BlockGraph::Kv* donor, const std::set<std::string>& left_out)
       : Trace(out.graph),
         out_(out),
         phase_(phase),
         use_(use),
-        options_(phase.options, phase.training,
-                 [this](Tensor x, double rate) { return drop(x, rate); }) {
+        left_out_(left_out),
+        options_(
+            phase.options, phase.training, [this](Tensor x, double rate) { return drop(x, rate); },
+            [this](const registry::ParamDesc& desc) { return add_param(desc); }) {
     for (const Type& type : carry_types()) carries_.push_back(out.graph.add_input("x", type));
     if (use.kind == BlockUse::Kind::layer)
       for (const Type& type : phase.per_layer)
@@ -42,6 +50,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     out.taken_kv->v_at = index_of(donor_->v);
   }
 
+  const std::set<std::string>& left_out() const { return options_.left_out(); }
   const std::vector<Tensor>& carries() const { return carries_; }
   const std::vector<Tensor>& per_layer() const { return per_layer_; }
 
@@ -97,9 +106,12 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       out_.updates.back().desc.value = {};
     }
     for (const auto& [tag, value] : recorded_) out_.records.push_back({tag, add(tag, value)});
+    check_left_out();
     graph = in_order_of_use();
+    if (phase_.options.remake()) graph = without_dead_nodes(graph);
     out_.attends = options_.attends();
     out_.rotates = options_.rotates();
+    out_.feeds_forward = options_.feeds_forward();
   }
 
   // HostBuild.
@@ -115,6 +127,16 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   Tensor make_param(const registry::ParamDesc& desc) override {
     Parameter parameter{desc.name, 0, 0, desc};
     Type type{parameter.used_dtype(phase_.dtype), desc.shape, {}};
+    if (left_out_.contains(desc.name)) {
+      stand_ins_.push_back(ops::constant(graph(), type, 0));
+      options_.note_param(stand_ins_.back(), desc);
+      return stand_ins_.back();
+    }
+    if (std::ranges::any_of(out_.params,
+                            [&](const BlockGraph::Param& p) { return p.desc.name == desc.name; }))
+      throw RefusedOption{{fmt::format("parameter '{}'", desc.name),
+                           "is added by a [model] key and declared by the block, too",
+                           {"leave the key out"}}};
     Tensor input = graph().add_input(desc.name, type);
     graph().set_axes(input.id, desc.axes);
     out_.params.push_back({desc, index_of(input)});
@@ -171,6 +193,12 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& attrs, std::optional<int> state) override {
     refuse_adapted(op, inputs);
+    const std::vector<Tensor> remade = options_.inputs(op, inputs);
+    if (!std::ranges::equal(remade, inputs, {}, &Tensor::id, &Tensor::id)) {
+      refuse_in_custom();
+      for (std::size_t i = 0; i < inputs.size(); ++i) move_record(inputs[i], remade[i]);
+      inputs = remade;
+    }
     const bool draws = op.code == OpCode::dropout || op.code == OpCode::random;
     if (custom_ && draws)
       throw PluginError({op.name,
@@ -203,8 +231,11 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       return graph().add_node(op, inputs, options_.attrs(op, inputs, attrs));
     std::vector<Tensor> operands(inputs.begin(), inputs.end());
     operands[0] = options_.linear_input(inputs[0], inputs[1]);
-    if (Adapted* matrix = find_adapted(inputs[1])) return {add_adapted(*matrix, operands, attrs)};
-    return graph().add_node(op, operands, attrs);
+    Adapted* matrix = find_adapted(inputs[1]);
+    const Tensor y = matrix ? add_adapted(*matrix, operands, attrs)
+                            : graph().add_node(op, operands, attrs).front();
+    options_.note_product(y, {inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : Tensor{}});
+    return {y};
   }
 
   Tensor tag(Tensor value, const std::string& name) override {
@@ -480,7 +511,49 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     return graph().add_node(op, inputs, attrs);
   }
 
+  // What the host makes of a value that was recorded has its tag.
+  void move_record(Tensor from, Tensor to) {
+    for (auto& [tag, value] : recorded_)
+      if (value.id == from.id) value = to;
+  }
+
   // Of the host's own accord.
+  Tensor add_param(const registry::ParamDesc& desc) {
+    refuse_in_custom();
+    return make_param(desc);
+  }
+
+  void refuse_in_custom() const {
+    if (region_ || custom_)
+      throw RefusedOption{
+          {"model",
+           fmt::format("queries, keys, values and feed-forwards in {} of this model stay as they "
+                       "are: keys that change them do not go with it",
+                       region_ ? "a region over time" : "a custom op"),
+           {"leave out the keys for norms, shared values and activations"}}};
+  }
+
+  // Nothing that is wanted may come from what was left out.
+  void check_left_out() const {
+    if (stand_ins_.empty()) return;
+    std::vector<ValueId> roots;
+    for (const GraphOutput& output : out_.graph.outputs()) roots.push_back(output.value);
+    std::vector<bool> live(out_.graph.values().size(), false);
+    while (!roots.empty()) {
+      const ValueId value = roots.back();
+      roots.pop_back();
+      if (value == kNoValue || live[value]) continue;
+      live[value] = true;
+      if (const NodeId node = out_.graph.value(value).node; node != kNoNode)
+        for (ValueId input : out_.graph.node(node).inputs) roots.push_back(input);
+    }
+    for (const Tensor& stand_in : stand_ins_)
+      if (live[stand_in.id])
+        throw RefusedOption{{"model",
+                             "a block reads a matrix or norm a second time that a key leaves out",
+                             {"leave out the keys for norms, shared values and activations"}}};
+  }
+
   Tensor drop(Tensor x, double rate) {
     if (region_ || custom_)
       throw RefusedOption{
@@ -527,6 +600,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   BlockGraph& out_;
   const TracePhase& phase_;
   const BlockUse& use_;
+  const std::set<std::string>& left_out_;
+  std::vector<Tensor> stand_ins_;  // for parameters left out
   std::vector<Tensor> carries_, per_layer_;
   std::optional<ops::KeysAndValues> donor_, donated_;
   std::vector<registry::StateDesc> state_descs_;
@@ -544,10 +619,13 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
 
 }  // namespace
 
-BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
-                       const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase) {
+namespace {
+
+BlockGraph trace_once(const registry::Family& family, const registry::ModelConfig& config,
+                      const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase,
+                      std::set<std::string>& left_out) {
   BlockGraph out;
-  BlockTrace trace(out, phase, use, donor);
+  BlockTrace trace(out, phase, use, donor, left_out);
   registry::BlockResult result;
   try {
     result = registry::build_block(family, family.block(use.block), config, trace,
@@ -558,17 +636,31 @@ BlockGraph trace_block(const registry::Family& family, const registry::ModelConf
                                                               : "forward",
                                     .per_layer = trace.per_layer(),
                                     .results = trace.wanted()});
+    trace.finish(result.carries);
   } catch (const RefusedOption& refused) {
     throw UserError(ExitCode::usage, refused.text);
   }
-  trace.finish(result.carries);
   out.declared_states = std::move(result.states);
+  left_out = trace.left_out();
   return out;
 }
 
+}  // namespace
+
+// What nothing reads any more is known once the block has been traced, and then left out of a
+// second trace.
+BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
+                       const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase) {
+  std::set<std::string> left_out;
+  BlockGraph out = trace_once(family, config, use, donor, phase, left_out);
+  if (left_out.empty()) return out;
+  return trace_once(family, config, use, donor, phase, left_out);
+}
+
 BlockGraph trace_host_block(const BlockUse& use, const HostBlock& build, const TracePhase& phase) {
+  const std::set<std::string> nothing;
   BlockGraph out;
-  BlockTrace trace(out, phase, use, nullptr);
+  BlockTrace trace(out, phase, use, nullptr, nothing);
   trace.finish(build(trace, trace.carries()));
   return out;
 }

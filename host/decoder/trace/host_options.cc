@@ -5,7 +5,7 @@
 
 #include "config/model_keys.h"
 #include "decoder/trace/lower_call.h"
-#include "lamina/names.h"
+#include "decoder/trace/refused_option.h"
 #include "ops/attention.h"
 #include "ops/op_code.h"
 #include "ops/tensor.h"
@@ -28,20 +28,34 @@ Tensor drop_channels(Tensor x, const std::function<Tensor(Tensor ones)>& draw) {
   return ops::cast(ops::cast(x, wide) * mask, x.dtype());
 }
 
-HostOptions::HostOptions(const BlockOptions& options, bool training, Draw draw)
-    : options_(options), draw_(std::move(draw)) {
+HostOptions::HostOptions(const BlockOptions& options, bool training, Draw draw,
+                         Matrices::MakeParam make_param)
+    : options_(options),
+      draw_(std::move(draw)),
+      matrices_(std::move(make_param)),
+      attention_inputs_(options_, matrices_),
+      feed_forward_(options_, matrices_) {
   if (!training) options_.dropout = options_.attention_dropout = 0;
 }
 
 void HostOptions::note_param(Tensor param, const registry::ParamDesc& desc) {
-  if (desc.axes.size() == 2 && desc.axes[1] == intern_axis(LAMINA_AXIS_MLP))
-    mlp_outputs_.push_back(param.id);
+  matrices_.note_param(param, desc);
+  feed_forward_.note_param(param, desc);
 }
 
-Tensor HostOptions::linear_input(Tensor x, Tensor weight) const {
-  const bool drops =
-      options_.dropout > 0 && std::ranges::find(mlp_outputs_, weight.id) != mlp_outputs_.end();
-  return drops ? without_channels(x) : x;
+void HostOptions::note_product(Tensor y, const Matrices::Product& product) {
+  matrices_.note_product(y, product);
+}
+
+Tensor HostOptions::linear_input(Tensor x, Tensor weight) {
+  if (!feed_forward_.is_last(weight)) return x;
+  feeds_forward_ = true;
+  const Tensor hidden = feed_forward_.hidden(x, weight);
+  return options_.dropout > 0 ? without_channels(hidden) : hidden;
+}
+
+std::vector<Tensor> HostOptions::inputs(const Op& op, std::span<const Tensor> given) {
+  return attention_inputs_.of(op, given);
 }
 
 registry::NamedAttrs HostOptions::attrs(const Op& op, std::span<const Tensor> inputs,

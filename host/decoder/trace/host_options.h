@@ -3,11 +3,15 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "decoder/roles/block_options.h"
+#include "decoder/trace/attention_inputs.h"
+#include "decoder/trace/feed_forward.h"
+#include "decoder/trace/matrices.h"
 #include "registry/trace.h"
 
 namespace lamina::decoder {
@@ -16,31 +20,35 @@ namespace lamina::decoder {
 // dropped: what `draw` makes of ones.
 Tensor drop_channels(Tensor x, const std::function<Tensor(Tensor ones)>& draw);
 
-// A key of the host does not go with what the block is made of. Thrown while a plugin builds, which
-// is not to blame: trace_block() makes it a UserError (exit 2).
-struct RefusedOption {
-  ErrorText text;
-};
-
 class HostOptions {
  public:
   // Zeroes elements of x at random; every call draws apart from the others.
   using Draw = std::function<Tensor(Tensor x, double rate)>;
 
   // Without `training` nothing drops out.
-  HostOptions(const BlockOptions& options, bool training, Draw draw);
+  HostOptions(const BlockOptions& options, bool training, Draw draw,
+              Matrices::MakeParam make_param);
+  HostOptions(const HostOptions&) = delete;
+  HostOptions& operator=(const HostOptions&) = delete;
 
   void note_param(Tensor param, const registry::ParamDesc& desc);
-  // What stands for x in x times `weight`: the last matrix of a feed-forward gets fewer channels.
-  Tensor linear_input(Tensor x, Tensor weight) const;
+  void note_product(Tensor y, const Matrices::Product& product);
+  // What stands for x in x times `weight`: the last matrix of a feed-forward gets other activations
+  // or fewer channels.
+  Tensor linear_input(Tensor x, Tensor weight);
+  // What stands for the inputs of another op.
+  std::vector<Tensor> inputs(const Op& op, std::span<const Tensor> given);
+  // Parameters that nothing reads any more, as far as the block has been traced.
+  const std::set<std::string>& left_out() const { return matrices_.left_out(); }
 
   // The attributes of an op with those that the options give it. RefusedOption where a block has
   // what they say already, or something that they do not go with.
   registry::NamedAttrs attrs(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& given);
-  // Whether the block has attention, or rotary positions, so far.
+  // Whether the block has attention, rotary positions, a dense feed-forward, so far.
   bool attends() const { return attends_; }
   bool rotates() const { return rotates_; }
+  bool feeds_forward() const { return feeds_forward_; }
   // What stands for `results` of an op: attention with dropout is made of smaller ops.
   std::vector<Tensor> results(std::vector<Tensor> results) const;
 
@@ -55,8 +63,10 @@ class HostOptions {
 
   BlockOptions options_;
   Draw draw_;
-  std::vector<ValueId> mlp_outputs_;  // matrices
-  bool attends_ = false, rotates_ = false;
+  Matrices matrices_;
+  AttentionInputs attention_inputs_;
+  FeedForward feed_forward_;
+  bool attends_ = false, rotates_ = false, feeds_forward_ = false;
 };
 
 }  // namespace lamina::decoder
