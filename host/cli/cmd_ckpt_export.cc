@@ -14,11 +14,18 @@
 namespace lamina::cli {
 namespace {
 
+std::optional<weights::Layout> layout(const Arguments& a) {
+  if (!a.has("layout")) return {};
+  return a.text("layout") == "fused" ? weights::Layout::fused : weights::Layout::published;
+}
+
 int run_export(const Arguments& a, const Machine& machine) {
   const auto [from, out] = model::while_training(a.positionals[0], [&] {
-    return model::export_model(a.positionals[0], a.text("to"), stored_type(a),
-                               plugin_catalog(a.globals), machine.backend,
-                               weight_choice(a).average);
+    return model::export_model(a.positionals[0], a.text("to"),
+                               {.dtype = stored_type(a),
+                                .layout = layout(a),
+                                .average = weight_choice(a).average},
+                               plugin_catalog(a.globals), machine.backend);
   });
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,
@@ -46,6 +53,11 @@ Command ckpt_export_command() {
           "loaded before it gets its name.",
       .options = {weights_option(), to_option(),
                   stored_type_option("Type of the tensors; as they are stored unless given."),
+                  choice_option(
+                      "layout", "LAYOUT", {"published", "fused"}, {},
+                      "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "
+                      "and up_proj as gate_up_proj; published: apart, as the family's "
+                      "are. As they are stored unless given; either is read."),
                   json_option()},
       .positionals = {{.name = "DIR",
                        .doc = "A run directory, a checkpoint or a Hugging Face directory."}},

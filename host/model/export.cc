@@ -13,16 +13,16 @@ void check_that_it_loads(const std::string& directory, const registry::Catalog& 
 }
 
 weights::Exported export_checked(const decoder::Model& model, const std::string& from,
-                                 const std::string& to, std::optional<DType> dtype,
-                                 const registry::Catalog& plugins, bool average) {
-  return weights::export_to_hf(
-      model, from, to, dtype,
-      [&](const std::string& written) { check_that_it_loads(written, plugins); }, average);
+                                 const std::string& to, const weights::ExportOptions& options,
+                                 const registry::Catalog& plugins) {
+  return weights::export_to_hf(model, from, to, options, [&](const std::string& written) {
+    check_that_it_loads(written, plugins);
+  });
 }
 
 ExportedModel export_model(const std::string& path, const std::string& to,
-                           std::optional<DType> dtype, const registry::Catalog& plugins,
-                           const Backend& backend, bool average) {
+                           const weights::ExportOptions& options, const registry::Catalog& plugins,
+                           const Backend& backend) {
   OpenedModel opened = open(path, plugins);
   if (opened.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
@@ -35,13 +35,16 @@ ExportedModel export_model(const std::string& path, const std::string& to,
                      "is a model with an adapter, which has no published form",
                      {"`lamina ckpt merge` writes a model that has both; the adapter by itself is "
                       "adapter_model.safetensors of a checkpoint"}});
-  if (average) use_average(opened);
+  if (options.average) use_average(opened);
   weights::require_absent(to);  // before the work
   if (opened.model->options().exports_as.empty())
     return {opened.directory,
-            export_checked(*opened.model, opened.directory, to, dtype, plugins, opened.average)};
+            export_checked(*opened.model, opened.directory, to, options, plugins)};
   const FoldedModel folded(opened, to, plugins, backend);
-  return {opened.directory, export_checked(folded.model(), folded.directory(), to, dtype, plugins)};
+  weights::ExportOptions folded_options = options;
+  folded_options.average = false;  // what was folded is the average
+  return {opened.directory,
+          export_checked(folded.model(), folded.directory(), to, folded_options, plugins)};
 }
 
 }  // namespace lamina::model

@@ -17,8 +17,8 @@ void check_that_it_loads(const std::string& directory, const registry::Catalog& 
 
 // weights::export_to_hf(), with that check.
 weights::Exported export_checked(const decoder::Model& model, const std::string& from,
-                                 const std::string& to, std::optional<DType> dtype,
-                                 const registry::Catalog& plugins, bool average = false);
+                                 const std::string& to, const weights::ExportOptions& options,
+                                 const registry::Catalog& plugins);
 
 struct ExportedModel {
   std::string directory;  // that the weights came from
@@ -26,10 +26,10 @@ struct ExportedModel {
 };
 
 // The model of a checkpoint, a run or a directory `path`, also of a family whose exports are
-// another family's; with `average` its moving average. Errors: those of export_to_hf(); exit 2 for
+// another family's; with options.average its moving average. Errors: those of export_to_hf(); exit 2 for
 // a model with an adapter; exit 4 where there are no weights, or no average of them.
 ExportedModel export_model(const std::string& path, const std::string& to,
-                           std::optional<DType> dtype, const registry::Catalog& plugins,
-                           const Backend& backend, bool average = false);
+                           const weights::ExportOptions& options, const registry::Catalog& plugins,
+                           const Backend& backend);
 
 }  // namespace lamina::model

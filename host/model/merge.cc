@@ -59,7 +59,7 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
           base, base, *files, weights::match_weights(*adapted.model, *files));
       !form.empty())
     io::write_durably(fmt::format("{}/{}", scratch.directory(), weights::kPublishedFormFile), form);
-  return export_checked(base, scratch.directory(), to, dtype, plugins);
+  return export_checked(base, scratch.directory(), to, {.dtype = dtype}, plugins);
 }
 
 }  // namespace lamina::model

@@ -44,13 +44,17 @@ bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
 // that change their type, take the names and forms of `form`, else of the family's map. `dtype` is
 // not for parameters that have a type of their own.
 TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
-                            const PublishedForm* form, std::optional<DType> dtype) {
+                            const PublishedForm* form, const ExportOptions& options) {
+  const std::optional<DType> dtype = options.dtype;
   TransferPlan out{.from = match_weights(model, files)};
-  out.reassembled = out.from.own_names() || (dtype && has_compressed(out.from, files));
+  out.reassembled =
+      out.from.own_names() || options.layout || (dtype && has_compressed(out.from, files));
   if (!out.reassembled)
     out.to = out.from;
+  else if (options.layout || !form)
+    out.to = published_tensors(model, options.layout.value_or(Layout::published));
   else
-    out.to = form ? match_names(model, files.path(), form->names()) : published_tensors(model);
+    out.to = match_names(model, files.path(), form->names());
   for (std::size_t i = 0; i < out.to.tensors().size(); ++i) {
     const PublishedTensor& to = out.to.tensors()[i];
     const int parameter = out.to.pieces()[static_cast<std::size_t>(to.pieces.front())].parameter;
@@ -157,18 +161,18 @@ void require_absent(const std::string& to) {
 }
 
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
-                      std::optional<DType> dtype,
-                      const std::function<void(const std::string&)>& check, bool average) {
+                      const ExportOptions& options,
+                      const std::function<void(const std::string&)>& check) {
   require_absent(to);
   io::WeightFiles files(from);
-  if (average) files.replace(from, kAverageStem);
+  if (options.average) files.replace(from, kAverageStem);
   if (files.gguf())
     throw UserError(ExitCode::checkpoint,
                     {from,
                      "is a GGUF file; lamina reads such files and exports none",
                      {"use the safetensors files of the same model"}});
   const std::optional<PublishedForm> form = PublishedForm::beside(from);
-  const TransferPlan plan = plan_transfers(model, files, form ? &*form : nullptr, dtype);
+  const TransferPlan plan = plan_transfers(model, files, form ? &*form : nullptr, options);
   const bool published = fs::exists(fs::path(from) / "config.json");
   const DType main = main_dtype(plan.transfers);
   const std::string config =
@@ -187,11 +191,11 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   out.num_tensors = static_cast<std::int64_t>(specs.size());
   TransferReader reader(files, plan);
   io::DirectoryCommit commit(to);
-  io::WeightFilesOptions options;
-  if (form) options.file_of = form->file_of();
+  io::WeightFilesOptions placing;
+  if (form && !options.layout) placing.file_of = form->file_of();
   io::write_weight_files(
       commit.path(), specs,
-      [&](const io::TensorSpec& spec) { return reader.bytes_of(*by_name.at(spec.name)); }, options);
+      [&](const io::TensorSpec& spec) { return reader.bytes_of(*by_name.at(spec.name)); }, placing);
   io::copy_side_files(from, commit.path());
   io::write_durably(commit.path() + "/config.json", config);
   if (check) check(commit.path());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "decoder/model.h"
+#include "weights/tensor_map.h"
 
 namespace lamina::weights {
 
@@ -18,16 +19,21 @@ struct Exported {
 // Throws UserError (exit 2) where there is something at `to`, which --to names.
 void require_absent(const std::string& to);
 
+struct ExportOptions {
+  std::optional<DType> dtype = {};    // of tensors; nothing: as they are stored
+  std::optional<Layout> layout = {};  // nothing: as they are stored, or as published
+  bool average = false;               // the moving average of what learned, in its place
+};
+
 // From a checkpoint or a Hugging Face directory `from` into the directory `to`, which must not
 // exist and appears whole or not at all: config.json, weights under their published names (as
-// stored, or in `dtype`), tokenizer files, generation_config.json. A checkpoint of training that
-// began at a published directory gets the form of that again: names, types, files and config.json.
-// With `average` the moving average of what learned is written in its place. `check` is called with
-// what was written before it has its name, and may throw. Errors: exit 2 when `to` exists; exit 4
-// when the family cannot be exported, or for damaged weights.
+// stored, or as `options` say), tokenizer files, generation_config.json. A checkpoint of training
+// that began at a published directory gets the form of that again: names, types, files and
+// config.json. `check` is called with what was written before it has its name, and may throw.
+// Errors: exit 2 when `to` exists; exit 4 when the family cannot be exported, or for damaged
+// weights.
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
-                      std::optional<DType> dtype,
-                      const std::function<void(const std::string& directory)>& check = {},
-                      bool average = false);
+                      const ExportOptions& options,
+                      const std::function<void(const std::string& directory)>& check = {});
 
 }  // namespace lamina::weights

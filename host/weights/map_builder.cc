@@ -1,7 +1,10 @@
 #include "weights/map_builder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -108,6 +111,33 @@ std::size_t part_transform(const registry::TensorRow& row) {
   return static_cast<std::size_t>(at - row.transforms.begin());
 }
 
+// What others call the tensors of matrices that read the same input, as with MaxText's
+// fused_qkv do; parts are rows.
+struct Part {
+  std::string_view module, fused;
+  std::int64_t index;
+};
+constexpr Part kParts[] = {{"q_proj", "qkv_proj", 0},
+                           {"k_proj", "qkv_proj", 1},
+                           {"v_proj", "qkv_proj", 2},
+                           {"gate_proj", "gate_up_proj", 0},
+                           {"up_proj", "gate_up_proj", 1}};
+
+// The row that makes what `row` is about a part of a tensor with others; nothing: none would.
+std::optional<registry::TensorRow> fused_row(const registry::TensorRow& row) {
+  const std::size_t leaf = row.published.rfind('.');
+  if (leaf == std::string::npos) return {};
+  const std::size_t begin = row.published.rfind('.', leaf - 1) + 1;
+  const std::string_view module = std::string_view(row.published).substr(begin, leaf - begin);
+  const auto part = std::ranges::find(kParts, module, &Part::module);
+  if (part == std::end(kParts) || part_transform(row) < row.transforms.size()) return {};
+  registry::TensorRow out = row;
+  out.published = fmt::format("{}{}{}", row.published.substr(0, begin), part->fused,
+                              row.published.substr(leaf));
+  out.transforms.insert(out.transforms.begin(), {Kind::part, 0, 0, part->index, 0});
+  return out;
+}
+
 }  // namespace
 
 MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
@@ -139,6 +169,28 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
                                          : found->second);
     of_layer_[p.layer].push_back(static_cast<int>(i));
   }
+  add_fused_rows();
+}
+
+void MapBuilder::add_fused_rows() {
+  const auto& parameters = model_.parameters().all();
+  fused_.assign(parameters.size(), nullptr);
+  // Of one layer and published folder, those that would be parts of one tensor.
+  std::map<std::tuple<std::int64_t, std::uint32_t, std::string>, std::vector<std::size_t>> parts;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const decoder::Parameter& p = parameters[i];
+    if (p.block == 0 || rows_[i].empty() || !decoder::adapted_name(p.desc.name).empty()) continue;
+    std::optional<registry::TensorRow> row = fused_row(*rows_[i].front());
+    if (!row) continue;
+    parts[{p.layer, p.block, row->published}].push_back(i);
+    fused_[i] = &host_rows_.emplace_back(*std::move(row));
+  }
+  for (const auto& [place, members] : parts)
+    for (std::size_t i : members)
+      if (members.size() > 1)
+        rows_[i].push_back(fused_[i]);
+      else
+        fused_[i] = nullptr;
 }
 
 // The host's own parameters in a layer have our names there, beside those of the family's; and its

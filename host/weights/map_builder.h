@@ -29,8 +29,12 @@ class MapBuilder {
   explicit MapBuilder(const decoder::Model& model);
 
   // The rows of a parameter, in the order of the map; none where the family publishes no such
-  // tensor.
+  // tensor. Last the one that makes it a part of a tensor with others, if there can be such a one.
   const std::vector<const registry::TensorRow*>& rows_of(int parameter) const;
+  // That one; null: there is none.
+  const registry::TensorRow* fused_row_of(int parameter) const {
+    return fused_[static_cast<std::size_t>(parameter)];
+  }
   // Throws PluginError when the row's transforms cannot give a tensor of the parameter's shape.
   ExpandedRow expand(int parameter, const registry::TensorRow& row) const;
 
@@ -46,6 +50,7 @@ class MapBuilder {
   bool is_only_one(const decoder::Parameter& parameter) const;
   int tensor_index(const std::string& name, const Shape& shape);
   const registry::TensorRow& host_row(const decoder::Parameter& parameter);
+  void add_fused_rows();
   const registry::TensorRow& beside_row(const decoder::Parameter& parameter,
                                         const registry::TensorRow& beside);
   const registry::TensorRow& adapter_row(const decoder::Parameter& parameter,
@@ -56,6 +61,7 @@ class MapBuilder {
 
   const decoder::Model& model_;
   std::vector<std::vector<const registry::TensorRow*>> rows_;  // of each parameter
+  std::vector<const registry::TensorRow*> fused_;              // of each, or null
   std::deque<registry::TensorRow> host_rows_;  // of parameters that no row of the family is for
   std::unordered_map<std::int64_t, std::vector<int>> of_layer_;
   std::unordered_map<std::string, int> by_name_;

@@ -462,12 +462,13 @@ namespace {
 
 }  // namespace
 
-TensorMap published_tensors(const decoder::Model& model) {
+TensorMap published_tensors(const decoder::Model& model, Layout layout) {
   MapBuilder builder(model);
   const int count = static_cast<int>(model.parameters().all().size());
   for (int i = 0; i < count; ++i) {
     if (builder.rows_of(i).empty()) refuse_without_row(model, i);
-    const ExpandedRow expanded = builder.expand(i, *builder.rows_of(i).front());
+    const registry::TensorRow* fused = layout == Layout::fused ? builder.fused_row_of(i) : nullptr;
+    const ExpandedRow expanded = builder.expand(i, fused ? *fused : *builder.rows_of(i).front());
     std::vector<std::string> names;
     for (const ExpandedRow::Tensor& tensor : expanded.tensors) names.push_back(tensor.name);
     builder.add(i, expanded, names);

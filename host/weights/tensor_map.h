@@ -75,9 +75,15 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
 TensorMap match_names(const decoder::Model& model, const std::string& where,
                       const std::vector<std::string_view>& names);
 
+// How files hold matrices that are multiplied with the same input. Either is read.
+enum class Layout {
+  published,  // as the family's map says
+  fused,  // q_proj, k_proj, v_proj as rows of one qkv_proj, gate_proj and up_proj of gate_up_proj
+};
+
 // What an export to Hugging Face's names consists of, in the order of the parameters. A family
 // without a map publishes its parameters under our names. Throws PluginError where the map has no
 // row for a parameter, where its row does not fit it, or two parameters are the same elements.
-TensorMap published_tensors(const decoder::Model& model);
+TensorMap published_tensors(const decoder::Model& model, Layout layout = Layout::published);
 
 }  // namespace lamina::weights

@@ -116,8 +116,8 @@ TEST(Ema, IsExportedInPlaceOfTheWeights) {
   const TempDir folder;
   RunOfFile run(write_run(folder));
   run.train();
-  weights::export_to_hf(*run.training.model, checkpoint(folder, 6), folder / "export", {}, {},
-                        true);
+  weights::export_to_hf(*run.training.model, checkpoint(folder, 6), folder / "export",
+                        {.average = true});
   EXPECT_EQ(values_in(folder / "export", false), values_in(checkpoint(folder, 6), true));
 }
 
