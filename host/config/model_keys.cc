@@ -80,6 +80,26 @@ Key own_eps(std::string_view name, std::string doc) {
   return key;
 }
 
+std::vector<Key> attention_keys() {
+  Key type = own_choice(
+      kAttentionType, Type::string,
+      "Which tokens every layer's attention sees: all before it, the last of them, those of its "
+      "chunk, or (\"full\") also those after it, which trains and is evaluated but never decoded.");
+  type.choices = {"global", "local_sliding", "chunk", "full"};
+  return {
+      type,
+      integer(std::string(kSlidingSpan), 0, 0, kMaxRows,
+              "Tokens that attention of type local_sliding sees, the query's included."),
+      integer(std::string(kChunkSpan), 0, 0, kMaxRows,
+              "Tokens of a chunk of attention of type chunk."),
+      integer(std::string(kMobaChunk), 0, 0, kMaxRows,
+              "Mixture of block attention: tokens of a chunk; 0 = off."),
+      integer(std::string(kMobaTopK), kMobaTopKPreset, 1, kMaxRows,
+              "Its chunks per query: those whose mean key has the largest product with the query; "
+              "the query's own always counts."),
+  };
+}
+
 std::vector<Key> part_keys() {
   Key activations = own_choice(
       kMlpActivations, Type::list,
@@ -176,6 +196,7 @@ const std::vector<Key>& host_model_keys() {
     std::vector<Key> out = stack_keys();
     std::ranges::move(layer_keys(), std::back_inserter(out));
     std::ranges::move(part_keys(), std::back_inserter(out));
+    std::ranges::move(attention_keys(), std::back_inserter(out));
     std::ranges::move(initializer_keys(), std::back_inserter(out));
     std::ranges::move(engram_keys(), std::back_inserter(out));
     return out;

@@ -2,6 +2,7 @@
 // any stack, and around them. A family's own keys come from its plugin.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +41,12 @@ inline constexpr std::string_view kVNormWithScale = "v_norm_with_scale";
 inline constexpr std::string_view kQkvNormEps = "qkv_norm_eps";
 inline constexpr std::string_view kShareKv = "share_kv_projections";
 inline constexpr std::string_view kMlpActivations = "mlp_activations";
+inline constexpr std::string_view kAttentionType = "attention_type";
+inline constexpr std::string_view kSlidingSpan = "sliding_window_size";
+inline constexpr std::string_view kChunkSpan = "chunk_attn_window_size";
+inline constexpr std::string_view kMobaChunk = "moba_chunk_size";
+inline constexpr std::string_view kMobaTopK = "moba_topk";
+inline constexpr std::int64_t kMobaTopKPreset = 8;
 
 // A key of families with multi-token prediction: at 0 the keys that begin so have no effect.
 inline constexpr std::string_view kPredictionLayers = "num_nextn_predict_layers";

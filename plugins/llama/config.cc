@@ -27,16 +27,7 @@ void shared_keys(Schema<Config>& key) {
 
 }  // namespace
 
-void llama_keys(Schema<Config>& key) {
-  shared_keys(key);
-  key("moba_chunk_size", &Config::moba_chunk_size,
-      {.fallback = 0, .min = 0, .doc = "MoBA chunk size in tokens; 0 = off"});
-  key("moba_topk", &Config::moba_topk,
-      {.fallback = 8,
-       .min = 1,
-       .doc =
-           "MoBA chunks attended per query (top-k by gate score; the query's own always counts)"});
-}
+void llama_keys(Schema<Config>& key) { shared_keys(key); }
 
 void default_keys(Schema<Config>& key) {
   shared_keys(key);
@@ -55,11 +46,6 @@ void learned_keys(Schema<Config>& key) {
       {.fallback = false, .doc = "mix heads and channels with one matrix instead of two"});
 }
 
-void validate(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
-  if (c.moba_chunk_size > 0 && c.sliding_window > 0)
-    problem("moba_chunk_size", "got ", c.moba_chunk_size,
-            " with sliding_window = ", c.sliding_window, "; only one of them can be given");
-}
+void validate(const Config& c, const Problems& problem) { check_standard(c, problem); }
 
 }  // namespace llama

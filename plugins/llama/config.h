@@ -9,8 +9,7 @@
 namespace llama {
 
 struct Config : lamina::sdk::StandardConfig {
-  std::int64_t sliding_window;              // tokens, 0 = all
-  std::int64_t moba_chunk_size, moba_topk;  // tokens, 0 = all; chunks
+  std::int64_t sliding_window;  // tokens, 0 = all
   bool mlp_bias;
   bool gated_mlp;  // the parallel block alone
   // Learn-to-init alone: heads of the teacher and their width.

@@ -16,9 +16,7 @@ using namespace lamina::sdk;
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   SelfAttentionOptions options = c.attention_options();
-  options.attend = {.window = c.sliding_window,
-                    .moba_chunk = c.moba_chunk_size,
-                    .moba_top_k = c.moba_chunk_size > 0 ? c.moba_topk : 0};
+  options.attend.window = c.sliding_window;
   return self_attention(s, x_BTD, step, options);
 }
 

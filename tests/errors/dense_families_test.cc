@@ -37,9 +37,6 @@ TEST(DenseFamilyErrors, Heads) {
               {"num_key_value_heads", "got 3; it must divide num_attention_heads = 2"}});
   w.expect({as("olmo2", {"qk_norm=\"each\""}), 2, {"model.qk_norm", "\"whole\" or \"per_head\""}});
   w.expect({as("llama2lti", {"teacher_head_dim=0"}), 2, {"teacher_head_dim", "at least 1"}});
-  w.expect({as("llama2", {"moba_chunk_size=4", "sliding_window=3"}),
-            2,
-            {"moba_chunk_size", "got 4 with sliding_window = 3"}});
 }
 
 TEST(DenseFamilyErrors, Positions) {

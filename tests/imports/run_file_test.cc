@@ -196,6 +196,25 @@ TEST(ImportRun, ActivationsOtherThanAGateAreAListOfTheHost) {
       ExitCode::usage, "'mlp_activations' must begin with an activation");
 }
 
+TEST(ImportRun, WhatAttentionSeesIsOfEveryBlockThatDoesNotSayItByLayer) {
+  const Folder llama(""), qwen3("decoder_block: qwen3\nuse_qk_norm: true\n");
+  const Imported window = qwen3.import({"attention_type=local_sliding", "sliding_window_size=64"});
+  EXPECT_EQ(value(window, "model.attention_type"), "\"local_sliding\"");
+  EXPECT_EQ(value(window, "model.sliding_window_size"), "64");
+  for (const Folder* folder : {&llama, &qwen3}) {
+    const Imported chunk = folder->import({"attention_type=chunk", "chunk_attn_window_size=32"});
+    EXPECT_EQ(value(chunk, "model.attention_type"), "\"chunk\"");
+    EXPECT_EQ(value(chunk, "model.chunk_attn_window_size"), "32");
+    const Imported moba = folder->import({"moba=true", "moba_chunk_size=16", "moba_topk=3"});
+    EXPECT_EQ(value(moba, "model.moba_chunk_size"), "16");
+    EXPECT_EQ(value(moba, "model.moba_topk"), "3");
+    EXPECT_EQ(value(folder->import(), "model.moba_chunk_size"), "");
+  }
+  EXPECT_EQ(value(llama.import({"attention_type=local_sliding", "sliding_window_size=64"}),
+                  "model.sliding_window"),
+            "64");
+}
+
 // Norms of Gemma's layers have the epsilon 1e-6 in MaxText, whatever the configuration says.
 TEST(ImportRun, EpsilonOfGemmaIsOfItsOtherNorms) {
   const std::string gemma3 =
@@ -257,7 +276,7 @@ TEST(ImportRun, RefusesWhatNothingHereComputes) {
            {"num_experts=8", "'num_experts' must be 1 with"},
            {"engram_layers=[1]", "'engram_layers' must be [] with"},
            {"dtype=float8", "'dtype' must be float32 or bfloat16"},
-           {"attention_type=chunk", "must be global or local_sliding in this block"},
+           {"attention_type=mla", "must be global, local_sliding, chunk or full in this block"},
            {"decoder_block=llama5", "no family computes 'decoder_block' = \"llama5\""},
            {"base_emb_dimm=4", "unknown key 'base_emb_dimm'\n  did you mean 'base_emb_dim'?"},
            {"base_emb_dim=wide", "'base_emb_dim' must be an integer"},

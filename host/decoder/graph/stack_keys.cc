@@ -72,9 +72,47 @@ void read_parts(const ModelParts& parts, BlockOptions& out) {
                                      parts.options.exports_as));
 }
 
-BlockOptions block_options(const ModelParts& parts) {
+// The size that a kind of attention takes; a size without its kind is refused.
+void read_span(const ModelParts& parts, std::string_view key, bool wants, std::string_view type,
+               BlockOptions& out) {
+  const config::Entry* span = wanted(parts, key);
+  if (span == nullptr && wants)
+    refuse_key(*given_key(parts, config::kAttentionType), fmt::format("'{}' is not given", key));
+  if (span == nullptr) return;
+  if (!wants) refuse_key(*span, fmt::format("'{}' is not \"{}\"", config::kAttentionType, type));
+  out.attention_span = std::get<std::int64_t>(span->value.data);
+}
+
+void read_attention(ModelParts& parts, BlockOptions& out) {
+  const std::optional<std::string> type = given<std::string>(parts, config::kAttentionType);
+  out.attention_kind = !type                     ? AttentionKind::declared
+                       : type == "local_sliding" ? AttentionKind::sliding
+                       : type == "chunk"         ? AttentionKind::chunk
+                       : type == "full"          ? AttentionKind::full
+                                                 : AttentionKind::global;
+  if (parts.config.is_host_key(config::kSlidingSpan))
+    read_span(parts, config::kSlidingSpan, out.attention_kind == AttentionKind::sliding,
+              "local_sliding", out);
+  if (parts.config.is_host_key(config::kChunkSpan))
+    read_span(parts, config::kChunkSpan, out.attention_kind == AttentionKind::chunk, "chunk", out);
+  if (out.attention_kind == AttentionKind::full) parts.options.head.bidirectional = true;
+  if (const config::Entry* chunk = wanted(parts, config::kMobaChunk)) {
+    if (out.attention_kind == AttentionKind::full)
+      refuse_key(*chunk, "attention that sees later tokens chooses no chunks");
+    out.moba_chunk = std::get<std::int64_t>(chunk->value.data);
+    out.moba_top_k =
+        given<std::int64_t>(parts, config::kMobaTopK).value_or(config::kMobaTopKPreset);
+  } else if (const config::Entry* best = given_key(parts, config::kMobaTopK);
+             best != nullptr && best->value != config::Value(config::kMobaTopKPreset)) {
+    // A checkpoint may say the value that has no effect.
+    refuse_key(*best, fmt::format("'{}' is 0", config::kMobaChunk));
+  }
+}
+
+BlockOptions block_options(ModelParts& parts) {
   BlockOptions out;
   read_parts(parts, out);
+  read_attention(parts, out);
   out.dropout = number_of(parts, config::kDropout);
   out.attention_dropout = number_of(parts, config::kAttentionDropout);
   out.attention_cap = number_of(parts, config::kAttentionCap);
@@ -152,7 +190,7 @@ void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates, bool 
   for (const std::string_view key :
        {config::kAttentionDropout, config::kAttentionCap, config::kUseQkNorm,
         config::kQkNormWithScale, config::kUseVNorm, config::kVNormWithScale, config::kQkvNormEps,
-        config::kShareKv})
+        config::kShareKv, config::kAttentionType, config::kMobaChunk})
     if (!attends) refuse(key, "attention");
   if (!feeds_forward) refuse(config::kMlpActivations, "a dense feed-forward");
   for (const std::string_view key : {config::kMinTimescale, config::kLinearScaling})

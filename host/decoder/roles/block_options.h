@@ -11,6 +11,10 @@ namespace lamina::decoder {
 // What dropout zeroes of a layer: x + f(x), f(x) or nothing.
 enum class LayerDropout { output, update, none };
 
+// Which keys a query sees: as the blocks say; all before it; the last of them; those of its chunk;
+// also those after it.
+enum class AttentionKind { declared, global, sliding, chunk, full };
+
 struct BlockOptions {
   // Shares of elements zeroed in training; 0 = none, and no op.
   double dropout = 0;  // of layers, and of what the last matrix of a feed-forward gets
@@ -29,6 +33,11 @@ struct BlockOptions {
   // Of dense feed-forwards: a matrix for each, whose activated products are multiplied; names as in
   // config.json, and "linear". Empty = as the blocks say.
   std::vector<std::string> mlp_activations;
+
+  AttentionKind attention_kind = AttentionKind::declared;
+  std::int64_t attention_span = 0;  // tokens of a window or chunk
+  // Mixture of block attention: tokens of a chunk, 0 = off, and chunks per query.
+  std::int64_t moba_chunk = 0, moba_top_k = 0;
 
   bool remake_attention() const {
     return qk_norm || qk_norm_weight || v_norm || v_norm_weight || qkv_norm_eps || share_kv;

@@ -211,16 +211,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
                          "each token by itself and draw no random numbers",
                          {}});
     if (!phase_.bidirectional) refuse_later_tokens(op, attrs);
-    if (ops::decode_form(op)) {
-      std::vector<Tensor> results =
-          ops::trace_op({op,
-                         {inputs.begin(), inputs.end()},
-                         options_.attrs(op, inputs, attrs),
-                         state ? &state_descs_[static_cast<std::size_t>(*state)] : nullptr,
-                         *this});
-      if (phase_.max_logits && op.code == OpCode::latent_attention) keep_max_logits(results[0]);
-      return options_.results(std::move(results));
-    }
+    if (ops::decode_form(op)) return mixed(op, inputs, options_.attrs(op, inputs, attrs), state);
     if (state) throw PluginError({op.name, "takes no decode state", {}});
     if (op.code == OpCode::dropout)
       return phase_.training ? draw(op, {inputs[0]}, attrs) : std::vector{inputs[0]};
@@ -515,6 +506,27 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   void move_record(Tensor from, Tensor to) {
     for (auto& [tag, value] : recorded_)
       if (value.id == from.id) value = to;
+  }
+
+  // An op that mixes tokens, with what the options change in it.
+  std::vector<Tensor> mixed(const Op& op, std::span<const Tensor> given,
+                            const registry::NamedAttrs& attrs, std::optional<int> state) {
+    std::vector<Tensor> inputs(given.begin(), given.end());
+    std::optional<registry::StateDesc> kept;
+    if (state) kept = options_.state(op, state_descs_[static_cast<std::size_t>(*state)], attrs);
+    const registry::StateDesc* desc = kept ? &*kept : nullptr;
+    if (options_.chooses_chunks(op, inputs)) {
+      refuse_in_custom();
+      const registry::NamedAttrs chunks = {{"chunk", phase_.options.moba_chunk},
+                                           {"k", phase_.options.moba_top_k}};
+      inputs.resize(op.inputs.size());
+      inputs[4] =
+          ops::trace_op({ops::get(OpCode::moba_mask), {inputs[0], inputs[1]}, chunks, desc, *this})
+              .front();
+    }
+    std::vector<Tensor> results = ops::trace_op({op, std::move(inputs), attrs, desc, *this});
+    if (phase_.max_logits && op.code == OpCode::latent_attention) keep_max_logits(results[0]);
+    return options_.results(std::move(results));
   }
 
   // Of the host's own accord.

@@ -62,10 +62,60 @@ registry::NamedAttrs HostOptions::attrs(const Op& op, std::span<const Tensor> in
                                         const registry::NamedAttrs& given) {
   attends_ |= is_attention(op);
   rotates_ |= op.code == OpCode::rope;
+  const bool of_heads = op.code == OpCode::attention;
+  if (is_attention(op) && !of_heads &&
+      (options_.attention_kind != AttentionKind::declared || options_.moba_chunk > 0))
+    throw RefusedOption{
+        {fmt::format("model.{}",
+                     options_.moba_chunk > 0 ? config::kMobaChunk : config::kAttentionType),
+         fmt::format("the attention of this model is {}, which chooses its keys itself", op.name),
+         {"leave it out"}}};
+  if (options_.attention_kind != AttentionKind::declared && of_heads)
+    return options_.attention_cap != 0 ? capped(of_kind(given)) : of_kind(given);
   if (options_.attention_cap != 0 && is_attention(op)) return capped(given);
   if ((options_.min_timescale != 1 || options_.linear_scaling != 1) && op.code == OpCode::rope)
     return stretched(op, inputs, given);
   return given;
+}
+
+registry::NamedAttrs HostOptions::of_kind(const registry::NamedAttrs& given) const {
+  const AttentionKind kind = options_.attention_kind;
+  registry::NamedAttrs out = given;
+  std::erase_if(out, [](const auto& attr) {
+    return attr.first == "window" || attr.first == "chunk" || attr.first == "causal";
+  });
+  const auto span = [&](AttentionKind of) { return kind == of ? options_.attention_span : 0; };
+  out.emplace_back("window", span(AttentionKind::sliding));
+  out.emplace_back("chunk", span(AttentionKind::chunk));
+  out.emplace_back("causal", std::int64_t{kind != AttentionKind::full});
+  return out;
+}
+
+bool HostOptions::chooses_chunks(const Op& op, std::span<const Tensor> inputs) const {
+  if (options_.moba_chunk == 0 || op.code != OpCode::attention) return false;
+  const auto refuse = [](const char* why) {
+    throw RefusedOption{{fmt::format("model.{}", config::kMobaChunk), why, {"leave it out"}}};
+  };
+  if (!inputs[1]) refuse("a layer of this model reads the keys of another");
+  if (inputs.size() > 4 && inputs[4]) refuse("the attention of this model has a mask of its own");
+  return true;
+}
+
+registry::StateDesc HostOptions::state(const Op& op, const registry::StateDesc& declared,
+                                       const registry::NamedAttrs& attrs) const {
+  registry::StateDesc out = declared;
+  const bool chooses = options_.moba_chunk > 0;
+  if (op.code != OpCode::attention ||
+      !(chooses || options_.attention_kind != AttentionKind::declared))
+    return out;
+  const auto number = [&](std::string_view name) {
+    for (const auto& [known, value] : attrs)
+      if (known == name && !chooses) return std::get<std::int64_t>(value);
+    return std::int64_t{0};
+  };
+  out.window = number("window");
+  out.chunk = number("chunk");
+  return out;
 }
 
 registry::NamedAttrs HostOptions::capped(const registry::NamedAttrs& given) const {

@@ -45,6 +45,13 @@ class HostOptions {
   // what they say already, or something that they do not go with.
   registry::NamedAttrs attrs(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& given);
+  // Whether attention gets a mask of the chunks that it sees, made of its queries and keys. Refuses
+  // what has a mask already, or no keys of its own.
+  bool chooses_chunks(const Op& op, std::span<const Tensor> inputs) const;
+  // The decode state of an op with these attributes: windows are theirs, and where chunks are
+  // chosen all keys stay.
+  registry::StateDesc state(const Op& op, const registry::StateDesc& declared,
+                            const registry::NamedAttrs& attrs) const;
   // Whether the block has attention, rotary positions, a dense feed-forward, so far.
   bool attends() const { return attends_; }
   bool rotates() const { return rotates_; }
@@ -57,6 +64,7 @@ class HostOptions {
 
  private:
   Tensor without_channels(Tensor x) const;
+  registry::NamedAttrs of_kind(const registry::NamedAttrs& given) const;
   registry::NamedAttrs capped(const registry::NamedAttrs& given) const;
   registry::NamedAttrs stretched(const Op& op, std::span<const Tensor> inputs,
                                  const registry::NamedAttrs& given) const;

@@ -1,0 +1,168 @@
+// The host's [model] keys of what attention sees, against loops in f64.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "support/dense_model.h"
+#include "support/expect_error.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+constexpr std::size_t kSeenHeads = 4, kSeenKvHeads = 2, kSeenHeadDim = 6;
+const std::vector<std::int32_t> kSeenIds = {3, 60, 3, 17, 9, 22, 5, 41, 30, 8, 2};
+
+// Whether the query at t of head n sees the key at s.
+using Sees = std::function<bool(std::size_t n, std::size_t t, std::size_t s)>;
+
+struct RecordedHeads {
+  std::vector<float> q, k, v, out;
+  explicit RecordedHeads(DenseModel model)
+      : q(model.recorded("query_proj", kSeenIds)),
+        k(model.recorded("key_proj", kSeenIds)),
+        v(model.recorded("value_proj", kSeenIds)),
+        out(model.recorded("attention_out", kSeenIds)) {}
+
+  double score(std::size_t n, std::size_t t, const double* key) const {
+    double sum = 0;
+    for (std::size_t h = 0; h < kSeenHeadDim; ++h)
+      sum += double{q[(t * kSeenHeads + n) * kSeenHeadDim + h]} * key[h];
+    return sum;
+  }
+  std::vector<double> key(std::size_t n, std::size_t s) const {
+    const float* at = &k[(s * kSeenKvHeads + n / (kSeenHeads / kSeenKvHeads)) * kSeenHeadDim];
+    return {at, at + kSeenHeadDim};
+  }
+
+  // softmax(q k / sqrt(H)) v over what is seen.
+  void expect_sees(const Sees& sees) const {
+    for (std::size_t t = 0; t < kSeenIds.size(); ++t)
+      for (std::size_t n = 0; n < kSeenHeads; ++n) {
+        std::vector<double> y(kSeenHeadDim, 0);
+        double sum = 0;
+        for (std::size_t s = 0; s < kSeenIds.size(); ++s) {
+          if (!sees(n, t, s)) continue;
+          const double p =
+              std::exp(score(n, t, key(n, s).data()) / std::sqrt(double{kSeenHeadDim}));
+          sum += p;
+          for (std::size_t h = 0; h < kSeenHeadDim; ++h)
+            y[h] +=
+                p *
+                double{v[(s * kSeenKvHeads + n / (kSeenHeads / kSeenKvHeads)) * kSeenHeadDim + h]};
+        }
+        for (std::size_t h = 0; h < kSeenHeadDim; ++h)
+          EXPECT_NEAR(out[(t * kSeenHeads + n) * kSeenHeadDim + h], y[h] / sum, 2e-6)
+              << t << ' ' << n;
+      }
+  }
+
+  // The chunks of `size` tokens with the best mean keys up to the query's own, which counts.
+  bool chooses(std::size_t n, std::size_t t, std::size_t s, std::size_t size,
+               std::size_t best) const {
+    std::vector<std::pair<double, std::size_t>> others;
+    for (std::size_t c = 0; c < t / size; ++c) {
+      std::vector<double> mean(kSeenHeadDim, 0);
+      for (std::size_t i = c * size; i < (c + 1) * size; ++i)
+        for (std::size_t h = 0; h < kSeenHeadDim; ++h)
+          mean[h] += key(n, i)[h] / static_cast<double>(size);
+      others.emplace_back(-score(n, t, mean.data()), c);
+    }
+    std::ranges::sort(others);
+    others.resize(std::min(others.size(), best - 1));
+    return s <= t && (s / size == t / size || std::ranges::any_of(others, [&](const auto& chosen) {
+                        return chosen.second == s / size;
+                      }));
+  }
+};
+
+class AttentionKinds : public ::testing::TestWithParam<const char*> {
+ protected:
+  static RecordedHeads with(const std::string& keys) {
+    return RecordedHeads(DenseModel(dense_description(GetParam(), keys)));
+  }
+};
+
+TEST_P(AttentionKinds, OfOneTypeSeeWhatItSays) {
+  with("attention_type = \"global\"\n").expect_sees([](auto, auto t, auto s) { return s <= t; });
+  with("attention_type = \"local_sliding\"\nsliding_window_size = 3\n")
+      .expect_sees([](auto, auto t, auto s) { return s <= t && t - s < 3; });
+  with("attention_type = \"chunk\"\nchunk_attn_window_size = 4\n")
+      .expect_sees([](auto, auto t, auto s) { return s <= t && s / 4 == t / 4; });
+  with("attention_type = \"full\"\n").expect_sees([](auto, auto, auto) { return true; });
+}
+
+TEST_P(AttentionKinds, OfChunksSeeTheBestOnes) {
+  const RecordedHeads heads =
+      with("attention_type = \"global\"\nmoba_chunk_size = 2\nmoba_topk = 3\n");
+  int left_out = 0;
+  heads.expect_sees([&](auto n, auto t, auto s) {
+    const bool seen = heads.chooses(n, t, s, 2, 3);
+    left_out += s <= t && !seen;
+    return seen;
+  });
+  EXPECT_GT(left_out, 0);
+}
+
+TEST_P(AttentionKinds, OfChunksMayHaveAWindowToo) {
+  const RecordedHeads heads = with(
+      "attention_type = \"local_sliding\"\nsliding_window_size = 6\nmoba_chunk_size = 2\n"
+      "moba_topk = 2\n");
+  heads.expect_sees(
+      [&](auto n, auto t, auto s) { return heads.chooses(n, t, s, 2, 2) && t - s < 6; });
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, AttentionKinds,
+                         ::testing::Values("llama2", "mistral", "qwen2", "qwen3", "olmo3",
+                                           "default"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(AttentionKinds, ThatSeesLaterTokensIsNotDecoded) {
+  const decoder::Model model =
+      open_description(dense_description("llama2", "attention_type = \"full\"\n"));
+  EXPECT_FALSE(model.is_autoregressive());
+}
+
+TEST(AttentionKinds, AreOfEveryFamilyWithKeysOfHeads) {
+  for (const TestModel& model : one_model_of_each_family())
+    for (const char* key : {"attention_type = \"local_sliding\"\nsliding_window_size = 2\n",
+                            "moba_chunk_size = 2\nmoba_topk = 1\n"}) {
+      SCOPED_TRACE(model.name + ": " + key);
+      const decoder::Model plain = open_model(model.path);
+      try {
+        const decoder::Model other = open_changed(model, key);
+        EXPECT_FALSE(same_graph(other.forward_graph({.tokens = 8}).graph,
+                                plain.forward_graph({.tokens = 8}).graph));
+      } catch (const UserError& refused) {
+        EXPECT_THAT(refused.what(),
+                    ::testing::AnyOf(::testing::HasSubstr("no layer of this model has attention"),
+                                     ::testing::HasSubstr("which chooses its keys itself"),
+                                     ::testing::HasSubstr("reads the keys of another"),
+                                     ::testing::HasSubstr("has a mask of its own"),
+                                     ::testing::HasSubstr("leave out the keys")));
+      }
+    }
+}
+
+TEST(AttentionKinds, WithoutEffectAreRefused) {
+  const auto opened = [](const std::string& keys) {
+    return open_description(dense_description("llama2", keys));
+  };
+  EXPECT_ERROR_SAYS(
+      opened("attention_type = \"chunk\"\n"), ExitCode::usage,
+      "'model.attention_type' is \"chunk\", but 'chunk_attn_window_size' is not given");
+  EXPECT_ERROR_SAYS(
+      opened("sliding_window_size = 4\n"), ExitCode::usage,
+      "'model.sliding_window_size' is 4, but 'attention_type' is not \"local_sliding\"");
+  EXPECT_ERROR_SAYS(opened("moba_topk = 4\n"), ExitCode::usage,
+                    "'model.moba_topk' is 4, but 'moba_chunk_size' is 0");
+  EXPECT_ERROR_SAYS(opened("attention_type = \"full\"\nmoba_chunk_size = 4\n"), ExitCode::usage,
+                    "attention that sees later tokens chooses no chunks");
+}
+
+}  // namespace
+}  // namespace lamina::testing
