@@ -42,9 +42,42 @@ bool covers(const ModelKey& key, std::string_view name) {
          (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
 }
 
-// `raw` and a zero for each null of a key to which null says that.
-config::Raw with_zeros(const std::vector<ModelKey>& keys, const config::Raw& raw) {
+// What config.json calls `key` for all layers where it calls it "per_layer_config.*.head_dim" for
+// some: "head_dim". The name of that object comes before.
+std::optional<std::pair<std::string_view, std::string_view>> of_all_layers(const ModelKey& key) {
+  for (const std::string& alias : key.key.aliases)
+    if (const std::size_t star = alias.find(".*."); star != std::string::npos)
+      return std::pair{std::string_view(alias).substr(0, star),
+                       std::string_view(alias).substr(star + 3)};
+  return {};
+}
+
+// Transformers 5 leaves out of such an object what is the same in all layers: where it is there
+// without `key`, the value is that of all layers.
+std::optional<config::RawEntry> shared_by_layers(const ModelKey& key, const config::Raw& raw) {
+  const auto names = of_all_layers(key);
+  if (!names) return {};
+  const auto object = std::ranges::find_if(raw.sections, [&](const config::RawSection& s) {
+    return without_section(s.key) == names->first;
+  });
+  if (object == raw.sections.end()) return {};
+  const std::string folder = object->key.substr(0, object->key.size() - names->first.size());
+  const config::RawEntry* of_all = nullptr;
+  for (const config::RawEntry& entry : raw.entries) {
+    if (!entry.key.starts_with(folder)) continue;
+    if (config::is_called(key.key, std::string_view(entry.key).substr(folder.size()))) return {};
+    if (std::string_view(entry.key).substr(folder.size()) == names->second) of_all = &entry;
+  }
+  if (of_all == nullptr) return {};
+  return config::RawEntry{folder + key.key.name, of_all->value, of_all->origin, {}, ""};
+}
+
+// `raw`, a zero for each null of a key to which null says that, and what layers share.
+config::Raw with_implied(const std::vector<ModelKey>& keys, const config::Raw& raw) {
   config::Raw out = raw;
+  for (const ModelKey& key : keys)
+    if (std::optional<config::RawEntry> entry = shared_by_layers(key, raw))
+      out.entries.push_back(*std::move(entry));
   for (const config::RawSection& null : raw.nulls)
     for (const ModelKey& key : keys)
       if (key.null_is_zero && config::is_called(key.key, without_section(null.key)))
@@ -206,7 +239,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   std::vector<config::Key> declared;
   for (const ModelKey& key : keys)
     if (!key.ignored) declared.push_back(key.key);
-  config::Resolved resolved = config::resolve_model(declared, with_zeros(keys, raw), where);
+  config::Resolved resolved = config::resolve_model(declared, with_implied(keys, raw), where);
   config::Table& values = resolved.values;
   check_sources(*this, values, problems);
   check_sizes(*this, values, problems);

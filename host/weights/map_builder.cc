@@ -260,12 +260,23 @@ std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
   const decoder::Parameter& own = model_.parameters()[parameter];
   const std::int64_t index = row.transforms[part_transform(row)].index;
   std::int64_t before = 0, total = 0;
+  // Rows of one parameter that call the tensor alike are forms of it, each with its own parts.
+  const auto alike = [&](int other) {
+    std::vector<const registry::TensorRow*> out;
+    for (const registry::TensorRow* r : rows_of(other))
+      if (r->published == row.published) out.push_back(r);
+    return out;
+  };
+  const std::vector<const registry::TensorRow*> forms = alike(parameter);
+  const std::size_t form = static_cast<std::size_t>(std::ranges::find(forms, &row) - forms.begin());
   for (int other : of_layer_.at(own.layer)) {
     const decoder::Parameter& p = model_.parameters()[other];
     if (p.block != own.block) continue;
-    for (const registry::TensorRow* r : rows_of(other)) {
+    const std::vector<const registry::TensorRow*> others = alike(other);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      const registry::TensorRow* r = others[i];
       const std::size_t at = part_transform(*r);
-      if (r->published != row.published || at == r->transforms.size()) continue;
+      if (at == r->transforms.size() || (others.size() == forms.size() && i != form)) continue;
       const Shape shape = stages_before(p, *r, at + 1, unit_shape(p, *r)).front();
       const std::int64_t dim = r->transforms[at].dim;
       if (dim < -shape.ndim() || dim >= shape.ndim()) refuse_transforms(p, *r);

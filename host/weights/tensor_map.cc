@@ -163,6 +163,11 @@ class NameMatcher {
     known_.insert(stored_.begin(), stored_.end());
   }
 
+  // Of several rows that call a tensor alike, the first whose form the files have is meant.
+  void know_shapes(std::function<Shape(const std::string&)> shape_of) {
+    shape_of_ = std::move(shape_of);
+  }
+
   bool has_own_names() const {
     return std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
       return known_.contains(p.name) || is_adapter(p);
@@ -237,6 +242,7 @@ class NameMatcher {
         missing(parameter, tensor.name);
       }
       if (names.empty() || names.back().empty()) continue;
+      if (has_other_form(rows, row) && !has_form(expanded, names)) continue;
       if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
       return builder_.add(parameter, expanded, names);
     }
@@ -246,6 +252,18 @@ class NameMatcher {
                                  ? model_.parameters()[parameter].name
                                  : builder_.expand(parameter, *rows.front()).tensors.front().name;
     if (!may_lack(parameter, name)) missing(parameter, name);
+  }
+
+  // Whether a later row calls the tensor alike.
+  static bool has_other_form(const std::vector<const registry::TensorRow*>& rows,
+                             const registry::TensorRow* row) {
+    const auto at = std::ranges::find(rows, row);
+    return std::any_of(at + 1, rows.end(), [&](const registry::TensorRow* later) {
+      return later->published == row->published;
+    });
+  }
+  bool has_form(const ExpandedRow& row, const std::vector<std::string>& names) const {
+    return !shape_of_ || shape_of_(names.front()) == row.tensors.front().shape;
   }
 
   // Under the names that the files would have for it.
@@ -310,6 +328,7 @@ class NameMatcher {
   const std::vector<std::string_view>& names_;
   std::unordered_set<std::string_view> known_, stored_;  // stored: in GGUF files
   MayLack may_lack_;
+  std::function<Shape(const std::string&)> shape_of_;
   bool fills_;  // what is not there gets a name like the others
   MapBuilder builder_;
   std::string layers_;
@@ -422,6 +441,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
                         const MayLack& may_lack) {
   NameMatcher names(model, files.path(), files.names(), may_lack, false);
   if (files.gguf()) names.add_stored_names(*files.gguf());
+  names.know_shapes([&](const std::string& name) { return io::StoredWeight(files, name).shape(); });
   // Checkpoints of training have our names, whatever they lack.
   const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
   TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));

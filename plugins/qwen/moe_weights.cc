@@ -7,7 +7,8 @@ namespace {
 
 using namespace lamina::sdk;
 
-// One by one; and, in Qwen3-VL, all in one tensor, [E, D, 2 F] and [E, F, D].
+// One by one; and, in Qwen3-VL, all in one tensor: [E, D, 2 F] and [E, F, D] as published, [E, 2 F,
+// D] and [E, D, F] as Transformers 5 saves it.
 std::vector<Weight> expert_weights(std::uint32_t block) {
   return mixture_weights(block) + std::vector<Weight>{{block,
                                                        "moe.experts.w1.weight",
@@ -20,7 +21,17 @@ std::vector<Weight> expert_weights(std::uint32_t block) {
                                                       {block,
                                                        "moe.experts.w2.weight",
                                                        "model.layers.{L}.mlp.experts.down_proj",
-                                                       {kTranspose}}};
+                                                       {kTranspose}},
+                                                      {block,
+                                                       "moe.experts.w1.weight",
+                                                       "model.layers.{L}.mlp.experts.gate_up_proj",
+                                                       {part(0, 1)}},
+                                                      {block,
+                                                       "moe.experts.w3.weight",
+                                                       "model.layers.{L}.mlp.experts.gate_up_proj",
+                                                       {part(1, 1)}},
+                                                      {block, "moe.experts.w2.weight",
+                                                       "model.layers.{L}.mlp.experts.down_proj"}};
 }
 
 }  // namespace

@@ -1,0 +1,90 @@
+// Files as Transformers 5 saves them where they are otherwise than on the Hub.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "support/published_weights.h"
+#include "support/temp_dir.h"
+
+namespace lamina::testing {
+namespace {
+
+// [E, A, B] to [E, B, A].
+FileTensor transposed_experts(const FileTensor& from) {
+  FileTensor out = from;
+  const std::int64_t e = from.shape[0], a = from.shape[1], b = from.shape[2];
+  out.shape = Shape{e, b, a};
+  for (std::int64_t i = 0; i < from.shape.num_elements(); ++i)
+    out.values[static_cast<std::size_t>(i / (a * b) * a * b + i % b * a + i / b % a)] =
+        from.values[static_cast<std::size_t>(i)];
+  return out;
+}
+
+// On the Hub [E, D, 2 F] and [E, F, D]; Transformers 5 saves them as it computes with them.
+TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
+  const decoder::Model model = open_description(
+      "family = \"qwen3_vl_moe\"\n[model]\nvocab_size = 61\nhidden_size = 24\n"
+      "num_hidden_layers = 2\nmoe_intermediate_size = 14\nnum_attention_heads = 4\n"
+      "num_key_value_heads = 2\nhead_dim = 12\nnum_experts = 6\nnum_experts_per_tok = 2\n"
+      "rope_scaling.mrope_section = [2, 2, 2]\nrope_scaling.mrope_interleaved = true\n");
+  const ParameterValues ours = fresh_values(model);
+  std::vector<FileTensor> hub, saved;
+  const auto& parameters = model.parameters().all();
+  std::map<std::string, std::vector<const std::vector<float>*>> experts;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].desc.name;
+    if (!name.starts_with("moe.experts.")) continue;
+    const std::int64_t layer = parameters[i].layer;
+    experts[fmt::format("model.layers.{}.mlp.experts.{}", layer,
+                        name.find("w2") == name.npos ? "gate_up_proj" : "down_proj")]
+        .push_back(&ours[i]);
+  }
+  for (const FileTensor& tensor : published_form(model, ours))
+    if (tensor.name.find(".experts.") == tensor.name.npos) {
+      hub.push_back(tensor);
+      saved.push_back(tensor);
+    }
+  ASSERT_FALSE(experts.empty());
+  for (const auto& [name, parts] : experts) {
+    const std::int64_t e = 6, d = 24, f = 14;
+    FileTensor joined{name, parts.size() == 2 ? Shape{e, 2 * f, d} : Shape{e, d, f}, {}};
+    const std::size_t each = static_cast<std::size_t>(f * d);
+    for (std::size_t expert = 0; expert < static_cast<std::size_t>(e); ++expert)
+      for (const std::vector<float>* part : parts)  // w1, then w3
+        joined.values.insert(joined.values.end(),
+                             part->begin() + static_cast<std::ptrdiff_t>(expert * each),
+                             part->begin() + static_cast<std::ptrdiff_t>((expert + 1) * each));
+    saved.push_back(joined);
+    hub.push_back(transposed_experts(joined));
+  }
+  TempDir folder;
+  std::filesystem::create_directories(folder / "hub");
+  std::filesystem::create_directories(folder / "saved");
+  write_tensors(folder / "hub/model.safetensors", hub);
+  write_tensors(folder / "saved/model.safetensors", saved);
+  EXPECT_EQ(values_in(folder / "hub", model), ours);
+  EXPECT_EQ(values_in(folder / "saved", model), ours);
+}
+
+std::int64_t global_width(const std::string& more) {
+  TempDir folder;
+  folder.write("config.json",
+               R"({"model_type": "gemma4_text", "architectures": ["Gemma4ForCausalLM"],
+    "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 6, "intermediate_size": 36,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+    "hidden_size_per_layer_input": 0)" +
+                   more + "}");
+  return open_model(folder.path()).config().values().integer("global_head_dim");
+}
+
+// Of attributes by layer it saves those that differ from what all have.
+TEST(Transformers5, HeadsOfGemma4ThatAreAlikeAreNotSaid) {
+  EXPECT_EQ(global_width(R"(, "per_layer_config": {})"), 8);
+  EXPECT_EQ(global_width(R"(, "per_layer_config": {"5": {"head_dim": 12}})"), 12);
+  EXPECT_EQ(global_width(R"(, "global_head_dim": 16)"), 16);
+  EXPECT_EQ(global_width(""), 512);
+}
+
+}  // namespace
+}  // namespace lamina::testing
