@@ -143,6 +143,7 @@ TEST(AttentionKinds, AreOfEveryFamilyWithKeysOfHeads) {
                                      ::testing::HasSubstr("which chooses its keys itself"),
                                      ::testing::HasSubstr("reads the keys of another"),
                                      ::testing::HasSubstr("has a mask of its own"),
+                                     ::testing::HasSubstr("the chunk of its token alone"),
                                      ::testing::HasSubstr("leave out the keys")));
       }
     }
@@ -162,6 +163,9 @@ TEST(AttentionKinds, WithoutEffectAreRefused) {
                     "'model.moba_topk' is 4, but 'moba_chunk_size' is 0");
   EXPECT_ERROR_SAYS(opened("attention_type = \"full\"\nmoba_chunk_size = 4\n"), ExitCode::usage,
                     "attention that sees later tokens chooses no chunks");
+  EXPECT_ERROR_SAYS(
+      opened("attention_type = \"chunk\"\nchunk_attn_window_size = 8\nmoba_chunk_size = 4\n"),
+      ExitCode::usage, "a layer of this model sees the chunk of its token alone");
 }
 
 }  // namespace

@@ -515,7 +515,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     std::optional<registry::StateDesc> kept;
     if (state) kept = options_.state(op, state_descs_[static_cast<std::size_t>(*state)], attrs);
     const registry::StateDesc* desc = kept ? &*kept : nullptr;
-    if (options_.chooses_chunks(op, inputs)) {
+    if (options_.chooses_chunks(op, inputs, attrs)) {
       refuse_in_custom();
       const registry::NamedAttrs chunks = {{"chunk", phase_.options.moba_chunk},
                                            {"k", phase_.options.moba_top_k}};

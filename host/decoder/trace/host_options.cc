@@ -91,12 +91,16 @@ registry::NamedAttrs HostOptions::of_kind(const registry::NamedAttrs& given) con
   return out;
 }
 
-bool HostOptions::chooses_chunks(const Op& op, std::span<const Tensor> inputs) const {
+bool HostOptions::chooses_chunks(const Op& op, std::span<const Tensor> inputs,
+                                 const registry::NamedAttrs& attrs) const {
   if (options_.moba_chunk == 0 || op.code != OpCode::attention) return false;
   const auto refuse = [](const char* why) {
     throw RefusedOption{{fmt::format("model.{}", config::kMobaChunk), why, {"leave it out"}}};
   };
   if (!inputs[1]) refuse("a layer of this model reads the keys of another");
+  for (const auto& [name, value] : attrs)
+    if (name == "chunk" && value != AttrValue(std::int64_t{0}))
+      refuse("a layer of this model sees the chunk of its token alone");
   if (inputs.size() > 4 && inputs[4]) refuse("the attention of this model has a mask of its own");
   return true;
 }

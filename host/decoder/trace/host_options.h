@@ -46,8 +46,9 @@ class HostOptions {
   registry::NamedAttrs attrs(const Op& op, std::span<const Tensor> inputs,
                              const registry::NamedAttrs& given);
   // Whether attention gets a mask of the chunks that it sees, made of its queries and keys. Refuses
-  // what has a mask already, or no keys of its own.
-  bool chooses_chunks(const Op& op, std::span<const Tensor> inputs) const;
+  // what has a mask or chunks already, or no keys of its own.
+  bool chooses_chunks(const Op& op, std::span<const Tensor> inputs,
+                      const registry::NamedAttrs& attrs) const;
   // The decode state of an op with these attributes: windows are theirs, and where chunks are
   // chosen all keys stay.
   registry::StateDesc state(const Op& op, const registry::StateDesc& declared,
