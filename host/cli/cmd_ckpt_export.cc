@@ -21,11 +21,10 @@ std::optional<weights::Layout> layout(const Arguments& a) {
 
 int run_export(const Arguments& a, const Machine& machine) {
   const auto [from, out] = model::while_training(a.positionals[0], [&] {
-    return model::export_model(a.positionals[0], a.text("to"),
-                               {.dtype = stored_type(a),
-                                .layout = layout(a),
-                                .average = weight_choice(a).average},
-                               plugin_catalog(a.globals), machine.backend);
+    return model::export_model(
+        a.positionals[0], a.text("to"),
+        {.dtype = stored_type(a), .layout = layout(a), .average = weight_choice(a).average},
+        plugin_catalog(a.globals), machine.backend);
   });
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,

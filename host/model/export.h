@@ -26,8 +26,8 @@ struct ExportedModel {
 };
 
 // The model of a checkpoint, a run or a directory `path`, also of a family whose exports are
-// another family's; with options.average its moving average. Errors: those of export_to_hf(); exit 2 for
-// a model with an adapter; exit 4 where there are no weights, or no average of them.
+// another family's; with options.average its moving average. Errors: those of export_to_hf(); exit
+// 2 for a model with an adapter; exit 4 where there are no weights, or no average of them.
 ExportedModel export_model(const std::string& path, const std::string& to,
                            const weights::ExportOptions& options, const registry::Catalog& plugins,
                            const Backend& backend);

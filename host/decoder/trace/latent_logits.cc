@@ -4,6 +4,7 @@
 
 #include "decoder/trace/host_options.h"
 #include "decoder/trace/lower_call.h"
+#include "decoder/trace/refused_option.h"
 #include "ops/latent_attention.h"
 #include "ops/op_code.h"
 #include "ops/operands.h"
