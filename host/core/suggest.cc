@@ -28,9 +28,14 @@ std::string nearest_name(std::string_view typed, std::span<const std::string> ca
   if (typed.size() > kLongestName) return "";
   std::string best;
   int best_distance = 1 << 30;
+  const auto common = [&](const std::string& name) {
+    return std::ranges::mismatch(typed, name).in1 - typed.begin();
+  };
   for (const std::string& candidate : candidates) {
-    int distance = edit_distance(typed, candidate);
-    if (distance < best_distance) best = candidate, best_distance = distance;
+    const int distance = edit_distance(typed, candidate);
+    // Of names as near as each other the one that begins like it: another ending, not another part.
+    if (distance < best_distance || (distance == best_distance && common(candidate) > common(best)))
+      best = candidate, best_distance = distance;
   }
   int longest = static_cast<int>(std::max(typed.size(), best.size()));
   return best_distance <= std::max(2, longest / 3) ? best : "";

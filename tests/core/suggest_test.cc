@@ -12,6 +12,11 @@ const std::vector<std::string> kKeys = {"train.steps", "train.seed", "optimizer.
 
 TEST(NearestName, Example) { EXPECT_EQ(nearest_name("train.stpes", kKeys), "train.steps"); }
 
+TEST(NearestName, OfEquallyNearOnesBeginsLikeIt) {
+  const std::vector<std::string> names = {"k_proj.weight", "q_proj.weightx"};
+  EXPECT_EQ(nearest_name("q_proj.weight", names), "q_proj.weightx");
+}
+
 TEST(NearestName, IsEmptyWhenNothingIsNear) { EXPECT_EQ(nearest_name("colour", kKeys), ""); }
 
 TEST(NearestName, IsEmptyWithoutCandidates) { EXPECT_EQ(nearest_name("x", {}), ""); }
