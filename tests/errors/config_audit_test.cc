@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "config/model_keys.h"
 #include "conformance/odd_configs.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"
@@ -57,10 +58,12 @@ class Audit : public ::testing::TestWithParam<TestModel> {
     const std::string what = fmt::format("{} = {}", key, config::to_toml(value));
     const std::string error = error_of(with(key, value), what);
     if (error.empty() || error.find(key) != error.npos) return;
-    EXPECT_TRUE(std::ranges::any_of(family().keys(),
-                                    [&](const registry::ModelKey& other) {
-                                      return error.find("'" + other.key.name + "'") != error.npos;
-                                    }))
+    const auto names = [&](const config::Key& other) {
+      return error.find("'" + other.name + "'") != error.npos ||
+             error.starts_with("model." + other.name + ":");
+    };
+    EXPECT_TRUE(std::ranges::any_of(family().keys(), names, &registry::ModelKey::key) ||
+                std::ranges::any_of(config::host_model_keys(), names))
         << what << "\n"
         << error;
   }
