@@ -38,7 +38,10 @@ Isa detect() {
       !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq") ||
       !__builtin_cpu_supports("avx512vnni"))
     return Isa::avx2;
-  return __builtin_cpu_supports("avx512bf16") ? Isa::avx512_bf16 : Isa::avx512;
+#if !defined(LAMINA_WITHOUT_AVX512_BF16)
+  if (__builtin_cpu_supports("avx512bf16")) return Isa::avx512_bf16;
+#endif
+  return Isa::avx512;
 #else
   return Isa::portable;
 #endif
