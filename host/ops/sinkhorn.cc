@@ -6,12 +6,17 @@
 namespace lamina::ops {
 namespace {
 
+// It converges long before; each is a loop over all matrices, and nodes of the gradient's meaning.
+constexpr std::int64_t kMaxIterations = 1000;
+
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require_floating(0);
   c.require(x.ndim() >= 2 && x.dim(x.ndim() - 1) == x.dim(x.ndim() - 2),
             "the last two dims of {} are not a square matrix", to_string(x));
-  c.require(c.i("iterations") >= 1, "iterations is {}; it must be at least 1", c.i("iterations"));
+  c.require(c.i("iterations") >= 1 && c.i("iterations") <= kMaxIterations,
+            "iterations is {}; it must be at least 1 and at most {}", c.i("iterations"),
+            kMaxIterations);
   return {x};
 }
 

@@ -154,6 +154,7 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
   key("sinkhorn_iterations", &Config::sinkhorn_iterations,
       {.fallback = 20,
        .min = 1,
+       .max = 1000,
        .doc = "Sinkhorn iterations that normalise the mixing of streams"});
   key("mhc_permutations", &Config::mhc_permutations,
       {.fallback = false,

@@ -114,6 +114,7 @@ void keys(Schema<Config>& key) {
   key("hc_sinkhorn_iters", &Config::hc_sinkhorn_iters,
       {.fallback = 20,
        .min = 1,
+       .max = 1000,
        .doc = "Sinkhorn iterations that normalise the mixing of streams"});
   key("hc_eps", &Config::hc_eps,
       {.fallback = 1e-6, .above = 0, .doc = "epsilon of stream weights and divisors"});

@@ -1,4 +1,6 @@
 // Cases of sinkhorn and its gradient.
+#include "ops/tensor.h"
+#include "support/expect_error.h"
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -37,6 +39,14 @@ const OpCases kGrad = {
 
 LAMINA_TEST_OP(Sinkhorn, kCases)
 LAMINA_TEST_OP(SinkhornGrad, kGrad)
+
+TEST(Sinkhorn, HasABoundedNumberOfIterations) {
+  Graph g;
+  const Tensor x = g.add_input("x", {DType::f32, {2, 2}, {}});
+  for (const std::int64_t iterations : {std::int64_t{0}, std::int64_t{1} << 40})
+    EXPECT_ERROR_SAYS(ops::sinkhorn(x, {.iterations = iterations}), ExitCode::usage,
+                      "it must be at least 1 and at most 1000");
+}
 
 }  // namespace
 }  // namespace lamina::testing
