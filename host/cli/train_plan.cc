@@ -87,6 +87,7 @@ std::string plan_json(const inspect::TrainPlan& plan, std::uint64_t available) {
   json.begin_object().key("weight_bytes").value(m.bytes.weights);
   json.key("copy_bytes").value(m.bytes.copies).key("moment_bytes").value(m.bytes.moments);
   json.key("gradient_bytes").value(m.bytes.gradients);
+  json.key("average_bytes").value(m.bytes.average);
   json.key("optimizer_temporary_bytes").value(m.updates);
   json.key("checkpoint_copy_bytes").value(m.checkpoint);
   json.key("step_bytes").value(plan.step_bytes);
