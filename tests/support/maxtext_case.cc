@@ -333,7 +333,8 @@ class Comparison : MaxTextModel {
 std::vector<fs::path> maxtext_models() {
   std::vector<fs::path> out = golden_folders("maxtext", "model.safetensors");
   std::erase_if(out, [](const fs::path& folder) {
-    return !inspect::GoldenCase(folder.string()).has("aux.total_weights");
+    const inspect::GoldenCase golden(folder.string());
+    return !golden.has("aux.total_weights") && !golden.has("logits");
   });
   return out;
 }
