@@ -7,7 +7,7 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
-  c.require_floating(0);
+  for (const int i : {0, 1, 2}) c.require_floating(i);
   c.require(x.ndim() >= 1, "x must have at least one dim, got {}", to_string(x));
   for (int i : {1, 2})
     if (c.has(i))

@@ -1,4 +1,6 @@
 // Cases of layer_norm and its gradient.
+#include "ops/tensor.h"
+#include "support/expect_error.h"
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -40,6 +42,17 @@ const OpCases kGrad = {.op = "layer_norm_grad",
 
 LAMINA_TEST_OP(LayerNorm, kCases)
 LAMINA_TEST_OP(LayerNormGrad, kGrad)
+
+TEST(LayerNorm, HasWeightsAndBiasesOfFloats) {
+  Graph g;
+  const Tensor x = g.add_input("x", {DType::f32, {2, 3}, {}});
+  const Tensor floats = g.add_input("w", {DType::f32, {3}, {}});
+  const Tensor integers = g.add_input("i", {DType::i32, {3}, {}});
+  EXPECT_ERROR_SAYS(ops::layer_norm(x, integers, {}), ExitCode::usage,
+                    "w must have a floating-point dtype, got i32[3]");
+  EXPECT_ERROR_SAYS(ops::layer_norm(x, floats, integers), ExitCode::usage,
+                    "bias must have a floating-point dtype, got i32[3]");
+}
 
 }  // namespace
 }  // namespace lamina::testing
