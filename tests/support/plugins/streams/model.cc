@@ -52,7 +52,8 @@ void keys(Schema<Config>& key) {
   size("hidden_size", &Config::hidden_size, 8);
   size("num_hidden_layers", &Config::num_hidden_layers, 1, 0);
   size("streams", &Config::streams, 2);
-  size("iterations", &Config::iterations, 20);
+  key("iterations", &Config::iterations,
+      {.fallback = 20, .min = 1, .max = 1000, .doc = "of Sinkhorn"});
   key("norm_eps", &Config::norm_eps,
       {.fallback = 1e-6, .max = 1, .above = 0, .doc = "of all norms"});
   key("permutations", &Config::permutations, {.fallback = false, .doc = "not balanced"});
