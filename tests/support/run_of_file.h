@@ -35,6 +35,14 @@ struct RunOfFile {
     events.should_stop = [&] { return run->loop().progress().step >= stop_after; };
     return run->loop().run(events);
   }
+  // What every step up to the last one tells.
+  std::vector<train::StepResult> steps() {
+    std::vector<train::StepResult> out;
+    train::LoopEvents events;
+    events.step = [&](const train::LoopEvents::Step& step) { out.push_back(step.result); };
+    run->loop().run(events);
+    return out;
+  }
   std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
 };
 

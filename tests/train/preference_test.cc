@@ -5,13 +5,12 @@
 
 #include <cmath>
 #include <filesystem>
-#include <random>
 
 #include "model/load.h"
 #include "support/expect_error.h"
 #include "support/published_model.h"
 #include "support/run_of_file.h"
-#include "train/gradients.h"
+#include "support/slope.h"
 
 namespace lamina::testing {
 namespace {
@@ -49,15 +48,6 @@ double mean_of(const std::vector<AuxScalar>& means, std::string_view name) {
     if (mean.name == name) return mean.value;
   ADD_FAILURE() << name;
   return 0;
-}
-
-// Every step of a run.
-std::vector<train::StepResult> steps_of(RunOfFile& run) {
-  std::vector<train::StepResult> out;
-  train::LoopEvents events;
-  events.step = [&](const train::LoopEvents::Step& step) { out.push_back(step.result); };
-  run.run->loop().run(events);
-  return out;
 }
 
 double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
@@ -149,93 +139,19 @@ TEST(Preference, LossesAreThoseOfThePapers) {
   }
 }
 
-// Losses and gradients in f64.
-class Slope {
- public:
-  Slope(const TwoPairs& pairs, const config::PreferenceSection& section)
-      : pairs_(pairs),
-        weights_(load_weights(test_model("llama2_deep"), pairs.model, DType::f64)),
-        task_(train::preference_task(section)) {
-    for (const auto& p : pairs.model.parameters().all()) {
-      const auto n = static_cast<std::size_t>(p.num_elements());
-      const auto* from = static_cast<const double*>(weights_.pointers()[values_.size()]);
-      values_.emplace_back(from, from + n);
-    }
-  }
-
-  // Along `direction`, from the backward graph and from finite differences.
-  std::pair<double, double> of(const std::vector<std::vector<double>>& direction) {
-    constexpr double kStep = 1e-6;
-    double slope = 0;
-    const auto gradients = backward();
-    for (std::size_t i = 0; i < gradients.size(); ++i)
-      for (std::size_t k = 0; k < gradients[i].size(); ++k)
-        slope += gradients[i][k] * direction[i][k];
-    const double above = loss_at(direction, kStep), below = loss_at(direction, -kStep);
-    return {slope, (above - below) / (2 * kStep)};
-  }
-
- private:
-  decoder::ModelGraph graph() const {
-    return task_->loss_graph(pairs_.model, {1, kTokens, DType::f64}, {.segments = true});
-  }
-  void run(program::BoundProgram& program, std::vector<std::vector<double>>& values) {
-    std::vector<void*> pointers;
-    for (auto& v : values) pointers.push_back(v.data());
-    program.bind_parameters(pointers);
-    program::Microbatch batch = pairs_.rows.microbatch();
-    batch.bind(program);
-    program.bind(decoder::Input::reference, const_cast<double*>(pairs_.start.data()));
-    program.bind(decoder::Output::loss, &loss_);
-    double told[8];
-    std::size_t next = 0;
-    for (const auto& named : program.named_outputs())
-      program.bind_output(named.index, &told[next++]);
-    const auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
-    program.run(arena->data());
-  }
-  double loss_at(const std::vector<std::vector<double>>& direction, double step) {
-    std::vector<std::vector<double>> moved = values_;
-    for (std::size_t i = 0; i < moved.size(); ++i)
-      for (std::size_t k = 0; k < moved[i].size(); ++k) moved[i][k] += step * direction[i][k];
-    program::BoundProgram program(graph(), cpu::cpu_backend());
-    run(program, moved);
-    return loss_;
-  }
-  std::vector<std::vector<double>> backward() {
-    program::BoundProgram program(
-        train::add_gradients(graph(), pairs_.model.parameters(), autodiff::save_everything()),
-        cpu::cpu_backend());
-    std::vector<std::vector<double>> out;
-    std::vector<void*> pointers;
-    for (const auto& v : values_) out.emplace_back(v.size());
-    for (auto& g : out) pointers.push_back(g.data());
-    program.bind_gradients(pointers);
-    double one = 1;
-    program.bind(decoder::Input::loss_scale, &one);
-    run(program, values_);
-    return out;
-  }
-
-  const TwoPairs& pairs_;
-  weights::Weights weights_;
-  std::shared_ptr<const train::Task> task_;
-  std::vector<std::vector<double>> values_;
-  double loss_ = 0;
-};
-
 TEST(Preference, GradientsAreSlopesOfTheLosses) {
   const TwoPairs pairs;
-  std::mt19937 random(7);
-  std::normal_distribution<double> normal;
-  std::vector<std::vector<double>> direction;
-  for (const auto& p : pairs.model.parameters().all()) {
-    direction.emplace_back(static_cast<std::size_t>(p.num_elements()));
-    for (double& d : direction.back()) d = normal(random) / 30;
-  }
   for (const config::PreferenceSection& section : kLosses) {
-    const auto [slope, measured] = Slope(pairs, section).of(direction);
-    EXPECT_NEAR(slope, measured, 1e-5 * std::abs(measured) + 1e-7) << section.loss;
+    const Slope slope(
+        pairs.model, test_model("llama2_deep"),
+        train::preference_task(section)->loss_graph(pairs.model, {1, kTokens, DType::f64},
+                                                    {.segments = true}),
+        {{decoder::Output::loss, decoder::Input::loss_scale}}, [&](program::BoundProgram& program) {
+          pairs.rows.microbatch().bind(program);
+          program.bind(decoder::Input::reference, const_cast<double*>(pairs.start.data()));
+        });
+    const auto [of_backward, measured] = slope.along(7);
+    EXPECT_NEAR(of_backward, measured, 1e-5 * std::abs(measured) + 1e-7) << section.loss;
     EXPECT_GT(std::abs(measured), 1e-4);
   }
 }
@@ -245,7 +161,7 @@ TEST(Preference, TheFirstLossOfDpoIsLn2) {
     const std::string dtype = name;
     const TempDir folder;
     RunOfFile run(write_run(folder), {"train.dtype=" + dtype, "train.steps=1"});
-    const train::StepResult first = steps_of(run).front();
+    const train::StepResult first = run.steps().front();
     EXPECT_NEAR(first.loss, std::log(2.0), dtype == "float32" ? 1e-5 : 2e-3);
     EXPECT_NEAR(mean_of(first.task_means, "reward_margin"), 0, dtype == "float32" ? 1e-5 : 2e-2);
   }
@@ -256,7 +172,7 @@ TEST(Preference, AModelLearnsToPrefer) {
     const TempDir folder;
     RunOfFile run(write_run(folder), {"train.steps=40", "schedule.kind=constant",
                                       "preference.loss=" + std::string(loss)});
-    const std::vector<train::StepResult> steps = steps_of(run);
+    const std::vector<train::StepResult> steps = run.steps();
     EXPECT_LT(steps.back().loss, steps.front().loss) << loss;
     EXPECT_EQ(mean_of(steps.back().task_means, "reward_accuracy"), 1) << loss;
     EXPECT_GT(mean_of(steps.back().task_means, "reward_margin"),
@@ -269,7 +185,7 @@ TEST(Preference, AccumulatedMicrobatchesAreAsOneBatch) {
   const TempDir a, b;
   RunOfFile one(write_run(a), {"train.steps=3"}),
       four(write_run(b), {"train.steps=3", "train.microbatch_size=1"});
-  const auto whole = steps_of(one), parts = steps_of(four);
+  const auto whole = one.steps(), parts = four.steps();
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(whole[i].loss, parts[i].loss, 1e-5);
     EXPECT_NEAR(whole[i].gradient_norm, parts[i].gradient_norm, 1e-4 * whole[i].gradient_norm);
@@ -313,7 +229,7 @@ TEST(Preference, TheStartIsComputedOnceForRunsThatShareIt) {
   ASSERT_EQ(kept_references(folder).size(), 1u);
   // By the base below the adapter, which is the same model.
   RunOfFile lora(file, {"lora.rank=4", "run.out=" + folder / "lora"});
-  const train::StepResult step = steps_of(lora).front();
+  const train::StepResult step = lora.steps().front();
   EXPECT_NEAR(step.loss, std::log(2.0), 1e-5);
   EXPECT_EQ(kept_references(folder).size(), 1u);
   const std::string want = folder.read("out/checkpoints/step-00000001/reference.bin");
