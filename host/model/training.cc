@@ -11,6 +11,7 @@
 #include "model/adapter.h"
 #include "publishers/formats.h"
 #include "registry/library.h"
+#include "text/token_difference.h"
 #include "weights/published_form.h"
 
 namespace lamina::model {
@@ -111,17 +112,12 @@ void check_tokenizer(const config::RunConfig& run, const std::string& directory)
   if (!fs::is_directory(directory) || !text::has_tokenizer(directory)) return;
   const auto ours = data::load_tokenizer(run.data);
   const auto theirs = text::load_tokenizer(directory);
-  for (std::int64_t id = 0; id < theirs->vocab_size(); ++id) {
-    const auto token = static_cast<text::TokenId>(id);
-    const std::string want = theirs->spelling(token);
-    const std::string got = id < ours->vocab_size() ? ours->spelling(token) : "";
-    if (want == got || want.empty()) continue;
+  if (const auto other = text::first_difference(*ours, *theirs))
     throw UserError(ExitCode::usage,
                     {place_of(run, "data.tokenizer"),
-                     fmt::format("gives token {} the text '{}'; with {} it is '{}'", id,
-                                 printable(got), run.train.from, printable(want)),
+                     fmt::format("gives token {} the text '{}'; with {} it is '{}'", other->id,
+                                 printable(other->ours), run.train.from, printable(other->theirs)),
                      {"leave it out, or add tokens after those that there are"}});
-  }
 }
 
 train::SideFile read_side_file(const std::string& directory, const std::string& name) {
