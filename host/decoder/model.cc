@@ -128,6 +128,8 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   a.add_output(Output::z_loss, sums.z_loss);
   if (features.uniform_loss) a.add_output(Output::uniform_loss, sums.uniform_loss);
   if (features.token_losses) a.add_output(Output::token_losses, sums.token_losses);
+  if (features.teacher.any)
+    a.add_output(Output::divergence, a.divergence(x, a.host_input(Input::labels)));
   LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
   if (features.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
   if (features.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
@@ -146,6 +148,14 @@ ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& fe
     a.add_output(Output::logits,
                  ops::reshape(a.logits(normed), {shape.batch, shape.tokens, vocab_size()}));
   if (features.mtp && mtp_depth() > 0) add_mtp_outputs(a, hidden);
+  return std::move(a.out());
+}
+
+ModelGraph Model::teacher_graph(const GraphShape& shape, const GraphFeatures& features) const {
+  check_length(shape.tokens, "the length of a row");
+  check_call(shape.batch, shape.tokens);
+  Assembler a(*parts_, phase_of(shape, features));
+  a.add_teacher_outputs(a.final_norm(a.stack(a.embedding(), false)));
   return std::move(a.out());
 }
 

@@ -68,6 +68,8 @@ class Model {
   ModelGraph loss_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
   // Logits of every token, without decode state.
   ModelGraph forward_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
+  // What this model as a teacher tells of every token's next one: features.teacher.
+  ModelGraph teacher_graph(const GraphShape& shape, const GraphFeatures& features) const;
   // f32[B, T, V] of what the head gets, Output::normed of a forward graph: logits later.
   ModelGraph head_graph(const GraphShape& shape) const;
   // Whether tokens see earlier ones only, so that there is a next token to decode.

@@ -199,10 +199,16 @@ Assembler::Losses Assembler::losses(Tensor x, Tensor labels) {
   return {sums.loss, sums.z_loss, sums.uniform_loss, sums.token_loss};
 }
 
-// A scan over blocks of rows, so that there are the logits of one block at a time.
 Tensor Assembler::choices(Tensor x) {
+  const auto best = [](Tensor logits) { return std::vector{ops::top_k(logits, {.k = 1}).ids}; };
+  Tensor out = of_logits(x, best).front();
+  return ops::reshape(out, {out.dim(0)});
+}
+
+// By blocks of rows, so that there are the logits of one block at a time.
+std::vector<Tensor> Assembler::of_logits(Tensor x, const LogitsUse& use) {
   constexpr std::int64_t kBlockRows = 64;
-  Tensor rows = ops::as_rows(x), weight = parameter(parts_.head_weight()), out;
+  Tensor rows = ops::as_rows(x), weight = parameter(parts_.head_weight());
   const std::int64_t count = rows.dim(0), times = divide_up(count, kBlockRows);
   if (std::int64_t missing = times * kBlockRows - count; missing > 0)
     rows = ops::pad(rows, {.dim = 0, .after = missing});
@@ -212,9 +218,14 @@ Tensor Assembler::choices(Tensor x) {
   ScanBuilder scan(graph(), times, consts, {});
   Tensor block = scan.add_x("rows", ops::reshape(rows, {times, kBlockRows, rows.dim(1)}));
   Tensor logits = head(block, scan.inner_const(weight), bias ? scan.inner_const(bias) : Tensor{});
-  scan.add_y("choice", ops::top_k(logits, {.k = 1}).ids, [&out](Tensor all) { out = all; });
+  const std::vector<Tensor> results = use(logits);
+  std::vector<Tensor> out(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    scan.add_y("of logits", results[i], [&out, i](Tensor all) { out[i] = all; });
   scan.finish([](auto body) { return body; });
-  return ops::slice(ops::reshape(out, {times * kBlockRows}), 0, 0, count);
+  for (Tensor& all : out)
+    all = ops::slice(ops::reshape(all, {times * kBlockRows, all.dim(-1)}), 0, 0, count);
+  return out;
 }
 
 // ---- Layers -------------------------------------------------------------------------------------

@@ -67,6 +67,14 @@ class Assembler {
   // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
   // whole.
   Tensor choices(Tensor x);
+
+  // teacher.cc, as phase().teacher says. What a teacher tells, as outputs: log-probabilities of all
+  // tokens or, with their ids, of the likeliest.
+  void add_teacher_outputs(Tensor x);
+  // The sum over counted labels of KL(teacher || model), both at the temperature. Of the likeliest
+  // tokens only: with all others as one outcome more.
+  Tensor divergence(Tensor x, Tensor labels);
+
   // embedding_overrides.cc: x[B, T, D] with override row index[b, t] where that is not -1.
   Tensor with_embedding_overrides(Tensor x, Tensor index);
 
@@ -130,6 +138,11 @@ class Assembler {
   std::vector<Tensor> segment(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                               const StackSegment& segment, bool hidden);
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
+  // Rows [rows, ...] of what `use` makes of logits [block, V].
+  using LogitsUse = std::function<std::vector<Tensor>(Tensor logits)>;
+  std::vector<Tensor> of_logits(Tensor x, const LogitsUse& use);
+  Tensor teacher_input(Input role, DType dtype);
+  Tensor top_log_probabilities(Tensor x, Tensor labels, Tensor ids);
   Tensor without_channels(Tensor x, std::int64_t stream);
   Tensor head_bias();  // null without one
   Tensor head(Tensor rows, Tensor weight, Tensor bias) const;

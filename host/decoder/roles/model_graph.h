@@ -25,6 +25,17 @@ struct EmbeddingOverrideShape {
   std::int64_t layers = 0;  // the first layers, to whose output features of these rows are added
 };
 
+// What a second model, the teacher, tells of the next token: log-probabilities at a temperature, of
+// all tokens or of the likeliest. Hinton et al. 2015.
+struct TeacherShape {
+  bool any = false;
+  std::int64_t top_k = 0;  // 0 = all tokens, in the order of their ids
+  double temperature = 1;  // logits are divided by it
+
+  // How many tokens it tells of, K.
+  std::int64_t num_tokens(std::int64_t vocab_size) const { return top_k == 0 ? vocab_size : top_k; }
+};
+
 // What a graph reads beyond tokens, and gives beyond a loss or logits.
 struct GraphFeatures {
   bool segments = false;      // rows hold several documents
@@ -37,6 +48,7 @@ struct GraphFeatures {
   bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
   bool uniform_loss = false;   // also the cross-entropies with the uniform distribution
   bool token_losses = false;   // also the cross-entropy of each label
+  TeacherShape teacher = {};   // also the divergence from a teacher
   // With aux, the metric kMaxLogits of each layer with latent attention and ModelGraph::query_keys.
   // UserError (exit 2) where it is not made as QueryKeyMatrices has it.
   bool max_logits = false;
@@ -60,21 +72,24 @@ struct StateSize {
 
 // What is to be bound to an input. roles.h has the name and the type of each.
 enum class Input {
-  tokens,         // i32[B, T]
-  positions,      // i32[B, T], from 0 in each document
-  positions_3d,   // i32[3, B, T]: time, height, width
-  segments,       // i32[B, T], from 1; 0 = padding
-  labels,         // i32[B * T]; negative = not counted
-  loss_scale,     // f32[]: what d loss is, usually 1 / number of labels of the whole step
-  z_loss_scale,   // f32[]: likewise for the z-loss, with its weight
-  uniform_scale,  // f32[]: likewise for uniform_loss, with its weight
-  aux_scale,      // f32[]: likewise for aux_loss, usually 1 / number of microbatches
-  mtp_scale,      // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
-  seed,           // i64[2]: seed, step
-  reference,      // f32[B, S]: log-probability of each segment's labels, by another model
-  start,          // i32[B]: tokens in the decode state before this call
-  count,          // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
-  rows,           // i32[B]: the token of each row whose logits are wanted
+  tokens,            // i32[B, T]
+  positions,         // i32[B, T], from 0 in each document
+  positions_3d,      // i32[3, B, T]: time, height, width
+  segments,          // i32[B, T], from 1; 0 = padding
+  labels,            // i32[B * T]; negative = not counted
+  loss_scale,        // f32[]: what d loss is, usually 1 / number of labels of the whole step
+  z_loss_scale,      // f32[]: likewise for the z-loss, with its weight
+  uniform_scale,     // f32[]: likewise for uniform_loss, with its weight
+  divergence_scale,  // f32[]: likewise for divergence, with its weight
+  aux_scale,         // f32[]: likewise for aux_loss, usually 1 / number of microbatches
+  mtp_scale,         // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
+  seed,              // i64[2]: seed, step
+  reference,         // f32[B, S]: log-probability of each segment's labels, by another model
+  teacher_logp,      // f32[B * T, K]: as the output of that name
+  teacher_ids,       // i32[B * T, K]: likewise
+  start,             // i32[B]: tokens in the decode state before this call
+  count,             // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
+  rows,              // i32[B]: the token of each row whose logits are wanted
   embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
   override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
   image_blocks,         // i32[B, T]: the image a token is of, from 1; 0 = none
@@ -94,6 +109,7 @@ enum class Output {
   loss,          // f32[]: sum of the cross-entropies of counted labels
   z_loss,        // f32[]: sum of their squared log-sum-exp
   uniform_loss,  // f32[]: sum of their cross-entropies with the uniform distribution
+  divergence,    // f32[]: sum over counted labels of KL(teacher || model), in nats
   token_losses,  // f32[B * T]: the cross-entropy of each label; 0 where it is not counted
   aux_loss,      // f32[]: sum of the auxiliary losses of layers, times their weights
   mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
@@ -101,6 +117,8 @@ enum class Output {
   metric,        // [layers, ...]: the metric `name` of each of `layers`
   task_sum,      // f32[]: the sum of `name` over what the loss is the sum of
   segment_logp,  // f32[B, S]: log-probability of the labels of each segment
+  teacher_logp,  // f32[B * T, K]: log-probabilities of next tokens, see TeacherShape
+  teacher_ids,   // i32[B * T, K]: the tokens that these are of, where they are the likeliest
   state,         // decode state, stacked over `members`, written over its input
   update,        // [(times,) ...]: a change of the parameter input `input`
   logits,        // f32[B, V] of `rows`, or f32[B, T, V]
