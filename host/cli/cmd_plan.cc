@@ -9,6 +9,7 @@
 #include "decoder/call_limits.h"
 #include "inspect/plan/train_plan.h"
 #include "model/open.h"
+#include "model/teacher.h"
 #include "model/training.h"
 
 namespace lamina::cli {
@@ -41,7 +42,8 @@ Subject find_subject(const Arguments& a) {
   auto model = model::open_trained(
       c, plugin_catalog(a.globals),
       {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens});
-  const inspect::PlanOptions options = inspect::plan_options(c, *model);
+  const inspect::PlanOptions options = inspect::plan_options(
+      c, *model, model::describe_teacher(c, plugin_catalog(a.globals), *model));
   return {std::move(model), options};
 }
 

@@ -56,8 +56,9 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
   if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
   machine.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
   const std::string& resume = arguments.text("resume");
-  model::Training training = model::open_training(c, plugin_catalog(arguments.globals),
-                                                  train::likely_checkpoint(resume, c.run.out));
+  model::Training training =
+      model::open_training(c, plugin_catalog(arguments.globals),
+                           train::likely_checkpoint(resume, c.run.out), machine.backend);
   const decoder::Model& model = *training.model;
   train::Run run(c, model, resume, machine.backend,
                  {.between = end_if_asked, .workers = workers(machine)},

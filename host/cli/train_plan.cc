@@ -15,6 +15,7 @@
 #include "core/json_writer.h"
 #include "decoder/call_limits.h"
 #include "inspect/plan/train_plan.h"
+#include "model/teacher.h"
 #include "model/training.h"
 
 namespace lamina::cli {
@@ -90,6 +91,7 @@ std::string plan_json(const inspect::TrainPlan& plan, std::uint64_t available) {
   json.key("average_bytes").value(m.bytes.average);
   json.key("optimizer_temporary_bytes").value(m.updates);
   json.key("checkpoint_copy_bytes").value(m.checkpoint);
+  json.key("teacher_bytes").value(m.teacher.total());
   json.key("step_bytes").value(plan.step_bytes);
   json.key("validation_bytes").value(plan.validation_bytes);
   json.key("memory_bytes").value(plan.memory_bytes()).key("available_bytes").value(available);
@@ -126,10 +128,11 @@ std::string fit_json(const inspect::Fit& fit, std::uint64_t available) {
 }
 
 std::string show_fit(const Arguments& a, const decoder::Model& model, const config::RunConfig& run,
-                     const Machine& machine, std::uint64_t available) {
+                     const inspect::TeacherOfPlan& teacher, const Machine& machine,
+                     std::uint64_t available) {
   const inspect::FitResult found = inspect::fit_training(
       model, run, static_cast<std::size_t>(kUsableShare * static_cast<double>(available)),
-      machine.backend);
+      machine.backend, teacher);
   if (!found.fit)
     throw UserError(
         ExitCode::memory,
@@ -151,12 +154,14 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Mach
                                       {"leave one of them out"}});
   machine.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
   const auto model = model_of(a, run);
+  const inspect::TeacherOfPlan teacher =
+      model::describe_teacher(run, plugin_catalog(a.globals), *model);
   const std::uint64_t available = machine.available_memory();
   if (a.flag("fit")) {
-    print(show_fit(a, *model, run, machine, available));
+    print(show_fit(a, *model, run, teacher, machine, available));
     return 0;
   }
-  const inspect::TrainPlan plan = inspect::plan_training(*model, run, machine.backend);
+  const inspect::TrainPlan plan = inspect::plan_training(*model, run, machine.backend, teacher);
   print(a.flag("json") ? plan_json(plan, available) : plan_text(plan, *model, run, available));
   return 0;
 }

@@ -53,11 +53,12 @@ void print_json_step(const train::LoopEvents::Step& event) {
 
 constexpr std::size_t kSampleBytes = 4096;  // of a sample's line in the log
 
-// "accuracy 0.75  margin 0.120"
+// "accuracy 0.75  margin 0.120", "kl 0.1234"
 std::string task_text(const std::vector<train::AuxScalar>& means) {
   std::string out;
   for (const auto& [name, label, digits] :
-       {std::tuple{"reward_accuracy", "accuracy", 2}, std::tuple{"reward_margin", "margin", 3}})
+       {std::tuple{"reward_accuracy", "accuracy", 2}, std::tuple{"reward_margin", "margin", 3},
+        std::tuple{"kl", "kl", 4}})
     if (const auto mean = std::ranges::find(means, name, &train::AuxScalar::name);
         mean != means.end())
       out += fmt::format("{}{} {:.{}f}", out.empty() ? "" : "  ", label, mean->value, digits);
@@ -152,6 +153,11 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
             decoder::to_string(model.stack(), blocks));
   if (!run.inherited().summary.empty())
     log::info("from    {}: {}", c.train.from, run.inherited().summary);
+  if (const auto& teacher = run.inherited().teacher)
+    log::info("teacher {}: {}, {} parameters, {}", c.distillation.teacher,
+              teacher->model->family().name(),
+              thousands_text(teacher->model->parameters().num_elements()),
+              long_name(teacher->dtype));
   std::string_view label = "data";
   for (const std::string& line : data_lines(run.data())) {
     log::info("{:<7} {}", label, line);

@@ -193,14 +193,19 @@ void check_optimizer(const RunConfig& c, Problems& problems) {
                   {}});
 }
 
+// Adds a problem for keys that have no effect where they are used.
+auto refusing(const RunConfig& c, Problems& problems) {
+  return [&](const char* key, bool used, const std::string& what) {
+    if (used)
+      problems.add({c.values.where(key), fmt::format("'{}' {}", key, what), {"leave it out"}});
+  };
+}
+
 // What pairs and their losses have no use for, and what has no use for them.
 void check_preference(const RunConfig& c, Problems& problems) {
   const PreferenceSection& o = c.preference;
   const PreferenceSection preset;
-  const auto refuse = [&](const char* key, bool used, const std::string& what) {
-    if (used)
-      problems.add({c.values.where(key), fmt::format("'{}' {}", key, what), {"leave it out"}});
-  };
+  const auto refuse = refusing(c, problems);
   if (c.data.form != "preference") {
     const std::string what =
         fmt::format("is for data.form = \"preference\", which is \"{}\"", c.data.form);
@@ -217,6 +222,20 @@ void check_preference(const RunConfig& c, Problems& problems) {
     refuse(key, used, "has no effect on preferences");
 }
 
+void check_distillation(const RunConfig& c, Problems& problems) {
+  const DistillationSection& o = c.distillation;
+  const DistillationSection preset;
+  const auto refuse = refusing(c, problems);
+  refuse("distillation.teacher", !o.teacher.empty() && c.data.form == "preference",
+         "has no effect on preferences");
+  if (!o.teacher.empty()) return;
+  const std::string what = "has no effect without 'distillation.teacher'";
+  refuse("distillation.alpha", o.alpha != preset.alpha, what);
+  refuse("distillation.temperature", o.temperature != preset.temperature, what);
+  refuse("distillation.top_k", o.top_k != preset.top_k, what);
+  refuse("distillation.dtype", o.dtype != preset.dtype, what);
+}
+
 void check_across_keys(const RunConfig& c, const std::string& where) {
   Problems problems;
   const Table& values = c.values;
@@ -229,6 +248,7 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   check_schedule(c, problems);
   check_optimizer(c, problems);
   check_preference(c, problems);
+  check_distillation(c, problems);
   if (c.train.eval_weights == "ema" && c.train.ema == 0)
     problems.add({values.where("train.eval_weights"),
                   "'train.eval_weights' = \"ema\" needs 'train.ema', which is 0",
@@ -294,6 +314,7 @@ RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
   c.train.remat_tags = read_remat_tags(values);
   c.lora = read("lora", lora_fields(), values);
   c.preference = read("preference", preference_fields(), values);
+  c.distillation = read("distillation", distillation_fields(), values);
   c.optimizer = read("optimizer", optimizer_fields(), values);
   c.schedule = read("schedule", schedule_fields(), values);
   c.checkpoint = read("checkpoint", checkpoint_fields(), values);

@@ -19,6 +19,7 @@ const Fields<DataSection>& data_fields();
 const Fields<TrainSection>& train_fields();
 const Fields<LoraSection>& lora_fields();
 const Fields<PreferenceSection>& preference_fields();
+const Fields<DistillationSection>& distillation_fields();
 const Fields<OptimizerSection>& optimizer_fields();
 const Fields<ScheduleSection>& schedule_fields();
 const Fields<CheckpointSection>& checkpoint_fields();
@@ -41,6 +42,7 @@ struct RunConfig {
   TrainSection train;
   LoraSection lora;
   PreferenceSection preference;  // of data.form = "preference"
+  DistillationSection distillation;
   OptimizerSection optimizer;
   ScheduleSection schedule;
   CheckpointSection checkpoint;

@@ -411,6 +411,35 @@ const Fields<PreferenceSection>& preference_fields() {
   return fields;
 }
 
+const Fields<DistillationSection>& distillation_fields() {
+  static const Fields<DistillationSection> fields = {
+      field("teacher", &DistillationSection::teacher,
+            {.preset_text = "no teacher",
+             .doc = "The model to learn from, as train.from names one. It needs the same tokens; "
+                    "its family may be another. It is not part of checkpoints.",
+             .path = true}),
+      field("alpha", &DistillationSection::alpha,
+            {.min = 0,
+             .max = 1,
+             .doc = "Share of the teacher in what is minimised; the labels have the rest."}),
+      field("temperature", &DistillationSection::temperature,
+            {.min = 0,
+             .min_excluded = true,
+             .doc = "Logits of both models are divided by it, and the divergence is multiplied by "
+                    "its square. Above 1 it shows more of the tokens that are unlikely."}),
+      field("top_k", &DistillationSection::top_k,
+            {.unit = "tokens",
+             .min = 0,
+             .max = 1 << 20,
+             .doc = "Compare the probabilities of so many tokens that the teacher finds likeliest, "
+                    "and of all others together, which takes far less memory; 0 = of every "
+                    "token."}),
+      field("dtype", &DistillationSection::dtype,
+            {.choices = {"float32", "bfloat16"}, .doc = "Type that the teacher computes in."}),
+  };
+  return fields;
+}
+
 const Fields<ScheduleSection>& schedule_fields() {
   static const Fields<ScheduleSection> fields = {
       field("kind", &ScheduleSection::kind,
@@ -490,6 +519,8 @@ const Schema& run_schema() {
       section("lora", "A low-rank adapter over a frozen model; docs/finetuning.md.", lora_fields()),
       section("preference", "The loss of pairs, with data.form = \"preference\".",
               preference_fields()),
+      section("distillation", "Learning from a second model; docs/finetuning.md.",
+              distillation_fields()),
       section("optimizer", "Optimizer.", optimizer_fields()),
       section("schedule", "Learning-rate schedule.", schedule_fields()),
       section("checkpoint", "Checkpoints of the run.", checkpoint_fields()),

@@ -113,6 +113,14 @@ struct PreferenceSection {
   double label_smoothing = 0.0;
 };
 
+struct DistillationSection {
+  std::string teacher;  // as train.from; "": none
+  double alpha = 0.5;
+  double temperature = 1.0;
+  std::int64_t top_k = 0;  // 0: all
+  DType dtype = DType::bf16;
+};
+
 struct ScheduleSection {
   std::string kind = "cosine";
   std::int64_t warmup_steps = 0;

@@ -9,6 +9,7 @@
 #include "core/read_file.h"
 #include "data/load.h"
 #include "model/adapter.h"
+#include "model/teacher.h"
 #include "publishers/formats.h"
 #include "registry/library.h"
 #include "text/token_difference.h"
@@ -257,8 +258,14 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
 }
 
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
-                       const std::string& checkpoint) {
+                       const std::string& checkpoint, const Backend& backend) {
   Training out = begin(run, plugins, checkpoint);
+  if (!run.distillation.teacher.empty()) {
+    config::DataSection data = run.data;
+    if (!out.inherited.directory.empty()) data.tokenizer = out.inherited.directory;
+    out.inherited.teacher =
+        open_teacher(run, plugins, *out.model, *data::load_tokenizer(data), backend);
+  }
   train::set_learning(*out.model, run);
   return out;
 }

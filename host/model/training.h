@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/open.h"
+#include "runtime/backend.h"
 #include "train/run.h"
 
 namespace lamina::model {
@@ -23,9 +24,9 @@ struct Training {
 };
 
 // With the weights that it starts from. `checkpoint`: the one that the run goes on from, "" for
-// none; with one train.from is not read. Errors: also those of train::StartWeights; exit 2 where
-// data.tokenizer gives tokens of the directory other ids.
+// none; with one train.from is not read. Errors: also those of train::StartWeights and of
+// open_teacher(); exit 2 where data.tokenizer gives tokens of the directory other ids.
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
-                       const std::string& checkpoint);
+                       const std::string& checkpoint, const Backend& backend);
 
 }  // namespace lamina::model

@@ -102,6 +102,12 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
   if (inputs.validation)
     eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
                   options_.train.dtype, true, backend, EvalOutputs{.task = options_.task});
+  const decoder::TeacherShape told = options_.task->teacher();
+  if (!told.any) return;
+  LAMINA_ASSERT(inputs.teacher != nullptr);
+  teacher_.emplace(*inputs.teacher, options_.train.microbatch_size, options_.sequence_length, told,
+                   backend);
+  step_.set_teacher(&*teacher_);
 }
 
 std::size_t Loop::checkpoint_copy_bytes() const {

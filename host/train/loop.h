@@ -77,6 +77,7 @@ struct LoopInputs {
   std::string data_fingerprint;
   std::string run_file;  // texts for checkpoints
   std::string model_file;
+  const TeacherModel* teacher = nullptr;      // of a task that has one
   const StartWeights* start = nullptr;        // train.from; null: fresh weights, or a checkpoint's
   std::span<const SideFile> side_files = {};  // see CheckpointContents
 };
@@ -108,11 +109,13 @@ class Loop {
   LoopResult run(const LoopEvents& events);
 
   // Bytes of parameters, moments and gradients; of temporaries of a step; of all temporaries, with
-  // those of updates and of validation; of copies while a checkpoint is written, at most.
+  // those of updates, of validation and of a teacher; of copies while a checkpoint is written, at
+  // most.
   std::size_t state_bytes() const { return state_.bytes(); }
   std::size_t arena_bytes() const { return step_.arena_bytes(); }
   std::size_t temporary_bytes() {
-    return arena_bytes() + step_.update_bytes() + (eval_ ? eval_->arena_bytes() : 0);
+    return arena_bytes() + step_.update_bytes() + (eval_ ? eval_->arena_bytes() : 0) +
+           (teacher_ ? teacher_->temporary_bytes() : 0);
   }
   std::size_t checkpoint_copy_bytes() const;
   const TrainState& state() const { return state_; }
@@ -139,6 +142,7 @@ class Loop {
   TrainState state_;
   TrainStep step_;
   std::optional<EvalStep> eval_;
+  std::optional<Teacher> teacher_;
   Progress progress_;
   data::Batch batch_;
   std::optional<Reference> reference_;

@@ -44,20 +44,26 @@ void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& mo
                                      "rows: train.fresh = [\"embed.weight\"]"}});
 }
 
+std::shared_ptr<const Task> task_of(const config::RunConfig& run) {
+  if (run.data.form == "preference") return preference_task(run.preference);
+  if (!run.distillation.teacher.empty())
+    return distillation_task(run.distillation, config::place_in(run));
+  return next_token_task();
+}
+
 }  // namespace
 
 LoopOptions loop_options(const config::RunConfig& run) {
-  return {
-      .train = run.train,
-      .optimizer = run.optimizer,
-      .schedule = run.schedule,
-      .checkpoint = run.checkpoint,
-      .sequence_length = run.data.sequence_length,
-      .seed = run.run.seed,
-      .task = run.data.form == "preference" ? preference_task(run.preference) : next_token_task(),
-      .reference_folder = run.data.store == "none" ? "" : run.data.store,
-      .out = run.run.out,
-      .place = config::place_in(run)};
+  return {.train = run.train,
+          .optimizer = run.optimizer,
+          .schedule = run.schedule,
+          .checkpoint = run.checkpoint,
+          .sequence_length = run.data.sequence_length,
+          .seed = run.run.seed,
+          .task = task_of(run),
+          .reference_folder = run.data.store == "none" ? "" : run.data.store,
+          .out = run.run.out,
+          .place = config::place_in(run)};
 }
 
 config::DataSection data_section(const config::RunConfig& run) {
@@ -89,7 +95,8 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
   loop_ = std::make_unique<Loop>(
       LoopInputs{options_, model, *tokenizer_, data_->train,
                  data_->validation.empty() ? nullptr : &data_->validation.front(),
-                 data_->fingerprint, run_file_, model_file(model), inherited_.weights.get(),
+                 data_->fingerprint, run_file_, model_file(model),
+                 inherited_.teacher ? &*inherited_.teacher : nullptr, inherited_.weights.get(),
                  inherited_.files},
       backend);
   inherited_.weights.reset();  // their files are not mapped any longer

@@ -30,6 +30,7 @@ struct Inherited {
   std::string summary;                    // of the weights, for people
   std::string directory;                  // of the tokenizer, unless data.tokenizer is another
   std::vector<SideFile> files;            // that go along to every checkpoint
+  std::optional<TeacherModel> teacher;    // of [distillation]
 };
 
 //   Run run(config, model, "auto", backend);

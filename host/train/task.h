@@ -31,9 +31,24 @@ class Task {
   // Whether graphs read Input::reference: the log-probabilities of segments by the weights that the
   // run begins with, which log_probability_graph() computes.
   virtual bool compares_with_start() const { return false; }
+  // What graphs of training read of a second model.
+  virtual decoder::TeacherShape teacher() const { return {}; }
+
+  // Weights in what is minimised: of the loss, smoothed or not, and of the mean of
+  // Output::divergence.
+  struct Shares {
+    double loss = 1, divergence = 0;
+  };
+  virtual Shares shares() const { return {}; }
 };
 
 std::shared_ptr<const Task> next_token_task();
+
+// Next tokens, and the divergence from what a teacher predicts. docs/finetuning.md has the
+// equation. Throws UserError (exit 2, at the place of the key) with the graph where the model
+// cannot learn so.
+std::shared_ptr<const Task> distillation_task(const config::DistillationSection& section,
+                                              const config::KeyPlace& place = {});
 
 // Pairs of segments, an answer that is preferred and one that is not: DPO, IPO and ORPO. Segments 1
 // and 2 of a row are a pair, 3 and 4 the next. docs/finetuning.md has the losses.

@@ -98,24 +98,29 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   // The mean is over all microbatches, so each contributes by its number of labels or pairs.
   double denominator = static_cast<double>(std::max<std::int64_t>(terms, 1));
   const double smoothing = options_.label_smoothing;
-  float loss_scale = static_cast<float>((1 - smoothing) / denominator);
-  float uniform_scale = static_cast<float>(smoothing / denominator);
+  const Task::Shares shares = options_.task->shares();
+  float loss_scale = static_cast<float>(shares.loss * (1 - smoothing) / denominator);
+  float uniform_scale = static_cast<float>(shares.loss * smoothing / denominator);
+  float divergence_scale = static_cast<float>(shares.divergence / denominator);
   float z_scale = static_cast<float>(options_.z_loss / denominator);
   float aux_scale = static_cast<float>(1 / static_cast<double>(microbatches.size()));
   double mtp_denominator = static_cast<double>(std::max<std::int64_t>(mtp_labels, 1));
   float mtp_scale = static_cast<float>(1 / mtp_denominator);
   std::int64_t draw = step * options_.microbatches;
   std::int64_t seed[2] = {static_cast<std::int64_t>(options_.seed), 0};
-  float loss = 0, z_loss = 0, uniform_loss = 0;
+  float loss = 0, z_loss = 0, uniform_loss = 0, divergence = 0;
   program_.bind(Input::loss_scale, &loss_scale);
   program_.bind(Input::z_loss_scale, &z_scale);
   program_.bind(Input::uniform_scale, &uniform_scale);
+  program_.bind(Input::divergence_scale, &divergence_scale);
   program_.bind(Input::aux_scale, &aux_scale);
   program_.bind(Input::mtp_scale, &mtp_scale);
   program_.bind(Output::loss, &loss);
   program_.bind(Output::z_loss, &z_loss);
   program_.bind(Output::uniform_loss, &uniform_loss);
+  program_.bind(Output::divergence, &divergence);
   program_.bind(Input::seed, seed);
+  double total_divergence = 0;
   aux_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
@@ -127,6 +132,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
     result.loss += loss;
     result.z_loss += z_loss;
     result.uniform_loss += uniform_loss;
+    total_divergence += divergence;
     aux_.add();
   }
   result.loss /= denominator;
@@ -139,14 +145,26 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   result.aux_scalars = aux_.scalars();
   result.task_means = aux_.task_sums();
   for (AuxScalar& mean : result.task_means) mean.value /= denominator;
+  if (teacher_) {
+    const double kl = total_divergence / denominator;
+    const double labels = (1 - smoothing) * result.loss + smoothing * result.uniform_loss;
+    result.total += (shares.loss - 1) * labels + shares.divergence * kl;
+    result.task_means.push_back({"kl", kl});
+  }
   result.gradient_norm = optimizer_.gradient_norm(state_);
   if (!std::isfinite(result.total) || !std::isfinite(result.gradient_norm))
     fail(microbatches, step, seed, result);
   return result;
 }
 
+void TrainStep::set_teacher(Teacher* teacher) {
+  teacher_ = teacher;
+  teacher_->bind(program_);
+}
+
 void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i) {
   microbatches[i].bind(program_);
+  if (teacher_) teacher_->run(microbatches[i]);
   if (i == 0)
     program_.bind_gradients(state_.gradients(), state_.gradient_ids());
   else

@@ -16,6 +16,7 @@
 #include "train/qk_clip.h"
 #include "train/remat_policies.h"
 #include "train/task.h"
+#include "train/teacher.h"
 #include "train/train_state.h"
 
 namespace lamina::train {
@@ -93,6 +94,9 @@ class TrainStep {
   StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
   void update(StepResult& result, double lr, std::int64_t step);
 
+  // Who is asked before each microbatch, where the task has a teacher; it outlives this.
+  void set_teacher(Teacher* teacher);
+
   // What runs adds its events to the trace; null: to none.
   void set_trace(Trace* trace) {
     program_.program().set_trace(trace);
@@ -119,6 +123,7 @@ class TrainStep {
   AuxValues aux_;
   QkClip qk_clip_;
   std::unique_ptr<Buffer> arena_;
+  Teacher* teacher_ = nullptr;
 };
 
 }  // namespace lamina::train

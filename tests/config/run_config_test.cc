@@ -96,7 +96,8 @@ TEST_F(RunFile, EmptyUnknownSectionIsRefused) {
   EXPECT_USER_ERROR(load_run(write("[dpo]\n")), 2,
                     in_folder("run.toml:6: unknown section [dpo]\n"
                               "  there are [run], [model], [data], [train], [train.remat_tags], "
-                              "[lora], [preference], [optimizer], [schedule], [checkpoint]"));
+                              "[lora], [preference], [distillation], [optimizer], [schedule], "
+                              "[checkpoint]"));
 }
 
 TEST_F(RunFile, KeysDifferingInCaseAreUnknown) {

@@ -22,7 +22,8 @@ struct RunOfFile {
   explicit RunOfFile(const std::string& file, const std::vector<std::string>& sets = {})
       : config(config::load_run(file, {sets, {}})),
         training(model::open_training(config, built_plugins(),
-                                      train::likely_checkpoint("auto", config.run.out))),
+                                      train::likely_checkpoint("auto", config.run.out),
+                                      cpu::cpu_backend())),
         run(std::make_unique<train::Run>(config, *training.model, "auto", cpu::cpu_backend(),
                                          data::LoadHooks{}, std::move(training.inherited))) {
     run->resumption().set_aside();

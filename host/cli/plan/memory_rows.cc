@@ -13,7 +13,9 @@ std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::Trai
       {"moving average of the weights", memory.bytes.average},
       {"gradients", memory.bytes.gradients},
       {"temporaries of the optimizer", memory.updates},
-      {"while a checkpoint is written", memory.checkpoint}};
+      {"while a checkpoint is written", memory.checkpoint},
+      {"weights of the teacher", memory.teacher.weights},
+      {"temporaries of the teacher", memory.teacher.temporaries}};
   std::erase_if(out, [](const auto& row) { return row.second == 0; });
   return out;
 }

@@ -255,6 +255,7 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
   number("moment_bytes", b.moments), number("gradient_bytes", b.gradients);
   number("optimizer_temporary_bytes", plan.train.updates);
   number("checkpoint_copy_bytes", plan.train.checkpoint);
+  number("teacher_bytes", plan.train.teacher.total());
   number("average_bytes", b.average);
   number("whole_gradient_bytes", plan.train.whole_gradients);
   json.end_object();

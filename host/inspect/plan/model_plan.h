@@ -16,6 +16,7 @@
 #include "runtime/backend.h"
 #include "train/remat_policies.h"
 #include "train/task.h"
+#include "train/teacher.h"
 #include "train/train_state.h"
 
 namespace lamina::inspect {
@@ -32,6 +33,8 @@ struct PlanOptions {
   bool async_checkpoints = true;  // written while training goes on
   train::KeptAverage average = train::KeptAverage::none;
   std::shared_ptr<const train::Task> task = train::next_token_task();
+  std::shared_ptr<const decoder::Model> teacher = {};  // of a task that has one
+  DType teacher_dtype = DType::bf16;
 
   // What a training step computes.
   decoder::GraphFeatures features() const;
@@ -91,8 +94,9 @@ struct TrainMemory {
   std::size_t checkpoint = 0;       // copies while a checkpoint is written, at most
   std::int64_t frozen = 0;          // elements of parameters
   std::size_t whole_gradients = 0;  // what bytes.gradients would be without lists of rows
+  train::TeacherBytes teacher = {};
 
-  std::size_t total() const { return bytes.total() + updates + checkpoint; }
+  std::size_t total() const { return bytes.total() + updates + checkpoint + teacher.total(); }
 };
 
 // Temporaries of a training step under one rematerialisation policy; no parameters, gradients or

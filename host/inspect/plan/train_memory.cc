@@ -30,6 +30,10 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
       train::Optimizer(parameters, options.optimizer, backend).scratch_bytes(lists, options.dtype);
   if (options.async_checkpoints)
     out.checkpoint = train::max_snapshot_bytes(parameters, options.optimizer, options.average);
+  if (options.teacher)
+    out.teacher = train::teacher_bytes(*options.teacher,
+                                       {options.batch, options.tokens, options.teacher_dtype},
+                                       options.task->teacher(), backend);
   for (const decoder::Parameter& p : parameters.all())
     if (p.learning.frozen) out.frozen += p.num_elements();
   out.whole_gradients = train::train_bytes(parameters, options.dtype, accumulate).gradients;

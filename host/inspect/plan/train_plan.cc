@@ -37,13 +37,13 @@ std::int64_t max_checkpoints(const config::RunConfig& run) {
 
 // All settings that could be chosen, each with what it takes.
 std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run,
-                              const Backend& backend) {
+                              const Backend& backend, const TeacherOfPlan& teacher) {
   std::vector<Fit> out;
   const std::int64_t batch = run.train.batch_size;
   for (std::int64_t rows = batch; rows > 0; --rows) {
     if (batch % rows != 0) continue;
     run.train.microbatch_size = rows;
-    const PlanOptions options = plan_options(run, model);
+    const PlanOptions options = plan_options(run, model, teacher);
     const TrainMemory memory = plan_train_memory(model, options, backend);
     const std::size_t always = memory.total() + validation_bytes(model, run, backend);
     for (const RematCost& cost : plan_activations(model, options, backend)) {
@@ -65,7 +65,8 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
 
 }  // namespace
 
-PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model) {
+PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model,
+                         const TeacherOfPlan& teacher) {
   const train::TrainStepOptions step = train::loop_options(run).step();
   return {.microbatches = step.microbatches,
           .batch = step.shape.batch,
@@ -77,13 +78,15 @@ PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& mod
           .layer_metrics = step.features.layer_metrics,
           .async_checkpoints = run.checkpoint.async,
           .average = train::kept_average(run.train),
-          .task = step.task};
+          .task = step.task,
+          .teacher = teacher,
+          .teacher_dtype = run.distillation.dtype};
 }
 
 TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,
-                        const Backend& backend) {
+                        const Backend& backend, const TeacherOfPlan& teacher) {
   TrainPlan out;
-  out.memory = plan_train_memory(model, plan_options(run, model), backend);
+  out.memory = plan_train_memory(model, plan_options(run, model, teacher), backend);
   out.step_bytes =
       program::BoundProgram(train::step_graph(model, train::loop_options(run).step()), backend)
           .arena_bytes();
@@ -95,8 +98,9 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
 }
 
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
-                       std::size_t memory_bytes, const Backend& backend) {
-  const std::vector<Fit> all = all_settings(model, run, backend);
+                       std::size_t memory_bytes, const Backend& backend,
+                       const TeacherOfPlan& teacher) {
+  const std::vector<Fit> all = all_settings(model, run, backend, teacher);
   FitResult out;
   out.smallest_bytes = std::ranges::min(all, {}, &Fit::memory_bytes).memory_bytes;
   // The first of equals is the one with the largest microbatch.

@@ -10,8 +10,12 @@
 
 namespace lamina::inspect {
 
+// The second model of a run's task, as its directory describes it; null where there is none.
+using TeacherOfPlan = std::shared_ptr<const decoder::Model>;
+
 // What a plan is asked for a run. Throws UserError (exit 2) as train::remat_policy() does.
-PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model);
+PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model,
+                         const TeacherOfPlan& teacher);
 
 struct TrainPlan {
   TrainMemory memory;
@@ -25,7 +29,7 @@ struct TrainPlan {
 
 // Of the run as it is set. REQUIRES: set_learning(model, run).
 TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,
-                        const Backend& backend);
+                        const Backend& backend, const TeacherOfPlan& teacher = nullptr);
 
 // Settings of a run, and what it takes with them.
 struct Fit {
@@ -46,6 +50,7 @@ struct FitResult {
 // ones with the largest microbatch; the batch stays as it is. Training waits for its checkpoints
 // only where nothing fits otherwise. REQUIRES: set_learning(model, run).
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
-                       std::size_t memory_bytes, const Backend& backend);
+                       std::size_t memory_bytes, const Backend& backend,
+                       const TeacherOfPlan& teacher = nullptr);
 
 }  // namespace lamina::inspect

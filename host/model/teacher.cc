@@ -1,0 +1,90 @@
+#include "model/teacher.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "core/error.h"
+#include "core/read_file.h"
+#include "decoder/call_limits.h"
+#include "model/load.h"
+#include "text/token_difference.h"
+
+namespace lamina::model {
+namespace {
+
+constexpr std::string_view kTeacher = "distillation.teacher";
+constexpr const char* kRemedy = "choose a teacher with the tokenizer of the model that learns";
+
+void check_present(const config::RunConfig& run) {
+  const std::string& path = run.distillation.teacher;
+  std::error_code ec;
+  if (std::filesystem::exists(path, ec)) return;
+  throw UserError(
+      ExitCode::checkpoint,
+      {config::place_in(run)(kTeacher),
+       fmt::format("there is nothing at {}", path),
+       {"name a directory with a model, a GGUF file, a checkpoint or a run",
+        "checkpoints do not have the teacher: a run that goes on needs it where it was"}});
+}
+
+void check_model(const config::RunConfig& run, const decoder::Model& teacher,
+                 const decoder::Model& student) {
+  if (teacher.vocab_size() != student.vocab_size())
+    throw UserError(
+        ExitCode::usage,
+        {config::place_in(run)(kTeacher),
+         fmt::format("{} has a vocabulary of {} tokens; the model that learns has {}",
+                     run.distillation.teacher, teacher.vocab_size(), student.vocab_size()),
+         {kRemedy}});
+  if (teacher.options().head.no_loss || teacher.is_autoregressive() != student.is_autoregressive())
+    throw UserError(
+        ExitCode::usage,
+        {config::place_in(run)(kTeacher),
+         fmt::format("{} does not predict what family '{}' does", run.distillation.teacher,
+                     student.family().name()),
+         {"choose a teacher that predicts the next token of what it has seen, as the model does"}});
+  decoder::check_training_length(teacher, run.data.sequence_length,
+                                 "data.sequence_length, for distillation.teacher");
+}
+
+}  // namespace
+
+std::unique_ptr<decoder::Model> describe_teacher(const config::RunConfig& run,
+                                                 const registry::Catalog& plugins,
+                                                 const decoder::Model& student) {
+  const std::string& path = run.distillation.teacher;
+  if (path.empty()) return nullptr;
+  check_present(run);
+  std::unique_ptr<decoder::Model> out =
+      std::move(open(path, plugins, {.compress_tokens = decoder::uncompressed_tokens}).model);
+  check_model(run, *out, student);
+  return out;
+}
+
+std::optional<train::TeacherModel> open_teacher(const config::RunConfig& run,
+                                                const registry::Catalog& plugins,
+                                                const decoder::Model& student,
+                                                const text::Tokenizer& tokenizer,
+                                                const Backend& backend) {
+  const std::string& path = run.distillation.teacher;
+  if (path.empty()) return std::nullopt;
+  check_present(run);
+  const DType dtype = run.distillation.dtype;
+  auto loaded = std::make_shared<const Loaded>(load(path, plugins, dtype, backend));
+  check_model(run, loaded->model(), student);
+  if (loaded->tokenizer)
+    if (const auto other = text::first_difference(tokenizer, *loaded->tokenizer))
+      throw UserError(
+          ExitCode::usage,
+          {config::place_in(run)(kTeacher),
+           fmt::format("gives token {} the text '{}'; for the model that learns it is '{}'",
+                       other->id, printable(other->theirs), printable(other->ours)),
+           {kRemedy}});
+  const std::span<void* const> weights = loaded->weights.pointers();
+  return train::TeacherModel{
+      {loaded, loaded->opened.model.get()}, {weights.begin(), weights.end()}, dtype};
+}
+
+}  // namespace lamina::model

@@ -1,0 +1,53 @@
+// The second model of distillation: it reads what the step reads, and tells what it would predict.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "decoder/model.h"
+#include "program/bound_program.h"
+#include "program/microbatch.h"
+#include "runtime/backend.h"
+
+namespace lamina::train {
+
+// A model with its weights, one pointer per parameter in the type that Parameter::used_dtype(dtype)
+// says, which live as long as `model`: it may own them.
+struct TeacherModel {
+  std::shared_ptr<const decoder::Model> model;
+  std::vector<void*> weights;
+  DType dtype = DType::bf16;  // to compute in
+};
+
+// What it takes while a run trains.
+struct TeacherBytes {
+  std::size_t weights = 0;      // mapped from its files, or copies
+  std::size_t temporaries = 0;  // with what it tells of a microbatch
+  std::size_t total() const { return weights + temporaries; }
+};
+
+TeacherBytes teacher_bytes(const decoder::Model& model, const decoder::GraphShape& shape,
+                           const decoder::TeacherShape& told, const Backend& backend);
+
+class Teacher {
+ public:
+  // Of microbatches of `rows` of `tokens`.
+  Teacher(TeacherModel teacher, std::int64_t rows, std::int64_t tokens,
+          const decoder::TeacherShape& told, const Backend& backend);
+
+  void run(const program::Microbatch& batch);
+  // What the last run told becomes inputs of `step`.
+  void bind(program::BoundProgram& step);
+
+  std::size_t temporary_bytes() const;
+
+ private:
+  TeacherModel teacher_;
+  program::BoundProgram program_;
+  std::unique_ptr<Buffer> arena_;
+  std::vector<float> logp_;
+  std::vector<std::int32_t> ids_;  // empty where it tells of all tokens
+};
+
+}  // namespace lamina::train
