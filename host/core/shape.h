@@ -9,7 +9,9 @@
 
 namespace lamina {
 
-inline constexpr int kMaxDims = 8;
+// Tensors of plugins have at most LAMINA_MAX_DIMS, 8. What is stacked by layer, and by token of a
+// time region or by group of layers below that, has more.
+inline constexpr int kMaxDims = 10;
 
 class Shape {
  public:

@@ -271,6 +271,10 @@ std::size_t BlockBuild::index_of(std::uint64_t given, bool is_state, std::size_t
 
 lamina_tensor_t BlockBuild::hand_out(Tensor value) {
   LAMINA_ASSERT(value.graph == &trace_.graph());
+  static_assert(kMaxDims >= LAMINA_MAX_DIMS + 2);  // stacked by token, stacked by layer
+  if (value.ndim() > LAMINA_MAX_DIMS)
+    abi::refuse("{} would have {} dims; at most {} are possible", to_string(value.type()),
+                value.ndim(), LAMINA_MAX_DIMS);
   tensors_.push_back(value);
   return handle(false, tensors_.size() - 1);
 }

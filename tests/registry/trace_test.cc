@@ -141,7 +141,7 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
       {31, "slice: 8 elements from 17592186044416 on are outside dim 2 of f32[2, 3, 8]"},
       {32, "constant: shape has a dim of -2; it must not be negative"},
       {33, "reshape: shape has a dim of -2; it must not be negative"},
-      {34, "constant: at most 8 dims, got 9"},
+      {34, " would have 9 dims; at most 8 are possible"},
       {35, "block 'layer': it uses more than 262144 ops"},
       {37, "the weight of 'loss' is the key 'act', which is a string; it must be a number"},
       {38, "the rate of 'inner.weight' is the key 'act', which is a string; it must be a number"},
