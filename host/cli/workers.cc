@@ -2,7 +2,7 @@
 
 namespace lamina::cli {
 
-data::Workers workers(const Machine& machine) {
+Workers workers(const Machine& machine) {
   return [&device = machine.device](std::int64_t count,
                                     const std::function<void(std::int64_t)>& work) {
     device.parallel_ranges(count, 1, [&work](std::int64_t begin, std::int64_t end) {

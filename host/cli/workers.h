@@ -1,12 +1,12 @@
-// The device's threads for work that is none of a graph: tokenizing.
+// The device's threads for work that is none of a graph: tokenizing, reading weights.
 #pragma once
 
 #include "cli/machine.h"
-#include "data/tokenize.h"
+#include "core/workers.h"
 
 namespace lamina::cli {
 
 // REQUIRES: the machine outlives it.
-data::Workers workers(const Machine& machine);
+Workers workers(const Machine& machine);
 
 }  // namespace lamina::cli

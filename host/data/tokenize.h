@@ -9,17 +9,13 @@
 #include <variant>
 #include <vector>
 
+#include "core/workers.h"
 #include "data/reading.h"
 #include "data/text_parts.h"
 #include "data/token_bins.h"
 #include "data/token_part.h"
 
 namespace lamina::data {
-
-// Calls work(0) ... work(count - 1), each once, from threads of its choice, and returns when all
-// have. `work` throws nothing.
-using Workers =
-    std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work)>;
 
 // An entry of data.train or data.validation, and what was found there.
 struct TokenSource {

@@ -101,9 +101,11 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
 }
 
 void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,
-                  const decoder::ParameterTable& parameters, const Kind& kind) {
-  for (std::size_t i = 0; i < parameters.all().size(); ++i) {
-    if (!kind.data[i]) continue;
+                  const decoder::ParameterTable& parameters, const Kind& kind,
+                  const Workers& workers) {
+  work_on_all(workers, std::ssize(parameters.all()), [&](std::int64_t parameter) {
+    const auto i = static_cast<std::size_t>(parameter);
+    if (!kind.data[i]) return;
     const io::TensorSpec& spec = kind.specs[i];
     io::TensorView view = files.tensor(spec.name);
     if (view.dtype != spec.dtype || !(view.shape == spec.shape))
@@ -118,7 +120,7 @@ void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,
           .decode(0, 1,
                   {static_cast<float*>(kind.data[i]),
                    static_cast<std::size_t>(spec.shape.num_elements())});
-  }
+  });
 }
 
 Progress read_progress(const JsonValue& info) {
@@ -208,19 +210,22 @@ void check_structure(const std::string& path) {
     throw io::Damaged({"", *difference, {"use another checkpoint of this run (`lamina ckpt ls`)"}});
 }
 
-Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state) {
+Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state,
+                         const Workers& workers) {
   check_structure(path);
   const io::Manifest manifest = io::read_manifest(path);
   const Progress progress = read_progress(manifest.info());
   const io::PartReader reader(manifest);
   const io::WeightFiles weights(path, "model"), moments(path, "optimizer");
-  read_tensors(weights, reader, model.parameters(), masters_of(model.parameters(), state));
-  for (const Kind& kind : optimizer_states_of(model.parameters(), state))
-    read_tensors(moments, reader, model.parameters(), kind);
+  const auto read = [&](const io::WeightFiles& from, const Kind& kind) {
+    read_tensors(from, reader, model.parameters(), kind, workers);
+  };
+  read(weights, masters_of(model.parameters(), state));
+  for (const Kind& kind : optimizer_states_of(model.parameters(), state)) read(moments, kind);
   if (has_averages(state))
-    read_tensors(io::WeightFiles(path, weights::kAverageStem), reader, model.parameters(),
-                 averages_of(model.parameters(), state));
-  state.refresh_copies();
+    read(io::WeightFiles(path, weights::kAverageStem), averages_of(model.parameters(), state));
+  work_on_all(workers, std::ssize(model.parameters().all()),
+              [&](std::int64_t i) { state.refresh_copy(static_cast<int>(i)); });
   return progress;
 }
 

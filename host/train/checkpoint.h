@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/workers.h"
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
@@ -67,7 +68,8 @@ void check_structure(const std::string& path);
 // Reads parameters and moments into `state` (copies refreshed) and compares every byte with the
 // manifest while it is read. Throws io::Damaged, naming file and tensor: the state then holds
 // something in between. UserError, exit 4, where the tensors are not those of the model.
-Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state);
+Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state,
+                         const Workers& workers = {});
 
 // Removes all but the newest `keep` checkpoints of a run and, with `keep_best`, the best one; 0
 // keeps all. Goes on after one that cannot be removed, and returns what was wrong with each.

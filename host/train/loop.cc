@@ -86,18 +86,8 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
       saver_({inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
               inputs_.side_files},
              state_, options_.checkpoint, options_.out, options_.train.steps) {
-  const auto& parameters = inputs.model.parameters().all();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::span<float> master(state_.masters()[i],
-                                  static_cast<std::size_t>(parameters[i].num_elements()));
-    if (inputs.start && inputs.start->has(static_cast<int>(i)))
-      inputs.start->read(static_cast<int>(i), master);
-    else
-      weights::initialise(parameters[i], options_.seed, master);
-  }
+  if (!inputs.resumes) make_weights();
   inputs_.start = nullptr;  // it is read, and may be gone
-  state_.refresh_copies();
-  state_.begin_averages();
   progress_.data_fingerprint = inputs.data_fingerprint;
   if (inputs.validation)
     eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
@@ -110,6 +100,21 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
   step_.set_teacher(&*teacher_);
 }
 
+void Loop::make_weights() {
+  const decoder::ParameterTable& parameters = inputs_.model.parameters();
+  work_on_all(inputs_.workers, std::ssize(parameters.all()), [&](std::int64_t parameter) {
+    const int i = static_cast<int>(parameter);
+    const std::span values(state_.masters()[static_cast<std::size_t>(i)],
+                           static_cast<std::size_t>(parameters[i].num_elements()));
+    if (inputs_.start && inputs_.start->has(i))
+      inputs_.start->read(i, values);
+    else
+      weights::initialise(parameters[i], options_.seed, values);
+    state_.refresh_copy(i);
+  });
+  state_.begin_averages();
+}
+
 std::size_t Loop::checkpoint_copy_bytes() const {
   if (!options_.checkpoint.async) return 0;
   return max_snapshot_bytes(inputs_.model.parameters(), options_.optimizer,
@@ -117,7 +122,7 @@ std::size_t Loop::checkpoint_copy_bytes() const {
 }
 
 void Loop::resume(const std::string& checkpoint) {
-  Progress loaded = load_checkpoint(checkpoint, inputs_.model, state_);
+  Progress loaded = load_checkpoint(checkpoint, inputs_.model, state_, inputs_.workers);
   if (loaded.data_fingerprint != inputs_.data_fingerprint)
     throw UserError(ExitCode::data,
                     {checkpoint,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/sections.h"
+#include "core/workers.h"
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
@@ -80,6 +81,8 @@ struct LoopInputs {
   const TeacherModel* teacher = nullptr;      // of a task that has one
   const StartWeights* start = nullptr;        // train.from; null: fresh weights, or a checkpoint's
   std::span<const SideFile> side_files = {};  // see CheckpointContents
+  bool resumes = false;                       // weights stay 0 until resume() reads them
+  Workers workers = {};                       // to make and to read weights with
 };
 
 struct LoopResult {
@@ -129,6 +132,8 @@ class Loop {
   // Of the step under way, see train/bad_step.h. `error`: null for a spike.
   std::string write_bad_step(const StepResult& result, const NumericalError* error) const;
   EvalSums validate();
+  // From train.from, or fresh ones.
+  void make_weights();
   void read_reference(const std::string& checkpoint);
   void compare_with(Reference reference);
   const float* gather_reference(const data::Batch& batch, const std::vector<float>& of);

@@ -97,7 +97,7 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
                  data_->validation.empty() ? nullptr : &data_->validation.front(),
                  data_->fingerprint, run_file_, model_file(model),
                  inherited_.teacher ? &*inherited_.teacher : nullptr, inherited_.weights.get(),
-                 inherited_.files},
+                 inherited_.files, !resumption_->checkpoint().empty(), hooks.workers},
       backend);
   inherited_.weights.reset();  // their files are not mapped any longer
   if (hooks.between) hooks.between();
