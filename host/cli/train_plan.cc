@@ -84,14 +84,8 @@ std::string plan_text(const inspect::TrainPlan& plan, const decoder::Model& mode
 
 std::string plan_json(const inspect::TrainPlan& plan, std::uint64_t available) {
   JsonWriter json(2);
-  const inspect::TrainMemory& m = plan.memory;
-  json.begin_object().key("weight_bytes").value(m.bytes.weights);
-  json.key("copy_bytes").value(m.bytes.copies).key("moment_bytes").value(m.bytes.moments);
-  json.key("gradient_bytes").value(m.bytes.gradients);
-  json.key("average_bytes").value(m.bytes.average);
-  json.key("optimizer_temporary_bytes").value(m.updates);
-  json.key("checkpoint_copy_bytes").value(m.checkpoint);
-  json.key("teacher_bytes").value(m.teacher.total());
+  json.begin_object();
+  for (const auto& [name, bytes] : memory_fields(plan.memory)) json.key(name).value(bytes);
   json.key("step_bytes").value(plan.step_bytes);
   json.key("validation_bytes").value(plan.validation_bytes);
   json.key("memory_bytes").value(plan.memory_bytes()).key("available_bytes").value(available);

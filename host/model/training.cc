@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -201,6 +202,48 @@ Pair make_both(const config::RunConfig& run, const Description& from,
   return out;
 }
 
+std::unique_ptr<train::StartWeights> start_weights(const config::RunConfig& run,
+                                                   const Description& from,
+                                                   const decoder::Model& model,
+                                                   const decoder::Model& source) {
+  const OpenedModel files{.directory = from.directory, .adapter = from.adapter, .model = {}};
+  return std::make_unique<train::StartWeights>(model, source, files.weight_files(), from.directory,
+                                               run.train.fresh, config::place_in(run));
+}
+
+// Frozen parameters that lose nothing in the type computed with, as `is_stored_as` says, are kept
+// in it.
+void keep_as_stored(decoder::Model& model, DType compute,
+                    const std::function<bool(int parameter, DType)>& is_stored_as) {
+  std::vector<decoder::Learning> learning;
+  for (const decoder::Parameter& p : model.parameters().all()) {
+    const DType used = p.used_dtype(compute);
+    learning.push_back(p.learning);
+    learning.back().exact = p.learning.frozen && is_floating(used) &&
+                            is_stored_as(static_cast<int>(learning.size()) - 1, used);
+  }
+  model.set_learning(learning);
+}
+
+void set_learning(const config::RunConfig& run, const train::StartWeights* weights,
+                  decoder::Model& model) {
+  train::set_learning(model, run);
+  if (weights)
+    keep_as_stored(model, run.train.dtype,
+                   [&](int parameter, DType dtype) { return weights->has_as(parameter, dtype); });
+}
+
+// As the checkpoint has them: under our names.
+void set_learning_resumed(const config::RunConfig& run, const std::string& checkpoint,
+                          decoder::Model& model) {
+  train::set_learning(model, run);
+  const io::WeightFiles files(checkpoint, "model");
+  keep_as_stored(model, run.train.dtype, [&](int parameter, DType dtype) {
+    const std::string& name = model.parameters()[parameter].name;
+    return files.contains(name) && files.tensor(name).dtype == dtype;
+  });
+}
+
 Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
                const std::string& checkpoint) {
   config::DataSection data = run.data;
@@ -228,10 +271,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
   out.source = std::move(both.source);
   out.model = std::move(both.model);
   if (!own_tokenizer) check_tokenizer(run, from.directory);
-  const OpenedModel files{.directory = from.directory, .adapter = from.adapter, .model = {}};
-  out.inherited.weights =
-      std::make_unique<train::StartWeights>(*out.model, *out.source, files.weight_files(),
-                                            from.directory, run.train.fresh, config::place_in(run));
+  out.inherited.weights = start_weights(run, from, *out.model, *out.source);
   const train::StartWeights& weights = *out.inherited.weights;
   out.inherited.summary = summary_of(weights);
   out.inherited.files =
@@ -249,12 +289,17 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
                                              const registry::Catalog& plugins,
                                              const decoder::ModelOptions& options) {
-  std::unique_ptr<decoder::Model> out =
-      run.train.from.empty()
-          ? make_adapted(run.model, plugins, options, run, "")
-          : make_both(run, describe(run.train.from, plugins), plugins, options).model;
-  train::set_learning(*out, run);
-  return out;
+  if (run.train.from.empty()) {
+    auto out = make_adapted(run.model, plugins, options, run, "");
+    set_learning(run, nullptr, *out);
+    return out;
+  }
+  const Description from = describe(run.train.from, plugins);
+  Pair both = make_both(run, from, plugins, options);
+  const auto weights =
+      from.directory.empty() ? nullptr : start_weights(run, from, *both.model, *both.source);
+  set_learning(run, weights.get(), *both.model);
+  return std::move(both.model);
 }
 
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
@@ -266,7 +311,10 @@ Training open_training(const config::RunConfig& run, const registry::Catalog& pl
     out.inherited.teacher =
         open_teacher(run, plugins, *out.model, *data::load_tokenizer(data), backend);
   }
-  train::set_learning(*out.model, run);
+  if (!run.train.from.empty() && !checkpoint.empty())
+    set_learning_resumed(run, out.inherited.directory, *out.model);
+  else
+    set_learning(run, out.inherited.weights.get(), *out.model);
   return out;
 }
 

@@ -27,17 +27,19 @@ struct Kind {
 };
 
 bool is_table(const decoder::Parameter& p) { return p.desc.dtype && !is_floating(*p.desc.dtype); }
-DType stored_dtype(const decoder::Parameter& p) { return is_table(p) ? *p.desc.dtype : DType::f32; }
 
-Kind masters_of(const decoder::ParameterTable& parameters, const TrainState& state) {
-  Kind out{"", {state.masters().begin(), state.masters().end()}, {}};
-  for (const decoder::Parameter& p : parameters.all())
-    out.specs.push_back({p.name, stored_dtype(p), p.desc.shape});
+Kind weights_of(const decoder::ParameterTable& parameters, const TrainState& state) {
+  Kind out;
+  for (int i = 0; i < static_cast<int>(parameters.all().size()); ++i) {
+    const decoder::Parameter& p = parameters[i];
+    out.data.push_back(state.kept(i));
+    out.specs.push_back({p.name, is_table(p) ? *p.desc.dtype : state.kept_dtype(i), p.desc.shape});
+  }
   return out;
 }
 
 Kind averages_of(const decoder::ParameterTable& parameters, const TrainState& state) {
-  Kind out = masters_of(parameters, state);
+  Kind out = weights_of(parameters, state);
   out.data.assign(state.averages().begin(), state.averages().end());
   return out;
 }
@@ -158,7 +160,7 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   const std::string& directory = commit.path();
   const decoder::ParameterTable& parameters = contents.model.parameters();
   std::vector<io::FileDigest> files = write_tensors(
-      directory, "model", contents, {masters_of(parameters, contents.state)}, progress.step);
+      directory, "model", contents, {weights_of(parameters, contents.state)}, progress.step);
   auto moments = write_tensors(directory, "optimizer", contents,
                                optimizer_states_of(parameters, contents.state), progress.step);
   files.insert(files.end(), moments.begin(), moments.end());
@@ -220,7 +222,7 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
   const auto read = [&](const io::WeightFiles& from, const Kind& kind) {
     read_tensors(from, reader, model.parameters(), kind, workers);
   };
-  read(weights, masters_of(model.parameters(), state));
+  read(weights, weights_of(model.parameters(), state));
   for (const Kind& kind : optimizer_states_of(model.parameters(), state)) read(moments, kind);
   if (has_averages(state))
     read(io::WeightFiles(path, weights::kAverageStem), averages_of(model.parameters(), state));

@@ -1,6 +1,7 @@
 // A checkpoint: everything that a run needs to go on, in one directory that appears whole.
 //
-//   model.safetensors      parameters, f32, by our names (sharded when large)
+//   model.safetensors      parameters by our names, f32; frozen ones as TrainState keeps them
+//                          (sharded when large)
 //   optimizer.safetensors  what the optimizer keeps: "m.<parameter>", "v.<parameter>", ...
 //   ema.safetensors        the moving average of what learns, with train.ema: f32, by our names
 //   reference.bin          what the task compares with: log-probabilities by the first weights

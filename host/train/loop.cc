@@ -104,8 +104,13 @@ void Loop::make_weights() {
   const decoder::ParameterTable& parameters = inputs_.model.parameters();
   work_on_all(inputs_.workers, std::ssize(parameters.all()), [&](std::int64_t parameter) {
     const int i = static_cast<int>(parameter);
-    const std::span values(state_.masters()[static_cast<std::size_t>(i)],
-                           static_cast<std::size_t>(parameters[i].num_elements()));
+    float* const master = state_.masters()[static_cast<std::size_t>(i)];
+    if (!master) {
+      LAMINA_ASSERT(inputs_.start != nullptr);
+      inputs_.start->read_as(i, state_.kept_dtype(i), static_cast<std::byte*>(state_.kept(i)));
+      return;
+    }
+    const std::span values(master, static_cast<std::size_t>(parameters[i].num_elements()));
     if (inputs_.start && inputs_.start->has(i))
       inputs_.start->read(i, values);
     else

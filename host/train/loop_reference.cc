@@ -25,7 +25,7 @@ void Loop::prepare(const std::function<void()>& between) {
   std::string file;
   if (!options_.reference_folder.empty()) {
     file = fmt::format("{}/reference-{}", options_.reference_folder,
-                       reference_key(inputs_.model, state_.masters(), inputs_.model_file,
+                       reference_key(inputs_.model, state_, inputs_.model_file,
                                      inputs_.data_fingerprint, options_.train.dtype));
     if (std::filesystem::exists(file) &&
         Reference::read(read_file(file, ExitCode::data), num_values(&inputs_.train),

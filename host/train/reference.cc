@@ -76,24 +76,27 @@ std::vector<float> log_probabilities(const decoder::Model& model, std::span<void
   return out;
 }
 
-std::string reference_key(const decoder::Model& model, std::span<float* const> masters,
+std::string reference_key(const decoder::Model& model, const TrainState& state,
                           const std::string& model_file, const std::string& data_fingerprint,
                           DType dtype) {
   std::string text =
       fmt::format("reference 1\n{}\n{}\n{}\n", name(dtype), data_fingerprint, model_file);
   const auto& parameters = model.parameters().all();
-  const auto values_of = [&](std::size_t i) {
-    return std::span<const float>(masters[i],
-                                  static_cast<std::size_t>(parameters[i].num_elements()));
+  const auto bytes_of = [&](std::size_t i) {
+    const int parameter = static_cast<int>(i);
+    return std::span(static_cast<const std::byte*>(state.kept(parameter)),
+                     state.kept_bytes(parameter));
   };
   bool adapts = false;
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].name.ends_with(decoder::kAdapterUp))
-      adapts = adapts || std::ranges::any_of(values_of(i), [](float v) { return v != 0; });
+      adapts = adapts || std::ranges::any_of(
+                             std::span(state.masters()[i],
+                                       static_cast<std::size_t>(parameters[i].num_elements())),
+                             [](float v) { return v != 0; });
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (adapts || !decoder::is_adapter(parameters[i].name))
-      text +=
-          fmt::format("{} {}\n", parameters[i].name, io::xxh3_128_hex(std::as_bytes(values_of(i))));
+      text += fmt::format("{} {}\n", parameters[i].name, io::xxh3_128_hex(bytes_of(i)));
   if (adapts && model.adapter()) text += fmt::format("scale {}\n", model.adapter()->scale);
   return io::xxh3_128_hex(std::as_bytes(std::span(text)));
 }

@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "decoder/model.h"
 #include "runtime/backend.h"
+#include "train/train_state.h"
 
 namespace lamina::train {
 
@@ -37,7 +38,7 @@ std::vector<float> log_probabilities(const decoder::Model& model, std::span<void
 
 // Changes with whatever the numbers depend on: weights, data, and the type that is computed in. An
 // adapter that adds nothing yet does not count.
-std::string reference_key(const decoder::Model& model, std::span<float* const> masters,
+std::string reference_key(const decoder::Model& model, const TrainState& state,
                           const std::string& model_file, const std::string& data_fingerprint,
                           DType dtype);
 

@@ -37,7 +37,8 @@ Snapshot::Snapshot(const decoder::ParameterTable& parameters, TrainState& state)
     return static_cast<std::size_t>(parameters.all()[i].num_elements()) * sizeof(float);
   };
   for (std::size_t i = 0; i < parameters.all().size(); ++i)
-    add(static_cast<int>(i), state.masters()[i], bytes_of(i));
+    add(static_cast<int>(i), state.kept(static_cast<int>(i)),
+        state.kept_bytes(static_cast<int>(i)));
   for (const OptimizerState& kept : state.optimizer_states())
     for (std::size_t i = 0; i < kept.data.size(); ++i)
       if (kept.data[i])

@@ -127,6 +127,7 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
     const std::string tensor = not_there == absent.end() ? "" : not_there->second;
     const int from = tensor.empty() ? source.parameters().find(p.name) : -1;
     origin_.push_back(from);
+    grows_.push_back(from >= 0 && !(source.parameters()[from].desc.shape == p.desc.shape));
     if (from < 0 && model.adapter() && decoder::is_adapter(p.name)) continue;
     if (from < 0) {
       if (patterns.names(p.name, tensor))
@@ -135,8 +136,8 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
         lacking.push_back(fmt::format("'{}'", p.name));
       continue;
     }
+    if (!grows_.back()) continue;
     const Shape& before = source.parameters()[from].desc.shape;
-    if (before == p.desc.shape) continue;
     if (!is_grown(model, p, source, before))
       other_shapes.push_back(fmt::format("'{}' is {} there and {} here", p.name, to_string(before),
                                          to_string(p.desc.shape)));
@@ -172,6 +173,15 @@ void StartWeights::read(int parameter, std::span<float> out) const {
                        out.first(static_cast<std::size_t>(before.num_elements())));
   if (std::ssize(out) > before.num_elements())
     fill_new_rows(out, before[0], before.num_elements() / before[0]);
+}
+
+bool StartWeights::has_as(int parameter, DType dtype) const {
+  const auto i = static_cast<std::size_t>(parameter);
+  return has(parameter) && !grows_[i] && weights::is_stored_as(map_, *files_, origin_[i], dtype);
+}
+
+void StartWeights::read_as(int parameter, DType dtype, std::byte* out) const {
+  weights::read_as(map_, *files_, origin_[static_cast<std::size_t>(parameter)], dtype, out);
 }
 
 }  // namespace lamina::train

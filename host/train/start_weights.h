@@ -28,6 +28,9 @@ class StartWeights {
   bool has(int parameter) const { return origin_[static_cast<std::size_t>(parameter)] >= 0; }
   // Its values. New rows of a vocabulary are the mean of the old ones. REQUIRES: has(parameter).
   void read(int parameter, std::span<float> out) const;
+  // Whether the directory has all of it, as elements of `dtype`, and these.
+  bool has_as(int parameter, DType dtype) const;
+  void read_as(int parameter, DType dtype, std::byte* out) const;
 
   const io::WeightFiles& files() const { return *files_; }
   const weights::TensorMap& map() const { return map_; }
@@ -40,6 +43,7 @@ class StartWeights {
   std::shared_ptr<const io::WeightFiles> files_;
   weights::TensorMap map_;   // of source_
   std::vector<int> origin_;  // by parameter: that of source_, or -1
+  std::vector<bool> grows_;  // by parameter: more rows than there
   std::vector<std::string> fresh_, grown_;
 };
 

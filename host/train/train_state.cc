@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/error.h"
+#include "core/float16.h"
 #include "train/update_rules.h"
 #include "weights/weights.h"
 
@@ -41,13 +42,12 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
   TrainBytes out;
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     const Parameter& p = parameters.all()[i];
-    out.weights += value_bytes(p);
-    if (DType used = p.used_dtype(compute); used != DType::f32) out.copies += value_bytes(p, used);
+    const DType used = p.used_dtype(compute), kept = p.kept_dtype(compute);
+    (kept == DType::f32 ? out.weights : out.frozen) += value_bytes(p, kept);
+    if (used != kept) out.copies += value_bytes(p, used);
     if (!p.learns()) continue;
     if (average != KeptAverage::none) out.average += value_bytes(p);
-    if (const DType used = p.used_dtype(compute);
-        average == KeptAverage::validated && used != DType::f32)
-      out.copies += value_bytes(p, used);
+    if (average == KeptAverage::validated && used != DType::f32) out.copies += value_bytes(p, used);
     for (const StateSpec& state : state_of(p, optimizer))
       out.moments += aligned(static_cast<std::size_t>(state.type.bytes()));
     auto add_gradient = [&](std::int64_t slots) {
@@ -108,7 +108,7 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       next += bytes_of(i);
     }
   };
-  auto always = [](std::size_t) { return true; };
+  auto in_f32 = [&](std::size_t i) { return parameters[i].kept_dtype(compute) == DType::f32; };
   auto trained = [&](std::size_t i) { return parameters[i].learns(); };
   auto values = [&](std::size_t i) { return value_bytes(parameters[i]); };
   auto take_gradients = [&](std::vector<void*>& rows, std::vector<void*>& ids,
@@ -118,7 +118,7 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
         ids, [&](std::size_t i) { return slots[i] > 0; },
         [&](std::size_t i) { return id_bytes(slots[i]); });
   };
-  take_all(masters_, always, values);
+  take_all(masters_, in_f32, values);
   declare_states(optimizer);
   for (OptimizerState& state : optimizer_states_)
     take_all(
@@ -147,6 +147,26 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       if (!used_averages_[i]) used_averages_[i] = averages_[i] ? averages_[i] : used_[i];
   }
   LAMINA_ASSERT(next <= buffer_->data() + buffer_->bytes());
+}
+
+DType TrainState::kept_dtype(int parameter) const {
+  const std::size_t i = static_cast<std::size_t>(parameter);
+  return masters_[i] ? DType::f32 : copy_dtype_[i];
+}
+
+std::size_t TrainState::kept_bytes(int parameter) const {
+  return static_cast<std::size_t>(parameters_[parameter].num_elements() *
+                                  size_bytes(kept_dtype(parameter)));
+}
+
+std::span<const float> TrainState::values(int parameter, std::vector<float>& wide) const {
+  const auto i = static_cast<std::size_t>(parameter);
+  if (masters_[i]) return values_of(masters_[i], i);
+  LAMINA_ASSERT(copy_dtype_[i] == DType::bf16);
+  wide.resize(static_cast<std::size_t>(parameters_[parameter].num_elements()));
+  const std::span narrow(static_cast<const bfloat16*>(used_[i]), wide.size());
+  std::ranges::transform(narrow, wide.begin(), [](bfloat16 value) { return to_float(value); });
+  return wide;
 }
 
 std::int64_t TrainState::num_gradient_elements(int parameter) const {

@@ -20,11 +20,12 @@ namespace lamina::train {
 // Bytes of a training state by what they hold.
 struct TrainBytes {
   std::size_t weights = 0;    // f32
+  std::size_t frozen = 0;     // weights that are kept in the type that products read
   std::size_t copies = 0;     // of weights, in the type that products read
   std::size_t moments = 0;    // both
   std::size_t average = 0;    // of the weights, in f32; its copies are among those
   std::size_t gradients = 0;  // with the second set that accumulation takes
-  std::size_t total() const { return weights + copies + moments + average + gradients; }
+  std::size_t total() const { return weights + frozen + copies + moments + average + gradients; }
 };
 
 // The moving average of the weights that a run keeps.
@@ -56,8 +57,9 @@ class TrainState {
              const config::OptimizerSection& optimizer = {},
              KeptAverage average = KeptAverage::none);
 
-  // Row-major f32 tensors, one per parameter. Moments and gradients are null where it does not
-  // learn; moments also where the optimizer keeps none, or none in f32.
+  // Row-major f32 tensors, one per parameter; null where Parameter::kept_dtype() is another type.
+  // Moments and gradients are null where it does not learn; moments also where the optimizer keeps
+  // none, or none in f32.
   std::span<float* const> masters() const { return masters_; }
   std::span<float* const> first_moments() const { return first_moments_; }
   std::span<float* const> second_moments() const { return second_moments_; }
@@ -83,9 +85,18 @@ class TrainState {
   // What the graphs read: masters, or their copies in the compute type.
   std::span<void* const> used() const { return used_; }
   bool has_copy(int parameter) const {
-    return used_[static_cast<std::size_t>(parameter)] !=
-           static_cast<const void*>(masters_[static_cast<std::size_t>(parameter)]);
+    const float* master = masters_[static_cast<std::size_t>(parameter)];
+    return master && used_[static_cast<std::size_t>(parameter)] != static_cast<const void*>(master);
   }
+  // What is kept of a parameter, and in which type: its master, or what the graphs read.
+  void* kept(int parameter) const {
+    float* master = masters_[static_cast<std::size_t>(parameter)];
+    return master ? master : used_[static_cast<std::size_t>(parameter)];
+  }
+  DType kept_dtype(int parameter) const;
+  std::size_t kept_bytes(int parameter) const;
+  // Its values, in `wide` where they are not kept in f32.
+  std::span<const float> values(int parameter, std::vector<float>& wide) const;
   // Whoever changes a parameter's master, average or optimizer states in training says so first:
   // the observer is called with the parameter.
   void will_change(int parameter) const {

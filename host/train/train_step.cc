@@ -40,10 +40,10 @@ std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad)
 
 // The first weight that is not finite, as bad_element_text(); "" where all are.
 std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state) {
+  std::vector<float> wide;
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     const decoder::Parameter& p = parameters.all()[i];
-    if (auto bad =
-            first_non_finite({state.masters()[i], static_cast<std::size_t>(p.num_elements())}))
+    if (auto bad = first_non_finite(state.values(static_cast<int>(i), wide)))
       return bad_element_text(p, *bad);
   }
   return "";

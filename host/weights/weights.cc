@@ -33,23 +33,6 @@ const std::byte* bytes_in_place(const TensorMap& map, const io::WeightFiles& fil
   return reinterpret_cast<std::uintptr_t>(bytes) % size == 0 ? bytes : nullptr;
 }
 
-void copy_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter, DType wanted,
-                    std::byte* out) {
-  std::vector<const std::byte*> bytes;
-  for (const Piece& piece : map.pieces_of(parameter)) {
-    bytes.push_back(bytes_of(map, files, piece, wanted));
-    if (!bytes.back())
-      return read_parameter(map, files, parameter,
-                            [&](std::int64_t first, std::span<const float> values) {
-                              store(values, wanted, first, out);
-                            });
-  }
-  std::size_t next = 0;
-  for (const Piece& piece : map.pieces_of(parameter))
-    std::memcpy(out + piece.first * size_bytes(wanted), bytes[next++],
-                static_cast<std::size_t>(piece.num_elements() * size_bytes(wanted)));
-}
-
 void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, DType dtype,
                      std::byte* out) {
   std::vector<float> values(static_cast<std::size_t>(parameter.num_elements()));
@@ -87,6 +70,31 @@ void store(std::span<const float> values, DType dtype, std::int64_t first, std::
     LAMINA_ASSERT(false && "tensors are f32, bf16, f16, f64 or integers");
 }
 
+bool is_stored_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType dtype) {
+  const auto pieces = map.pieces_of(parameter);
+  return !pieces.empty() && std::ranges::all_of(pieces, [&](const Piece& piece) {
+    const io::StoredWeight weight(files, map.tensor_of(piece).name);
+    return weight.is_plain() && weight.data().dtype == dtype && !piece.changes_values();
+  });
+}
+
+void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType wanted,
+             std::byte* out) {
+  std::vector<const std::byte*> bytes;
+  for (const Piece& piece : map.pieces_of(parameter)) {
+    bytes.push_back(bytes_of(map, files, piece, wanted));
+    if (!bytes.back())
+      return read_parameter(map, files, parameter,
+                            [&](std::int64_t first, std::span<const float> values) {
+                              store(values, wanted, first, out);
+                            });
+  }
+  std::size_t next = 0;
+  for (const Piece& piece : map.pieces_of(parameter))
+    std::memcpy(out + piece.first * size_bytes(wanted), bytes[next++],
+                static_cast<std::size_t>(piece.num_elements() * size_bytes(wanted)));
+}
+
 void read_values(const decoder::Model& model, const TensorMap& map, const io::WeightFiles& files,
                  int parameter, std::span<float> out) {
   if (map.pieces_of(parameter).empty())
@@ -118,7 +126,7 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
     if (map.pieces_of(static_cast<int>(i)).empty())
       initialise_into(parameters[i], 0, wanted, to);  // an optional tensor that is not there
     else
-      copy_parameter(map, *files, static_cast<int>(i), wanted, to);
+      read_as(map, *files, static_cast<int>(i), wanted, to);
   }
   return out;
 }

@@ -27,6 +27,13 @@ void store(std::span<const float> values, DType dtype, std::int64_t first, std::
 void read_values(const decoder::Model& model, const TensorMap& map, const io::WeightFiles& files,
                  int parameter, std::span<float> out);
 
+// Whether the files have the values of a parameter as elements of `dtype`, whatever their order.
+// REQUIRES: `map` is match_weights(.., files).
+bool is_stored_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType dtype);
+// A parameter that has pieces, as elements of `dtype` (one that store() takes), row-major.
+void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType dtype,
+             std::byte* out);
+
 // Memory of all parameters: views into mapped files where the file's bytes serve as they are, else
 // own copies.
 class Weights {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "backends/cpu/backend.h"
+#include "core/read_file.h"
 #include "inspect/plan/model_plan.h"
 #include "model/load.h"
 #include "model/merge.h"
@@ -12,6 +13,7 @@
 #include "support/models.h"
 #include "support/published_model.h"
 #include "support/run_of_file.h"
+#include "weights/hf_export.h"
 
 namespace lamina::testing {
 namespace {
@@ -96,6 +98,70 @@ TEST(Lora, TakesGradientsAndMomentsForItsOwnMatricesAlone) {
       adapter += aligned(static_cast<std::size_t>(p.num_elements()) * sizeof(float));
   EXPECT_EQ(bytes.gradients, adapter);
   EXPECT_EQ(bytes.moments, 2 * adapter);
+}
+
+// A copied model in bfloat16, and in float32 with the same values.
+void add_narrow_and_wide(const TempDir& folder) {
+  add_golden_model(folder, "llama3_gqa");
+  const auto source = model::open(folder / "model", built_plugins(), {}, {});
+  weights::export_to_hf(*source.model, folder / "model", folder / "narrow", {.dtype = DType::bf16});
+  weights::export_to_hf(*source.model, folder / "narrow", folder / "wide", {.dtype = DType::f32});
+}
+
+// Frozen weights that are published in the type computed with are kept in it alone: a third of the
+// memory, the same numbers.
+TEST(Lora, FrozenWeightsOfTheTypeComputedWithHaveNoMasters) {
+  const TempDir folder;
+  add_narrow_and_wide(folder);
+  const std::string dtype = "train.dtype=bfloat16";
+  LoraRun narrow(folder, {dtype, "train.from=" + (folder / "narrow"), "run.out=" + (folder / "a")});
+  LoraRun wide(folder, {dtype, "train.from=" + (folder / "wide"), "run.out=" + (folder / "b")});
+  const train::TrainState &a = narrow.run->loop().state(), &b = wide.run->loop().state();
+  const auto& parameters = narrow.training.model->parameters().all();
+  std::size_t frozen = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const decoder::Parameter& p = parameters[i];
+    const bool kept = p.learning.frozen && p.used_dtype(DType::bf16) == DType::bf16;
+    EXPECT_EQ(a.masters()[i] == nullptr, kept) << p.name;
+    EXPECT_NE(b.masters()[i], nullptr) << p.name;
+    if (kept) frozen += aligned(static_cast<std::size_t>(p.num_elements()) * sizeof(float));
+  }
+  EXPECT_GT(frozen, 0u);
+  EXPECT_EQ(b.bytes() - a.bytes(), frozen);
+
+  const auto told = narrow.steps(), want = wide.steps();
+  ASSERT_EQ(told.size(), want.size());
+  for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].loss, want[i].loss) << i;
+  const io::WeightFiles files(narrow.checkpoint(), "model");
+  EXPECT_EQ(files.tensor("layers.0.attention.wq.weight").dtype, DType::bf16);
+  EXPECT_EQ(files.tensor("layers.0.attention.wq.lora_a").dtype, DType::f32);
+  const std::string adapter = "/adapter_model.safetensors";
+  EXPECT_EQ(read_file(narrow.checkpoint() + adapter, ExitCode::data),
+            read_file(wide.checkpoint() + adapter, ExitCode::data));
+  EXPECT_EQ(logits_of(load_f32(narrow.checkpoint())), logits_of(load_f32(wide.checkpoint())));
+}
+
+TEST(Lora, FrozenWeightsOfTheTypeComputedWithResumeToTheSameBits) {
+  const TempDir folder;
+  add_narrow_and_wide(folder);
+  const std::vector<std::string> sets = {
+      "train.dtype=bfloat16", "train.from=" + (folder / "narrow"), "checkpoint.async=true"};
+  const auto in = [&](const std::string& out) {
+    std::vector<std::string> all = sets;
+    all.push_back("run.out=" + (folder / out));
+    return all;
+  };
+  LoraRun whole(folder, in("whole"));
+  whole.train();
+  EXPECT_TRUE(LoraRun(folder, in("parts")).train(3).stopped);
+  LoraRun rest(folder, in("parts"));
+  EXPECT_EQ(rest.run->loop().state().bytes(), whole.run->loop().state().bytes());
+  EXPECT_FALSE(rest.train().stopped);
+  for (const char* name :
+       {"/model.safetensors", "/optimizer.safetensors", "/adapter_model.safetensors"})
+    EXPECT_TRUE(read_file(rest.checkpoint() + name, ExitCode::data) ==
+                read_file(whole.checkpoint() + name, ExitCode::data))
+        << name;
 }
 
 TEST(Lora, GoesOnToTheSameBitsWithoutTheDirectory) {

@@ -8,6 +8,7 @@ std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::Trai
                                                              DType compute) {
   std::vector<std::pair<std::string, std::size_t>> out{
       {"weights in float32", memory.bytes.weights},
+      {fmt::format("frozen weights in {}", long_name(compute)), memory.bytes.frozen},
       {fmt::format("copies in {}", long_name(compute)), memory.bytes.copies},
       {"moments", memory.bytes.moments},
       {"moving average of the weights", memory.bytes.average},
@@ -18,6 +19,15 @@ std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::Trai
       {"temporaries of the teacher", memory.teacher.temporaries}};
   std::erase_if(out, [](const auto& row) { return row.second == 0; });
   return out;
+}
+
+std::vector<std::pair<const char*, std::size_t>> memory_fields(const inspect::TrainMemory& memory) {
+  return {
+      {"weight_bytes", memory.bytes.weights},        {"frozen_weight_bytes", memory.bytes.frozen},
+      {"copy_bytes", memory.bytes.copies},           {"moment_bytes", memory.bytes.moments},
+      {"average_bytes", memory.bytes.average},       {"gradient_bytes", memory.bytes.gradients},
+      {"optimizer_temporary_bytes", memory.updates}, {"checkpoint_copy_bytes", memory.checkpoint},
+      {"teacher_bytes", memory.teacher.total()}};
 }
 
 }  // namespace lamina::cli

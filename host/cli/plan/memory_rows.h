@@ -1,4 +1,4 @@
-// The memory of a training run by what it holds, for tables.
+// The memory of a training run by what it holds, for tables and JSON.
 #pragma once
 
 #include <cstddef>
@@ -13,5 +13,7 @@ namespace lamina::cli {
 // Names and bytes, those of nothing left out. `compute`: the type that products read.
 std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::TrainMemory& memory,
                                                              DType compute);
+// All of them, by their names in JSON.
+std::vector<std::pair<const char*, std::size_t>> memory_fields(const inspect::TrainMemory& memory);
 
 }  // namespace lamina::cli

@@ -245,20 +245,10 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
   }
   json.end_object();
 
-  const train::TrainBytes& b = plan.train.bytes;
   json.key("train_state").begin_object().key("microbatches").value(o.microbatches);
-  auto number = [&](const char* name, std::size_t n) {
-    json.key(name).value(static_cast<std::int64_t>(n));
-  };
-  number("weight_bytes", b.weights), number("copy_bytes", b.copies);
   json.key("frozen_parameters").value(plan.train.frozen);
-  number("moment_bytes", b.moments), number("gradient_bytes", b.gradients);
-  number("optimizer_temporary_bytes", plan.train.updates);
-  number("checkpoint_copy_bytes", plan.train.checkpoint);
-  number("teacher_bytes", plan.train.teacher.total());
-  number("average_bytes", b.average);
-  number("whole_gradient_bytes", plan.train.whole_gradients);
-  json.end_object();
+  for (const auto& [name, bytes] : memory_fields(plan.train)) json.key(name).value(bytes);
+  json.key("whole_gradient_bytes").value(plan.train.whole_gradients).end_object();
 
   json.key("remat").begin_array();
   for (const inspect::RematCost& r : plan.remat) {

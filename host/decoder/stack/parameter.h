@@ -16,6 +16,7 @@ namespace lamina::decoder {
 // What a run says of how a parameter learns.
 struct Learning {
   bool frozen = false;                        // stays as it is, to the bit
+  bool exact = false;                         // and has no more digits than the run computes with
   double lr_scale = 1;                        // of the run's learning rate
   std::optional<double> weight_decay;         // nothing: the run's, where it decays
   std::vector<std::int64_t> split_rows = {};  // the matrix is several ones, of so many rows
@@ -49,6 +50,10 @@ struct Parameter {
   // The element type that products of a run in `compute` read: vectors (gains, biases, scalars)
   // stay in f32 whatever the run computes in.
   DType used_dtype(DType compute) const;
+  // That in which a training run keeps it: f32, but used_dtype() where this loses nothing.
+  DType kept_dtype(DType compute) const {
+    return learning.frozen && learning.exact ? used_dtype(compute) : DType::f32;
+  }
 };
 
 // All parameters of a model, in the order of the stack: embedding, layers, norm, head.

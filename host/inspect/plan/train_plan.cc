@@ -91,8 +91,9 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
       program::BoundProgram(train::step_graph(model, train::loop_options(run).step()), backend)
           .arena_bytes();
   out.validation_bytes = validation_bytes(model, run, backend);
-  out.checkpoint_bytes = static_cast<std::int64_t>(
-      out.memory.bytes.weights + out.memory.bytes.moments + out.memory.bytes.average);
+  out.checkpoint_bytes =
+      static_cast<std::int64_t>(out.memory.bytes.weights + out.memory.bytes.frozen +
+                                out.memory.bytes.moments + out.memory.bytes.average);
   out.num_checkpoints = max_checkpoints(run);
   return out;
 }
