@@ -32,9 +32,9 @@ CompileTimes bench_compile(const std::function<std::unique_ptr<decoder::Model>()
   };
   CompileTimes out;
   out.train = median([&](const decoder::Model& model, std::int64_t tokens) {
-    return train::step_graph(model, {.shape = {1, tokens, options.dtype},
-                                     .features = {.segments = true, .training = true, .aux = true},
-                                     .remat = "minimal"});
+    train::TrainStepOptions step{.shape = {1, tokens, options.dtype}, .remat = "minimal"};
+    step.features.mtp = false;
+    return train::step_graph(model, step);
   });
   out.prefill = median([&](const decoder::Model& model, std::int64_t tokens) {
     return model.decode_graph({1, tokens, options.dtype}, {tokens, tokens});

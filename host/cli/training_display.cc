@@ -53,12 +53,12 @@ void print_json_step(const train::LoopEvents::Step& event) {
 
 constexpr std::size_t kSampleBytes = 4096;  // of a sample's line in the log
 
-// "accuracy 0.75  margin 0.120", "kl 0.1234"
+// "accuracy 0.75  margin 0.120", "kl 0.1234  hidden 0.5678"
 std::string task_text(const std::vector<train::AuxScalar>& means) {
   std::string out;
   for (const auto& [name, label, digits] :
        {std::tuple{"reward_accuracy", "accuracy", 2}, std::tuple{"reward_margin", "margin", 3},
-        std::tuple{"kl", "kl", 4}})
+        std::tuple{"kl", "kl", 4}, std::tuple{"hidden", "hidden", 4}})
     if (const auto mean = std::ranges::find(means, name, &train::AuxScalar::name);
         mean != means.end())
       out += fmt::format("{}{} {:.{}f}", out.empty() ? "" : "  ", label, mean->value, digits);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config/layer_pair.h"
 #include "config/model_text.h"
 #include "config/wrapper.h"
 
@@ -228,11 +229,23 @@ void check_distillation(const RunConfig& c, Problems& problems) {
   const auto refuse = refusing(c, problems);
   refuse("distillation.teacher", !o.teacher.empty() && c.data.form == "preference",
          "has no effect on preferences");
+  for (const std::string& pair : o.hidden_layers)
+    if (!parse_layer_pair(pair))
+      problems.add({c.values.where("distillation.hidden_layers"),
+                    fmt::format("'{}' is not a pair of layers", pair),
+                    {"write a layer of the model and one of the teacher, as \"4:8\"; layers are "
+                     "counted from 0, and \"last\" is one"}});
+  if (o.hidden_layers.empty()) {
+    const std::string what = "has no effect without 'distillation.hidden_layers'";
+    refuse("distillation.hidden_weight", o.hidden_weight != preset.hidden_weight, what);
+    refuse("distillation.hidden_loss", o.hidden_loss != preset.hidden_loss, what);
+  }
   if (!o.teacher.empty()) return;
   const std::string what = "has no effect without 'distillation.teacher'";
   refuse("distillation.alpha", o.alpha != preset.alpha, what);
   refuse("distillation.temperature", o.temperature != preset.temperature, what);
   refuse("distillation.top_k", o.top_k != preset.top_k, what);
+  refuse("distillation.hidden_layers", !o.hidden_layers.empty(), what);
   refuse("distillation.dtype", o.dtype != preset.dtype, what);
 }
 

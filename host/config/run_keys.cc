@@ -434,6 +434,17 @@ const Fields<DistillationSection>& distillation_fields() {
              .doc = "Compare the probabilities of so many tokens that the teacher finds likeliest, "
                     "and of all others together, which takes far less memory; 0 = of every "
                     "token."}),
+      field(
+          "hidden_layers", &DistillationSection::hidden_layers,
+          {.doc = "Pairs of layers, of the model and of the teacher, whose outputs are compared, "
+                  "too: [\"4:8\", \"last:last\"]. Layers are counted from 0. Their outputs must be "
+                  "as wide."}),
+      field("hidden_weight", &DistillationSection::hidden_weight,
+            {.min = 0, .doc = "Weight of that distance in what is minimised."}),
+      field("hidden_loss", &DistillationSection::hidden_loss,
+            {.choices = {"mse", "cosine"},
+             .doc = "The distance of two outputs at a token: the mean of squared differences, or 1 "
+                    "less the cosine of the angle between them."}),
       field("dtype", &DistillationSection::dtype,
             {.choices = {"float32", "bfloat16"}, .doc = "Type that the teacher computes in."}),
   };

@@ -117,7 +117,10 @@ struct DistillationSection {
   std::string teacher;  // as train.from; "": none
   double alpha = 0.5;
   double temperature = 1.0;
-  std::int64_t top_k = 0;  // 0: all
+  std::int64_t top_k = 0;                  // 0: all
+  std::vector<std::string> hidden_layers;  // as parse_layer_pair() reads them
+  double hidden_weight = 1.0;
+  std::string hidden_loss = "mse";  // or "cosine"
   DType dtype = DType::bf16;
 };
 

@@ -91,6 +91,9 @@ bool Model::has_dropout() const {
 }
 std::int64_t Model::vocab_size() const { return parts_->config.vocab_size(); }
 std::int64_t Model::hidden_size() const { return parts_->config.hidden_size(); }
+std::int64_t Model::layer_width() const {
+  return BlockCache(*parts_, phase_of({}, {})).phase().carries.front().num_elements();
+}
 std::int64_t Model::mtp_depth() const { return parts_->options.mtp.depth; }
 double Model::mtp_weight(std::int64_t depth) const { return decoder::mtp_weight(*parts_, depth); }
 std::optional<std::int64_t> Model::length_dependent_from() const {
@@ -114,6 +117,7 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   phase.layer_metrics = features.aux && features.layer_metrics;
   Assembler a(*parts_, phase);
   const registry::HeadSpec& head = parts_->options.head;
+  a.compare_layers(&config::LayerPair::student);
   Tensor hidden = a.stack(a.embedding(), false);
   if (head.no_loss && features.training) {
     Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);
@@ -130,6 +134,8 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   if (features.token_losses) a.add_output(Output::token_losses, sums.token_losses);
   if (features.teacher.any)
     a.add_output(Output::divergence, a.divergence(x, a.host_input(Input::labels)));
+  if (!features.teacher.layers.empty())
+    a.add_output(Output::hidden_distance, a.hidden_distance(a.host_input(Input::labels)));
   LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
   if (features.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
   if (features.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
@@ -155,6 +161,7 @@ ModelGraph Model::teacher_graph(const GraphShape& shape, const GraphFeatures& fe
   check_length(shape.tokens, "the length of a row");
   check_call(shape.batch, shape.tokens);
   Assembler a(*parts_, phase_of(shape, features));
+  a.compare_layers(&config::LayerPair::teacher);
   a.add_teacher_outputs(a.final_norm(a.stack(a.embedding(), false)));
   return std::move(a.out());
 }

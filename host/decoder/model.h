@@ -51,6 +51,8 @@ class Model {
   void set_learning(const std::vector<Learning>& by_parameter);
   std::int64_t vocab_size() const;
   std::int64_t hidden_size() const;
+  // Values per token of what leaves a layer: hidden_size(), times the streams that there are.
+  std::int64_t layer_width() const;
 
   // Positions from which on the rotation of earlier tokens changes as a sequence grows (dynamic
   // scaling): longer sequences must be computed again from their start. Nothing for most models.

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string>
+#include <tuple>
 #include <utility>
 
+#include "config/layer_pair.h"
 #include "core/error.h"
 #include "core/read_file.h"
 #include "decoder/call_limits.h"
@@ -29,6 +32,33 @@ void check_present(const config::RunConfig& run) {
         "checkpoints do not have the teacher: a run that goes on needs it where it was"}});
 }
 
+// That the layers of a pair are there, and that what leaves them can be compared.
+void check_hidden_layers(const config::RunConfig& run, const decoder::Model& teacher,
+                         const decoder::Model& student) {
+  const auto refuse = [&](std::string what, std::string remedy) {
+    throw UserError(ExitCode::usage, {config::place_in(run)("distillation.hidden_layers"),
+                                      std::move(what),
+                                      {std::move(remedy)}});
+  };
+  for (const std::string& text : run.distillation.hidden_layers) {
+    const config::LayerPair pair = config::parse_layer_pair(text).value();
+    for (const auto& [layer, model, name] :
+         {std::tuple{pair.student, &student, std::string("the model that learns")},
+          std::tuple{pair.teacher, &teacher, run.distillation.teacher}})
+      if (const std::int64_t count = model->config().num_layers(); layer.value_or(0) >= count)
+        refuse(fmt::format("'{}' names layer {} of {}, which has layers 0 to {}", text, *layer,
+                           name, count - 1),
+               "name one of these, or \"last\"");
+  }
+  if (run.distillation.hidden_layers.empty()) return;
+  if (const std::int64_t theirs = teacher.layer_width(), ours = student.layer_width();
+      theirs != ours)
+    refuse(
+        fmt::format("the layers of {} give {} values per token, those of the model that learns {}",
+                    run.distillation.teacher, theirs, ours),
+        "choose a teacher as wide as the model, or leave it out: logits are compared without");
+}
+
 void check_model(const config::RunConfig& run, const decoder::Model& teacher,
                  const decoder::Model& student) {
   if (teacher.vocab_size() != student.vocab_size())
@@ -45,6 +75,7 @@ void check_model(const config::RunConfig& run, const decoder::Model& teacher,
          fmt::format("{} does not predict what family '{}' does", run.distillation.teacher,
                      student.family().name()),
          {"choose a teacher that predicts the next token of what it has seen, as the model does"}});
+  check_hidden_layers(run, teacher, student);
   decoder::check_training_length(teacher, run.data.sequence_length,
                                  "data.sequence_length, for distillation.teacher");
 }

@@ -15,7 +15,7 @@ namespace lamina::model {
 
 // As its directory describes it, to be planned with; null where a run has none. Errors: those of
 // open(); exit 4 where nothing is at distillation.teacher; exit 2 where its vocabulary is not that
-// of `student`, or its positions are too few for data.sequence_length.
+// of `student`, its positions are too few for data.sequence_length, or layers cannot be compared.
 std::unique_ptr<decoder::Model> describe_teacher(const config::RunConfig& run,
                                                  const registry::Catalog& plugins,
                                                  const decoder::Model& student);

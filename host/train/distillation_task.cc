@@ -1,8 +1,10 @@
-// Next tokens, and what a teacher says of them: Hinton et al. 2015, section 2.
+// Next tokens, and what a teacher says of them: Hinton et al. 2015, section 2. And what its layers
+// make of them: Romero et al. 2014 ("FitNets").
 #include <fmt/format.h>
 
 #include <string>
 
+#include "config/layer_pair.h"
 #include "core/error.h"
 #include "train/task.h"
 
@@ -19,12 +21,21 @@ class DistillationTask final : public Task {
         top_k_place_(place ? place(kTopK) : std::string(kTopK)) {}
 
   decoder::TeacherShape teacher() const override {
-    return {.any = true, .top_k = section_.top_k, .temperature = section_.temperature};
+    decoder::TeacherShape out{.any = true,
+                              .top_k = section_.top_k,
+                              .temperature = section_.temperature,
+                              .distance = section_.hidden_loss == "mse"
+                                              ? decoder::HiddenDistance::mse
+                                              : decoder::HiddenDistance::cosine};
+    for (const std::string& pair : section_.hidden_layers)
+      out.layers.push_back(config::parse_layer_pair(pair).value());
+    return out;
   }
   // Gradients of a divergence at temperature T are smaller by 1 / T^2.
   Shares shares() const override {
     return {.loss = 1 - section_.alpha,
-            .divergence = section_.alpha * section_.temperature * section_.temperature};
+            .divergence = section_.alpha * section_.temperature * section_.temperature,
+            .hidden = section_.hidden_weight};
   }
 
   // Validation has no teacher.

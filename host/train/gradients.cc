@@ -24,6 +24,7 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
        {std::pair{Output::loss, Input::loss_scale}, std::pair{Output::z_loss, Input::z_loss_scale},
         std::pair{Output::uniform_loss, Input::uniform_scale},
         std::pair{Output::divergence, Input::divergence_scale},
+        std::pair{Output::hidden_distance, Input::hidden_scale},
         std::pair{Output::aux_loss, Input::aux_scale},
         std::pair{Output::mtp_loss, Input::mtp_scale}})
     for (std::size_t o = 0; o < out.outputs.size(); ++o) {

@@ -34,19 +34,19 @@ class Task {
   // What graphs of training read of a second model.
   virtual decoder::TeacherShape teacher() const { return {}; }
 
-  // Weights in what is minimised: of the loss, smoothed or not, and of the mean of
-  // Output::divergence.
+  // Weights in what is minimised: of the loss, smoothed or not, and of the means of
+  // Output::divergence and Output::hidden_distance.
   struct Shares {
-    double loss = 1, divergence = 0;
+    double loss = 1, divergence = 0, hidden = 0;
   };
   virtual Shares shares() const { return {}; }
 };
 
 std::shared_ptr<const Task> next_token_task();
 
-// Next tokens, and the divergence from what a teacher predicts. docs/finetuning.md has the
-// equation. Throws UserError (exit 2, at the place of the key) with the graph where the model
-// cannot learn so.
+// Next tokens, the divergence from what a teacher predicts, and the distance of layers' outputs
+// from the teacher's. docs/finetuning.md has the equation. Throws UserError (exit 2, at the place
+// of the key) with the graph where the model cannot learn so.
 std::shared_ptr<const Task> distillation_task(const config::DistillationSection& section,
                                               const config::KeyPlace& place = {});
 

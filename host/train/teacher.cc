@@ -18,6 +18,12 @@ std::size_t num_told(const decoder::Model& model, std::int64_t tokens,
   return static_cast<std::size_t>(tokens * told.num_tokens(model.vocab_size()));
 }
 
+std::size_t num_hidden(const decoder::Model& model, std::int64_t tokens,
+                       const decoder::TeacherShape& told) {
+  if (told.layers.empty()) return 0;
+  return told.layers.size() * static_cast<std::size_t>(tokens * model.layer_width());
+}
+
 }  // namespace
 
 TeacherBytes teacher_bytes(const decoder::Model& model, const decoder::GraphShape& shape,
@@ -27,8 +33,10 @@ TeacherBytes teacher_bytes(const decoder::Model& model, const decoder::GraphShap
     out.weights +=
         static_cast<std::size_t>(p.num_elements() * size_bytes(p.used_dtype(shape.dtype)));
   const std::size_t each = sizeof(float) + (told.top_k > 0 ? sizeof(std::int32_t) : 0);
+  const std::int64_t tokens = shape.batch * shape.tokens;
   out.temporaries = program_of(model, shape, told, backend).arena_bytes() +
-                    num_told(model, shape.batch * shape.tokens, told) * each;
+                    num_told(model, tokens, told) * each +
+                    num_hidden(model, tokens, told) * sizeof(float);
   return out;
 }
 
@@ -38,10 +46,12 @@ Teacher::Teacher(TeacherModel teacher, std::int64_t rows, std::int64_t tokens,
       program_(program_of(*teacher_.model, {rows, tokens, teacher_.dtype}, told, backend)),
       arena_(backend.allocate(program_.arena_bytes())),
       logp_(num_told(*teacher_.model, rows * tokens, told)),
-      ids_(told.top_k > 0 ? logp_.size() : 0) {
+      ids_(told.top_k > 0 ? logp_.size() : 0),
+      hidden_(num_hidden(*teacher_.model, rows * tokens, told)) {
   program_.bind_parameters(teacher_.weights);
   program_.bind(Output::teacher_logp, logp_.data());
   program_.bind(Output::teacher_ids, ids_.data());
+  program_.bind(Output::teacher_hidden, hidden_.data());
 }
 
 void Teacher::run(const program::Microbatch& batch) {
@@ -52,10 +62,12 @@ void Teacher::run(const program::Microbatch& batch) {
 void Teacher::bind(program::BoundProgram& step) {
   step.bind(Input::teacher_logp, logp_.data());
   step.bind(Input::teacher_ids, ids_.data());
+  step.bind(Input::teacher_hidden, hidden_.data());
 }
 
 std::size_t Teacher::temporary_bytes() const {
-  return arena_->bytes() + logp_.size() * sizeof(float) + ids_.size() * sizeof(std::int32_t);
+  return arena_->bytes() + (logp_.size() + hidden_.size()) * sizeof(float) +
+         ids_.size() * sizeof(std::int32_t);
 }
 
 }  // namespace lamina::train

@@ -48,6 +48,7 @@ class Teacher {
   std::unique_ptr<Buffer> arena_;
   std::vector<float> logp_;
   std::vector<std::int32_t> ids_;  // empty where it tells of all tokens
+  std::vector<float> hidden_;      // empty where no layers are compared
 };
 
 }  // namespace lamina::train

@@ -102,25 +102,28 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   float loss_scale = static_cast<float>(shares.loss * (1 - smoothing) / denominator);
   float uniform_scale = static_cast<float>(shares.loss * smoothing / denominator);
   float divergence_scale = static_cast<float>(shares.divergence / denominator);
+  float hidden_scale = static_cast<float>(shares.hidden / denominator);
   float z_scale = static_cast<float>(options_.z_loss / denominator);
   float aux_scale = static_cast<float>(1 / static_cast<double>(microbatches.size()));
   double mtp_denominator = static_cast<double>(std::max<std::int64_t>(mtp_labels, 1));
   float mtp_scale = static_cast<float>(1 / mtp_denominator);
   std::int64_t draw = step * options_.microbatches;
   std::int64_t seed[2] = {static_cast<std::int64_t>(options_.seed), 0};
-  float loss = 0, z_loss = 0, uniform_loss = 0, divergence = 0;
+  float loss = 0, z_loss = 0, uniform_loss = 0, divergence = 0, hidden_distance = 0;
   program_.bind(Input::loss_scale, &loss_scale);
   program_.bind(Input::z_loss_scale, &z_scale);
   program_.bind(Input::uniform_scale, &uniform_scale);
   program_.bind(Input::divergence_scale, &divergence_scale);
+  program_.bind(Input::hidden_scale, &hidden_scale);
   program_.bind(Input::aux_scale, &aux_scale);
   program_.bind(Input::mtp_scale, &mtp_scale);
   program_.bind(Output::loss, &loss);
   program_.bind(Output::z_loss, &z_loss);
   program_.bind(Output::uniform_loss, &uniform_loss);
   program_.bind(Output::divergence, &divergence);
+  program_.bind(Output::hidden_distance, &hidden_distance);
   program_.bind(Input::seed, seed);
-  double total_divergence = 0;
+  double total_divergence = 0, total_distance = 0;
   aux_.begin();
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
@@ -133,6 +136,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
     result.z_loss += z_loss;
     result.uniform_loss += uniform_loss;
     total_divergence += divergence;
+    total_distance += hidden_distance;
     aux_.add();
   }
   result.loss /= denominator;
@@ -150,6 +154,11 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
     const double labels = (1 - smoothing) * result.loss + smoothing * result.uniform_loss;
     result.total += (shares.loss - 1) * labels + shares.divergence * kl;
     result.task_means.push_back({"kl", kl});
+    if (!options_.task->teacher().layers.empty()) {
+      const double distance = total_distance / denominator;
+      result.total += shares.hidden * distance;
+      result.task_means.push_back({"hidden", distance});
+    }
   }
   result.gradient_norm = optimizer_.gradient_norm(state_);
   if (!std::isfinite(result.total) || !std::isfinite(result.gradient_norm))

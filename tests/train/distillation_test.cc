@@ -9,13 +9,12 @@
 #include <numeric>
 #include <random>
 
-#include "core/read_file.h"
 #include "inspect/plan/train_plan.h"
 #include "model/teacher.h"
 #include "support/expect_error.h"
 #include "support/published_model.h"
-#include "support/run_of_file.h"
 #include "support/slope.h"
+#include "train/distillation_runs.h"
 #include "train/teacher.h"
 
 namespace lamina::testing {
@@ -24,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using decoder::Input;
 using decoder::Output;
-
-constexpr std::int64_t kTokens = 24;
 
 std::vector<double> log_softmax(const float* logits, std::size_t vocabulary, double temperature) {
   std::vector<double> out(vocabulary);
@@ -68,21 +65,6 @@ const config::DistillationSection kSections[] = {
 std::string name_of(const config::DistillationSection& section) {
   return fmt::format("top_k {}, temperature {}", section.top_k, section.temperature);
 }
-
-// Two documents, of which some tokens do not count, by themselves and in one row with padding.
-struct Documents {
-  decoder::Model model;
-  std::vector<Rows> alone;
-  Rows rows;
-
-  explicit Documents(const TestModel& of) : model(open_model(of.path)) {
-    for (const std::int64_t tokens : {9, 12}) {
-      alone.push_back(random_rows(model, 1, tokens, static_cast<unsigned>(tokens)));
-      std::fill_n(alone.back().labels.begin(), 3, -100);  // a prompt
-    }
-    rows = pack(alone, kTokens);
-  }
-};
 
 class Distillation : public ::testing::TestWithParam<const char*> {};
 
@@ -183,41 +165,6 @@ TEST_P(Distillation, GradientsAreSlopesOfTheLosses) {
 INSTANTIATE_TEST_SUITE_P(Models, Distillation,
                          ::testing::Values("llama2_deep", "gemma2_predicts", "features_bias"));
 
-std::string sentences() {
-  std::string out;
-  for (int i = 0; i < 200; ++i) out += "line " + std::to_string(i % 7) + " of a text\n";
-  return out;
-}
-
-constexpr const char* kSmall =
-    "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
-    "num_hidden_layers = 2\nnum_attention_heads = 2\n";
-// Of another family.
-constexpr const char* kTeacher =
-    "family = \"gpt3\"\n[model]\nvocab_size = 258\nhidden_size = 24\nnum_hidden_layers = 2\n"
-    "num_attention_heads = 2\nmax_position_embeddings = 64\n";
-
-std::string write_run(const TempDir& folder, const std::string& name, const std::string& model,
-                      const std::string& more = "") {
-  folder.write("text.txt", sentences());
-  return folder.write(name + ".toml",
-                      model +
-                          "[data]\ntrain = [\"text.txt\"]\nvalidation_fraction = 0.1\n"
-                          "sequence_length = 32\ndocument_separator = \"line\"\n"
-                          "[train]\nsteps = 6\nbatch_size = 4\n"
-                          "[optimizer]\nlr = 5e-3\n[checkpoint]\nevery_steps = 2\nkeep = 100\n"
-                          "[schedule]\nkind = \"constant\"\n[run]\nseed = 5\nout = \"" +
-                          name + "\"\n" + more);
-}
-
-// A teacher that has learned, and a run that learns from it.
-std::string write_student(const TempDir& folder, const std::string& more = "") {
-  if (!fs::exists(folder / "teacher"))
-    RunOfFile(write_run(folder, "teacher", kTeacher), {"train.steps=30"}).train();
-  return write_run(folder, "student", kSmall,
-                   "[distillation]\nteacher = \"teacher\"\ndtype = \"float32\"\n" + more);
-}
-
 double kl_of(const train::StepResult& step) {
   EXPECT_EQ(step.task_means.size(), 1u);
   return step.task_means.empty() ? -1 : step.task_means[0].value;
@@ -263,15 +210,6 @@ TEST(DistillationRun, ATeacherThatIsTheModelTeachesNothing) {
     EXPECT_NEAR(kl_of(step), 0, 1e-6);
     EXPECT_LT(step.gradient_norm, 1e-4);
     EXPECT_GT(step.loss, 0.1);
-  }
-}
-
-void expect_same_checkpoints(const std::string& a, const std::string& b) {
-  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
-    const std::string path = "/checkpoints/step-00000006/" + std::string(name);
-    const std::string bytes = read_file(a + path, ExitCode::data);
-    EXPECT_FALSE(bytes.empty());
-    EXPECT_TRUE(bytes == read_file(b + path, ExitCode::data)) << name;
   }
 }
 

@@ -38,7 +38,7 @@ Tensor every(Tensor x, std::int64_t first, std::int64_t step, std::int64_t offse
 }  // namespace
 
 Assembler::Assembler(const ModelParts& parts, const TracePhase& phase)
-    : parts_(parts), blocks_(parts, phase) {}
+    : parts_(parts), blocks_(parts, phase), stack_(parts.stack) {}
 
 Tensor Assembler::host_input(Input role) {
   auto [at, fresh] = host_inputs_.try_emplace(role);
@@ -232,9 +232,10 @@ std::vector<Tensor> Assembler::of_logits(Tensor x, const LogitsUse& use) {
 
 std::vector<Tensor> Assembler::layers(std::vector<Tensor> carries,
                                       const std::vector<Tensor>& per_layer, bool hidden) {
-  for (const StackSegment& segment : parts_.stack.segments) {
+  for (const StackSegment& segment : stack_.segments) {
     carries = engram(std::move(carries), segment);
     carries = this->segment(std::move(carries), per_layer, segment, hidden);
+    layer_outputs_[segment.first_layer + segment.num_layers() - 1] = carries[0];
   }
   return carries;
 }

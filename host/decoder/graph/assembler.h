@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,12 +69,18 @@ class Assembler {
   // whole.
   Tensor choices(Tensor x);
 
-  // teacher.cc, as phase().teacher says. What a teacher tells, as outputs: log-probabilities of all
-  // tokens or, with their ids, of the likeliest.
+  // teacher.cc, as phase().teacher says. Before stack(): which layers of a pair are this model's.
+  // Scans end after them.
+  void compare_layers(std::optional<std::int64_t> config::LayerPair::*side);
+  // What a teacher tells, as outputs: log-probabilities of all tokens or, with their ids, of the
+  // likeliest; and what left the compared layers.
   void add_teacher_outputs(Tensor x);
   // The sum over counted labels of KL(teacher || model), both at the temperature. Of the likeliest
   // tokens only: with all others as one outcome more.
   Tensor divergence(Tensor x, Tensor labels);
+  // The sum over counted labels of the distance of what left the compared layers from what left
+  // those of the teacher. REQUIRES: there are some.
+  Tensor hidden_distance(Tensor labels);
 
   // embedding_overrides.cc: x[B, T, D] with override row index[b, t] where that is not -1.
   Tensor with_embedding_overrides(Tensor x, Tensor index);
@@ -141,7 +148,8 @@ class Assembler {
   // Rows [rows, ...] of what `use` makes of logits [block, V].
   using LogitsUse = std::function<std::vector<Tensor>(Tensor logits)>;
   std::vector<Tensor> of_logits(Tensor x, const LogitsUse& use);
-  Tensor teacher_input(Input role, DType dtype);
+  Tensor teacher_input(Input role, Type type);
+  Tensor compared_rows(std::int64_t layer) const;
   Tensor top_log_probabilities(Tensor x, Tensor labels, Tensor ids);
   Tensor without_channels(Tensor x, std::int64_t stream);
   Tensor head_bias();  // null without one
@@ -161,6 +169,9 @@ class Assembler {
   const ModelParts& parts_;
   BlockCache blocks_;
   ModelGraph out_;
+  StackPlan stack_;
+  std::vector<std::int64_t> compared_;            // layers, in the order of their pairs
+  std::map<std::int64_t, Tensor> layer_outputs_;  // of the last layers of segments
   std::map<Input, Tensor> host_inputs_;
   Tensor deepstack_index_;
   std::map<int, Tensor> outside_;

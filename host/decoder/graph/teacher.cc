@@ -1,4 +1,4 @@
-// What a teacher tells of next tokens, and how far a model is from that.
+// What a teacher tells of next tokens and of layers, and how far a model is from that.
 #include "decoder/graph/assembler.h"
 
 namespace lamina::decoder {
@@ -19,10 +19,57 @@ Tensor divergence_of(Tensor log_p, Tensor log_q) {
   return ops::reduce_sum(ops::exp(log_p) * (log_p - log_q), {1});
 }
 
+// The distance of each row of a from that of b, [M].
+Tensor distances(Tensor a, Tensor b, HiddenDistance kind) {
+  const auto sums = [](Tensor x) { return ops::reduce_sum(x, {1}); };
+  if (kind == HiddenDistance::mse) {
+    Tensor difference = a - b;
+    return ops::scale(sums(difference * difference), 1 / static_cast<double>(a.dim(1)));
+  }
+  // Of a vector of length 0, the cosine with any other is 0.
+  constexpr double kLeastLength = 1e-6;
+  const auto length = [&](Tensor x) {
+    Tensor squared = sums(x * x);
+    Tensor least = ops::constant(*x.graph, squared.type(), kLeastLength * kLeastLength);
+    return ops::sqrt(ops::maximum(squared, least));
+  };
+  return ops::shift(-(sums(a * b) / (length(a) * length(b))), 1);
+}
+
+// The sum of those rows of x[M] whose label counts.
+Tensor sum_of_counted(Tensor x, Tensor labels) {
+  Tensor none = ops::constant(*x.graph, labels.type(), -1);
+  return ops::reduce_sum(x * ops::cast(ops::less(none, labels), x.dtype()), {0});
+}
+
 }  // namespace
+
+void Assembler::compare_layers(std::optional<std::int64_t> config::LayerPair::*side) {
+  if (phase().teacher.layers.empty()) return;
+  StackOptions options = parts_.stack_options;
+  for (const config::LayerPair& pair : phase().teacher.layers) {
+    compared_.push_back((pair.*side).value_or(phase().num_layers - 1));
+    options.breaks.push_back(compared_.back() + 1);
+  }
+  stack_ = resolve_stack(parts_.family->plan(parts_.config), options);
+}
+
+// What left a layer: [M, W].
+Tensor Assembler::compared_rows(std::int64_t layer) const {
+  Tensor x = layer_outputs_.at(layer);
+  const std::int64_t num_tokens = phase().batch * phase().tokens;
+  return ops::reshape(ops::cast(x, sum_dtype(x.dtype())),
+                      {num_tokens, x.type().num_elements() / num_tokens});
+}
 
 void Assembler::add_teacher_outputs(Tensor x) {
   const TeacherShape& teacher = phase().teacher;
+  std::vector<Tensor> left;
+  for (const std::int64_t layer : compared_) {
+    Tensor rows = compared_rows(layer);
+    left.push_back(ops::reshape(rows, rows.shape().with_leading(1)));
+  }
+  if (!left.empty()) add_output(Output::teacher_hidden, ops::joined(left));
   const auto logp_of = [&](Tensor logits, Tensor of) {
     const double by = 1 / teacher.temperature;
     return ops::scale(of, by) - ops::logsumexp(ops::scale(logits, by), {.dims = {1}, .keep = true});
@@ -40,11 +87,9 @@ void Assembler::add_teacher_outputs(Tensor x) {
   add_output(Output::teacher_ids, likeliest[1]);
 }
 
-Tensor Assembler::teacher_input(Input role, DType dtype) {
-  const TracePhase& p = phase();
-  const std::int64_t k = p.teacher.num_tokens(parts_.config.vocab_size());
+Tensor Assembler::teacher_input(Input role, Type type) {
   out_.inputs.push_back({role, {}, false, {}});
-  return graph().add_input(std::string(role_name(role)), {dtype, {p.batch * p.tokens, k}, {}});
+  return graph().add_input(std::string(role_name(role)), std::move(type));
 }
 
 // Of the likeliest tokens the head is computed for these alone, and the log-sum-exp comes from the
@@ -78,18 +123,32 @@ Tensor Assembler::divergence(Tensor x, Tensor labels) {
   const TeacherShape& teacher = phase().teacher;
   const DType wide = sum_dtype(x.dtype());
   Tensor rows = ops::as_rows(x), of_rows;
-  Tensor log_p = teacher_input(Input::teacher_logp, wide);
+  const Shape told{rows.dim(0), teacher.num_tokens(parts_.config.vocab_size())};
+  Tensor log_p = teacher_input(Input::teacher_logp, {wide, told, {}});
   if (teacher.top_k == 0) {
     Tensor scaled = ops::scale(logits(rows), 1 / teacher.temperature);
     of_rows = divergence_of(log_p, scaled - ops::logsumexp(scaled, {.dims = {1}, .keep = true}));
   } else {
-    Tensor log_q =
-        top_log_probabilities(rows, labels, teacher_input(Input::teacher_ids, DType::i32));
+    Tensor log_q = top_log_probabilities(rows, labels,
+                                         teacher_input(Input::teacher_ids, {DType::i32, told, {}}));
     of_rows = divergence_of(ops::concat({log_p, ops::log(rest_of(log_p))}, {.dim = 1}),
                             ops::concat({log_q, ops::log(rest_of(log_q))}, {.dim = 1}));
   }
-  Tensor none = ops::constant(graph(), labels.type(), -1);
-  return ops::reduce_sum(of_rows * ops::cast(ops::less(none, labels), wide), {0});
+  return sum_of_counted(of_rows, labels);
+}
+
+Tensor Assembler::hidden_distance(Tensor labels) {
+  const std::int64_t num_pairs = std::ssize(compared_);
+  const Type row = compared_rows(compared_.front()).type();
+  Tensor told = teacher_input(Input::teacher_hidden, row.with(row.shape.with_leading(num_pairs)));
+  Tensor sum;
+  for (std::int64_t i = 0; i < num_pairs; ++i) {
+    Tensor ours = compared_rows(compared_[static_cast<std::size_t>(i)]);
+    Tensor theirs = ops::reshape(ops::slice(told, 0, i, 1), ours.shape());
+    Tensor of_pair = distances(ours, theirs, phase().teacher.distance);
+    sum = sum ? sum + of_pair : of_pair;
+  }
+  return sum_of_counted(ops::scale(sum, 1 / static_cast<double>(num_pairs)), labels);
 }
 
 }  // namespace lamina::decoder

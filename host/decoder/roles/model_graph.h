@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/layer_pair.h"
 #include "graph/graph.h"
 #include "registry/trace.h"
 
@@ -25,12 +26,19 @@ struct EmbeddingOverrideShape {
   std::int64_t layers = 0;  // the first layers, to whose output features of these rows are added
 };
 
+// How far two hidden states of a token are apart: the mean of their squared differences, or 1 less
+// the cosine of the angle between them.
+enum class HiddenDistance { mse, cosine };
+
 // What a second model, the teacher, tells of the next token: log-probabilities at a temperature, of
-// all tokens or of the likeliest. Hinton et al. 2015.
+// all tokens or of the likeliest. Hinton et al. 2015. And what leaves some of its layers.
 struct TeacherShape {
   bool any = false;
   std::int64_t top_k = 0;  // 0 = all tokens, in the order of their ids
   double temperature = 1;  // logits are divided by it
+  // P layers of the model and of the teacher whose outputs are compared.
+  std::vector<config::LayerPair> layers = {};
+  HiddenDistance distance = HiddenDistance::mse;
 
   // How many tokens it tells of, K.
   std::int64_t num_tokens(std::int64_t vocab_size) const { return top_k == 0 ? vocab_size : top_k; }
@@ -81,12 +89,14 @@ enum class Input {
   z_loss_scale,      // f32[]: likewise for the z-loss, with its weight
   uniform_scale,     // f32[]: likewise for uniform_loss, with its weight
   divergence_scale,  // f32[]: likewise for divergence, with its weight
+  hidden_scale,      // f32[]: likewise for hidden_distance, with its weight
   aux_scale,         // f32[]: likewise for aux_loss, usually 1 / number of microbatches
   mtp_scale,         // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
   seed,              // i64[2]: seed, step
   reference,         // f32[B, S]: log-probability of each segment's labels, by another model
   teacher_logp,      // f32[B * T, K]: as the output of that name
   teacher_ids,       // i32[B * T, K]: likewise
+  teacher_hidden,    // f32[P, B * T, W]: likewise
   start,             // i32[B]: tokens in the decode state before this call
   count,             // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
   rows,              // i32[B]: the token of each row whose logits are wanted
@@ -110,19 +120,22 @@ enum class Output {
   z_loss,        // f32[]: sum of their squared log-sum-exp
   uniform_loss,  // f32[]: sum of their cross-entropies with the uniform distribution
   divergence,    // f32[]: sum over counted labels of KL(teacher || model), in nats
-  token_losses,  // f32[B * T]: the cross-entropy of each label; 0 where it is not counted
-  aux_loss,      // f32[]: sum of the auxiliary losses of layers, times their weights
-  mtp_loss,      // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
-  named_loss,    // f32[]: the auxiliary loss `name`, without its weight
-  metric,        // [layers, ...]: the metric `name` of each of `layers`
-  task_sum,      // f32[]: the sum of `name` over what the loss is the sum of
-  segment_logp,  // f32[B, S]: log-probability of the labels of each segment
-  teacher_logp,  // f32[B * T, K]: log-probabilities of next tokens, see TeacherShape
-  teacher_ids,   // i32[B * T, K]: the tokens that these are of, where they are the likeliest
-  state,         // decode state, stacked over `members`, written over its input
-  update,        // [(times,) ...]: a change of the parameter input `input`
-  logits,        // f32[B, V] of `rows`, or f32[B, T, V]
-  gradient,      // f32, of the parameter input `input`
+  // f32[]: sum over counted labels of the mean over pairs of layers of their HiddenDistance
+  hidden_distance,
+  token_losses,    // f32[B * T]: the cross-entropy of each label; 0 where it is not counted
+  aux_loss,        // f32[]: sum of the auxiliary losses of layers, times their weights
+  mtp_loss,        // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
+  named_loss,      // f32[]: the auxiliary loss `name`, without its weight
+  metric,          // [layers, ...]: the metric `name` of each of `layers`
+  task_sum,        // f32[]: the sum of `name` over what the loss is the sum of
+  segment_logp,    // f32[B, S]: log-probability of the labels of each segment
+  teacher_logp,    // f32[B * T, K]: log-probabilities of next tokens, see TeacherShape
+  teacher_ids,     // i32[B * T, K]: the tokens that these are of, where they are the likeliest
+  teacher_hidden,  // f32[P, B * T, W]: what leaves layers, W values per token
+  state,           // decode state, stacked over `members`, written over its input
+  update,          // [(times,) ...]: a change of the parameter input `input`
+  logits,          // f32[B, V] of `rows`, or f32[B, T, V]
+  gradient,        // f32, of the parameter input `input`
   gradient_ids,  // i32: the rows that the gradient is of, where it is a list: train/row_gradients.h
   normed,        // [B, T, D]: what the head gets
   hidden,        // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]

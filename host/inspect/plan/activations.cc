@@ -20,7 +20,7 @@ std::vector<bool> seeds_of(const decoder::ModelGraph& graph) {
     using enum decoder::Input;
     out.push_back(input.role == loss_scale || input.role == z_loss_scale ||
                   input.role == uniform_scale || input.role == divergence_scale ||
-                  input.role == aux_scale || input.role == mtp_scale);
+                  input.role == hidden_scale || input.role == aux_scale || input.role == mtp_scale);
   }
   return out;
 }
