@@ -262,6 +262,8 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   check_optimizer(c, problems);
   check_preference(c, problems);
   check_distillation(c, problems);
+  refusing(c, problems)("lora.use_dora", c.lora.use_dora && c.lora.rank == 0,
+                        "has no effect without 'lora.rank'");
   if (c.train.eval_weights == "ema" && c.train.ema == 0)
     problems.add({values.where("train.eval_weights"),
                   "'train.eval_weights' = \"ema\" needs 'train.ema', which is 0",

@@ -387,6 +387,9 @@ const Fields<LoraSection>& lora_fields() {
           {.min = 0, .max = 1, .max_excluded = true, .doc = "Dropout of what the adapter reads."}),
       field("rslora", &LoraSection::rslora,
             {.doc = "Multiply by alpha / sqrt(rank) instead (Kalajdzievski 2023)."}),
+      field("use_dora", &LoraSection::use_dora,
+            {.doc = "DoRA: the length of each row of a matrix learns by itself, the adapter turns "
+                    "its direction (Liu et al. 2024)."}),
   };
   return fields;
 }

@@ -105,6 +105,7 @@ struct LoraSection {
   std::vector<std::string> target_modules = {"all-linear"};
   double dropout = 0;
   bool rslora = false;
+  bool use_dora = false;
 };
 
 struct PreferenceSection {

@@ -36,6 +36,7 @@ weights::PeftConfig lora_of(const config::RunConfig& run) {
           .alpha = run.lora.alpha,
           .dropout = run.lora.dropout,
           .rslora = run.lora.rslora,
+          .dora = run.lora.use_dora,
           .target_modules = run.lora.target_modules,
           .base = run.train.from};
 }

@@ -26,7 +26,8 @@ inline constexpr std::string_view kPlaceholderKeys[] = {
 
 // Adapters of PEFT: names of tensors, and of files.
 inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
-inline constexpr std::string_view kAdapterDown = ".lora_A.weight", kAdapterUp = ".lora_B.weight";
+inline constexpr std::string_view kAdapterDown = ".lora_A.weight", kAdapterUp = ".lora_B.weight",
+                                  kAdapterMagnitude = ".lora_magnitude_vector";
 inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
 inline constexpr std::string_view kAdapterStem = "adapter_model";
 

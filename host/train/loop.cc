@@ -9,6 +9,7 @@
 #include "train/bad_step.h"
 #include "train/schedule.h"
 #include "train/snapshot.h"
+#include "weights/peft.h"
 #include "weights/weights.h"
 
 namespace lamina::train {
@@ -117,7 +118,21 @@ void Loop::make_weights() {
       weights::initialise(parameters[i], options_.seed, values);
     state_.refresh_copy(i);
   });
+  begin_magnitudes();
   state_.begin_averages();
+}
+
+// Lengths of rows that DoRA begins with, which are those of matrices that are there by now.
+void Loop::begin_magnitudes() {
+  const decoder::ParameterTable& parameters = inputs_.model.parameters();
+  std::vector<float> wide;
+  const auto values = [&](int parameter) { return state_.values(parameter, wide); };
+  for (int i = 0; i < std::ssize(parameters.all()); ++i)
+    if (parameters[i].name.ends_with(decoder::kAdapterMagnitude) &&
+        !(inputs_.start && inputs_.start->has(i)))
+      weights::start_magnitudes(inputs_.model, i, values,
+                                {state_.masters()[static_cast<std::size_t>(i)],
+                                 static_cast<std::size_t>(parameters[i].num_elements())});
 }
 
 std::size_t Loop::checkpoint_copy_bytes() const {

@@ -127,6 +127,7 @@ class Loop {
 
  private:
   Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend);
+  void begin_magnitudes();
   StepResult train_one_step();
   StepResult gradients(std::span<const program::Microbatch> microbatches);
   // Of the step under way, see train/bad_step.h. `error`: null for a spike.

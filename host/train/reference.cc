@@ -87,7 +87,7 @@ std::string reference_key(const decoder::Model& model, const TrainState& state,
     return std::span(static_cast<const std::byte*>(state.kept(parameter)),
                      state.kept_bytes(parameter));
   };
-  bool adapts = false;
+  bool adapts = model.adapter() && model.adapter()->dora;  // lengths of rows may be other ones
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].name.ends_with(decoder::kAdapterUp))
       adapts = adapts || std::ranges::any_of(

@@ -228,17 +228,30 @@ const registry::TensorRow& MapBuilder::beside_row(const decoder::Parameter& para
   return host_rows_.emplace_back(std::move(row));
 }
 
-// As PEFT calls it: behind its prefix, the name of the matrix's module.
+// As PEFT calls it: behind its prefix, the name of the matrix's module. Of a matrix that others
+// hold as one with others, the module is that one's: they share `a`, and have rows of `b` each.
 const registry::TensorRow& MapBuilder::adapter_row(const decoder::Parameter& parameter,
                                                    const registry::TensorRow* of) {
-  const std::string name = decoder::module_name(
-      of ? of->published : "layers.{L}." + decoder::adapted_name(parameter.desc.name));
-  const bool down = parameter.desc.name.ends_with(decoder::kAdapterDown);
-  return host_rows_.emplace_back(registry::TensorRow{
-      .param = parameter.desc.name,
-      .published = fmt::format("{}{}{}", publishers::kAdapterPrefix, name,
-                               down ? publishers::kAdapterDown : publishers::kAdapterUp),
-      .transforms = {}});
+  const std::string_view own = parameter.desc.name;
+  const std::string matrix = decoder::adapted_name(own);
+  const bool down = own.ends_with(decoder::kAdapterDown);
+  const std::string_view part = down ? publishers::kAdapterDown
+                                : own.ends_with(decoder::kAdapterUp)
+                                    ? publishers::kAdapterUp
+                                    : publishers::kAdapterMagnitude;
+  registry::TensorRow row{.param = parameter.desc.name,
+                          .published = of ? of->published : "layers.{L}." + matrix,
+                          .transforms = {}};
+  const decoder::AdapterTarget* target = model_.adapter()->find(parameter.block, matrix);
+  if (of && target && !target->down_of.empty()) {
+    const std::optional<registry::TensorRow> fused = fused_row(*of);
+    LAMINA_ASSERT(fused.has_value());
+    row.published = fused->published;
+    if (!down) row.transforms.push_back(fused->transforms.front());
+  }
+  row.published =
+      fmt::format("{}{}{}", publishers::kAdapterPrefix, decoder::module_name(row.published), part);
+  return host_rows_.emplace_back(std::move(row));
 }
 
 // Of a family without a map: our name.

@@ -1,12 +1,16 @@
 #include "weights/peft.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "core/error.h"
 #include "core/json.h"
 #include "core/json_writer.h"
 #include "io/weight_files.h"
 #include "publishers/formats.h"
+#include "weights/published.h"
 #include "weights/tensor_map.h"
 
 namespace lamina::weights {
@@ -21,12 +25,19 @@ bool is_nothing(const JsonValue& value) {
 
 // The parameters that the adapter adds to a matrix; -1 where it adds none.
 struct Parts {
-  int down, up;
+  int down, up, magnitude;
 };
 Parts parts_of(const decoder::Model& model, int parameter) {
-  const std::string& name = model.parameters()[parameter].name;
-  return {model.parameters().find(decoder::adapter_name(name, decoder::kAdapterDown)),
-          model.parameters().find(decoder::adapter_name(name, decoder::kAdapterUp))};
+  const decoder::Parameter& p = model.parameters()[parameter];
+  const std::string& own = p.desc.name;
+  const decoder::AdapterTarget* target = model.adapter()->find(p.block, own);
+  if (!target) return {-1, -1, -1};
+  const std::string scope = p.name.substr(0, p.name.size() - own.size());
+  const auto find = [&](const std::string& of, std::string_view part) {
+    return model.parameters().find(scope + decoder::adapter_name(of, part));
+  };
+  return {find(target->down_of.empty() ? own : target->down_of, decoder::kAdapterDown),
+          find(own, decoder::kAdapterUp), find(own, decoder::kAdapterMagnitude)};
 }
 
 }  // namespace
@@ -42,7 +53,7 @@ PeftConfig read_peft_config(const std::string& directory) {
   const JsonValue all = document.root();
   if (all.at("peft_type").as_string() != "LORA")
     all.at("peft_type").fail("must be \"LORA\", got " + all.at("peft_type").describe());
-  for (const char* key : {"bias", "use_dora", "modules_to_save", "rank_pattern", "alpha_pattern",
+  for (const char* key : {"bias", "modules_to_save", "rank_pattern", "alpha_pattern",
                           "layers_to_transform", "layer_replication", "lora_bias",
                           "target_parameters", "trainable_token_indices", "exclude_modules"})
     if (const JsonValue value = all.find(key); !is_nothing(value))
@@ -54,6 +65,7 @@ PeftConfig read_peft_config(const std::string& directory) {
   out.alpha = all.at("lora_alpha").as_double();
   if (const JsonValue v = all.find("lora_dropout")) out.dropout = v.as_double();
   if (const JsonValue v = all.find("use_rslora"); !is_nothing(v)) out.rslora = v.as_bool();
+  if (const JsonValue v = all.find("use_dora"); !is_nothing(v)) out.dora = v.as_bool();
   const JsonValue targets = all.at("target_modules");
   if (targets.is_string())
     out.target_modules = {std::string(targets.as_string())};
@@ -80,7 +92,7 @@ std::string peft_config_text(const PeftConfig& config) {
     for (const std::string& target : config.target_modules) json.value(target);
     json.end_array();
   }
-  json.key("task_type").value("CAUSAL_LM").key("use_dora").value(false);
+  json.key("task_type").value("CAUSAL_LM").key("use_dora").value(config.dora);
   json.key("use_rslora").value(config.rslora);
   return json.end_object().text() + "\n";
 }
@@ -89,46 +101,72 @@ std::vector<io::FileDigest> write_adapter(const decoder::Model& model, const std
                                           const ParameterValues& values) {
   const TensorMap map = published_tensors(model);
   std::vector<io::TensorSpec> specs;
-  std::vector<int> parameters;
-  for (std::size_t i = 0; i < model.parameters().all().size(); ++i) {
-    const int index = static_cast<int>(i);
-    if (!decoder::is_adapter(model.parameters()[index].name)) continue;
-    const PublishedTensor& tensor = map.tensor_of(map.pieces_of(index).front());
+  std::map<std::string, int, std::less<>> tensors;
+  for (std::size_t i = 0; i < map.tensors().size(); ++i) {
+    const PublishedTensor& tensor = map.tensors()[i];
+    if (!tensor.name.starts_with(publishers::kAdapterPrefix)) continue;
     specs.push_back({tensor.name, DType::f32, tensor.shape});
-    parameters.push_back(index);
+    tensors.emplace(tensor.name, static_cast<int>(i));
   }
+  std::vector<float> whole;
   const auto bytes = [&](const io::TensorSpec& spec) {
-    const auto at = std::ranges::find(specs, spec.name, &io::TensorSpec::name);
-    return std::as_bytes(values(parameters[static_cast<std::size_t>(at - specs.begin())]));
+    whole = assemble(map, tensors.at(spec.name),
+                     [&](int parameter, std::int64_t first, std::int64_t count) {
+                       return values(parameter).subspan(static_cast<std::size_t>(first),
+                                                        static_cast<std::size_t>(count));
+                     });
+    return std::as_bytes(std::span<const float>(whole));
   };
   return io::write_weight_files(directory, specs, bytes,
                                 {.stem = std::string(publishers::kAdapterStem)});
 }
 
 bool has_adapter(const decoder::Model& model, int parameter) {
-  return model.adapter() && parts_of(model, parameter).down >= 0;
+  return model.adapter() && parts_of(model, parameter).up >= 0;
 }
 
 void merge_adapter(const decoder::Model& model, int parameter, const ParameterValues& values,
                    std::span<float> weight) {
   const Parts parts = parts_of(model, parameter);
   const Shape& shape = model.parameters()[parameter].desc.shape;
+  const std::int64_t rank = model.adapter()->rank, rows = shape[-2], columns = shape[-1];
+  const std::int64_t experts = shape.ndim() == 3 ? shape[0] : 1;
   const std::span<const float> down = values(parts.down), up = values(parts.up);
-  const std::int64_t rank = model.adapter()->rank, columns = shape[1];
+  const std::span<const float> lengths =
+      parts.magnitude < 0 ? std::span<const float>{} : values(parts.magnitude);
   std::vector<double> row(static_cast<std::size_t>(columns));
-  for (std::int64_t o = 0; o < shape[0]; ++o) {
+  for (std::int64_t o = 0; o < experts * rows; ++o) {
     std::ranges::fill(row, 0.0);
     for (std::int64_t r = 0; r < rank; ++r) {
       const double by = static_cast<double>(up[static_cast<std::size_t>(o * rank + r)]);
+      const std::int64_t from = (o / rows * rank + r) * columns;
       for (std::int64_t i = 0; i < columns; ++i)
         row[static_cast<std::size_t>(i)] +=
-            by * static_cast<double>(down[static_cast<std::size_t>(r * columns + i)]);
+            by * static_cast<double>(down[static_cast<std::size_t>(from + i)]);
     }
-    for (std::int64_t i = 0; i < columns; ++i) {
-      float& w = weight[static_cast<std::size_t>(o * columns + i)];
-      w = static_cast<float>(static_cast<double>(w) +
-                             model.adapter()->scale * row[static_cast<std::size_t>(i)]);
+    const std::span<float> out = weight.subspan(static_cast<std::size_t>(o * columns), row.size());
+    double squared = 0;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = static_cast<double>(out[i]) + model.adapter()->scale * row[i];
+      squared += row[i] * row[i];
     }
+    const double by = lengths.empty() ? 1
+                                      : static_cast<double>(lengths[static_cast<std::size_t>(o)]) /
+                                            std::sqrt(squared);
+    for (std::size_t i = 0; i < row.size(); ++i) out[i] = static_cast<float>(by * row[i]);
+  }
+}
+
+void start_magnitudes(const decoder::Model& model, int parameter, const ParameterValues& values,
+                      std::span<float> out) {
+  const std::string of = decoder::adapted_name(model.parameters()[parameter].name);
+  const std::span<const float> weight = values(model.parameters().find(of));
+  const std::size_t columns = weight.size() / out.size();
+  for (std::size_t o = 0; o < out.size(); ++o) {
+    double squared = 0;
+    for (const float w : weight.subspan(o * columns, columns))
+      squared += static_cast<double>(w) * static_cast<double>(w);
+    out[o] = static_cast<float>(std::sqrt(squared));
   }
 }
 

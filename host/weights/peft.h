@@ -18,6 +18,7 @@ struct PeftConfig {
   double alpha = 0;
   double dropout = 0;
   bool rslora = false;
+  bool dora = false;
   std::vector<std::string> target_modules;  // or "all-linear" alone
   std::string base;                         // base_model_name_or_path
 
@@ -35,10 +36,15 @@ using ParameterValues = std::function<std::span<const float>(int parameter)>;
 std::vector<io::FileDigest> write_adapter(const decoder::Model& model, const std::string& directory,
                                           const ParameterValues& values);
 
-// The matrix that computes what `weight` and its adapter do, in place: weight += scale b a.
-// REQUIRES: the model has an adapter.
+// The matrix that computes what `weight` and its adapter do, in place: weight += scale b a, and
+// with DoRA its rows then get their lengths. REQUIRES: the model has an adapter.
 bool has_adapter(const decoder::Model& model, int parameter);
 void merge_adapter(const decoder::Model& model, int parameter, const ParameterValues& values,
                    std::span<float> weight);
+
+// The lengths of rows that DoRA begins with, those of the matrix itself, for an adapter whose b is
+// 0. REQUIRES: `parameter` holds such lengths.
+void start_magnitudes(const decoder::Model& model, int parameter, const ParameterValues& values,
+                      std::span<float> out);
 
 }  // namespace lamina::weights

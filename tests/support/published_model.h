@@ -67,6 +67,11 @@ inline std::string add_published_model(const TempDir& folder, const std::filesys
   return folder / name;
 }
 
+// Some models lie with $LAMINA_GOLDENS alone.
+inline bool has_golden_model(const std::string& golden) {
+  return std::filesystem::is_directory(golden_dir() / "hf" / golden);
+}
+
 inline std::string add_golden_model(const TempDir& folder, const std::string& golden) {
   return add_published_model(folder, golden_dir() / "hf" / golden);
 }

@@ -4,55 +4,17 @@
 
 #include <filesystem>
 
-#include "backends/cpu/backend.h"
 #include "core/read_file.h"
 #include "inspect/plan/model_plan.h"
-#include "model/load.h"
 #include "model/merge.h"
 #include "support/expect_error.h"
-#include "support/models.h"
-#include "support/published_model.h"
-#include "support/run_of_file.h"
+#include "train/lora_run.h"
 #include "weights/hf_export.h"
 
 namespace lamina::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::int64_t kRank = 4;
-
-// A run of six steps of a copied model with an adapter, or what `sets` make of it.
-struct LoraRun : RunOfFile {
-  explicit LoraRun(const TempDir& folder, const std::vector<std::string>& sets = {})
-      : RunOfFile(write_file(folder), sets) {}
-
-  static std::string write_file(const TempDir& folder) {
-    if (!fs::exists(folder / "model")) add_golden_model(folder, "llama3_gqa");
-    folder.write("text.txt", text_of_words(40));
-    return folder.write("run.toml",
-                        "[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n[train]\n"
-                        "from = \"model\"\nsteps = 6\nbatch_size = 2\n[lora]\nrank = 4\nalpha = 8\n"
-                        "target_modules = [\"q_proj\", \"attention.wv\", \"down_proj\"]\n"
-                        "[optimizer]\nlr = 1e-2\n[checkpoint]\nevery_steps = 2\nkeep = 100\n"
-                        "[run]\nout = \"out\"\nseed = 5\n");
-  }
-};
-
-model::Loaded load_f32(const std::string& path, const std::string& adapter = "") {
-  return model::load(path, built_plugins(), DType::f32, cpu::cpu_backend(), {.adapter = adapter});
-}
-std::vector<float> logits_of(const model::Loaded& m) {
-  return forward(m.model(), m.weights.pointers(), random_rows(m.model(), 2, 7));
-}
-// The adapter alone, as PEFT would have saved it.
-std::string copy_adapter(const TempDir& folder, const std::string& checkpoint) {
-  fs::create_directories(folder / "adapter");
-  for (const char* name : {"adapter_config.json", "adapter_model.safetensors"})
-    fs::copy_file(fs::path(checkpoint) / name, fs::path(folder / "adapter") / name,
-                  fs::copy_options::overwrite_existing);
-  return folder / "adapter";
-}
 
 TEST(Lora, BeforeItsFirstStepItIsTheModelBitForBit) {
   const TempDir folder;

@@ -54,10 +54,11 @@ void check_norm(const ModelParts& parts) {
 // Where a target is named, something must have come of it.
 void check_adapter(const ModelParts& parts) {
   if (!parts.adapter || parts.adapter->all) return;
-  for (const auto& [block, name] : parts.adapter->targets) {
-    const std::string down = adapter_name(name, kAdapterDown);
+  for (const AdapterTarget& target : parts.adapter->targets) {
+    const std::string& name = target.name;
+    const std::string up = adapter_name(name, kAdapterUp);
     if (std::ranges::none_of(parts.parameters.all(), [&](const Parameter& p) {
-          return p.block == block && p.desc.name == down;
+          return p.block == target.block && p.desc.name == up;
         }))
       throw UserError(ExitCode::usage,
                       {"lora.target_modules",

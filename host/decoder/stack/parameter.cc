@@ -18,9 +18,10 @@ std::string adapter_name(std::string_view weight, std::string_view part) {
 }
 
 std::string adapted_name(std::string_view adapter) {
-  if (!is_adapter(adapter)) return {};
-  adapter.remove_suffix(kAdapterDown.size());
-  return std::string(adapter) + std::string(kWeight);
+  for (const std::string_view part : {kAdapterDown, kAdapterUp, kAdapterMagnitude})
+    if (adapter.ends_with(part))
+      return std::string(adapter.substr(0, adapter.size() - part.size())) + std::string(kWeight);
+  return {};
 }
 
 bool Parameter::decays() const { return desc.decay.value_or(desc.shape.ndim() >= 2); }

@@ -25,13 +25,16 @@ struct Learning {
 // "attention.wq" of "attention.wq.weight"; other names as they are.
 std::string module_name(std::string_view weight);
 
-// What an adapter adds to the matrix "attention.wq.weight": "attention.wq.lora_a" and ".lora_b".
-inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b";
+// What an adapter adds to the matrix "attention.wq.weight": "attention.wq.lora_a", ".lora_b" and,
+// with DoRA, ".lora_magnitude".
+inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b",
+                                  kAdapterMagnitude = ".lora_magnitude";
 std::string adapter_name(std::string_view weight, std::string_view part);
 // The matrix that "attention.wq.lora_a" is of; empty for other names.
 std::string adapted_name(std::string_view adapter);
 inline bool is_adapter(std::string_view name) {
-  return name.ends_with(kAdapterDown) || name.ends_with(kAdapterUp);
+  return name.ends_with(kAdapterDown) || name.ends_with(kAdapterUp) ||
+         name.ends_with(kAdapterMagnitude);
 }
 
 // One tensor: "layers.3.attention.wq.weight", "embed.weight".

@@ -140,7 +140,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     Tensor input = graph().add_input(desc.name, type);
     graph().set_axes(input.id, desc.axes);
     out_.params.push_back({desc, index_of(input)});
-    if (is_target(desc.name)) adapted_.push_back({input, desc, {}, {}});
+    if (const AdapterTarget* target = target_of(desc.name))
+      adapted_.push_back({input, desc, target, {}, {}, {}});
     options_.note_param(input, desc);
     return input;
   }
@@ -218,6 +219,9 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     if (op.code == OpCode::random)
       return phase_.training ? draw(op, {}, attrs) : mean_of_draws(attrs);
     if (op.code == OpCode::rope) note_length_dependence(attrs);
+    if (op.code == OpCode::grouped_linear)
+      if (Adapted* experts = find_adapted(inputs[1]))
+        return {add_adapted_experts(*experts, inputs, options_.attrs(op, inputs, attrs))};
     if (op.code != OpCode::linear)
       return graph().add_node(op, inputs, options_.attrs(op, inputs, attrs));
     std::vector<Tensor> operands(inputs.begin(), inputs.end());
@@ -290,13 +294,17 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   struct Adapted {
     Tensor weight;
     registry::ParamDesc desc;
-    Tensor down, up;
+    const AdapterTarget* target;
+    Tensor down, up, magnitude;
   };
 
-  bool is_target(const std::string& name) const {
-    return use_.kind == BlockUse::Kind::layer && phase_.adapter &&
-           std::ranges::find(phase_.adapter->targets, std::pair(use_.block, name)) !=
-               phase_.adapter->targets.end();
+  const AdapterTarget* target_of(const std::string& name) const {
+    if (use_.kind != BlockUse::Kind::layer || !phase_.adapter) return nullptr;
+    return phase_.adapter->find(use_.block, name);
+  }
+
+  static bool is_product(const Op& op) {
+    return op.code == OpCode::linear || op.code == OpCode::grouped_linear;
   }
 
   Adapted* find_adapted(Tensor value) {
@@ -305,52 +313,108 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     return nullptr;
   }
 
-  // What an op other than `linear` reads cannot have an adapter.
+  // What another op reads cannot have an adapter.
   void refuse_adapted(const Op& op, std::span<const Tensor> inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i] || (op.code == OpCode::linear && i == 1)) continue;
+      if (!inputs[i] || (is_product(op) && i == 1)) continue;
       const Adapted* matrix = find_adapted(inputs[i]);
       if (!matrix) continue;
       if (!phase_.adapter->all || matrix->down)
-        throw UserError(ExitCode::usage,
-                        {"lora.target_modules",
-                         fmt::format("'{}' is read by the op {}; an adapter is of matrices that "
-                                     "`linear` alone reads",
-                                     matrix->desc.name, op.name),
-                         {"name the others"}});
+        throw RefusedOption{
+            {"lora.target_modules",
+             fmt::format("'{}' is read by the op {}; an adapter is of matrices that "
+                         "`linear` alone reads",
+                         matrix->desc.name, op.name),
+             {"name the others"}}};
       adapted_.erase(adapted_.begin() + (matrix - adapted_.data()));
     }
   }
 
   registry::ParamDesc adapter_param(const Adapted& matrix, std::string_view part) const {
-    const bool down = part == kAdapterDown;
     const std::int64_t rank = phase_.adapter->rank;
-    const Shape& shape = matrix.desc.shape;
     const AxisId axis = intern_axis("lora_rank");
-    registry::ParamDesc out;
-    out.name = adapter_name(matrix.desc.name, part);
-    out.shape = down ? Shape{rank, shape[1]} : Shape{shape[0], rank};
-    out.axes =
-        down ? std::vector{axis, matrix.desc.axes[1]} : std::vector{matrix.desc.axes[0], axis};
+    registry::ParamDesc out{.name = adapter_name(matrix.desc.name, part),
+                            .shape = matrix.desc.shape,
+                            .axes = matrix.desc.axes};
+    if (part == kAdapterMagnitude) {  // weights::start_magnitudes() has its values
+      out.shape = {out.shape[0]};
+      out.axes.pop_back();
+      return out;
+    }
+    const int dim = out.shape.ndim() - (part == kAdapterDown ? 2 : 1);
     // As PEFT starts them: so that what is added is 0.
-    const double bound = 1 / std::sqrt(static_cast<double>(shape[1]));
-    if (down) out.init = {registry::InitSpec::Kind::uniform, -bound, bound};
+    const double bound = 1 / std::sqrt(static_cast<double>(out.shape[-1]));
+    if (part == kAdapterDown) {
+      if (!matrix.target->down_of.empty())
+        out.name = adapter_name(matrix.target->down_of, kAdapterDown);
+      out.init = {registry::InitSpec::Kind::uniform, -bound, bound};
+    }
+    out.shape[dim] = rank;
+    out.axes[static_cast<std::size_t>(dim)] = axis;
     return out;
+  }
+
+  void add_adapter_params(Adapted& matrix) {
+    if (matrix.up) return;
+    const registry::ParamDesc down = adapter_param(matrix, kAdapterDown);
+    const auto known = std::ranges::find_if(adapted_, [&](const Adapted& other) {
+      return other.down && other.target->down_of == matrix.target->down_of &&
+             !matrix.target->down_of.empty();
+    });
+    matrix.down = known == adapted_.end() ? make_param(down) : known->down;
+    matrix.up = make_param(adapter_param(matrix, kAdapterUp));
+    if (phase_.adapter->dora)
+      matrix.magnitude = make_param(adapter_param(matrix, kAdapterMagnitude));
+  }
+
+  Tensor adapter_input(Tensor x) {
+    const double rate = phase_.adapter->dropout;
+    if (rate == 0 || !phase_.training) return x;
+    return draw(ops::get(OpCode::dropout), {x}, {{"rate", rate}}).front();
+  }
+
+  // Rows of x belong to experts as `offsets`, input 2, says.
+  Tensor add_adapted_experts(Adapted& matrix, std::span<const Tensor> inputs,
+                             const registry::NamedAttrs& attrs) {
+    if (phase_.adapter->dora)
+      throw RefusedOption{{"lora.use_dora",
+                           fmt::format("'{}' is of experts, whose adapters have no magnitudes here",
+                                       matrix.desc.name),
+                           {"leave it out, or name other matrices in lora.target_modules"}}};
+    add_adapter_params(matrix);
+    const Op& op = ops::get(OpCode::grouped_linear);
+    const Tensor y = graph().add_node(op, inputs, attrs).front();
+    const Tensor low = ops::grouped_linear(adapter_input(inputs[0]), matrix.down, inputs[2]);
+    return y + ops::scale(ops::grouped_linear(low, matrix.up, inputs[2]), phase_.adapter->scale);
   }
 
   Tensor add_adapted(Adapted& matrix, std::span<const Tensor> inputs,
                      const registry::NamedAttrs& attrs) {
-    if (!matrix.down) {
-      matrix.down = make_param(adapter_param(matrix, kAdapterDown));
-      matrix.up = make_param(adapter_param(matrix, kAdapterUp));
-    }
+    add_adapter_params(matrix);
     const Op& linear = ops::get(OpCode::linear);
     const Tensor y = graph().add_node(linear, inputs, attrs).front();
-    Tensor x = inputs[0];
-    if (const double rate = phase_.adapter->dropout; rate > 0 && phase_.training)
-      x = draw(ops::get(OpCode::dropout), {x}, {{"rate", rate}}).front();
+    const Tensor x = adapter_input(inputs[0]);
     const Tensor low = ops::linear(x, matrix.down);
-    return y + ops::scale(ops::linear(low, matrix.up), phase_.adapter->scale);
+    const Tensor added = ops::scale(ops::linear(low, matrix.up), phase_.adapter->scale);
+    if (!matrix.magnitude) return y + added;
+    Tensor product = y;  // of x and the matrix
+    if (x.id != inputs[0].id)
+      product = ops::linear(x, inputs[1]);
+    else if (inputs.size() > 2 && inputs[2])
+      product = y - ops::cast(inputs[2], y.dtype());
+    const DType wide = sum_dtype(y.dtype());
+    const Tensor ratio =
+        ops::cast(matrix.magnitude, wide) / ops::stop_gradient(row_lengths(matrix, wide));
+    const Tensor changed =
+        ops::cast(product, wide) * ops::shift(ratio, -1) + ops::cast(added, wide) * ratio;
+    return y + ops::cast(changed, y.dtype());
+  }
+
+  // Of the rows of w + scale b a: [outputs].
+  Tensor row_lengths(const Adapted& matrix, DType wide) {
+    const Tensor change = ops::matmul(matrix.up, matrix.down, false, false, wide);
+    const Tensor whole = ops::cast(matrix.weight, wide) + ops::scale(change, phase_.adapter->scale);
+    return ops::sqrt(ops::reduce_sum(whole * whole, {1}));
   }
 
   static int index_of(Tensor input) { return static_cast<int>(input.graph->value(input.id).index); }
