@@ -76,16 +76,21 @@ void Conversation::add(std::string_view role, std::string_view content) {
   messages_.push_back(message(role, content));
 }
 
-void Conversation::add_answer(std::string_view text) {
+Thought split_thought(std::string_view text) {
   constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
   const std::size_t end = text.find(kEnd);
-  if (end == text.npos) return add("assistant", text);
+  if (end == text.npos) return {{}, text};
   std::string_view reasoning = text.substr(0, end);
   if (const std::size_t begin = reasoning.find(kBegin); begin != reasoning.npos)
     reasoning.remove_prefix(begin + kBegin.size());
   std::string_view content = text.substr(end + kEnd.size());
   while (!content.empty() && content.front() == '\n') content.remove_prefix(1);
-  messages_.push_back(message("assistant", content, without_newlines(reasoning)));
+  return {without_newlines(reasoning), content};
+}
+
+void Conversation::add_answer(std::string_view text) {
+  const Thought thought = split_thought(text);
+  messages_.push_back(message("assistant", thought.answer, thought.reasoning));
 }
 
 void Conversation::set_system(std::string_view content) {

@@ -10,6 +10,13 @@
 
 namespace lamina::chat {
 
+// An answer of a model, and what it thought before: what is before "</think>", after "<think>". No
+// thought: all of the text is the answer. Borrowed from the text.
+struct Thought {
+  std::string_view reasoning, answer;
+};
+Thought split_thought(std::string_view text);
+
 // Messages in the form that published templates read: objects with a role, a content, and what
 // else a model knows (tool calls, reasoning). Objects are kept as they were given.
 class Conversation {

@@ -260,6 +260,10 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
                   {fmt::format("use {}", divisors(c.train.batch_size))}});
   check_schedule(c, problems);
   check_optimizer(c, problems);
+  refusing(c, problems)(
+      "data.thinking",
+      c.data.thinking != "keep" && c.data.form != "chat" && c.data.form != "preference",
+      "is for data.form = \"chat\" and \"preference\"");
   check_preference(c, problems);
   check_distillation(c, problems);
   refusing(c, problems)("lora.use_dora", c.lora.use_dora && c.lora.rank == 0,

@@ -143,6 +143,12 @@ const Fields<DataSection>& data_fields() {
             {.choices = {"assistant", "last", "all"},
              .doc = "With form = \"chat\", what the model learns to write: every answer, the last "
                     "answer of each conversation, or all of the conversation."}),
+      field(
+          "thinking", &DataSection::thinking,
+          {.choices = {"keep", "drop"},
+           .doc = "With form = \"chat\" and \"preference\", what becomes of thoughts in answers of "
+                  "messages: they go to the template, or are left out, and the template is told "
+                  "that there are none."}),
       field("chat_template", &DataSection::chat_template,
             {.preset_text = "the one in data.tokenizer's directory",
              .doc = "A file with the chat template that form = \"chat\" and \"preference\" use.",

@@ -34,6 +34,7 @@ struct DataSection {
   std::string field = "text";
   std::string loss_on = "assistant";
   std::optional<std::string> chat_template;
+  std::string thinking = "keep";
   std::string bad_records = "stop";
   std::string store;  // a folder or "none"; "" until loaded, and then as "none"
   std::string tokenizer = "byte";

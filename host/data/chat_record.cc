@@ -1,5 +1,9 @@
 #include "data/chat_record.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "chat/conversation.h"
 #include "chat/training_text.h"
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -13,12 +17,20 @@ using chat::MaskedTokens;
 // Writes messages in the published form and what the template sees beside them.
 class ConversationWriter {
  public:
-  ConversationWriter() { json_.begin_object().key("messages").begin_array(); }
+  explicit ConversationWriter(const Reading& reading) : drops_thinking_(reading.drop_thinking) {
+    json_.begin_object().key("messages").begin_array();
+  }
 
   void add(std::string_view role, std::string_view content) {
+    if (drops_thinking_ && role == kAnswerer) content = chat::split_thought(content).answer;
     json_.begin_object().key("role").value(role).key("content").value(content).end_object();
   }
-  void add(const JsonValue& message) { json_.value(message); }
+  void add(const JsonValue& message) {
+    if (drops_thinking_ && is_answer(message))
+      add_without_thinking(message);
+    else
+      json_.value(message);
+  }
   // Calls of tools as ShareGPT has them: one, or a list, of {"name": .., "arguments": ..}.
   void add_calls(const JsonValue& turn) {
     const JsonDocument calls =
@@ -52,12 +64,42 @@ class ConversationWriter {
       json_.key("documents").value(documents);
     if (const JsonValue more = record.find("chat_template_kwargs"); more && !more.is_null())
       for (const auto& [name, value] : more.members())
-        if (name != "messages" && name != "tools" && name != "documents")
+        if (name != "messages" && name != "tools" && name != "documents" &&
+            !(drops_thinking_ && is_switch(name)))
           json_.key(name).value(value);
+    if (drops_thinking_)
+      for (const std::string_view name : kSwitches) json_.key(name).value(false);
     return Conversation::parse(json_.end_object().text(), place);
   }
 
  private:
+  static constexpr std::string_view kAnswerer = "assistant";
+  // Where messages have thoughts, and how templates are told that there are none.
+  static constexpr std::string_view kThoughts[] = {"reasoning_content", "reasoning", "thinking"};
+  static constexpr std::string_view kSwitches[] = {"enable_thinking", "thinking"};
+
+  static bool is_answer(const JsonValue& message) {
+    const JsonValue role = message.is_object() ? message.find("role") : JsonValue();
+    return role && role.is_string() && role.as_string() == kAnswerer;
+  }
+  static bool is_switch(std::string_view name) {
+    return std::ranges::find(kSwitches, name) != std::end(kSwitches);
+  }
+
+  void add_without_thinking(const JsonValue& message) {
+    json_.begin_object();
+    for (const auto& [name, value] : message.members()) {
+      if (std::ranges::find(kThoughts, name) != std::end(kThoughts)) continue;
+      json_.key(name);
+      if (name == "content" && value.is_string())
+        json_.value(chat::split_thought(value.as_string()).answer);
+      else
+        json_.value(value);
+    }
+    json_.end_object();
+  }
+
+  bool drops_thinking_;
   JsonWriter json_;
 };
 
@@ -145,7 +187,7 @@ MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
                                     const std::vector<JsonValue>& completion,
                                     const JsonValue& record, const std::string& place,
                                     const Reading& reading) {
-  ConversationWriter before, whole;
+  ConversationWriter before(reading), whole(reading);
   for (const JsonValue& message : prompt) {
     before.add(message);
     whole.add(message);
@@ -162,7 +204,7 @@ std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::s
   if (const JsonValue prompt = record.find("prompt")) {
     return {completion_of(prompt, record.at("completion"), record, place, reading)};
   }
-  ConversationWriter out;
+  ConversationWriter out(reading);
   if (const JsonValue messages = record.find("messages")) {
     for (const JsonValue message : messages.elements()) out.add(message);
   } else if (const JsonValue turns = record.find("conversations")) {

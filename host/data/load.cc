@@ -100,6 +100,7 @@ class Sources {
                  .loss_on = chosen<LossOn>(section.loss_on, {{"assistant", LossOn::assistant},
                                                              {"last", LossOn::last},
                                                              {"all", LossOn::all}}),
+                 .drop_thinking = section.thinking == "drop",
                  .skip_bad_records = section.bad_records == "skip",
                  .tokenizer = tokenizer,
                  .vocab_size = vocab_size,

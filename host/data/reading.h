@@ -34,6 +34,7 @@ struct Reading {
   Separator separator = Separator::file;  // of text
   std::string field = "text";             // of jsonl
   LossOn loss_on = LossOn::assistant;     // of chat
+  bool drop_thinking = false;             // of answers in messages
   bool skip_bad_records = false;          // false: the first one is an error
   const text::Tokenizer& tokenizer;
   std::int64_t vocab_size = 0;       // ids are below: the model's number of rows

@@ -23,9 +23,9 @@ constexpr const char* kChatTemplate =
 
 class Chats {
  public:
-  explicit Chats(const std::string& lines) {
+  explicit Chats(const std::string& lines, const char* chat_template = kChatTemplate) {
     section_.form = "chat";
-    section_.chat_template = dir_.write("chat.jinja", kChatTemplate);
+    section_.chat_template = dir_.write("chat.jinja", chat_template);
     section_.train = {dir_.write("chats.jsonl", lines)};
     section_.sequence_length = 40;
     section_.shuffle = false;
@@ -166,6 +166,42 @@ TEST(ChatRecord, WhatIsNoConversationIsNamed) {
     chats.section().bad_records = "skip";
     EXPECT_EQ(chats.load().train_sources[0].num_bad_records, 1u) << line;
   }
+}
+
+// As some published ones: the last thought is written, and an empty one where there shall be none.
+constexpr const char* kThinkingTemplate =
+    "{% for m in messages %}{{ m.role[0] }}:"
+    "{% if m.role == 'assistant' and loop.last %}<{{ m.reasoning_content or '' }}>{% endif %}"
+    "{{ m.content }}{{ '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}a:"
+    "{% if enable_thinking is defined and not enable_thinking %}<>{% endif %}{% endif %}";
+
+TEST(ChatRecord, ThoughtsAreLearnedUnlessTheyAreDropped) {
+  const std::string user = R"({"role": "user", "content": "q"}, )";
+  const auto rows = [&](const std::string& record, const char* thinking) {
+    Chats chats(record, kThinkingTemplate);
+    chats.section().thinking = thinking;
+    return chats.rows();
+  };
+  for (const char* key : {"reasoning_content", "reasoning", "thinking"}) {
+    const std::string record = "{\"messages\": [" + user +
+                               R"({"role": "assistant", "content": "y", ")" + key + R"(": "t"}]})";
+    EXPECT_EQ(rows(record, "keep"), Rows{"u:q/a:[<][t][>][y][/]"}) << key;
+    EXPECT_EQ(rows(record, "drop"), Rows{"u:q/a:<>[y][/]"}) << key;
+  }
+  const std::string answer = R"(<think>\nt\n</think>\n\ny)";
+  for (const std::string& record :
+       {"{\"messages\": [" + user + R"({"role": "assistant", "content": ")" + answer + R"("}]})",
+        R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": ")" +
+            answer + R"("}]})",
+        "{\"messages\": [" + user + R"({"role": "assistant", "content": "y"}],)" +
+            R"( "chat_template_kwargs": {"enable_thinking": true}})"})
+    EXPECT_EQ(rows(record, "drop"), Rows{"u:q/a:<>[y][/]"}) << record;
+  // What a user writes is none.
+  EXPECT_EQ(rows(R"({"messages": [{"role": "user", "content": "</think>q"}, )"
+                 R"({"role": "assistant", "content": "y"}]})",
+                 "drop"),
+            Rows{"u:</think>q/a:<>[y][/]"});
 }
 
 TEST(ChatRecord, MessagesNeedATemplate) {
