@@ -6,11 +6,14 @@
 namespace lamina::chat {
 namespace {
 
+// Whether a byte is one of a character, but not its first.
+bool is_inside(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
 // Where each character begins, and the end.
 std::vector<std::size_t> character_starts(const std::string& text) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < text.size(); ++i)
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) out.push_back(i);
+    if (!is_inside(text[i])) out.push_back(i);
   out.push_back(text.size());
   return out;
 }
@@ -41,19 +44,31 @@ text::Encoding encode(const text::Tokenizer& tokenizer, const std::string& text)
 
 }  // namespace
 
-MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const jinja::Rendered& rendered) {
-  text::Encoding encoding = encode(tokenizer, rendered.text);
+MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::string& text,
+                              const std::vector<jinja::Span>& generated) {
+  text::Encoding encoding = encode(tokenizer, text);
   MaskedTokens out{std::move(encoding.ids), std::vector<bool>(encoding.spans.size())};
-  const std::vector<std::size_t> starts = character_starts(rendered.text);
-  for (const jinja::Span& block : rendered.generated) {
+  for (const jinja::Span& block : generated) {
     if (block.begin == block.end) continue;
-    const auto first = token_of(encoding.spans, starts[block.begin]);
+    const auto first = token_of(encoding.spans, block.begin);
     if (!first) break;
-    const auto last = token_of(encoding.spans, starts[block.end - 1]);
+    std::size_t last_character = block.end - 1;
+    while (is_inside(text[last_character])) --last_character;
+    const auto last = token_of(encoding.spans, last_character);
     const std::size_t end = last ? *last + 1 : out.generated.size();
     for (std::size_t i = *first; i < end; ++i) out.generated[i] = true;
   }
   return out;
+}
+
+MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const jinja::Rendered& rendered) {
+  std::vector<jinja::Span> in_bytes;
+  if (!rendered.generated.empty()) {
+    const std::vector<std::size_t> starts = character_starts(rendered.text);
+    for (const jinja::Span& block : rendered.generated)
+      in_bytes.push_back({starts[block.begin], starts[block.end]});
+  }
+  return encode_with_mask(tokenizer, rendered.text, in_bytes);
 }
 
 }  // namespace lamina::chat

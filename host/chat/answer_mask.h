@@ -1,6 +1,7 @@
 // Which tokens of a conversation are the model's own: those that training on chats learns.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "jinja/template.h"
@@ -19,5 +20,8 @@ struct MaskedTokens {
 // character of a block has no token, all that follow do; where the first one has none, neither this
 // block nor those after it count.
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const jinja::Rendered& rendered);
+// Likewise of parts of a text that are told in bytes, where characters begin and end.
+MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::string& text,
+                              const std::vector<jinja::Span>& generated);
 
 }  // namespace lamina::chat

@@ -41,8 +41,10 @@ class Rendering {
     return form_.render(part, {.add_generation_prompt = with_prompt, .now = fixed_date()});
   }
 
-  Turn turn(std::size_t message) const {
-    Turn out{first(message + 1, false)};
+  Turn turn(std::size_t message) const { return turn(message, first(message + 1, false)); }
+  // `whole`: the text that ends with it.
+  Turn turn(std::size_t message, jinja::Rendered whole) const {
+    Turn out{std::move(whole)};
     const std::string& text = out.whole.text;
     const std::string prompt = first(message, true).text;
     out.begin = common_prefix(prompt, text);
@@ -82,14 +84,9 @@ void end_with_control_token(const text::Tokenizer& tokenizer, MaskedTokens& toke
 }
 
 // The text with these parts of it (bytes) learned.
-MaskedTokens encode_answers(const text::Tokenizer& tokenizer, jinja::Rendered rendered,
+MaskedTokens encode_answers(const text::Tokenizer& tokenizer, const std::string& text,
                             const std::vector<jinja::Span>& answers) {
-  rendered.generated.clear();
-  for (const jinja::Span& answer : answers)
-    rendered.generated.push_back(
-        {num_characters(std::string_view(rendered.text).substr(0, answer.begin)),
-         num_characters(std::string_view(rendered.text).substr(0, answer.end))});
-  MaskedTokens out = encode_with_mask(tokenizer, rendered);
+  MaskedTokens out = encode_with_mask(tokenizer, text, answers);
   for (std::size_t i = 0; i < out.generated.size();) {
     std::size_t end = i;
     while (end < out.generated.size() && out.generated[end]) ++end;
@@ -146,11 +143,12 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
   std::vector<jinja::Span> spans;
   const auto close = [&] {
     std::reverse(spans.begin(), spans.end());
-    out.push_back(encode_answers(tokenizer, std::move(open->whole), spans));
+    out.push_back(encode_answers(tokenizer, open->whole.text, spans));
     spans.clear();
   };
   for (auto answer = answers.rbegin(); answer != answers.rend(); ++answer) {
-    Turn turn = rendering.turn(*answer);
+    const bool is_last = answer == answers.rbegin();
+    Turn turn = is_last ? rendering.turn(*answer, std::move(whole)) : rendering.turn(*answer);
     const std::size_t end = turn.whole.text.size();
     const jinja::Span span{turn.begin, end};
     if (open && !open->whole.text.starts_with(turn.whole.text)) {

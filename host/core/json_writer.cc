@@ -15,6 +15,12 @@ std::string number(Float value) {
   return text;
 }
 
+// What is written as it is, whatever follows.
+bool is_plain(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x20 && byte != 0x7f && byte != '"' && byte != '\\' && byte != 0xc2;
+}
+
 }  // namespace
 
 std::string json_number(double value) { return number(value); }
@@ -27,7 +33,13 @@ std::string json_quote(std::string_view text) {
     text = valid;
   }
   std::string out = "\"";
+  out.reserve(text.size() + text.size() / 16 + 2);
   for (std::size_t i = 0; i < text.size(); ++i) {
+    std::size_t end = i;
+    while (end < text.size() && is_plain(text[end])) ++end;
+    out += text.substr(i, end - i);
+    i = end;
+    if (i == text.size()) break;
     const char c = text[i];
     switch (c) {
       case '"':

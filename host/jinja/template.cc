@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/utf8.h"
+#include <algorithm>
+
 #include "jinja/interpreter.h"
 
 namespace lamina::jinja {
@@ -43,15 +44,14 @@ namespace {
 Rendered to_rendered(const Text& text) {
   Rendered out;
   out.text.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool given = (text[i] & kGiven) != 0;
+  for (TextView rest = text; !rest.empty();) {
+    const Char mark = rest.front() & kGiven;
+    const auto end = std::ranges::find_if(rest, [mark](Char c) { return (c & kGiven) != mark; });
+    const TextView alike = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
     const std::size_t at = out.text.size();
-    utf8_append(out.text, code_of(text[i]));
-    if (!given) continue;
-    if (out.given.empty() || out.given.back().end != at)
-      out.given.push_back({at, out.text.size()});
-    else
-      out.given.back().end = out.text.size();
+    append_utf8(out.text, alike);
+    if (mark) out.given.push_back({at, out.text.size()});
+    rest.remove_prefix(alike.size());
   }
   return out;
 }

@@ -7,15 +7,37 @@
 #include "jinja/value.h"
 
 namespace lamina::jinja {
+namespace {
+
+constexpr std::size_t kBlock = 64;
+
+// How many bytes from the first on are ASCII, a block at a time.
+std::size_t ascii_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::string_view block = text.substr(at, kBlock);
+    unsigned char all = 0;
+    for (const char c : block) all |= static_cast<unsigned char>(c);
+    if (all >= 0x80) break;
+    at += block.size();
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
+}  // namespace
 
 Text to_text(std::string_view utf8, bool given) {
   const Char mark = given ? kGiven : 0;
   Text out;
   out.reserve(utf8.size());
   while (!utf8.empty()) {
-    if (const auto byte = static_cast<unsigned char>(utf8[0]); byte < 0x80) {
-      out += static_cast<Char>(byte) | mark;
-      utf8.remove_prefix(1);
+    if (const std::size_t plain = ascii_prefix(utf8); plain > 0) {
+      const std::size_t at = out.size();
+      out.resize(at + plain);
+      for (std::size_t i = 0; i < plain; ++i)
+        out[at + i] = static_cast<Char>(static_cast<unsigned char>(utf8[i])) | mark;
+      utf8.remove_prefix(plain);
       continue;
     }
     const Utf8Step step = utf8_step(utf8);
@@ -28,8 +50,25 @@ Text to_text(std::string_view utf8, bool given) {
 std::string to_utf8(TextView text) {
   std::string out;
   out.reserve(text.size());
-  for (Char c : text) utf8_append(out, code_of(c));
+  append_utf8(out, text);
   return out;
+}
+
+// Most texts are ASCII: by blocks, so that loops over them have no branches.
+void append_utf8(std::string& out, TextView text) {
+  while (!text.empty()) {
+    const TextView block = text.substr(0, kBlock);
+    Char all = 0;
+    for (const Char c : block) all |= code_of(c);
+    if (all < 0x80) {
+      const std::size_t at = out.size();
+      out.resize(at + block.size());
+      for (std::size_t i = 0; i < block.size(); ++i) out[at + i] = static_cast<char>(block[i]);
+    } else {
+      for (const Char c : block) utf8_append(out, code_of(c));
+    }
+    text.remove_prefix(block.size());
+  }
 }
 
 bool equal(TextView a, TextView b) {

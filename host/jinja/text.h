@@ -22,6 +22,7 @@ inline Char code_of(Char c) { return c & ~kGiven; }
 // Broken UTF-8 becomes U+FFFD.
 Text to_text(std::string_view utf8, bool given = false);
 std::string to_utf8(TextView text);
+void append_utf8(std::string& out, TextView text);
 
 // As Python compares strings: by code points.
 bool equal(TextView a, TextView b);

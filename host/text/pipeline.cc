@@ -42,6 +42,7 @@ void Pipeline::add_token(AddedToken token, const std::function<void(std::string)
   // The reference shows a token in the form in which it is looked for; if that differs from its
   // content it no longer counts as special.
   const std::string form = token.normalized ? normalizer_.normalize(token.content) : token.content;
+  first_added_ = std::min(first_added_, token.id);
   added_[token.id] = {form, byte_level_bytes(form).value_or(form),
                       token.special && form == token.content};
   (token.normalized ? normalized_ : raw_).add(form, token);
@@ -236,7 +237,8 @@ std::string_view Pipeline::token_bytes(TokenId id) const {
     std::call_once(bytes_made_, [this] { make_bytes(); });
     return bytes_[static_cast<std::size_t>(id)];
   }
-  if (const auto added = added_.find(id); added != added_.end()) return added->second.bytes;
+  if (id >= first_added_)
+    if (const auto added = added_.find(id); added != added_.end()) return added->second.bytes;
   return static_cast<std::size_t>(id) < model_->num_ids() ? model_->token(id) : std::string_view();
 }
 

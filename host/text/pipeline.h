@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -84,6 +85,7 @@ class Pipeline final : public Tokenizer {
   AddedTokenMatcher raw_;         // looked for in the text as it is
   AddedTokenMatcher normalized_;  // and in the normalized text
   std::unordered_map<TokenId, Added> added_;
+  TokenId first_added_ = std::numeric_limits<TokenId>::max();  // most vocabularies have them last
   std::unordered_map<std::string, TokenId> by_content_;
   std::int64_t vocab_size_ = 0;
   std::optional<TokenId> bos_id_, eos_id_, pad_id_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <boost/container_hash/hash.hpp>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -30,8 +29,9 @@ class WordCache {
     if (word.size() > kKeyBytes) return model.encode(word, sink);
     std::uint64_t key[3] = {};
     std::memcpy(key, word.data(), word.size());
-    Entry& entry = entries_[boost::hash<std::string_view>()(word) & (entries_.size() - 1)];
-    if (entry.num_bytes == word.size() && std::memcmp(entry.key, key, sizeof key) == 0) {
+    Entry& entry = entries_[hash_of(key) & (entries_.size() - 1)];
+    if (entry.num_bytes == word.size() && entry.key[0] == key[0] && entry.key[1] == key[1] &&
+        entry.key[2] == key[2]) {
       ids.insert(ids.end(), entry.ids, entry.ids + entry.num_ids);
       return;
     }
@@ -54,6 +54,15 @@ class WordCache {
     std::uint8_t num_bytes;
     std::uint8_t num_ids;
   };
+
+  // Of whole numbers, as a hash of bytes would take longer than the rest. The upper bits of each
+  // product depend on all of its factor.
+  static std::size_t hash_of(const std::uint64_t (&key)[3]) {
+    const std::uint64_t sum = key[0] * 0x9e3779b97f4a7c15u +
+                              std::rotl(key[1], 21) * 0xbf58476d1ce4e5b9u +
+                              std::rotl(key[2], 42) * 0x94d049bb133111ebu;
+    return static_cast<std::size_t>(sum >> 32 ^ sum >> 47);
+  }
 
   // Empties it for another model, and where it is small for all that was read so far.
   void expect(const WordModel& model, std::size_t text_bytes) {
