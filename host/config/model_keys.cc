@@ -84,14 +84,18 @@ std::vector<Key> attention_keys() {
   Key type = own_choice(
       kAttentionType, Type::string,
       "Which tokens every layer's attention sees: all before it, the last of them, those of its "
-      "chunk, or (\"full\") also those after it, which trains and is evaluated but never decoded.");
-  type.choices = {"global", "local_sliding", "chunk", "full"};
+      "chunk, or also later ones: those of its block (\"block_diffusion\") or all (\"full\"). What "
+      "sees later tokens trains and is evaluated but never decoded.");
+  type.choices = {"global", "local_sliding", "chunk", "full", "block_diffusion"};
   return {
       type,
       integer(std::string(kSlidingSpan), 0, 0, kMaxRows,
               "Tokens that attention of type local_sliding sees, the query's included."),
       integer(std::string(kChunkSpan), 0, 0, kMaxRows,
               "Tokens of a chunk of attention of type chunk."),
+      integer(std::string(kBlockSpan), 0, 0, kMaxRows,
+              "Tokens of a block of attention of type block_diffusion, cut by the position in the "
+              "document: they see each other and all earlier blocks."),
       integer(std::string(kMobaChunk), 0, 0, kMaxRows,
               "Mixture of block attention: tokens of a chunk; 0 = off."),
       integer(std::string(kMobaTopK), kMobaTopKPreset, 1, kMaxRows,

@@ -44,6 +44,7 @@ inline constexpr std::string_view kMlpActivations = "mlp_activations";
 inline constexpr std::string_view kAttentionType = "attention_type";
 inline constexpr std::string_view kSlidingSpan = "sliding_window_size";
 inline constexpr std::string_view kChunkSpan = "chunk_attn_window_size";
+inline constexpr std::string_view kBlockSpan = "causal_block_size";
 inline constexpr std::string_view kMobaChunk = "moba_chunk_size";
 inline constexpr std::string_view kMobaTopK = "moba_topk";
 inline constexpr std::int64_t kMobaTopKPreset = 8;

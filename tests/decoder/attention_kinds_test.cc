@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "support/dense_model.h"
 #include "support/expect_error.h"
@@ -93,6 +94,8 @@ TEST_P(AttentionKinds, OfOneTypeSeeWhatItSays) {
       .expect_sees([](auto, auto t, auto s) { return s <= t && t - s < 3; });
   with("attention_type = \"chunk\"\nchunk_attn_window_size = 4\n")
       .expect_sees([](auto, auto t, auto s) { return s <= t && s / 4 == t / 4; });
+  with("attention_type = \"block_diffusion\"\ncausal_block_size = 4\n")
+      .expect_sees([](auto, auto t, auto s) { return s / 4 <= t / 4; });
   with("attention_type = \"full\"\n").expect_sees([](auto, auto, auto) { return true; });
 }
 
@@ -122,14 +125,34 @@ INSTANTIATE_TEST_SUITE_P(Families, AttentionKinds,
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(AttentionKinds, ThatSeesLaterTokensIsNotDecoded) {
-  const decoder::Model model =
-      open_description(dense_description("llama2", "attention_type = \"full\"\n"));
-  EXPECT_FALSE(model.is_autoregressive());
+  for (const char* keys : {"attention_type = \"full\"\n",
+                           "attention_type = \"block_diffusion\"\ncausal_block_size = 4\n"}) {
+    const decoder::Model model = open_description(dense_description("llama2", keys));
+    EXPECT_FALSE(model.is_autoregressive());
+    EXPECT_ERROR_SAYS(model.decode_graph({}, {.capacity = 8}), ExitCode::usage,
+                      "its tokens see later ones, so there is no next token to decode");
+  }
+}
+
+// Blocks begin anew in every document, and end with it.
+TEST(AttentionKinds, OfBlocksStayInTheirDocument) {
+  const decoder::Model model = open_description(
+      dense_description("llama2", "attention_type = \"block_diffusion\"\ncausal_block_size = 4\n"));
+  const auto weights = weights::Weights::initialise(model, 5, DType::f32, cpu::cpu_backend());
+  Rows packed = random_rows(model, 1, 11);
+  packed.positions = {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4};
+  packed.segments = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2};
+  const std::vector<float> together = forward(model, weights.pointers(), packed);
+  Rows second = random_rows(model, 1, 5);
+  std::copy_n(packed.ids.begin() + 6, 5, second.ids.begin());
+  const std::vector<float> alone = forward(model, weights.pointers(), second);
+  EXPECT_LE(relative_difference({together.begin() + 6 * 61, together.end()}, alone), 1e-5);
 }
 
 TEST(AttentionKinds, AreOfEveryFamilyWithKeysOfHeads) {
   for (const TestModel& model : one_model_of_each_family())
     for (const char* key : {"attention_type = \"local_sliding\"\nsliding_window_size = 2\n",
+                            "attention_type = \"block_diffusion\"\ncausal_block_size = 4\n",
                             "moba_chunk_size = 2\nmoba_topk = 1\n"}) {
       SCOPED_TRACE(model.name + ": " + key);
       const decoder::Model plain = open_model(model.path);
@@ -153,12 +176,16 @@ TEST(AttentionKinds, WithoutEffectAreRefused) {
   const auto opened = [](const std::string& keys) {
     return open_description(dense_description("llama2", keys));
   };
-  EXPECT_ERROR_SAYS(
-      opened("attention_type = \"chunk\"\n"), ExitCode::usage,
-      "'model.attention_type' is \"chunk\", but 'chunk_attn_window_size' is not given");
-  EXPECT_ERROR_SAYS(
-      opened("sliding_window_size = 4\n"), ExitCode::usage,
-      "'model.sliding_window_size' is 4, but 'attention_type' is not \"local_sliding\"");
+  for (const auto& [type, span] : {std::pair{"local_sliding", "sliding_window_size"},
+                                   {"chunk", "chunk_attn_window_size"},
+                                   {"block_diffusion", "causal_block_size"}}) {
+    EXPECT_ERROR_SAYS(
+        opened(fmt::format("attention_type = \"{}\"\n", type)), ExitCode::usage,
+        fmt::format("'model.attention_type' is \"{}\", but '{}' is not given", type, span));
+    EXPECT_ERROR_SAYS(
+        opened(fmt::format("{} = 4\n", span)), ExitCode::usage,
+        fmt::format("'model.{}' is 4, but 'attention_type' is not \"{}\"", span, type));
+  }
   EXPECT_ERROR_SAYS(opened("moba_topk = 4\n"), ExitCode::usage,
                     "'model.moba_topk' is 4, but 'moba_chunk_size' is 0");
   EXPECT_ERROR_SAYS(opened("attention_type = \"full\"\nmoba_chunk_size = 4\n"), ExitCode::usage,

@@ -205,6 +205,9 @@ TEST(ImportRun, WhatAttentionSeesIsOfEveryBlockThatDoesNotSayItByLayer) {
     const Imported chunk = folder->import({"attention_type=chunk", "chunk_attn_window_size=32"});
     EXPECT_EQ(value(chunk, "model.attention_type"), "\"chunk\"");
     EXPECT_EQ(value(chunk, "model.chunk_attn_window_size"), "32");
+    const Imported blocks = folder->import({"attention_type=block_diffusion"});
+    EXPECT_EQ(value(blocks, "model.attention_type"), "\"block_diffusion\"");
+    EXPECT_EQ(value(blocks, "model.causal_block_size"), "32");
     const Imported moba = folder->import({"moba=true", "moba_chunk_size=16", "moba_topk=3"});
     EXPECT_EQ(value(moba, "model.moba_chunk_size"), "16");
     EXPECT_EQ(value(moba, "model.moba_topk"), "3");
@@ -276,7 +279,8 @@ TEST(ImportRun, RefusesWhatNothingHereComputes) {
            {"num_experts=8", "'num_experts' must be 1 with"},
            {"engram_layers=[1]", "'engram_layers' must be [] with"},
            {"dtype=float8", "'dtype' must be float32 or bfloat16"},
-           {"attention_type=mla", "must be global, local_sliding, chunk or full in this block"},
+           {"attention_type=mla",
+            "must be global, local_sliding, chunk, full or block_diffusion in this block"},
            {"decoder_block=llama5", "no family computes 'decoder_block' = \"llama5\""},
            {"base_emb_dimm=4", "unknown key 'base_emb_dimm'\n  did you mean 'base_emb_dim'?"},
            {"base_emb_dim=wide", "'base_emb_dim' must be an integer"},

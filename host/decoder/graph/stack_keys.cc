@@ -85,20 +85,25 @@ void read_span(const ModelParts& parts, std::string_view key, bool wants, std::s
 
 void read_attention(ModelParts& parts, BlockOptions& out) {
   const std::optional<std::string> type = given<std::string>(parts, config::kAttentionType);
-  out.attention_kind = !type                     ? AttentionKind::declared
-                       : type == "local_sliding" ? AttentionKind::sliding
-                       : type == "chunk"         ? AttentionKind::chunk
-                       : type == "full"          ? AttentionKind::full
-                                                 : AttentionKind::global;
+  out.attention_kind = !type                       ? AttentionKind::declared
+                       : type == "local_sliding"   ? AttentionKind::sliding
+                       : type == "chunk"           ? AttentionKind::chunk
+                       : type == "full"            ? AttentionKind::full
+                       : type == "block_diffusion" ? AttentionKind::blocks
+                                                   : AttentionKind::global;
   if (parts.config.is_host_key(config::kSlidingSpan))
     read_span(parts, config::kSlidingSpan, out.attention_kind == AttentionKind::sliding,
               "local_sliding", out);
   if (parts.config.is_host_key(config::kChunkSpan))
     read_span(parts, config::kChunkSpan, out.attention_kind == AttentionKind::chunk, "chunk", out);
-  if (out.attention_kind == AttentionKind::full) parts.options.head.bidirectional = true;
+  if (parts.config.is_host_key(config::kBlockSpan))
+    read_span(parts, config::kBlockSpan, out.attention_kind == AttentionKind::blocks,
+              "block_diffusion", out);
+  const bool sees_later_tokens =
+      out.attention_kind == AttentionKind::full || out.attention_kind == AttentionKind::blocks;
+  if (sees_later_tokens) parts.options.head.bidirectional = true;
   if (const config::Entry* chunk = wanted(parts, config::kMobaChunk)) {
-    if (out.attention_kind == AttentionKind::full)
-      refuse_key(*chunk, "attention that sees later tokens chooses no chunks");
+    if (sees_later_tokens) refuse_key(*chunk, "attention that sees later tokens chooses no chunks");
     out.moba_chunk = std::get<std::int64_t>(chunk->value.data);
     out.moba_top_k =
         given<std::int64_t>(parts, config::kMobaTopK).value_or(config::kMobaTopKPreset);

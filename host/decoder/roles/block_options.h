@@ -12,8 +12,8 @@ namespace lamina::decoder {
 enum class LayerDropout { output, update, none };
 
 // Which keys a query sees: as the blocks say; all before it; the last of them; those of its chunk;
-// also those after it.
-enum class AttentionKind { declared, global, sliding, chunk, full };
+// also those after it; all before it and those of its block (block diffusion: Arriola et al. 2025).
+enum class AttentionKind { declared, global, sliding, chunk, full, blocks };
 
 struct BlockOptions {
   // Shares of elements zeroed in training; 0 = none, and no op.
@@ -35,7 +35,7 @@ struct BlockOptions {
   std::vector<std::string> mlp_activations;
 
   AttentionKind attention_kind = AttentionKind::declared;
-  std::int64_t attention_span = 0;  // tokens of a window or chunk
+  std::int64_t attention_span = 0;  // tokens of a window, chunk or block
   // Mixture of block attention: tokens of a chunk, 0 = off, and chunks per query.
   std::int64_t moba_chunk = 0, moba_top_k = 0;
 

@@ -588,9 +588,22 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
           ops::trace_op({ops::get(OpCode::moba_mask), {inputs[0], inputs[1]}, chunks, desc, *this})
               .front();
     }
+    if (const std::int64_t size = options_.block_tokens(op, inputs); size > 0) {
+      refuse_in_custom();
+      inputs.resize(op.inputs.size());
+      inputs[5] = block_numbers(size);
+    }
     std::vector<Tensor> results = ops::trace_op({op, std::move(inputs), attrs, desc, *this});
     if (phase_.max_logits && op.code == OpCode::latent_attention) keep_max_logits(results[0]);
     return options_.results(std::move(results));
+  }
+
+  // Of the call's tokens, from 1: their positions in the document by the tokens of a block.
+  Tensor block_numbers(std::int64_t size) {
+    const Type one{DType::i32, {1, 1}, {}};
+    const Tensor positions = host_input(Input::positions);
+    return positions / ops::constant(graph(), one, static_cast<double>(size)) +
+           ops::constant(graph(), one, 1);
   }
 
   // Of the host's own accord.

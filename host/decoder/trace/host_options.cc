@@ -105,6 +105,15 @@ bool HostOptions::chooses_chunks(const Op& op, std::span<const Tensor> inputs,
   return true;
 }
 
+std::int64_t HostOptions::block_tokens(const Op& op, std::span<const Tensor> inputs) const {
+  if (options_.attention_kind != AttentionKind::blocks || op.code != OpCode::attention) return 0;
+  if (inputs.size() > 5 && inputs[5])
+    throw RefusedOption{{fmt::format("model.{}", config::kAttentionType),
+                         "the attention of this model has blocks of its own",
+                         {"leave it out"}}};
+  return options_.attention_span;
+}
+
 registry::StateDesc HostOptions::state(const Op& op, const registry::StateDesc& declared,
                                        const registry::NamedAttrs& attrs) const {
   registry::StateDesc out = declared;

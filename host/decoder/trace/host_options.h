@@ -49,6 +49,9 @@ class HostOptions {
   // what has a mask or chunks already, or no keys of its own.
   bool chooses_chunks(const Op& op, std::span<const Tensor> inputs,
                       const registry::NamedAttrs& attrs) const;
+  // Tokens of a block if attention sees those of its block, too, and gets their numbers; else 0.
+  // Refuses what has blocks already.
+  std::int64_t block_tokens(const Op& op, std::span<const Tensor> inputs) const;
   // The decode state of an op with these attributes: windows are theirs, and where chunks are
   // chosen all keys stay.
   registry::StateDesc state(const Op& op, const registry::StateDesc& declared,
