@@ -1,12 +1,13 @@
-// The two sub-layers that most families share: grouped-query self-attention and the gated
-// feed-forward. A family that needs more writes the middle itself, between project_qkv() and
+// The sub-layers that most families share: grouped-query attention, of one input or of two, and the
+// gated feed-forward. A family that needs more writes the middle itself, between project_qkv() and
 // project_out().
 //
 //   Tensor o_BTD = self_attention(s / "attention", x_BTD, step,
 //                                 {.heads = 16, .kv_heads = 8, .head_dim = 128, .rope = rope});
 //   Tensor y_BTD = gated_mlp(s / "feed_forward", x_BTD, {.width = 3072});
 //
-// Shapes: B batch, T tokens, D model width, N query heads, K key/value heads, H head width.
+// Shapes: B batch, T tokens, D model width, C width of a context, N query heads, K key/value heads,
+// H head width.
 #pragma once
 
 #include <optional>
@@ -41,14 +42,16 @@ struct Qkv {
   Tensor q_BTNH, k_BTKH, v_BTKH;
 };
 
-// Queries, keys and values of x[B, T, D], normed and rotated. Owns "wq", "wk", "wv" and, where
-// there is a norm, "q_norm", "k_norm".
-inline Qkv project_qkv(const Scope& s, Tensor x_BTD, const Step& step,
+// Queries of x[B, T, D], keys and values of context[B, T, C], normed and rotated. Owns "wq", "wk",
+// "wv" and, where there is a norm, "q_norm", "k_norm".
+inline Qkv project_qkv(const Scope& s, Tensor x_BTD, Tensor context_BTC, const Step& step,
                        const SelfAttentionOptions& o, At at = At::current()) {
   const std::int64_t n = o.heads, k = o.kv_heads, h = o.head_dim;
   Tensor q = linear(s / "wq", x_BTD, n * h, {.out = axis::heads, .bias = o.qkv_bias}, at);
-  Tensor key = linear(s / "wk", x_BTD, k * h, {.out = axis::kv_heads, .bias = o.qkv_bias}, at);
-  Tensor value = linear(s / "wv", x_BTD, k * h, {.out = axis::kv_heads, .bias = o.qkv_bias}, at);
+  Tensor key =
+      linear(s / "wk", context_BTC, k * h, {.out = axis::kv_heads, .bias = o.qkv_bias}, at);
+  Tensor value =
+      linear(s / "wv", context_BTC, k * h, {.out = axis::kv_heads, .bias = o.qkv_bias}, at);
   if (o.qk_norm == QkNorm::whole) {
     q = rms_norm(s / "q_norm", q, o.norm, at);
     key = rms_norm(s / "k_norm", key, o.norm, at);
@@ -68,6 +71,12 @@ inline Qkv project_qkv(const Scope& s, Tensor x_BTD, const Step& step,
   return out;
 }
 
+// All of x[B, T, D].
+inline Qkv project_qkv(const Scope& s, Tensor x_BTD, const Step& step,
+                       const SelfAttentionOptions& o, At at = At::current()) {
+  return project_qkv(s, x_BTD, x_BTD, step, o, at);
+}
+
 // The heads' results [B, T, N, H] as [B, T, width]. Owns "wo".
 inline Tensor project_out(const Scope& s, Tensor o_BTNH, std::int64_t width, bool bias = false,
                           At at = At::current()) {
@@ -75,10 +84,12 @@ inline Tensor project_out(const Scope& s, Tensor o_BTNH, std::int64_t width, boo
                 {.in = axis::heads, .bias = bias, .tag = tags::out_proj}, at);
 }
 
-// x[B, T, D] to [B, T, D].
-inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
-                             const SelfAttentionOptions& o, At at = At::current()) {
-  const Qkv qkv = project_qkv(s, x_BTD, step, o, at);
+// x[B, T, D] attends to context[B, T, C], which has a row for each token, too: another carry, the
+// embedding, a tensor of the entry. What a token sees of it are the rows of the tokens that it
+// sees; the decode state keeps their keys and values. To [B, T, D].
+inline Tensor cross_attention(const Scope& s, Tensor x_BTD, Tensor context_BTC, const Step& step,
+                              const SelfAttentionOptions& o, At at = At::current()) {
+  const Qkv qkv = project_qkv(s, x_BTD, context_BTC, step, o, at);
   AttendOptions attend = o.attend;
   if (o.sinks)
     attend.sinks = s.param(
@@ -86,6 +97,12 @@ inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
         {.axes = {axis::heads}, .role = Role::scalar, .init = init::normal(s.init_std())}, at);
   Tensor o_BTNH = step.attend(qkv.q_BTNH, qkv.k_BTKH, qkv.v_BTKH, attend, at);
   return project_out(s, o_BTNH, x_BTD.dim(-1, at), o.out_bias, at);
+}
+
+// x[B, T, D] to [B, T, D].
+inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
+                             const SelfAttentionOptions& o, At at = At::current()) {
+  return cross_attention(s, x_BTD, x_BTD, step, o, at);
 }
 
 struct GluLimits {

@@ -1,7 +1,8 @@
 // A family for tests: one small block in which every feature of the decoder stack can be turned on
 // by a key, and nothing that means anything.
 //
-// Shapes: B batch, T tokens, D model width, N heads, K key/value heads, H head width, S streams.
+// Shapes: B batch, T tokens, D model width, N heads, K key/value heads, H head width, S streams, C
+// width of the context.
 
 #include "lamina/sdk.h"
 
@@ -12,7 +13,7 @@ using namespace lamina::sdk;
 
 struct Config {
   std::int64_t vocab_size, hidden_size, num_hidden_layers;
-  std::int64_t streams, per_layer, window, chunk, mtp_depth, first_reader, first_sharer;
+  std::int64_t streams, context, per_layer, window, chunk, mtp_depth, first_reader, first_sharer;
   bool attention, biased, frequencies, head_bias, bidirectional, convolution, delta,
       embedding_input, losses, mtp_like_transformers, constants;
   double balance_weight, pooled_weight, bias_rate;
@@ -100,6 +101,16 @@ Tensor layer_gain(Scope s, const Config& c) {
   return s.layer_constant("gain", values);
 }
 
+// Queries of the layer, keys and values of the second carry.
+Tensor look_up(Scope s, Tensor h_BTD, Tensor context_BTC, const Step& step) {
+  return cross_attention(s, h_BTD, context_BTC, step,
+                         {.heads = kHeads,
+                          .kv_heads = kKvHeads,
+                          .head_dim = kHeadDim,
+                          .rope = RopeOptions{},
+                          .attend = {.state = "context"}});
+}
+
 // What a layer adds to its input.
 Tensor layer_sum(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool reads) {
   Tensor h_BTD = rms_norm(s / "norm", x_BTD, norm_options());
@@ -122,6 +133,11 @@ Tensor layer_sum(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool 
 // One stream is the usual residual; several are mixed by learnt weights, and a second carry adds
 // up what all layers gave.
 Tensors layer(Scope s, const Config& c, const Tensors& carries, const Step& step, bool reads) {
+  if (c.context > 0) {
+    Tensor x_BTD = carries[0] + layer_sum(s, c, carries[0], step, reads);
+    Tensor h_BTD = rms_norm(s / "cross_norm", x_BTD, norm_options());
+    return {x_BTD + look_up(s / "cross", h_BTD, carries[1], step), carries[1]};
+  }
   if (c.streams == 0) return {carries[0] + layer_sum(s, c, carries[0], step, reads)};
   Tensor x_BTSD = carries[0], total_BTD = carries[1];
   const Dims shape = x_BTSD.shape();
@@ -151,6 +167,7 @@ Tensors entry(Scope s, const Config& c, const Tensors& carries, const Step& step
                              {.axes = {axis::mhc, axis::embed}, .init = init::uniform(0.5, 1.5)});
     out = {x_BT1D * gain_SD, convolve(s / "conv", x_BTD, step, "conv")};
   }
+  if (c.context > 0) out.push_back(linear(s / "context", x_BTD, c.context));
   if (c.per_layer > 0) {
     Tensor all = linear(s / "per_layer", x_BTD, c.num_hidden_layers * c.per_layer);
     all = reshape(all, {shape[0], shape[1], c.num_hidden_layers, c.per_layer});
@@ -185,6 +202,7 @@ void keys(Schema<Config>& key) {
   key("num_hidden_layers", &Config::num_hidden_layers,
       {.required = true, .min = 0, .doc = "layers"});
   key("streams", &Config::streams, {.fallback = 0, .min = 0, .doc = "S; 0 = one carry"});
+  key("context", &Config::context, {.fallback = 0, .min = 0, .doc = "C; 0 = no second input"});
   key("per_layer", &Config::per_layer,
       {.fallback = 0, .min = 0, .doc = "width of the entry's tensors"});
   key("window", &Config::window, {.fallback = 0, .min = 0, .doc = "tokens"});
@@ -221,12 +239,14 @@ void validate(const Config& c, const Problems& problem) {
   if (c.first_reader > 0 && !c.attention)
     problem("attention", "got false; layers from first_reader = ", c.first_reader,
             " on read keys and values");
+  if (c.context > 0 && (c.streams > 0 || c.first_reader > 0))
+    problem("context", "got ", c.context, "; it goes without streams and readers");
   if (c.first_sharer > 0 && c.losses)
     problem("first_sharer", "got ", c.first_sharer,
             "; with losses each layer updates a bias, which layers cannot share");
 }
 
-bool has_entry(const Config& c) { return c.streams > 0 || c.per_layer > 0; }
+bool has_entry(const Config& c) { return c.streams > 0 || c.context > 0 || c.per_layer > 0; }
 
 Plan plan(const Config& c) {
   Plan out;
@@ -248,7 +268,7 @@ Embed embed(const Config& c) {
   Embed out;
   if (!has_entry(c)) return out;
   out.entry = kEntry;
-  out.carries = c.streams > 0 ? 2 : 1;
+  out.carries = c.streams > 0 || c.context > 0 ? 2 : 1;
   out.per_layer = c.per_layer > 0 ? 1 : 0;
   return out;
 }
@@ -274,11 +294,28 @@ std::vector<Weight> weights() {
                           {0, LAMINA_NAME_NORM, "norm.weight"},
                           {0, LAMINA_NAME_HEAD, "head.weight"},
                           {0, LAMINA_NAME_HEAD_BIAS, "head.bias"}};
-  for (const char* name :
-       {"norm.weight", "w.weight", "from_embedding.weight", "from_entry.weight", "mix", "bias",
-        "attention.wq.weight", "attention.wo.weight", "attention.slopes", "attention.bias.weight",
-        "conv.taps", "delta.wq.weight", "delta.wk.weight", "delta.wv.weight", "delta.decay.weight",
-        "delta.beta.weight", "delta.wo.weight"})
+  for (const char* name : {"norm.weight",
+                           "w.weight",
+                           "from_embedding.weight",
+                           "from_entry.weight",
+                           "mix",
+                           "bias",
+                           "attention.wq.weight",
+                           "attention.wo.weight",
+                           "attention.slopes",
+                           "attention.bias.weight",
+                           "conv.taps",
+                           "delta.wq.weight",
+                           "delta.wk.weight",
+                           "delta.wv.weight",
+                           "delta.decay.weight",
+                           "delta.beta.weight",
+                           "delta.wo.weight",
+                           "cross_norm.weight",
+                           "cross.wq.weight",
+                           "cross.wk.weight",
+                           "cross.wv.weight",
+                           "cross.wo.weight"})
     for (std::uint32_t block : {kLayer, kReader}) {
       static std::deque<std::string> published;
       published.push_back(std::string("layers.{L}.") + name);
@@ -288,6 +325,7 @@ std::vector<Weight> weights() {
   out.push_back({kLayer, "attention.wv.weight", "layers.{L}.attention.wv.weight"});
   out.push_back({kEntry, "gain", "entry.gain"});
   out.push_back({kEntry, "conv.taps", "entry.conv.taps"});
+  out.push_back({kEntry, "context.weight", "entry.context.weight"});
   out.push_back({kEntry, "per_layer.weight", "entry.per_layer.weight"});
   out.push_back({kExit, "w.weight", "exit.w.weight"});
   for (const char* name : {"norm_e.weight", "norm_h.weight", "project.weight", "wq.weight",
