@@ -52,7 +52,9 @@ inline constexpr ScalesName kScalesNames[] = {
     {"", "_scale_inv"},     // DeepSeek V3, and all who follow it
 };
 
-// Of values in MXFP4, both tensors in blocks of 32: gpt-oss.
+// Of values in MXFP4, both tensors in blocks of 32: gpt-oss. Transformers 5.23 also gives the first
+// name to floating-point values that it took out of blocks; then they have the form of those that
+// the family calls by the name without it.
 inline constexpr ScalesName kMxfp4Name = {"_blocks", "_scales"};
 
 // "y.scale" for "y.weight"; REQUIRES: the weight's name ends as the row says.

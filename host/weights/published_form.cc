@@ -71,13 +71,28 @@ Edits changed_values(const decoder::Model& model, const decoder::Model& source,
   return out;
 }
 
-void write_tensors(JsonWriter& json, const io::WeightFiles& files, const TensorMap& map) {
+// What the family calls the values of a tensor: without the end that says they are in blocks, where
+// it knows that name.
+std::string_view name_of_values(const decoder::Model& model, std::string_view tensor) {
+  constexpr std::string_view kBlocks = publishers::kMxfp4Name.weight;
+  if (!tensor.ends_with(kBlocks)) return tensor;
+  const auto last = [](std::string_view name) { return name.substr(name.rfind('.') + 1); };
+  const std::string_view values = tensor.substr(0, tensor.size() - kBlocks.size());
+  const bool known =
+      std::ranges::any_of(model.family().tensor_rows(), [&](const registry::TensorRow& row) {
+        return !row.ignore && last(row.published) == last(values);
+      });
+  return known ? values : tensor;
+}
+
+void write_tensors(JsonWriter& json, const decoder::Model& model, const io::WeightFiles& files,
+                   const TensorMap& map) {
   json.key("tensors").begin_object();
   for (const PublishedTensor& tensor : map.tensors()) {
     if (tensor.name.starts_with(publishers::kAdapterPrefix)) continue;
     const io::StoredWeight stored(files, tensor.name);
     const DType dtype = stored.is_plain() ? stored.data().dtype : DType::bf16;
-    json.key(tensor.name).begin_object().key("dtype").value(name(dtype));
+    json.key(name_of_values(model, tensor.name)).begin_object().key("dtype").value(name(dtype));
     json.key("file").value(fs::path(files.path_of(stored.data().name)).filename().string());
     json.end_object();
   }
@@ -140,7 +155,8 @@ std::string published_form(const decoder::Model& model, const decoder::Model& so
   const bool plain = std::ranges::all_of(map.tensors(), [&](const PublishedTensor& tensor) {
     return io::StoredWeight(files, tensor.name).is_plain();
   });
-  return write(config.root(), plain, [&](JsonWriter& json) { write_tensors(json, files, map); });
+  return write(config.root(), plain,
+               [&](JsonWriter& json) { write_tensors(json, source, files, map); });
 }
 
 }  // namespace lamina::weights

@@ -168,6 +168,13 @@ class NameMatcher {
     shape_of_ = std::move(shape_of);
   }
 
+  // Names of values that lie under the name of their blocks (publishers/formats.h).
+  void add_plain_blocks(const io::WeightFiles& files) {
+    for (std::string_view name : names_)
+      if (name.ends_with(publishers::kMxfp4Name.weight) && is_floating(files.tensor(name).dtype))
+        plain_blocks_.insert(name);
+  }
+
   bool has_own_names() const {
     return std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
       return known_.contains(p.name) || is_adapter(p);
@@ -220,6 +227,9 @@ class NameMatcher {
   std::string spelling(const std::string& name) const {
     for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
       if (known_.contains(s)) return std::move(s);
+    if (plain_blocks_.empty()) return {};
+    for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
+      if (plain_blocks_.contains(s += publishers::kMxfp4Name.weight)) return std::move(s);
     return {};
   }
 
@@ -326,7 +336,7 @@ class NameMatcher {
   const decoder::Model& model_;
   std::string where_;
   const std::vector<std::string_view>& names_;
-  std::unordered_set<std::string_view> known_, stored_;  // stored: in GGUF files
+  std::unordered_set<std::string_view> known_, stored_, plain_blocks_;  // stored: in GGUF files
   MayLack may_lack_;
   std::function<Shape(const std::string&)> shape_of_;
   bool fills_;  // what is not there gets a name like the others
@@ -440,7 +450,10 @@ std::span<const Piece> TensorMap::pieces_of(int parameter) const {
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack) {
   NameMatcher names(model, files.path(), files.names(), may_lack, false);
-  if (files.gguf()) names.add_stored_names(*files.gguf());
+  if (files.gguf())
+    names.add_stored_names(*files.gguf());
+  else
+    names.add_plain_blocks(files);
   names.know_shapes([&](const std::string& name) { return io::StoredWeight(files, name).shape(); });
   // Checkpoints of training have our names, whatever they lack.
   const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");

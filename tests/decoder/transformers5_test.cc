@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <map>
 
+#include "support/paths.h"
 #include "support/published_weights.h"
 #include "support/temp_dir.h"
+#include "weights/published_form.h"
 
 namespace lamina::testing {
 namespace {
@@ -65,6 +67,47 @@ TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
   write_tensors(folder / "saved/model.safetensors", saved);
   EXPECT_EQ(values_in(folder / "hub", model), ours);
   EXPECT_EQ(values_in(folder / "saved", model), ours);
+}
+
+// Transformers 5 takes gpt-oss out of MXFP4 where it has no kernel, and saves what it has then
+// under the names of the blocks. Matrices that are as wide as high tell nothing by their shape.
+TEST(Transformers5, ExpertsOfGptOssOutOfTheirBlocksAreRead) {
+  const decoder::Model model = open_description(
+      "family = \"gpt_oss\"\n[model]\nvocab_size = 61\nhidden_size = 24\nnum_hidden_layers = 2\n"
+      "intermediate_size = 24\nnum_attention_heads = 4\nnum_key_value_heads = 2\nhead_dim = 6\n"
+      "num_local_experts = 5\nnum_experts_per_tok = 2\n");
+  const ParameterValues ours = fresh_values(model);
+  std::vector<FileTensor> saved = published_form(model, ours);
+  int renamed = 0;
+  for (FileTensor& tensor : saved)
+    if (tensor.name.ends_with(".gate_up_proj") || tensor.name.ends_with(".down_proj")) {
+      tensor.name += "_blocks";
+      ++renamed;
+    }
+  EXPECT_EQ(renamed, 4);
+  TempDir folder;
+  write_tensors(folder / "model.safetensors", saved);
+  EXPECT_EQ(values_in(folder.path(), model), ours);
+}
+
+// An export of what began in MXFP4 is in bfloat16, in the form and with the names of such files.
+TEST(Transformers5, AnExportOutOfMxfp4HasTheNamesOfValues) {
+  const std::string folder = LAMINA_SOURCE_DIR "/tests/golden/hf/gpt_oss_mxfp4";
+  const decoder::Model model = open_model(folder);
+  const io::WeightFiles files(folder);
+  TempDir made;
+  const std::string path = made.write(
+      "published.json",
+      weights::published_form(model, model, files, weights::match_weights(model, files)));
+  const weights::PublishedForm form(path);
+  const std::string experts = "model.layers.1.mlp.experts.";
+  EXPECT_EQ(form.dtype(experts + "down_proj"), DType::bf16);
+  EXPECT_EQ(form.dtype(experts + "down_proj_blocks"), std::nullopt);
+  const weights::TensorMap map = weights::match_names(model, "form", form.names());
+  for (const weights::PublishedTensor& tensor : map.tensors())
+    if (tensor.name == experts + "down_proj") {
+      EXPECT_EQ(tensor.shape, (Shape{5, 96, 64}));
+    }
 }
 
 std::int64_t global_width(const std::string& more) {

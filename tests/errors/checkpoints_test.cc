@@ -103,7 +103,7 @@ TEST(CheckpointErrors, Mxfp4) {
          {in_file + " is u8[5, 192, 2, 16], and '" + scales + "' u8[5, 192, 3]"});
   expect("gpt_oss_mxfp4", as(scales, DType::f16, {5, 192, 2}), {"' f16[5, 192, 2]; they must be"});
   expect("gpt_oss_mxfp4", as(blocks, DType::bf16, {5, 192, 2, 16}),
-         {in_file + " is [5, 192, 2, 16]; the config asks for [5, 192, 64]"});
+         {in_file + " is [5, 192, 2, 16]; the config asks for [5, 64, 192]"});
 }
 
 TEST(CheckpointErrors, Fp4) {
