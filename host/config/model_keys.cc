@@ -119,9 +119,18 @@ std::vector<Key> part_keys() {
       own_choice(kUseVNorm, Type::boolean, "RMS norm of values, per head."),
       own_choice(kVNormWithScale, Type::boolean, "Whether that has weights."),
       own_eps(kQkvNormEps, "Epsilon of norms of queries, keys and values."),
+      flag(kSinks,
+           "One more logit per query head, learnt, which takes its share of attention and adds "
+           "nothing."),
       flag(kShareKv, "Values are keys as their matrix gives them, before norm and positions."),
       activations,
   };
+}
+
+std::vector<Key> routing_keys() {
+  return {flag(kRandomRouting,
+               "In training, tokens go to experts at random, all equally likely; for measuring "
+               "speed with an even load.")};
 }
 
 std::vector<Key> initializer_keys() {
@@ -135,6 +144,10 @@ std::vector<Key> initializer_keys() {
 }
 
 std::vector<Key> layer_keys() {
+  Key share = factor(kRotaryShare,
+                     "Share of a head's channels that rotate, from the first on; a whole number of "
+                     "pairs.");
+  share.max = 1;
   return {
       rate(kDropout,
            "Share of elements zeroed in training: of embeddings, of what the last matrix of a "
@@ -152,6 +165,7 @@ std::vector<Key> layer_keys() {
           "Tokens per radian m of the fastest rotary frequency; that of pair i is m * (rope_theta "
           "/ m)^(2 i / dims)."),
       factor(kLinearScaling, "What positions are divided by before they are rotated."),
+      share,
   };
 }
 
@@ -161,6 +175,7 @@ std::vector<Key> stack_keys() {
               "Rows of a table of learned positions, added to the embedding; 0 = none."),
       flag(kSinusoids, "Add sines and cosines of the position to the embedding."),
       flag(kNormalizeLogits, "Divide logits by sqrt(hidden_size); of a tied head."),
+      factor(kLogitScale, "What logits are multiplied by, before their soft cap."),
       number(kLogitCap, 0, "Soft cap c of the logits, c * tanh(x / c); 0 = off."),
       own_eps(kFinalNormEps, "Epsilon of the norm before the head."),
   };
@@ -200,6 +215,7 @@ const std::vector<Key>& host_model_keys() {
     std::vector<Key> out = stack_keys();
     std::ranges::move(layer_keys(), std::back_inserter(out));
     std::ranges::move(part_keys(), std::back_inserter(out));
+    std::ranges::move(routing_keys(), std::back_inserter(out));
     std::ranges::move(attention_keys(), std::back_inserter(out));
     std::ranges::move(initializer_keys(), std::back_inserter(out));
     std::ranges::move(engram_keys(), std::back_inserter(out));

@@ -21,6 +21,7 @@ inline constexpr std::string_view kNormEps = "rms_norm_eps";
 inline constexpr std::string_view kPositionRows = "trainable_position_size";
 inline constexpr std::string_view kSinusoids = "use_sinusoidal_positions";
 inline constexpr std::string_view kNormalizeLogits = "normalize_embedding_logits";
+inline constexpr std::string_view kLogitScale = "logit_scale";
 inline constexpr std::string_view kLogitCap = "final_logit_softcapping";
 inline constexpr std::string_view kFinalNormEps = "final_norm_eps";
 // How parameters start.
@@ -41,6 +42,9 @@ inline constexpr std::string_view kVNormWithScale = "v_norm_with_scale";
 inline constexpr std::string_view kQkvNormEps = "qkv_norm_eps";
 inline constexpr std::string_view kShareKv = "share_kv_projections";
 inline constexpr std::string_view kMlpActivations = "mlp_activations";
+inline constexpr std::string_view kSinks = "attention_sink";
+inline constexpr std::string_view kRotaryShare = "partial_rotary_factor";
+inline constexpr std::string_view kRandomRouting = "use_random_routing";
 inline constexpr std::string_view kAttentionType = "attention_type";
 inline constexpr std::string_view kSlidingSpan = "sliding_window_size";
 inline constexpr std::string_view kChunkSpan = "chunk_attn_window_size";

@@ -220,7 +220,7 @@ const registry::TensorRow& MapBuilder::beside_row(const decoder::Parameter& para
   const std::string_view own = parameter.desc.name, module_beside = module(parameter.desc.beside);
   const bool continues = own.starts_with(module_beside);
   std::string name(continues ? module(beside.published) : folder(module(beside.published)));
-  name += own.substr(continues ? module_beside.size() : folder(module(own)).size());
+  name += own.substr(continues ? module_beside.size() : folder(module_beside).size());
   registry::TensorRow row{
       .block = parameter.block, .param = parameter.desc.name, .published = std::move(name)};
   for (const registry::Transform& t : beside.transforms)

@@ -115,6 +115,39 @@ TEST(PartKeys, SharedValuesAreThoseOfTheMatrixOfKeys) {
   }
 }
 
+// One more term of the softmax's sum: all other probabilities shrink alike.
+TEST(PartKeys, SinksTakeTheirShareOfAttention) {
+  for (const char* family : {"llama2", "qwen3", "olmo3"}) {
+    SCOPED_TRACE(family);
+    DenseModel plain(dense_description(family, ""));
+    DenseModel with(dense_description(family, "attention_sink = true\n"));
+    constexpr std::size_t kHeads = 4, kGroup = 2;
+    EXPECT_EQ(with["layers.0.attention.sinks"], (std::vector<float>{0, 0, 0, 0}));
+    const std::vector<float> sinks = {-1, 0, 0.5, 2};
+    with["layers.0.attention.sinks"] = sinks;
+    const std::vector<float> q = plain.recorded("query_proj", kPartIds),
+                             k = plain.recorded("key_proj", kPartIds),
+                             y = plain.recorded("attention_out", kPartIds),
+                             got = with.recorded("attention_out", kPartIds);
+    std::vector<float> want = y;
+    for (std::size_t t = 0; t < kPartIds.size(); ++t)
+      for (std::size_t n = 0; n < kHeads; ++n) {
+        double sum = 0;
+        for (std::size_t s = 0; s <= t; ++s) {
+          double score = 0;
+          for (std::size_t h = 0; h < kPartHeadDim; ++h)
+            score += double{q[(t * kHeads + n) * kPartHeadDim + h]} *
+                     double{k[(s * kHeads / kGroup + n / kGroup) * kPartHeadDim + h]};
+          sum += std::exp(score / std::sqrt(double{kPartHeadDim}));
+        }
+        const double left = sum / (sum + std::exp(double{sinks[n]}));
+        for (std::size_t h = 0; h < kPartHeadDim; ++h)
+          want[(t * kHeads + n) * kPartHeadDim + h] *= static_cast<float>(left);
+      }
+    expect_all_near(got, want);
+  }
+}
+
 // A layer of simple_mlp is its feed-forward: ff_2 (product of activations of matrices of x).
 TEST(PartKeys, ActivationsHaveAMatrixEachAndAreMultiplied) {
   const std::string text =
@@ -199,6 +232,10 @@ TEST(PartKeys, ParametersOfTheHostHavePublishedNamesBesideTheFamilys) {
       all;
   EXPECT_EQ(published(gpt, "layers.0.attn.k_norm.weight"), "h.0.attn.k_norm.weight");
   EXPECT_EQ(published(gpt, "layers.0.mlp.c_fc_2.bias"), "h.0.mlp.c_fc_2.bias");
+  const std::string sinks = "attention_sink = true\n";
+  EXPECT_EQ(published(dense_description("llama2", sinks), "layers.1.attention.sinks"),
+            "model.layers.1.self_attn.sinks");
+  EXPECT_EQ(published(gpt + sinks, "layers.1.attn.sinks"), "h.1.attn.sinks");
 }
 
 // A family without one of them says why.
@@ -208,9 +245,10 @@ TEST(PartKeys, AreOfEveryFamilyThatCanHaveThem) {
       return key.starts_with("use_qk_norm") && p.desc.name.ends_with("q_norm.weight");
     });
   };
-  const std::string keys[] = {
-      "use_qk_norm = true\n", "use_v_norm = true\nv_norm_with_scale = true\n",
-      "share_kv_projections = true\n", "mlp_activations = [\"sigmoid\", \"linear\", \"relu\"]\n"};
+  const std::string keys[] = {"use_qk_norm = true\n",
+                              "use_v_norm = true\nv_norm_with_scale = true\n",
+                              "share_kv_projections = true\n", "attention_sink = true\n",
+                              "mlp_activations = [\"sigmoid\", \"linear\", \"relu\"]\n"};
   for (const TestModel& model : one_model_of_each_family()) {
     const decoder::Model plain = open_model(model.path);
     for (const std::string& key : keys) {
@@ -228,6 +266,7 @@ TEST(PartKeys, AreOfEveryFamilyThatCanHaveThem) {
                                      ::testing::HasSubstr("this model is exported as 'llama2'"),
                                      ::testing::HasSubstr("does more, as clamping them"),
                                      ::testing::HasSubstr("come from no matrix"),
+                                     ::testing::HasSubstr("has sinks of its own"),
                                      ::testing::HasSubstr("leave out the keys")));
       }
     }

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/backend.h"
 #include "model/hidden_states.h"
+#include "support/dense_model.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 
@@ -61,15 +62,18 @@ TEST_P(StackKeys, PositionsOfBothKindsAreAdded) {
   }
 }
 
-TEST_P(StackKeys, LogitsAreDividedAndCapped) {
+TEST_P(StackKeys, LogitsAreDividedScaledAndCapped) {
   const std::string tied = "tie_word_embeddings = true\n";
   const Computed plain = compute(described(GetParam(), tied));
   const Computed normalized =
       compute(described(GetParam(), tied + "normalize_embedding_logits = true\n"));
   const Computed capped = compute(described(GetParam(), tied + "final_logit_softcapping = 0.25\n"));
+  const Computed scaled =
+      compute(described(GetParam(), tied + "logit_scale = 3.0\nfinal_logit_softcapping = 0.25\n"));
   for (std::size_t i = 0; i < plain.logits.size(); ++i) {
     EXPECT_NEAR(normalized.logits[i], plain.logits[i] / std::sqrt(24.0), 1e-6) << i;
     EXPECT_NEAR(capped.logits[i], 0.25 * std::tanh(plain.logits[i] / 0.25), 1e-6) << i;
+    EXPECT_NEAR(scaled.logits[i], 0.25 * std::tanh(3 * plain.logits[i] / 0.25), 2e-6) << i;
   }
 }
 
@@ -90,6 +94,29 @@ TEST_P(StackKeys, TimescalesOfRotationsAreALinearScalingOfAnotherBase) {
   if (std::string_view(GetParam()) == "olmo3") return;  // has another base in windows
   EXPECT_EQ(keys.logits, scaled.logits);
   EXPECT_EQ(both.logits, scaled.logits);
+}
+
+// Channels past the share stay as their matrix gives them; the others are those of narrower heads.
+TEST_P(StackKeys, APartOfAHeadMayRotate) {
+  const std::string share = "rope_theta = 8000.0\npartial_rotary_factor = 0.67\n";
+  DenseModel part(dense_description(GetParam(), share)),
+      whole(dense_description(GetParam(), "rope_theta = 8000.0\n"));
+  const std::vector<std::int32_t> ids = {3, 3, 3, 3}, one = {3};
+  constexpr std::size_t kHeads = 4, kHeadDim = 6, kRotary = 4;
+  const std::vector<float> got = part.recorded("query_proj", ids),
+                           at_0 = whole.recorded("query_proj", one);
+  for (std::size_t t = 0; t < ids.size(); ++t)
+    for (std::size_t n = 0; n < kHeads; ++n) {
+      const float *x = &at_0[n * kHeadDim], *y = &got[(t * kHeads + n) * kHeadDim];
+      for (std::size_t h = kRotary; h < kHeadDim; ++h) EXPECT_NEAR(y[h], x[h], 1e-6);
+      if (std::string_view(GetParam()) == "olmo3") continue;  // has another base in windows
+      for (std::size_t i = 0; i < kRotary / 2; ++i) {
+        const double angle = static_cast<double>(t) * std::pow(8000.0, -2.0 * double(i) / kRotary);
+        const std::size_t j = i + kRotary / 2;
+        EXPECT_NEAR(y[i], x[i] * std::cos(angle) - x[j] * std::sin(angle), 2e-6);
+        EXPECT_NEAR(y[j], x[j] * std::cos(angle) + x[i] * std::sin(angle), 2e-6);
+      }
+    }
 }
 
 TEST_P(StackKeys, LearnedPositionsHaveAPublishedName) {

@@ -135,6 +135,29 @@ TEST(ImportRun, PositionsAndLogitsOfTheStackAreOfEveryBlock) {
   }
 }
 
+// Embeddings are multiplied by what tied logits are divided by, in MaxText's table.
+TEST(ImportRun, TiedLogitsOfGemmaMayStayUndivided) {
+  const Folder gemma(
+      "decoder_block: gemma\nbase_emb_dim: 64\nlogits_via_embedding: true\nmlp_activations: "
+      "[gelu, linear]\n");
+  EXPECT_EQ(value(gemma.import(), "model.logit_scale"), "");
+  EXPECT_EQ(value(gemma.import({"normalize_embedding_logits=false"}), "model.logit_scale"), "8.0");
+}
+
+TEST(ImportRun, SinksAndPartlyRotatedHeadsAreOfTheStack) {
+  const Imported run =
+      Folder("decoder_block: llama2\nattention_sink: true\npartial_rotary_factor: 0.5\n").import();
+  EXPECT_EQ(value(run, "model.attention_sink"), "true");
+  EXPECT_EQ(value(run, "model.partial_rotary_factor"), "0.5");
+  EXPECT_EQ(value(Folder("").import(), "model.attention_sink"), "");
+}
+
+TEST(ImportRun, TokensMayGoToExpertsAtRandom) {
+  const Imported run =
+      Folder("decoder_block: mixtral\nnum_experts: 4\nuse_random_routing: true\n").import();
+  EXPECT_EQ(value(run, "model.use_random_routing"), "true");
+}
+
 TEST(ImportRun, WeightsStartAsMaxTextsDo) {
   const Folder folder("");
   EXPECT_EQ(value(folder.import(), "model.initializer"), "\"maxtext\"");

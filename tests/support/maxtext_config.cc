@@ -328,7 +328,8 @@ class Describer : MaxTextKeys {
   void gemma(const std::string& block) {
     read_.insert({"use_post_attn_norm", "use_post_ffw_norm"});
     const bool tied = flag("logits_via_embedding", false);
-    if (tied) must_be("normalize_embedding_logits", true, true);
+    if (tied && !flag("normalize_embedding_logits", true))
+      add("logit_scale", real(std::sqrt(static_cast<double>(width_))));
     add("tie_word_embeddings", tied);
     out_.table_scale = std::sqrt(static_cast<double>(width_));
     out_.norm_offset = block == "gemma4" ? 0 : 1;

@@ -82,9 +82,7 @@ class Declaration {
     for (const BlockGraph::Param& param : block.params)
       parts_.parameters.add({scope + param.desc.name, layer, id, param.desc});
     note_length(block);
-    attends_ |= block.attends;
-    rotates_ |= block.rotates;
-    feeds_forward_ |= block.feeds_forward;
+    has_ |= block.has;
   }
 
   void note_length(const BlockGraph& block) {
@@ -103,9 +101,7 @@ class Declaration {
 
   BlockCache& blocks() { return blocks_; }
   // Of any block.
-  bool attends() const { return attends_; }
-  bool rotates() const { return rotates_; }
-  bool feeds_forward() const { return feeds_forward_; }
+  const BlockParts& has() const { return has_; }
 
   // What every block declares is fixed from here on; now is the time to see that it is.
   void finish() {
@@ -150,7 +146,7 @@ class Declaration {
 
   ModelParts& parts_;
   BlockCache blocks_;
-  bool attends_ = false, rotates_ = false, feeds_forward_ = false;
+  BlockParts has_;
 };
 
 }  // namespace
@@ -196,7 +192,7 @@ void declare_parameters(ModelParts& parts) {
     declare.block(declare.blocks().mtp(), mtp.block, fmt::format("mtp.{}.", j), num_layers + j);
   declare.finish();
   check_adapter(parts);
-  refuse_idle_keys(parts, declare.attends(), declare.rotates(), declare.feeds_forward());
+  refuse_idle_keys(parts, declare.has());
   apply_initializer(parts);
 }
 

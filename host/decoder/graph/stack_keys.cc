@@ -34,8 +34,8 @@ const config::Entry* wanted(const ModelParts& parts, std::string_view key) {
 }
 
 constexpr std::string_view kPartKeys[] = {
-    config::kUseQkNorm,  config::kQkNormWithScale, config::kUseVNorm,      config::kVNormWithScale,
-    config::kQkvNormEps, config::kShareKv,         config::kMlpActivations};
+    config::kUseQkNorm,  config::kQkNormWithScale, config::kUseVNorm, config::kVNormWithScale,
+    config::kQkvNormEps, config::kShareKv,         config::kSinks,    config::kMlpActivations};
 
 double number_of(const ModelParts& parts, std::string_view key, double absent = 0) {
   const config::Entry* entry = wanted(parts, key);
@@ -55,6 +55,7 @@ void read_parts(const ModelParts& parts, BlockOptions& out) {
   out.v_norm = given<bool>(parts, config::kUseVNorm);
   out.v_norm_weight = given<bool>(parts, config::kVNormWithScale);
   out.qkv_norm_eps = given<double>(parts, config::kQkvNormEps);
+  out.sinks = wanted(parts, config::kSinks) != nullptr;
   out.share_kv = wanted(parts, config::kShareKv) != nullptr;
   if (const config::Entry* eps = parts.config.values().find(config::kNormEps))
     if (const double* number = eps->value.get_if<double>()) out.norm_eps = *number;
@@ -118,10 +119,12 @@ BlockOptions block_options(ModelParts& parts) {
   BlockOptions out;
   read_parts(parts, out);
   read_attention(parts, out);
+  out.random_routing = wanted(parts, config::kRandomRouting) != nullptr;
   out.dropout = number_of(parts, config::kDropout);
   out.attention_dropout = number_of(parts, config::kAttentionDropout);
   out.attention_cap = number_of(parts, config::kAttentionCap);
   out.min_timescale = number_of(parts, config::kMinTimescale, 1);
+  out.rotary_share = number_of(parts, config::kRotaryShare, 1);
   out.linear_scaling = number_of(parts, config::kLinearScaling, 1);
   if (const config::Entry* what = given_key(parts, config::kLayerDropout)) {
     if (!parts.config.is_host_key(config::kDropout))
@@ -168,6 +171,7 @@ void apply_stack_keys(ModelParts& parts) {
       refuse_key(*normalize, "the head is a matrix of its own: 'tie_word_embeddings' is false");
     head.logit_scale /= std::sqrt(static_cast<double>(parts.config.hidden_size()));
   }
+  head.logit_scale *= number_of(parts, config::kLogitScale, 1);
   if (const config::Entry* cap = wanted(parts, config::kLogitCap)) {
     if (head.soft_cap != 0)
       refuse_key(*cap, "the logits of this model have a soft cap of their own");
@@ -187,7 +191,7 @@ void apply_stack_keys(ModelParts& parts) {
   parts.block_options = block_options(parts);
 }
 
-void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates, bool feeds_forward) {
+void refuse_idle_keys(const ModelParts& parts, const BlockParts& has) {
   const auto refuse = [&](std::string_view key, std::string_view what) {
     if (const config::Entry* entry = wanted(parts, key))
       refuse_key(*entry, fmt::format("no layer of this model has {}", what));
@@ -195,11 +199,13 @@ void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates, bool 
   for (const std::string_view key :
        {config::kAttentionDropout, config::kAttentionCap, config::kUseQkNorm,
         config::kQkNormWithScale, config::kUseVNorm, config::kVNormWithScale, config::kQkvNormEps,
-        config::kShareKv, config::kAttentionType, config::kMobaChunk})
-    if (!attends) refuse(key, "attention");
-  if (!feeds_forward) refuse(config::kMlpActivations, "a dense feed-forward");
-  for (const std::string_view key : {config::kMinTimescale, config::kLinearScaling})
-    if (!rotates) refuse(key, "rotary positions");
+        config::kShareKv, config::kSinks, config::kAttentionType, config::kMobaChunk})
+    if (!has.attention) refuse(key, "attention");
+  if (!has.feed_forward) refuse(config::kMlpActivations, "a dense feed-forward");
+  if (!has.router) refuse(config::kRandomRouting, "a router that chooses by what it computes");
+  for (const std::string_view key :
+       {config::kMinTimescale, config::kLinearScaling, config::kRotaryShare})
+    if (!has.rotations) refuse(key, "rotary positions");
 }
 
 }  // namespace lamina::decoder

@@ -14,8 +14,7 @@ const config::Entry* given_key(const ModelParts& parts, std::string_view key);
 // Puts what they say into the options of the family. UserError (exit 2) where a key cannot be
 // together with what the family has, or would have no effect.
 void apply_stack_keys(ModelParts& parts);
-// Refuses keys of attention, of rotary positions and of dense feed-forwards, of a model that has
-// none.
-void refuse_idle_keys(const ModelParts& parts, bool attends, bool rotates, bool feeds_forward);
+// Refuses keys about what no block of a model has.
+void refuse_idle_keys(const ModelParts& parts, const BlockParts& has);
 
 }  // namespace lamina::decoder

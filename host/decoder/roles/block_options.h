@@ -23,6 +23,7 @@ struct BlockOptions {
   double attention_cap = 0;      // soft cap of attention's scores; 0 = as the blocks say
   // Of rotary positions: tokens per radian of the fastest frequency, and what divides positions.
   double min_timescale = 1, linear_scaling = 1;
+  double rotary_share = 1;  // of a head's width that rotates, from its start
 
   // RMS norms per head of queries and keys, and of values, before positions: whether there are,
   // whether they have weights, their epsilon. Nothing = as the blocks say.
@@ -30,9 +31,12 @@ struct BlockOptions {
   std::optional<double> qkv_norm_eps;
   double norm_eps = 1e-6;  // of such norms that the host adds, if qkv_norm_eps does not say
   bool share_kv = false;   // values are keys as their matrix gives them
+  bool sinks = false;      // attention has one more logit per head
   // Of dense feed-forwards: a matrix for each, whose activated products are multiplied; names as in
   // config.json, and "linear". Empty = as the blocks say.
   std::vector<std::string> mlp_activations;
+
+  bool random_routing = false;  // in training experts are chosen at random
 
   AttentionKind attention_kind = AttentionKind::declared;
   std::int64_t attention_span = 0;  // tokens of a window, chunk or block
@@ -40,10 +44,23 @@ struct BlockOptions {
   std::int64_t moba_chunk = 0, moba_top_k = 0;
 
   bool remake_attention() const {
-    return qk_norm || qk_norm_weight || v_norm || v_norm_weight || qkv_norm_eps || share_kv;
+    return qk_norm || qk_norm_weight || v_norm || v_norm_weight || qkv_norm_eps || share_kv ||
+           sinks;
   }
   // Whether ops of a block are replaced by others, and the old ones not read any more.
   bool remake() const { return remake_attention() || !mlp_activations.empty(); }
+};
+
+// What a block has that keys are about.
+struct BlockParts {
+  bool attention = false, rotations = false, feed_forward = false, router = false;
+
+  void operator|=(const BlockParts& other) {
+    attention |= other.attention;
+    rotations |= other.rotations;
+    feed_forward |= other.feed_forward;
+    router |= other.router;
+  }
 };
 
 }  // namespace lamina::decoder

@@ -36,6 +36,7 @@ std::string_view first_key(const BlockOptions& options) {
   if (options.qk_norm_weight) return config::kQkNormWithScale;
   if (options.v_norm) return config::kUseVNorm;
   if (options.v_norm_weight) return config::kVNormWithScale;
+  if (options.sinks) return config::kSinks;
   return options.qkv_norm_eps ? config::kQkvNormEps : config::kShareKv;
 }
 
@@ -48,10 +49,15 @@ std::vector<Tensor> AttentionInputs::of(const Op& op, std::span<const Tensor> in
   if (!options_.remake_attention()) return out;
   if (op.code == OpCode::latent_attention || op.code == OpCode::compressed_attention)
     refuse(first_key(options_),
-           fmt::format("is about keys and values of heads; the attention of this model is {}, "
-                       "which has latents with norms of their own",
-                       op.name));
+           fmt::format(
+               "is about queries, keys and values of heads; the attention of this model is {}, "
+               "which has latents with norms of their own",
+               op.name));
   if (op.code != OpCode::attention && op.code != OpCode::moba_mask) return out;
+  if (options_.sinks && op.code == OpCode::attention) {
+    out.resize(op.inputs.size());
+    out[3] = sinks(inputs[0], out[3]);
+  }
   out[0] = remade(What::query, inputs[0]);
   if (inputs[1]) out[1] = remade(What::key, inputs[1]);
   if (op.code != OpCode::attention || !inputs[2]) return out;
@@ -164,6 +170,22 @@ Tensor AttentionInputs::normed(What what, const Chain& chain, Tensor x) {
   const Tensor weight = weighted(what).value_or(true) ? norm_weight(what, chain, x) : Tensor{};
   const double eps = options_.qkv_norm_eps.value_or(options_.norm_eps);
   return ops::rms_norm(x, weight, {.eps = eps});
+}
+
+// Zeros at first, as MaxText's.
+Tensor AttentionInputs::sinks(Tensor q, Tensor own) {
+  if (own) refuse(config::kSinks, "the attention of this model has sinks of its own");
+  const Chain chain = chain_of(q);
+  const registry::ParamDesc* matrix = chain.matrix ? matrices_.desc(chain.matrix->weight) : nullptr;
+  if (!matrix)
+    refuse(config::kSinks,
+           "queries of this model come from no matrix that their sinks could stand beside");
+  registry::ParamDesc desc;
+  desc.shape = Shape{q.dim(2)};
+  desc.axes = {intern_axis(LAMINA_AXIS_HEADS)};
+  desc.role = registry::Role::scalar;
+  desc.init = {registry::InitSpec::Kind::zeros, 0, 0};
+  return matrices_.add(*matrix, "sinks", std::move(desc));
 }
 
 Tensor AttentionInputs::norm_weight(What what, const Chain& chain, Tensor x) {

@@ -42,6 +42,8 @@ class AttentionInputs {
   Tensor replay(What what, Tensor was, const Chain& chain, Tensor base);
   Tensor normed(What what, const Chain& chain, Tensor x);
   std::optional<Tensor> changed_norm(What what, const Chain& chain, const Node& node, Tensor x);
+  // The input of attention with queries q; `own` is what the block has, or null.
+  Tensor sinks(Tensor q, Tensor own);
   Tensor norm_weight(What what, const Chain& chain, Tensor x);
   std::optional<bool> wanted(What what) const;
   std::optional<bool> weighted(What what) const;

@@ -109,9 +109,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     check_left_out();
     graph = in_order_of_use();
     if (phase_.options.remake()) graph = without_dead_nodes(graph);
-    out_.attends = options_.attends();
-    out_.rotates = options_.rotates();
-    out_.feeds_forward = options_.feeds_forward();
+    out_.has = options_.has();
   }
 
   // HostBuild.
@@ -218,6 +216,8 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       return phase_.training ? draw(op, {inputs[0]}, attrs) : std::vector{inputs[0]};
     if (op.code == OpCode::random)
       return phase_.training ? draw(op, {}, attrs) : mean_of_draws(attrs);
+    if (options_.chooses_experts(op, inputs) && phase_.training)
+      return random_experts(op, inputs[0], attrs);
     if (op.code == OpCode::rope) note_length_dependence(attrs);
     if (op.code == OpCode::grouped_linear)
       if (Adapted* experts = find_adapted(inputs[1]))
@@ -604,6 +604,18 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     const Tensor positions = host_input(Input::positions);
     return positions / ops::constant(graph(), one, static_cast<double>(size)) +
            ops::constant(graph(), one, 1);
+  }
+
+  // K of the experts, all equally likely, with their scores in x[B, T, E].
+  std::vector<Tensor> random_experts(const Op& op, Tensor x, const registry::NamedAttrs& attrs) {
+    if (region_ || custom_)
+      throw RefusedOption{{fmt::format("model.{}", config::kRandomRouting),
+                           "a layer of this model has its router where nothing can be drawn",
+                           {"leave it out"}}};
+    const registry::NamedAttrs shape = {{"shape", ops::to_list(x.shape())}};
+    const Tensor drawn = draw(ops::get(OpCode::random), {}, shape).front();
+    const Tensor ids = graph().add_node(op, std::vector{drawn}, attrs)[1];
+    return {ops::take_along(x, ids), ids};
   }
 
   // Of the host's own accord.

@@ -77,7 +77,7 @@ struct BlockGraph {
   // The minimum of max_positions over rotations that depend on the length of the sequence; 0 =
   // none.
   std::int64_t length_dependent_from = 0;
-  bool attends = false, rotates = false, feeds_forward = false;  // see HostOptions
+  BlockParts has;
 };
 
 // Where a block stands, as far as its graph depends on it.

@@ -1,7 +1,9 @@
 #include "decoder/trace/host_options.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "config/model_keys.h"
 #include "decoder/trace/lower_call.h"
@@ -16,6 +18,21 @@ namespace {
 bool is_attention(const Op& op) {
   return op.code == OpCode::attention || op.code == OpCode::latent_attention ||
          op.code == OpCode::compressed_attention;
+}
+
+bool depends_on(Tensor x, Tensor on) {
+  const Graph& graph = *x.graph;
+  std::vector<ValueId> open = {x.id};
+  std::set<ValueId> seen;
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    if (value == on.id) return true;
+    if (value == kNoValue || !seen.insert(value).second) continue;
+    if (const NodeId node = graph.value(value).node; node != kNoNode)
+      for (ValueId input : graph.node(node).inputs) open.push_back(input);
+  }
+  return false;
 }
 
 }  // namespace
@@ -41,6 +58,7 @@ HostOptions::HostOptions(const BlockOptions& options, bool training, Draw draw,
 void HostOptions::note_param(Tensor param, const registry::ParamDesc& desc) {
   matrices_.note_param(param, desc);
   feed_forward_.note_param(param, desc);
+  if (desc.role == registry::Role::router && desc.shape.ndim() == 2) routers_.push_back(param);
 }
 
 void HostOptions::note_product(Tensor y, const Matrices::Product& product) {
@@ -49,7 +67,7 @@ void HostOptions::note_product(Tensor y, const Matrices::Product& product) {
 
 Tensor HostOptions::linear_input(Tensor x, Tensor weight) {
   if (!feed_forward_.is_last(weight)) return x;
-  feeds_forward_ = true;
+  has_.feed_forward = true;
   const Tensor hidden = feed_forward_.hidden(x, weight);
   return options_.dropout > 0 ? without_channels(hidden) : hidden;
 }
@@ -60,8 +78,8 @@ std::vector<Tensor> HostOptions::inputs(const Op& op, std::span<const Tensor> gi
 
 registry::NamedAttrs HostOptions::attrs(const Op& op, std::span<const Tensor> inputs,
                                         const registry::NamedAttrs& given) {
-  attends_ |= is_attention(op);
-  rotates_ |= op.code == OpCode::rope;
+  has_.attention |= is_attention(op);
+  has_.rotations |= op.code == OpCode::rope;
   const bool of_heads = op.code == OpCode::attention;
   if (is_attention(op) && !of_heads &&
       (options_.attention_kind != AttentionKind::declared || options_.moba_chunk > 0))
@@ -70,12 +88,46 @@ registry::NamedAttrs HostOptions::attrs(const Op& op, std::span<const Tensor> in
                      options_.moba_chunk > 0 ? config::kMobaChunk : config::kAttentionType),
          fmt::format("the attention of this model is {}, which chooses its keys itself", op.name),
          {"leave it out"}}};
+  if (is_attention(op) && !of_heads && options_.rotary_share < 1)
+    throw RefusedOption{
+        {fmt::format("model.{}", config::kRotaryShare),
+         fmt::format("the attention of this model is {}, whose keys have a part that rotates and "
+                     "one that does not",
+                     op.name),
+         {"leave it out"}}};
   if (options_.attention_kind != AttentionKind::declared && of_heads)
     return options_.attention_cap != 0 ? capped(of_kind(given)) : of_kind(given);
   if (options_.attention_cap != 0 && is_attention(op)) return capped(given);
-  if ((options_.min_timescale != 1 || options_.linear_scaling != 1) && op.code == OpCode::rope)
-    return stretched(op, inputs, given);
-  return given;
+  if (op.code != OpCode::rope) return given;
+  const bool stretches = options_.min_timescale != 1 || options_.linear_scaling != 1;
+  const registry::NamedAttrs out = stretches ? stretched(op, inputs, given) : given;
+  return options_.rotary_share < 1 ? partial(inputs, out) : out;
+}
+
+registry::NamedAttrs HostOptions::partial(std::span<const Tensor> inputs,
+                                          const registry::NamedAttrs& given) const {
+  const auto refuse = [](std::string why) {
+    throw RefusedOption{
+        {fmt::format("model.{}", config::kRotaryShare), std::move(why), {"leave it out"}}};
+  };
+  const auto says = [&](std::string_view attr, const AttrValue& nothing) {
+    return std::ranges::any_of(
+        given, [&](const auto& has) { return has.first == attr && has.second != nothing; });
+  };
+  const AttrValue zero = std::int64_t{0};
+  if (says("rotary_dim", zero) || says("frequency_dim", zero) ||
+      says("mrope_section", std::vector<std::int64_t>{}) || (inputs.size() > 2 && inputs[2]))
+    refuse("this model says itself what part of a head rotates, and how");
+  const Tensor x = inputs[0];
+  const auto width = static_cast<double>(x.dim(3));
+  const auto rotary = static_cast<std::int64_t>(width * options_.rotary_share);
+  if (rotary == 0 || rotary % 2 != 0)
+    refuse(fmt::format("{} of {} channels of a head would rotate; pairs do, at least one", rotary,
+                       x.dim(3)));
+  registry::NamedAttrs out = given;
+  std::erase_if(out, [](const auto& attr) { return attr.first == "rotary_dim"; });
+  out.emplace_back("rotary_dim", rotary);
+  return out;
 }
 
 registry::NamedAttrs HostOptions::of_kind(const registry::NamedAttrs& given) const {
@@ -89,6 +141,16 @@ registry::NamedAttrs HostOptions::of_kind(const registry::NamedAttrs& given) con
   out.emplace_back("chunk", span(AttentionKind::chunk));
   out.emplace_back("causal", std::int64_t{kind != AttentionKind::full});
   return out;
+}
+
+bool HostOptions::chooses_experts(const Op& op, std::span<const Tensor> inputs) {
+  if (!options_.random_routing || op.code != OpCode::top_k) return false;
+  const std::int64_t choices = inputs[0].dim(-1);  // groups of experts are fewer
+  const bool chooses = std::ranges::any_of(routers_, [&](Tensor router) {
+    return router.dim(0) == choices && depends_on(inputs[0], router);
+  });
+  has_.router |= chooses;
+  return chooses;
 }
 
 bool HostOptions::chooses_chunks(const Op& op, std::span<const Tensor> inputs,

@@ -56,10 +56,10 @@ class HostOptions {
   // chosen all keys stay.
   registry::StateDesc state(const Op& op, const registry::StateDesc& declared,
                             const registry::NamedAttrs& attrs) const;
-  // Whether the block has attention, rotary positions, a dense feed-forward, so far.
-  bool attends() const { return attends_; }
-  bool rotates() const { return rotates_; }
-  bool feeds_forward() const { return feeds_forward_; }
+  // Whether an op chooses experts by what a router computes, and they are to be random.
+  bool chooses_experts(const Op& op, std::span<const Tensor> inputs);
+  // So far.
+  const BlockParts& has() const { return has_; }
   // What stands for `results` of an op: attention with dropout is made of smaller ops.
   std::vector<Tensor> results(std::vector<Tensor> results) const;
 
@@ -70,6 +70,8 @@ class HostOptions {
   Tensor without_channels(Tensor x) const;
   registry::NamedAttrs of_kind(const registry::NamedAttrs& given) const;
   registry::NamedAttrs capped(const registry::NamedAttrs& given) const;
+  registry::NamedAttrs partial(std::span<const Tensor> inputs,
+                               const registry::NamedAttrs& given) const;
   registry::NamedAttrs stretched(const Op& op, std::span<const Tensor> inputs,
                                  const registry::NamedAttrs& given) const;
 
@@ -78,7 +80,8 @@ class HostOptions {
   Matrices matrices_;
   AttentionInputs attention_inputs_;
   FeedForward feed_forward_;
-  bool attends_ = false, rotates_ = false, feeds_forward_ = false;
+  std::vector<Tensor> routers_;  // matrices [E, D]
+  BlockParts has_;
 };
 
 }  // namespace lamina::decoder
