@@ -1,6 +1,8 @@
 // Every case of the goldens for a packing that we have: the same rows, segments, positions and
-// labels. The larger set has others.
+// labels. The larger set has others, which are named here.
 #include <gtest/gtest.h>
+
+#include <map>
 
 #include "core/json.h"
 #include "data/packing.h"
@@ -23,6 +25,15 @@ std::optional<Packing> packing_of(std::string_view kind) {
   if (kind == "pad_or_trim") return Packing::one;
   return {};
 }
+
+// Packings of the larger set that nothing here does, and why.
+const std::map<std::string_view, const char*> kNotOurs = {
+    {"first_fit", "a fixed number of open rows wastes more than best-fit decreasing"},
+    {"best_fit", "likewise"},
+    {"concat_then_split_bos", "replaces the first token of what a cut leaves over"},
+    {"concat_then_split_keep_full", "takes documents of a row's length out of their order"},
+    {"trl_bfd_split", "packs what is cut off as documents of their own, without what came before"},
+};
 
 struct Documents {
   std::vector<std::int32_t> tokens;
@@ -95,8 +106,12 @@ TEST(PackingGolden, EveryCaseGivesTheRowsOfTheReference) {
   int num_cases = 0;
   for (JsonValue item : cases.root().at("cases").elements()) {
     SCOPED_TRACE(item.at("name").as_string());
-    const std::optional<Packing> packing = packing_of(item.at("kind").as_string());
-    if (!packing) continue;
+    const std::string_view kind = item.at("kind").as_string();
+    const std::optional<Packing> packing = packing_of(kind);
+    if (!packing) {
+      EXPECT_TRUE(kNotOurs.contains(kind)) << kind;
+      continue;
+    }
     ++num_cases;
     const Documents documents(item.at("docs"));
     const std::size_t n = item.at("seq_len").as_uint64();
