@@ -1,8 +1,8 @@
-// cross_entropy_grad(x, w, labels, dloss, dz_loss, bias?, duniform_loss?, dtoken_loss?): loss,
-// z_loss and uniform_loss as cross_entropy gives them, and the gradients of dloss * loss + dz_loss
-// * z_loss + duniform_loss * uniform_loss + dtoken_loss . token_loss, in one walk over the
-// vocabulary. With p = softmax(logits), for counted rows: dlogits = (dloss + dtoken_loss) (p -
-// onehot(label)) + dz_loss 2 lse p + duniform_loss (p - 1 / V).
+// cross_entropy_grad(x, w, labels, dloss, dz_loss, bias?, duniform_loss?, dtoken_loss?, acc?):
+// loss, z_loss and uniform_loss as cross_entropy gives them, and the gradients of dloss * loss +
+// dz_loss * z_loss + duniform_loss * uniform_loss + dtoken_loss . token_loss, in one walk over the
+// vocabulary; that of w is added to acc[V, D]. With p = softmax(logits), for counted rows: dlogits
+// = (dloss + dtoken_loss) (p - onehot(label)) + dz_loss 2 lse p + duniform_loss (p - 1 / V).
 #include <algorithm>
 
 #include "ops/op.h"
@@ -26,7 +26,10 @@ std::vector<Type> infer(const Call& c) {
     c.require(c.type(6) == one, "{} must be {}, got {}", c.input_name(6), to_string(one),
               to_string(c.type(6)));
   c.require_shape(7, {x.dim(0)});
-  return {one, one, one, x, one.with(w.shape), one.with(Shape{c.has(5) ? w.dim(0) : 0})};
+  const Type of_w = one.with(w.shape);
+  if (c.has(8))
+    c.require(c.type(8) == of_w, "acc must be {}, got {}", to_string(of_w), to_string(c.type(8)));
+  return {one, one, one, x, of_w, one.with(Shape{c.has(5) ? w.dim(0) : 0})};
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
@@ -60,11 +63,8 @@ std::vector<Tensor> lower(const LowerCall& c) {
   dlogits = dlogits * counted;
   Tensor dbias = c.has(5) ? reduce_sum(dlogits, {0}) : constant(graph, {wide, {0}, {}}, 0);
   dlogits = cast(scale(dlogits, c.f("logit_scale")), c.type(0).dtype);
-  return {loss,
-          z_loss,
-          uniform_loss,
-          matmul(dlogits, c.in(1)),
-          matmul(dlogits, c.in(0), true, false, wide),
+  Tensor dw = matmul(dlogits, c.in(0), true, false, wide);
+  return {loss, z_loss, uniform_loss, matmul(dlogits, c.in(1)), c.has(8) ? c.in(8) + dw : dw,
           dbias};
 }
 
@@ -76,6 +76,6 @@ constinit const OpDef cross_entropy_grad_op = {
     .zero_gradient = true,
     .decode = &kTrainingOnly,
     .cost = kOfBackwardPass,
-    .split = {.rule = "mD, VD, m, (), (), V?, ()?, m? -> ()+m, ()+m, ()+m, mD, VD+m, V+m"}};
+    .split = {.rule = "mD, VD, m, (), (), V?, ()?, m?, VD?! -> ()+m, ()+m, ()+m, mD, VD+m, V+m"}};
 
 }  // namespace lamina::ops

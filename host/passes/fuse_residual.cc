@@ -82,6 +82,8 @@ class Fusion {
       bool free = node.inputs[kAcc] == kNoValue;
       if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
       if (graph_.type(term).dtype == DType::bf16) continue;  // would round once instead of twice
+      // Rows are added to those of earlier microbatches when they have come together, as in lists.
+      if (is(made_by, OpCode::embedding_grad) && graph_.value(other).node == kNoNode) continue;
       term_of_add_.emplace(n, made_by);
       skipped_.emplace(made_by, true);
       return;

@@ -111,6 +111,9 @@ void BoundProgram::bind_parameters(std::span<void* const> by_parameter) {
 }
 
 void BoundProgram::bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_roles_[i].role == Input::gradient_sum)
+      place(inputs_[i], input_pieces_[i], by_parameter, input_roles_[i].stacked);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const Output role = output_roles_[i].role;
     if (role != Output::gradient && role != Output::gradient_ids) continue;

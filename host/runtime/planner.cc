@@ -109,7 +109,8 @@ struct Program::Planner {
   std::vector<Storage> storages;
   std::vector<Place> places;   // one per value
   std::vector<int> last_uses;  // last step that reads a value (or a view of it), one per value
-  std::map<ValueId, ValueId> copied_to;   // results, and the graph inputs they are copied over
+  // Results, and the graph inputs over which they are copied, or what is made of them is.
+  std::map<ValueId, ValueId> copied_to;
   std::map<ValueId, int> made_as_output;  // whole results, and the outputs' spaces they are made in
 
   std::map<const Graph*, std::shared_ptr<Program>> compiled;  // bodies of scans
@@ -144,6 +145,16 @@ struct Program::Planner {
     for (const Node& node : graph.nodes())
       if (ValueId target = alias_target(node); target != kNoValue)
         copied_to.emplace(node.inputs[0], target);
+    // What they are made of by ops that may write over an operand is wanted there, too.
+    for (int n = end - 1; n >= 0; --n)
+      for (ValueId made : graph.node(static_cast<NodeId>(n)).outputs) {
+        auto target = copied_to.find(made);
+        if (target == copied_to.end()) continue;
+        for (ValueId v : graph.node(static_cast<NodeId>(n)).inputs)
+          if (v != kNoValue && last_uses[v] == n && graph.value(v).node != kNoNode &&
+              graph.type(v) == graph.type(made))
+            copied_to.emplace(v, target->second);
+      }
     // A value lives as long as its views.
     for (int n = end - 1; n >= 0; --n) {
       const Node& node = graph.node(static_cast<NodeId>(n));
@@ -176,7 +187,8 @@ struct Program::Planner {
       if (v == kNoValue || !(choice->in_place >> std::min<std::size_t>(input, 31) & 1)) continue;
       if (!may_write_over(node, i, v, step)) continue;
       // A result that is copied over a graph input later is made there at once if it may be.
-      if (target != copied_to.end() && target->second == v) return v;
+      if (target != copied_to.end() && places[target->second].storage == places[v].storage)
+        return v;
       const Storage& storage = storages[static_cast<std::size_t>(places[v].storage)];
       if (storage.space == Location::kArena && storage.life.last <= step &&
           storage.bytes == static_cast<std::size_t>(graph.type(result).bytes()))

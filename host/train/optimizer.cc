@@ -22,11 +22,9 @@ Graph norm_graph(std::int64_t elements) {
   return graph;
 }
 
-Graph accumulate_graph(std::int64_t elements) {
+Graph clear_graph(std::int64_t elements) {
   Graph graph;
-  Tensor sum = graph.add_input("sum", {DType::f32, {elements}, {}});
-  Tensor more = graph.add_input("more", {DType::f32, {elements}, {}});
-  graph.add_output("sum", sum + more, 0);
+  graph.add_output("zeros", ops::constant(graph, {DType::f32, {elements}, {}}, 0));
   return graph;
 }
 
@@ -121,9 +119,10 @@ Graph Optimizer::graph_of(const Kind& k) const {
   switch (k.work) {
     case Kind::Work::norm:
       return norm_graph(k.rows);
-    case Kind::Work::accumulate:
-      return k.slots > 0 ? add_rows_graph(k.rows, k.width, k.slots, k.more_slots)
-                         : accumulate_graph(k.rows);
+    case Kind::Work::clear:
+      return clear_graph(k.rows);
+    case Kind::Work::join:
+      return add_rows_graph(k.rows, k.width, k.slots, k.more_slots);
     case Kind::Work::average:
       return average_graph(k.rows, k.decay);
     case Kind::Work::spread:
@@ -194,19 +193,23 @@ std::optional<Optimizer::BadGradient> Optimizer::first_non_finite(const TrainSta
   return std::nullopt;
 }
 
-void Optimizer::accumulate(const TrainState& state) {
+void Optimizer::clear_sums(const TrainState& state) {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.learns()) continue;
-    Binding sum{state.gradients()[i]}, more{state.more_gradients()[i]};
-    if (!state.is_listed(static_cast<int>(i))) {
-      Binding in[] = {sum, more};
-      run({.work = Kind::Work::accumulate, .rows = p.num_elements()}, in, {&sum, 1});
-      continue;
-    }
-    Binding ids{state.gradient_ids()[i]};
-    Binding in[] = {ids, sum, {state.more_gradient_ids()[i]}, more}, out[] = {ids, sum};
-    run({.work = Kind::Work::accumulate,
+    if (!p.learns() || state.is_listed(static_cast<int>(i))) continue;
+    const Binding sum{state.gradients()[i]};
+    run({.work = Kind::Work::clear, .rows = p.num_elements()}, {}, {&sum, 1});
+  }
+}
+
+void Optimizer::join_lists(const TrainState& state) {
+  for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
+    if (!state.is_listed(static_cast<int>(i))) continue;
+    const decoder::Parameter& p = parameters_.all()[i];
+    const Binding ids{state.gradient_ids()[i]}, sum{state.gradients()[i]};
+    const Binding in[] = {ids, sum, {state.more_gradient_ids()[i]}, {state.more_gradients()[i]}},
+                  out[] = {ids, sum};
+    run({.work = Kind::Work::join,
          .rows = p.desc.shape[0],
          .width = p.desc.shape[1],
          .slots = state.lists().step[i],

@@ -37,8 +37,11 @@ class Optimizer {
   };
   std::optional<BadGradient> first_non_finite(const TrainState& state) const;
 
-  // gradients() += more_gradients(), for every parameter.
-  void accumulate(const TrainState& state);
+  // Gradients become zero, but for lists of rows.
+  void clear_sums(const TrainState& state);
+
+  // Adds the lists of rows of a later microbatch to those of the step.
+  void join_lists(const TrainState& state);
 
   // One update of every parameter, and with optimizer.lazy_embeddings of the listed rows alone
   // where the gradient is a list. Learning rate `lr`; gradients are multiplied by `gradient_scale`
@@ -65,7 +68,7 @@ class Optimizer {
  private:
   // What a program depends on. A whole tensor is `rows` of width 1, and has no slots.
   struct Kind {
-    enum class Work { norm, accumulate, update, spread, average } work;
+    enum class Work { norm, clear, join, update, spread, average } work;
     std::int64_t rows, width = 1;
     std::int64_t slots = 0, more_slots = 0;  // of lists of rows
     double decay = 0;                        // of weights, or of their average

@@ -54,7 +54,8 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
       out.gradients += gradient_bytes(p, slots) + id_bytes(slots);
     };
     add_gradient(slots_of(lists.step, i));
-    if (accumulate) add_gradient(slots_of(lists.microbatch, i));
+    if (const std::int64_t slots = slots_of(lists.microbatch, i); accumulate && slots > 0)
+      add_gradient(slots);
   }
   return out;
 }
@@ -111,9 +112,10 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
   auto in_f32 = [&](std::size_t i) { return parameters[i].kept_dtype(compute) == DType::f32; };
   auto trained = [&](std::size_t i) { return parameters[i].learns(); };
   auto values = [&](std::size_t i) { return value_bytes(parameters[i]); };
-  auto take_gradients = [&](std::vector<void*>& rows, std::vector<void*>& ids,
+  auto take_gradients = [&](std::vector<void*>& gradients, std::vector<void*>& ids, auto has,
                             const std::vector<std::int64_t>& slots) {
-    take_all(rows, trained, [&](std::size_t i) { return gradient_bytes(parameters[i], slots[i]); });
+    take_all(gradients, has,
+             [&](std::size_t i) { return gradient_bytes(parameters[i], slots[i]); });
     take_all(
         ids, [&](std::size_t i) { return slots[i] > 0; },
         [&](std::size_t i) { return id_bytes(slots[i]); });
@@ -128,8 +130,13 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       averages_, [&](std::size_t i) { return average != KeptAverage::none && trained(i); }, values);
   first_moments_ = float_states("m.");
   second_moments_ = float_states("v.");
-  take_gradients(gradients_, gradient_ids_, lists_.step);
-  if (accumulate) take_gradients(more_gradients_, more_gradient_ids_, lists_.microbatch);
+  take_gradients(gradients_, gradient_ids_, trained, lists_.step);
+  if (accumulate) {
+    auto listed = [&](std::size_t i) { return lists_.microbatch[i] > 0; };
+    take_gradients(more_gradients_, more_gradient_ids_, listed, lists_.microbatch);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (!listed(i)) more_gradients_[i] = gradients_[i];
+  }
   for (const Parameter& p : parameters) copy_dtype_.push_back(p.used_dtype(compute));
   take_all(
       used_, [&](std::size_t i) { return copy_dtype_[i] != DType::f32; },

@@ -24,7 +24,7 @@ struct TrainBytes {
   std::size_t copies = 0;     // of weights, in the type that products read
   std::size_t moments = 0;    // both
   std::size_t average = 0;    // of the weights, in f32; its copies are among those
-  std::size_t gradients = 0;  // with the second set that accumulation takes
+  std::size_t gradients = 0;  // with the second lists that accumulation takes
   std::size_t total() const { return weights + frozen + copies + moments + average + gradients; }
 };
 
@@ -51,7 +51,7 @@ struct OptimizerState {
 
 class TrainState {
  public:
-  // Zeroed. `accumulate`: also a second set of gradients, for microbatches after the first.
+  // Zeroed. `accumulate`: also second lists of rows, for microbatches after the first.
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
              const Backend& backend, GradientLists lists = {},
              const config::OptimizerSection& optimizer = {},
@@ -68,6 +68,7 @@ class TrainState {
   // The moving average of each weight that learns; null for others, and where none is kept.
   std::span<float* const> averages() const { return averages_; }
   std::span<void* const> gradients() const { return gradients_; }
+  // Where microbatches after the first have theirs: sums are the same, lists are others.
   std::span<void* const> more_gradients() const { return more_gradients_; }
 
   // Where a gradient is a list, its rows [slots, width] are above, and here their ids i32[slots];

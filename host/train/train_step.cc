@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "decoder/mtp/mtp_labels.h"
+#include "train/gradient_sums.h"
 #include "train/gradients.h"
 
 namespace lamina::train {
@@ -24,6 +25,10 @@ decoder::ModelGraph loss_graph(const decoder::Model& model, const TrainStepOptio
 decoder::ModelGraph whole_graph(const decoder::Model& model, const TrainStepOptions& options) {
   return add_gradients(loss_graph(model, options), model.parameters(),
                        find_remat_policy(options.remat, options.remat_tags).save_policy());
+}
+
+decoder::ModelGraph with_sums(decoder::ModelGraph graph, const TrainStepOptions& options) {
+  return options.microbatches > 1 ? carry_gradient_sums(std::move(graph)) : std::move(graph);
 }
 
 decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& model,
@@ -60,13 +65,14 @@ RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& 
 }
 
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
-  return list_table_gradients(whole_graph(model, options));
+  return with_sums(list_table_gradients(whole_graph(model, options)), options);
 }
 
 TrainStep::TrainStep(const decoder::Model& model, TrainState& state,
                      const TrainStepOptions& options, const config::OptimizerSection& optimizer,
                      const Backend& backend)
-    : TrainStep(model, whole_graph(model, options), state, options, optimizer, backend) {}
+    : TrainStep(model, with_sums(whole_graph(model, options), options), state, options, optimizer,
+                backend) {}
 
 TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, TrainState& state,
                      const TrainStepOptions& options, const config::OptimizerSection& optimizer,
@@ -131,7 +137,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
     if (i == 0)
       state_.clear_later_slots();
     else
-      optimizer_.accumulate(state_);
+      optimizer_.join_lists(state_);
     result.loss += loss;
     result.z_loss += z_loss;
     result.uniform_loss += uniform_loss;
@@ -174,6 +180,7 @@ void TrainStep::set_teacher(Teacher* teacher) {
 void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i) {
   microbatches[i].bind(program_);
   if (teacher_) teacher_->run(microbatches[i]);
+  if (i == 0 && microbatches.size() > 1) optimizer_.clear_sums(state_);
   if (i == 0)
     program_.bind_gradients(state_.gradients(), state_.gradient_ids());
   else

@@ -72,6 +72,15 @@ OpCase grad_of_all(std::string name, std::int64_t rows, std::int64_t vocabulary,
   return c;
 }
 
+// Added to what is there.
+OpCase summed_grad(std::string name, std::int64_t rows, std::int64_t vocabulary, In labels) {
+  constexpr std::int64_t kWidth = 7;
+  OpCase c = grad(std::move(name), rows, vocabulary, kWidth, std::move(labels), 0.5, 0);
+  c.inputs.resize(8, kAbsent);
+  c.inputs.push_back({.shape = {vocabulary, kWidth}});
+  return c;
+}
+
 // With label smoothing.
 OpCase smoothed_grad(std::string name, In labels, double dloss, double dz, double duniform,
                      Attrs attrs = {}) {
@@ -95,6 +104,9 @@ OpCases grads() {
                                    {{"logit_scale", 0.25}, {"soft_cap", 3.0}})),
                 grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0),
                 with_f32_bias(grad("no tokens", 0, 9, 4, ints({0}, 0, 1), 1, 0)),
+                summed_grad("a sum", 5, 23, ints({5}, {0, 22, -100, 3, 3})),
+                summed_grad("a sum of as many rows", 23, 23, ints({23}, 0, 22)),
+                summed_grad("a sum without tokens", 0, 9, ints({0}, 0, 1)),
                 smoothed_grad("smoothing", ints({5}, {0, 22, -100, 3, 3}), 0.9, 0.125, 0.1),
                 smoothed_grad("smoothing alone", ints({5}, 0, 22), 0, 0, 0.1),
                 smoothed_grad("smoothing under a cap", ints({5}, 0, 22), 0.9, 0, 0.1,
@@ -107,10 +119,10 @@ OpCases grads() {
 
 OpCases bf16_grads() {
   OpCases out = grads();
-  // dloss and dz_loss are f32.
+  // All but x and w are f32.
   out.dtypes = {DType::bf16};
   for (OpCase& c : out.cases) {
-    for (std::size_t i : {3, 4, 6, 7})
+    for (std::size_t i : {3, 4, 6, 7, 8})
       if (i < c.inputs.size() && !c.inputs[i].absent)
         c.inputs[i].dtype = DType::f32, c.inputs[i].widens = true;
     c.sums_rounded = true;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/backend.h"
+#include "support/goldens.h"
 #include "support/models.h"
 #include "train/train_step.h"
 

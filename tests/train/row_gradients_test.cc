@@ -165,7 +165,7 @@ TEST(RowGradientsOfTables, TakeTheMemoryOfTheTokens) {
     EXPECT_EQ(listed.lists.microbatch[i], slots) << name;
     EXPECT_EQ(listed.lists.step[i], 2 * slots) << name;
     const Shape& table = t.model.parameters().all()[i].desc.shape;
-    saved += 4 * (2 * table[0] * table[1] - 3 * slots * (table[1] + 1));
+    saved += 4 * (table[0] * table[1] - 3 * slots * (table[1] + 1));
   }
   EXPECT_FALSE(whole.lists.any());
   EXPECT_NEAR(static_cast<double>(whole.state_bytes - listed.state_bytes),

@@ -112,6 +112,7 @@ enum class Input {
   layer_constant,  // [times]: values of the plugin, in the type of activations
   parameter,       // stacked over `members` when it lies in a segment
   state,           // decode state, stacked over `members`, written in place
+  gradient_sum,    // of the microbatches before, stacked like its parameter, written in place
 };
 
 // What an output is.

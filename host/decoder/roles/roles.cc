@@ -53,6 +53,7 @@ constexpr std::array kInputs = {
     InputKind{Input::layer_constant, "layer_constant", nullptr, true},
     InputKind{Input::parameter, "parameter", nullptr},
     InputKind{Input::state, "state", nullptr},
+    InputKind{Input::gradient_sum, "gradient_sum", nullptr},
 };
 
 constexpr std::array kOutputs = {
@@ -92,7 +93,7 @@ constexpr bool is_whole(const Kinds& kinds, Role last) {
     if (static_cast<std::size_t>(kinds[i].role) != i) return false;
   return kinds.size() == static_cast<std::size_t>(last) + 1;
 }
-static_assert(is_whole(kInputs, Input::state) && is_whole(kOutputs, Output::mtp_agreed));
+static_assert(is_whole(kInputs, Input::gradient_sum) && is_whole(kOutputs, Output::mtp_agreed));
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "inspect/plan/model_plan.h"
 #include "passes/pipeline.h"
 #include "program/bound_program.h"
+#include "train/gradient_sums.h"
 #include "train/gradients.h"
 #include "train/row_gradients.h"
 
@@ -76,6 +77,7 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
     if (known == all.end()) {
       decoder::ModelGraph trained =
           train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves));
+      if (options.microbatches > 1) trained = train::carry_gradient_sums(std::move(trained));
       const std::vector<bool> seeds = seeds_of(trained);
       program::BoundProgram bound(std::move(trained), backend);
       const Program& program = bound.program();

@@ -19,7 +19,8 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   const decoder::ModelGraph graph =
       train::step_graph(model, {.shape = {options.batch, options.tokens, options.dtype},
                                 .features = options.features(),
-                                .task = options.task});
+                                .task = options.task,
+                                .microbatches = options.microbatches});
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
   const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);

@@ -239,7 +239,7 @@ class CrossEntropyGradKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     const auto* labels = static_cast<const std::int32_t*>(args.inputs[2]);
-    if (rows_ == 0 && args.outputs[kDw]) parallel_zero(args.outputs[kDw], vocabulary_ * width_ * 4);
+    begin_sum(args);
     if (rows_ == 0 && args.outputs[kDbias] && args.inputs[in::kBias])
       parallel_zero(args.outputs[kDbias], vocabulary_ * 4);
     CrossEntropySums sums;
@@ -249,6 +249,16 @@ class CrossEntropyGradKernel final : public Kernel {
   }
 
  private:
+  // Before dx is written, which may lie where acc does.
+  void begin_sum(const KernelArgs& args) const {
+    void* dw = args.outputs[kDw];
+    const std::int64_t bytes = vocabulary_ * width_ * 4;
+    if (dw && args.inputs[in::kAcc])
+      parallel_copy(dw, args.inputs[in::kAcc], bytes);  // nothing when in place
+    else if (dw && rows_ == 0)
+      parallel_zero(dw, bytes);
+  }
+
   // The products of a block of m rows: [m, V] logits, dx, and dw, written first and then added to.
   struct Products {
     std::unique_ptr<Gemm> logits, dx, dw, dw_added;
@@ -314,7 +324,8 @@ class CrossEntropyGradKernel final : public Kernel {
     if (args.outputs[kDx])
       p.dx->run(dlogits, w, nullptr, at_byte(args.outputs[kDx], row * row_bytes), gemm_workspace);
     if (args.outputs[kDw])
-      (row == 0 ? p.dw : p.dw_added)->run(dlogits, x, nullptr, args.outputs[kDw], gemm_workspace);
+      (row == 0 && !args.inputs[in::kAcc] ? p.dw : p.dw_added)
+          ->run(dlogits, x, nullptr, args.outputs[kDw], gemm_workspace);
   }
 
   // Of the losses of a block of m rows.
@@ -383,7 +394,7 @@ std::unique_ptr<Kernel> make(const NodeView& n) {
 
 Verdict supports_bias(const NodeView& n) { return supports(n, in::kBias); }
 
-constexpr KernelChoice kChoices[] = {{"blocks", supports_bias, make}};
+constexpr KernelChoice kChoices[] = {{"blocks", supports_bias, make, in_place_of(in::kAcc)}};
 
 }  // namespace cross_entropy_grad_op
 
