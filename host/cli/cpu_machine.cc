@@ -38,9 +38,12 @@ class Cpu final : public bench::Device {
 
 const Machine& cpu_machine() {
   static const Cpu device;
-  static const Machine machine{cpu::cpu_backend(), device,
+  static const Machine machine{cpu::cpu_backend(),
+                               device,
                                [](int count, bool pinned) { cpu::set_threads(count, pinned); },
-                               cpu::unpin_this_thread, cpu::available_memory_bytes};
+                               cpu::unpin_this_thread,
+                               cpu::available_memory_bytes,
+                               cpu::resident_memory_bytes};
   return machine;
 }
 

@@ -17,6 +17,7 @@ struct Machine {
   void (*set_threads)(int count, bool pinned);
   void (*unpin_this_thread)();  // for one that computes nothing and was started by one that does
   std::uint64_t (*available_memory)();  // bytes that this process may still use
+  std::uint64_t (*resident_memory)();   // bytes that it has in memory
 
   // Threads as -t says, else as many as the process may use, pinned unless LAMINA_PIN=0.
   void use_threads(std::optional<int> wanted) const { set_threads(wanted.value_or(0), true); }

@@ -36,12 +36,21 @@ std::unique_ptr<decoder::Model> model_of(const Arguments& a, const config::RunCo
   return model;
 }
 
-std::string memory_text(const inspect::TrainPlan& plan, DType compute, std::uint64_t available) {
+// What a run will take, and what there is for it.
+struct Memory {
+  std::uint64_t program = 0;  // this process as it is: what a run has beside its tensors
+  std::uint64_t available = 0;
+
+  std::uint64_t all(const inspect::TrainPlan& plan) const { return plan.memory_bytes() + program; }
+};
+
+std::string memory_text(const inspect::TrainPlan& plan, DType compute, const Memory& memory) {
   constexpr double kColumns = 32;
   auto rows = memory_rows(plan.memory, compute);
   rows.emplace_back("temporaries of a step", plan.step_bytes);
   if (plan.validation_bytes > 0) rows.emplace_back("of a validation", plan.validation_bytes);
-  const auto all = static_cast<double>(plan.memory_bytes());
+  rows.emplace_back("the program", memory.program);
+  const auto all = static_cast<double>(memory.all(plan));
   std::string out = "memory\n";
   for (const auto& [name, n] : rows)
     out += fmt::format(
@@ -49,7 +58,7 @@ std::string memory_text(const inspect::TrainPlan& plan, DType compute, std::uint
         std::string(static_cast<std::size_t>(std::lround(static_cast<double>(n) / all * kColumns)),
                     '#'));
   return out + fmt::format("  {:<30} {:>9}  of {} available\n", "at most in all",
-                           bytes(plan.memory_bytes()), bytes(available));
+                           bytes(memory.all(plan)), bytes(memory.available));
 }
 
 // Of the file system on which `path` will be; nothing where it does not say.
@@ -62,7 +71,7 @@ std::optional<std::uint64_t> free_bytes(fs::path path) {
 }
 
 std::string plan_text(const inspect::TrainPlan& plan, const decoder::Model& model,
-                      const config::RunConfig& run, std::uint64_t available) {
+                      const config::RunConfig& run, const Memory& memory) {
   const std::int64_t tokens = run.train.batch_size * run.data.sequence_length;
   const auto checkpoint = static_cast<std::uint64_t>(plan.checkpoint_bytes);
   std::string out = fmt::format(
@@ -74,7 +83,7 @@ std::string plan_text(const inspect::TrainPlan& plan, const decoder::Model& mode
       run.data.sequence_length, count_text(static_cast<double>(tokens * run.train.steps)),
       long_name(run.train.dtype), run.train.remat);
   const auto free = free_bytes(run.run.out);
-  return out + memory_text(plan, run.train.dtype, available) +
+  return out + memory_text(plan, run.train.dtype, memory) +
          fmt::format("disk    {} per checkpoint, at most {} at once: {}{} in {}\n",
                      bytes(checkpoint), plan.num_checkpoints,
                      bytes(checkpoint * static_cast<std::uint64_t>(plan.num_checkpoints)),
@@ -82,13 +91,15 @@ std::string plan_text(const inspect::TrainPlan& plan, const decoder::Model& mode
          "nothing was written; the data were not read\n";
 }
 
-std::string plan_json(const inspect::TrainPlan& plan, std::uint64_t available) {
+std::string plan_json(const inspect::TrainPlan& plan, const Memory& memory) {
   JsonWriter json(2);
   json.begin_object();
   for (const auto& [name, bytes] : memory_fields(plan.memory)) json.key(name).value(bytes);
   json.key("step_bytes").value(plan.step_bytes);
   json.key("validation_bytes").value(plan.validation_bytes);
-  json.key("memory_bytes").value(plan.memory_bytes()).key("available_bytes").value(available);
+  json.key("program_bytes").value(memory.program);
+  json.key("memory_bytes").value(memory.all(plan));
+  json.key("available_bytes").value(memory.available);
   json.key("checkpoint_file_bytes").value(plan.checkpoint_bytes);
   json.key("max_checkpoints").value(plan.num_checkpoints).end_object();
   return json.text() + "\n";
@@ -156,7 +167,8 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Mach
     return 0;
   }
   const inspect::TrainPlan plan = inspect::plan_training(*model, run, machine.backend, teacher);
-  print(a.flag("json") ? plan_json(plan, available) : plan_text(plan, *model, run, available));
+  const Memory memory{machine.resident_memory(), available};
+  print(a.flag("json") ? plan_json(plan, memory) : plan_text(plan, *model, run, memory));
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/free_memory.h"
 #include "core/log.h"
 #include "core/round_up.h"
 #include "train/bad_step.h"
@@ -256,6 +257,7 @@ std::function<void()> Loop::sync_records() const {
 LoopResult Loop::run(const LoopEvents& events) {
   using Clock = std::chrono::steady_clock;
   prepare();
+  return_free_memory();
   metrics_.emplace(options_.out, progress_.step);
   if (options_.train.tensorboard && progress_.step < options_.train.steps)
     tensorboard_.emplace(options_.out, progress_.step);

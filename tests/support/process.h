@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ struct Finished {
   int code = -1;  // the exit code, or 128 + the signal's number
   std::string out;
   std::string err;
+  std::size_t peak_bytes = 0;  // the most that it had in memory, its files' pages with it
 };
 
 struct Surroundings {
@@ -62,7 +64,9 @@ inline Finished run_process(const std::vector<std::string>& words,
       }
     }
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage use = {};
+  wait4(child, &status, 0, &use);
+  result.peak_bytes = static_cast<std::size_t>(use.ru_maxrss) * 1024;
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

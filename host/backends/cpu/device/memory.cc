@@ -25,17 +25,15 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
 class MappedBuffer final : public Buffer {
  public:
-  MappedBuffer(void* map, std::size_t map_bytes, std::byte* data, std::size_t bytes)
-      : map_(map), map_bytes_(map_bytes) {
+  MappedBuffer(std::byte* data, std::size_t map_bytes, std::size_t bytes) : map_bytes_(map_bytes) {
     data_ = data;
     bytes_ = bytes;
   }
-  ~MappedBuffer() override { munmap(map_, map_bytes_); }
+  ~MappedBuffer() override { munmap(data_, map_bytes_); }
   MappedBuffer(const MappedBuffer&) = delete;
   MappedBuffer& operator=(const MappedBuffer&) = delete;
 
  private:
-  void* map_;
   std::size_t map_bytes_;
 };
 
@@ -125,6 +123,8 @@ std::uint64_t available_memory_bytes() {
   return std::min(machine == 0 ? kUnlimited : machine, left_of_cgroup());
 }
 
+std::uint64_t resident_memory_bytes() { return read_field("/proc/self/status", {"VmRSS:"}) * 1024; }
+
 std::unique_ptr<Buffer> allocate_memory(std::size_t bytes) {
   const bool large = bytes >= kLarge;
   const std::size_t align = large ? kHugePage : kPage;
@@ -132,15 +132,20 @@ std::unique_ptr<Buffer> allocate_memory(std::size_t bytes) {
     const std::uint64_t available = available_memory_bytes();
     if (bytes > available) out_of_memory(bytes, available);
   }
-  const std::size_t size = std::max(round_up(bytes, align), align);
-  const std::size_t map_bytes = large ? size + align : size;
+  const std::size_t size = std::max(round_up(bytes, kPage), kPage);
+  const std::size_t map_bytes = size + align - kPage;
   void* map = mmap(nullptr, map_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED) out_of_memory(bytes, available_memory_bytes());
   const auto start = reinterpret_cast<std::uintptr_t>(map);
   auto* data = reinterpret_cast<std::byte*>(round_up(start, align));
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(data) - start;
+  const std::size_t after = map_bytes - before - size;
+  // The map ends where the buffer does: a part of a huge page would take all of one.
+  if (before > 0) munmap(map, before);
+  if (after > 0) munmap(data + size, after);
   if (large) (void)madvise(data, size, MADV_HUGEPAGE);  // refused: merely slower
-  return std::make_unique<MappedBuffer>(map, map_bytes, data, bytes);
+  return std::make_unique<MappedBuffer>(data, size, bytes);
 }
 
 }  // namespace lamina::cpu
