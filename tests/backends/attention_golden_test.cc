@@ -28,10 +28,10 @@ class Golden {
     return Doubles(x.begin(), x.end());
   }
   std::int64_t dim(const std::string& name, int i) const { return file_.tensor(name).shape[i]; }
-  // Whether MoBA selects its keys.
-  bool chooses_blocks() const {
-    const JsonValue value = config_.root().find("moba");
-    return value && value.as_bool();
+  // Whether a model's keys give attention a mask or blocks: golden/attention_kinds_test.cc.
+  bool is_of_a_model() const {
+    const JsonValue moba = config_.root().find("moba");
+    return (moba && moba.as_bool()) || number("causal_block_size") > 0;
   }
   // 0 if the key is absent or null.
   double number(const char* key) const {
@@ -78,11 +78,6 @@ AttentionProblem problem_of(const Golden& golden) {
   }
   if (golden.has("bidirectional"))
     p.q_blocks = p.k_blocks = runs(golden.values<std::uint8_t>("bidirectional"), p.spec.q_tokens);
-  // Block diffusion is causal between blocks and open inside: causal in units of blocks.
-  const auto block = static_cast<std::int64_t>(golden.number("causal_block_size"));
-  for (std::int64_t i = 0; block > 0 && i < p.spec.batch * p.spec.q_tokens; ++i)
-    p.q_positions.push_back(static_cast<std::int32_t>(i % p.spec.q_tokens / block));
-  p.k_positions = p.q_positions;
   return p;
 }
 
@@ -113,7 +108,7 @@ TEST(AttentionGolden, MatchesMaxText) {
     if (name.rfind("attn_", 0) != 0) continue;
     SCOPED_TRACE(name);
     const Golden golden(folder);
-    if (golden.chooses_blocks()) continue;
+    if (golden.is_of_a_model()) continue;
     const AttentionProblem p = problem_of(golden);
     Doubles o = golden.reals("out"), dv = golden.reals("grad_v");
     leave_out_empty_rows(p, o, dv);

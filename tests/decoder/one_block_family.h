@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "config/raw.h"
 #include "decoder/model.h"
 #include "lamina/sdk.h"
 #include "registry/custom_ops.h"
@@ -56,8 +57,9 @@ inline const lamina_host_t kHost = {
     .log = nullptr,
     .capability = nullptr};
 
-// `op`: of the plugin; null: none.
-inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr) {
+// `op`: of the plugin; null: none. `keys`: of its [model].
+inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr,
+                              const config::Raw& keys = {}) {
   build = block;
   sdk::loading_host = &kHost;
   static std::vector<const sdk::CustomOp*> listed;
@@ -74,7 +76,7 @@ inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr) {
         {sizeof(lamina_custom_ops_t), 0, {&source, 1, sizeof source}}, plugin));
   }
   const auto family = std::make_shared<registry::Family>(tables.family(), plugin, ops);
-  return Model(family, family->configure({}, "test"));
+  return Model(family, family->configure(keys, "test"));
 }
 
 }  // namespace lamina::decoder
