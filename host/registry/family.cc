@@ -218,9 +218,10 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
                 out.ignore ? "is ignored and names a parameter" : "names no parameter");
   if (!out.ignore && out.published.find('*') != std::string::npos)
     abi::refuse("{} has a '*', which only ignored rows may have", what);
-  const bool layered = out.published.find("{L}") != std::string::npos;
+  const bool layered = out.published.find("{L}") != std::string::npos ||
+                       out.published.find("{P}") != std::string::npos;
   if (out.beyond && !(out.ignore && layered))
-    abi::refuse("{} is for layers past the last; it must be ignored and have {{L}}", what);
+    abi::refuse("{} is for layers past the last; it must be ignored and have {{L}} or {{P}}", what);
   for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what))
     out.transforms.push_back(read_transform(step, what));
   return out;

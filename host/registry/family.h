@@ -54,7 +54,8 @@ struct Transform {
 struct TensorRow {
   std::uint32_t block = 0;  // 0: outside the layers, `param` is a LAMINA_NAME_*
   std::string param;        // our full name in the block; empty where the tensor is ignored
-  // {L} = global layer index, {E} = index into our first dim, * = anything (ignored rows only).
+  // {L} = global layer index, {P} = index of a prediction layer, {E} = index into our first dim,
+  // * = anything (ignored rows only).
   std::string published;
   std::vector<Transform> transforms;
   bool optional = false;

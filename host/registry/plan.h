@@ -99,6 +99,7 @@ struct MtpSpec {
   bool shifted_positions = false;
   bool final_norm = false;
   bool chained = false;
+  bool carries = false;    // the hidden state is carry 0 as layers pass it on
   std::string weight_key;  // a number or a list with one per depth; empty = 1
 };
 

@@ -286,7 +286,7 @@ class Reply : public lamina_reply {
     const lamina_mtp_t mtp = abi::copy(from, "lamina_mtp_t");
     abi::check_flags(mtp.flags,
                      LAMINA_MTP_NORMED_HIDDEN | LAMINA_MTP_SHIFTED_POSITIONS |
-                         LAMINA_MTP_FINAL_NORM | LAMINA_MTP_CHAINED,
+                         LAMINA_MTP_FINAL_NORM | LAMINA_MTP_CHAINED | LAMINA_MTP_CARRIES,
                      "multi-token prediction");
     MtpSpec out{.block = mtp.block, .depth = mtp.depth};
     if (out.depth < 1 || out.depth > kMaxDepth)
@@ -298,6 +298,11 @@ class Reply : public lamina_reply {
     out.shifted_positions = mtp.flags & LAMINA_MTP_SHIFTED_POSITIONS;
     out.final_norm = mtp.flags & LAMINA_MTP_FINAL_NORM;
     out.chained = mtp.flags & LAMINA_MTP_CHAINED;
+    out.carries = mtp.flags & LAMINA_MTP_CARRIES;
+    if (out.carries && out.normed_hidden)
+      abi::refuse(
+          "mtp.flags has both LAMINA_MTP_CARRIES and LAMINA_MTP_NORMED_HIDDEN; the final "
+          "norm is of what the exit block gives");
     out.weight_key = abi::text(mtp.weight_key, "mtp.weight_key");
     if (!out.weight_key.empty()) {
       const ModelKey* key = family_.find_key(out.weight_key);

@@ -167,6 +167,12 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
     else
       rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
                                          : found->second);
+    // A name without an index is of the only prediction layer.
+    if (p.layer >= model.config().num_layers() && model.mtp_depth() > 1)
+      std::erase_if(rows_.back(), [](const registry::TensorRow* row) {
+        return row->published.find("{L}") == std::string::npos &&
+               row->published.find("{P}") == std::string::npos;
+      });
     of_layer_[p.layer].push_back(static_cast<int>(i));
   }
   add_fused_rows();
@@ -365,7 +371,8 @@ ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) co
     }
     view.shape = stages[i + 1];
   }
-  const std::string name = replaced(row.published, "{L}", p.layer);
+  const std::string name = replaced(replaced(row.published, "{L}", p.layer), "{P}",
+                                    p.layer - model_.config().num_layers());
   const std::int64_t count = is_stacked(row) ? p.desc.shape[0] : 1;
   if (count > kMaxElements)
     throw PluginError({fmt::format("tensor row '{}'", row.published),

@@ -36,14 +36,16 @@ std::vector<std::string> spellings(const std::string& name,
   return out;
 }
 
-// "h.{L}.attn.*": {L} and {E} stand for numbers, * for anything. `layer` becomes what {L} stood
-// for. Only the last * can need another try, so no pattern takes longer than its length times the
-// text's.
-bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer) {
+// "h.{L}.attn.*": {L}, {P} and {E} stand for numbers, * for anything. `layer` becomes what {L}
+// stood for, or the layer that {P} counts from `num_layers` on. Only the last * can need another
+// try, so no pattern takes longer than its length times the text's.
+bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer,
+          std::int64_t num_layers = 0) {
   struct Retry {
     std::size_t pattern, text;  // after the *, and where what follows it is tried next
     std::int64_t layer;
   };
+  constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // more is past all predictions
   std::optional<Retry> star;
   std::int64_t found = layer;
   std::size_t p = 0, t = 0;
@@ -54,11 +56,12 @@ bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer) 
       continue;
     }
     std::int64_t number = 0;
-    if (left.starts_with("{L}") || left.starts_with("{E}")) {
+    if (left.starts_with("{L}") || left.starts_with("{P}") || left.starts_with("{E}")) {
       const char* begin = text.data() + t;
       const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
       if (error == std::errc() && *begin != '-') {
         if (left[1] == 'L') found = number;
+        if (left[1] == 'P') found = number < kMaxNumber ? number + num_layers : number;
         p += 3, t += static_cast<std::size_t>(end - begin);
         continue;
       }
@@ -110,9 +113,10 @@ class Ignored {
   bool fits_row(const registry::TensorRow& row, std::string_view name) const {
     if (!row.ignore && !row.surplus && !(row.tied && model_.options().head.tied)) return false;
     std::int64_t layer = -1;
-    if (!fits(row.published, name, layer)) return false;
+    const std::int64_t num_layers = model_.config().num_layers();
+    if (!fits(row.published, name, layer, num_layers)) return false;
     // Prediction layers that the model has are among its layers.
-    const std::int64_t own = model_.config().num_layers() + (row.ignore ? model_.mtp_depth() : 0);
+    const std::int64_t own = num_layers + (row.ignore ? model_.mtp_depth() : 0);
     const bool beyond = layer >= own;
     if (row.ignore && row.block != 0) {
       const auto found = block_of_.find(layer);

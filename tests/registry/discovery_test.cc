@@ -167,7 +167,7 @@ TEST(Catalog, RefusesAManifestThatIsNotJsonOrOfAnotherAbi) {
   EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("old_abi")}}), ExitCode::plugin,
                     "old_abi.lamina.so: is built for plugin ABI 0.4; this host has 0.");
   EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("needs_newer")}}), ExitCode::plugin,
-                    "needs_newer.lamina.so: needs a host with plugin ABI 0.7 or later; this host "
+                    "needs_newer.lamina.so: needs a host with plugin ABI 0.90 or later; this host "
                     "has 0.");
 }
 

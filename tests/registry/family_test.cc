@@ -118,6 +118,8 @@ TEST(Family, MisusedExtensionsAreThePluginsFault) {
   EXPECT_ERROR_SAYS(options_with(113), ExitCode::plugin, "mtp.depth is 65; it must be 1 to 64");
   EXPECT_ERROR_SAYS(options_with(114), ExitCode::plugin,
                     "options: multi-token prediction is given twice");
+  EXPECT_ERROR_SAYS(options_with(117), ExitCode::plugin,
+                    "mtp.flags has both LAMINA_MTP_CARRIES and LAMINA_MTP_NORMED_HIDDEN");
 }
 
 TEST(Family, OverrideOfThePlanIsWithinTheKeysLimits) {

@@ -141,6 +141,7 @@ Tensor Assembler::stack(Tensor embedding, bool hidden) {
   }
   if (hidden) add_hidden("hidden.embed", carries[0], {-1}, false);
   carries = layers(std::move(carries), per_layer, hidden);
+  last_carry_ = carries[0];
   if (parts_.options.head.exit) carries = run_once(blocks_.exit(), "exit.", -1, carries);
   if (carries[0].type() != phase().activations())
     throw PluginError({"head",

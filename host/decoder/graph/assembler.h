@@ -54,6 +54,8 @@ class Assembler {
   // All layers: the embedding to what the final norm gets. With `hidden`, what enters and leaves
   // each layer becomes an output.
   Tensor stack(Tensor embedding, bool hidden);
+  // Carry 0 as the last layer gave it, without the exit block. REQUIRES: stack() was called.
+  Tensor last_carry() const { return last_carry_; }
   Tensor final_norm(Tensor x);
   // What the head gets of what the final norm gave: in training some channels drop out. `depth` is
   // 0 of the model, 1 and on of multi-token prediction.
@@ -173,7 +175,7 @@ class Assembler {
   std::vector<std::int64_t> compared_;            // layers, in the order of their pairs
   std::map<std::int64_t, Tensor> layer_outputs_;  // of the last layers of segments
   std::map<Input, Tensor> host_inputs_;
-  Tensor deepstack_index_;
+  Tensor deepstack_index_, last_carry_;
   std::map<int, Tensor> outside_;
   std::map<std::int64_t, std::pair<Tensor, Tensor>> donated_kv_;  // by layer
   std::vector<AuxValue> aux_;

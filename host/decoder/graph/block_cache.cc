@@ -63,7 +63,10 @@ const BlockGraph& BlockCache::exit() {
 
 const BlockGraph& BlockCache::mtp() {
   const registry::MtpSpec& mtp = parts_.options.mtp;
-  return get({.kind = BlockUse::Kind::mtp, .block = mtp.block, .overrides = mtp.overrides});
+  return get({.kind = BlockUse::Kind::mtp,
+              .block = mtp.block,
+              .overrides = mtp.overrides,
+              .carries = mtp.carries});
 }
 
 const BlockGraph& BlockCache::get(const BlockUse& use) {

@@ -145,6 +145,10 @@ BlockOptions block_options(ModelParts& parts) {
       refuse_key(*given_key(parts, config::kDropout),
                  "layers of multi-token prediction end with a norm, which comes after the dropout; "
                  "'layer_dropout' = \"none\" goes with it");
+    if (mtp.carries)
+      refuse_key(*given_key(parts, config::kDropout),
+                 "layers of multi-token prediction end with what makes one state of the residual "
+                 "streams, which comes after the dropout; 'layer_dropout' = \"none\" goes with it");
   }
   return out;
 }

@@ -29,7 +29,9 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   Tensor override_index =
       phase.embedding_overrides.count > 0 ? a.host_input(Input::override_index) : Tensor{};
   Tensor places = phase.positions_3d ? a.host_input(Input::positions_3d) : Tensor{};
-  Tensor h = spec.normed_hidden ? a.final_norm(hidden) : hidden;
+  Tensor h = hidden;
+  if (spec.carries) h = a.last_carry();
+  if (spec.normed_hidden) h = a.final_norm(hidden);
   for (std::int64_t j = 0; j < spec.depth; ++j) {
     // Documents move along with the tokens; 0 is padding and never a document.
     Tensor together;

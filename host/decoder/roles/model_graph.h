@@ -141,7 +141,7 @@ enum class Output {
   normed,        // [B, T, D]: what the head gets
   hidden,        // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
   record,        // [layers, ...]: the value with the tag `name` in each of `layers`
-  mtp_hidden,    // f32[depth, B, T, D]: the state that goes to the next depth
+  mtp_hidden,    // f32[depth, B, T, D], of streams [.., K, D]: the state for the next depth
   mtp_normed,    // f32[depth, B, T, D]: what the head gets
   mtp_logits,    // f32[depth, B, T, V]
   mtp_counted,   // f32[depth]: labels that multi-token prediction has

@@ -64,7 +64,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       case BlockUse::Kind::exit:
         return {phase_.activations()};
       case BlockUse::Kind::mtp:
-        return {phase_.activations(), phase_.activations()};
+        return {carry_types()[0], phase_.activations()};
       case BlockUse::Kind::engram:
         return {};
     }
@@ -456,7 +456,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
       case BlockUse::Kind::entry:
         return {phase_.activations()};
       case BlockUse::Kind::mtp:
-        return {phase_.activations(), phase_.activations()};
+        return {use_.carries ? phase_.carries[0] : phase_.activations(), phase_.activations()};
       default:
         return phase_.carries;
     }

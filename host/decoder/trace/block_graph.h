@@ -90,6 +90,7 @@ struct BlockUse {
   bool gives_kv = false;                 // others read its keys and values
   std::size_t num_results = 0;           // of an entry
   std::int64_t layer = -1;               // before which an engram stands
+  bool carries = false;                  // of a prediction: its hidden state is carry 0
   friend bool operator==(const BlockUse&, const BlockUse&) = default;
 };
 

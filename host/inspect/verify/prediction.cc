@@ -1,5 +1,7 @@
 #include "inspect/verify/prediction.h"
 
+#include <algorithm>
+
 #include "autodiff/vjp.h"
 #include "core/error.h"
 #include "decoder/mtp/mtp_labels.h"
@@ -13,16 +15,28 @@ namespace lamina::inspect {
 using decoder::Input;
 using decoder::Output;
 
+namespace {
+
+std::size_t elements_of(const decoder::ModelGraph& of, Output role) {
+  const auto at = std::ranges::find(of.outputs, role, &decoder::OutputRole::role);
+  LAMINA_ASSERT(at != of.outputs.end());
+  const auto index = static_cast<std::size_t>(at - of.outputs.begin());
+  return static_cast<std::size_t>(
+      of.graph.type(of.graph.outputs()[index].value).shape.num_elements());
+}
+
+}  // namespace
+
 Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
                    const program::Rows& rows, DType dtype, const Backend& backend) {
-  program::BoundProgram program(model.forward_graph({rows.batch, rows.tokens, dtype},
-                                                    {.segments = rows.packed(), .mtp = true}),
-                                backend);
+  decoder::ModelGraph graph = model.forward_graph({rows.batch, rows.tokens, dtype},
+                                                  {.segments = rows.packed(), .mtp = true});
+  Prediction out;
+  out.hidden.resize(elements_of(graph, Output::mtp_hidden));
+  out.normed.resize(elements_of(graph, Output::mtp_normed));
+  program::BoundProgram program(std::move(graph), backend);
   std::size_t depth = static_cast<std::size_t>(model.mtp_depth());
   std::vector<float> main(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
-  Prediction out;
-  out.hidden.resize(depth * rows.ids.size() * static_cast<std::size_t>(model.hidden_size()));
-  out.normed.resize(out.hidden.size());
   out.logits.resize(depth * main.size());
   program.bind_parameters(parameters);
   rows.microbatch().bind(program);

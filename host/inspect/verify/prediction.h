@@ -10,7 +10,7 @@
 namespace lamina::inspect {
 
 struct Prediction {
-  std::vector<float> hidden;  // [depth, B, T, D]: what goes to the next depth
+  std::vector<float> hidden;  // [depth, B, T, D] or of streams [.., K, D]: for the next depth
   std::vector<float> normed;  // [depth, B, T, D]: what the head gets
   std::vector<float> logits;  // [depth, B, T, V]
 };

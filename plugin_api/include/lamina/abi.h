@@ -43,7 +43,7 @@ extern "C" {
 /* The version of this header, and the first minor whose plugins load into every later host. */
 #define LAMINA_ABI_CANDIDATE 5u
 #define LAMINA_ABI_MAJOR 0u
-#define LAMINA_ABI_MINOR 6u
+#define LAMINA_ABI_MINOR 7u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
 
@@ -371,7 +371,7 @@ typedef struct lamina_hf_tensor {
   uint32_t flags, _pad0;    /* LAMINA_HF_* */
   lamina_str_t param;       /* our full name inside the block, eg: "attention.wq.weight" */
   /* Published name; {L} = global layer index, {E} = index into our first dim: one tensor for each,
-   * * = anything (ignored rows). */
+   * * = anything (ignored rows). Since minor 7 {P} = index of a block of ext/mtp.h, from 0. */
   lamina_str_t hf;
   lamina_span_t transforms; /* lamina_transform_t, in order, from published to ours */
 } lamina_hf_tensor_t;

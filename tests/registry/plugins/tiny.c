@@ -21,7 +21,7 @@
 #if defined(FAULT_MANIFEST_ABI)
 #define MANIFEST_ABI "4"
 #elif defined(FAULT_NEEDS_NEWER)
-#define MANIFEST_ABI "7"
+#define MANIFEST_ABI "90"
 #else
 #define MANIFEST_ABI ABI_MINOR_TEXT
 #endif
@@ -29,7 +29,7 @@
 #if defined(FAULT_MIN_HOST)
 #define MIN_HOST_TEXT "9"
 #elif defined(FAULT_NEEDS_NEWER)
-#define MIN_HOST_TEXT "7"
+#define MIN_HOST_TEXT "90"
 #else
 #define MIN_HOST_TEXT "0"
 #endif
@@ -194,7 +194,10 @@ static lamina_status_t options(void *user, const lamina_config_t *config, lamina
   const int64_t fault = integer(config, "fault");
   const lamina_export_api_t *exports = extension(LAMINA_EXPORT_ID);
   const lamina_mtp_api_t *mtp = extension(LAMINA_MTP_ID);
-  const lamina_mtp_t predict = {.size = sizeof predict, .block = 1, .depth = fault == 113 ? 65 : 1};
+  const lamina_mtp_t predict = {.size = sizeof predict,
+                                .flags = fault == 117 ? LAMINA_MTP_CARRIES | LAMINA_MTP_NORMED_HIDDEN : 0,
+                                .block = 1,
+                                .depth = fault == 113 ? 65 : 1};
   if (fault == 112) exports->as(reply, (lamina_str_t)STR("llama2"));
   if (fault == 112) exports->as(reply, (lamina_str_t)STR("llama2"));
   if (fault >= 113) mtp->predict(reply, &predict);

@@ -16,7 +16,7 @@ extern "C" {
  * carry_out[1] = the head's input for the token after that. Embedding and head are those of the
  * model. In training only, weight_j * (sum over j of the cross-entropies) / (their number over all
  * j) is added to the loss. Its parameters are called "mtp.<j>.<name>", j from 0; in the tensor map
- * {L} is num_hidden_layers + j. */
+ * {L} is num_hidden_layers + j and {P} is j. */
 typedef struct lamina_mtp {
   uint32_t size, flags;    /* LAMINA_MTP_* */
   uint32_t block, depth;   /* block: the id of a lamina_block_t */
@@ -29,6 +29,9 @@ typedef struct lamina_mtp {
 #define LAMINA_MTP_FINAL_NORM 4u        /* carry_out[1] goes through the model's final norm */
 /* A target counts if it is in the same document as the token before it (not as the query token). */
 #define LAMINA_MTP_CHAINED 8u
+/* Since minor 7: h is carry 0 as layers pass it on, h[-1] what the last one gives; the exit block
+ * does not run on it. For residual streams; not with LAMINA_MTP_NORMED_HIDDEN. */
+#define LAMINA_MTP_CARRIES 16u
 
 typedef struct lamina_mtp_api {
   uint32_t size, _pad0;
