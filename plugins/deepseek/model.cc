@@ -98,7 +98,7 @@ Plan plan(const Config& c) {
 
 Embed embed(const Config& c) {
   if (c.mhc_expansion_rate == 1) return {};
-  return {.entry = kEntry};
+  return {.entry = kEntry, .streams = c.mhc_expansion_rate};
 }
 
 Head head(const Config& c) {

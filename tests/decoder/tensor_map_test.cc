@@ -341,6 +341,8 @@ TEST(TensorMap, TensorsAreIgnoredByNameLayerAndBlock) {
   EXPECT_NE(left_over({ignored("layers.{L}.bias")}, "layers.x.bias"), "");
   EXPECT_NE(left_over({ignored_beyond("layers.{L}.*")}, "layers.1.bias"), "");
   EXPECT_EQ(left_over({ignored_beyond("layers.{L}.*")}, "layers.2.bias"), "");
+  EXPECT_EQ(left_over({ignored_beyond("mtp.{P}.*")}, "mtp.0.bias"), "");
+  EXPECT_NE(left_over({ignored_beyond("mtp.{P}.*")}, "mtp.x.bias"), "");
   const sdk::Weight of_block_2{.block = 2, .hf = "layers.{L}.x", .flags = LAMINA_HF_IGNORE};
   EXPECT_EQ(left_over({of_block_2}, "layers.1.x"), "");
   EXPECT_NE(left_over({of_block_2}, "layers.0.x"), "");

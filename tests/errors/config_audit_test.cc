@@ -205,10 +205,19 @@ TEST(Prediction, IsRefusedWhereTheLastLayerCannotStandAlone) {
     EXPECT_ERROR_SAYS(open_source(config::load_model(path, {.sets = all, .environment = {}})),
                       ExitCode::usage, "'num_nextn_predict_layers': got 1; " + says);
   };
-  refused("gemma4_small", {}, "layers of this model need more than one state of the model's width");
+  refused("gemma4_small", {},
+          "layers of this model read what is made for each of the stack's layers");
   refused("gemma4_small", {"model.hidden_size_per_layer_input=0"},
           "the last layer reads keys and values of another");
-  refused("deepseek_streams", {}, "layers of this model need more than one state");
+}
+
+// Of several residual streams there is no one state that the final norm could be of.
+TEST(Prediction, FromStreamsIsNotFromTheFinalNorm) {
+  const std::filesystem::path& path = test_model("deepseek_streams").path;
+  EXPECT_ERROR_SAYS(open_source(config::load_model(
+                        path, {.sets = {"model.num_nextn_predict_layers=1"}, .environment = {}})),
+                    ExitCode::usage,
+                    "'mtp_normed_hidden': got true; prediction layers of a model with residual");
 }
 
 }  // namespace

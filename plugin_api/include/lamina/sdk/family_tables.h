@@ -62,7 +62,7 @@ class FamilyTables {
     const Problems problem(reply);
     validate_of(model_, schema_, c.own, problem);
     if (predicts_ && problem.empty() && c.mtp.num_nextn_predict_layers > 0)
-      check_mtp(c.mtp, plan_of(model_, c.own), embed(c.own), problem);
+      check_mtp(c.mtp, plan_of(model_, c.own), embed(c.own), model_.mtp_layer != nullptr, problem);
   }
   void plan(const Values& c, lamina_reply_t* reply) const {
     const Plan plan = plan_of(model_, c.own);
@@ -114,7 +114,9 @@ class FamilyTables {
       check(extension<lamina_export_api_t>(LAMINA_EXPORT_ID).as(reply, to_str(other)));
     if (model_.mtp) send_mtp(model_.mtp(c), reply);
     if (values.mtp.num_nextn_predict_layers > 0)
-      send_mtp(mtp_of(values.mtp, prediction_id(), plan_of(model_, c)), reply);
+      send_mtp(
+          mtp_of(values.mtp, prediction_id(), plan_of(model_, c), e, model_.mtp_layer != nullptr),
+          reply);
   }
 
   static void send_mtp(const Mtp& m, lamina_reply_t* reply) {
@@ -122,13 +124,20 @@ class FamilyTables {
     if (m.depth < 0)
       raise(
           Error(LAMINA_ERROR_CONFIG, "multi-token prediction: fewer than 0 depths", At::current()));
+    if (m.carries && !host_knows_minor(7))
+      raise(
+          Error(LAMINA_ERROR_UNSUPPORTED,
+                "multi-token prediction from residual streams came with plugin ABI 0.7; this host "
+                "is older",
+                At::current()));
     std::vector<lamina_setting_t> overrides;
     for (const Override& o : m.overrides) overrides.push_back({to_str(o.key), o.value});
     lamina_mtp_t mtp{};
     mtp.size = sizeof mtp;
     mtp.flags = (m.normed_hidden ? LAMINA_MTP_NORMED_HIDDEN : 0u) |
                 (m.shifted_positions ? LAMINA_MTP_SHIFTED_POSITIONS : 0u) |
-                (m.final_norm ? LAMINA_MTP_FINAL_NORM : 0u) | (m.chained ? LAMINA_MTP_CHAINED : 0u);
+                (m.final_norm ? LAMINA_MTP_FINAL_NORM : 0u) |
+                (m.chained ? LAMINA_MTP_CHAINED : 0u) | (m.carries ? LAMINA_MTP_CARRIES : 0u);
     mtp.block = m.block;
     mtp.depth = static_cast<std::uint32_t>(m.depth);
     mtp.overrides = to_span(overrides);
@@ -182,12 +191,22 @@ class FamilyTables {
   }
 
   Tensors predict(const Scope& s, const Values& c, const Tensors& carries, const Step& step) const {
-    const std::uint32_t last = plan_of(model_, c.own).back().unit.back().block;
-    const auto layer = std::find_if(contexts_.begin(), contexts_.end(),
-                                    [&](const BuildContext& b) { return b.block.id == last; });
-    return predict_next(s, c.mtp, head_of(model_, c.own).norm.eps, carries, [&](Tensor x_BTD) {
-      return run(layer->block, s, c.own, {x_BTD}, step)[0];
-    });
+    const Head head = head_of(model_, c.own);
+    const std::uint32_t layer = model_.mtp_layer ? model_.mtp_layer(c.own)
+                                                 : plan_of(model_, c.own).back().unit.back().block;
+    const auto run_block = [&](std::uint32_t id, Tensor x) {
+      const auto found = std::find_if(contexts_.begin(), contexts_.end(),
+                                      [&](const BuildContext& b) { return b.block.id == id; });
+      if (found == contexts_.end())
+        raise(
+            Error(LAMINA_ERROR_INTERNAL,
+                  "prediction runs block " + std::to_string(id) + ", which the model does not have",
+                  At::current()));
+      return run(found->block, s, c.own, {x}, step)[0];
+    };
+    return predict_next(
+        s, c.mtp, head.norm.eps, carries, [&](Tensor x) { return run_block(layer, x); },
+        [&](Tensor x) { return run_block(head.exit, x); });
   }
 
   void add_keys() {
@@ -238,7 +257,7 @@ class FamilyTables {
   void add_weights() {
     std::vector<Weight> rows = model_.weights();
     if (predicts_) {
-      const auto more = prediction_weights(prediction_id(), rows, texts_);
+      const auto more = prediction_weights(prediction_id(), rows, model_.mtp_names, texts_);
       rows.insert(rows.end(), more.begin(), more.end());
     }
     for (const Weight& weight : rows) {

@@ -13,6 +13,11 @@ inline bool host_knows(Op op) {
                                   row_of(op).revision) != 0;
 }
 
+// Whether it knows the contract of a minor.
+inline bool host_knows_minor(std::uint32_t minor) {
+  return !loading_host || loading_host->abi_minor >= minor;
+}
+
 // Whether it knows a number of names.h. Example:
 // host_knows(LAMINA_CAPABILITY_STATE, LAMINA_STATE_LATENT).
 inline bool host_knows(std::uint32_t list, std::uint32_t number) {

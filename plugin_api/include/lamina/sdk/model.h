@@ -75,6 +75,8 @@ struct Embed {
   std::uint32_t entry = 0;
   std::uint32_t carries = 1;
   std::uint32_t per_layer = 0;
+  // Residual streams that the entry makes of {x}, carry 0 [B, T, streams, D]; 0 = it is another.
+  std::int64_t streams = 0;
 };
 
 // logits = cap(norm(x) w^T * logit_scale + bias).
@@ -102,6 +104,7 @@ struct Mtp {
   bool shifted_positions = false;    // blocks see the positions of their input tokens
   bool final_norm = true;            // the final norm is applied before the head
   bool chained = false;              // LAMINA_MTP_CHAINED
+  bool carries = false;              // LAMINA_MTP_CARRIES
 };
 
 using Tensors = std::vector<Tensor>;
@@ -158,8 +161,9 @@ constexpr Transform moved(std::int64_t dim, std::uint32_t to) {
 struct Weight {
   std::uint32_t block = 0;  // 0 = outside the layers
   std::string_view name = {};
-  std::string_view hf =
-      {};  // {L}: the layer's global index; {E}: one tensor each for our first dim
+  // {L}: the layer's global index; {P}: a prediction layer's, from 0; {E}: one tensor each for our
+  // first dim
+  std::string_view hf = {};
   std::vector<Transform> transforms = {};
   std::uint32_t flags = 0;  // LAMINA_HF_*
 };
@@ -170,10 +174,20 @@ inline Weight ignored_beyond(std::string_view hf) {
   return {.hf = hf, .flags = LAMINA_HF_IGNORE | LAMINA_HF_BEYOND};
 }
 
-// What multi-token prediction predicts from, by default: as in DeepSeek's checkpoints, or as
-// MaxText trains it; or that the family predicts no further token: it has no keys, block and
-// tensors for that.
-enum class MtpInputs { published, maxtext, none };
+// What multi-token prediction predicts from, by default: as in the checkpoints of DeepSeek V3; of
+// V4, where it is residual streams; or as MaxText trains it; or that the family predicts no further
+// token: it has no keys, block and tensors for that.
+enum class MtpInputs { published, streams, maxtext, none };
+
+// What published files call the tensors of default prediction layers, beside DeepSeek V3's names. A
+// name that has no {P} is of a model with one such layer.
+struct MtpNames {
+  std::string_view layer = {};  // for "model.layers.{L}." of the rows of layers; empty: only V3's
+  std::string_view own = {};    // before the names below, and of tensors of the exit block
+  std::string_view embedding_norm = "enorm.weight", hidden_norm = "hnorm.weight",
+                   projection = "eh_proj.weight", head_norm = "norm.weight";
+  double norm_offset = 0;  // published norms have weights that are ours without it
+};
 
 // Everything about a family; family, keys and blocks are required. Functions that are left out
 // follow from the config where it says "follows" (see standard_model.h), and do nothing elsewhere.
@@ -190,9 +204,12 @@ struct Model {
   Plan (*plan)(const Config& c) = nullptr;  // follows
   Embed (*embed)(const Config& c) = nullptr;
   Head (*head)(const Config& c) = nullptr;  // follows
-  // Left out, the last layer's block can predict further tokens, see mtp.h, from these inputs.
+  // Left out, the last layer's block or that of mtp_layer can predict further tokens, see mtp.h,
+  // from these inputs.
   Mtp (*mtp)(const Config& c) = nullptr;
   MtpInputs mtp_inputs = MtpInputs::maxtext;
+  std::uint32_t (*mtp_layer)(const Config& c) = nullptr;
+  MtpNames mtp_names = {};
   std::vector<Weight> (*weights)() = nullptr;
 };
 

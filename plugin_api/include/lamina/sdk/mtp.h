@@ -2,12 +2,16 @@
 // with a loss of their own. DeepSeek-AI, "DeepSeek-V3", 2024, section 2.2. Every family has it
 // without a line of its own: a prediction layer is one more layer like the last of its plan.
 //
-// Shapes: B batch, T tokens, D model width.
+// Shapes: B batch, T tokens, K residual streams, D model width.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "lamina/sdk/host.h"
 #include "lamina/sdk/layers.h"
 #include "lamina/sdk/model.h"
 
@@ -22,7 +26,7 @@ struct MtpConfig {
 inline constexpr std::string_view kMtpDepthKey = "num_nextn_predict_layers";
 
 inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
-  const bool published = inputs == MtpInputs::published;
+  const bool published = inputs != MtpInputs::maxtext;
   key(kMtpDepthKey, &MtpConfig::num_nextn_predict_layers,
       {.fallback = 0,
        .min = 0,
@@ -31,7 +35,7 @@ inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
   key("mtp_loss_weight", &MtpConfig::mtp_loss_weight,
       {.fallback = 0.1, .min = 0, .doc = "weight of the multi-token prediction loss"});
   key("mtp_normed_hidden", &MtpConfig::mtp_normed_hidden,
-      {.fallback = published,
+      {.fallback = inputs == MtpInputs::published,
        .doc = "the first prediction layer reads the hidden state after the final norm; not in "
               "MaxText"});
   key("mtp_shifted_positions", &MtpConfig::mtp_shifted_positions,
@@ -48,8 +52,9 @@ inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
               "if it is in the document of the query token"});
 }
 
-// For validate(): whether the last layer of the plan can be used once more.
-inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed,
+// For validate(): whether a layer can be used once more; `own_layer`: one that is not the last of
+// the plan.
+inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed, bool own_layer,
                       const Problems& problem) {
   const std::int64_t depth = c.num_nextn_predict_layers;
   if (depth == 0) return;
@@ -57,73 +62,115 @@ inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed,
     problem(kMtpDepthKey, "got ", depth,
             "; a prediction layer is a copy of the last layer, and "
             "num_hidden_layers = 0");
-  else if (embed.entry != 0)
+  else if (embed.entry != 0 && (embed.streams == 0 || embed.carries > 1 || embed.per_layer > 0))
     problem(kMtpDepthKey, "got ", depth,
-            "; layers of this model need more than one state of the "
-            "model's width (several residual streams, or inputs of their own), so it must be 0");
-  else if (plan.back().unit.back().kv_donor)
+            "; layers of this model read what is made for each of the stack's layers alone (inputs "
+            "of their own, or further states), so it must be 0");
+  else if (!own_layer && plan.back().unit.back().kv_donor)
     problem(kMtpDepthKey, "got ", depth,
             "; the last layer reads keys and values of another, so it "
             "must be 0");
-  else if (plan.back().unit.back().params_of)
+  else if (!own_layer && plan.back().unit.back().params_of)
     problem(kMtpDepthKey, "got ", depth,
             "; the last layer uses the parameters of another, so it must be 0");
+  else if (embed.streams > 0 && c.mtp_normed_hidden)
+    problem(
+        "mtp_normed_hidden",
+        "got true; prediction layers of a model with residual streams read the streams, and the "
+        "final norm is of what they become; give false");
 }
 
-// carries: the hidden state and the embedding of the next token, [B, T, D] each; layer(x_BTD) is
-// one layer of the model. Owns "enorm", "hnorm", "eh_proj", what `layer` owns and, with
-// mtp_own_norm, "head_norm".
-template <class Layer>
+// carries: the hidden state, [B, T, D] or K streams [B, T, K, D], and the embedding of the next
+// token [B, T, D]; layer(x) is one layer of the model, exit(x) makes one state of streams. Owns
+// "enorm", "hnorm", "eh_proj", for streams "e_proj" and "h_proj" instead, what `layer` and `exit`
+// own and, with mtp_own_norm, "head_norm". Streams are those of DeepSeek-AI's inference code of V4,
+// where each has the same embedding added.
+template <class Layer, class Exit>
 Tensors predict_next(const Scope& s, const MtpConfig& c, double norm_eps, const Tensors& carries,
-                     Layer layer) {
+                     Layer layer, Exit exit) {
   Tensor e_BTD = rms_norm(s / "enorm", carries[1], norm_eps);
-  Tensor h_BTD = rms_norm(s / "hnorm", carries[0], norm_eps);
-  Tensor x_BTD = linear(s / "eh_proj", concat({e_BTD, h_BTD}, 2), h_BTD.dim(-1));
-  x_BTD = layer(x_BTD);
-  return {x_BTD, c.mtp_own_norm ? rms_norm(s / "head_norm", x_BTD, norm_eps) : x_BTD};
+  Tensor h = rms_norm(s / "hnorm", carries[0], norm_eps);
+  const Dims shape = e_BTD.shape();
+  const bool streams = h.shape().size() == 4;
+  Tensor x;
+  if (streams)
+    x = reshape(linear(s / "e_proj", e_BTD, shape[2]), {shape[0], shape[1], 1, shape[2]}) +
+        linear(s / "h_proj", h, shape[2]);
+  else
+    x = linear(s / "eh_proj", concat({e_BTD, h}, 2), shape[2]);
+  x = layer(x);
+  Tensor x_BTD = streams ? exit(x) : x;
+  return {x, c.mtp_own_norm ? rms_norm(s / "head_norm", x_BTD, norm_eps) : x_BTD};
 }
 
-inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan) {
+// `own_layer`: what predicts is not the plan's last layer.
+inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan, const Embed& embed,
+                  bool own_layer) {
   return {.block = block,
           .depth = c.num_nextn_predict_layers,
-          .overrides = plan.back().unit.back().overrides,
+          .overrides = own_layer ? std::vector<Override>{} : plan.back().unit.back().overrides,
           .weight_key = "mtp_loss_weight",
           .normed_hidden = c.mtp_normed_hidden,
           .shifted_positions = c.mtp_shifted_positions,
           .final_norm = !c.mtp_own_norm,
-          .chained = c.mtp_chained};
+          .chained = c.mtp_chained,
+          .carries = embed.streams > 0};
 }
 
-// The tensors of prediction layers, laid out as in DeepSeek's files: those of a layer (deduplicated
-// over kinds), and what predict_next() owns. Files may lack them.
+// The tensors of prediction layers, as `names` says and laid out as in DeepSeek's files: those of a
+// layer and of the exit block (deduplicated over kinds), and what predict_next() owns. Files may
+// lack them.
 inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::vector<Weight>& rows,
+                                              const MtpNames& names,
                                               std::deque<std::string>& texts) {
   std::vector<Weight> out;
   std::string_view layers;  // "model.layers.{L}.", as the first row has it
-  for (const Weight& row : rows) {
-    const std::size_t layer = row.hf.find("{L}.");
-    if (row.block == 0 || layer == row.hf.npos) continue;
-    if (layers.empty()) layers = row.hf.substr(0, layer + 4);
+  for (const Weight& row : rows)
+    if (const std::size_t at = row.hf.find("{L}."); row.block != 0 && at != row.hf.npos) {
+      layers = row.hf.substr(0, at + 4);
+      break;
+    }
+  if (layers.empty()) return out;
+  const auto add = [&](const Weight& row, std::string_view before, std::string_view name) {
+    const std::string hf = std::string(before).append(name);
     const bool known = std::any_of(out.begin(), out.end(), [&](const Weight& other) {
-      return other.name == row.name && other.hf == row.hf;
+      return other.name == row.name && other.hf == hf;
     });
-    if (known) continue;
+    if (known) return;
     out.push_back(row);
     out.back().block = block;
+    out.back().hf = texts.emplace_back(hf);
     out.back().flags |= LAMINA_HF_OPTIONAL;
+    // Of files that are read without them.
+    if (hf.find('{') == hf.npos) out.back().flags |= LAMINA_HF_SURPLUS;
+  };
+  const auto add_own = [&](std::string_view before, const MtpNames& own) {
+    std::vector<Transform> shift;
+    if (own.norm_offset != 0) shift.push_back(added(own.norm_offset));
+    add({.name = "enorm.weight", .transforms = shift}, before, own.embedding_norm);
+    add({.name = "hnorm.weight", .transforms = shift}, before, own.hidden_norm);
+    add({.name = "eh_proj.weight"}, before, own.projection);
+    add({.name = "e_proj.weight"}, before, "e_proj.weight");
+    add({.name = "h_proj.weight"}, before, "h_proj.weight");
+    add({.name = "head_norm.weight", .transforms = shift}, before, own.head_norm);
+  };
+  // {P} is of minor 7.
+  const bool named = !names.layer.empty() && host_knows_minor(7);
+  if (named) add_own(names.own, names);
+  for (const Weight& row : rows) {
+    if (row.block == 0) continue;
+    const bool of_layer = row.hf.find("{L}.") != row.hf.npos;
+    if (named && row.hf.starts_with(layers)) add(row, names.layer, row.hf.substr(layers.size()));
+    if (named && !of_layer) add(row, names.own, row.hf);
+    if (of_layer) add(row, {}, row.hf);
   }
-  const std::pair<std::string_view, std::string_view> own[] = {
-      {"enorm.weight", "enorm.weight"},
-      {"hnorm.weight", "hnorm.weight"},
-      {"eh_proj.weight", "eh_proj.weight"},
-      {"head_norm.weight", "shared_head.norm.weight"}};
-  if (!out.empty())
-    for (const auto& [ours, published] : own)
-      out.push_back({block,
-                     ours,
-                     texts.emplace_back(std::string(layers).append(published)),
-                     {},
-                     LAMINA_HF_OPTIONAL});
+  add_own(layers, {.head_norm = "shared_head.norm.weight"});
+  if (named) {
+    out.push_back(ignored_beyond(texts.emplace_back(std::string(names.layer).append("*"))));
+  } else if (!names.layer.empty()) {
+    const std::size_t end = names.layer.find('.') + 1;  // of "mtp."
+    out.push_back(ignored(texts.emplace_back(std::string(names.layer.substr(0, end)).append("*"))));
+  }
   return out;
 }
 
