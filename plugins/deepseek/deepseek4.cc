@@ -63,8 +63,8 @@ Tensor compress(Scope s, const Config& c, Tensor x_BTD, const Step& step, const 
   return rotate_last_3d(pooled, windows.starts_BW, c.qk_rope_head_dim, rope);
 }
 
-// Scores of entries for each token; sum over heads of weight relu(q . k). The indexer learns
-// nothing from what it chooses.
+// Scores of entries for each token; sum over heads of weight relu(q . k). The rest of the model
+// does not learn from them, and they learn nothing from what is chosen.
 Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step& step,
              const Windows& windows, const RopeOptions& rope) {
   const std::int64_t heads = c.index_heads, width = c.index_head_dim;
@@ -102,7 +102,11 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step, std::
     const Windows windows = window_ends(step.positions_BT, sparse ? c.sparse_rate : c.heavy_rate);
     Tensor entries = compress(s / "compressor", c, x_BTD, step, windows, h, sparse, rope);
     Tensor scores;
-    if (sparse) scores = index(s / "indexer", c, x_BTD, latent, step, windows, rope);
+    if (sparse) {
+      scores = index(s / "indexer", c, x_BTD, latent, step, windows, rope);
+      keep_indexer_loss(s, c, step, {q_BTNH, kv_BTH, entries, sinks, windows}, scores);
+      if (!c.indexer_sparse_training) scores = {};
+    }
     o_BTNH =
         step.compressed_attention(q_BTNH, kv_BTH, entries, windows,
                                   {.window = c.sliding_window, .k = c.index_topk}, scores, sinks);
@@ -146,6 +150,8 @@ Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool ha
                                .correction_bias = !hashed},
                               ids);
   keep_router_losses(s, step, routed, c.losses());
+  if (!hashed && c.router_bias_update_rate > 0)
+    balance_by_bias(s / "router", step, routed, "router_bias_update_rate");
   Tensor y_BTD =
       experts(s / "experts", x_BTD, routed,
               {.width = c.moe_intermediate_size, .glu = glu, .capacity_factor = c.capacity_factor});
@@ -203,11 +209,16 @@ Plan plan(const Config& c) {
   return layers_of(layers, [](std::uint32_t block) { return unit(block); });
 }
 
-Embed embed(const Config&) { return {.entry = kEntry}; }
+// As published: the window alone, and scores choose experts, as in the last layers.
+std::uint32_t mtp_layer(const Config&) { return kWindowScore; }
+
+Embed embed(const Config& c) { return {.entry = kEntry, .streams = c.hc_mult}; }
 
 Head head(const Config& c) {
-  return {
-      .norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings, .exit = kExit};
+  return {.norm = RmsNormOptions{.eps = c.rms_norm_eps},
+          .tied = c.tie_word_embeddings,
+          .no_loss = c.warms_up_indexer(),
+          .exit = kExit};
 }
 
 }  // namespace deepseek4

@@ -24,14 +24,19 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t sparse_rate, heavy_rate;       // tokens of a window
   double compress_rope_theta;
   std::int64_t index_heads, index_head_dim, index_topk;
+  double indexer_loss_weight;
+  bool indexer_sparse_training;
   std::int64_t hc_mult, hc_sinkhorn_iters;
   double hc_eps;
   std::int64_t moe_intermediate_size, n_shared_experts, num_hash_layers;
   std::vector<std::string_view> mlp_layer_types;  // empty = num_hash_layers
   std::string_view scoring_func, topk_method;
   bool norm_topk_prob;
-  double routed_scaling_factor, swiglu_limit;
+  double routed_scaling_factor, swiglu_limit, router_bias_update_rate;
   bool limit_shared_experts;
+
+  // The indexer learns from all entries, and nothing else learns.
+  bool warms_up_indexer() const { return !indexer_sparse_training && indexer_loss_weight > 0; }
 };
 
 void keys(lamina::sdk::Schema<Config>& key);
@@ -54,8 +59,18 @@ enum BlockId : std::uint32_t {
 };
 std::vector<lamina::sdk::Weight> weights();
 
+// What attention of a layer reads, beside the scores of entries.
+struct Attended {
+  lamina::sdk::Tensor q_BTNH, kv_BTH, entries_BWH, sinks_N;
+  lamina::sdk::Windows windows;
+};
+// deepseek4_indexer.cc: fits the scores f32[B, T, W] of the indexer to attention.
+void keep_indexer_loss(lamina::sdk::Scope s, const Config& c, const lamina::sdk::Step& step,
+                       const Attended& of, lamina::sdk::Tensor scores_BTW);
+
 std::vector<lamina::sdk::Block<Config>> blocks();
 lamina::sdk::Plan plan(const Config& c);
+std::uint32_t mtp_layer(const Config& c);
 lamina::sdk::Embed embed(const Config& c);
 lamina::sdk::Head head(const Config& c);
 
@@ -72,6 +87,9 @@ inline constexpr lamina::sdk::Model<Config> kDeepseek4 = {
     .plan = plan,
     .embed = embed,
     .head = head,
+    .mtp_inputs = lamina::sdk::MtpInputs::streams,
+    .mtp_layer = mtp_layer,
+    .mtp_names = {.layer = "mtp.{P}.", .own = "mtp.{P}."},
     .weights = weights,
 };
 

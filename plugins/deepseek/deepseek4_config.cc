@@ -35,8 +35,8 @@ void attention_keys(Schema<Config>& key) {
        .doc = "sliding window: uncompressed tokens a query sees, itself included"});
   key("compress_ratios", &Config::compress_ratios,
       {.doc = "what each layer sees before its window: 0 nothing, 4 the best entries of short "
-              "windows, 128 all entries of long ones; published files go on with layers that "
-              "predict further tokens"});
+              "windows, 128 all entries of long ones; may go on with prediction layers, "
+              "which have 0"});
   key("layer_types", &Config::layer_types,
       {.choices = {kWindowType, kSparseType, kHeavyType},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -62,6 +62,16 @@ void attention_keys(Schema<Config>& key) {
       {.fallback = 128, .min = 2, .doc = "head width of the indexer"});
   key("index_topk", &Config::index_topk,
       {.fallback = 512, .min = 1, .doc = "short-window entries that a query attends to"});
+  key("indexer_loss_weight", &Config::indexer_loss_weight,
+      {.fallback = 0.0,
+       .min = 0,
+       .doc =
+           "weight of the KL divergence between the indexer's and attention's distributions over "
+           "entries; 0 = off"});
+  key("indexer_sparse_training", &Config::indexer_sparse_training,
+      {.fallback = true,
+       .doc = "false = dense warm-up of the indexer: queries see all entries and, with "
+              "indexer_loss_weight, its loss is the only one"});
 }
 
 void expert_keys(Schema<Config>& key) {
@@ -94,6 +104,11 @@ void expert_keys(Schema<Config>& key) {
       {.fallback = 10.0,
        .min = 0,
        .doc = "clamps the gate from above and the up projection from both sides; 0 = off"});
+  key("router_bias_update_rate", &Config::router_bias_update_rate,
+      {.fallback = 0.0,
+       .min = 0,
+       .doc = "how far the correction bias of routers moves towards an equal load after each step; "
+              "0 = not. Layers whose experts a table chooses have none"});
   key("limit_shared_experts", &Config::limit_shared_experts,
       {.fallback = true,
        .doc =
@@ -118,9 +133,8 @@ void keys(Schema<Config>& key) {
        .doc = "Sinkhorn iterations that normalise the mixing of streams"});
   key("hc_eps", &Config::hc_eps,
       {.fallback = 1e-6, .above = 0, .doc = "epsilon of stream weights and divisors"});
-  // Multi-token prediction has no published definition; files say themselves how they are stored.
-  key.ignore({"expert_dtype", "intermediate_size", "mlp_bias", "router_jitter_noise",
-              "num_nextn_predict_layers"});
+  // Files say themselves how they are stored.
+  key.ignore({"expert_dtype", "intermediate_size", "mlp_bias", "router_jitter_noise"});
 }
 
 void derive(const Config& c, const Derived& derived) {
@@ -168,9 +182,29 @@ void check_layers(const Config& c, const Problems& problem) {
     if (ratios_of(by_types) != ratios_of(c))
       problem("layer_types", "contradicts compress_ratios; give one of them");
   }
+  for (std::size_t i = static_cast<std::size_t>(c.num_hidden_layers); i < c.compress_ratios.size();
+       ++i)
+    if (c.compress_ratios[i] != kWindow)
+      problem(
+          "compress_ratios", "goes on with ", c.compress_ratios[i],
+          " after the layers; what follows is of prediction layers, which see the window alone: 0");
   if (c.mlp_layer_types.empty() && c.num_hash_layers > c.num_hidden_layers)
     problem("num_hash_layers", "got ", c.num_hash_layers,
             "; it must be at most num_hidden_layers = ", c.num_hidden_layers);
+}
+
+// What only some kinds of layers have. REQUIRES: check_layers() found nothing.
+void check_training(const Config& c, const Problems& problem) {
+  const std::vector<std::int64_t> ratios = ratios_of(c);
+  const std::vector<bool> hashed = hashed_of(c);
+  if (std::ranges::find(ratios, kSparse) == ratios.end()) {
+    constexpr std::string_view no_indexer = "is of an indexer, and only layers of ratio 4 have one";
+    if (c.indexer_loss_weight > 0) problem("indexer_loss_weight", no_indexer);
+    if (!c.indexer_sparse_training) problem("indexer_sparse_training", no_indexer);
+  }
+  if (c.router_bias_update_rate > 0 && std::ranges::find(hashed, false) == hashed.end())
+    problem("router_bias_update_rate", "got ", c.router_bias_update_rate,
+            "; a table chooses the experts of every layer, so no router has a bias");
 }
 
 }  // namespace
@@ -184,6 +218,7 @@ void validate(const Config& c, const Problems& problem) {
     problem("norm_topk_prob", "got false; weights of experts are always divided by their sum");
   if (c.attention_bias) problem("attention_bias", "got true; attention has no biases");
   check_layers(c, problem);
+  if (problem.empty()) check_training(c, problem);
   if (c.qk_rope_head_dim % 2 != 0 || c.qk_rope_head_dim > c.head_dim)
     problem("qk_rope_head_dim",
             "got " + std::to_string(c.qk_rope_head_dim) +

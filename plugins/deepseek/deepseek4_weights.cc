@@ -70,8 +70,7 @@ std::vector<Weight> weights() {
   std::vector<Weight> out = {{0, LAMINA_NAME_EMBED, "embed.weight"},
                              {0, LAMINA_NAME_EMBED, "embed_tokens.weight"},
                              {0, LAMINA_NAME_NORM, "norm.weight"},
-                             {0, LAMINA_NAME_HEAD, "head.weight", {}, LAMINA_HF_TIED},
-                             ignored("mtp.*")};
+                             {0, LAMINA_NAME_HEAD, "head.weight", {}, LAMINA_HF_TIED}};
   out = out + stream_weights(kExit, "mhc_head.fn.weight", "mhc_head.base", "mhc_head.scale",
                              "hc_head_fn", "hc_head_base", "hc_head_scale");
   // transformers reads the published names and saves others, like these and that of kv_norm.

@@ -1,4 +1,5 @@
-// A stage of training in which the head takes no part: the first of DeepSeek V3.2's indexer.
+// A stage of training in which the head takes no part: the first of an indexer, of tokens and of
+// entries.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +17,8 @@ namespace lamina::testing {
 namespace {
 
 struct WarmUp {
-  WarmUp() {
-    std::ifstream sparse(test_model("deepseek_sparse").path);
+  explicit WarmUp(const char* model) {
+    std::ifstream sparse(test_model(model).path);
     const std::string text{std::istreambuf_iterator<char>(sparse), {}};
     from = {"warm-up", folder.write("model.toml", text + "indexer_loss_weight = 0.5\n"
                                                          "indexer_sparse_training = false\n")};
@@ -31,8 +32,10 @@ struct WarmUp {
   TestModel from;
 };
 
-TEST(IndexerWarmUp, OnlyTheIndexerHasGradients) {
-  const WarmUp w;
+class IndexerWarmUp : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(IndexerWarmUp, OnlyTheIndexerHasGradients) {
+  const WarmUp w(GetParam());
   const decoder::Model model = open_model(w.from.path);
   const auto state = load_state(w.from, model);
   const Rows rows = random_rows(model, 2, 14);
@@ -53,8 +56,8 @@ TEST(IndexerWarmUp, OnlyTheIndexerHasGradients) {
 }
 
 // Weight decay and the updates of expert biases leave everything else alone as well.
-TEST(IndexerWarmUp, ChangesNothingButTheIndexer) {
-  const WarmUp w;
+TEST_P(IndexerWarmUp, ChangesNothingButTheIndexer) {
+  const WarmUp w(GetParam());
   decoder::Model model = open_model(w.from.path);
   const config::OptimizerSection optimizer{.weight_decay = 0.5};
   train::set_learning(model, optimizer, {2, 14});
@@ -73,6 +76,10 @@ TEST(IndexerWarmUp, ChangesNothingButTheIndexer) {
     EXPECT_EQ(state->first_moments()[i] != nullptr, WarmUp::is_learned(name)) << name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, IndexerWarmUp,
+                         ::testing::Values("deepseek_sparse", "deepseek4_few_entries"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace lamina::testing
