@@ -169,6 +169,12 @@ Plan qwen3_5_moe_plan(const C& c) {
   return plan(c, [](std::int64_t) { return true; });
 }
 
+std::uint32_t next_mtp_layer(const C& c) {
+  return c.decoder_sparse_step > 0 ? kFullSparse : kFullDense;
+}
+std::uint32_t qwen3_5_mtp_layer(const C&) { return kFullDense; }
+std::uint32_t qwen3_5_moe_mtp_layer(const C&) { return kFullSparse; }
+
 Head next_head(const C& c) {
   return {.norm = RmsNormOptions{.eps = c.rms_norm_eps, .offset = 1},
           .tied = c.tie_word_embeddings};

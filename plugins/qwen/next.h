@@ -38,6 +38,19 @@ lamina::sdk::Plan next_plan(const NextConfig& c);
 lamina::sdk::Plan qwen3_5_plan(const NextConfig& c);
 lamina::sdk::Plan qwen3_5_moe_plan(const NextConfig& c);
 lamina::sdk::Head next_head(const NextConfig& c);
+// Published prediction layers have attention, whatever the last layer has.
+std::uint32_t next_mtp_layer(const NextConfig& c);
+std::uint32_t qwen3_5_mtp_layer(const NextConfig& c);
+std::uint32_t qwen3_5_moe_mtp_layer(const NextConfig& c);
+
+// Of the layer that predicts one token further.
+inline constexpr lamina::sdk::MtpNames kMtpNames = {
+    .layer = "mtp.layers.{P}.",
+    .own = "mtp.",
+    .embedding_norm = "pre_fc_norm_embedding.weight",
+    .hidden_norm = "pre_fc_norm_hidden.weight",
+    .projection = "fc.weight",
+    .norm_offset = 1};
 
 inline constexpr lamina::sdk::Model<NextConfig> kQwen3Next = {
     .family = {.name = "qwen3_next",
@@ -50,6 +63,9 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen3Next = {
     .blocks = next_blocks,
     .plan = next_plan,
     .head = next_head,
+    .mtp_inputs = lamina::sdk::MtpInputs::published,
+    .mtp_layer = next_mtp_layer,
+    .mtp_names = kMtpNames,
     .weights = next_weights,
 };
 
@@ -65,6 +81,9 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen35 = {
     .blocks = qwen3_5_blocks,
     .plan = qwen3_5_plan,
     .head = next_head,
+    .mtp_inputs = lamina::sdk::MtpInputs::published,
+    .mtp_layer = qwen3_5_mtp_layer,
+    .mtp_names = kMtpNames,
     .weights = qwen3_5_weights,
 };
 
@@ -79,6 +98,9 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen35Moe = {
     .blocks = qwen3_5_blocks,
     .plan = qwen3_5_moe_plan,
     .head = next_head,
+    .mtp_inputs = lamina::sdk::MtpInputs::published,
+    .mtp_layer = qwen3_5_moe_mtp_layer,
+    .mtp_names = kMtpNames,
     .weights = qwen3_5_weights,
 };
 

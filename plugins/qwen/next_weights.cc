@@ -36,7 +36,11 @@ std::vector<Weight> expert_weights(std::uint32_t block, bool fused) {
       {block, "moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
       {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
       {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(1, 1)}},
-      {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj"}};
+      {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj"},
+      // Prediction layers are also found with a tensor an expert.
+      {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
+      {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.{E}.up_proj.weight"},
+      {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.{E}.down_proj.weight"}};
 }
 
 std::vector<Weight> sparse_weights(std::uint32_t block, bool fused) {
@@ -60,7 +64,6 @@ std::vector<Weight> all_weights(bool fused) {
            (linear ? delta_net_weights(block) : attention_weights(block)) +
            (dense ? mlp_weights(block) : sparse_weights(block, fused));
   }
-  rows.push_back(ignored("mtp.*"));
   return rows;
 }
 

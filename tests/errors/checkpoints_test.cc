@@ -163,6 +163,18 @@ TEST(CheckpointErrors, PartsOfAPredictionLayer) {
          {"1 tensor that family 'deepseek' has no use for"});
 }
 
+// Where their names count prediction layers from 0.
+TEST(CheckpointErrors, PartsOfAPredictionLayerWithNamesOfItsOwn) {
+  const Shape shape{2};
+  expect("deepseek_v4_mtp", without("mtp.0.e_proj.weight"),
+         {"m: tensor 'mtp.0.e_proj.weight' is missing", "for parameter 'mtp.0.e_proj.weight'"});
+  expect("deepseek_v4_mtp", as("mtp.0.e_projection.weight", DType::f32, shape),
+         {"1 tensor that family 'deepseek4' has no use for"});
+  expect("qwen3_next_mtp", without("mtp.fc.weight"), {"m: tensor 'mtp.fc.weight' is missing"});
+  expect("qwen3_next_mtp", as("mtp.fc.bias", DType::f32, shape),
+         {"1 tensor that family 'qwen3_next' has no use for"});
+}
+
 TEST(CheckpointErrors, TensorsOfOneFamilyAlone) {
   const std::pair<const char*, const char*> needed[] = {
       {"deepseek_v3_mtp", "model.layers.1.mlp.gate.e_score_correction_bias"},

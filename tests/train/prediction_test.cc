@@ -105,7 +105,7 @@ TEST_P(PublishedPrediction, AgreesWithTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PublishedPrediction,
-                         ::testing::Values("deepseek_v4_mtp"),
+                         ::testing::Values("deepseek_v4_mtp", "qwen3_next_mtp", "qwen3_5_moe_mtp"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Experts that a table chooses are balanced by nothing.
