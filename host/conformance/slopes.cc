@@ -37,6 +37,7 @@ class Slopes {
     prepare(*forward_);
     forward_->bind(Output::loss, &loss_);
     forward_->bind(Output::z_loss, &z_loss_);
+    if (predicts()) forward_->bind(Output::mtp_loss, &mtp_loss_);
     arena_ = c.backend().allocate(forward_->arena_bytes());
   }
 
@@ -62,9 +63,12 @@ class Slopes {
   }
 
   decoder::ModelGraph loss_graph() const {
-    return model_.loss_graph({.tokens = rows_.tokens, .dtype = DType::f64},
-                             {.segments = true, .training = model_.has_dropout()});
+    return model_.loss_graph(
+        {.tokens = rows_.tokens, .dtype = DType::f64},
+        {.segments = true, .training = model_.has_dropout(), .mtp = predicts()});
   }
+  // Multi-token prediction, whose loss is a part of the objective.
+  bool predicts() const { return model_.mtp_depth() > 0 && !model_.options().head.no_loss; }
 
   // The program with everything but its results bound.
   void prepare(program::BoundProgram& program) {
@@ -83,7 +87,7 @@ class Slopes {
 
   double objective() {
     forward_->run(arena_->data());
-    return loss_ + kZLossScale * z_loss_;
+    return loss_ + kZLossScale * z_loss_ + mtp_loss_;
   }
 
   std::vector<std::vector<double>> backward() {
@@ -103,6 +107,10 @@ class Slopes {
     program.bind(Input::z_loss_scale, &z_scale);
     program.bind(Output::loss, &loss_);
     program.bind(Output::z_loss, &z_loss_);
+    if (predicts()) {
+      program.bind(Input::mtp_scale, &one);
+      program.bind(Output::mtp_loss, &mtp_loss_);
+    }
     auto arena = c_.backend().allocate(program.arena_bytes());
     program.run(arena->data());
     return out;
@@ -151,7 +159,7 @@ class Slopes {
   std::vector<std::vector<std::byte>> parameters_;
   std::unique_ptr<program::BoundProgram> forward_;
   std::unique_ptr<Buffer> arena_;
-  double loss_ = 0, z_loss_ = 0;
+  double loss_ = 0, z_loss_ = 0, mtp_loss_ = 0;
   std::int64_t seed_[2] = {5, 2};
 };
 
