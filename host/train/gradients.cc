@@ -1,9 +1,12 @@
 #include "train/gradients.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "core/error.h"
 #include "decoder/roles/roles.h"
+#include "ops/op_code.h"
 #include "ops/tensor.h"
 #include "passes/pipeline.h"
 
@@ -13,6 +16,23 @@ using decoder::Input;
 using decoder::InputRole;
 using decoder::ModelGraph;
 using decoder::Output;
+
+namespace {
+
+// The gradient of a parameter that lies in a piece for each layer: only a scan can write to those,
+// so its body is what casts.
+Tensor cast_in_scan(Graph& graph, Tensor gradient, DType dtype) {
+  if (gradient.dtype() == dtype) return gradient;
+  const Value made = graph.value(gradient.id);
+  LAMINA_ASSERT(made.node != kNoNode && graph.node(made.node).op->code == OpCode::scan);
+  auto body = std::make_shared<Graph>(*graph.node(made.node).body());
+  const GraphOutput result = body->outputs()[made.index];
+  body->add_output(result.name, ops::cast(body->tensor(result.value), dtype));
+  const Type type{dtype, gradient.shape(), {}};
+  return graph.replace_body(made.node, std::move(body), {&type, 1}).front();
+}
+
+}  // namespace
 
 ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& parameters,
                          const autodiff::SavePolicy& save) {
@@ -52,7 +72,9 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
     DType wide = sum_dtype(wanted[i].dtype());
     Tensor gradient = gradients[i];
     if (!gradient) continue;
-    graph.add_output("gradient of " + graph.inputs()[input].name, ops::cast(gradient, wide));
+    gradient =
+        out.inputs[input].stacked ? cast_in_scan(graph, gradient, wide) : ops::cast(gradient, wide);
+    graph.add_output("gradient of " + graph.inputs()[input].name, gradient);
     out.outputs.push_back({.role = Output::gradient,
                            .input = wanted_inputs[i],
                            .stacked = out.inputs[input].stacked});
