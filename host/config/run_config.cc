@@ -194,6 +194,27 @@ void check_optimizer(const RunConfig& c, Problems& problems) {
                   {}});
 }
 
+// What looks at all gradients of a step before the first update.
+void check_in_backward(const RunConfig& c, Problems& problems) {
+  if (!c.optimizer.in_backward) return;
+  const auto refuse = [&](bool used, const char* what, const char* instead) {
+    if (used)
+      problems.add({c.values.where("optimizer.in_backward"),
+                    fmt::format("'optimizer.in_backward' updates a layer before the gradients of "
+                                "others are there, and {}",
+                                what),
+                    {fmt::format("use {}, or leave optimizer.in_backward out", instead)}});
+  };
+  refuse(c.train.clip_norm > 0 && !c.train.clip_each,
+         "'train.clip_norm' is of the norm of all of them",
+         "train.clip_norm = 0, or train.clip_each = true");
+  refuse(c.train.microbatch_size < c.train.batch_size,
+         "gradients of several microbatches are added up first",
+         fmt::format("train.microbatch_size = {}", c.train.batch_size).c_str());
+  refuse(c.train.skip_spikes > 0, "'train.skip_spikes' decides by the norm of all of them",
+         "train.skip_spikes = 0");
+}
+
 // Adds a problem for keys that have no effect where they are used.
 auto refusing(const RunConfig& c, Problems& problems) {
   return [&](const char* key, bool used, const std::string& what) {
@@ -260,6 +281,7 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
                   {fmt::format("use {}", divisors(c.train.batch_size))}});
   check_schedule(c, problems);
   check_optimizer(c, problems);
+  check_in_backward(c, problems);
   refusing(c, problems)(
       "data.thinking",
       c.data.thinking != "keep" && c.data.form != "chat" && c.data.form != "preference",

@@ -366,6 +366,12 @@ const Fields<OptimizerSection>& optimizer_fields() {
             {.doc = "Update only the looked-up rows of lookup-only tables (Engram's, an untied "
                     "token table): the other rows cost nothing in a step, and their moments and "
                     "weight decay pause. False is exact AdamW for every row."}),
+      field("in_backward", &OptimizerSection::in_backward,
+            {.doc = "Update the parameters of a layer as soon as the backward pass has their "
+                    "gradients, which then live no longer: memory for those of one layer instead "
+                    "of all. Not with gradient accumulation, nor with clipping by the global norm "
+                    "or skip_spikes, which look at every gradient first.",
+             .hot = true}),
       field("groups", &OptimizerSection::groups,
             {.doc = "`[[optimizer.groups]]`: parameters that are frozen, or learn otherwise than "
                     "the rest. The first table that fits a parameter counts."}),

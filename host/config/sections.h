@@ -93,6 +93,7 @@ struct OptimizerSection {
   std::optional<double> consistent_rms;
   std::string moments = "float32";
   bool lazy_embeddings = false;
+  bool in_backward = false;
   double qk_clip = 0.0;                // threshold of logits; 0: none
   std::string qk_clip_over = "layer";  // or "stack"
   std::vector<ParameterGroup> groups;  // the first that fits a parameter counts

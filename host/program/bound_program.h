@@ -62,6 +62,10 @@ class BoundProgram {
   // the whole of another; -1 where the input is none.
   int parameter_of(std::size_t input, std::int64_t element) const;
 
+  // What its inputs and outputs are, in the order of program().graph().
+  const std::vector<decoder::InputRole>& input_roles() const { return input_roles_; }
+  const std::vector<decoder::OutputRole>& output_roles() const { return output_roles_; }
+
   // What is done with updates, one each; how metrics of microbatches become one.
   const std::vector<decoder::ParameterUpdate>& updates() const { return updates_; }
   const std::map<std::string, decoder::Reduce>& metrics() const { return metrics_; }

@@ -34,7 +34,8 @@ program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
   constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
   GradientLists lists =
-      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().microbatches);
+      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().microbatches,
+                     inputs.options.optimizer.in_backward);
   if (inputs.options.optimizer.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
                     {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),
@@ -193,6 +194,7 @@ StepResult Loop::train_one_step() {
       learning_rate(options_.schedule, options_.optimizer.lr, update, options_.train.steps);
   const double factor = options_.train.skip_spikes;
   const std::int64_t window = options_.train.spike_window;
+  step_.set_update(lr, update);
   StepResult result = gradients(microbatches);
   result.skipped =
       factor > 0 && is_spike(spikes, result.total, result.gradient_norm, factor, window);

@@ -111,6 +111,11 @@ Graph adamw_rows_graph(std::int64_t rows, std::int64_t width, std::int64_t slots
 
 }  // namespace
 
+double clip_scale(double norm, double limit) {
+  constexpr double kMargin = 1e-6;
+  return limit <= 0 ? 1.0 : std::min(1.0, limit / (norm + kMargin));
+}
+
 Optimizer::Optimizer(const decoder::ParameterTable& parameters,
                      const config::OptimizerSection& config, const Backend& backend)
     : parameters_(parameters), config_(config), backend_(backend) {}
@@ -150,47 +155,56 @@ void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,
       programs_[kind], [&] { return graph_of(kind); }, inputs, outputs);
 }
 
+double Optimizer::measure(const TrainState& state, int parameter) {
+  double& sum = measured_[parameter];
+  Binding in{state.gradients()[static_cast<std::size_t>(parameter)]}, out{&sum};
+  run({.work = Kind::Work::norm, .rows = state.num_gradient_elements(parameter)}, {&in, 1},
+      {&out, 1});
+  return std::sqrt(sum);
+}
+
 double Optimizer::gradient_norm(const TrainState& state) {
   double total = 0;
   norms_.assign(parameters_.all().size(), 0);
-  for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
-    const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.learns()) continue;
-    double sum = 0;
-    Binding in{state.gradients()[i]}, out{&sum};
-    run({.work = Kind::Work::norm, .rows = state.num_gradient_elements(static_cast<int>(i))},
-        {&in, 1}, {&out, 1});
+  for (std::size_t i = 0; i < parameters_.all().size(); ++i)
+    if (parameters_.all()[i].learns() && !state.lists().is_shared(static_cast<int>(i)))
+      measure(state, static_cast<int>(i));
+  for (const auto& [parameter, sum] : measured_) {
     total += sum;
-    norms_[i] = std::sqrt(sum);
+    norms_[static_cast<std::size_t>(parameter)] = std::sqrt(sum);
   }
+  measured_.clear();
   return global_norm_ = std::sqrt(total);
 }
 
 std::vector<double> Optimizer::clip_scales(double norm, bool each) const {
-  constexpr double kMargin = 1e-6;
-  std::vector<double> out(norms_.size(), 1.0);
-  if (norm <= 0) return out;
+  std::vector<double> out(norms_.size());
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = std::min(1.0, norm / ((each ? norms_[i] : global_norm_) + kMargin));
+    out[i] = clip_scale(each ? norms_[i] : global_norm_, norm);
   return out;
 }
 
 std::optional<Optimizer::BadGradient> Optimizer::first_non_finite(const TrainState& state) const {
-  for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
-    const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.learns()) continue;
-    const float* g = static_cast<const float*>(state.gradients()[i]);
-    const auto* ids = static_cast<const std::int32_t*>(state.gradient_ids()[i]);
-    const std::int64_t n = state.num_gradient_elements(static_cast<int>(i));
-    auto bad = train::first_non_finite({g, static_cast<std::size_t>(n)});
-    if (!bad) continue;
-    if (ids) {
-      const std::int64_t width = p.desc.shape[-1];
-      bad->element = ids[bad->element / width] * width + bad->element % width;
-    }
-    return BadGradient{static_cast<int>(i), *bad};
-  }
+  for (std::size_t i = 0; i < parameters_.all().size(); ++i)
+    if (const auto parameter = static_cast<int>(i);
+        parameters_[parameter].learns() && !state.lists().is_shared(parameter))
+      if (auto bad = first_non_finite(state, parameter)) return bad;
   return std::nullopt;
+}
+
+std::optional<Optimizer::BadGradient> Optimizer::first_non_finite(const TrainState& state,
+                                                                  int parameter) const {
+  const auto i = static_cast<std::size_t>(parameter);
+  const float* g = static_cast<const float*>(state.gradients()[i]);
+  const auto* ids = static_cast<const std::int32_t*>(state.gradient_ids()[i]);
+  const std::int64_t n = state.num_gradient_elements(parameter);
+  auto bad = train::first_non_finite({g, static_cast<std::size_t>(n)});
+  if (!bad) return std::nullopt;
+  if (ids) {
+    const std::int64_t width = parameters_[parameter].desc.shape[-1];
+    bad->element = ids[bad->element / width] * width + bad->element % width;
+  }
+  return BadGradient{parameter, *bad};
 }
 
 void Optimizer::clear_sums(const TrainState& state) {
@@ -233,18 +247,23 @@ void Optimizer::average(const TrainState& state, double decay) {
 
 void Optimizer::update(const TrainState& state, double lr,
                        const std::vector<double>& gradient_scales, std::int64_t step) {
-  for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
-    const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.learns()) continue;
-    state.will_change(static_cast<int>(i));
-    const UpdateRule rule = rule_of(p, config_);
-    const auto scalars =
-        update_scalars(rule, config_, lr * p.learning.lr_scale, gradient_scales[i], step + 1);
-    if (is_fused(rule))
-      update_adamw(state, static_cast<int>(i), scalars.data());
-    else
-      update_by_rule(state, static_cast<int>(i), rule, scalars.data());
-  }
+  for (std::size_t i = 0; i < parameters_.all().size(); ++i)
+    if (const auto parameter = static_cast<int>(i);
+        parameters_[parameter].learns() && !state.lists().is_shared(parameter))
+      update(state, parameter, lr, gradient_scales[i], step);
+}
+
+void Optimizer::update(const TrainState& state, int parameter, double lr, double gradient_scale,
+                       std::int64_t step) {
+  const decoder::Parameter& p = parameters_[parameter];
+  state.will_change(parameter);
+  const UpdateRule rule = rule_of(p, config_);
+  const auto scalars =
+      update_scalars(rule, config_, lr * p.learning.lr_scale, gradient_scale, step + 1);
+  if (is_fused(rule))
+    update_adamw(state, parameter, scalars.data());
+  else
+    update_by_rule(state, parameter, rule, scalars.data());
 }
 
 // Beside Muon AdamW has Nesterov's momentum.

@@ -17,6 +17,9 @@
 
 namespace lamina::train {
 
+// What clips a gradient of this norm to `limit`; 0 = none.
+double clip_scale(double norm, double limit);
+
 class Optimizer {
  public:
   // Parameters that do not learn are left alone.
@@ -27,8 +30,10 @@ class Optimizer {
   void average(const TrainState& state, double decay);
 
   // The L2 norm of all gradients, summed in f64 in the order of the parameters. Rows of a list are
-  // there once each.
+  // there once each. Of gradients that share memory as measure() found it since the last call.
   double gradient_norm(const TrainState& state);
+  // That of one parameter's.
+  double measure(const TrainState& state, int parameter);
 
   // The first parameter whose gradient holds a NaN or infinity, with the index of the element.
   struct BadGradient {
@@ -36,6 +41,8 @@ class Optimizer {
     BadElement at;
   };
   std::optional<BadGradient> first_non_finite(const TrainState& state) const;
+  // In that of one parameter.
+  std::optional<BadGradient> first_non_finite(const TrainState& state, int parameter) const;
 
   // Gradients become zero, but for lists of rows.
   void clear_sums(const TrainState& state);
@@ -49,8 +56,11 @@ class Optimizer {
   void update(const TrainState& state, double lr, double gradient_scale, std::int64_t step) {
     update(state, lr, std::vector<double>(parameters_.all().size(), gradient_scale), step);
   }
-  // With a scale for each parameter.
+  // With a scale for each parameter. Those whose gradients share memory have been updated.
   void update(const TrainState& state, double lr, const std::vector<double>& gradient_scales,
+              std::int64_t step);
+  // Of one parameter.
+  void update(const TrainState& state, int parameter, double lr, double gradient_scale,
               std::int64_t step);
 
   // What clips to `norm` the global norm, or with `each` that of every parameter; 0 = none. Of the
@@ -105,7 +115,8 @@ class Optimizer {
   std::map<Kind, std::unique_ptr<Program>> programs_;
   std::map<UpdateKind, std::unique_ptr<Program>> updates_;
   std::unique_ptr<Buffer> arena_, spread_;
-  std::vector<double> norms_;  // of each gradient
+  std::vector<double> norms_;       // of each gradient
+  std::map<int, double> measured_;  // sums of squares that measure() found
   double global_norm_ = 0;
   Trace* trace_ = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
+#include "runtime/backend.h"
+#include "train/layer_gradients.h"
 
 namespace lamina::train {
 namespace {
@@ -82,6 +85,24 @@ std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   return RowList{added[0], added[1]};
 }
 
+// One scan is done before the next begins, so all of them have the same memory.
+void share_memory(const decoder::ModelGraph& graph, const decoder::ParameterTable& parameters,
+                  GradientLists& lists) {
+  lists.shared.assign(parameters.all().size(), -1);
+  std::map<NodeId, std::size_t> taken;  // by scan
+  for (const LayerGradient& gradient : layer_gradients(graph.graph, graph.inputs, graph.outputs)) {
+    std::size_t& end = taken[gradient.scan];
+    std::size_t bytes = 0;
+    for (int member : gradient.members) {
+      lists.shared[static_cast<std::size_t>(member)] = static_cast<std::int64_t>(end);
+      bytes = std::max(bytes, aligned(static_cast<std::size_t>(parameters[member].num_elements()) *
+                                      sizeof(float)));
+    }
+    end += bytes;
+    lists.shared_bytes = std::max(lists.shared_bytes, end);
+  }
+}
+
 }  // namespace
 
 decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph) {
@@ -105,8 +126,13 @@ bool GradientLists::any() const {
   return std::ranges::any_of(microbatch, [](std::int64_t slots) { return slots > 0; });
 }
 
+std::size_t GradientLists::num_shared() const {
+  return static_cast<std::size_t>(std::ranges::count_if(shared, [](auto at) { return at >= 0; }));
+}
+
 GradientLists gradient_lists(const decoder::ModelGraph& graph,
-                             const decoder::ParameterTable& parameters, std::int64_t microbatches) {
+                             const decoder::ParameterTable& parameters, std::int64_t microbatches,
+                             bool in_backward) {
   GradientLists out;
   out.microbatch.resize(parameters.all().size());
   out.step.resize(parameters.all().size());
@@ -120,6 +146,7 @@ GradientLists gradient_lists(const decoder::ModelGraph& graph,
       out.step[i] = std::min(parameters[member].desc.shape[0], microbatches * slots);
     }
   }
+  if (in_backward) share_memory(graph, parameters, out);
   return out;
 }
 

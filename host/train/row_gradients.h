@@ -6,6 +6,7 @@
 // step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,17 +20,29 @@ namespace lamina::train {
 // whole gradient. A table that is also read otherwise (tied to the head) keeps a whole one.
 decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph);
 
-// Which gradients are lists, and of how many slots, by parameter. 0, or no element: whole.
+// How gradients are kept, by parameter. Which are lists, and of how many slots; 0, or no element:
+// whole.
 struct GradientLists {
   std::vector<std::int64_t> microbatch;  // what one microbatch fills at most
   std::vector<std::int64_t> step;        // what all of them do
 
+  // With optimizer.in_backward a gradient of layer_gradients.h lives until its layer is updated, in
+  // memory that all layers share: the byte where; -1, or no element: it has memory of its own.
+  std::vector<std::int64_t> shared;
+  std::size_t shared_bytes = 0;
+
   bool any() const;
+  bool is_shared(int parameter) const {
+    return !shared.empty() && shared[static_cast<std::size_t>(parameter)] >= 0;
+  }
+  std::size_t num_shared() const;
   bool operator==(const GradientLists&) const = default;
 };
 
-// Those of a graph that is run `microbatches` times a step.
+// Those of a graph that is run `microbatches` times a step; with `in_backward` they share memory
+// where they can. REQUIRES: one microbatch then.
 GradientLists gradient_lists(const decoder::ModelGraph& graph,
-                             const decoder::ParameterTable& parameters, std::int64_t microbatches);
+                             const decoder::ParameterTable& parameters, std::int64_t microbatches,
+                             bool in_backward = false);
 
 }  // namespace lamina::train

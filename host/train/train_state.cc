@@ -53,10 +53,11 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
     auto add_gradient = [&](std::int64_t slots) {
       out.gradients += gradient_bytes(p, slots) + id_bytes(slots);
     };
-    add_gradient(slots_of(lists.step, i));
+    if (!lists.is_shared(static_cast<int>(i))) add_gradient(slots_of(lists.step, i));
     if (const std::int64_t slots = slots_of(lists.microbatch, i); accumulate && slots > 0)
       add_gradient(slots);
   }
+  out.gradients += lists.shared_bytes;
   return out;
 }
 
@@ -130,7 +131,13 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       averages_, [&](std::size_t i) { return average != KeptAverage::none && trained(i); }, values);
   first_moments_ = float_states("m.");
   second_moments_ = float_states("v.");
-  take_gradients(gradients_, gradient_ids_, trained, lists_.step);
+  auto shared = [&](std::size_t i) { return lists_.is_shared(static_cast<int>(i)); };
+  take_gradients(
+      gradients_, gradient_ids_, [&](std::size_t i) { return trained(i) && !shared(i); },
+      lists_.step);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (shared(i)) gradients_[i] = next + lists_.shared[i];
+  next += lists_.shared_bytes;
   if (accumulate) {
     auto listed = [&](std::size_t i) { return lists_.microbatch[i] > 0; };
     take_gradients(more_gradients_, more_gradient_ids_, listed, lists_.microbatch);

@@ -32,8 +32,10 @@ decoder::ModelGraph with_sums(decoder::ModelGraph graph, const TrainStepOptions&
 }
 
 decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& model,
-                            const TrainState& state, const TrainStepOptions& options) {
-  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.microbatches) == state.lists());
+                            const TrainState& state, const TrainStepOptions& options,
+                            bool in_backward) {
+  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.microbatches, in_backward) ==
+                state.lists());
   return graph;
 }
 
@@ -80,12 +82,16 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
     : model_(model),
       state_(state),
       options_(options),
-      program_(checked(std::move(graph), model, state, options), backend),
+      program_(checked(std::move(graph), model, state, options, optimizer.in_backward), backend),
       optimizer_(model.parameters(), optimizer, backend),
       aux_(program_, model.parameters()),
       qk_clip_(program_.query_keys(), model.parameters(), optimizer),
       arena_(backend.allocate(program_.arena_bytes())) {
   program_.bind_parameters(state.used());
+  if (optimizer.in_backward) {
+    LAMINA_ASSERT(options_.microbatches == 1 && (options_.clip_norm == 0 || options_.clip_each));
+    in_backward_.emplace(program_, state_, optimizer_, options_.clip_norm);
+  }
 }
 
 StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatches,
@@ -131,6 +137,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
   program_.bind(Input::seed, seed);
   double total_divergence = 0, total_distance = 0;
   aux_.begin();
+  if (in_backward_) in_backward_->begin(lr_, update_);
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     seed[1] = draw + static_cast<std::int64_t>(i);
     run_microbatch(microbatches, i);
@@ -145,6 +152,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
     total_distance += hidden_distance;
     aux_.add();
   }
+  if (in_backward_) in_backward_->end();
   result.loss /= denominator;
   result.z_loss /= denominator;
   result.uniform_loss /= denominator;
@@ -193,7 +201,9 @@ void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches
 void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
                      std::int64_t (&seed)[2], const StepResult& result) {
   ErrorText text{fmt::format("step {}", step + 1), "", {}};
-  if (auto bad = optimizer_.first_non_finite(state_)) {
+  auto bad = in_backward_ ? in_backward_->bad() : std::nullopt;
+  if (!bad) bad = optimizer_.first_non_finite(state_);
+  if (bad) {
     const decoder::Parameter& p = model_.parameters()[bad->parameter];
     text.what = fmt::format("the gradient of {}", bad_element_text(p, bad->at));
   } else {
@@ -212,8 +222,13 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
     origin = finder.found();
     origin_microbatch = static_cast<std::int64_t>(i);
   }
-  text.notes = {fmt::format("loss {}, gradient norm {}; nothing was updated", result.loss,
-                            result.gradient_norm)};
+  const int num_updated = in_backward_ ? in_backward_->num_updated() : 0;
+  text.notes = {fmt::format(
+      "loss {}, gradient norm {}; {}", result.loss, result.gradient_norm,
+      num_updated == 0 ? "nothing was updated"
+                       : fmt::format("{} parameters were updated in this backward pass, as "
+                                     "optimizer.in_backward has it: go on from a checkpoint",
+                                     num_updated))};
   if (!weight.empty()) text.notes.push_back("before this step the weight " + weight);
   if (origin) text.notes.push_back("it began with " + origin->text());
   text.notes.emplace_back(
@@ -238,6 +253,7 @@ void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
 
 StepResult TrainStep::run(std::span<const program::Microbatch> microbatches, double lr,
                           std::int64_t step) {
+  set_update(lr, step);
   StepResult result = gradients(microbatches, step);
   update(result, lr, step);
   return result;

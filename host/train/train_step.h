@@ -11,6 +11,7 @@
 #include "program/bound_program.h"
 #include "program/microbatch.h"
 #include "train/aux_values.h"
+#include "train/backward_updates.h"
 #include "train/non_finite.h"
 #include "train/optimizer.h"
 #include "train/qk_clip.h"
@@ -86,11 +87,17 @@ class TrainStep {
             const Backend& backend);
 
   // Gradients of the mean loss over all microbatches together, clipped, then one update. `step`
-  // counts from 0. Throws NumericalError (exit 3) before anything is changed, naming the step and
-  // the first bad tensor.
+  // counts from 0. Throws NumericalError (exit 3) before anything is changed (with
+  // optimizer.in_backward, before the bad tensor is), naming the step and the first bad tensor.
   StepResult run(std::span<const program::Microbatch> microbatches, double lr, std::int64_t step);
 
-  // As run() without the update: gradients stay in the state.
+  // What gradients() updates with, with optimizer.in_backward.
+  void set_update(double lr, std::int64_t step) {
+    lr_ = lr;
+    update_ = step;
+  }
+  // As run() without the update: gradients stay in the state. With optimizer.in_backward those that
+  // share memory do not, their parameters have been updated, and update() does the rest.
   StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
   void update(StepResult& result, double lr, std::int64_t step);
 
@@ -124,6 +131,9 @@ class TrainStep {
   QkClip qk_clip_;
   std::unique_ptr<Buffer> arena_;
   Teacher* teacher_ = nullptr;
+  std::optional<BackwardUpdates> in_backward_;
+  double lr_ = 0;
+  std::int64_t update_ = 0;
 };
 
 }  // namespace lamina::train

@@ -82,6 +82,8 @@ const Setting kSettings[] = {
     {"llama2_muon", kSmall, "skip_spikes = 0.2\nspike_window = 4\n",
      "name = \"muon\"\nmoments = \"bfloat16\"\n"},
     {"llama2_adamw_8bit", kSmall, "clip_each = true\n", "moments = \"8bit\"\n"},
+    {"llama2_in_backward", kSmall, "dtype = \"bfloat16\"\nclip_each = true\nema = 0.9\n",
+     "in_backward = true\n"},
     {"llama2_lion", kSmall, "dtype = \"bfloat16\"\n", "name = \"lion\"\n"},
     {"llama2_adafactor", kSmall, "", "name = \"adafactor\"\n"},
     {"llama2_sgd", kSmall, "", "name = \"sgd\"\n"},

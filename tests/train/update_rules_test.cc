@@ -329,5 +329,31 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
                     "for muon\n  use \"bfloat16\"");
 }
 
+TEST(UpdateRules, InBackwardIsRefusedWithWhatNeedsAllGradientsFirst) {
+  const auto load = [](const std::string& train) {
+    return config::parse_run(
+        "family = \"any\"\n[data]\ntrain = [\"any\"]\n[optimizer]\nin_backward = true\n[train]\n" +
+            train,
+        "run.toml");
+  };
+  const std::string where =
+      "run.toml:5: 'optimizer.in_backward' updates a layer before the gradients of others are "
+      "there, and ";
+  EXPECT_TRUE(load("clip_norm = 0").optimizer.in_backward);
+  EXPECT_TRUE(load("clip_each = true").optimizer.in_backward);
+  EXPECT_USER_ERROR(load("clip_norm = 0.5"), 2,
+                    where +
+                        "'train.clip_norm' is of the norm of all of them\n  use train.clip_norm = "
+                        "0, or train.clip_each = true, or leave optimizer.in_backward out");
+  EXPECT_USER_ERROR(load("clip_norm = 0\nbatch_size = 4\nmicrobatch_size = 2"), 2,
+                    where +
+                        "gradients of several microbatches are added up first\n  use "
+                        "train.microbatch_size = 4, or leave optimizer.in_backward out");
+  EXPECT_USER_ERROR(load("clip_norm = 0\nskip_spikes = 3"), 2,
+                    where +
+                        "'train.skip_spikes' decides by the norm of all of them\n  use "
+                        "train.skip_spikes = 0, or leave optimizer.in_backward out");
+}
+
 }  // namespace
 }  // namespace lamina::testing

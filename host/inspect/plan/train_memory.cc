@@ -23,7 +23,8 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
                                 .microbatches = options.microbatches});
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
-  const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);
+  const train::GradientLists lists =
+      train::gradient_lists(graph, parameters, options.microbatches, options.optimizer.in_backward);
   TrainMemory out;
   out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer,
                                  options.average);

@@ -41,7 +41,7 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
   std::vector<Fit> out;
   const std::int64_t batch = run.train.batch_size;
   for (std::int64_t rows = batch; rows > 0; --rows) {
-    if (batch % rows != 0) continue;
+    if (batch % rows != 0 || (run.optimizer.in_backward && rows < batch)) continue;
     run.train.microbatch_size = rows;
     const PlanOptions options = plan_options(run, model, teacher);
     const TrainMemory memory = plan_train_memory(model, options, backend);

@@ -1,0 +1,137 @@
+// Updates in the backward pass are those after it, in less memory.
+#include "train/backward_updates.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/backend.h"
+#include "support/models.h"
+#include "train/family_cases.h"
+#include "train/layer_gradients.h"
+#include "train/train_step.h"
+
+namespace lamina::testing {
+namespace {
+
+using Tensors = std::vector<std::vector<float>>;
+
+// A state and the steps that change it.
+struct Steps {
+  Steps(const TestModel& from, const decoder::Model& of, train::TrainStepOptions step_options,
+        config::OptimizerSection optimizer)
+      : model(of), options(step_options) {
+    decoder::ModelGraph graph = train::step_graph(model, options);
+    state = std::make_unique<train::TrainState>(
+        model.parameters(), options.shape.dtype, false, cpu::cpu_backend(),
+        train::gradient_lists(graph, model.parameters(), 1, optimizer.in_backward), optimizer);
+    const auto weights = load_state(from, model, options.shape.dtype);
+    for (std::size_t i = 0; i < state->masters().size(); ++i)
+      std::copy_n(weights->masters()[i], model.parameters().all()[i].num_elements(),
+                  state->masters()[i]);
+    state->refresh_copies();
+    step = std::make_unique<train::TrainStep>(model, std::move(graph), *state, options, optimizer,
+                                              cpu::cpu_backend());
+  }
+
+  // The norm of the gradient.
+  double run(int number) {
+    const Rows rows = random_rows(model, 1, options.shape.tokens, static_cast<unsigned>(number));
+    const program::Microbatch batch = rows.microbatch();
+    return step->run({&batch, 1}, 1e-2, number).gradient_norm;
+  }
+
+  const decoder::Model& model;
+  train::TrainStepOptions options;
+  std::unique_ptr<train::TrainState> state;
+  std::unique_ptr<train::TrainStep> step;
+};
+
+class BackwardUpdates : public ::testing::TestWithParam<FamilyCase> {
+ protected:
+  BackwardUpdates() : model(open_model(GetParam().model.path, GetParam().scan)) {}
+
+  void expect_the_same(DType dtype, double clip_norm, config::OptimizerSection optimizer) {
+    const train::TrainStepOptions options{.shape = {1, test_tokens(model), dtype},
+                                          .features = train::all_losses(false),
+                                          .remat = "full",
+                                          .clip_norm = clip_norm,
+                                          .clip_each = true,
+                                          .seed = 5};
+    Steps after(GetParam().model, model, options, optimizer);
+    optimizer.in_backward = true;
+    Steps within(GetParam().model, model, options, optimizer);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(within.run(i), after.run(i));
+    const Tensors masters = copy_of(model, after.state->masters()),
+                  masters_within = copy_of(model, within.state->masters()),
+                  moments = copy_of(model, after.state->first_moments()),
+                  moments_within = copy_of(model, within.state->first_moments());
+    for (std::size_t i = 0; i < masters.size(); ++i) {
+      EXPECT_TRUE(same_bits(masters_within[i], masters[i])) << model.parameters().all()[i].name;
+      EXPECT_TRUE(same_bits(moments_within[i], moments[i])) << model.parameters().all()[i].name;
+    }
+    EXPECT_LE(within.state->bytes(), after.state->bytes());
+  }
+
+  decoder::Model model;
+};
+
+TEST_P(BackwardUpdates, GiveTheBitsOfUpdatesAfterIt) {
+  expect_the_same(DType::f32, 0, {});
+  expect_the_same(DType::bf16, 0.05, {.name = "muon"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, BackwardUpdates, ::testing::ValuesIn(family_cases()),
+                         family_case_name);
+
+std::size_t gradient_bytes(const decoder::Model& model, bool in_backward) {
+  const decoder::ModelGraph graph = train::step_graph(model, {.shape = {1, 8}});
+  return train::train_bytes(model.parameters(), DType::f32, false,
+                            train::gradient_lists(graph, model.parameters(), 1, in_backward))
+      .gradients;
+}
+
+TEST(GradientsOfLayers, TakeTheMemoryOfOneLayer) {
+  const std::string keys =
+      "family = \"llama2\"\n[model]\nvocab_size = 61\nhidden_size = 64\nintermediate_size = 128\n"
+      "num_attention_heads = 2\nnum_hidden_layers = ";
+  constexpr std::size_t kLayer = (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64) * sizeof(float);
+  for (const bool scan : {true, false}) {
+    const decoder::Model four = open_description(keys + "4\n", scan),
+                         nine = open_description(keys + "9\n", scan);
+    EXPECT_EQ(gradient_bytes(nine, false) - gradient_bytes(four, false), 5 * kLayer);
+    EXPECT_EQ(gradient_bytes(nine, true), gradient_bytes(four, true));
+    EXPECT_EQ(gradient_bytes(four, false) - gradient_bytes(four, true), 3 * kLayer);
+  }
+}
+
+// A layer's gradient is looked at before it changes the layer.
+TEST(GradientsOfLayers, ThatAreNotFiniteEndTheUpdates) {
+  const TestModel& from = test_model("llama2_deep");
+  const decoder::Model model = open_model(from.path);
+  Steps steps(from, model, {.shape = {1, 8}, .features = train::all_losses(false)},
+              {.in_backward = true});
+  const int poisoned = model.parameters().find("layers.1.attention_norm.weight");
+  ASSERT_GE(poisoned, 0);
+  steps.state->masters()[static_cast<std::size_t>(poisoned)][0] = std::nanf("");
+  const Tensors before = copy_of(model, steps.state->masters());
+  try {
+    steps.run(3);
+    ADD_FAILURE() << "a NaN went through";
+  } catch (const train::NumericalError& e) {
+    EXPECT_THAT(e.what(), ::testing::StartsWith("step 4: the gradient of 'layers."));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("nothing was updated"));
+  }
+  const Tensors after = copy_of(model, steps.state->masters());
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(same_bits(after[i], before[i])) << model.parameters().all()[i].name;
+}
+
+}  // namespace
+}  // namespace lamina::testing
