@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -27,8 +28,8 @@ constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.gg
                            kScores = "tokenizer.ggml.scores", kMerges = "tokenizer.ggml.merges";
 
 // The row called as the value of `key` says.
-template <typename Row, std::size_t N>
-const Row& find_row(const io::GgufFile& file, const Row (&rows)[N], std::string_view key) {
+template <typename Row>
+const Row& find_row(const io::GgufFile& file, std::span<const Row> rows, std::string_view key) {
   const auto name = file.text(key);
   std::vector<std::string_view> names;
   for (const Row& row : rows) {
@@ -167,7 +168,7 @@ std::string as_tokenizer_json(const io::GgufFile& file, const TokenTable& vocabu
 }
 
 std::unique_ptr<Tokenizer> make_byte_level(const io::GgufFile& file) {
-  const GgmlPreTokenizer& pre = find_row(file, publishers::kGgmlPreTokenizers, kPre);
+  const GgmlPreTokenizer& pre = find_row(file, publishers::ggml_pre_tokenizers(), kPre);
   const TokenTable vocabulary = read_vocabulary(file);
   const TokenNames names = names_of(file, vocabulary, pre.add_bos);
   return parse_tokenizer_json(as_tokenizer_json(file, vocabulary, pre, names),
@@ -209,7 +210,7 @@ bool has_gguf_tokenizer(const std::string& path) { return io::GgufFile(path).fin
 
 std::unique_ptr<Tokenizer> load_gguf_tokenizer(const std::string& path) {
   const io::GgufFile file(path);
-  const GgmlVocabulary& kind = find_row(file, publishers::kGgmlVocabularies, kModel);
+  const GgmlVocabulary& kind = find_row(file, publishers::ggml_vocabularies(), kModel);
   return kind.kind == GgmlVocabulary::Kind::byte_level_bpe ? make_byte_level(file)
                                                            : make_sentencepiece(file, kind);
 }

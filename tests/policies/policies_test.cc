@@ -95,15 +95,6 @@ TEST(Layers, CommentsAndTheRopeScalingMayNameAFamily) {
   EXPECT_EQ(tree.check().code, 0);
 }
 
-TEST(Layers, RowsOfTheVocabularyTableHaveTheirPublishedNames) {
-  Tree tree;
-  const std::string file = "host/publishers/ggml_vocabularies.h";
-  tree.write(file, "  {.name = \"qwen2\", .pattern = kOneDigit},\n");
-  EXPECT_EQ(tree.check().code, 0);
-  tree.write(file, "int qwen2 = 2;\n");
-  EXPECT_THAT(tree.check().out, HasSubstr(file + ":1: int qwen2 = 2;   <- names a model family\n"));
-}
-
 TEST(ExitCodes, PageHasTheTableOfTheProgram) {
   std::string page = read(kSource + "/docs/exit_codes.md");
   for (const cli::ExitCodeMeaning& row : cli::exit_codes())
