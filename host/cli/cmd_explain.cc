@@ -41,9 +41,7 @@ Subject find_subject(const Arguments& a) {
   std::int64_t tokens = 512;
   if (config::is_run_file(path)) {
     config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-    s.model = model::open_trained(
-        c, plugin_catalog(a.globals),
-        {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens});
+    s.model = model::open_trained(c, plugin_catalog(a.globals));
     phase = "train";
     s.batch = c.train.microbatch_size;
     tokens = c.data.sequence_length;

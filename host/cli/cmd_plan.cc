@@ -39,9 +39,7 @@ Subject find_subject(const Arguments& a) {
     return out;
   }
   config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
-  auto model = model::open_trained(
-      c, plugin_catalog(a.globals),
-      {.scan_layers = c.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens});
+  auto model = model::open_trained(c, plugin_catalog(a.globals));
   const inspect::PlanOptions options = inspect::plan_options(
       c, *model, model::describe_teacher(c, plugin_catalog(a.globals), *model));
   return {std::move(model), options};

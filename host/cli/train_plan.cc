@@ -29,9 +29,7 @@ constexpr double kUsableShare = 0.9;
 std::string bytes(std::uint64_t n) { return bytes_text(static_cast<double>(n)); }
 
 std::unique_ptr<decoder::Model> model_of(const Arguments& a, const config::RunConfig& run) {
-  auto model = model::open_trained(
-      run, plugin_catalog(a.globals),
-      {.scan_layers = run.train.scan_layers, .compress_tokens = decoder::uncompressed_tokens});
+  auto model = model::open_trained(run, plugin_catalog(a.globals));
   decoder::check_training_length(*model, run.data.sequence_length, "data.sequence_length");
   return model;
 }

@@ -288,8 +288,9 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
 }  // namespace
 
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
-                                             const registry::Catalog& plugins,
-                                             const decoder::ModelOptions& options) {
+                                             const registry::Catalog& plugins) {
+  const decoder::ModelOptions options{.scan_layers = run.train.scan_layers,
+                                      .compress_tokens = decoder::uncompressed_tokens};
   if (run.train.from.empty()) {
     auto out = make_adapted(run.model, plugins, options, run, "");
     set_learning(run, nullptr, *out);

@@ -10,12 +10,12 @@
 
 namespace lamina::model {
 
-// The model of a run file: [model], or with train.from what that directory describes. Errors: those
-// of open(); exit 2 where family or [model] say otherwise than the directory, unless train.fresh
-// names what is new.
+// The model of a run file, to look at and not to compute with: [model], or with train.from what
+// that directory describes, without the tokenizer that a compression of tokens would need. Errors:
+// those of open(); exit 2 where family or [model] say otherwise than the directory, unless
+// train.fresh names what is new.
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
-                                             const registry::Catalog& plugins,
-                                             const decoder::ModelOptions& options);
+                                             const registry::Catalog& plugins);
 
 struct Training {
   std::unique_ptr<decoder::Model> source;  // as the directory describes it; null without one

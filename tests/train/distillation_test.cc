@@ -265,7 +265,7 @@ TEST(DistillationRun, ThePlanHasTheTeacher) {
   for (const char* top_k : {"0", "8"}) {
     const config::RunConfig config =
         config::load_run(write_student(folder), {{std::string("distillation.top_k=") + top_k}, {}});
-    auto model = model::open_trained(config, built_plugins(), {});
+    auto model = model::open_trained(config, built_plugins());
     const inspect::TeacherOfPlan teacher = model::describe_teacher(config, built_plugins(), *model);
     const inspect::TrainPlan plan =
         inspect::plan_training(*model, config, cpu::cpu_backend(), teacher);
@@ -286,7 +286,7 @@ TEST(DistillationRun, TheLikeliestTokensTakeNoLogitsOfTheVocabulary) {
     const config::RunConfig config =
         config::load_run(write_run(folder, "student", kSmall, more),
                          {{"model.vocab_size=20000", "train.batch_size=32"}, {}});
-    auto model = model::open_trained(config, built_plugins(), {});
+    auto model = model::open_trained(config, built_plugins());
     return inspect::plan_training(*model, config, cpu::cpu_backend(),
                                   model::describe_teacher(config, built_plugins(), *model));
   };

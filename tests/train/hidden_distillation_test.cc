@@ -246,7 +246,7 @@ TEST(HiddenDistillationRun, GoesOnToTheSameBits) {
 TEST(HiddenDistillationRun, ThePlanHasWhatTheTeacherTells) {
   const TempDir folder;
   const config::RunConfig config = config::load_run(write_file(folder), {});
-  auto model = model::open_trained(config, built_plugins(), {});
+  auto model = model::open_trained(config, built_plugins());
   const inspect::TrainPlan plan = inspect::plan_training(
       *model, config, cpu::cpu_backend(), model::describe_teacher(config, built_plugins(), *model));
   RunOfFile run(write_file(folder));
