@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/utf8.h"
+
 namespace lamina::chat {
 namespace {
-
-// Whether a byte is one of a character, but not its first.
-bool is_inside(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 // Where each character begins, and the end.
 std::vector<std::size_t> character_starts(const std::string& text) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < text.size(); ++i)
-    if (!is_inside(text[i])) out.push_back(i);
+    if (!utf8_continues(text[i])) out.push_back(i);
   out.push_back(text.size());
   return out;
 }
@@ -53,7 +52,7 @@ MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::strin
     const auto first = token_of(encoding.spans, block.begin);
     if (!first) break;
     std::size_t last_character = block.end - 1;
-    while (is_inside(text[last_character])) --last_character;
+    while (utf8_continues(text[last_character])) --last_character;
     const auto last = token_of(encoding.spans, last_character);
     const std::size_t end = last ? *last + 1 : out.generated.size();
     for (std::size_t i = *first; i < end; ++i) out.generated[i] = true;

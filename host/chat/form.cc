@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/read_file.h"
+#include "core/utf8.h"
 #include "io/gguf_model.h"
 
 namespace lamina::chat {
@@ -120,10 +121,7 @@ void cut_at_open_end(jinja::Rendered& rendered) {
     for (jinja::Span& span : spans) span.end = std::min(span.end, end);
   };
   cut(rendered.given, rendered.text.size());
-  cut(rendered.generated, static_cast<std::size_t>(
-                              std::count_if(rendered.text.begin(), rendered.text.end(), [](char c) {
-                                return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-                              })));
+  cut(rendered.generated, utf8_num_characters(rendered.text));
 }
 
 Value message_value(const JsonValue& message, bool is_open) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/utf8.h"
 
 namespace lamina::chat {
 namespace {
@@ -16,12 +17,6 @@ bool is_answer(const Conversation& conversation, std::size_t message) {
 std::size_t common_prefix(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
                                   a.begin());
-}
-
-std::size_t num_characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
 }
 
 // An answer in the text that ends with it.
@@ -57,9 +52,7 @@ class Rendering {
                        "what comes before it in another way where it is there",
                        message + 1),
            {"a template with {% generation %} marks says itself what is learned"}});
-    while (out.begin > 0 && out.begin < text.size() &&
-           (static_cast<unsigned char>(text[out.begin]) & 0xc0) == 0x80)
-      --out.begin;
+    while (out.begin > 0 && out.begin < text.size() && utf8_continues(text[out.begin])) --out.begin;
     return out;
   }
 
@@ -101,7 +94,7 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, const Rendering& rendering
                     jinja::Rendered rendered, std::size_t last_answer, Learned learned) {
   if (learned == Learned::last) {
     const std::size_t begin = common_prefix(rendering.first(last_answer, true).text, rendered.text);
-    const std::size_t first = num_characters(std::string_view(rendered.text).substr(0, begin));
+    const std::size_t first = utf8_num_characters(std::string_view(rendered.text).substr(0, begin));
     std::erase_if(rendered.generated, [first](const auto& span) { return span.end <= first; });
   }
   return encode_with_mask(tokenizer, rendered);

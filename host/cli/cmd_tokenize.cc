@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/json_writer.h"
 #include "core/read_file.h"
+#include "core/utf8.h"
 #include "text/tokenizer.h"
 #include "train/run_directory.h"
 
@@ -43,8 +44,7 @@ text::EncodeOptions encode_options(const Arguments& a, const text::Tokenizer& to
 std::vector<Span> in_code_points(std::string_view text, const std::vector<Span>& spans) {
   std::vector<std::size_t> before{0};  // code points before each byte
   before.reserve(text.size() + 1);
-  for (char c : text)
-    before.push_back(before.back() + ((static_cast<unsigned char>(c) & 0xc0) != 0x80));
+  for (char c : text) before.push_back(before.back() + (utf8_continues(c) ? 0 : 1));
   std::vector<Span> out;
   for (const Span& span : spans)
     out.push_back(

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
+
 namespace lamina::cli {
 
-int display_width(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](unsigned char byte) {
-    return (byte & 0xc0) != 0x80;  // not a continuation byte
-  }));
-}
+int display_width(std::string_view text) { return static_cast<int>(utf8_num_characters(text)); }
 
 std::string wrap(std::string_view text, int indent, int columns) {
   std::string out;

@@ -1,6 +1,8 @@
 #include "core/utf8.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 namespace lamina {
 namespace {
@@ -44,6 +46,10 @@ char32_t utf8_decode(std::string_view character) {
   const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   for (std::size_t i = 1; i < length; ++i) code = (code << 6) | (byte_at(character, i) & 0x3f);
   return code;
+}
+
+std::size_t utf8_num_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, std::not_fn(utf8_continues)));
 }
 
 void utf8_append(std::string& out, char32_t code) {

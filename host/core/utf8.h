@@ -25,6 +25,12 @@ Utf8Step utf8_step(std::string_view text);
 // The code point of a character that utf8_length() accepted.
 char32_t utf8_decode(std::string_view character);
 
+// Whether a byte of well-formed text is one of a character, but not its first.
+inline bool utf8_continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+// How many characters well-formed text has.
+std::size_t utf8_num_characters(std::string_view text);
+
 // Appends the code point. REQUIRES: not a surrogate, at most 0x10ffff.
 void utf8_append(std::string& out, char32_t code_point);
 

@@ -6,14 +6,10 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/utf8.h"
 
 namespace lamina::evaluation {
 namespace {
-
-double num_characters(std::string_view text) {
-  return static_cast<double>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
 
 void check(const Continuation& c, const decoder::Model& model) {
   const auto limit = model.config().max_positions();
@@ -91,8 +87,9 @@ std::vector<Choice> evaluate_choices(
     next += static_cast<std::ptrdiff_t>(count);
     const auto total = [&](std::size_t i) { return sum(choice.logprobs[i]); };
     choice.likeliest = index_of_largest(count, total);
-    choice.likeliest_per_character = index_of_largest(
-        count, [&](std::size_t i) { return total(i) / num_characters(question.choices[i]); });
+    choice.likeliest_per_character = index_of_largest(count, [&](std::size_t i) {
+      return total(i) / static_cast<double>(utf8_num_characters(question.choices[i]));
+    });
     out.push_back(std::move(choice));
   }
   return out;

@@ -41,8 +41,7 @@ void CharMap::prefixes(std::string_view text, const Found& found) const {
     const std::uint32_t unit = units_[node];
     node ^= offset_of(unit);
     // A string that ends inside a character is none of a map that anyone made.
-    const bool inside =
-        i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xc0) == 0x80;
+    const bool inside = i + 1 < text.size() && utf8_continues(text[i + 1]);
     if (!ends_string(unit) || inside) continue;
     if (node >= units_.size()) return;
     const std::size_t begin = units_[node] & 0x7fffffff;

@@ -118,7 +118,7 @@ std::size_t leading_space_bytes(std::string_view text) {
 std::size_t trailing_space_begin(std::string_view text) {
   while (!text.empty() && is_space(last_character(text))) {
     std::size_t length = 1;  // back to where the last character begins
-    while ((static_cast<unsigned char>(text[text.size() - length]) & 0xc0) == 0x80) ++length;
+    while (utf8_continues(text[text.size() - length])) ++length;
     text.remove_suffix(length);
   }
   return text.size();
@@ -126,7 +126,7 @@ std::size_t trailing_space_begin(std::string_view text) {
 
 char32_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  while (at > 0 && utf8_continues(text[at])) --at;
   return utf8_decode(text.substr(at));
 }
 

@@ -30,7 +30,7 @@ std::string_view stripped(std::string_view text) {
   while (!text.empty() && is_space(utf8_decode(text))) text.remove_prefix(utf8_length(text));
   while (!text.empty() && is_space(last_character(text))) {
     std::size_t length = 1;  // back to where the last character begins
-    while ((static_cast<unsigned char>(text[text.size() - length]) & 0xc0) == 0x80) ++length;
+    while (utf8_continues(text[text.size() - length])) ++length;
     text.remove_suffix(length);
   }
   return text;

@@ -78,9 +78,8 @@ std::size_t active_bytes(std::string_view text) {
 // Code points of the character's full decomposition.
 std::size_t num_parts(std::string_view character, NormalForm form) {
   const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
-  const std::string parts = normal_form(character, compatible ? NormalForm::nfkd : NormalForm::nfd);
-  return static_cast<std::size_t>(std::ranges::count_if(
-      parts, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return utf8_num_characters(
+      normal_form(character, compatible ? NormalForm::nfkd : NormalForm::nfd));
 }
 
 // The next bytes become `with`, each character of which comes from the one that its first part was

@@ -31,6 +31,13 @@ TEST(Utf8, RefusesOverlongFormsSurrogatesAndTooLargeCodes) {
     EXPECT_EQ(utf8_length(bad), 0u);
 }
 
+TEST(Utf8, CountsCharacters) {
+  EXPECT_EQ(utf8_num_characters(""), 0u);
+  EXPECT_EQ(utf8_num_characters("a\xc3\xa9\xe4\xbd\xa0\xf0\x9f\x98\x80."), 5u);
+  EXPECT_TRUE(utf8_continues('\x80') && utf8_continues('\xbf'));
+  EXPECT_FALSE(utf8_continues('\x7f') || utf8_continues('\xc0') || utf8_continues('\xff'));
+}
+
 TEST(Utf8, ReplacesMaximalParts) {
   EXPECT_EQ(replace_invalid_utf8("\xe4\xbd\xa0\xff"), "\xe4\xbd\xa0\xef\xbf\xbd");
   EXPECT_EQ(replace_invalid_utf8("\xe4\xbdx"), "\xef\xbf\xbdx");
