@@ -5,23 +5,17 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "support/on_threads.h"
 
 namespace lamina {
 namespace {
 
-void on_three_threads(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  std::atomic<std::int64_t> next = 0;
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 3; ++i)
-    threads.emplace_back([&] {
-      for (std::int64_t n; (n = next++) < count;) work(n);
-    });
-}
+using testing::on_four_threads;
 
 TEST(WorkOnAll, CallsEachOnce) {
-  for (const Workers& workers : {Workers(), Workers(on_three_threads)})
+  for (const Workers& workers : {Workers(), Workers(on_four_threads)})
     for (std::int64_t count : {0, 1, 100}) {
       std::vector<std::atomic<int>> calls(static_cast<std::size_t>(count));
       work_on_all(workers, count, [&](std::int64_t i) { ++calls[static_cast<std::size_t>(i)]; });
@@ -30,7 +24,7 @@ TEST(WorkOnAll, CallsEachOnce) {
 }
 
 TEST(WorkOnAll, ThrowsTheErrorOfTheFirst) {
-  for (const Workers& workers : {Workers(), Workers(on_three_threads)}) {
+  for (const Workers& workers : {Workers(), Workers(on_four_threads)}) {
     std::string said;
     try {
       work_on_all(workers, 50, [](std::int64_t i) {

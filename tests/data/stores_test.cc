@@ -6,29 +6,20 @@
 
 #include <atomic>
 #include <filesystem>
-#include <thread>
 
 #include "data/load.h"
 #include "data/packed_text.h"
 #include "data/token_store.h"
 #include "support/expect_error.h"
+#include "support/on_threads.h"
 #include "support/temp_dir.h"
 
 namespace lamina::data {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::on_four_threads;
 using testing::TempDir;
-
-// Runs everything on four threads.
-void on_four_threads(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  std::atomic<std::int64_t> next = 0;
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i)
-    threads.emplace_back([&] {
-      for (std::int64_t n; (n = next++) < count;) work(n);
-    });
-}
 
 std::string lines(int num) {
   std::string out;

@@ -79,4 +79,12 @@ inline void expect_same_checkpoints(const std::string& a, const std::string& b) 
   }
 }
 
+// Of a run that write_student() wrote: whole, and in two parts.
+inline void expect_goes_on_to_the_same_bits(const TempDir& folder, const std::string& file) {
+  RunOfFile(file, {"run.out=" + folder / "whole"}).train();
+  RunOfFile(file).train(3);
+  RunOfFile(file).train();
+  expect_same_checkpoints(folder / "whole", folder / "student");
+}
+
 }  // namespace lamina::testing

@@ -253,11 +253,7 @@ TEST(DistillationRun, AnAdapterLearnsWithRematerialisation) {
 
 TEST(DistillationRun, GoesOnToTheSameBits) {
   const TempDir folder;
-  const std::string file = write_student(folder, "top_k = 8\ntemperature = 2.0\n");
-  RunOfFile(file, {"run.out=" + folder / "whole"}).train();
-  RunOfFile(file).train(3);
-  RunOfFile(file).train();
-  expect_same_checkpoints(folder / "whole", folder / "student");
+  expect_goes_on_to_the_same_bits(folder, write_student(folder, "top_k = 8\ntemperature = 2.0\n"));
 }
 
 TEST(DistillationRun, ThePlanHasTheTeacher) {
