@@ -8,6 +8,25 @@
 
 namespace lamina::program {
 
+// Rows in place of the embeddings of placeholder tokens, for programs whose
+// GraphFeatures::embedding_overrides has R rows and features of L layers. Borrowed.
+struct OverrideRows {
+  const void* rows = nullptr;               // [R, D] in the type of activations
+  const void* features = nullptr;           // [L R, D] in that type: DeepStack
+  const std::int32_t* index = nullptr;      // [B, T]: the row of a token, or -1
+  const std::int32_t* blocks = nullptr;     // [B, T]: the image of a token, from 1, or 0
+  const std::int32_t* positions = nullptr;  // [3, B, T] with positions_3d
+
+  void bind(BoundProgram& program) const {
+    auto writable = [](const void* p) { return const_cast<void*>(p); };
+    program.bind(decoder::Input::embedding_overrides, writable(rows));
+    program.bind(decoder::Input::deepstack_features, writable(features));
+    program.bind(decoder::Input::override_index, writable(index));
+    program.bind(decoder::Input::image_blocks, writable(blocks));
+    program.bind(decoder::Input::positions_3d, writable(positions));
+  }
+};
+
 // [rows, tokens] each, row-major, borrowed.
 struct Microbatch {
   const std::int32_t* tokens;
@@ -15,6 +34,7 @@ struct Microbatch {
   const std::int32_t* positions;
   const std::int32_t* segments;
   const float* reference = nullptr;  // [rows, S], where the task compares with one
+  const OverrideRows* overrides = nullptr;
 
   // As inputs of a program, which only reads them.
   void bind(BoundProgram& program) const {
@@ -24,6 +44,7 @@ struct Microbatch {
     program.bind(decoder::Input::positions, writable(positions));
     program.bind(decoder::Input::segments, writable(segments));
     if (reference) program.bind(decoder::Input::reference, const_cast<float*>(reference));
+    if (overrides) overrides->bind(program);
   }
 };
 

@@ -2,6 +2,7 @@
 // changes, whatever the pieces of the prompt, scanned or unrolled.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "backends/cpu/backend.h"
@@ -10,6 +11,7 @@
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"
+#include "train/train_step.h"
 
 namespace lamina::testing {
 namespace {
@@ -129,7 +131,50 @@ TEST_P(EmbeddingOverrides, PrefillInAnyPiecesEqualsForward) {
 
 INSTANTIATE_TEST_SUITE_P(All, EmbeddingOverrides,
                          ::testing::Values("llama2_deep", "qwen3_vl_text", "qwen3_5",
-                                           "olmo3_as_maxtext"),
+                                           "olmo3_as_maxtext", "deepseek_streams"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// A training step with features of the first layers: the same gradients whatever is kept for the
+// backward pass and however layers are placed.
+class TrainedFeatures : public EmbeddingOverrides {
+ protected:
+  std::vector<std::vector<float>> gradients(const decoder::Model& of, const std::string& remat) {
+    train::TrainStepOptions options;
+    options.shape.tokens = kTokens;
+    options.features.embedding_overrides = {.count = kRows, .layers = kLayers};
+    options.remat = remat;
+    const auto state = load_state({GetParam(), path}, of);
+    const program::OverrideRows overrides{.rows = rows.data(),
+                                          .features = features.data(),
+                                          .index = index.data(),
+                                          .blocks = blocks.data()};
+    program::Microbatch batch = text.microbatch();
+    batch.overrides = &overrides;
+    train::TrainStep step(of, *state, options, {}, cpu::cpu_backend());
+    step.gradients(std::array{batch}, 0);
+    return copy_of(of, state->gradients());
+  }
+};
+
+TEST_P(TrainedFeatures, LeadToTheSameGradients) {
+  const auto want = gradients(model, "none");
+  const auto again = gradients(model, "full");
+  const auto apart = gradients(open_model(path, false), "none");
+  for (std::size_t p = 0; p < want.size(); ++p) {
+    const std::string& name = model.parameters().all()[p].name;
+    EXPECT_LE(relative_difference(again[p], want[p]), 1e-6) << name;
+    EXPECT_LE(relative_difference(apart[p], want[p]), 1e-5) << name;
+  }
+  std::ranges::fill(features, 0.0F);
+  const auto without = gradients(model, "none");
+  double changed = 0;
+  for (std::size_t p = 0; p < want.size(); ++p)
+    changed = std::max(changed, relative_difference(without[p], want[p]));
+  EXPECT_GT(changed, 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrainedFeatures,
+                         ::testing::Values("llama2_deep", "qwen3_vl_text", "deepseek_streams"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Blocks that look at tokens further ahead get the override rows of those.

@@ -1,7 +1,6 @@
 // Rows that replace the embeddings of placeholder tokens (images and sounds), and per-token
 // features that are added to the output of the first layers. Bai et al. 2025, "Qwen3-VL", after
 // Meng et al. 2024, "DeepStack".
-#include "core/error.h"
 #include "decoder/graph/assembler.h"
 
 namespace lamina::decoder {
@@ -31,25 +30,22 @@ Tensor Assembler::deepstack_index() {
 }
 
 // One gather and one sum per layer, also in layers of a scan that have no features: their rows are
-// past the table's last.
+// past the table's last. Each residual stream of x [B, T, K, D] has them added, as each begins with
+// the embedding.
 void Assembler::add_deepstack_features(const BlockPlacement& place) {
   ScanBuilder& scan = *place.scan;
   Tensor& x = scan.carries()[0];
-  if (x.type() != phase().activations())
-    throw UserError(
-        ExitCode::usage,
-        {"images",
-         fmt::format("features are added to the output of layers of type {}; this model "
-                     "has layers of type {}",
-                     to_string(phase().activations()), to_string(x.type())),
-         {"give the images without features"}});
   InputRole role{Input::layer_index, {}, true, {}};
   for (std::int64_t layer : place.layers) role.values.push_back(static_cast<double>(layer));
   Tensor layer = value_input(place, "layer_index", {DType::i32, {}, {}}, std::move(role));
   Tensor offset = ops::reshape(layer, {1, 1}) *
                   number(scan.body(), static_cast<double>(phase().embedding_overrides.count));
   Tensor features = scan.inner_const(host_input(Input::deepstack_features));
-  x = x + ops::embedding(features, scan.inner_const(deepstack_index()) + offset);
+  Tensor rows =
+      ops::embedding(features, scan.inner_const(deepstack_index()) + offset);  // [B, T, D]
+  if (x.shape().ndim() == 4)
+    rows = ops::reshape(rows, {phase().batch, phase().tokens, 1, phase().hidden_size});
+  x = x + ops::cast(rows, x.dtype());
 }
 
 }  // namespace lamina::decoder

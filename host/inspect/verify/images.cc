@@ -6,6 +6,7 @@
 
 #include "autodiff/vjp.h"
 #include "inspect/verify/verifier.h"
+#include "program/microbatch.h"
 #include "program/records.h"
 #include "train/gradients.h"
 #include "weights/weights.h"
@@ -52,14 +53,9 @@ ImageInputs::ImageInputs(const GoldenCase& c, std::span<const std::int64_t> plac
 }
 
 void ImageInputs::bind(program::BoundProgram& program) const {
-  auto writable = [](const auto& v) {
-    return const_cast<void*>(static_cast<const void*>(v.data()));
-  };
-  program.bind(Input::positions_3d, writable(rows_.positions));
-  program.bind(Input::embedding_overrides, writable(row_bytes_));
-  program.bind(Input::deepstack_features, writable(feature_bytes_));
-  program.bind(Input::override_index, writable(rows_.index));
-  program.bind(Input::image_blocks, writable(blocks_));
+  program::OverrideRows{row_bytes_.data(), feature_bytes_.data(), rows_.index.data(),
+                        blocks_.data(), rows_.positions.data()}
+      .bind(program);
 }
 
 decode::PromptRows ImageInputs::prompt(std::int64_t tokens) const {
