@@ -105,7 +105,7 @@ Tensor block(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const Ste
             rms_norm(s / "post_moe_norm", routed_experts(s, c, x_BTD, step), norm);
   x_BTD = x_BTD + rms_norm(s / "post_ffn_norm", h_BTD, norm);
 
-  if (c.hidden_size_per_layer_input > 0) {
+  if (c.hidden_size_per_layer_input > 0 && !step.predicts) {
     h_BTD = per_layer_branch(s / "per_layer", c, x_BTD, step.per_layer(0));
     x_BTD = x_BTD + rms_norm(s / "post_per_layer_norm", h_BTD, norm);
   }
@@ -160,6 +160,10 @@ Plan plan(const Config& c) {
     return Unit{{.block = block, .kv_donor = kind.donor}};
   });
 }
+
+// As the last layer, but with keys and values of its own and without an input of its own: the
+// table of these has a slice for each layer of the stack.
+std::uint32_t mtp_layer(const Config& c) { return kinds_of(c).back().global ? kGlobal : kLocal; }
 
 Embed embed(const Config& c) {
   Embed out{.scale = std::sqrt(static_cast<double>(c.hidden_size))};

@@ -54,6 +54,7 @@ void keys(lamina::sdk::Schema<Config>& key);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 std::vector<lamina::sdk::Block<Config>> blocks();
 lamina::sdk::Plan plan(const Config& c);
+std::uint32_t mtp_layer(const Config& c);
 lamina::sdk::Embed embed(const Config& c);
 lamina::sdk::Head head(const Config& c);
 std::vector<lamina::sdk::Weight> weights();
@@ -75,6 +76,7 @@ inline constexpr lamina::sdk::Model<four::Config> kGemma4 = {
     .plan = four::plan,
     .embed = four::embed,
     .head = four::head,
+    .mtp_layer = four::mtp_layer,
     .weights = four::weights,
 };
 

@@ -5,11 +5,16 @@
 
 namespace llama {
 
+// model.cc: of Llama 2
+lamina::sdk::Tensor layer(lamina::sdk::Scope s, const Config& c, lamina::sdk::Tensor x_BTD,
+                          const lamina::sdk::Step& step);
+
 // parallel.cc
 std::vector<lamina::sdk::Block<Config>> parallel_blocks();
 
 // learn_to_init.cc
 std::vector<lamina::sdk::Block<Config>> learned_blocks();
+std::uint32_t learned_mtp_layer(const Config& c);
 
 inline constexpr lamina::sdk::Model<Config> kDefault = {
     .family = {.name = "default",
@@ -33,6 +38,7 @@ inline constexpr lamina::sdk::Model<Config> kLlama2Lti = {
     .keys = learned_keys,
     .validate = validate,
     .blocks = learned_blocks,
+    .mtp_layer = learned_mtp_layer,
     .weights = learned_weights,
 };
 

@@ -102,7 +102,9 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return tag(linear(mix(m, merge_heads(o_BTNH)), w_DM), tags::out_proj);
 }
 
+// A layer that predicts a further token is one of Llama 2: no teacher has it.
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  if (step.predicts) return layer(s, c, x_BTD, step);
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
   x_BTD = x_BTD + attention(s / "attention", c, h_BTD, step);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
@@ -112,5 +114,7 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 }  // namespace
 
 std::vector<Block<Config>> learned_blocks() { return {{kBlock, "llama2lti", block}}; }
+
+std::uint32_t learned_mtp_layer(const Config&) { return kBlock; }
 
 }  // namespace llama

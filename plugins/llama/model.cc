@@ -20,14 +20,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return self_attention(s, x_BTD, step, options);
 }
 
-Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
-  x_BTD = x_BTD + attention(s / "attention", c, h_BTD, step);
-  h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
-  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
-}
-
-std::vector<Block<Config>> blocks() { return {{kBlock, "llama2", block}}; }
+std::vector<Block<Config>> blocks() { return {{kBlock, "llama2", layer}}; }
 
 constexpr Model<Config> kLlama2 = {
     .family = {.name = "llama2",
@@ -43,6 +36,14 @@ constexpr Model<Config> kLlama2 = {
 };
 
 }  // namespace
+
+Tensor layer(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
+  Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
+  x_BTD = x_BTD + attention(s / "attention", c, h_BTD, step);
+  h_BTD = rms_norm(s / "ffn_norm", x_BTD, c.rms_norm_eps);
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
+}
+
 }  // namespace llama
 
 LAMINA_PLUGIN("org.lamina.llama", "0.1.0", llama::kLlama2, llama::kDefault, llama::kLlama2Lti,

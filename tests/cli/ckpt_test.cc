@@ -195,6 +195,7 @@ teacher_num_key_value_heads = 3
 teacher_head_dim = 5
 lti_use_general_linear_map = {}
 initializer_range = 0.3
+num_nextn_predict_layers = 1
 )",
                                                                     general));
     const decoder::Model model = lamina::testing::open_model(fs::path(text));
@@ -224,6 +225,19 @@ initializer_range = 0.3
                   lamina::testing::forward(model, weights.pointers(), rows)),
               1e-5)
         << general;
+    int predicting = 0;
+    for (const decoder::Parameter& p : plain.parameters().all()) {
+      if (!p.name.starts_with("mtp.")) continue;
+      const auto count = static_cast<std::size_t>(p.num_elements());
+      const auto values = [&](const decoder::Model& of, const weights::Weights& all) {
+        const int index = of.parameters().find(p.name);
+        return std::span(static_cast<const float*>(all.pointers()[static_cast<std::size_t>(index)]),
+                         count);
+      };
+      EXPECT_TRUE(std::ranges::equal(values(plain, folded), values(model, weights))) << p.name;
+      ++predicting;
+    }
+    EXPECT_GT(predicting, 9);  // a whole layer
   }
 }
 

@@ -18,8 +18,9 @@ class FamilyTables {
  public:
   explicit FamilyTables(const Model<Config>& model) : model_(model) {
     model_.keys(schema_);
-    // Where exports are another family's there would be nothing to call these tensors.
-    predicts_ = !model_.mtp && !schema_.knows(kMtpDepthKey) && model_.family.exports_as.empty() &&
+    // Where exports are another family's, the layer must be one of that family.
+    const bool has_layer = model_.family.exports_as.empty() || model_.mtp_layer != nullptr;
+    predicts_ = !model_.mtp && !schema_.knows(kMtpDepthKey) && has_layer &&
                 model_.mtp_inputs != MtpInputs::none;
     if (predicts_) mtp_keys(mtp_schema_, model_.mtp_inputs);
     add_names();
@@ -192,6 +193,8 @@ class FamilyTables {
 
   Tensors predict(const Scope& s, const Values& c, const Tensors& carries, const Step& step) const {
     const Head head = head_of(model_, c.own);
+    Step own = step;
+    own.predicts = true;
     const std::uint32_t layer = model_.mtp_layer ? model_.mtp_layer(c.own)
                                                  : plan_of(model_, c.own).back().unit.back().block;
     const auto run_block = [&](std::uint32_t id, Tensor x) {
@@ -202,7 +205,7 @@ class FamilyTables {
             Error(LAMINA_ERROR_INTERNAL,
                   "prediction runs block " + std::to_string(id) + ", which the model does not have",
                   At::current()));
-      return run(found->block, s, c.own, {x}, step)[0];
+      return run(found->block, s, c.own, {x}, own)[0];
     };
     return predict_next(
         s, c.mtp, head.norm.eps, carries, [&](Tensor x) { return run_block(layer, x); },

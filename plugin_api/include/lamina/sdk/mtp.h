@@ -52,8 +52,8 @@ inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
               "if it is in the document of the query token"});
 }
 
-// For validate(): whether a layer can be used once more; `own_layer`: one that is not the last of
-// the plan.
+// For validate(): whether a layer can be used once more; `own_layer`: one that the model names,
+// which asks Step::predicts where it would read what only the stack has.
 inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed, bool own_layer,
                       const Problems& problem) {
   const std::int64_t depth = c.num_nextn_predict_layers;
@@ -62,7 +62,8 @@ inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed, 
     problem(kMtpDepthKey, "got ", depth,
             "; a prediction layer is a copy of the last layer, and "
             "num_hidden_layers = 0");
-  else if (embed.entry != 0 && (embed.streams == 0 || embed.carries > 1 || embed.per_layer > 0))
+  else if (embed.entry != 0 &&
+           (embed.carries > 1 || (!own_layer && (embed.streams == 0 || embed.per_layer > 0))))
     problem(kMtpDepthKey, "got ", depth,
             "; layers of this model read what is made for each of the stack's layers alone (inputs "
             "of their own, or further states), so it must be 0");

@@ -100,7 +100,8 @@ class Step {
   // In the lowering of a custom op, which is given positions as an input where it needs them.
   static Step of_op(const Scope& s) { return Step(s, OfOp{}); }
 
-  Tensor positions_BT;  // i32, from 0 in each document
+  Tensor positions_BT;    // i32, from 0 in each document
+  bool predicts = false;  // in a layer that predicts a further token, see mtp.h
 
   // LAMINA_INPUT_*.
   Tensor input(std::uint32_t kind, At at = At::current()) const { return input(scope_, kind, at); }
