@@ -16,6 +16,7 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   const Type& w = c.type(1);
   Type one = scalar(c);
+  c.require_dtype(2, DType::i32);
   c.require(x.ndim() == 2 && w.ndim() == 2 && x.dim(1) == w.dim(1) && x.dtype == w.dtype,
             "x [tokens, D] and w [vocabulary, D] do not go together: {} and {}", to_string(x),
             to_string(w));

@@ -9,6 +9,7 @@ int num_weights(const Call& c) { return static_cast<int>(c.list("biases").size()
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
+  c.require_floating(0);
   int biases = 0;
   for (std::int64_t flag : c.list("biases")) biases += flag != 0;
   c.require(c.num_inputs() == 1 + num_weights(c) + biases, "has {} operands, expected {}",

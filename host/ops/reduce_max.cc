@@ -5,7 +5,10 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<Type> infer(const Call& c) { return {{c.type(0).dtype, reduced_shape(c), {}}}; }
+std::vector<Type> infer(const Call& c) {
+  infer_number(c);
+  return {{c.type(0).dtype, reduced_shape(c), {}}};
+}
 
 std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor x = c.in(0);

@@ -15,6 +15,7 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require_floating(0);
   c.require_ndim(0, 4);
+  c.require_dtype(1, DType::i32);
   const Shape& positions = c.type(1).shape;
   c.require(positions == Shape{x.dim(0), x.dim(1)} || positions == Shape{3, x.dim(0), x.dim(1)},
             "positions must be [B, T] or [3, B, T] of x {}, got {}", to_string(x),

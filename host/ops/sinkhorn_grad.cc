@@ -8,6 +8,7 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
+  c.require_floating(0);
   c.require(c.type(1) == x, "dy must be {}, got {}", to_string(x), to_string(c.type(1)));
   return {x};
 }

@@ -240,4 +240,47 @@ void check_merging(const OpCases& list) {
   }
 }
 
+void check_types(const OpCases& list) {
+  constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16,    DType::f64,
+                              DType::i32, DType::i64,  DType::boolean};
+  const auto compile = [&](const OpCase& c, const std::vector<DType>& types) {
+    Graph graph;
+    std::vector<Tensor> operands;
+    std::string said;
+    for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+      const Type type{types[i], c.inputs[i].shape, {}};
+      said += " " + (c.inputs[i].absent ? "none" : to_string(type));
+      operands.push_back(c.inputs[i].absent ? Tensor{}
+                                            : graph.add_input("in" + std::to_string(i), type));
+    }
+    std::vector<std::pair<std::string_view, AttrValue>> attrs;
+    for (const auto& [name, value] : c.attrs) attrs.emplace_back(name, value);
+    std::vector<Tensor> results;
+    try {
+      results = graph.add_node(ops::get(list.op), operands, attrs);
+    } catch (const Error&) {
+      return;  // the shape rule says so
+    }
+    add_outputs(graph, results);
+    EXPECT_NO_THROW(Program(optimized_for(cpu::cpu_backend(), graph), cpu::cpu_backend()))
+        << list.op << " of" << said;
+  };
+  for (const OpCase& c : list.cases) {
+    if (c.large) continue;
+    std::vector<DType> usual;
+    for (const In& in : c.inputs)
+      usual.push_back(in.dtype.value_or((c.dtypes.empty() ? list.dtypes : c.dtypes).front()));
+    for (DType type : kTypes) {
+      std::vector<DType> all = usual;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (!c.inputs[i].dtype) all[i] = type;
+        std::vector<DType> one = usual;
+        one[i] = type;
+        if (&c == &list.cases.front()) compile(c, one);
+      }
+      compile(c, all);
+    }
+  }
+}
+
 }  // namespace lamina::testing

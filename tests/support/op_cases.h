@@ -10,7 +10,8 @@
 // with each instruction set, in place and with outputs left out, on one thread and on two, gives
 // what the op means, computed in f64; the gradient is that of finite differences in f64; the op's
 // own vjp is what differentiating lower gives; two nodes that differ in an attribute are not
-// merged; run in parts by its split rule, it gives the same. Of an op with decode state
+// merged; run in parts by its split rule, it gives the same; what the shape rule takes, of whatever
+// types, can be run. Of an op with decode state
 // LAMINA_TEST_DECODE checks that reading a row call by call gives what one call does.
 #pragma once
 
@@ -77,6 +78,7 @@ void check_gradient(const OpCases& list);
 void check_own_gradient(const OpCases& list);
 void check_merging(const OpCases& list);
 void check_split(const OpCases& list);
+void check_types(const OpCases& list);
 void check_decode(const OpCases& list);
 
 }  // namespace lamina::testing
@@ -87,7 +89,8 @@ void check_decode(const OpCases& list);
   TEST(Suite, GradientEqualsFiniteDifferences) { ::lamina::testing::check_gradient(list); }       \
   TEST(Suite, OwnGradientEqualsThatOfItsMeaning) { ::lamina::testing::check_own_gradient(list); } \
   TEST(Suite, NodesThatDifferInAnAttributeStayApart) { ::lamina::testing::check_merging(list); }  \
-  TEST(Suite, PartsOfASplitGiveTheWhole) { ::lamina::testing::check_split(list); }
+  TEST(Suite, PartsOfASplitGiveTheWhole) { ::lamina::testing::check_split(list); }                \
+  TEST(Suite, TypesThatItTakesHaveAKernel) { ::lamina::testing::check_types(list); }
 
 // For ops whose rows are [B, T, ...], "bT..." in the split rule.
 #define LAMINA_TEST_DECODE(Suite, list) \
