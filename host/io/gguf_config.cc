@@ -115,9 +115,18 @@ class ConfigWriter {
         prefix_(gguf_architecture(model) + "."),
         keeps_name_(keeps_name) {}
 
+  // 0: not known.
+  std::int64_t head_width() const {
+    if (const auto width = integer("attention.key_length")) return *width;
+    const GgufValue* heads = find("attention.head_count");
+    const std::int64_t count =
+        heads && !heads->is_array ? file_.integer(heads->key).value_or(0) : 0;
+    return count > 0 ? integer("embedding_length").value_or(0) / count : 0;
+  }
+
   std::string write_all(const std::string& model_type, const std::string& marker) {
     json_.begin_object().key("model_type").value(model_type);
-    json_.key(marker).value(true);
+    if (!marker.empty()) json_.key(marker).value(true);
     write_keys();
     write_from_tensors();
     if (is_latent())
@@ -195,15 +204,6 @@ class ConfigWriter {
                        {"`lamina tokenize` reads files that hold a vocabulary alone"}});
     json_.key("vocab_size").value(table->shape[0]);
     json_.key("tie_word_embeddings").value(!model_.find_tensor("output.weight"));
-  }
-
-  // 0: not known.
-  std::int64_t head_width() const {
-    if (const auto width = integer("attention.key_length")) return *width;
-    const GgufValue* heads = find("attention.head_count");
-    const std::int64_t count =
-        heads && !heads->is_array ? file_.integer(heads->key).value_or(0) : 0;
-    return count > 0 ? integer("embedding_length").value_or(0) / count : 0;
   }
 
   bool is_latent() const { return find(kLatentRank); }
@@ -285,6 +285,14 @@ std::string gguf_architecture(const GgufModel& model) {
 std::string gguf_config(const GgufModel& model, const std::string& model_type,
                         const std::string& marker, const KeepsName& keeps_name) {
   return ConfigWriter(model, keeps_name).write_all(model_type, marker);
+}
+
+std::int64_t gguf_head_width(const GgufModel& model) {
+  const std::int64_t width = ConfigWriter(model, {}).head_width();
+  if (width <= 0 || width % 2 != 0)
+    model.first().fail("attention.head_count",
+                       fmt::format("gives heads {} wide; an even width would be right", width));
+  return width;
 }
 
 std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model) {

@@ -15,12 +15,15 @@ namespace lamina::io {
 std::string gguf_architecture(const GgufModel& model);
 
 // The text of a config.json with this model_type: keys under their names there, the size of the
-// vocabulary and whether the head is tied from the tensors, and true for `marker`. Keys of the
-// architecture that have no name there keep their own, and so do those that `keeps_name` says.
+// vocabulary and whether the head is tied from the tensors, and true for `marker`, if any. Keys of
+// the architecture that have no name there keep their own, and so do those that `keeps_name` says.
 // Errors (class checkpoint): no token table; rotary factors that no scaling gives.
 std::string gguf_config(const GgufModel& model, const std::string& model_type,
                         const std::string& marker,
                         const std::function<bool(std::string_view key)>& keeps_name = {});
+
+// Rows of one head of queries or keys. Errors (class checkpoint): the file does not say.
+std::int64_t gguf_head_width(const GgufModel& model);
 
 // Tokens that end a text.
 std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model);

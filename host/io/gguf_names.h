@@ -50,6 +50,12 @@ inline constexpr TensorName kLayerTensorNames[] = {
     {"ffn_down_exps", "mlp.experts.{E}.down_proj"},
 };
 
+// Where a family's key of this name stands for LAMINA_GGUF_KEY, rotary positions turn neighbouring
+// rows of a head in these tensors of the file, and its two halves in what is published.
+inline constexpr std::string_view kPairedRowsKey = "rope_interleave";
+inline constexpr std::string_view kPairedTensors[] = {"attn_q.weight", "attn_q.bias",
+                                                      "attn_k.weight", "attn_k.bias"};
+
 // Holds no weights: what each rotary frequency is divided by.
 inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
 

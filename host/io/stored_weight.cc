@@ -89,6 +89,7 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     : files_(&files),
       data_(files.tensor(name)),
       blocks_(files.block_format(name)),
+      head_rows_(files.paired_rows(name)),
       shape_(data_.shape) {
   if (blocks_) {
     form_ = Form::blocks;
@@ -107,6 +108,9 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
                      lamina::name(data_.dtype)),
          "compressed ones are f8 with block scales, MXFP4, or FP4 in pairs with scales");
   }
+  if (head_rows_ > 0 && (shape_.ndim() > 2 || shape_[0] % head_rows_ != 0))
+    fail(fmt::format("is {}; heads have {} rows", to_string(shape_), head_rows_),
+         "the file is inconsistent: convert the model again");
 }
 
 // The first of the names that scales have which the files have, else the usual one.
@@ -188,7 +192,7 @@ void StoredWeight::open_fp4_pairs() {
 }
 
 std::vector<std::string_view> StoredWeight::names() const {
-  if (is_plain() || blocks_) return {data_.name};
+  if (is_uncompressed() || blocks_) return {data_.name};
   return {data_.name, scales_.name};
 }
 
@@ -241,6 +245,24 @@ void StoredWeight::decode_blocks(std::int64_t first, std::int64_t stride,
 }
 
 void StoredWeight::decode(std::int64_t first, std::int64_t stride, std::span<float> out) const {
+  if (head_rows_ == 0) return decode_stored(first, stride, out);
+  const std::int64_t columns = shape_.ndim() > 1 ? shape_[-1] : 1;
+  std::int64_t at = first;
+  for (std::size_t i = 0; i < out.size();) {
+    const std::int64_t row = at / columns, column = at % columns;
+    const std::int64_t of_head = row % head_rows_, half = head_rows_ / 2;
+    const std::int64_t stored =
+        row - of_head + (of_head < half ? 2 * of_head : 2 * (of_head - half) + 1);
+    const std::size_t count =
+        std::min(out.size() - i, static_cast<std::size_t>(divide_up(columns - column, stride)));
+    decode_stored(stored * columns + column, stride, out.subspan(i, count));
+    i += count;
+    at += static_cast<std::int64_t>(count) * stride;
+  }
+}
+
+void StoredWeight::decode_stored(std::int64_t first, std::int64_t stride,
+                                 std::span<float> out) const {
   if (form_ == Form::blocks) return decode_blocks(first, stride, out);
   if (form_ == Form::fp4) return decode_fp4(first, stride, out);
   gather(data_, first, stride, out);

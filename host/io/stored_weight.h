@@ -22,6 +22,8 @@ namespace lamina::io {
 //   the same values with rows of their own (kScalesNames): i8 or u8[.., N / 2], the low half of
 //     each byte first, and f8_e8m0[.., N / 32 rounded up] are [.., N]
 //   blocks of GGUF files (io/block_formats.h), which hold their scales
+// Rows of a head that are paired in the file come in the order of halves: row j of the first half
+// is row 2 j of the file, and of the second 2 j + 1.
 // Errors (class checkpoint): f8 or i8 without scales, scales of another shape, a type without
 // values.
 //   StoredWeight w(files, "model.layers.0.mlp.up_proj.weight");
@@ -34,7 +36,9 @@ class StoredWeight {
 
   const Shape& shape() const { return shape_; }
   // The bytes are the values, in data().dtype.
-  bool is_plain() const { return form_ == Form::plain; }
+  bool is_plain() const { return is_uncompressed() && head_rows_ == 0; }
+  // Likewise, but perhaps with rows in another order.
+  bool is_uncompressed() const { return form_ == Form::plain; }
   const TensorView& data() const { return data_; }
   // The tensors of the files that it is made of.
   std::vector<std::string_view> names() const;
@@ -48,6 +52,7 @@ class StoredWeight {
   void open_mxfp4();
   void open_fp4_pairs();
   std::string scales_name() const;
+  void decode_stored(std::int64_t first, std::int64_t stride, std::span<float> out) const;
   void decode_fp4(std::int64_t first, std::int64_t stride, std::span<float> out) const;
   void decode_blocks(std::int64_t first, std::int64_t stride, std::span<float> out) const;
   float f8_scale(std::int64_t element) const;
@@ -58,6 +63,7 @@ class StoredWeight {
   const BlockFormat* blocks_ = nullptr;
   std::vector<float> scale_values_;  // of f8_blocks, row-major
   std::int64_t block_rows_ = 0, block_columns_ = 0, grid_rows_ = 0, grid_columns_ = 0;
+  std::int64_t head_rows_ = 0;  // WeightFiles::paired_rows()
   Shape shape_;
 };
 

@@ -10,6 +10,7 @@
 #include "core/read_file.h"
 #include "core/suggest.h"
 #include "io/foreign_file.h"
+#include "io/gguf_names.h"
 #include "io/gguf_weights.h"
 
 namespace lamina::io {
@@ -94,11 +95,7 @@ WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_
       read_compression(fs::is_directory(status) ? fs::path(path) : fs::path(path).parent_path());
 }
 
-void WeightFiles::add(const std::string& path) {
-  if (gguf_)
-    fail(path, "cannot be used with a GGUF file", "use the safetensors files of the same model");
-  add_file(path);
-}
+void WeightFiles::add(const std::string& path) { add_file(path); }
 
 void WeightFiles::replace(const std::string& directory, std::string_view stem) {
   const WeightFiles others(directory, stem);
@@ -109,15 +106,15 @@ void WeightFiles::add_file(const std::string& path, bool replace) {
   const std::size_t file_number = files_.size();
   files_.emplace_back(path);
   for (const StoredTensor& tensor : files_.back().tensors()) {
-    const auto [found, added] = by_name_.emplace(tensor.name, file_number);
+    const auto [found, added] = by_name_.emplace(tensor.name, Place{.file = file_number});
     if (!added && replace) {
-      found->second = file_number;
+      found->second = {.file = file_number};
       continue;
     }
     if (!added)
       fail(path,
            fmt::format("tensor '{}' is in '{}' too; each may be stored once",
-                       printable(tensor.name), files_[found->second].path()),
+                       printable(tensor.name), path_of(tensor.name)),
            "the checkpoint is inconsistent: download or export it again");
     names_.push_back(tensor.name);
   }
@@ -127,9 +124,9 @@ void WeightFiles::add_gguf(const std::string& path) {
   gguf_ = std::make_unique<GgufModel>(path);
   path_ = gguf_->path();
   gguf_weights_ = gguf_weights(*gguf_);
-  for (std::size_t i = 0; i < gguf_weights_.size(); ++i) {
-    by_name_.emplace(gguf_weights_[i].name, i);
-    names_.push_back(gguf_weights_[i].name);
+  for (const GgufWeight& weight : gguf_weights_) {
+    by_name_.emplace(weight.name, Place{.gguf = &weight});
+    names_.push_back(weight.name);
   }
 }
 
@@ -164,9 +161,9 @@ void WeightFiles::add_index(const std::string& index_path) {
     if (found == by_name_.end())
       file.fail(fmt::format("is said to be in {}, but no shard holds it", file.describe()),
                 {"the checkpoint is inconsistent: download or export it again"});
-    if (found->second != number_of.at(file.as_string()))
+    if (found->second.file != number_of.at(file.as_string()))
       file.fail(fmt::format("is said to be in {}, but is in '{}'", file.describe(),
-                            fs::path(files_[found->second].path()).filename().string()),
+                            fs::path(files_[found->second.file].path()).filename().string()),
                 {"the checkpoint is inconsistent: download or export it again"});
   }
 }
@@ -174,7 +171,8 @@ void WeightFiles::add_index(const std::string& index_path) {
 TensorView WeightFiles::tensor(std::string_view name) const {
   const auto found = by_name_.find(name);
   if (found != by_name_.end())
-    return gguf_ ? view(gguf_weights_[found->second].tensor) : files_[found->second].tensor(name);
+    return found->second.gguf ? view(found->second.gguf->tensor)
+                              : files_[found->second.file].tensor(name);
   if (const GgufTensor* stored = stored_tensor(name)) return view(*stored);
   const std::vector<std::string> names(names_.begin(), names_.end());
   ErrorText error{
@@ -185,11 +183,20 @@ TensorView WeightFiles::tensor(std::string_view name) const {
 }
 
 const BlockFormat* WeightFiles::block_format(std::string_view name) const {
-  if (!gguf_) return nullptr;
-  const auto found = by_name_.find(name);
-  if (found != by_name_.end()) return gguf_weights_[found->second].tensor.format;
+  if (by_name_.count(name) > 0) {
+    const GgufWeight* weight = gguf_weight(name);
+    return weight ? weight->tensor.format : nullptr;
+  }
   const GgufTensor* stored = stored_tensor(name);
   return stored ? stored->format : nullptr;
+}
+
+std::int64_t WeightFiles::paired_rows(std::string_view name) const {
+  const GgufWeight* weight = paired_width_ > 0 ? gguf_weight(name) : nullptr;
+  const bool paired = weight && std::ranges::any_of(kPairedTensors, [&](std::string_view tensor) {
+                        return weight->stored_name.ends_with(tensor);
+                      });
+  return paired ? paired_width_ : 0;
 }
 
 const std::string& WeightFiles::path_of(std::string_view name) const {
@@ -199,12 +206,12 @@ const std::string& WeightFiles::path_of(std::string_view name) const {
       if (gguf_->parts()[i]->find_tensor(name)) return gguf_->parts()[i]->path();
     return path_;
   }
-  return gguf_ ? gguf_weights_[found->second].file->path() : files_[found->second].path();
+  return found->second.gguf ? found->second.gguf->file->path() : files_[found->second.file].path();
 }
 
 std::string_view WeightFiles::stored_name(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  return gguf_ && found != by_name_.end() ? gguf_weights_[found->second].stored_name : name;
+  const GgufWeight* weight = gguf_weight(name);
+  return weight ? weight->stored_name : name;
 }
 
 std::uint64_t WeightFiles::file_bytes() const {

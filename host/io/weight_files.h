@@ -38,6 +38,9 @@ class WeightFiles {
 
   // Adds the tensors of another safetensors file. Errors: it has one that is here already.
   void add(const std::string& path);
+  // From now on StoredWeight gives the rows of queries and keys of a GGUF file in the order of what
+  // was published (gguf_names.h), in which halves of the `width` rows of a head belong together.
+  void unpair_rows(std::int64_t width) { paired_width_ = width; }
   // The tensors of the set `stem` in a directory, in place of those that have their names here.
   void replace(const std::string& directory, std::string_view stem);
 
@@ -54,6 +57,8 @@ class WeightFiles {
   const BlockFormat* block_format(std::string_view name) const;
   // The model in GGUF, or null. Its tensors can be had under their own names too, whole ones.
   const GgufModel* gguf() const { return gguf_.get(); }
+  // Rows of a head of a tensor whose rows are read in another order than they have; else 0.
+  std::int64_t paired_rows(std::string_view name) const;
   // The name of a tensor in its file; another than `name` in GGUF files alone.
   std::string_view stored_name(std::string_view name) const;
   // The file that holds a tensor, or the whole set's path where none has that name.
@@ -66,6 +71,11 @@ class WeightFiles {
   void add_file(const std::string& path, bool replace = false);
   void add_index(const std::string& index_path);
   void add_gguf(const std::string& path);
+  // Of a GGUF file, by its published name; null where there is none.
+  const GgufWeight* gguf_weight(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second.gguf;
+  }
   // Of a GGUF file, by its own name; null where there is none.
   const GgufTensor* stored_tensor(std::string_view name) const {
     return gguf_ ? gguf_->find_tensor(name) : nullptr;
@@ -77,8 +87,12 @@ class WeightFiles {
   std::unique_ptr<GgufModel> gguf_;
   std::vector<GgufWeight> gguf_weights_;
   std::vector<std::string_view> names_;
-  // Index into files_, or into gguf_weights_.
-  std::unordered_map<std::string_view, std::size_t> by_name_;
+  struct Place {
+    const GgufWeight* gguf = nullptr;
+    std::size_t file = 0;  // of files_, else
+  };
+  std::unordered_map<std::string_view, Place> by_name_;
+  std::int64_t paired_width_ = 0;
 };
 
 struct WeightFilesOptions {

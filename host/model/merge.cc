@@ -45,7 +45,7 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
   if (!adapted.model->adapter())
     throw UserError(ExitCode::usage,
                     {path, "has no adapter to merge", {"name one with --adapter DIR"}});
-  const Description from = describe(adapted.directory, plugins);
+  const Description from = describe(adapted.directory, plugins, {}, {}, WeightForm::published);
   const decoder::Model base =
       make(from.source, plugins, {.compress_tokens = decoder::uncompressed_tokens});
   weights::require_absent(to);  // before the work

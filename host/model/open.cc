@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/read_file.h"
 #include "io/gguf_config.h"
+#include "io/gguf_names.h"
 #include "io/manifest.h"
 #include "lamina/ext/gguf.h"
 #include "model/adapter.h"
@@ -62,7 +63,8 @@ std::string model_type_of(const io::GgufModel& model, const registry::Catalog& p
 }
 
 config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog& plugins,
-                              const std::vector<std::string>& overrides) {
+                              const std::vector<std::string>& overrides, WeightForm form,
+                              std::int64_t& paired_width) {
   const std::string model_type = model_type_of(file, plugins);
   const auto parse = [&](const std::string& config) {
     return config::parse_model(config, file.path() + ": metadata",
@@ -81,7 +83,13 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
                      family.name()),
          {"use the safetensors files of the same model",
           fmt::format("authors of plugins: declare the key '{}', ext/gguf.h", LAMINA_GGUF_KEY)}});
-  return parse(io::gguf_config(file, model_type, LAMINA_GGUF_KEY, [&](std::string_view key) {
+  std::string marker = LAMINA_GGUF_KEY;
+  const registry::ModelKey* paired = family.find_key(io::kPairedRowsKey);
+  if (form == WeightForm::published && paired && config::is_called(paired->key, marker)) {
+    paired_width = io::gguf_head_width(file);
+    marker.clear();
+  }
+  return parse(io::gguf_config(file, model_type, marker, [&](std::string_view key) {
     return std::ranges::any_of(family.keys(), [&](const registry::ModelKey& known) {
       return config::is_called(known.key, key);
     });
@@ -132,6 +140,7 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
 
 std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
   auto out = std::make_shared<io::WeightFiles>(directory);
+  out->unpair_rows(paired_width);
   if (!adapter.empty() && adapter != directory)
     out->add(fmt::format("{}/{}.safetensors", adapter, publishers::kAdapterStem));
   if (average) out->replace(directory, weights::kAverageStem);
@@ -163,7 +172,8 @@ std::string base_of_adapter(const std::string& path) {
 }
 
 Description describe(const std::string& path, const registry::Catalog& plugins,
-                     const std::vector<std::string>& overrides, const std::string& adapter) {
+                     const std::vector<std::string>& overrides, const std::string& adapter,
+                     WeightForm form) {
   if (const std::string base = base_of_adapter(path); !base.empty()) {
     if (!adapter.empty())
       throw UserError(ExitCode::usage, {path, "is an adapter already; one may be given", {}});
@@ -171,10 +181,10 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
   }
   if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
     const io::GgufModel file(gguf);
-    return {.source = read_gguf(file, plugins, overrides),
-            .directory = gguf,
-            .end_tokens = io::gguf_end_tokens(file),
-            .adapter = adapter};
+    Description out{.directory = gguf, .end_tokens = io::gguf_end_tokens(file), .adapter = adapter};
+    out.source = read_gguf(file, plugins, overrides, adapter.empty() ? form : WeightForm::published,
+                           out.paired_width);
+    return out;
   }
   Description out{.adapter = adapter};
   fs::path description = path;
@@ -220,6 +230,7 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
           .published = std::move(from.published),
           .end_tokens = std::move(from.end_tokens),
           .adapter = from.adapter,
+          .paired_width = from.paired_width,
           .model = written ? train::as_damage(read) : read()};
 }
 

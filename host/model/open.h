@@ -33,6 +33,7 @@ struct OpenedModel {
   std::vector<std::int64_t> end_tokens = {};      // of a GGUF file, or beside a checkpoint
   std::string adapter = {};                       // the directory of its adapter; empty without one
   bool average = false;                           // as in WeightChoice
+  std::int64_t paired_width = 0;                  // as in Description
   std::unique_ptr<decoder::Model> model;
 
   // The files of the weights, with those of an adapter of another directory, and with the average
@@ -50,7 +51,14 @@ struct Description {
   std::optional<io::HfDirectory> published = {};
   std::vector<std::int64_t> end_tokens = {};
   std::string adapter = {};
+  // What WeightFiles::unpair_rows() is to be told; 0: nothing.
+  std::int64_t paired_width = 0;
 };
+
+// Whether the model is that of the weights as a GGUF file has them, which can be used where they
+// are, or as they were published, which what is made of them has to fit: an adapter's, a trained
+// model.
+enum class WeightForm { stored, published };
 
 // The model that an adapter in PEFT's form names, for a path with such an adapter and no model;
 // else empty. Errors (exit 4): that model is not here.
@@ -59,7 +67,7 @@ std::string base_of_adapter(const std::string& path);
 // The errors of open(), but for those of plugins.
 Description describe(const std::string& path, const registry::Catalog& plugins,
                      const std::vector<std::string>& overrides = {},
-                     const std::string& adapter = {});
+                     const std::string& adapter = {}, WeightForm form = WeightForm::stored);
 
 // Errors: exit 4 for a directory that holds no model, with what is there, and for a checkpoint of
 // training with a damaged model.toml; exit 2 for a config that is wrong; exit 8 for plugins;

@@ -207,7 +207,10 @@ std::unique_ptr<train::StartWeights> start_weights(const config::RunConfig& run,
                                                    const Description& from,
                                                    const decoder::Model& model,
                                                    const decoder::Model& source) {
-  const OpenedModel files{.directory = from.directory, .adapter = from.adapter, .model = {}};
+  const OpenedModel files{.directory = from.directory,
+                          .adapter = from.adapter,
+                          .paired_width = from.paired_width,
+                          .model = {}};
   return std::make_unique<train::StartWeights>(model, source, files.weight_files(), from.directory,
                                                run.train.fresh, config::place_in(run));
 }
@@ -260,7 +263,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
     return out;
   }
   if (!checkpoint.empty()) return resumed(run, plugins, checkpoint);
-  const Description from = describe(run.train.from, plugins);
+  const Description from = describe(run.train.from, plugins, {}, {}, WeightForm::published);
   if (from.directory.empty())
     throw UserError(ExitCode::checkpoint,
                     {place_of(run, "train.from"),
@@ -296,7 +299,7 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
     set_learning(run, nullptr, *out);
     return out;
   }
-  const Description from = describe(run.train.from, plugins);
+  const Description from = describe(run.train.from, plugins, {}, {}, WeightForm::published);
   Pair both = make_both(run, from, plugins, options);
   const auto weights =
       from.directory.empty() ? nullptr : start_weights(run, from, *both.model, *both.source);

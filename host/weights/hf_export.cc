@@ -36,7 +36,7 @@ struct TransferPlan {
 
 bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
   return std::ranges::any_of(map.tensors(), [&](const PublishedTensor& tensor) {
-    return !io::StoredWeight(files, tensor.name).is_plain();
+    return !io::StoredWeight(files, tensor.name).is_uncompressed();
   });
 }
 

@@ -91,7 +91,7 @@ void write_tensors(JsonWriter& json, const decoder::Model& model, const io::Weig
   for (const PublishedTensor& tensor : map.tensors()) {
     if (tensor.name.starts_with(publishers::kAdapterPrefix)) continue;
     const io::StoredWeight stored(files, tensor.name);
-    const DType dtype = stored.is_plain() ? stored.data().dtype : DType::bf16;
+    const DType dtype = stored.is_uncompressed() ? stored.data().dtype : DType::bf16;
     json.key(name_of_values(model, tensor.name)).begin_object().key("dtype").value(name(dtype));
     json.key("file").value(fs::path(files.path_of(stored.data().name)).filename().string());
     json.end_object();
@@ -153,7 +153,7 @@ std::string published_form(const decoder::Model& model, const decoder::Model& so
   const JsonDocument config =
       JsonDocument::read((directory / "config.json").string(), {.code = ExitCode::checkpoint});
   const bool plain = std::ranges::all_of(map.tensors(), [&](const PublishedTensor& tensor) {
-    return io::StoredWeight(files, tensor.name).is_plain();
+    return io::StoredWeight(files, tensor.name).is_uncompressed();
   });
   return write(config.root(), plain,
                [&](JsonWriter& json) { write_tensors(json, source, files, map); });

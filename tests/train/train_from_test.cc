@@ -188,7 +188,6 @@ TEST(TrainFrom, ReadsGgufFilesWithATokenizerFromElsewhere) {
   const std::string file = write_run(folder, gguf);
   RunOfFile ready(file, {"data.tokenizer=" + words});
   EXPECT_TRUE(ready.train(0).stopped);
-  EXPECT_EQ(values_in(ready.checkpoint()), values_in(gguf));
   EXPECT_EQ(bytes_of_file(ready.checkpoint() + "/tokenizer.json"),
             bytes_of_file(words + "/tokenizer.json"));
 }

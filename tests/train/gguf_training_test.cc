@@ -1,0 +1,94 @@
+// Training from a GGUF file whose rows of queries and keys are paired, and adapters over one: in the
+// order of the published model, which is what both are of.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "model/export.h"
+#include "support/expect_error.h"
+#include "support/gguf_conversion.h"
+#include "support/paths.h"
+#include "train/lora_run.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder's "model" as llama.cpp's converter writes it, in float32.
+std::string gguf_beside_model(const TempDir& folder) {
+  GgufConversion model(folder / "model", "llama");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta");
+  model.outer_tensors().layers(kNormNames).layers(kFeedForwardNames);
+  return folder.write("model.gguf", add_permuted_attention(model).gguf.bytes());
+}
+
+std::vector<std::vector<float>> values_in(const std::string& directory) {
+  const model::Loaded m = load_f32(directory);
+  return copy_of(m.model(), m.weights.pointers());
+}
+
+TEST(GgufTraining, BeginsWithThePublishedRowsAndExportsThem) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  const std::string gguf = gguf_beside_model(folder);
+  folder.write("text.txt", text_of_words(40));
+  RunOfFile run(folder.write("run.toml",
+                             "[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n"
+                             "tokenizer = \"model\"\n[train]\nfrom = \"model.gguf\"\nsteps = 6\n"
+                             "batch_size = 2\n[run]\nout = \"out\"\n"));
+  EXPECT_TRUE(run.train(0).stopped);
+  EXPECT_EQ(values_in(run.checkpoint()), values_in(from));
+  EXPECT_NE(values_in(gguf), values_in(from)) << "is used where it is, with its own rows";
+  model::export_model(run.checkpoint(), folder / "hf", {}, built_plugins(), cpu::cpu_backend());
+  EXPECT_EQ(values_in(folder / "hf"), values_in(from));
+  const decoder::Model exported = open_model(fs::path(folder / "hf"));
+  EXPECT_EQ(exported.config().values().find("rope_interleave")->value, config::Value(false));
+}
+
+TEST(GgufTraining, AdaptersAreThoseOfThePublishedModel) {
+  const TempDir folder;
+  LoraRun run(folder);
+  run.train();
+  const std::string gguf = gguf_beside_model(folder);
+  const std::string adapter = copy_adapter(folder, run.checkpoint());
+  const std::vector<float> want = logits_of(load_f32(folder / "model", adapter));
+  EXPECT_EQ(logits_of(load_f32(gguf, adapter)), want);
+  EXPECT_GT(relative_difference(logits_of(load_f32(gguf)), want), 1e-3);
+  model::merge_to_hf(gguf, {.adapter = adapter}, folder / "merged", DType::f32, built_plugins(),
+                     cpu::cpu_backend());
+  EXPECT_LT(relative_difference(logits_of(load_f32(folder / "merged")), want), 1e-5);
+}
+
+// An adapter that was learned over the file is one of the published model.
+TEST(GgufTraining, LearnsAdaptersOfThePublishedModel) {
+  const TempDir a, b;
+  LoraRun over_published(a);
+  over_published.train();
+  LoraRun::write_file(b, "llama3_gqa");
+  gguf_beside_model(b);
+  LoraRun over_file(b, {"train.from=" + b / "model.gguf", "data.tokenizer=" + b / "model"});
+  over_file.train();
+  EXPECT_EQ(logits_of(load_f32(over_file.checkpoint())),
+            logits_of(load_f32(over_published.checkpoint())));
+  EXPECT_EQ(logits_of(load_f32(a / "model", copy_adapter(b, over_file.checkpoint()))),
+            logits_of(load_f32(over_published.checkpoint())));
+}
+
+TEST(GgufTraining, RowsThatAreNoHeadsAreRefused) {
+  const TempDir folder;
+  add_golden_model(folder, "llama3_gqa");
+  GgufConversion model(folder / "model", "llama");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta").set("attention.key_length", std::uint32_t{5});
+  model.outer_tensors().layers(kNormNames).layers(kFeedForwardNames);
+  const std::string gguf = folder.write("odd.gguf", add_permuted_attention(model).gguf.bytes());
+  EXPECT_USER_ERROR(model::describe(gguf, built_plugins(), {}, {}, model::WeightForm::published),
+                    ExitCode::checkpoint,
+                    gguf + ": 'attention.head_count' gives heads 5 wide; an even width would be "
+                           "right");
+}
+
+}  // namespace
+}  // namespace lamina::testing
