@@ -1,5 +1,5 @@
-// Training from a GGUF file whose rows of queries and keys are paired, and adapters over one: in the
-// order of the published model, which is what both are of.
+// Training from a GGUF file whose rows of queries and keys are paired, and adapters over one: in
+// the order of the published model, which is what both are of.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -86,8 +86,9 @@ TEST(GgufTraining, RowsThatAreNoHeadsAreRefused) {
   const std::string gguf = folder.write("odd.gguf", add_permuted_attention(model).gguf.bytes());
   EXPECT_USER_ERROR(model::describe(gguf, built_plugins(), {}, {}, model::WeightForm::published),
                     ExitCode::checkpoint,
-                    gguf + ": 'attention.head_count' gives heads 5 wide; an even width would be "
-                           "right");
+                    gguf +
+                        ": 'attention.head_count' gives heads 5 wide; an even width would be "
+                        "right");
 }
 
 }  // namespace
