@@ -50,9 +50,9 @@ inline constexpr TensorName kLayerTensorNames[] = {
     {"ffn_down_exps", "mlp.experts.{E}.down_proj"},
 };
 
-// Where a family's key of this name stands for LAMINA_GGUF_KEY, rotary positions rotate neighbouring
-// rows of a head in these tensors of the file together, and rows of its two halves in what is
-// published.
+// Where a family's key of this name stands for LAMINA_GGUF_KEY, rotary positions rotate
+// neighbouring rows of a head in these tensors of the file together, and rows of its two halves in
+// what is published.
 inline constexpr std::string_view kPairedRowsKey = "rope_interleave";
 inline constexpr std::string_view kPairedTensors[] = {"attn_q.weight", "attn_q.bias",
                                                       "attn_k.weight", "attn_k.bias"};

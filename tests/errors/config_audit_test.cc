@@ -195,22 +195,6 @@ std::vector<TestModel> audited() {
 INSTANTIATE_TEST_SUITE_P(Families, Audit, ::testing::ValuesIn(audited()),
                          [](const auto& test) { return test_name(test.param.name); });
 
-// What predicts is a layer like the last: it must need nothing that only the stack has.
-TEST(Prediction, IsRefusedWhereTheLastLayerCannotStandAlone) {
-  auto refused = [](const char* model, const std::vector<std::string>& sets,
-                    const std::string& says) {
-    const std::filesystem::path& path = test_model(model).path;
-    std::vector<std::string> all{"model.num_nextn_predict_layers=1"};
-    all.insert(all.end(), sets.begin(), sets.end());
-    EXPECT_ERROR_SAYS(open_source(config::load_model(path, {.sets = all, .environment = {}})),
-                      ExitCode::usage, "'num_nextn_predict_layers': got 1; " + says);
-  };
-  refused("gemma4_small", {},
-          "layers of this model read what is made for each of the stack's layers");
-  refused("gemma4_small", {"model.hidden_size_per_layer_input=0"},
-          "the last layer reads keys and values of another");
-}
-
 // Of several residual streams there is no one state that the final norm could be of.
 TEST(Prediction, FromStreamsIsNotFromTheFinalNorm) {
   const std::filesystem::path& path = test_model("deepseek_streams").path;
