@@ -91,14 +91,6 @@ TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
   }
 }
 
-GgufConversion as_llama(const fs::path& from) {
-  GgufConversion model(from, "llama");
-  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
-  model.copy_number("rope.freq_base", "rope_theta").outer_tensors().layers(kNormNames);
-  add_permuted_attention(model);
-  return model;
-}
-
 TEST(GgufFamilies, Mistral) {
   const fs::path from = kOwnCases / "mistral_window";
   SKIP_WITHOUT(from);

@@ -58,13 +58,7 @@ void expect_same_logits(const GgufBuilder& gguf, const std::string& published) {
 
 const fs::path kLlama = kOwnCases / "llama3_gqa";
 
-GgufBuilder llama_as_gguf() {
-  GgufConversion model(kLlama, "llama");
-  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
-  model.copy_number("rope.freq_base", "rope_theta");
-  model.outer_tensors().layers(kNormNames).layers(kFeedForwardNames);
-  return add_permuted_attention(model).gguf;
-}
+GgufBuilder llama_as_gguf() { return as_llama(kLlama).layers(kFeedForwardNames).gguf; }
 
 TEST(GgufModels, InterleavedRowsComputeWhatHalvesDo) {
   SKIP_WITHOUT(kLlama);

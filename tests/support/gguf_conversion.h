@@ -198,6 +198,15 @@ inline GgufConversion& add_permuted_attention(GgufConversion& model) {
   return model.layers({kAttentionNames.begin() + 2, kAttentionNames.end()});
 }
 
+// A model of Llama's layout, without its feed-forwards.
+inline GgufConversion as_llama(const std::filesystem::path& directory) {
+  GgufConversion model(directory, "llama");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta").outer_tensors().layers(kNormNames);
+  add_permuted_attention(model);
+  return model;
+}
+
 // [.., rows, columns] with the last two dims swapped.
 inline Floats transposed(const Floats& values, std::int64_t rows, std::int64_t columns) {
   Floats out;

@@ -17,11 +17,8 @@ namespace fs = std::filesystem;
 
 // The folder's "model" as llama.cpp's converter writes it, in float32.
 std::string gguf_beside_model(const TempDir& folder) {
-  GgufConversion model(folder / "model", "llama");
-  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
-  model.copy_number("rope.freq_base", "rope_theta");
-  model.outer_tensors().layers(kNormNames).layers(kFeedForwardNames);
-  return folder.write("model.gguf", add_permuted_attention(model).gguf.bytes());
+  return folder.write("model.gguf",
+                      as_llama(folder / "model").layers(kFeedForwardNames).gguf.bytes());
 }
 
 std::vector<std::vector<float>> values_in(const std::string& directory) {
@@ -79,11 +76,9 @@ TEST(GgufTraining, LearnsAdaptersOfThePublishedModel) {
 TEST(GgufTraining, RowsThatAreNoHeadsAreRefused) {
   const TempDir folder;
   add_golden_model(folder, "llama3_gqa");
-  GgufConversion model(folder / "model", "llama");
-  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
-  model.copy_number("rope.freq_base", "rope_theta").set("attention.key_length", std::uint32_t{5});
-  model.outer_tensors().layers(kNormNames).layers(kFeedForwardNames);
-  const std::string gguf = folder.write("odd.gguf", add_permuted_attention(model).gguf.bytes());
+  GgufConversion model = as_llama(folder / "model");
+  model.layers(kFeedForwardNames).set("attention.key_length", std::uint32_t{5});
+  const std::string gguf = folder.write("odd.gguf", model.gguf.bytes());
   EXPECT_USER_ERROR(model::describe(gguf, built_plugins(), {}, {}, model::WeightForm::published),
                     ExitCode::checkpoint,
                     gguf +
