@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "io/directories.h"
 #include "io/durable_file.h"
 
 namespace lamina::io {
@@ -21,18 +21,6 @@ namespace {
 
 constexpr std::string_view kPartial = ".partial-";
 constexpr std::string_view kDeleting = ".deleting";
-
-[[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
-  throw DeviceError(ExitCode::checkpoint,
-                    {path,
-                     fmt::format("{}: {}", doing, system_error_text(error_number)),
-                     {"check the disk and the permissions of the directory"}});
-}
-
-std::string parent_of(const std::string& path) {
-  const std::string parent = fs::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
-}
 
 // Hosts and containers share directories but neither process ids nor clocks.
 std::string random_name() {
@@ -45,13 +33,13 @@ std::string random_name() {
 DirectoryCommit::DirectoryCommit(std::string final_path) : final_path_(std::move(final_path)) {
   while (final_path_.size() > 1 && final_path_.ends_with('/')) final_path_.pop_back();
   std::error_code ec;
-  fs::create_directories(parent_of(final_path_), ec);
-  if (ec) fail(parent_of(final_path_), "cannot be created", ec.value());
+  fs::create_directories(parent_directory(final_path_), ec);
+  if (ec) fail_at(parent_directory(final_path_), "cannot be created", ec.value());
   do {
     partial_path_ = fmt::format("{}{}{}", final_path_, kPartial, random_name());
     if (::mkdir(partial_path_.c_str(), 0777) == 0) return;
   } while (errno == EEXIST);
-  fail(partial_path_, "cannot be created", errno);
+  fail_at(partial_path_, "cannot be created", errno);
 }
 
 DirectoryCommit::~DirectoryCommit() {
@@ -67,13 +55,14 @@ void DirectoryCommit::commit() {
   if (renamed != 0 && (errno == EINVAL || errno == ENOSYS)) {
     // This file system cannot refuse to replace; plain rename replaces an empty directory only.
     struct stat status {};
-    if (::lstat(final_path_.c_str(), &status) == 0) fail(final_path_, "cannot be renamed", EEXIST);
+    if (::lstat(final_path_.c_str(), &status) == 0)
+      fail_at(final_path_, "cannot be renamed", EEXIST);
     renamed = ::rename(partial_path_.c_str(), final_path_.c_str());
   }
-  if (renamed != 0) fail(final_path_, "cannot be renamed to its final name", errno);
+  if (renamed != 0) fail_at(final_path_, "cannot be renamed to its final name", errno);
   const std::string partial_path = std::exchange(partial_path_, "");
   try {
-    sync_directory(parent_of(final_path_));
+    sync_directory(parent_directory(final_path_));
   } catch (const DeviceError&) {
     // What may be gone after a power failure does not keep the name from another attempt.
     if (::rename(final_path_.c_str(), partial_path.c_str()) == 0) partial_path_ = partial_path;
@@ -98,9 +87,9 @@ void remove_directory(const std::string& path) {
   const std::string doomed = path + std::string(kDeleting);
   std::error_code ec;
   fs::remove_all(doomed, ec);
-  if (::rename(path.c_str(), doomed.c_str()) != 0) fail(path, "cannot be removed", errno);
+  if (::rename(path.c_str(), doomed.c_str()) != 0) fail_at(path, "cannot be removed", errno);
   fs::remove_all(doomed, ec);
-  if (ec) fail(doomed, "cannot be removed", ec.value());
+  if (ec) fail_at(doomed, "cannot be removed", ec.value());
 }
 
 }  // namespace lamina::io

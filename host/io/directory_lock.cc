@@ -12,19 +12,13 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "io/directories.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMaxHolderBytes = 400;
-
-[[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
-  throw DeviceError(ExitCode::checkpoint,
-                    {path,
-                     fmt::format("{}: {}", doing, system_error_text(error_number)),
-                     {"check the disk and the permissions of the directory"}});
-}
 
 // "process 4711 on host.example since 2026-03-01 12:00:00 UTC"
 std::string this_process() {
@@ -74,10 +68,10 @@ void DirectoryLock::open_and_lock() {
        path = path.parent_path())
     first_made_ = path.string();
   fs::create_directories(directory_, ec);
-  if (ec) fail(directory_, "cannot be created", ec.value());
+  if (ec) fail_at(directory_, "cannot be created", ec.value());
   const std::string path = directory_ + "/" + kLockName;
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (fd_ < 0) fail(path, "cannot be opened", errno);
+  if (fd_ < 0) fail_at(path, "cannot be opened", errno);
   int locked;
   do locked = ::flock(fd_, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR);

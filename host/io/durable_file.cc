@@ -12,14 +12,10 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "io/directories.h"
 
 namespace lamina::io {
 namespace {
-
-std::string parent_of(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
-}
 
 std::string to_hex(XXH128_hash_t hash) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
@@ -65,7 +61,7 @@ struct DurableFile::Hash {
 DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes)
     : path_(std::move(path)), partial_path_(path_ + ".partial"), hash_(std::make_unique<Hash>()) {
   struct statvfs disk {};
-  if (expected_bytes > 0 && ::statvfs(parent_of(path_).c_str(), &disk) == 0) {
+  if (expected_bytes > 0 && ::statvfs(parent_directory(path_).c_str(), &disk) == 0) {
     const std::uint64_t room = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
     if (room < expected_bytes)
       throw DeviceError(
@@ -127,7 +123,7 @@ FileDigest DurableFile::commit() {
   if (closed != 0) fail("cannot be closed", errno);
   if (::rename(partial_path_.c_str(), path_.c_str()) != 0) fail("cannot be renamed", errno);
   partial_path_.clear();
-  sync_directory(parent_of(path_));
+  sync_directory(parent_directory(path_));
   return {std::filesystem::path(path_).filename().string(), num_bytes_,
           to_hex(XXH3_128bits_digest(hash_->state)), std::move(parts_)};
 }

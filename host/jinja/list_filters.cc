@@ -135,7 +135,7 @@ Value attr(Interpreter& interpreter, const Value& value, Call call) {
   return interpreter.attribute(value, name);
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kListFilters[] = {
     {"length", length_filter},
     {"count", length_filter},
     {"list", list_filter},
@@ -154,6 +154,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> list_filters() { return kFilters; }
+std::span<const Filter> list_filters() { return kListFilters; }
 
 }  // namespace lamina::jinja

@@ -123,7 +123,7 @@ Value striptags(Interpreter&, const Value& value, Call call) {
   return Value::string(std::move(out));
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kMarkupFilters[] = {
     {"tojson", tojson},   {"escape", escape_filter},    {"e", escape_filter},
     {"safe", safe},       {"forceescape", forceescape}, {"urlencode", urlencode},
     {"xmlattr", xmlattr}, {"striptags", striptags},
@@ -131,6 +131,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> markup_filters() { return kFilters; }
+std::span<const Filter> markup_filters() { return kMarkupFilters; }
 
 }  // namespace lamina::jinja

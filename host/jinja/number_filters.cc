@@ -10,8 +10,6 @@ namespace {
 
 using Call = const Arguments&;
 
-[[noreturn]] void too_large() { fail("an integer needs more than 127 bits"); }
-
 // What int(text, base) of Python makes of it.
 std::optional<Integer> parse_integer(TextView text, std::int64_t base) {
   text = strip(text, Side::both);
@@ -168,7 +166,7 @@ Value filesizeformat(Interpreter&, const Value& value, Call call) {
   }
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kNumberFilters[] = {
     {"int", int_filter},
     {"float", float_filter},
     {"abs", abs_filter},
@@ -178,6 +176,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> number_filters() { return kFilters; }
+std::span<const Filter> number_filters() { return kNumberFilters; }
 
 }  // namespace lamina::jinja

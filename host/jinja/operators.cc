@@ -13,8 +13,6 @@ namespace {
   fail("unsupported operand types for {}: '{}' and '{}'", sign, type_name(a), type_name(b));
 }
 
-[[noreturn]] void too_large() { fail("an integer needs more than 127 bits"); }
-
 Value floor_div(Integer a, Integer b) {
   const Integer quotient = a / b;
   return Value::integer(quotient - (a % b != 0 && (a < 0) != (b < 0)));

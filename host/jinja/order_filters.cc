@@ -130,14 +130,14 @@ Value extreme(Interpreter& interpreter, const Value& value, Call call) {
   return best ? best->value : Value::undefined("No aggregated item, sequence was empty.");
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kOrderFilters[] = {
     {"sort", sort},       {"dictsort", dictsort}, {"unique", unique},
     {"groupby", groupby}, {"max", extreme<true>}, {"min", extreme<false>},
 };
 
 }  // namespace
 
-std::span<const Filter> order_filters() { return kFilters; }
+std::span<const Filter> order_filters() { return kOrderFilters; }
 
 Value without_case(const Value& value) {
   return value.is(Kind::string) ? Value::string(lower(value.text())) : value;

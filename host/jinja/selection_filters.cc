@@ -72,7 +72,7 @@ Value select(Interpreter& interpreter, const Value& value, Call call) {
   return Value::generator(std::move(out));
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kSelectionFilters[] = {
     {"map", map},
     {"select", select<true, false>},
     {"reject", select<false, false>},
@@ -82,6 +82,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> selection_filters() { return kFilters; }
+std::span<const Filter> selection_filters() { return kSelectionFilters; }
 
 }  // namespace lamina::jinja

@@ -232,7 +232,7 @@ Value format_map(Interpreter& interpreter, const Value& self, Call call) {
   return made(self, format_braces(interpreter, self.text(), names));
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kStringMethods[] = {
     {"strip", strip_method<Side::both>},
     {"lstrip", strip_method<Side::left>},
     {"rstrip", strip_method<Side::right>},
@@ -270,6 +270,6 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-std::span<const Method> string_methods() { return kMethods; }
+std::span<const Method> string_methods() { return kStringMethods; }
 
 }  // namespace lamina::jinja

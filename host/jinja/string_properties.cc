@@ -48,7 +48,7 @@ Value is_title(Interpreter&, const Value& self, const Arguments&) {
   return Value::boolean(cased && equal(text, title(text)));
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kStringProperties[] = {
     {"isalpha", all_are<is_letter>},
     {"isalnum", all_are<is_letter_or_number>},
     {"isdigit", all_are<is_digit>},
@@ -65,6 +65,6 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-std::span<const Method> string_properties() { return kMethods; }
+std::span<const Method> string_properties() { return kStringProperties; }
 
 }  // namespace lamina::jinja

@@ -185,7 +185,7 @@ Value format(Interpreter&, const Value& value, Call call) {
   return made(value, format_percent(str(value), make_dict(std::move(entries))));
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kTextFilters[] = {
     {"string", string},
     {"upper", mapped<upper>},
     {"lower", mapped<lower>},
@@ -203,6 +203,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> text_filters() { return kFilters; }
+std::span<const Filter> text_filters() { return kTextFilters; }
 
 }  // namespace lamina::jinja

@@ -29,6 +29,7 @@ template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Failure(fmt::format(format, std::forward<Args>(args)...));
 }
+[[noreturn]] inline void too_large() { fail("an integer needs more than 127 bits"); }
 
 // What a value refers to. `depth`: how many objects are inside each other at most; bounded, so that
 // printing, comparing and destroying need no more stack than there is.

@@ -1,0 +1,24 @@
+#include "io/directories.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace lamina::io {
+
+std::string parent_directory(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+void fail_at(const std::string& path, std::string_view doing, int error_number) {
+  throw DeviceError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("{}: {}", doing, system_error_text(error_number)),
+                     {"check the disk and the permissions of the directory"}});
+}
+
+}  // namespace lamina::io
