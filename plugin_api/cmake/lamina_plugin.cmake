@@ -11,6 +11,13 @@
 #   with it (lamina/sdk/target.h).
 include_guard(GLOBAL)
 
+function(lamina_plugin_compile_options target)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>
+    # Errors name the file of the plugin's source, not the path on the machine that built it.
+    -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+endfunction()
+
 function(lamina_add_plugin name)
   cmake_parse_arguments(ARG "FOR_TESTS" "TARGET_MINOR" "SOURCES;CHECK" ${ARGN})
   if(NOT ARG_SOURCES)
@@ -40,10 +47,7 @@ function(lamina_add_plugin name)
   if(DEFINED ARG_TARGET_MINOR)
     target_compile_definitions(${target} PRIVATE LAMINA_TARGET_MINOR=${ARG_TARGET_MINOR})
   endif()
-  target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>
-    # Errors name the file of the plugin's source, not the path on the machine that built it.
-    -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  lamina_plugin_compile_options(${target})
   target_link_options(${target} PRIVATE
     LINKER:--version-script=${map} LINKER:-z,defs LINKER:-Bsymbolic LINKER:--exclude-libs,ALL
     LINKER:-z,noexecstack)

@@ -1,18 +1,25 @@
-# lamina_library(<folder> SOURCES ... LINKS ... [PRIVATE_LINKS ...] [PRIVATE_HEADERS ...] [RUNS_ONCE]):
-# the library of one host folder. LINKS are the folders and packages that its headers may include.
-# PRIVATE_LINKS named lamina_* are header-only and leave no trace in an installed library.
+include(batch)
+
+# lamina_library(<folder> SOURCES ... [ALONE ...] LINKS ... [PRIVATE_LINKS ...] [PRIVATE_HEADERS ...]
+# [RUNS_ONCE]): the library of one host folder.
+# ALONE: sources that are never part of a batch (batch.cmake): they give a name to something else than
+# other sources do, or have properties of their own.
+# LINKS: the folders and packages that its headers may include. PRIVATE_LINKS named lamina_* are
+# header-only and leave no trace in an installed library.
 # PRIVATE_HEADERS are regular expressions of headers that only the folder itself can compile. All
 # others compile alone (target all_verify_interface_header_sets) and are installed with the
-# component `host`. RUNS_ONCE: what runs once per process or per graph is built in less time, not for speed.
+# component `host`.
+# RUNS_ONCE: what runs once per process or per graph is built in less time, not for speed.
 set(runs_once $<$<CONFIG:Release>:-O1>)
 function(lamina_library name)
-  cmake_parse_arguments(ARG "RUNS_ONCE" "" "SOURCES;LINKS;PRIVATE_LINKS;PRIVATE_HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "RUNS_ONCE" "" "SOURCES;ALONE;LINKS;PRIVATE_LINKS;PRIVATE_HEADERS" ${ARGN})
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
   foreach(pattern IN LISTS ARG_PRIVATE_HEADERS)
     list(FILTER headers EXCLUDE REGEX ${pattern})
   endforeach()
   list(TRANSFORM ARG_PRIVATE_LINKS REPLACE "^(lamina_.*)$" "$<BUILD_INTERFACE:\\1>")
-  add_library(lamina_${name} STATIC ${ARG_SOURCES})
+  lamina_batch_sources(${name} ${PROJECT_SOURCE_DIR}/host "${ARG_SOURCES}" ARG_SOURCES)
+  add_library(lamina_${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
   add_library(lamina::${name} ALIAS lamina_${name})
   set_target_properties(lamina_${name} PROPERTIES
     EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)

@@ -4,7 +4,7 @@
 option(LAMINA_PRECOMPILE "Parse the headers of the standard library once" OFF)
 set(standard_headers <algorithm> <array> <bit> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem>
     <functional> <limits> <map> <memory> <optional> <set> <span> <string> <string_view> <unordered_map>
-    <utility> <variant> <vector> <fmt/format.h>)
+    <utility> <variant> <vector>)
 
 # lamina_precompile(<name> HEADERS ... LINKS ... [OPTIONS ...]): headers that targets can name in
 # lamina_use_precompiled. OPTIONS: what the compiler wants to be the same in both.
