@@ -1,9 +1,9 @@
 #include "bench/compile_time.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
+#include "core/stopwatch.h"
 #include "program/bound_program.h"
 #include "train/train_step.h"
 
@@ -22,10 +22,9 @@ CompileTimes bench_compile(const std::function<std::unique_ptr<decoder::Model>()
       std::unique_ptr<decoder::Model> model = open();
       std::int64_t tokens =
           std::min(options.tokens, model->config().max_positions().value_or(options.tokens));
-      auto start = std::chrono::steady_clock::now();
+      const Stopwatch watch;
       program::BoundProgram program(trace(*model, tokens), backend);
-      seconds.push_back(
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      seconds.push_back(watch.seconds());
     }
     std::ranges::sort(seconds);
     return seconds[seconds.size() / 2];

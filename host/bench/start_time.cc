@@ -7,19 +7,13 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "core/stopwatch.h"
 
 namespace lamina::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // True for a byte or more, false at the end.
 bool take(int descriptor) {
@@ -54,7 +48,7 @@ StartTime time_start(const std::vector<std::string>& words) {
   std::array<int, 2> pipe;
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
     throw DeviceError(ExitCode::unclassified, {words[0], "the system gives no pipe", {}});
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   StartTime out;
   pid_t child = 0;
   try {
@@ -66,13 +60,13 @@ StartTime time_start(const std::vector<std::string>& words) {
   }
   ::close(pipe[1]);
   bool more = take(pipe[0]);
-  out.first_output = seconds_since(start);
+  out.first_output = watch.seconds();
   while (more) more = take(pipe[0]);
   ::close(pipe[0]);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  out.whole = seconds_since(start);
+  out.whole = watch.seconds();
   if (!WIFEXITED(status))
     throw DeviceError(ExitCode::unclassified,
                       {words[0], fmt::format("was ended by signal {}", WTERMSIG(status)), {}});

@@ -1,7 +1,6 @@
 #include "bench/text_speed.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "chat/form.h"
 #include "core/error.h"
 #include "core/split_mix.h"
+#include "core/stopwatch.h"
 #include "decode/sampler.h"
 #include "text/tokenizer.h"
 
@@ -18,10 +18,9 @@ namespace {
 double median_seconds(int repeats, const std::function<void()>& work) {
   std::vector<double> seconds;
   for (int i = 0; i < repeats; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     work();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    seconds.push_back(watch.seconds());
   }
   std::ranges::sort(seconds);
   return seconds[seconds.size() / 2];

@@ -1,11 +1,11 @@
 #include "bench/workloads.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "bench/random_weights.h"
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "decode/sampler.h"
 #include "decode/session.h"
 #include "inspect/cost/required_work.h"
@@ -18,9 +18,9 @@ namespace {
 constexpr std::int64_t kWarmTokens = 16;
 
 double seconds_of(const std::function<void()>& work) {
-  auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.seconds();
 }
 
 // Ids that look like text to the program: spread over the vocabulary, the same in every run.

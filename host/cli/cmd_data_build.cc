@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <chrono>
-
 #include "cli/commands.h"
 #include "cli/signals.h"
 #include "cli/status_line.h"
@@ -13,6 +11,7 @@
 #include "config/run_config.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "core/stopwatch.h"
 #include "data/load.h"
 #include "train/run.h"
 
@@ -91,7 +90,7 @@ int run(const Arguments& a, const Machine& machine) {
   const config::DataSection section = train::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
   Built built{.num_threads = machine.device.num_threads()};
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const double cpu_before = cpu_seconds();
   try {
     StatusLine display(a.globals.quiet, a.globals.color);
@@ -107,7 +106,7 @@ int run(const Arguments& a, const Machine& machine) {
     log::info("stopped; the same command goes on from what is done");
     return static_cast<int>(ExitCode::resumable);
   }
-  built.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  built.seconds = watch.seconds();
   built.cpu_seconds = cpu_seconds() - cpu_before;
   for (const data::StoredTokens& store : built.stores)
     if (store.was_made) built.num_bytes += bytes_of(store);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "cli/chat_options.h"
 #include "cli/commands.h"
@@ -15,6 +14,7 @@
 #include "cli/terminal.h"
 #include "cli/weight_choice.h"
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "decoder/call_limits.h"
 
 namespace lamina::cli {
@@ -26,8 +26,6 @@ using decoder::kMaxTokens;
 constexpr std::int64_t kMaxLogprobs = 1000;
 
 constexpr std::int64_t kUsualTokens = 128;
-
-using Clock = std::chrono::steady_clock;
 
 // Tokens that the state holds, and that a call reads at once.
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
@@ -52,7 +50,7 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
 }
 
 int run(const Arguments& a, const Machine& machine) {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   check_prompt_options(a);
   check_generation_options(a);
   if (a.has("logprobs") && !a.flag("json"))
@@ -78,8 +76,7 @@ int run(const Arguments& a, const Machine& machine) {
                          {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
   decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
-  const Timings timings{program_seconds(),
-                        std::chrono::duration<double>(Clock::now() - start).count(), prompt.size()};
+  const Timings timings{program_seconds(), watch.seconds(), prompt.size()};
 
   catch_stop_signals();
   const bool json = a.flag("json");

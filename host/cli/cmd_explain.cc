@@ -1,14 +1,13 @@
 // lamina explain: what becomes of a model: graphs, kernels, memory. Needs neither data nor weights.
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "cli/commands.h"
 #include "cli/explain/memory_picture.h"
 #include "cli/explain/pass_printer.h"
 #include "cli/plugins.h"
 #include "cli/units.h"
 #include "core/log.h"
+#include "core/stopwatch.h"
 #include "decoder/call_limits.h"
 #include "model/open.h"
 #include "model/training.h"
@@ -105,9 +104,9 @@ int run(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
   Subject subject = find_subject(a);
   const std::string& show = a.text("show");
-  auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   compile(subject, machine.backend, {});
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = watch.seconds();
   log::debug("traced and compiled in {:.1f} ms", 1e3 * seconds);
 
   print(headline(subject));

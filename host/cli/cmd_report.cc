@@ -52,6 +52,15 @@ ReportSamples samples_of(const Arguments& a, const std::string& run, const Backe
   return out;
 }
 
+// Of all points of the curve with that name; 0 without one.
+double sum_of(const std::vector<ReportCurve>& curves, std::string_view name) {
+  double out = 0;
+  for (const ReportCurve& curve : curves)
+    if (curve.name == name)
+      for (const ReportPoint& point : curve.points) out += point.value;
+  return out;
+}
+
 int run_report(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
   const std::string& run = a.positionals[0];
@@ -68,12 +77,10 @@ int run_report(const Arguments& a, const Machine& machine) {
       report.facts.emplace_back(
           "last " + curve.name,
           fmt::format("{} (step {})", curve.points.back().text, curve.points.back().step));
-  for (const ReportCurve& curve : report.curves)
-    if (curve.name == "perf/step_seconds") {
-      double sum = 0;
-      for (const ReportPoint& p : curve.points) sum += p.value;
-      report.facts.emplace_back("time in steps", fmt::format("{:.3g} s", sum));
-    }
+  if (const double steps = sum_of(report.curves, "perf/step_seconds"); steps > 0)
+    report.facts.emplace_back(
+        "time in steps", fmt::format("{:.3g} s, {:.2g} % of it reading rows", steps,
+                                     100 * sum_of(report.curves, "perf/data_seconds") / steps));
   report.facts.emplace_back("machine of this report",
                             fmt::format("{}, {}", processor_name(), machine_text(machine.device)));
   report.samples = read_samples(metrics);

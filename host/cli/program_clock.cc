@@ -1,12 +1,11 @@
 #include "cli/program_clock.h"
 
-#include <chrono>
 #include <ctime>
+
+#include "core/stopwatch.h"
 
 namespace lamina::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Dynamic linking and static objects.
 double seconds_before_main() {
@@ -19,8 +18,8 @@ double seconds_before_main() {
 
 double program_seconds() {
   static const double before = seconds_before_main();
-  static const Clock::time_point main_began = Clock::now();
-  return before + std::chrono::duration<double>(Clock::now() - main_began).count();
+  static const Stopwatch since_main;
+  return before + since_main.seconds();
 }
 
 }  // namespace lamina::cli

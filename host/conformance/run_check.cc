@@ -1,11 +1,11 @@
 #include "conformance/run_check.h"
 
-#include <chrono>
 #include <deque>
 #include <new>
 
 #include "conformance/raw_plugin.h"
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "registry/library.h"
 
 namespace lamina::conformance {
@@ -105,9 +105,9 @@ Result run(const Check& check, const PluginSubject& plugin) {
 }  // namespace
 
 Result run_check(const Check& check, const PluginSubject& plugin) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   Result out = run(check, plugin);
-  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out.seconds = watch.seconds();
   return out;
 }
 

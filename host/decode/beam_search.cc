@@ -1,17 +1,15 @@
 #include "decode/beam_search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 
+#include "core/stopwatch.h"
 #include "decode/penalties.h"
 #include "decode/shown_text.h"
 
 namespace lamina::decode {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Below the score of any sequence that is one.
 constexpr double kNone = -1e9;
@@ -182,16 +180,13 @@ Generated beam_search(Session& session, std::span<const std::int32_t> prompt,
                       const text::Tokenizer* tokenizer, const GenerateOptions& options,
                       const std::function<void(std::string_view)>& emit,
                       const std::function<bool()>& should_stop) {
-  const Clock::time_point start = Clock::now();
-  const auto seconds = [start] {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
+  const Stopwatch watch;
   Generated out;
   Search search(session, prompt.size(), tokenizer, options);
   const std::vector<std::span<const std::int32_t>> prompts(
       static_cast<std::size_t>(options.num_beams), prompt);
   std::span<const float> logits = session.append(prompts);
-  out.prompt_seconds = seconds();
+  out.prompt_seconds = watch.seconds();
   bool interrupted = false;
   while (search.step(logits)) {
     interrupted = should_stop && should_stop();
@@ -205,7 +200,7 @@ Generated beam_search(Session& session, std::span<const std::int32_t> prompt,
   ShownText shown(tokenizer, options.stop, emit, out.text);
   for (const std::int32_t token : out.tokens) shown.push(token);
   shown.finish();
-  out.total_seconds = seconds();
+  out.total_seconds = watch.seconds();
   return out;
 }
 

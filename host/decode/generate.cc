@@ -1,22 +1,14 @@
 #include "decode/generate.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "decode/beam_search.h"
 #include "decode/shown_text.h"
 
 namespace lamina::decode {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::string_view name(StopReason reason) {
   switch (reason) {
@@ -45,7 +37,7 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   sampling.end_tokens = options.end_tokens;
   sampling.max_new_tokens = options.max_new_tokens;
   Sampler sampler(std::move(sampling));
-  Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   std::span<const float> logits;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
     // The last token's successor is never asked for, so it is not read either.
@@ -56,7 +48,7 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
     check_logits(logits, session.length());
     std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()),
                                         session.tokens(), out.tokens.size());
-    if (i == 0) out.prompt_seconds = seconds_since(start);
+    if (i == 0) out.prompt_seconds = watch.seconds();
     if (!options.ignore_end &&
         std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
       out.reason = StopReason::end_token;
@@ -79,7 +71,7 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   }
   shown.finish();
   if (shown.stopped()) out.reason = StopReason::stop_string;
-  out.total_seconds = seconds_since(start);
+  out.total_seconds = watch.seconds();
   return out;
 }
 

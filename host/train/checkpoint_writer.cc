@@ -3,21 +3,13 @@
 #include <chrono>
 
 #include "core/log.h"
+#include "core/stopwatch.h"
 
 namespace lamina::train {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
 
 SavedCheckpoint save_at_once(SavedCheckpoint out, const CheckpointContents& contents,
                              const SaveHooks& hooks) noexcept {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   try {
     hooks.before();
     save_checkpoint(out.path, contents, out.progress);
@@ -25,7 +17,7 @@ SavedCheckpoint save_at_once(SavedCheckpoint out, const CheckpointContents& cont
     out.error = std::current_exception();
   }
   if (contents.snapshot) contents.snapshot->close();
-  out.seconds = out.pause_seconds = seconds_since(start);
+  out.seconds = out.pause_seconds = watch.seconds();
   try {
     if (!out.error) out.problems = hooks.after();
   } catch (...) {  // the next checkpoint does it
@@ -43,7 +35,7 @@ CheckpointWriter::~CheckpointWriter() {
 void CheckpointWriter::start(const std::string& path, const CheckpointContents& contents,
                              const Progress& progress, SaveHooks hooks) {
   LAMINA_ASSERT(!busy());
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   snapshot_ = std::make_unique<Snapshot>(contents.model.parameters(), state_);
   step_ = progress.step;
   result_.reset();
@@ -63,7 +55,7 @@ void CheckpointWriter::start(const std::string& path, const CheckpointContents& 
     snapshot_.reset();
     throw;
   }
-  start_seconds_ = seconds_since(start);
+  start_seconds_ = watch.seconds();
 }
 
 bool CheckpointWriter::wait_for(double seconds) {

@@ -1,12 +1,12 @@
 #include "train/loop.h"
 
-#include <chrono>
 #include <cmath>
 
 #include "core/error.h"
 #include "core/free_memory.h"
 #include "core/log.h"
 #include "core/round_up.h"
+#include "core/stopwatch.h"
 #include "train/bad_step.h"
 #include "train/schedule.h"
 #include "train/snapshot.h"
@@ -182,7 +182,9 @@ std::string Loop::write_bad_step(const StepResult& result, const NumericalError*
 
 StepResult Loop::train_one_step() {
   data::DataCursor cursor = progress_.cursor;
+  const Stopwatch watch;
   inputs_.train.next(cursor, options_.train.batch_size, batch_);
+  data_seconds_ = watch.seconds();
   const float* reference = reference_ ? gather_reference(batch_, reference_->train) : nullptr;
   std::vector<program::Microbatch> microbatches;
   for (std::int64_t row = 0; row < options_.train.batch_size; row += options_.train.microbatch_size)
@@ -257,7 +259,6 @@ std::function<void()> Loop::sync_records() const {
 }
 
 LoopResult Loop::run(const LoopEvents& events) {
-  using Clock = std::chrono::steady_clock;
   prepare();
   return_free_memory();
   metrics_.emplace(options_.out, progress_.step);
@@ -270,9 +271,9 @@ LoopResult Loop::run(const LoopEvents& events) {
       break;
     }
     if (events.begin_step) events.begin_step(progress_.step + 1);
-    Clock::time_point start = Clock::now();
+    const Stopwatch watch;
     StepResult result = train_one_step();
-    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = watch.seconds();
     out.last_loss = result.loss;
 
     MetricsRecord record(progress_.step);
@@ -289,6 +290,7 @@ LoopResult Loop::run(const LoopEvents& events) {
       for (const AuxScalar& number : *numbers) record.add("train/" + number.name, number.value);
     record.add("train/tokens", progress_.num_tokens);
     record.add("perf/step_seconds", seconds);
+    record.add("perf/data_seconds", data_seconds_);
     record.add("perf/tokens_per_second", static_cast<double>(result.num_labels) / seconds);
     write(record);
     if (events.step) events.step({result, progress_.step, options_.train.steps, seconds});

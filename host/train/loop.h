@@ -151,6 +151,7 @@ class Loop {
   std::optional<Teacher> teacher_;
   Progress progress_;
   data::Batch batch_;
+  double data_seconds_ = 0;  // that it took to be filled
   std::optional<Reference> reference_;
   std::vector<SideFile> side_files_;  // with it
   std::vector<float> batch_reference_;

@@ -1,11 +1,11 @@
 #include "train/snapshot.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
 
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "train/update_rules.h"
 
 namespace lamina::train {
@@ -87,12 +87,12 @@ void Snapshot::close() {
 }
 
 void Snapshot::before_change(int parameter) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   {
     std::unique_lock lock(mutex_);
     for (Piece* piece : of_parameter_[static_cast<std::size_t>(parameter)]) keep(*piece, lock);
   }
-  pause_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  pause_seconds_ += watch.seconds();
 }
 
 void Snapshot::keep(Piece& piece, std::unique_lock<std::mutex>& lock) {

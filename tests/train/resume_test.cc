@@ -232,15 +232,6 @@ TEST(Training, TheSameSeedGivesTheSameBitsAndLearns) {
   EXPECT_LT(first.last_loss, 5.5);  // ln 258 = 5.55 at the start
 }
 
-TEST(Training, AFinishedRunHasNothingLeftToDo) {
-  TrainingRun run(kSettings[0]);
-  run.train(false);
-  std::string before = bytes_of(train::metrics_path(run.out()));
-  train::LoopResult again = run.train(true);
-  EXPECT_EQ(again.progress.step, kSteps);
-  EXPECT_EQ(bytes_of(train::metrics_path(run.out())), before);
-}
-
 // The numbers of metrics.jsonl as TensorBoard has them: 32-bit floats by tag and step.
 EventCurves curves_of_metrics(const std::string& run) {
   EventCurves out;
@@ -252,6 +243,25 @@ EventCurves curves_of_metrics(const std::string& run) {
       if (name != "step") out[std::string(name)][step] = static_cast<float>(value.as_double());
   }
   return out;
+}
+
+TEST(Training, StepsSayHowLongTheyWaitForTheirRows) {
+  TrainingRun run(kSettings[0]);
+  run.train(false);
+  const EventCurves curves = curves_of_metrics(run.out());
+  for (const auto& [step, seconds] : curves.at("perf/data_seconds")) {
+    EXPECT_GT(seconds, 0) << step;
+    EXPECT_LT(seconds, curves.at("perf/step_seconds").at(step)) << step;
+  }
+}
+
+TEST(Training, AFinishedRunHasNothingLeftToDo) {
+  TrainingRun run(kSettings[0]);
+  run.train(false);
+  std::string before = bytes_of(train::metrics_path(run.out()));
+  train::LoopResult again = run.train(true);
+  EXPECT_EQ(again.progress.step, kSteps);
+  EXPECT_EQ(bytes_of(train::metrics_path(run.out())), before);
 }
 
 // It stops after an odd step, loses that checkpoint and does the step again; then from the start.
