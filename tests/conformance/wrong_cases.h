@@ -2,6 +2,7 @@
 // the host compare is made to differ, so that the checks are seen to compare it.
 #pragma once
 
+#include <ostream>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct WrongCase {
   std::string_view caught_by;
   void (*spoil)(ModelCase& c);
   std::vector<void (*)(const ModelCase&)> checks;  // of `caught_by`; each finds it
+
+  friend std::ostream& operator<<(std::ostream& out, const WrongCase& c) { return out << c.fault; }
 };
 
 std::vector<WrongCase> wrong_cases();

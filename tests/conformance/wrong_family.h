@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,10 @@ struct WrongFamily {
   Border border = nullptr;
   std::vector<std::string_view> only = {};  // run these checks alone: it is slow
   const sdk::CustomOp* op = nullptr;        // of the plugin
+
+  friend std::ostream& operator<<(std::ostream& out, const WrongFamily& c) {
+    return out << c.fault;
+  }
 };
 
 std::vector<WrongFamily> wrong_families();

@@ -1,6 +1,7 @@
 // The plugins in plain C with one fault each, as the program checks them.
 #pragma once
 
+#include <ostream>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct WrongPlugin {
   std::string_view outcome = "fail";
   std::vector<std::string_view> only = {};  // run these alone: others would take long
   std::string_view golden = {};             // a golden case of tests/golden/hf
+
+  friend std::ostream& operator<<(std::ostream& out, const WrongPlugin& c) { return out << c.file; }
 };
 
 inline std::vector<WrongPlugin> wrong_plugins() {

@@ -40,7 +40,8 @@ TEST_P(FusedMap, HasTheBitsOfItsOpsOneByOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, FusedMap,
-                         ::testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64));
+                         ::testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64),
+                         [](const auto& test) { return std::string(name(test.param)); });
 
 }  // namespace
 }  // namespace lamina::testing

@@ -98,11 +98,13 @@ std::string changed_text(const TestModel& model, const std::string& lines) {
   return text.insert(at + kTable.size(), lines);
 }
 
+// Programs ask before their first test, so each process pays: the files are read, no model is
+// built.
 std::vector<TestModel> one_model_of_each_family() {
   std::map<std::string, TestModel> first;
   for (const TestModel& model : test_models())
     if (model.path.extension() == ".toml")
-      first.emplace(open_model(model.path).family().name(), model);
+      first.emplace(config::load_model(model.path).family, model);
   std::vector<TestModel> out;
   for (const auto& [family, model] : first) out.push_back(model);
   return out;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace lamina::testing {
 struct FamilyCase {
   TestModel model;
   bool scan = true;
+
+  friend std::ostream& operator<<(std::ostream& out, const FamilyCase& c) {
+    return out << c.model << (c.scan ? "" : " unrolled");
+  }
 };
 
 inline std::vector<FamilyCase> family_cases() {

@@ -16,6 +16,8 @@ std::vector<std::string> targets(const std::string& list) {
 struct Case {
   const char* golden;
   const char* targets;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.golden; }
 };
 // Experts that are published one by one; matrices that some files hold as one.
 const Case kCases[] = {{"mixtral_8x", "\"w1\", \"w2\", \"q_proj\""},
