@@ -30,6 +30,7 @@ std::optional<std::size_t> token_of(const std::vector<text::Span>& spans, std::s
 text::Encoding encode(const text::Tokenizer& tokenizer, const std::string& text) {
   const text::EncodeOptions options = {.add_special = false, .parse_special = true};
   text::Encoding out{tokenizer.encode(text, options), {}};
+  out.spans.reserve(out.ids.size());
   std::size_t at = 0;
   for (text::TokenId id : out.ids) {
     const std::string_view bytes = tokenizer.token_bytes(id);

@@ -10,13 +10,6 @@ constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
 JsonOptions options() { return {.code = ExitCode::data, .max_bytes = kMaxBytes, .max_depth = 64}; }
 
-// A document of its own with a copy of the value.
-JsonDocument copy_of(const JsonValue& value, const std::string& file) {
-  JsonWriter json;
-  json.value(value);
-  return JsonDocument::parse(json.text(), file, options());
-}
-
 void check_message(const JsonValue& message) {
   if (!message.is_object())
     message.fail("must be a message, eg {\"role\": \"user\", \"content\": \"hello\"}, got " +
@@ -42,13 +35,13 @@ Conversation Conversation::parse(std::string text, const std::string& file) {
   Conversation out;
   for (const JsonValue message : (root.is_array() ? root : root.at("messages")).elements()) {
     check_message(message);
-    out.messages_.push_back(copy_of(message, file));
+    out.messages_.push_back(document.part(message));
   }
   if (root.is_array()) return out;
   out.file_ = document;
   if (const JsonValue tools = root.find("tools"); tools && !tools.is_null()) {
     check_tools(tools);
-    out.tools_ = copy_of(tools, file);
+    out.tools_ = document.part(tools);
   }
   return out;
 }

@@ -226,31 +226,48 @@ const jinja::Template& Form::pick(bool has_tools) const {
                    {"write one of them to a file and give it with --chat-template FILE"}});
 }
 
-jinja::Rendered Form::render(const Conversation& conversation, const FormOptions& options) const {
-  jinja::Variables variables = special_tokens_;
-  const auto set = [&variables](std::string_view name, Value value) {
-    std::erase_if(variables, [&](const auto& known) { return known.first == name; });
-    variables.emplace_back(name, std::move(value));
-  };
-  set("tools", Value::none());
-  set("documents", Value::none());
-  set("add_generation_prompt",
-      Value::boolean(options.add_generation_prompt && !options.continues_last));
+void FormInputs::set(std::string_view name, Value value) {
+  const auto known = std::ranges::find(variables_, name,
+                                       [](const auto& v) -> std::string_view { return v.first; });
+  if (known != variables_.end())
+    known->second = std::move(value);
+  else
+    variables_.emplace_back(name, std::move(value));
+}
+
+FormInputs Form::inputs(const Conversation& conversation, const FormOptions& options) const {
+  FormInputs out(pick(conversation.tools().has_value()));
+  out.now_ = options.now.value_or(jinja::local_time());
+  out.variables_ = special_tokens_;
+  out.set("tools", Value::none());
+  out.set("documents", Value::none());
+  out.set("add_generation_prompt", Value::boolean(false));
   if (conversation.file())
     for (const auto& [name, value] : conversation.file()->root().members())
-      if (name != "messages") set(name, jinja::from_json(value));
-  std::vector<Value> messages;
+      if (name != "messages") out.set(name, jinja::from_json(value));
   for (const JsonDocument& message : conversation.messages())
-    messages.push_back(message_value(
+    out.messages_.push_back(message_value(
         message.root(), options.continues_last && &message == &conversation.messages().back()));
-  set("messages", Value::list(std::move(messages)));
-  if (conversation.tools()) set("tools", jinja::from_json(conversation.tools()->root()));
+  if (conversation.tools()) out.set("tools", jinja::from_json(conversation.tools()->root()));
   if (options.thinking) {  // what the families call it
-    set("enable_thinking", Value::boolean(*options.thinking));
-    set("thinking", Value::boolean(*options.thinking));
+    out.set("enable_thinking", Value::boolean(*options.thinking));
+    out.set("thinking", Value::boolean(*options.thinking));
   }
-  jinja::Rendered out = pick(conversation.tools().has_value())
-                            .render(variables, {.now = options.now.value_or(jinja::local_time())});
+  return out;
+}
+
+jinja::Rendered FormInputs::render(std::size_t num_messages, bool add_generation_prompt) {
+  LAMINA_ASSERT(num_messages <= messages_.size());
+  const auto end = messages_.begin() + static_cast<std::ptrdiff_t>(num_messages);
+  set("messages", Value::list({messages_.begin(), end}));
+  set("add_generation_prompt", Value::boolean(add_generation_prompt));
+  return template_.render(variables_, {.now = now_});
+}
+
+jinja::Rendered Form::render(const Conversation& conversation, const FormOptions& options) const {
+  jinja::Rendered out =
+      inputs(conversation, options)
+          .render(conversation.size(), options.add_generation_prompt && !options.continues_last);
   if (options.continues_last) cut_at_open_end(out);
   return out;
 }

@@ -20,6 +20,23 @@ struct FormOptions {
   std::optional<std::tm> now = {};  // what the template takes for the time; absent: the time
 };
 
+// What a template is given of a conversation: made once, for renderings of its first messages.
+class FormInputs {
+ public:
+  // Errors: as Form::render(). REQUIRES: the form is there.
+  jinja::Rendered render(std::size_t num_messages, bool add_generation_prompt);
+
+ private:
+  friend class Form;
+  explicit FormInputs(const jinja::Template& t) : template_(t) {}
+  void set(std::string_view name, jinja::Value value);
+
+  const jinja::Template& template_;
+  std::tm now_ = {};
+  jinja::Variables variables_;
+  std::vector<jinja::Value> messages_;
+};
+
 // Const and safe to share between threads.
 class Form {
  public:
@@ -34,6 +51,8 @@ class Form {
   // template raises, eg for roles that it does not know; a last message to go on with that has no
   // text, or whose text the template leaves out.
   jinja::Rendered render(const Conversation& conversation, const FormOptions& options = {}) const;
+  // For several of them; what the options say of the end does not count.
+  FormInputs inputs(const Conversation& conversation, const FormOptions& options = {}) const;
 
  private:
   Form() = default;

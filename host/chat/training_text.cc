@@ -15,6 +15,7 @@ bool is_answer(const Conversation& conversation, std::size_t message) {
 }
 
 std::size_t common_prefix(std::string_view a, std::string_view b) {
+  if (b.starts_with(a)) return a.size();
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
                                   a.begin());
 }
@@ -28,17 +29,15 @@ struct Turn {
 class Rendering {
  public:
   Rendering(const Form& form, const Conversation& conversation)
-      : form_(form), conversation_(conversation) {}
+      : inputs_(form.inputs(conversation, {.now = fixed_date()})) {}
 
-  jinja::Rendered first(std::size_t num_messages, bool with_prompt) const {
-    Conversation part = conversation_;
-    while (part.size() > num_messages) part.pop_back();
-    return form_.render(part, {.add_generation_prompt = with_prompt, .now = fixed_date()});
+  jinja::Rendered first(std::size_t num_messages, bool with_prompt) {
+    return inputs_.render(num_messages, with_prompt);
   }
 
-  Turn turn(std::size_t message) const { return turn(message, first(message + 1, false)); }
+  Turn turn(std::size_t message) { return turn(message, first(message + 1, false)); }
   // `whole`: the text that ends with it.
-  Turn turn(std::size_t message, jinja::Rendered whole) const {
+  Turn turn(std::size_t message, jinja::Rendered whole) {
     Turn out{std::move(whole)};
     const std::string& text = out.whole.text;
     const std::string prompt = first(message, true).text;
@@ -57,12 +56,11 @@ class Rendering {
   }
 
  private:
-  const Form& form_;
-  const Conversation& conversation_;
+  FormInputs inputs_;
 };
 
-// What is behind the control token that ends an answer begins the next message: white space that no
-// model ever writes.
+// What comes after the control token that ends an answer begins the next message: white space that
+// no model ever writes.
 void end_with_control_token(const text::Tokenizer& tokenizer, MaskedTokens& tokens,
                             std::size_t begin, std::size_t end) {
   std::size_t last = end;
@@ -90,7 +88,7 @@ MaskedTokens encode_answers(const text::Tokenizer& tokenizer, const std::string&
 }
 
 // With the template's own marks.
-MaskedTokens marked(const text::Tokenizer& tokenizer, const Rendering& rendering,
+MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
                     jinja::Rendered rendered, std::size_t last_answer, Learned learned) {
   if (learned == Learned::last) {
     const std::size_t begin = common_prefix(rendering.first(last_answer, true).text, rendered.text);
@@ -118,7 +116,7 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
   std::vector<std::size_t> answers;
   for (std::size_t i = 1; i < conversation.size(); ++i)  // nothing asks for one that comes first
     if (is_answer(conversation, i)) answers.push_back(i);
-  const Rendering rendering(form, conversation);
+  Rendering rendering(form, conversation);
   if (learned == Learned::all) {
     MaskedTokens out = encode_with_mask(tokenizer, rendering.first(conversation.size(), false));
     out.generated.assign(out.ids.size(), true);

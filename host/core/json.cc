@@ -12,7 +12,12 @@ namespace lamina {
 using json_table::Node;
 using json_table::string_of;
 
-JsonValue JsonDocument::root() const { return {data_.get(), 0}; }
+JsonValue JsonDocument::root() const { return {data_.get(), root_}; }
+
+JsonDocument JsonDocument::part(const JsonValue& value) const {
+  LAMINA_ASSERT(value.data_ == data_.get());
+  return {data_, value.node_};
+}
 
 JsonKind JsonValue::kind() const {
   LAMINA_ASSERT(data_ != nullptr);

@@ -35,12 +35,16 @@ class JsonDocument {
   static JsonDocument read(const std::string& path, const JsonOptions& options = {});
 
   JsonValue root() const;
+  // A document whose root is that value of this one; they share text and table.
+  JsonDocument part(const JsonValue& value) const;
 
  private:
   friend class JsonValue;
   struct Data;
-  explicit JsonDocument(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
-  std::shared_ptr<const Data> data_;  // shared so that the incomplete type can be destroyed
+  JsonDocument(std::shared_ptr<const Data> data, std::uint32_t root)
+      : data_(std::move(data)), root_(root) {}
+  std::shared_ptr<const Data> data_;
+  std::uint32_t root_;
 };
 
 enum class JsonKind : std::uint8_t {

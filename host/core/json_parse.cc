@@ -248,7 +248,7 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   error_code ec;
   const std::size_t used = parser.write_some(false, data->text.data(), data->text.size(), ec);
   if (!ec && used < data->text.size()) ec = boost::json::error::extra_data;
-  if (!ec) return JsonDocument(std::move(data));
+  if (!ec) return JsonDocument(std::move(data), 0);
 
   if (!handler.refusal.empty())
     throw UserError(options.code, {data->where(handler.refusal_offset), handler.refusal, {}});

@@ -40,10 +40,10 @@ Value Interpreter::evaluate(const Expression& e) {
     case ExpressionKind::logical_not:
       return Value::boolean(!truth(evaluate(*e.children[0])));
     case ExpressionKind::arithmetic: {
-      const Value a = evaluate(*e.children[0]);
+      Value a = evaluate(*e.children[0]);
       const Value b = evaluate(*e.children[1]);
       at_ = e.at;
-      return arithmetic(e.name, a, b);
+      return arithmetic(e.name, std::move(a), b);
     }
     case ExpressionKind::logical_and:
     case ExpressionKind::logical_or: {

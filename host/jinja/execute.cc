@@ -1,4 +1,6 @@
 // Statements.
+#include <algorithm>
+
 #include "jinja/interpreter.h"
 #include "jinja/library.h"
 
@@ -10,14 +12,21 @@ Interpreter::~Interpreter() {
 }
 
 Text Interpreter::render(const std::vector<std::pair<std::string, Value>>& variables) {
-  std::vector<std::pair<std::string, Value>> names = global_functions();
-  for (const auto& variable : variables) names.push_back(variable);
   scope_ = std::make_shared<Scope>(nullptr);
   keep(scope_);
   // Only names that the template uses have a symbol.
-  for (const auto& [name, value] : names)
-    for (std::size_t i = 0; i < tree_.symbols.size(); ++i)
-      if (tree_.symbols[i] == name) scope_->set(static_cast<int>(i), value);
+  const auto symbol = [this](std::string_view name) {
+    const auto found = std::ranges::find(tree_.symbols, name);
+    return found == tree_.symbols.end() ? -1 : static_cast<int>(found - tree_.symbols.begin());
+  };
+  for (const GlobalFunction& global : global_functions())
+    if (const int name = symbol(global.name); name >= 0) {
+      const auto callable = std::make_shared<Callable>(global.printed, global.function);
+      callable->is_type = global.is_type;
+      scope_->set(name, Value::object(Kind::callable, callable));
+    }
+  for (const auto& [name, value] : variables)
+    if (const int known = symbol(name); known >= 0) scope_->set(known, value);
   Inner top(*this);  // assignments do not change what was given
   keep(scope_);
   Text text;

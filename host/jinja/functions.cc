@@ -79,23 +79,18 @@ Value lipsum(Interpreter&, Call) { fail("lipsum() makes random text, which lamin
 
 }  // namespace
 
-std::vector<std::pair<std::string, Value>> global_functions() {
-  std::vector<std::pair<std::string, Value>> out;
-  const auto add = [&out](const char* name, const char* printed, Callable::Function function,
-                          bool is_type) {
-    const auto callable = std::make_shared<Callable>(printed, function);
-    callable->is_type = is_type;
-    out.emplace_back(name, Value::object(Kind::callable, callable));
+std::span<const GlobalFunction> global_functions() {
+  static constexpr GlobalFunction kFunctions[] = {
+      {"range", "range", range, true},
+      {"dict", "dict", dict, true},
+      {"namespace", "jinja2.utils.Namespace", make_namespace, true},
+      {"cycler", "jinja2.utils.Cycler", cycler, true},
+      {"joiner", "jinja2.utils.Joiner", joiner, true},
+      {"raise_exception", "raise_exception", raise_exception, false},
+      {"strftime_now", "strftime_now", strftime_now, false},
+      {"lipsum", "lipsum", lipsum, false},
   };
-  add("range", "range", range, true);
-  add("dict", "dict", dict, true);
-  add("namespace", "jinja2.utils.Namespace", make_namespace, true);
-  add("cycler", "jinja2.utils.Cycler", cycler, true);
-  add("joiner", "jinja2.utils.Joiner", joiner, true);
-  add("raise_exception", "raise_exception", raise_exception, false);
-  add("strftime_now", "strftime_now", strftime_now, false);
-  add("lipsum", "lipsum", lipsum, false);
-  return out;
+  return kFunctions;
 }
 
 }  // namespace lamina::jinja

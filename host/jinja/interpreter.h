@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -149,7 +150,13 @@ struct Interpreter::Output {
 };
 
 // The functions that every template has: range, dict, namespace, raise_exception ...
-std::vector<std::pair<std::string, Value>> global_functions();
+struct GlobalFunction {
+  std::string_view name;
+  const char* printed;
+  Callable::Function function;
+  bool is_type;  // prints as "<class ...>"
+};
+std::span<const GlobalFunction> global_functions();
 
 // A method of a string, number, list or dict. `found` is false where there is none of that name.
 Value call_method(Interpreter& interpreter, const Value& self, std::string_view name,
@@ -159,7 +166,7 @@ bool has_method(const Value& self, std::string_view name);
 bool is_mutator(const Value& self, std::string_view name);
 
 // Operators (operators.cc).
-Value arithmetic(std::string_view op, const Value& a, const Value& b);
+Value arithmetic(std::string_view op, Value a, const Value& b);
 Value negative(const Value& value);
 Value positive(const Value& value);
 bool compare(std::string_view op, const Value& a, const Value& b);

@@ -115,7 +115,7 @@ Value sum(Interpreter& interpreter, const Value& value, Call call) {
   Value total = p.get(1) ? *p.get(1) : Value::integer(0);
   if (total.is(Kind::string)) fail("sum() can't sum strings; use join");
   for (const Value& item : elements(value))
-    total = arithmetic("+", total, look_up_attribute(interpreter, item, attribute));
+    total = arithmetic("+", std::move(total), look_up_attribute(interpreter, item, attribute));
   return total;
 }
 

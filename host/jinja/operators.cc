@@ -95,10 +95,14 @@ Value repeat(const Value& value, Integer times) {
   return value.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
 }
 
-Value add_strings(const Value& a, const Value& b) {
+// A text that nothing else refers to grows where it is: long sums copy their first parts once.
+Value add_strings(Value a, const Value& b) {
   Budget::step((a.text().size() + b.text().size()) / 16);
   if (a.is_safe() || b.is_safe()) return Value::string(escape(a) + escape(b), true);
-  return Value::string(a.text() + b.text());
+  if (a.object().use_count() > 1) return Value::string(a.text() + b.text());
+  Text text = std::move(a.as<String>().text);
+  text += b.text();
+  return Value::string(std::move(text));
 }
 
 Value add_lists(const Value& a, const Value& b) {
@@ -115,11 +119,11 @@ bool is_repeatable(const Value& value) {
 
 }  // namespace
 
-Value arithmetic(std::string_view sign, const Value& a, const Value& b) {
+Value arithmetic(std::string_view sign, Value a, const Value& b) {
   if (a.is_whole() && b.is_whole()) return whole_arithmetic(sign, a.whole(), b.whole());
   if (a.is_number() && b.is_number()) return real_arithmetic(sign, a.real(), b.real());
   if (sign == "+" && a.kind() == b.kind()) {
-    if (a.is(Kind::string)) return add_strings(a, b);
+    if (a.is(Kind::string)) return add_strings(std::move(a), b);
     if (a.is(Kind::list) || a.is(Kind::tuple)) return add_lists(a, b);
   }
   if (sign == "+" && a.is(Kind::string) && !b.is(Kind::undefined))

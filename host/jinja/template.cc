@@ -40,17 +40,31 @@ Template Template::parse(std::string_view source, std::string name, ExitCode cod
 
 namespace {
 
+// How many characters from the first on have its mark, a block at a time.
+std::size_t alike_prefix(TextView text) {
+  constexpr std::size_t kBlock = 64;
+  const Char mark = text.front() & kGiven;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const TextView block = text.substr(at, kBlock);
+    Char other = 0;
+    for (const Char c : block) other |= c ^ mark;
+    if (other & kGiven) break;
+    at += block.size();
+  }
+  while (at < text.size() && (text[at] & kGiven) == mark) ++at;
+  return at;
+}
+
 // As UTF-8, with the places of what was given.
 Rendered to_rendered(const Text& text) {
   Rendered out;
   out.text.reserve(text.size());
   for (TextView rest = text; !rest.empty();) {
-    const Char mark = rest.front() & kGiven;
-    const auto end = std::ranges::find_if(rest, [mark](Char c) { return (c & kGiven) != mark; });
-    const TextView alike = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
+    const TextView alike = rest.substr(0, alike_prefix(rest));
     const std::size_t at = out.text.size();
     append_utf8(out.text, alike);
-    if (mark) out.given.push_back({at, out.text.size()});
+    if (rest.front() & kGiven) out.given.push_back({at, out.text.size()});
     rest.remove_prefix(alike.size());
   }
   return out;

@@ -36,6 +36,19 @@ TEST(ChatForm, Example) {
   EXPECT_EQ(rendered(model), "<s><|user|>hi<|assistant|>");
 }
 
+TEST(ChatForm, BeginningsOfAConversationAreAsIfThatWereAll) {
+  TempDir model;
+  model.write("chat_template.jinja", kTemplate);
+  const Form form = Form::load(model.path());
+  Conversation conversation = one_message("hi");
+  conversation.add_answer("hello");
+  FormInputs inputs = form.inputs(conversation);
+  EXPECT_EQ(inputs.render(2, false).text, "<|user|>hi<|assistant|>hello");
+  EXPECT_EQ(inputs.render(1, true).text, rendered(model));
+  EXPECT_EQ(inputs.render(1, false).text, "<|user|>hi");
+  EXPECT_EQ(inputs.render(2, false).given, form.render(conversation).given);
+}
+
 TEST(ChatForm, TheTemplateIsThatOfTheOptionElseTheFileElseTheConfig) {
   TempDir model;
   model.write("tokenizer_config.json", R"({"chat_template": "config"})");

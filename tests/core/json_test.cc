@@ -84,6 +84,15 @@ TEST(JsonWriter, IndentsAndReplacesBrokenText) {
   EXPECT_EQ(json.text(), "{\n  \"a\": \"\xef\xbf\xbd\",\n  \"nan\": null\n}");
 }
 
+TEST(Json, APartIsADocumentThatNamesItsPlaceInTheWhole) {
+  const JsonDocument part = [] {
+    const JsonDocument whole = parse("[{\"a\": 1},\n {\"a\": \"x\"}]");
+    return whole.part(whole.root().element(1));
+  }();
+  EXPECT_EQ(part.root().at("a").as_string(), "x");
+  EXPECT_ERROR_SAYS(part.root().at("a").as_int64(), ExitCode::usage, "c.json:2: '[1].a' must be");
+}
+
 TEST(Faults, F24JsonEscapesWhatATerminalObeys) {
   EXPECT_EQ(json_quote("a\x1b\x7f\xc2\x9b\xc2\xa9"), "\"a\\u001b\\u007f\\u009b\xc2\xa9\"");
 }

@@ -40,6 +40,15 @@ TEST(Jinja, AssignmentsInLoopsStayThereButForNamespaces) {
             "1 6");
 }
 
+TEST(Jinja, SumsLeaveTheirPartsAsTheyWere) {
+  EXPECT_EQ(render("{% set a = 'x' %}{% set b = a + 'y' %}{{ b + a + '|' + a + '|' + b }}"),
+            "xyx|x|xy");
+  EXPECT_EQ(render("{% set d = {'k': 'x' + 'y'} %}{{ d.k + 'z' }}{{ d['k'] + d.k }}"), "xyzxyxy");
+  EXPECT_EQ(render("{% for i in range(2) %}{{ 'a' + 'b' + ('c' if i else 'd') }}{% endfor %}"),
+            "abdabc");
+  EXPECT_EQ(render("{% set a = [1] %}{{ [a, a, [2]] | sum(start=a) }}{{ a }}"), "[1, 1, 1, 2][1]");
+}
+
 TEST(Jinja, AttributesLookForMethodsFirstAndItemsForKeysFirst) {
   EXPECT_EQ(render("{{ a['items'] }} {{ a.items() | list }}", R"({"a": {"items": 5}})"),
             "5 [('items', 5)]");
