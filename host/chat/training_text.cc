@@ -137,18 +137,17 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
     out.push_back(encode_answers(tokenizer, open->whole.text, spans));
     spans.clear();
   };
-  for (auto answer = answers.rbegin(); answer != answers.rend(); ++answer) {
-    const bool is_last = answer == answers.rbegin();
-    Turn turn = is_last ? rendering.turn(*answer, std::move(whole)) : rendering.turn(*answer);
-    const std::size_t end = turn.whole.text.size();
-    const jinja::Span span{turn.begin, end};
+  Turn turn = rendering.turn(answers.back(), std::move(whole));
+  for (auto answer = answers.rbegin();;) {
+    const jinja::Span span{turn.begin, turn.whole.text.size()};
     if (open && !open->whole.text.starts_with(turn.whole.text)) {
       close();
       open.reset();
     }
     if (!open) open = std::move(turn);
     spans.push_back(span);
-    if (learned == Learned::last) break;
+    if (++answer == answers.rend() || learned == Learned::last) break;
+    turn = rendering.turn(*answer);
   }
   close();
   std::reverse(out.begin(), out.end());

@@ -38,7 +38,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 // share/lamina/plugin/<what> beside the program's folder.
 fs::path installed(std::string_view what) {
   std::error_code error;
-  const fs::path folder = program_path().parent_path().parent_path() / "share/lamina/plugin" / what;
+  fs::path folder = program_path().parent_path().parent_path() / "share/lamina/plugin" / what;
   if (!fs::is_directory(folder, error))
     throw UserError(ExitCode::usage, {folder.string(),
                                       "the sources of plugins are missing",

@@ -78,7 +78,7 @@ void disturb(Bytes& bytes, DType dtype) {
 // What the op means, compiled from its lowering.
 class Lowering {
  public:
-  Lowering(const NodeView& n, const Backend& backend) : backend_(backend) {
+  Lowering(const NodeView& n, const Backend& backend) {
     const Graph& body = *n.body("body");
     Graph graph;
     std::vector<Tensor> operands;
@@ -104,7 +104,6 @@ class Lowering {
   }
 
  private:
-  const Backend& backend_;
   std::unique_ptr<Program> program_;
   std::unique_ptr<Buffer> arena_;
 };

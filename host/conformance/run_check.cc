@@ -84,11 +84,11 @@ class Loaded {
 Result run(const Check& check, const PluginSubject& plugin) {
   if (!check.cannot.empty()) return skipped(check, std::string(check.cannot), false);
   if (check.of_file) {
-    const Result result = guarded(check, [&] { check.of_file(plugin.file()); });
+    Result result = guarded(check, [&] { check.of_file(plugin.file()); });
     if (result.outcome != Outcome::pass) return result;
   }
   if (check.of_plugin) {
-    const Result result = guarded(check, [&] { check.of_plugin(plugin); });
+    Result result = guarded(check, [&] { check.of_plugin(plugin); });
     if (result.outcome != Outcome::pass) return result;
   }
   if (!check.of_family) return {.check = &check};

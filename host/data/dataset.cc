@@ -164,8 +164,8 @@ Dataset mix(const std::vector<Dataset>& datasets, const std::vector<double>& wei
     if (i > 0) part.seed = split_mix(part.seed + i);
     out.num_rows_ += part.num_rows();
     out.parts_.push_back(std::move(part));
-    out.shares_.push_back(
-        std::max<std::uint64_t>(1, static_cast<std::uint64_t>(weights[i] / sum * kUnits + 0.5)));
+    const auto share = static_cast<std::uint64_t>(std::llround(weights[i] / sum * kUnits));
+    out.shares_.push_back(std::max<std::uint64_t>(1, share));
   }
   return out;
 }

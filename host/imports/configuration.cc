@@ -37,7 +37,7 @@ fs::path find_base(const fs::path& file, const std::vector<Setting>& own) {
 fs::path find_model(const fs::path& base, const std::vector<Setting>& own) {
   const std::string* name = text_of(own, "model_name");
   if (!name || *name == "default") return {};
-  const fs::path file = base.parent_path() / "models" / (*name + ".yml");
+  fs::path file = base.parent_path() / "models" / (*name + ".yml");
   if (fs::exists(file)) return file;
   throw UserError(ExitCode::usage,
                   {file.lexically_normal().string(),

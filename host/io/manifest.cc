@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <ranges>
 
 #include "core/error.h"
 #include "core/read_file.h"
@@ -162,8 +161,9 @@ std::optional<std::string> first_difference(const std::string& directory, const 
 PartReader::PartReader(const Manifest& manifest) {
   for (const FileDigest& file : manifest.files)
     // The first part is the header, whatever tensors are called.
-    for (const PartDigest& part : file.parts | std::views::drop(1))
-      parts_.emplace(std::pair<std::string_view, std::string_view>(file.name, part.name), &part);
+    for (std::size_t i = 1; i < file.parts.size(); ++i)
+      parts_.emplace(std::pair<std::string_view, std::string_view>(file.name, file.parts[i].name),
+                     &file.parts[i]);
 }
 
 void PartReader::read(const std::string& path, std::string_view part,

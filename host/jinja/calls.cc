@@ -41,8 +41,9 @@ Value Interpreter::call_macro(const Callable& callable, const Arguments& argumen
   std::vector<Dict::Entry> others;
   Value caller = Value::undefined("no caller is defined: the macro is not called by a call block");
   for (const auto& [name, value] : arguments.named) {
-    const auto parameter = std::find_if(macro.parameters.begin(), macro.parameters.end(),
-                                        [&](const auto& p) { return p.second == name; });
+    const auto parameter =
+        std::find_if(macro.parameters.begin(), macro.parameters.end(),
+                     [&called = name](const auto& p) { return p.second == called; });
     if (parameter != macro.parameters.end()) {
       const auto at = static_cast<std::size_t>(parameter - macro.parameters.begin());
       if (values[at]) fail("macro '{}' got two values for its argument '{}'", macro.name, name);

@@ -193,13 +193,13 @@ bool continues_name(Char c) {
 void append_upper(Text& out, Char c) {
   if (const SpecialCase* special = special_case(code_of(c)))
     return append(out, special->upper, c & kGiven);
-  out += static_cast<Char>(utf8proc_toupper(signed_code(c))) | (c & kGiven);
+  out.push_back(static_cast<Char>(utf8proc_toupper(signed_code(c))) | (c & kGiven));
 }
 
 void append_title(Text& out, Char c) {
   if (const SpecialCase* special = special_case(code_of(c)))
     return append(out, special->title, c & kGiven);
-  out += static_cast<Char>(utf8proc_totitle(signed_code(c))) | (c & kGiven);
+  out.push_back(static_cast<Char>(utf8proc_totitle(signed_code(c))) | (c & kGiven));
 }
 
 void append_folded(Text& out, Char c) {
@@ -207,7 +207,7 @@ void append_folded(Text& out, Char c) {
   const utf8proc_ssize_t count =
       utf8proc_decompose_char(signed_code(c), folded, 8, UTF8PROC_CASEFOLD, nullptr);
   for (utf8proc_ssize_t i = 0; i < std::min<utf8proc_ssize_t>(count, 8); ++i)
-    out += static_cast<Char>(folded[i]) | (c & kGiven);
+    out.push_back(static_cast<Char>(folded[i]) | (c & kGiven));
 }
 
 void append_lower(Text& out, TextView text, std::size_t at) {

@@ -86,7 +86,7 @@ Value decode(Interpreter&, const Value& self, Call call) {
 Value cycler_next(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "next()", {});
   auto& cycler = self.as<Cycler>();
-  const Value value = cycler.items[cycler.at];
+  Value value = cycler.items[cycler.at];
   cycler.at = (cycler.at + 1) % cycler.items.size();
   return value;
 }

@@ -51,7 +51,7 @@ Text quote_url(const Value& value, bool of_query) {
     if (plain) {
       out += c;
     } else if (of_query && code == ' ') {
-      out += Char{'+'} | (c & kGiven);
+      out.push_back(Char{'+'} | (c & kGiven));
     } else {
       for (const char byte : to_utf8(TextView(&c, 1)))
         out += to_text(fmt::format("%{:02X}", static_cast<unsigned char>(byte)), (c & kGiven) != 0);

@@ -80,7 +80,7 @@ Value from_real(double value) {
 Value int_filter(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "int", {"default", "base"});
   if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
-  const Value otherwise = p.get(0) ? *p.get(0) : Value::integer(0);
+  Value otherwise = p.get(0) ? *p.get(0) : Value::integer(0);
   if (value.is_whole()) return Value::integer(value.whole());
   double real = 0;
   if (value.is(Kind::string)) {

@@ -166,7 +166,7 @@ std::string format_real(double number) {
   char buffer[40];
   const auto [end, error] =
       std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific);
-  const std::string shortest(buffer, end);  // eg: "-1.25e+02"
+  std::string shortest(buffer, end);  // eg: "-1.25e+02"
   const std::size_t e = shortest.find('e');
   const int exponent = std::stoi(shortest.substr(e + 1));
   if (exponent < -4 || exponent >= 16) return shortest;

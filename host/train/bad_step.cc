@@ -90,8 +90,7 @@ std::string write_bad_step(const std::string& run, const BadStep& bad,
   json.key("rows").begin_array();
   for (std::int64_t row = 0; row < bad.batch.num_rows; ++row) write_row(json, bad, row, tokenizer);
   json.end_array().end_object();
-  const std::string path =
-      fmt::format("{}/{}{:08}.json", run, bad.error ? kNonFinite : kSpike, bad.step);
+  std::string path = fmt::format("{}/{}{:08}.json", run, bad.error ? kNonFinite : kSpike, bad.step);
   try {
     io::write_durably(path, json.text() + "\n");
     return path;

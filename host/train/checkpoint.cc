@@ -216,7 +216,7 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
                          const Workers& workers) {
   check_structure(path);
   const io::Manifest manifest = io::read_manifest(path);
-  const Progress progress = read_progress(manifest.info());
+  Progress progress = read_progress(manifest.info());
   const io::PartReader reader(manifest);
   const io::WeightFiles weights(path, "model"), moments(path, "optimizer");
   const auto read = [&](const io::WeightFiles& from, const Kind& kind) {

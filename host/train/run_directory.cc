@@ -115,7 +115,7 @@ std::string newest_checkpoint(const std::string& path) {
 }
 
 std::string resolve_model_directory(const std::string& named) {
-  const std::string path = resolve_best(named);
+  std::string path = resolve_best(named);
   if (!fs::exists(path))
     throw UserError(ExitCode::checkpoint, {path,
                                            "no such file or directory; a Hugging Face directory, a "

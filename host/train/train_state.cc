@@ -81,7 +81,7 @@ void TrainState::declare_states(const config::OptimizerSection& optimizer) {
       if (known == optimizer_states_.end())
         known = optimizer_states_.insert(known, {spec.prefix, {}, {}});
       known->types.resize(parameters.size());
-      known->types[i] = std::move(spec.type);
+      known->types[i] = spec.type;
     }
   }
 }

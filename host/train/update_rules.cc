@@ -51,7 +51,7 @@ class Update {
   }
 
  private:
-  Tensor input(Type type) { return graph_.add_input("x", std::move(type)); }
+  Tensor input(Type type) { return graph_.add_input("x", type); }
   Tensor scalar(int i) { return ops::reshape(ops::slice(scalars_, 0, i, 1), {}); }
   bool in_8_bits() const { return config_.moments == "8bit"; }
 

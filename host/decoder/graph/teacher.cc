@@ -89,7 +89,7 @@ void Assembler::add_teacher_outputs(Tensor x) {
 
 Tensor Assembler::teacher_input(Input role, Type type) {
   out_.inputs.push_back({role, {}, false, {}});
-  return graph().add_input(std::string(role_name(role)), std::move(type));
+  return graph().add_input(std::string(role_name(role)), type);
 }
 
 // Of the likeliest tokens the head is computed for these alone, and the log-sum-exp comes from the

@@ -254,7 +254,7 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
   }
   std::vector<Tensor> end_region(std::span<const Tensor> carries,
                                  std::span<const Tensor> results) override {
-    const std::vector<Tensor> out = region_->end(carries, results);
+    std::vector<Tensor> out = region_->end(carries, results);
     bodies_.push_back(region_->nodes());
     region_.reset();
     return out;

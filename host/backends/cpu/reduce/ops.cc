@@ -1,4 +1,5 @@
 // The kernels of reduce_sum and reduce_max.
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -86,7 +87,7 @@ void largest(const Reduction& r, const void* x, void* y) {
       r, lowest,
       [x = static_cast<const T*>(x)](Wide& max, std::int64_t at) {
         const Wide value = Number<T>::load(x[at]);
-        if (value > max || value != value) max = value;
+        if (value > max || std::isnan(value)) max = value;
       },
       [y = static_cast<T*>(y)](std::int64_t o, Wide max) { y[o] = Number<T>::store(max); });
 }

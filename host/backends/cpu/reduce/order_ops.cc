@@ -1,5 +1,6 @@
 // The kernels of cumsum and top_k: what depends on the order of a row.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "backends/cpu/device/threads.h"
@@ -70,7 +71,7 @@ constexpr std::int64_t kMaxInserted = 32;
 // NaNs come first, so that they are seen; equal elements by rising index.
 template <typename Wide>
 bool comes_before(Wide a, Wide b) {
-  return a > b || (a != a && b == b);
+  return a > b || (std::isnan(a) && !std::isnan(b));
 }
 
 template <typename T>
