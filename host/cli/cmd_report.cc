@@ -77,10 +77,12 @@ int run_report(const Arguments& a, const Machine& machine) {
       report.facts.emplace_back(
           "last " + curve.name,
           fmt::format("{} (step {})", curve.points.back().text, curve.points.back().step));
-  if (const double steps = sum_of(report.curves, "perf/step_seconds"); steps > 0)
-    report.facts.emplace_back(
-        "time in steps", fmt::format("{:.3g} s, {:.2g} % of it reading rows", steps,
-                                     100 * sum_of(report.curves, "perf/data_seconds") / steps));
+  if (const double steps = sum_of(report.curves, "perf/step_seconds"); steps > 0) {
+    std::string time = fmt::format("{:.3g} s", steps);
+    if (const double rows = sum_of(report.curves, "perf/data_seconds"); rows > 0)
+      time += fmt::format(", {:.2g} % of it reading rows", 100 * rows / steps);
+    report.facts.emplace_back("time in steps", std::move(time));
+  }
   report.facts.emplace_back("machine of this report",
                             fmt::format("{}, {}", processor_name(), machine_text(machine.device)));
   report.samples = read_samples(metrics);

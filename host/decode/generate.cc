@@ -8,7 +8,6 @@
 #include "decode/shown_text.h"
 
 namespace lamina::decode {
-namespace {}  // namespace
 
 std::string_view name(StopReason reason) {
   switch (reason) {

@@ -2,7 +2,6 @@
 #include "ops/op.h"
 
 namespace lamina::ops {
-namespace {}  // namespace
 
 constinit const OpDef floor_op = {.infer = infer_unary, .elementwise = true, .zero_gradient = true};
 
