@@ -23,7 +23,7 @@ template <typename T>
 inline constexpr std::size_t kLeastBytes = 0;
 #define LAMINA_LEAST(type, bytes) \
   template <>                     \
-  inline constexpr std::size_t kLeastBytes<type> = bytes;
+  [[maybe_unused]] inline constexpr std::size_t kLeastBytes<type> = bytes;
 LAMINA_GROWABLE(LAMINA_LEAST)
 #undef LAMINA_LEAST
 
