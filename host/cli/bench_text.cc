@@ -11,8 +11,4 @@ std::string machine_text(const bench::Device& device) {
 std::string flops_text(double flops) { return fmt::format("{:.1f} GFLOP/s", flops * 1e-9); }
 std::string bandwidth_text(double bytes) { return fmt::format("{:.1f} GB/s", bytes * 1e-9); }
 
-Option dtype_option() {
-  return choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16", "Type to compute in.");
-}
-
 }  // namespace lamina::cli

@@ -4,13 +4,11 @@
 #include <string>
 
 #include "bench/device.h"
-#include "cli/command.h"
 
 namespace lamina::cli {
 
 std::string machine_text(const bench::Device& device);  // "8 threads, avx512"
 std::string flops_text(double flops);
 std::string bandwidth_text(double bytes);
-Option dtype_option();
 
 }  // namespace lamina::cli

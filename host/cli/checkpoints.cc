@@ -38,9 +38,7 @@ Option to_option() {
   return out;
 }
 
-Option stored_type_option(std::string doc) {
-  return choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {}, std::move(doc));
-}
+Option stored_type_option(std::string doc) { return dtype_option({}, std::move(doc)); }
 
 std::optional<DType> stored_type(const Arguments& a) {
   if (!a.has("dtype")) return std::nullopt;

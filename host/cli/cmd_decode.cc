@@ -27,28 +27,6 @@ constexpr std::int64_t kMaxLogprobs = 1000;
 
 constexpr std::int64_t kUsualTokens = 128;
 
-// Tokens that the state holds, and that a call reads at once.
-decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
-                                       std::size_t prompt, const decode::GenerateOptions& options,
-                                       const decode::PromptRows* rows) {
-  const std::int64_t needed = static_cast<std::int64_t>(prompt) + options.max_new_tokens;
-  const std::int64_t context =
-      a.has("ctx-size") ? a.integer("ctx-size")
-                        : std::min(needed, model.config().max_positions().value_or(needed));
-  model.check_length(context, "--ctx-size");
-  if (static_cast<std::int64_t>(prompt) > context)
-    throw UserError(ExitCode::usage,
-                    {"prompt",
-                     fmt::format("has {} tokens; the context holds {}", prompt, context),
-                     {"shorten it, or raise --ctx-size"}});
-  // Rotations that depend on the length need a prompt in one piece, and so may images.
-  const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
-  return {.batch = options.num_beams,
-          .capacity = context,
-          .call_tokens = model.length_dependent_from() ? context : std::min(context, longest),
-          .dtype = *parse_dtype(a.text("dtype"))};
-}
-
 int run(const Arguments& a, const Machine& machine) {
   const Stopwatch watch;
   check_prompt_options(a);
@@ -126,8 +104,7 @@ Command decode_command() {
            integer_option("ctx-size", 0, 0,
                           "Context length in tokens; default: enough for prompt and -n.", 1,
                           kMaxTokens),
-           choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "bfloat16",
-                         "Type to compute in."),
+           dtype_option(),
            {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
            {.key = {.name = "stats",
                     .type = Type::boolean,

@@ -116,8 +116,7 @@ Command embed_command() {
       .options = {required_model_option(), output, text_option("prompt", 'p', "TEXT", "The text."),
                   text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
                   text_option("ids", 0, "1,2,3", "Token ids in place of a text."), layers,
-                  choice_option("dtype", "TYPE", {"float32", "bfloat16"}, "float32",
-                                "Type to compute in.")},
+                  dtype_option("float32")},
       .examples = {"lamina embed -m model -p \"Who are you?\" -o states.safetensors",
                    "lamina embed -m model --ids 1,2,3 --layers embed,0,last -o states.safetensors"},
       .run = run};

@@ -105,8 +105,7 @@ std::vector<Option> eval_options() {
       text_option("chat-template", 0, "FILE", "With --chat: a template in place of the model's."),
       text_option("logprobs", 0, "FILE",
                   "Also write the log probability of each token to this file, as JSON lines."),
-      choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
-                    "Type to compute in. The run's for its validation text, else bfloat16."),
+      dtype_option({}, "Type to compute in. The run's for its validation text, else bfloat16."),
       json_option()};
 }
 

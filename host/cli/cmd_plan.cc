@@ -69,8 +69,7 @@ Command plan_command() {
           "of weights and decode state, operations per token, and the activations that each "
           "rematerialisation policy of training needs, as the memory planner lays them out. Reads "
           "a description only: no weights, no data.",
-      .options = {choice_option("dtype", "TYPE", {"float32", "bfloat16"}, {},
-                                "Type to compute in. Default: the run file's, or bfloat16."),
+      .options = {dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
                   integer_option("batch", 'b', {},
                                  "Rows at once. Default: the run file's microbatch, or 1.", 1,
                                  decoder::kMaxTokens),

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/plugin_json.h"
 #include "cli/plugin_text.h"
 #include "cli/plugins.h"
 #include "cli/text.h"
@@ -20,56 +21,6 @@ std::string default_text(const registry::ModelKey& key) {
   return key.key.required ? "required" : config::preset_text(key.key);
 }
 
-void write_family(JsonWriter& json, const Family& family) {
-  json.begin_object();
-  write_names(json, family.names());
-  json.key("blocks").begin_array();
-  for (const registry::Block& block : family.blocks())
-    json.begin_object().key("id").value(block.id).key("name").value(block.name).end_object();
-  json.end_array().key("keys").begin_array();
-  for (const registry::ModelKey& key : family.keys()) {
-    if (key.ignored) continue;
-    json.begin_object().key("name").value(key.key.name);
-    json.key("type").value(config::type_text(key.key)).key("default");
-    key.key.preset ? json.raw(config::to_toml(*key.key.preset)) : json.null();
-    json.key("required").value(key.key.required);
-    json.key("limits").value(config::limits_text(key.key)).key("doc").value(key.key.doc);
-    write(json, "aliases", key.key.aliases);
-    json.end_object();
-  }
-  json.end_array().key("tensors").begin_array();
-  for (const registry::TensorRow& row : family.tensor_rows())
-    json.begin_object()
-        .key("published")
-        .value(row.published)
-        .key("parameter")
-        .value(row.param)
-        .key("block")
-        .value(row.block)
-        .end_object();
-  json.end_array().end_object();
-}
-
-std::vector<std::string> kernels_of(const registry::CustomOp& op) {
-  std::vector<std::string> out;
-  if (op.forward_kernel) out.emplace_back("forward");
-  if (op.backward_kernel) out.emplace_back("backward");
-  return out;
-}
-
-std::string text_of(const lamina_str_t& text) {
-  return {text.ptr, static_cast<std::size_t>(text.len)};
-}
-
-void write_op(JsonWriter& json, const registry::CustomOp& op) {
-  json.begin_object().key("name").value(op.op.name).key("doc").value(op.op.doc);
-  json.key("inputs").value(text_of(op.source.inputs));
-  json.key("outputs").value(text_of(op.source.outputs));
-  json.key("attributes").value(text_of(op.source.attrs));
-  write(json, "kernels", kernels_of(op));
-  json.end_object();
-}
-
 // The plugin's own ops; "" where it has none.
 std::string ops_text(const registry::CustomOps& ops) {
   Rows rows;
@@ -80,25 +31,6 @@ std::string ops_text(const registry::CustomOps& ops) {
                       fmt::format("{} [kernels: {}]", op->op.doc, registry::joined(kernels)));
   }
   return rows.empty() ? "" : "\nops of its own\n" + two_columns(rows);
-}
-
-std::string inspect_json(const PluginFile& plugin, const std::vector<Family>& families) {
-  JsonWriter json(2);
-  json.begin_object();
-  write_identity(json, plugin);
-  json.key("sdk").value(families.front().plugin().sdk);
-  json.key("toolchain").value(families.front().plugin().toolchain);
-  json.key("bytes").value(plugin.elf.num_bytes).key("machine").value(plugin.elf.machine);
-  write(json, "exports", plugin.elf.exports);
-  write(json, "needs", plugin.elf.needed);
-  json.key("run_path").value(plugin.elf.run_path);
-  json.key("executable_stack").value(plugin.elf.executable_stack);
-  json.key("unique_symbols").value(plugin.elf.num_unique_symbols);
-  json.key("families").begin_array();
-  for (const Family& family : families) write_family(json, family);
-  json.end_array().key("ops").begin_array();
-  for (const auto& op : families.front().custom_ops()) write_op(json, *op);
-  return json.end_array().end_object().text() + "\n";
 }
 
 std::string file_text(const PluginFile& plugin) {

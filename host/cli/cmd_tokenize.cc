@@ -1,30 +1,19 @@
 // lamina tokenize: text to token ids and back, without a model.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <fstream>
-#include <iostream>
 
 #include "cli/commands.h"
+#include "cli/convert_lines.h"
 #include "cli/prompt.h"
 #include "cli/terminal.h"
+#include "cli/token_listing.h"
 #include "core/error.h"
-#include "core/json.h"
 #include "core/json_writer.h"
 #include "core/read_file.h"
-#include "core/utf8.h"
 #include "text/tokenizer.h"
 #include "train/run_directory.h"
 
 namespace lamina::cli {
 namespace {
-
-using text::Span;
-using text::TokenId;
-
-// Output is collected up to this before it is written.
-constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
-constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
 
 // Of the directory itself, or of the newest checkpoint in it.
 std::unique_ptr<text::Tokenizer> load(const std::string& path) {
@@ -40,88 +29,15 @@ text::EncodeOptions encode_options(const Arguments& a, const text::Tokenizer& to
               a.has("parse-special") ? a.flag("parse-special") : tokenizer.reads_special_tokens()};
 }
 
-// Spans in code points, which is what other tools count.
-std::vector<Span> in_code_points(std::string_view text, const std::vector<Span>& spans) {
-  std::vector<std::size_t> before{0};  // code points before each byte
-  before.reserve(text.size() + 1);
-  for (char c : text) before.push_back(before.back() + (utf8_continues(c) ? 0 : 1));
-  std::vector<Span> out;
-  for (const Span& span : spans)
-    out.push_back(
-        {before[std::min(span.begin, text.size())], before[std::min(span.end, text.size())]});
-  return out;
-}
-
-void write_ids(JsonWriter& json, const std::vector<TokenId>& ids) {
-  json.key("ids").begin_array();
-  for (TokenId id : ids) json.value(id);
-  json.end_array();
-}
-
-std::string as_json(const text::Tokenizer& tokenizer, const text::Encoding& e) {
-  JsonWriter json;
-  json.begin_object().key("count").value(e.ids.size());
-  write_ids(json, e.ids);
-  json.key("pieces").begin_array();
-  for (TokenId id : e.ids) json.value(tokenizer.spelling(id));
-  json.end_array().key("offsets").begin_array();
-  for (const Span& span : e.spans) json.begin_array().value(span.begin).value(span.end).end_array();
-  return json.end_array().end_object().text() + "\n";
-}
-
-std::string as_table(const text::Tokenizer& tokenizer, const text::Encoding& e) {
-  std::string out;
-  for (std::size_t i = 0; i < e.ids.size(); ++i)
-    out += fmt::format("{:>8}  {:>6}..{:<6}  {}\n", e.ids[i], e.spans[i].begin, e.spans[i].end,
-                       printable(tokenizer.spelling(e.ids[i])));
-  return out + fmt::format("{} token{}\n", e.ids.size(), e.ids.size() == 1 ? "" : "s");
-}
-
-std::vector<TokenId> ids_of(const JsonValue& list) {
-  std::vector<TokenId> ids;
-  for (JsonValue id : list.elements()) {
-    const std::int64_t value = id.as_int64();
-    if (value < 0 || value > std::numeric_limits<TokenId>::max())
-      id.fail(fmt::format("is {}, which is no token id; they count from 0", value));
-    ids.push_back(static_cast<TokenId>(value));
-  }
-  return ids;
-}
-
 // One object of --jsonl to one of the output.
 std::string line_of(const JsonValue& object, const text::Tokenizer& tokenizer, const Arguments& a) {
   JsonWriter json;
   json.begin_object();
   if (a.flag("decode"))
-    json.key("text").value(tokenizer.decode(ids_of(object.at("ids")), a.flag("skip-special")));
+    json.key("text").value(tokenizer.decode(read_ids(object.at("ids")), a.flag("skip-special")));
   else
     write_ids(json, tokenizer.encode(object.at("text").as_string(), encode_options(a, tokenizer)));
-  return json.end_object().text() + "\n";
-}
-
-void run_lines(std::istream& in, const std::string& file, const text::Tokenizer& tokenizer,
-               const Arguments& a) {
-  std::string out;
-  std::size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    if (line.empty()) continue;
-    const JsonDocument document =
-        JsonDocument::parse(std::move(line), fmt::format("{}: line {}", file, number),
-                            {.code = ExitCode::data, .max_bytes = kMaxTextBytes});
-    out += line_of(document.root(), tokenizer, a);
-    if (out.size() > kBatchBytes) print_bytes(std::exchange(out, {}));
-  }
-  if (in.bad()) user_error(ExitCode::data, file, "cannot be read");
-  print_bytes(out);
-}
-
-void run_jsonl(const text::Tokenizer& tokenizer, const Arguments& a) {
-  const std::string& file = a.text("jsonl");
-  if (file == "-") return run_lines(std::cin, "stdin", tokenizer, a);
-  std::ifstream in(file, std::ios::binary);
-  if (!in) static_cast<void>(read_file(file, ExitCode::data));  // says why
-  run_lines(in, file, tokenizer, a);
+  return json.end_object().text();
 }
 
 void check_options(const Arguments& a) {
@@ -155,7 +71,8 @@ int run(const Arguments& a, const Machine&) {
   check_options(a);
   const auto tokenizer = load(a.text("model"));
   if (a.has("jsonl")) {
-    run_jsonl(*tokenizer, a);
+    convert_lines(a.text("jsonl"),
+                  [&](const JsonValue& object) { return line_of(object, *tokenizer, a); });
   } else if (a.flag("decode")) {
     const std::string text = tokenizer->decode(parse_ids(a.text("ids")), a.flag("skip-special"));
     if (a.flag("json"))
@@ -167,7 +84,7 @@ int run(const Arguments& a, const Machine&) {
   } else {
     text::Encoding e = tokenizer->encode_with_spans(text, encode_options(a, *tokenizer));
     e.spans = in_code_points(text, e.spans);
-    print(a.flag("json") ? as_json(*tokenizer, e) : as_table(*tokenizer, e));
+    print(a.flag("json") ? listing_json(*tokenizer, e) : listing_text(*tokenizer, e));
   }
   return 0;
 }

@@ -92,6 +92,9 @@ struct Command {
 
 // Options that several commands share, in one wording.
 Option json_option();
+// --dtype float32|bfloat16, what to compute in. Without a preset `doc` says what counts then.
+Option dtype_option(std::optional<std::string> preset = "bfloat16",
+                    std::string doc = "Type to compute in.");
 Option set_option();             // --set KEY=VALUE, repeatable
 Option required_model_option();  // -m DIR
 Option model_option();           // likewise, for commands that may go without

@@ -214,6 +214,27 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
   return out;
 }
 
+decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
+                                       std::size_t prompt, const decode::GenerateOptions& options,
+                                       const decode::PromptRows* rows) {
+  const std::int64_t needed = static_cast<std::int64_t>(prompt) + options.max_new_tokens;
+  const std::int64_t context =
+      a.has("ctx-size") ? a.integer("ctx-size")
+                        : std::min(needed, model.config().max_positions().value_or(needed));
+  model.check_length(context, "--ctx-size");
+  if (static_cast<std::int64_t>(prompt) > context)
+    throw UserError(ExitCode::usage,
+                    {"prompt",
+                     fmt::format("has {} tokens; the context holds {}", prompt, context),
+                     {"shorten it, or raise --ctx-size"}});
+  // Rotations that depend on the length need a prompt in one piece, and so may images.
+  const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
+  return {.batch = options.num_beams,
+          .capacity = context,
+          .call_tokens = model.length_dependent_from() ? context : std::min(context, longest),
+          .dtype = *parse_dtype(a.text("dtype"))};
+}
+
 bool set_generation_option(std::string_view name, const std::string& value,
                            const std::string& where, GenerateOptions& options) {
   for (const GenerationKey& key : decode::generation_keys()) {

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "decode/generate.h"
+#include "decode/prompt_rows.h"
 #include "model/load.h"
 
 namespace lamina::cli {
@@ -23,6 +24,12 @@ void check_generation_options(const Arguments& a);
 // Their values: of the command line, else of the model's generation_config.json, else the usual
 // ones. --verbose shows what comes from where. Throws UserError (exit 2) for texts that are no ids.
 decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m);
+
+// What the state of a continuation holds, and how many tokens a call reads at once. Throws
+// UserError (exit 2) for a prompt that does not fit. `rows` may be null.
+decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
+                                       std::size_t prompt, const decode::GenerateOptions& options,
+                                       const decode::PromptRows* rows);
 
 // Changes the value of one option of a chat, by its name. False: it is none of these. Throws
 // UserError (exit 2) for a value that it cannot have; `where` is what was typed.

@@ -30,4 +30,15 @@ void write_names(JsonWriter& json, const FamilyNames& names) {
   write(json, "hf_architectures", names.hf_architectures);
 }
 
+std::vector<std::string> kernels_of(const registry::CustomOp& op) {
+  std::vector<std::string> out;
+  if (op.forward_kernel) out.emplace_back("forward");
+  if (op.backward_kernel) out.emplace_back("backward");
+  return out;
+}
+
+std::string text_of(const lamina_str_t& text) {
+  return {text.ptr, static_cast<std::size_t>(text.len)};
+}
+
 }  // namespace lamina::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/json_writer.h"
+#include "registry/custom_ops.h"
 #include "registry/discovery.h"
 
 namespace lamina::cli {
@@ -13,5 +14,8 @@ std::string abi_of(const registry::PluginFile& plugin);
 void write(JsonWriter& json, const char* key, const std::vector<std::string>& values);
 void write_identity(JsonWriter& json, const registry::PluginFile& plugin);
 void write_names(JsonWriter& json, const registry::FamilyNames& names);
+// "forward", "backward".
+std::vector<std::string> kernels_of(const registry::CustomOp& op);
+std::string text_of(const lamina_str_t& text);
 
 }  // namespace lamina::cli

@@ -47,6 +47,10 @@ Option json_option() {
                   .doc = "Print one JSON object on stdout instead of text."}};
 }
 
+Option dtype_option(std::optional<std::string> preset, std::string doc) {
+  return choice_option("dtype", "TYPE", {"float32", "bfloat16"}, std::move(preset), std::move(doc));
+}
+
 Option model_option() {
   return text_option("model", 'm', "DIR",
                      "A Hugging Face directory, a GGUF file, a checkpoint or a run directory.");

@@ -1,0 +1,37 @@
+// Rows of training data, as `lamina data show` prints them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/dataset.h"
+#include "text/tokenizer.h"
+
+namespace lamina::cli {
+
+// One row of a batch.
+struct DataRow {
+  std::span<const std::int32_t> tokens, labels, segments, positions;
+
+  std::size_t num_labels() const {
+    return tokens.size() -
+           static_cast<std::size_t>(std::ranges::count(labels, data::kIgnoredLabel));
+  }
+  // Whether the model learns to write the token.
+  bool is_learned(std::size_t i) const {
+    return i > 0 && segments[i] == segments[i - 1] && labels[i - 1] != data::kIgnoredLabel;
+  }
+};
+
+// The n-th, borrowed from the batch.
+DataRow row_of(const data::Batch& batch, std::size_t n);
+
+// The segments of a row, what is learned green and the rest dim; without colour, {+learned+}.
+std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, bool color);
+// Of a batch of `rows`.
+std::string rows_json(const text::Tokenizer& tokenizer, const data::Batch& batch,
+                      const data::Dataset& rows);
+
+}  // namespace lamina::cli

@@ -1,0 +1,87 @@
+#include "cli/explain/subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/plugins.h"
+#include "cli/units.h"
+#include "model/open.h"
+#include "model/training.h"
+#include "train/gradients.h"
+#include "train/row_gradients.h"
+#include "train/run.h"
+
+namespace lamina::cli {
+namespace {
+
+decoder::ModelGraph trace(const Subject& s) {
+  if (s.phase == "train")
+    return s.task->loss_graph(*s.model, {s.batch, s.tokens, s.dtype},
+                              train::all_losses(s.segments));
+  return s.model->decode_graph({s.batch, s.tokens, s.dtype}, {s.capacity, s.capacity});
+}
+
+}  // namespace
+
+Subject find_subject(const Arguments& a) {
+  const std::string& path = a.positionals[0];
+  Subject s;
+  std::string phase = "decode";
+  std::int64_t tokens = 512;
+  if (config::is_run_file(path)) {
+    config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
+    s.model = model::open_trained(c, plugin_catalog(a.globals));
+    phase = "train";
+    s.batch = c.train.microbatch_size;
+    tokens = c.data.sequence_length;
+    s.dtype = c.train.dtype;
+    s.remat = train::remat_policy(train::loop_options(c).step(), *s.model, config::place_in(c));
+    s.segments = c.data.pack;
+    s.task = train::loop_options(c).task;
+  } else {
+    require_description(path);
+    s.model =
+        std::move(model::open(path, plugin_catalog(a.globals),
+                              {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
+                      .model);
+  }
+  s.phase = a.has("phase") ? a.text("phase") : phase;
+  if (a.has("batch")) s.batch = a.integer("batch");
+  if (a.has("tokens")) tokens = a.integer("tokens");
+  if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
+  // Decoding writes one token; --tokens is then what the state holds.
+  s.tokens = s.phase == "decode" ? 1 : tokens;
+  s.capacity = tokens;
+  return s;
+}
+
+program::BoundProgram compile(const Subject& s, const Backend& backend,
+                              const passes::Observer& observer) {
+  decoder::ModelGraph graph = trace(s);
+  if (observer) observer("as traced", graph.graph);
+  if (s.phase == "train") {
+    if (observer) graph.graph = passes::simplify(std::move(graph.graph), observer);
+    graph = train::add_gradients(std::move(graph), s.model->parameters(), s.remat.save_policy());
+    if (observer) observer("add gradients", graph.graph);
+    graph = train::list_table_gradients(std::move(graph));
+    if (observer) observer("list gradients of tables", graph.graph);
+  }
+  return program::BoundProgram(std::move(graph), backend, observer);
+}
+
+std::string headline(const Subject& s) {
+  std::vector<std::string> blocks;
+  for (const registry::Block& block : s.model->family().blocks()) {
+    blocks.resize(std::max<std::size_t>(blocks.size(), block.id + 1));
+    blocks[block.id] = block.name;
+  }
+  std::string what = s.phase == "train" ? fmt::format("rematerialisation '{}'", s.remat.name)
+                                        : fmt::format("decode state of {} tokens", s.capacity);
+  return fmt::format("model   {}: {} parameters; {}\nphase   {}: batch {}, {} tokens, {}, {}\n\n",
+                     s.model->family().name(), thousands_text(s.model->parameters().num_elements()),
+                     decoder::to_string(s.model->stack(), blocks), s.phase, s.batch, s.tokens,
+                     long_name(s.dtype), what);
+}
+
+}  // namespace lamina::cli
