@@ -11,19 +11,11 @@
 #include "data/stores.h"
 #include "text/tokenizer.h"
 
-namespace lamina::chat {
-class Form;
-}
-
 namespace lamina::data {
 
 // The tokenizer that data.tokenizer names: "byte", or a model directory. Errors: class data,
 // whatever is wrong with it.
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section);
-
-// The chat template of data.chat_template, else of the directory that data.tokenizer names; null
-// where data.form has no use for one, or where neither names one. Errors: class data.
-std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section);
 
 struct RunData {
   Dataset train;

@@ -1,0 +1,123 @@
+#include "data/sources.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <initializer_list>
+#include <utility>
+
+#include "chat/form.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "data/token_store.h"
+
+namespace lamina::data {
+namespace {
+
+bool has_template(const config::DataSection& section) {
+  return section.form == "chat" || section.form == "preference";
+}
+
+// The files that the template of these data is made of.
+std::vector<std::string> template_files(const config::DataSection& section) {
+  if (!has_template(section)) return {};
+  std::vector<std::string> candidates;
+  if (section.chat_template) candidates.push_back(*section.chat_template);
+  if (section.tokenizer != "byte")
+    for (const char* name :
+         {"chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json"})
+      candidates.push_back(section.tokenizer + "/" + name);
+  std::erase_if(candidates, [](const std::string& file) { return !std::filesystem::exists(file); });
+  return candidates;
+}
+
+// Smaller files are tokenized in less time than a run takes to begin.
+constexpr std::uint64_t kMinStoreBytes = std::uint64_t{1} << 20;
+
+// The value that goes with a word, which the config has checked to be one of these.
+template <typename T>
+T chosen(std::string_view word, std::initializer_list<std::pair<std::string_view, T>> choices) {
+  for (const auto& [name, value] : choices)
+    if (name == word) return value;
+  throw InternalError({"data", fmt::format("'{}' is none of its choices", word), {}});
+}
+
+std::function<void(const StoreProgress&)> log_now_and_then() {
+  using Clock = std::chrono::steady_clock;
+  return [last = Clock::now()](const StoreProgress& progress) mutable {
+    const auto now = Clock::now();
+    if (now - last < std::chrono::seconds(10)) return;
+    last = now;
+    log::info("tokenizing: {:.0f}%", 100.0 * static_cast<double>(progress.bytes_done) /
+                                         static_cast<double>(progress.num_bytes));
+  };
+}
+
+}  // namespace
+
+std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section) {
+  if (!has_template(section)) return nullptr;
+  const bool has_directory = section.tokenizer != "byte";
+  if (!section.chat_template && !has_directory) return nullptr;
+  try {
+    return std::make_unique<const chat::Form>(
+        chat::Form::load(has_directory ? section.tokenizer : "", section.chat_template));
+  } catch (const UserError& error) {  // which speaks of a model that talks
+    ErrorText text = error.text();
+    if (!section.chat_template)
+      text.notes = {
+          "set data.chat_template to a file with one, or data.tokenizer to the directory "
+          "of a model that has one"};
+    throw UserError(ExitCode::data, std::move(text));
+  }
+}
+
+Sources::Sources(const config::DataSection& section, const text::Tokenizer& tokenizer,
+                 std::int64_t vocab_size, const LoadHooks& hooks)
+    : chat_(load_chat_form(section)),
+      reading_{.form = chosen<Form>(section.form, {{"text", Form::text},
+                                                   {"jsonl", Form::jsonl},
+                                                   {"chat", Form::chat},
+                                                   {"tokens", Form::tokens},
+                                                   {"preference", Form::preference}}),
+               .separator = chosen<Separator>(section.document_separator,
+                                              {{"file", Separator::file},
+                                               {"blank_line", Separator::blank_line},
+                                               {"line", Separator::line}}),
+               .field = section.field,
+               .loss_on = chosen<LossOn>(section.loss_on, {{"assistant", LossOn::assistant},
+                                                           {"last", LossOn::last},
+                                                           {"all", LossOn::all}}),
+               .drop_thinking = section.thinking == "drop",
+               .skip_bad_records = section.bad_records == "skip",
+               .tokenizer = tokenizer,
+               .vocab_size = vocab_size,
+               .chat = chat_.get(),
+               .between = hooks.between},
+      store_{.folder = section.store == "none" ? "" : section.store,
+             .template_files = template_files(section),
+             .workers = hooks.workers,
+             .progress = hooks.progress ? hooks.progress : log_now_and_then(),
+             .min_bytes = kMinStoreBytes} {}
+
+Sources::~Sources() = default;
+
+StoredTokens Sources::read(const std::vector<std::string>& patterns) const {
+  if (has_stores()) return open_or_make_store(patterns, reading_, store_);
+  const auto store =
+      std::make_shared<const TokenStore>(tokenize_files(patterns, reading_, store_.workers));
+  return {.view = view_of(store), .sources = store->sources, .path = ""};
+}
+
+std::vector<std::vector<std::string>> kept_together(const config::DataSection& section) {
+  std::vector<std::vector<std::string>> out;
+  if (section.weights.empty())
+    out.push_back(section.train);
+  else
+    for (const std::string& entry : section.train) out.push_back({entry});
+  if (!section.validation.empty()) out.push_back(section.validation);
+  return out;
+}
+
+}  // namespace lamina::data
