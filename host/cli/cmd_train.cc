@@ -119,7 +119,7 @@ Command train_command() {
                               "profile.json in the run directory for trace viewers."),
                   {.key = {.name = "dry-run",
                            .type = Type::boolean,
-                           .doc = "Print what the run will take, memory and disk, and end."}},
+                           .doc = "Print what the run will take, data, memory and disk, and end."}},
                   {.key = {.name = "fit",
                            .type = Type::boolean,
                            .doc = "Print the microbatch and rematerialisation with which the run "

@@ -50,10 +50,10 @@ class Maker {
       : files_(files), reading_(reading), options_(options), num_bytes_(bytes_of(files)) {}
 
   void make(const std::string& directory, std::vector<TokenSource> sources) const {
-    TokenFilesWriter writer(directory,
-                            {.is_narrow = reading_.tokenizer.vocab_size() <= 1 << 16,
-                             .has_loss = has_masks(reading_.form)},
-                            sources);
+    TokenFilesWriter writer(
+        directory,
+        {.is_narrow = has_narrow_ids(reading_.tokenizer), .has_loss = has_masks(reading_.form)},
+        sources);
     PartStream stream(files_, reading_, options_.part_bytes);
     for (std::uint64_t i = 0; i < writer.num_parts(); ++i) {
       static_cast<void>(stream.next());

@@ -24,6 +24,11 @@ struct StoredTokens {
   bool was_made = false;  // now, not before
 };
 
+// Whether two bytes hold each of its ids.
+inline bool has_narrow_ids(const text::Tokenizer& tokenizer) {
+  return tokenizer.vocab_size() <= 1 << 16;
+}
+
 // Writes a store into a directory, from the beginning or from where an interrupted writer was.
 class TokenFilesWriter {
  public:

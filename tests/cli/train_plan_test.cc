@@ -111,13 +111,16 @@ TEST(TrainPlan, DryRunPrintsAndWritesNothing) {
   EXPECT_THAT(f.out, HasSubstr("  temporaries of a step "));
   EXPECT_THAT(f.out, HasSubstr("  while a checkpoint is written "));
   EXPECT_THAT(f.out, HasSubstr("at most 2 at once: "));
+  EXPECT_THAT(f.out, ContainsRegex("\ndata    1 file, [0-9.]+ KiB: [0-9,]+ tokens, read [0-9.]+ "
+                                   "times\n"));
+  EXPECT_THAT(f.out, HasSubstr("  tokens of the data "));
   EXPECT_FALSE(fs::exists(folder / "out"));
   const Finished json = lamina_program({"train", run, "--dry-run", "--json"});
   const JsonDocument numbers = JsonDocument::parse(json.out, "plan");
   std::int64_t sum = 0;
   for (const char* key :
        {"weight_bytes", "copy_bytes", "moment_bytes", "gradient_bytes", "optimizer_temporary_bytes",
-        "checkpoint_copy_bytes", "step_bytes", "validation_bytes", "program_bytes"})
+        "checkpoint_copy_bytes", "step_bytes", "validation_bytes", "data_bytes", "program_bytes"})
     sum += numbers.root().at(key).as_int64();
   EXPECT_EQ(numbers.root().at("memory_bytes").as_int64(), sum);
   EXPECT_EQ(lamina_program({"train", run, "--dry-run", "--set", "train.remat=nothing"}).code, 2);

@@ -1,0 +1,31 @@
+// What lamina train --dry-run says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/run_config.h"
+#include "data/estimate.h"
+#include "decoder/model.h"
+#include "inspect/plan/train_plan.h"
+
+namespace lamina::cli {
+
+// What a run will take, and what there is for it.
+struct DryRun {
+  inspect::TrainPlan plan;
+  data::DataEstimate data;
+  std::uint64_t program_bytes = 0;  // this process as it is: what a run has beside its tensors
+  std::uint64_t available_bytes = 0;
+
+  std::uint64_t memory_bytes() const {
+    return plan.memory_bytes() + data.held_bytes + program_bytes;
+  }
+};
+
+// As text with bars, and as one JSON object; all in bytes there.
+std::string dry_run_text(const DryRun& found, const decoder::Model& model,
+                         const config::RunConfig& run);
+std::string dry_run_json(const DryRun& found);
+
+}  // namespace lamina::cli
