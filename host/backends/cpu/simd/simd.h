@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -229,6 +230,12 @@ LAMINA_SIMD To convert(From a) {
     using HalfTo = Vec<typename Elements<To>::Type, Elements<To>::count / 2>;
     return join(convert<HalfTo>(a.lo), convert<HalfTo>(a.hi));
   } else {
+#if defined(__AVX512F__)
+    // GCC 12 widens the two halves one by one.
+    if constexpr (std::is_same_v<From, Vec<std::uint16_t, 16>> && sizeof(To) == 64)
+      return {reinterpret_cast<typename To::Raw>(
+          _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(a.raw)))};
+#endif
     return {__builtin_convertvector(a.raw, typename To::Raw)};
   }
 }
