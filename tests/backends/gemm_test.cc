@@ -12,6 +12,8 @@
 #include "backends/cpu/device/isa.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/gemv.h"
+#include "backends/cpu/gemm/onednn_gemm.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
 
@@ -71,11 +73,8 @@ struct Problem {
   Values a{DType::f32, 0, 0}, b{DType::f32, 0, 0}, c{DType::f32, 0, 0}, bias{DType::f32, 0, 0};
 };
 
-// Runs the product on a copy of C.
-Values run(Problem& p) {
-  std::string why;
-  const auto gemm = make_gemm(p.spec, &why);
-  EXPECT_NE(gemm, nullptr) << why;
+// Runs a product on a copy of C.
+Values run(Problem& p, const Gemm* gemm) {
   std::vector<std::byte> workspace(gemm->workspace_bytes() + 64);
   void* aligned = workspace.data();
   std::size_t space = workspace.size();
@@ -83,6 +82,13 @@ Values run(Problem& p) {
   Values c = p.c;
   gemm->run(p.a.data(), p.b.data(), p.bias.data(), c.data(), static_cast<std::byte*>(aligned));
   return c;
+}
+
+Values run(Problem& p) {
+  std::string why;
+  const auto gemm = make_gemm(p.spec, &why);
+  EXPECT_NE(gemm, nullptr) << why;
+  return run(p, gemm.get());
 }
 
 std::string describe(const Problem& p) {
@@ -94,8 +100,7 @@ std::string describe(const Problem& p) {
 }
 
 // f32 sums: error grows with the sum of magnitudes. bf16 adds half a unit in the last place.
-void expect_right(Problem& p) {
-  const Values c = run(p);
+void expect_right(Problem& p, const Values& c) {
   int wrong = 0;
   for (std::int64_t i = 0; i < p.spec.m; ++i) {
     for (std::int64_t j = 0; j < p.spec.ldc; ++j) {
@@ -121,6 +126,8 @@ void expect_right(Problem& p) {
   }
   EXPECT_EQ(wrong, 0) << describe(p);
 }
+
+void expect_right(Problem& p) { expect_right(p, run(p)); }
 
 const std::array<std::array<std::int64_t, 3>, 17> kShapes = {{{1, 1, 1},
                                                               {1, 37, 31},
@@ -195,6 +202,82 @@ TEST(Gemm, AddsBiasAndAccumulatesBetweenPaddedRows) {
               expect_right(p);
             }
   }
+}
+
+// Whole panels and parts of them, rows that are read as they are and packed ones, and sums over so
+// many terms that they are cut.
+TEST(TiledGemm, MatchesDoubleForEveryLayoutTypeAndIsa) {
+  set_threads(2, false);
+  const std::array<std::array<std::int64_t, 3>, 7> shapes = {{{1, 1, 1},
+                                                              {8, 48, 2},
+                                                              {9, 49, 33},
+                                                              {70, 100, 66},
+                                                              {5, 7, 4096},
+                                                              {9, 50, 8195},
+                                                              {2100, 3, 8}}};
+  for (Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (const auto& [m, n, k] : shapes)
+      for (bool a_transposed : {false, true})
+        for (bool b_transposed : {false, true})
+          for (DType in : {DType::bf16, DType::f32})
+            for (bool accumulate : {false, true}) {
+              Problem p({.m = m,
+                         .n = n,
+                         .k = k,
+                         .in = in,
+                         .out = accumulate ? DType::f32 : in,
+                         .a_transposed = a_transposed,
+                         .b_transposed = b_transposed,
+                         .accumulate = accumulate},
+                        accumulate ? 3 : 0);
+              expect_right(p, run(p, make_tiled_gemm(p.spec).get()));
+            }
+  }
+}
+
+TEST(TiledGemm, BitsDoNotDependOnHowRowsAreRead) {
+  const ScopedIsa scoped(best_isa());
+  for (DType in : {DType::bf16, DType::f32}) {
+    Problem rows({.m = 40, .n = 70, .k = 4500, .in = in, .out = DType::f32});
+    Problem columns(
+        {.m = 40, .n = 70, .k = 4500, .in = in, .out = DType::f32, .a_transposed = true});
+    for (std::int64_t i = 0; i < 40; ++i)
+      for (std::int64_t k = 0; k < 4500; ++k)
+        columns.a.set(k * 40 + i, static_cast<float>(rows.a.at(i * 4500 + k)));
+    columns.b = rows.b;
+    EXPECT_EQ(run(rows, make_tiled_gemm(rows.spec).get()).bytes,
+              run(columns, make_tiled_gemm(columns.spec).get()).bytes);
+  }
+}
+
+// Machines without AMX use our tiles, so here oneDNN is asked for.
+TEST(OnednnGemm, MatchesDoubleForEveryLayoutAndType) {
+  set_threads(2, false);
+  int num_products = 0;
+  for (const auto& [m, n, k] : kShapes)
+    for (bool a_transposed : {false, true})
+      for (bool b_transposed : {false, true})
+        for (DType in : {DType::bf16, DType::f32})
+          for (bool accumulate : {false, true}) {
+            GemmSpec spec{.m = m,
+                          .n = n,
+                          .k = k,
+                          .in = in,
+                          .out = accumulate ? DType::f32 : in,
+                          .a_transposed = a_transposed,
+                          .b_transposed = b_transposed,
+                          .accumulate = accumulate};
+            if (m % 2) spec.bias = DType::f32;
+            Problem p(spec, accumulate ? 3 : 0);
+            std::string why;
+            const auto gemm = make_onednn_gemm(p.spec, &why);
+            if (gemm == nullptr) continue;
+            ++num_products;
+            expect_right(p, run(p, gemm.get()));
+          }
+  if (num_products == 0) GTEST_SKIP() << "oneDNN has no fast kernels for this machine";
+  EXPECT_GT(num_products, 60);
 }
 
 TEST(Gemm, NoTermsGiveTheBias) {

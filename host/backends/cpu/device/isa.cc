@@ -58,11 +58,26 @@ Isa allowed_by_environment() {
   return static_cast<Isa>(found - kNames.begin());
 }
 
+// Intel's manual, volume 2A, CPUID leaf 7: EDX bits 22 and 24.
+bool detect_amx_bf16() {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 22 & 1u) && (d >> 24 & 1u);
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 Isa best_isa() {
   static const Isa best = std::min(detect(), allowed_by_environment());
   return static_cast<Isa>(std::min(static_cast<int>(best), forced.load(std::memory_order_relaxed)));
+}
+
+bool has_amx_bf16() {
+  static const bool has = detect_amx_bf16();
+  return has;
 }
 
 std::string_view name(Isa isa) { return kNames[static_cast<std::size_t>(isa)]; }

@@ -28,6 +28,9 @@ enum class Isa { portable, avx2, avx512, avx512_bf16 };
 // not exclude. UserError (usage) for another value of the variable. [any thread]
 Isa best_isa();
 
+// Whether the machine multiplies tiles of bf16 by AMX. [any thread]
+bool has_amx_bf16();
+
 // The name as LAMINA_CPU_ISA spells it.
 std::string_view name(Isa isa);
 

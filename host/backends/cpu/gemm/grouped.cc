@@ -99,13 +99,9 @@ constexpr std::int64_t kPieceOutputs = 64, kFewPieceOutputs = 16;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
-// Of a tile's scratch memory; multiples of what the tiles are made of.
+// Of a tile; multiples of the rows and columns that are multiplied at once.
 constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
 constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
-
-std::size_t tile_bytes(std::int64_t m, std::int64_t n) {
-  return aligned(static_cast<std::size_t>(tile_scratch_floats(m, n)) * sizeof(float));
-}
 
 bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
 
@@ -153,14 +149,12 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
 }
 
 GroupedLinearDx::GroupedLinearDx(const GroupedSpec& spec)
-    : spec_(spec), num_threads_(num_threads()) {
-  function_ = isa_table<TileFunctions>().multiply;
-  kernel_ = isa_table<TileFunctions>().name;
-}
+    : spec_(spec),
+      tile_(spec.dtype, kDxRows, kDxColumns, spec.outputs),
+      num_threads_(num_threads()) {}
 
 std::size_t GroupedLinearDx::workspace_bytes() const {
-  return Plan::bytes(spec_.groups) +
-         tile_bytes(kDxRows, kDxColumns) * static_cast<std::size_t>(num_threads_);
+  return Plan::bytes(spec_.groups) + tile_.scratch_bytes() * static_cast<std::size_t>(num_threads_);
 }
 
 void GroupedLinearDx::run(const void* dy, const void* w, const std::int32_t* offsets, void* dx,
@@ -175,34 +169,24 @@ void GroupedLinearDx::run(const void* dy, const void* w, const std::int32_t* off
                    TileArguments t = {};
                    t.n = std::min(kDxColumns, s.inputs - begin);
                    t.k = s.outputs;
-                   t.a_row_stride = s.outputs;
-                   t.a_col_stride = 1;
-                   t.b = at(w, group * s.outputs * s.inputs + begin, s.dtype);
-                   t.b_row_stride = s.inputs;
-                   t.b_col_stride = 1;
+                   t.b = {at(w, group * s.outputs * s.inputs + begin, s.dtype), 1, s.inputs};
                    t.ldc = s.inputs;
-                   t.bf16_in = t.bf16_out = s.dtype == DType::bf16;
-                   t.scratch =
-                       reinterpret_cast<float*>(scratch + tile_bytes(kDxRows, kDxColumns) *
-                                                              static_cast<std::size_t>(thread));
+                   t.bf16_out = s.dtype == DType::bf16;
                    for (std::int64_t row = 0; row < plan.rows_of(group); row += kDxRows) {
                      t.m = std::min(kDxRows, plan.rows_of(group) - row);
-                     t.a = at(dy, (first + row) * s.outputs, s.dtype);
+                     t.a = {at(dy, (first + row) * s.outputs, s.dtype), s.outputs, 1};
                      t.c = at(dx, (first + row) * s.inputs + begin, s.dtype);
-                     function_(t);
+                     tile_.multiply(
+                         t, scratch + tile_.scratch_bytes() * static_cast<std::size_t>(thread));
                    }
                  });
 }
 
 GroupedLinearDw::GroupedLinearDw(const GroupedSpec& spec)
-    : spec_(spec), num_threads_(num_threads()) {
-  function_ = isa_table<TileFunctions>().multiply;
-  kernel_ = isa_table<TileFunctions>().name;
-}
+    : spec_(spec), tile_(spec.dtype, kDwRows, kDwColumns, spec.rows), num_threads_(num_threads()) {}
 
 std::size_t GroupedLinearDw::workspace_bytes() const {
-  return Plan::bytes(spec_.groups) +
-         tile_bytes(kDwRows, kDwColumns) * static_cast<std::size_t>(num_threads_);
+  return Plan::bytes(spec_.groups) + tile_.scratch_bytes() * static_cast<std::size_t>(num_threads_);
 }
 
 void GroupedLinearDw::run(const void* x, const void* dy, const std::int32_t* offsets, float* dw,
@@ -219,18 +203,11 @@ void GroupedLinearDw::run(const void* x, const void* dy, const std::int32_t* off
         t.m = std::min(kDwRows, s.outputs - output);
         t.n = std::min(kDwColumns, s.inputs - input);
         t.k = plan.rows_of(group);  // 0: the tile is zeroed
-        t.a = at(dy, plan.begins[group] * s.outputs + output, s.dtype);
-        t.a_row_stride = 1;
-        t.a_col_stride = s.outputs;
-        t.b = at(x, plan.begins[group] * s.inputs + input, s.dtype);
-        t.b_row_stride = s.inputs;
-        t.b_col_stride = 1;
+        t.a = {at(dy, plan.begins[group] * s.outputs + output, s.dtype), 1, s.outputs};
+        t.b = {at(x, plan.begins[group] * s.inputs + input, s.dtype), 1, s.inputs};
         t.c = dw + (group * s.outputs + output) * s.inputs + input;
         t.ldc = s.inputs;
-        t.bf16_in = s.dtype == DType::bf16;
-        t.scratch = reinterpret_cast<float*>(scratch + tile_bytes(kDwRows, kDwColumns) *
-                                                           static_cast<std::size_t>(thread));
-        function_(t);
+        tile_.multiply(t, scratch + tile_.scratch_bytes() * static_cast<std::size_t>(thread));
       });
 }
 

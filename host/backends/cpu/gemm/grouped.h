@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "backends/cpu/gemm/gemv_simd.h"
-#include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "core/dtype.h"
 
 namespace lamina::cpu {
@@ -50,12 +50,11 @@ class GroupedLinearDx {
   std::size_t workspace_bytes() const;
   void run(const void* dy, const void* w, const std::int32_t* offsets, void* dx,
            std::byte* workspace) const;
-  std::string_view kernel() const { return kernel_; }
+  std::string_view kernel() const { return tile_.kernel(); }
 
  private:
   GroupedSpec spec_;
-  TileFunction function_;
-  std::string_view kernel_;
+  TileMultiplier tile_;
   int num_threads_;
 };
 
@@ -66,12 +65,11 @@ class GroupedLinearDw {
   std::size_t workspace_bytes() const;
   void run(const void* x, const void* dy, const std::int32_t* offsets, float* dw,
            std::byte* workspace) const;
-  std::string_view kernel() const { return kernel_; }
+  std::string_view kernel() const { return tile_.kernel(); }
 
  private:
   GroupedSpec spec_;
-  TileFunction function_;
-  std::string_view kernel_;
+  TileMultiplier tile_;
   int num_threads_;
 };
 

@@ -1,20 +1,15 @@
-// Our own tile product for one instruction set.
-//
-// Every output is one chain of multiply-adds over k in order, so its bits do not depend on how
-// [m, n] was cut into tiles.
 #include "backends/cpu/gemm/tile_simd.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/gemm/tile_finish_simd.h"
+#include "backends/cpu/gemm/tile_pack_simd.h"
 
 namespace lamina::cpu {
 namespace {
 
-// Sums in registers: kRows rows of A times kVectors vectors of B.
-using Lanes = Vec<float, kNativeBytes / 4>;
-constexpr int kNumLanes = kNativeBytes / 4;
+// Sums in registers: kRows rows of A times kVectors vectors of B; beside them kVectors vectors of B
+// and one word of A.
 #if defined(__AVX512F__)
 constexpr int kRows = 8, kVectors = 3;
 #elif defined(__AVX2__)
@@ -22,101 +17,155 @@ constexpr int kRows = 4, kVectors = 3;
 #else
 constexpr int kRows = 4, kVectors = 2;
 #endif
-constexpr std::int64_t kWidth = kVectors * kNumLanes;
+constexpr int kWidth = kVectors * kWordLanes;
+constexpr std::int64_t kSumsOfPanels = kRows * kWidth;
+static_assert(kPackedRows % std::max(kRows, kWordLanes) == 0);
 
-inline float load_element(const void* base, std::int64_t index, bool bf16) {
-  if (!bf16) return static_cast<const float*>(base)[index];
-  return widen(static_cast<const std::uint16_t*>(base)[index]);
+// Where the words of kRows rows of A are: word w of row r at rows[r][w * step].
+struct RowWords {
+  const Word* rows[kRows];
+  std::int64_t step;
+};
+
+// Keeps the compiler from reading a word of A again for each vector that it is multiplied with.
+LAMINA_SIMD void keep_in_register(Native::F& x) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(x));
+#else
+  asm("" : "+x"(x));
+#endif
 }
 
-// packed[k][width] = source(k, j), zero for j >= count: the panel layout of both operands.
-template <bool kBf16>
-void pack_panel(const void* source, std::int64_t k_stride, std::int64_t j_stride,
-                std::int64_t depth, std::int64_t count, std::int64_t width, float* packed) {
-  if (j_stride == 1) {
-    for (std::int64_t k = 0; k < depth; ++k)
-      for (std::int64_t j = 0; j < count; ++j)
-        packed[k * width + j] = load_element(source, k * k_stride + j, kBf16);
-  } else {
-    for (std::int64_t j = 0; j < count; ++j)
-      for (std::int64_t k = 0; k < depth; ++k)
-        packed[k * width + j] = load_element(source, k * k_stride + j * j_stride, kBf16);
-  }
-  for (std::int64_t k = 0; k < depth; ++k)
-    for (std::int64_t j = count; j < width; ++j) packed[k * width + j] = 0.0f;
-}
-
-void pack(const void* source, std::int64_t k_stride, std::int64_t j_stride, std::int64_t depth,
-          std::int64_t count, std::int64_t width, bool bf16, float* packed) {
-  (bf16 ? pack_panel<true> : pack_panel<false>)(source, k_stride, j_stride, depth, count, width,
-                                                packed);
-}
-
-const void* offset(const void* base, std::int64_t elements, bool bf16) {
-  return static_cast<const char*>(base) + elements * (bf16 ? 2 : 4);
-}
-
-// sums[kRows][ld] += A panel * B panel; the sums live in registers over the whole depth.
-void multiply_panels(const float* a, const float* b, std::int64_t depth, float* sums,
-                     std::int64_t ld) {
-  Lanes sum[kRows][kVectors];
+// sums[kRows][kWidth] (+)= rows of A times a panel of B.
+template <class Format>
+void multiply_panels(const RowWords& a, const Word* b, std::int64_t num_words, bool add,
+                     float* sums) {
+  Native::F sum[kRows][kVectors];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = load_raw<Lanes>(sums + r * ld + v * kNumLanes);
-  for (std::int64_t k = 0; k < depth; ++k) {
-    Lanes column[kVectors];
-    for (int v = 0; v < kVectors; ++v) column[v] = load_raw<Lanes>(b + k * kWidth + v * kNumLanes);
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = add ? Native::load(sums + r * kWidth + v * kWordLanes) : Native::F{};
+  const Word* rows[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) rows[r] = a.rows[r];
+  const std::int64_t end = num_words * a.step;
+  for (std::int64_t at = 0; at < end; at += a.step, b += kWidth) {
+    Native::F columns[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) columns[v] = Native::load(b + v * kWordLanes);
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const Lanes row = splat<Lanes>(a[k * kRows + r]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = fma(row, column[v], sum[r][v]);
+      Native::F word = Native::broadcast(rows[r] + at);
+      keep_in_register(word);
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v)
+        sum[r][v] = Format::multiply_add(sum[r][v], word, columns[v]);
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) store_raw(sums + r * ld + v * kNumLanes, sum[r][v]);
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) Native::store(sums + r * kWidth + v * kWordLanes, sum[r][v]);
 }
 
-void finish_row(const TileArguments& t, const float* sums, std::int64_t row) {
-  for (std::int64_t j = 0; j < t.n; ++j) {
-    const std::int64_t at = row * t.ldc + j;
-    float value = sums[j];
-    if (t.bias != nullptr) value += load_element(t.bias, j, t.bf16_bias);
-    if (t.accumulate) value += load_element(t.c, at, t.bf16_out);
-    if (t.bf16_out)
-      static_cast<std::uint16_t*>(t.c)[at] = narrow(value);
-    else
-      static_cast<float*>(t.c)[at] = value;
+// Asks for the lines of C that finish() will write, while the products before that take their time.
+void fetch_outputs(const TileArguments& t, std::int64_t row, std::int64_t rows, std::int64_t column,
+                   std::int64_t columns) {
+  const std::int64_t size = t.bf16_out ? 2 : 4;
+  const char* c = static_cast<const char*>(t.c) + (row * t.ldc + column) * size;
+  for (std::int64_t r = 0; r < rows; ++r, c += t.ldc * size)
+    for (std::int64_t at = 0; at < columns * size; at += 64) __builtin_prefetch(c + at, 1);
+}
+
+template <class Format>
+bool takes_as_it_is(const TileOperand& a, std::int64_t k) {
+  constexpr bool kIsWord = sizeof(typename Format::Element) * Format::kPerWord == sizeof(Word);
+  return kIsWord && a.k_stride == 1 && a.stride % Format::kPerWord == 0 &&
+         k % Format::kPerWord == 0;
+}
+
+// Rows from `row` on. Rows that A does not have are its last one again.
+template <class Format>
+RowWords rows_at(const TileArguments& t, std::int64_t row) {
+  RowWords words;
+  if (t.packed_a != nullptr) {
+    words.step = kRows;
+    const auto* slab = static_cast<const Word*>(t.packed_a) +
+                       row / kRows * panel_stride<kRows>(words_of<Format>(t.k));
+    for (int r = 0; r < kRows; ++r) words.rows[r] = slab + r;
+  } else {
+    words.step = 1;
+    const auto* a = static_cast<const typename Format::Element*>(t.a.data);
+    for (int r = 0; r < kRows; ++r)
+      words.rows[r] =
+          reinterpret_cast<const Word*>(a + std::min<std::int64_t>(row + r, t.m - 1) * t.a.stride);
   }
+  return words;
 }
 
-void multiply_tile(const TileArguments& t) {
-  const std::int64_t num_panels = divide_up(t.n, kWidth);
-  const std::int64_t ld = num_panels * kWidth;
-  const std::int64_t num_slabs = divide_up(t.m, kRows);
-  float* sums = t.scratch;
-  float* b_block = sums + num_slabs * kRows * ld;
-  float* a_slab = b_block + kTileDepth * ld;
-  std::fill(sums, b_block, 0.0f);
-  for (std::int64_t k = 0; k < t.k; k += kTileDepth) {
-    const std::int64_t depth = std::min(kTileDepth, t.k - k);
-    for (std::int64_t p = 0; p < num_panels; ++p)
-      pack(offset(t.b, k * t.b_row_stride + p * kWidth * t.b_col_stride, t.bf16_in), t.b_row_stride,
-           t.b_col_stride, depth, std::min(kWidth, t.n - p * kWidth), kWidth, t.bf16_in,
-           b_block + p * kWidth * kTileDepth);
+template <class Format>
+void multiply(const TileArguments& t) {
+  using Element = typename Format::Element;
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(Element));
+  alignas(64) float own_sums[kSumsOfPanels];
+  auto* panel = reinterpret_cast<Word*>(t.scratch);
+  const std::int64_t num_words = words_of<Format>(t.k), num_slabs = divide_up(t.m, kRows);
+  float* sums = t.sums;
+  for (std::int64_t column = 0; column < t.n; column += kWidth) {
+    const std::int64_t columns = std::min<std::int64_t>(kWidth, t.n - column);
+    pack<Format, kWidth>(t.b.from(column, 0, kSize), columns, t.k, panel);
+    const std::int64_t next = column + kWidth;
+    Fetch fetch = Fetch::of<Element>(
+        t.b.from(next, 0, kSize),
+        std::clamp<std::int64_t>(t.n + t.following_columns - next, 0, kWidth), t.k, num_slabs);
     for (std::int64_t slab = 0; slab < num_slabs; ++slab) {
-      const std::int64_t row = slab * kRows;
-      pack(offset(t.a, k * t.a_col_stride + row * t.a_row_stride, t.bf16_in), t.a_col_stride,
-           t.a_row_stride, depth, std::min<std::int64_t>(kRows, t.m - row), kRows, t.bf16_in,
-           a_slab);
-      for (std::int64_t p = 0; p < num_panels; ++p)
-        multiply_panels(a_slab, b_block + p * kWidth * kTileDepth, depth,
-                        sums + row * ld + p * kWidth, ld);
+      const std::int64_t row = slab * kRows, rows = std::min<std::int64_t>(kRows, t.m - row);
+      float* to = t.sums ? sums : own_sums;
+      fetch.step();
+      if (t.is_last) fetch_outputs(t, row, rows, column, columns);
+      multiply_panels<Format>(rows_at<Format>(t, row), panel, num_words, !t.is_first, to);
+      if (t.is_last) finish(t, to, kWidth, row, rows, column, columns);
+      if (t.sums) sums += kSumsOfPanels;
     }
   }
-  for (std::int64_t row = 0; row < t.m; ++row) finish_row(t, sums + row * ld, row);
 }
 
-static_assert(kTilePanelColumns % kWidth == 0 && kTilePanelRows % kRows == 0);
+template <class Format>
+void pack_a(const TileOperand& a, std::int64_t m, std::int64_t k, void* packed) {
+  pack<Format, kRows>(a, m, k, static_cast<Word*>(packed));
+}
 
-constexpr TileFunctions kFunctions = {.multiply = multiply_tile, .name = "tiles " LAMINA_ISA_NAME};
+template <class Format>
+std::size_t packed_a_bytes(std::int64_t m, std::int64_t k) {
+  return sizeof(Word) * static_cast<std::size_t>(packed_count<kRows>(m) / kRows *
+                                                 panel_stride<kRows>(words_of<Format>(k)));
+}
+
+template <class Format>
+std::size_t scratch_bytes(std::int64_t k) {
+  return sizeof(Word) * static_cast<std::size_t>(panel_stride<kWidth>(words_of<Format>(k)));
+}
+
+template <class Format>
+constexpr TileProduct product(std::string_view name) {
+  return {multiply<Format>,
+          pack_a<Format>,
+          takes_as_it_is<Format>,
+          packed_a_bytes<Format>,
+          scratch_bytes<Format>,
+          kRows,
+          kWidth,
+          name};
+}
+
+constexpr TileFunctions kFunctions = {
+    .f32 = product<FloatWords>("tiles " LAMINA_ISA_NAME),
+    .bf16 = product<WidenedWords>("tiles " LAMINA_ISA_NAME),
+#if defined(__AVX512BF16__)
+    .pairs = product<PairWords>("tiles avx512_bf16"),
+#endif
+};
 
 }  // namespace
 

@@ -1,47 +1,86 @@
-// Our own product of one tile, for machines where oneDNN has no fast kernel: operands are converted
-// to f32 panels and multiplied by FMA.
+// Our own product of one tile, for each instruction set: bf16 by vdpbf16ps where the machine has
+// it, else as f32 by FMA.
+//
+// After Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication": the
+// columns of B are packed panel by panel, and each panel meets all rows of A while it is in the
+// nearest caches. Every output is one chain of sums over k in order, so its bits do not depend on
+// how [m, n] was cut into tiles.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "backends/cpu/device/scratch.h"
+#include "backends/cpu/device/isa.h"
+#include "core/dtype.h"
+#include "core/round_up.h"
 
 namespace lamina::cpu {
 
-// C[m,n] (+)= A[m,k] * B[k,n] (+ bias[n]) with arbitrary strides, in elements.
-struct TileArguments {
-  std::int64_t m, n, k;
-  const void* a;
-  std::int64_t a_row_stride, a_col_stride;
-  const void* b;
-  std::int64_t b_row_stride, b_col_stride;
-  const void* bias;  // nullptr: none
-  void* c;
-  std::int64_t ldc;
-  bool bf16_in, bf16_out, bf16_bias, accumulate;
-  float* scratch;  // tile_scratch_floats(m, n), 64-byte aligned
+// Rows of A or columns of B: element k of row or column i is data[i * stride + k * k_stride], and
+// one of the strides is 1.
+struct TileOperand {
+  const void* data;
+  std::int64_t stride, k_stride;  // in elements
+
+  // From row or column i and element k on.
+  TileOperand from(std::int64_t i, std::int64_t k, std::int64_t element_bytes) const {
+    return {static_cast<const std::byte*>(data) + (i * stride + k * k_stride) * element_bytes,
+            stride, k_stride};
+  }
 };
 
-using TileFunction = void (*)(const TileArguments&);
+// C[m,n] (+)= A[m,k] * B[k,n] (+ bias[n]), or that part of it for which k is in one block.
+struct TileArguments {
+  std::int64_t m, n, k;
+  TileOperand a, b;
+  const void* packed_a;  // what pack_a() made of A, which is not read then; null: A as it is
+  const void* bias;      // null: none
+  void* c;
+  std::int64_t ldc;
+  bool bf16_out, bf16_bias, accumulate;
+  // Columns of B after these that the next call will read.
+  std::int64_t following_columns;
+  // Sums between one block of k and the next, num_sums(m, n) of them. Null: there is one block.
+  float* sums;
+  bool is_first, is_last;  // of the blocks
+  std::byte* scratch;      // scratch_bytes(k), 64-byte aligned
+};
+
+// Rows that lie together in a packed A.
+inline constexpr std::int64_t kPackedRows = 16;
+
+struct TileProduct {
+  void (*multiply)(const TileArguments&) = nullptr;
+  // Into packed_a_bytes(m, k) at `packed`, 64-byte aligned. Packed rows from i on, a multiple of
+  // kPackedRows, begin after packed_a_bytes(i, k).
+  void (*pack_a)(const TileOperand& a, std::int64_t m, std::int64_t k, void* packed) = nullptr;
+  // Whether multiply() can read such an A, aligned to four bytes, as it is; else it has to be
+  // packed.
+  bool (*takes_as_it_is)(const TileOperand& a, std::int64_t k) = nullptr;
+  std::size_t (*packed_a_bytes)(std::int64_t m, std::int64_t k) = nullptr;
+  std::size_t (*scratch_bytes)(std::int64_t k) = nullptr;
+  std::int64_t panel_rows = 0, panel_columns = 0;  // that are multiplied at once
+  std::string_view name;                           // for `lamina explain`
+
+  std::int64_t num_sums(std::int64_t m, std::int64_t n) const {
+    return round_up(m, panel_rows) * round_up(n, panel_columns);
+  }
+};
 
 struct TileFunctions {
-  TileFunction multiply;
-  std::string_view name;  // for `lamina explain`
+  TileProduct f32;
+  TileProduct bf16;        // widened to f32
+  TileProduct pairs = {};  // of bf16: for avx512_bf16 only
 
   static const TileFunctions avx512, avx2, portable;
 };
 
-// Depth of a packed block, and widths that every version's panels divide.
-inline constexpr std::int64_t kTileDepth = 256;
-inline constexpr std::int64_t kTilePanelColumns = 48;
-inline constexpr std::int64_t kTilePanelRows = 8;
-
-// Sums [m, n], a block of B [kTileDepth, n] and a slab of A [kTilePanelRows, kTileDepth].
-inline std::int64_t tile_scratch_floats(std::int64_t m, std::int64_t n) {
-  return round_up(m, kTilePanelRows) * round_up(n, kTilePanelColumns) +
-         kTileDepth * (round_up(n, kTilePanelColumns) + kTilePanelRows);
+// The product of best_isa() for operands of `in`: f32 or bf16.
+inline const TileProduct& best_tile_product(DType in) {
+  const TileFunctions& functions = isa_table<TileFunctions>();
+  if (in == DType::f32) return functions.f32;
+  return best_isa() == Isa::avx512_bf16 ? functions.pairs : functions.bf16;
 }
 
 }  // namespace lamina::cpu

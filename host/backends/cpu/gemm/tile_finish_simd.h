@@ -1,0 +1,34 @@
+// What our tile products do with their sums. Internal to each file that includes it.
+#pragma once
+
+#include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/simd/memory.h"
+
+namespace lamina::cpu {
+namespace {
+
+template <typename Out, typename Bias>
+void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, std::int64_t row,
+                  std::int64_t rows, std::int64_t column, std::int64_t columns) {
+  const Bias* bias = t.bias ? static_cast<const Bias*>(t.bias) + column : nullptr;
+  Out* c = static_cast<Out*>(t.c) + row * t.ldc + column;
+  for (std::int64_t r = 0; r < rows; ++r, sums += ld, c += t.ldc)
+    for_lanes(columns, [&](std::int64_t j, int count) {
+      Float sum = load_some(sums + j, count);
+      if (bias) sum = sum + load_some(bias + j, count);
+      if (t.accumulate) sum = sum + load_some(c + j, count);
+      store_some(c + j, sum, count);
+    });
+}
+
+// Adds the bias and what C holds to sums[rows][ld], and rounds them into C from [row, column] on.
+void finish(const TileArguments& t, const float* sums, std::int64_t ld, std::int64_t row,
+            std::int64_t rows, std::int64_t column, std::int64_t columns) {
+  const auto finish_as =
+      t.bf16_out ? (t.bf16_bias ? finish_block<bfloat16, bfloat16> : finish_block<bfloat16, float>)
+                 : (t.bf16_bias ? finish_block<float, bfloat16> : finish_block<float, float>);
+  finish_as(t, sums, ld, row, rows, column, columns);
+}
+
+}  // namespace
+}  // namespace lamina::cpu

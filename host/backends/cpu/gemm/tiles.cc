@@ -1,0 +1,179 @@
+#include "backends/cpu/gemm/tiles.h"
+
+#include <algorithm>
+
+#include "backends/cpu/device/threads.h"
+#include "core/error.h"
+
+namespace lamina::cpu {
+namespace {
+
+std::size_t sums_bytes(const TileProduct& product, std::int64_t m, std::int64_t n,
+                       const DepthBlocks& blocks) {
+  if (blocks.count == 1) return 0;
+  return sizeof(float) * static_cast<std::size_t>(product.num_sums(m, n));
+}
+
+// The part of a product that is in one block of k.
+TileArguments part_of(const TileArguments& whole, DType in, const DepthBlocks& blocks,
+                      std::int64_t block, float* sums) {
+  TileArguments t = whole;
+  t.k = blocks.depth_of(block);
+  t.a = whole.a.from(0, blocks.first(block), size_bytes(in));
+  t.b = whole.b.from(0, blocks.first(block), size_bytes(in));
+  t.sums = blocks.count > 1 ? sums : nullptr;
+  t.is_first = block == 0;
+  t.is_last = block + 1 == blocks.count;
+  return t;
+}
+
+// All rows of A that threads work on at once: as many as stay in the caches that they share.
+std::int64_t rows_at_once(const GemmSpec& s, const DepthBlocks& blocks) {
+  constexpr std::int64_t kMaxRows = 2048, kMaxBytes = std::int64_t{4} << 20;
+  const std::int64_t row_bytes = std::max<std::int64_t>(1, blocks.depth * size_bytes(s.in));
+  const std::int64_t max_rows =
+      std::clamp(kMaxBytes / row_bytes / kPackedRows * kPackedRows, kPackedRows, kMaxRows);
+  return std::min(s.m, round_up(divide_up(s.m, divide_up(s.m, max_rows)), kPackedRows));
+}
+
+// Rows at once times blocks of k, one after the other; within one, threads take panels of B and
+// pack them, each for all rows. Only shapes decide, so that the bits are the same for any pool.
+class TiledGemm final : public Gemm {
+ public:
+  explicit TiledGemm(const GemmSpec& s)
+      : spec_(s),
+        product_(best_tile_product(s.in)),
+        blocks_(s.k),
+        rows_(rows_at_once(s, blocks_)),
+        panels_(divide_up(s.n, product_.panel_columns)),
+        num_threads_(num_threads()) {
+    // Several parts of the rows where there are few panels, so that all threads have some.
+    constexpr std::int64_t kMinUnits = 16, kMinRows = 64;
+    const std::int64_t parts =
+        std::clamp<std::int64_t>(divide_up(kMinUnits, panels_), 1, divide_up(rows_, kMinRows));
+    part_rows_ = round_up(divide_up(rows_, parts), kPackedRows);
+    parts_ = divide_up(rows_, part_rows_);
+    a_ = {nullptr, s.a_transposed ? 1 : s.lda, s.a_transposed ? s.lda : 1};
+    b_ = {nullptr, s.b_transposed ? s.ldb : 1, s.b_transposed ? 1 : s.ldb};
+    for (std::int64_t block : {std::int64_t{0}, blocks_.count - 1})
+      if (!takes_as_it_is(block))
+        packed_bytes_ = std::max(packed_bytes_,
+                                 aligned(product_.packed_a_bytes(rows_, blocks_.depth_of(block))));
+    sums_bytes_ = sums_bytes(product_, part_rows_ * parts_, s.n, blocks_);
+    scratch_bytes_ = product_.scratch_bytes(blocks_.depth);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return packed_bytes_ + sums_bytes_ + scratch_bytes_ * static_cast<std::size_t>(num_threads_);
+  }
+
+  void run(const void* a, const void* b, const void* bias, void* c,
+           std::byte* workspace) const override {
+    LAMINA_ASSERT(num_threads() <= num_threads_);
+    TileArguments whole = {};
+    whole.a = {a, a_.stride, a_.k_stride};
+    whole.b = {b, b_.stride, b_.k_stride};
+    whole.bias = bias;
+    whole.c = c;
+    whole.ldc = spec_.ldc;
+    whole.bf16_out = spec_.out == DType::bf16;
+    whole.bf16_bias = spec_.bias == DType::bf16;
+    whole.accumulate = spec_.accumulate;
+    if (!spec_.bias) whole.bias = nullptr;
+    for (std::int64_t row = 0; row < spec_.m; row += rows_) {
+      const TileArguments rows = part(whole, row, std::min(rows_, spec_.m - row), 0, spec_.n);
+      for (std::int64_t block = 0; block < blocks_.count; ++block)
+        run_block(part_of(rows, spec_.in, blocks_, block, nullptr), block, workspace);
+    }
+  }
+
+  std::string_view kernel() const override { return product_.name; }
+
+ private:
+  bool takes_as_it_is(std::int64_t block) const {
+    return product_.takes_as_it_is(a_, blocks_.depth_of(block));
+  }
+
+  // What a product is of these rows and columns.
+  TileArguments part(TileArguments t, std::int64_t row, std::int64_t rows, std::int64_t column,
+                     std::int64_t columns) const {
+    t.m = rows;
+    t.n = columns;
+    t.a = t.a.from(row, 0, size_bytes(spec_.in));
+    t.b = t.b.from(column, 0, size_bytes(spec_.in));
+    if (t.bias) t.bias = static_cast<const std::byte*>(t.bias) + column * size_bytes(*spec_.bias);
+    t.c = static_cast<std::byte*>(t.c) + (row * t.ldc + column) * size_bytes(spec_.out);
+    return t;
+  }
+
+  void run_block(const TileArguments& block, std::int64_t index, std::byte* workspace) const {
+    auto* sums = reinterpret_cast<float*>(workspace + packed_bytes_);
+    std::byte* scratch = workspace + packed_bytes_ + sums_bytes_;
+    const bool is_packed = !takes_as_it_is(index);
+    if (is_packed) pack_a(block, workspace);
+    // Neighbouring panels go to one thread: while one is multiplied, the next is fetched.
+    parallel_tasks(divide_up(block.m, part_rows_) * panels_, [&](std::int64_t task, int thread) {
+      const std::int64_t row = task / panels_ * part_rows_;
+      const std::int64_t column = task % panels_ * product_.panel_columns;
+      TileArguments t = part(block, row, std::min(part_rows_, block.m - row), column,
+                             std::min(product_.panel_columns, spec_.n - column));
+      t.following_columns = spec_.n - column - t.n;
+      if (is_packed) t.packed_a = workspace + product_.packed_a_bytes(row, block.k);
+      if (blocks_.count > 1)
+        t.sums = sums + task * product_.num_sums(part_rows_, product_.panel_columns);
+      t.scratch = scratch + scratch_bytes_ * static_cast<std::size_t>(thread);
+      product_.multiply(t);
+    });
+  }
+
+  void pack_a(const TileArguments& block, std::byte* packed) const {
+    constexpr std::int64_t kRowsPerTask = 8 * kPackedRows;
+    parallel_tasks(divide_up(block.m, kRowsPerTask), [&](std::int64_t task) {
+      const std::int64_t row = task * kRowsPerTask;
+      product_.pack_a(block.a.from(row, 0, size_bytes(spec_.in)),
+                      std::min(kRowsPerTask, block.m - row), block.k,
+                      packed + product_.packed_a_bytes(row, block.k));
+    });
+  }
+
+  GemmSpec spec_;
+  const TileProduct& product_;
+  DepthBlocks blocks_;
+  std::int64_t rows_, panels_;
+  int num_threads_;
+  std::int64_t part_rows_ = 0, parts_ = 0;
+  TileOperand a_, b_;
+  std::size_t packed_bytes_ = 0, sums_bytes_ = 0, scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+TileMultiplier::TileMultiplier(DType in, std::int64_t max_m, std::int64_t max_n, std::int64_t max_k)
+    : product_(best_tile_product(in)), in_(in) {
+  const DepthBlocks blocks(max_k);
+  // A smaller k may be cut into deeper blocks.
+  const std::int64_t depth = std::min(max_k, DepthBlocks::kMaxDepth);
+  packed_bytes_ = aligned(product_.packed_a_bytes(max_m, depth));
+  sums_bytes_ = aligned(sums_bytes(product_, max_m, max_n, blocks));
+  scratch_bytes_ = packed_bytes_ + sums_bytes_ + product_.scratch_bytes(depth);
+}
+
+void TileMultiplier::multiply(TileArguments whole, std::byte* scratch) const {
+  const DepthBlocks blocks(whole.k);
+  whole.scratch = scratch + packed_bytes_ + sums_bytes_;
+  for (std::int64_t block = 0; block < blocks.count; ++block) {
+    TileArguments t =
+        part_of(whole, in_, blocks, block, reinterpret_cast<float*>(scratch + packed_bytes_));
+    if (!product_.takes_as_it_is(t.a, t.k)) {
+      product_.pack_a(t.a, t.m, t.k, scratch);
+      t.packed_a = scratch;
+    }
+    product_.multiply(t);
+  }
+}
+
+std::unique_ptr<Gemm> make_tiled_gemm(const GemmSpec& spec) {
+  return std::make_unique<TiledGemm>(spec);
+}
+
+}  // namespace lamina::cpu

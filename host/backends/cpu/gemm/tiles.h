@@ -1,0 +1,48 @@
+// Products of any depth from our own tiles: how k is cut into blocks, and what memory that takes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/tile_simd.h"
+
+namespace lamina::cpu {
+
+// How a sum over k is cut: of about equal, even blocks. One block of 0 for k = 0.
+struct DepthBlocks {
+  // Deep enough that sums are rarely put away, shallow enough for a panel to stay in the caches.
+  static constexpr std::int64_t kMaxDepth = 4096;
+
+  explicit DepthBlocks(std::int64_t k)
+      : total(k),
+        count(k > kMaxDepth ? divide_up(k, kMaxDepth) : 1),
+        depth(round_up(divide_up(k, count), 2)) {}
+  std::int64_t first(std::int64_t block) const { return block * depth; }
+  std::int64_t depth_of(std::int64_t block) const { return std::min(depth, total - first(block)); }
+
+  std::int64_t total, count, depth;
+};
+
+// A product of up to max_m x max_n x max_k on the calling thread.
+class TileMultiplier {
+ public:
+  TileMultiplier(DType in, std::int64_t max_m, std::int64_t max_n, std::int64_t max_k);
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  // Of `t`, operands and C and what to do with it; the rest is set here. `scratch` is 64-byte
+  // aligned.
+  void multiply(TileArguments t, std::byte* scratch) const;
+  std::string_view kernel() const { return product_.name; }
+
+ private:
+  const TileProduct& product_;
+  DType in_;
+  std::size_t packed_bytes_, sums_bytes_, scratch_bytes_;
+};
+
+// The product of a spec whose defaults are filled in, on the threads of the pool.
+std::unique_ptr<Gemm> make_tiled_gemm(const GemmSpec& spec);
+
+}  // namespace lamina::cpu
