@@ -1,11 +1,14 @@
-// Prints the speed of the products of decoding, prefill and training, and its share of the measured
-// limits. Not a test. Usage: gemm_bench [decode|prefill|train|all] [threads]
+// Prints the speed of the products of decoding, prefill and training, its share of the measured
+// limits, and for those of our tiles how many times as long oneDNN takes, in turn with them. Not a
+// test. Usage: gemm_bench [decode|prefill|train|all] [threads]
 #include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include "backends/cpu/device/limits.h"
 #include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/onednn_gemm.h"
 
 namespace lamina::cpu {
 namespace {
@@ -58,46 +62,87 @@ class Weights {
   std::size_t at_ = 0;
 };
 
+// The operands of a product and a kernel for it.
+class Product {
+ public:
+  Product(const GemmSpec& spec, std::unique_ptr<Gemm> gemm, Weights& weights)
+      : weights_(weights),
+        weight_bytes_(bytes(spec.n * spec.k, spec.in)),
+        a_(bytes(spec.m * spec.k, spec.in)),
+        c_(bytes(spec.m * spec.n, spec.out)),
+        bias_(bytes(spec.n, DType::f32)),
+        workspace_(gemm->workspace_bytes()),
+        gemm_(std::move(gemm)) {}
+
+  double seconds(int runs) {
+    const double start = now_seconds();
+    for (int i = 0; i < runs; ++i)
+      gemm_->run(a_.data, weights_.next(weight_bytes_), bias_.data, c_.data, workspace_.data);
+    return (now_seconds() - start) / runs;
+  }
+  std::string_view kernel() const { return gemm_->kernel(); }
+
+ private:
+  struct Memory {
+    explicit Memory(std::size_t n) : size(n), data(allocate(n)) {}
+    ~Memory() { munmap(data, size); }
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    std::size_t size;
+    std::byte* data;
+  };
+  static std::size_t bytes(std::int64_t count, DType dtype) {
+    return static_cast<std::size_t>(count * size_bytes(dtype));
+  }
+
+  Weights& weights_;
+  std::size_t weight_bytes_;
+  Memory a_, c_, bias_, workspace_;
+  std::unique_ptr<Gemm> gemm_;
+};
+
+double median(std::vector<double> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  return numbers[numbers.size() / 2];
+}
+
+GemmSpec with_strides(GemmSpec s) {
+  s.lda = s.a_transposed ? s.m : s.k;
+  s.ldb = s.b_transposed ? s.k : s.n;
+  s.ldc = s.n;
+  return s;
+}
+
 void measure(const char* what, const GemmSpec& spec, Weights& weights, const Limits& limits) {
   std::string why;
-  const auto gemm = make_gemm(spec, &why);
+  auto gemm = make_gemm(spec, &why);
   if (gemm == nullptr) {
     fmt::print("{}: {}\n", what, why);
     return;
   }
-  const auto bytes = [](std::int64_t count, DType dtype) {
-    return static_cast<std::size_t>(count * size_bytes(dtype));
-  };
-  const std::size_t weight_bytes = bytes(spec.n * spec.k, spec.in);
-  std::byte* a = allocate(bytes(spec.m * spec.k, spec.in));
-  std::byte* c = allocate(bytes(spec.m * spec.n, spec.out));
-  std::byte* workspace = allocate(gemm->workspace_bytes());
-  std::byte* bias = allocate(bytes(spec.n, DType::f32));
+  std::unique_ptr<Gemm> peer;
+  if (gemm->kernel().starts_with("tiles")) peer = make_onednn_gemm(with_strides(spec), &why);
+  Product ours(spec, std::move(gemm), weights);
+  std::optional<Product> onednn;
+  if (peer) onednn.emplace(spec, std::move(peer), weights);
   const double flops = 2.0 * static_cast<double>(spec.m * spec.n) * static_cast<double>(spec.k);
-  const int runs =
-      std::max(1, static_cast<int>(0.05 / (flops / limits.bf16 +
-                                           static_cast<double>(weight_bytes) / limits.read)));
-  std::vector<double> seconds;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    const double start = now_seconds();
-    for (int i = 0; i < runs; ++i) gemm->run(a, weights.next(weight_bytes), bias, c, workspace);
-    seconds.push_back((now_seconds() - start) / runs);
-  }
-  std::sort(seconds.begin(), seconds.end());
-  const double typical = seconds[seconds.size() / 2];
+  const auto weight_bytes = static_cast<double>(spec.n * spec.k * size_bytes(spec.in));
   const double peak = spec.in == DType::bf16 ? limits.bf16 : limits.f32;
+  const int runs =
+      std::max(1, static_cast<int>(0.05 / (flops / peak + weight_bytes / limits.read)));
+  std::vector<double> seconds, ratios;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    seconds.push_back(ours.seconds(runs));
+    if (onednn) ratios.push_back(onednn->seconds(runs) / seconds.back());
+  }
+  const double typical = median(seconds);
   fmt::print(
       "{:4} {:4} m {:5} n {:6} k {:5}  {:20} {:9.1f} us  {:6.1f} GB/s ({:3.0f} %)  "
-      "{:6.1f} GFLOP/s ({:3.0f} %)\n",
-      what, name(spec.in), spec.m, spec.n, spec.k, gemm->kernel(), typical * 1e6,
-      static_cast<double>(weight_bytes) / typical / 1e9,
-      100 * static_cast<double>(weight_bytes) / typical / limits.read, flops / typical / 1e9,
-      100 * flops / typical / peak);
-  for (auto [p, n] : {std::pair{a, bytes(spec.m * spec.k, spec.in)},
-                      {c, bytes(spec.m * spec.n, spec.out)},
-                      {workspace, gemm->workspace_bytes()},
-                      {bias, bytes(spec.n, DType::f32)}})
-    munmap(p, n);
+      "{:6.1f} GFLOP/s ({:3.0f} %){}\n",
+      what, name(spec.in), spec.m, spec.n, spec.k, ours.kernel(), typical * 1e6,
+      weight_bytes / typical / 1e9, 100 * weight_bytes / typical / limits.read,
+      flops / typical / 1e9, 100 * flops / typical / peak,
+      ratios.empty() ? "" : fmt::format("  onednn {:.2f}", median(ratios)));
 }
 
 constexpr std::int64_t kWeights[][2] = {{1024, 1024}, {3072, 1024},  {1024, 3072},
