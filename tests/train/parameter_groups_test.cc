@@ -101,6 +101,19 @@ TEST(ParameterGroups, TheFirstThatFitsCounts) {
                 });
 }
 
+// Experts have one bias each, a tensor of two dims, which decays as little as any other bias.
+TEST(WeightDecay, GoesByRole) {
+  const decoder::Model model = open_model(test_model("gpt_oss_predicts").path);
+  int biases_of_experts = 0;
+  for (const decoder::Parameter& p : model.parameters().all()) {
+    SCOPED_TRACE(p.name);
+    const bool is_matrix = p.name.ends_with(".weight") && p.name.find("norm") == std::string::npos;
+    EXPECT_EQ(p.decays(), is_matrix);
+    biases_of_experts += p.name.ends_with(".bias") && p.desc.shape.ndim() == 2;
+  }
+  EXPECT_GT(biases_of_experts, 0);
+}
+
 // The stack is scanned: it is cut where layers learn that others of the same block do not.
 TEST(ParameterGroups, LayersOfAScanCanBeFrozenOneByOne) {
   const TestModel& from = test_model("llama2_deep");

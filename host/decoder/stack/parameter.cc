@@ -24,7 +24,14 @@ std::string adapted_name(std::string_view adapter) {
   return {};
 }
 
-bool Parameter::decays() const { return desc.decay.value_or(desc.shape.ndim() >= 2); }
+bool Parameter::decays() const {
+  using registry::Role;
+  if (desc.decay) return *desc.decay;
+  // The biases of experts are a table of vectors, and vectors all the same.
+  const bool is_vector =
+      desc.role == Role::bias || desc.role == Role::norm || desc.role == Role::scalar;
+  return !is_vector && desc.shape.ndim() >= 2;
+}
 
 DType Parameter::used_dtype(DType compute) const {
   if (desc.dtype) return *desc.dtype;
