@@ -10,6 +10,7 @@ namespace {
 
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -39,7 +40,7 @@ TEST(Explain, RunFileNeedsNeitherDataNorWeights) {
 TEST(Explain, SaysWhyAKernelWasRefused) {
   EXPECT_THAT(explain({LAMINA_SOURCE_DIR "/configs/models/bench-0.6b.toml", "--phase", "prefill",
                        "--show", "kernels"}),
-              HasSubstr("not stream: streams weights for at most 64 rows, got 512"));
+              ContainsRegex("not stream: streams weights for at most [0-9]+ rows, got 512"));
 }
 
 TEST(Explain, ModelsAreExplainedForDecodingUnlessTold) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cpu/device/isa.h"
 #include "ops/op.h"
 #include "passes/count_ops.h"
 #include "passes/dead_code.h"
@@ -39,6 +40,30 @@ TEST(GroupLinears, ProjectionsOfOneInputBecomeAGroup) {
   for (std::size_t i = 0; i < want.size(); ++i)
     for (std::int64_t e = 0; e < want[i].type.num_elements(); ++e)
       EXPECT_NEAR(get(want[i], e), get(got[i], e), 1e-5);
+}
+
+// A layer that is run again computes some of the products of a group by themselves.
+TEST(GroupLinears, AGroupGivesTheBitsOfItsProductsAlone) {
+  for (cpu::Isa set :
+       {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16}) {
+    if (set > cpu::best_isa()) break;
+    const cpu::ScopedIsa limit(set);
+    for (std::int64_t rows : {1, 4, 5, 16, 17, 64, 65}) {
+      SCOPED_TRACE(fmt::format("{} rows, {}", rows, cpu::name(set)));
+      Graph g;
+      Tensor x = g.add_input("x", matrix(rows, 100));
+      g.add_output("q", ops::linear(x, g.add_input("wq", matrix(24, 100))));
+      g.add_output("k", ops::linear(x, g.add_input("wk", matrix(9, 100))));
+      const Graph group = grouped(g);
+      ASSERT_EQ(count_ops(group, "linear_group"), 1);
+      std::mt19937 random(3);
+      std::vector<Array> inputs;
+      for (const GraphInput& input : g.inputs())
+        inputs.push_back(random_array(g.type(input.value), random));
+      const auto alone = run_unoptimized(g, inputs), together = run_unoptimized(group, inputs);
+      for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(alone[i].bytes, together[i].bytes);
+    }
+  }
 }
 
 TEST(GroupLinears, OtherInputsAndLateWeightsStayAlone) {

@@ -59,15 +59,8 @@ GemmSpec with_defaults(GemmSpec s) {
   return s;
 }
 
-// Up to how many rows streaming the weights beats tiles, which repack them first. Measured with
-// AVX-512 bf16; the bound for the lower instruction sets is a guess.
-std::int64_t max_streamed_rows(bool b_transposed) {
-  if (!b_transposed) return 4;
-  return best_isa() >= Isa::avx512 ? kMaxGemvRows : 16;
-}
-
 bool streams(const GemmSpec& s) {
-  return !s.a_transposed && s.m <= max_streamed_rows(s.b_transposed);
+  return !s.a_transposed && s.m <= (s.b_transposed ? max_rows_to_stream() : 4);
 }
 
 std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {

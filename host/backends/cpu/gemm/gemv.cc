@@ -121,6 +121,9 @@ std::string refusal(const GemvGroupSpec& spec) {
 
 }  // namespace
 
+// Measured with AVX-512 bf16; the bound for the lower instruction sets is a guess.
+std::int64_t max_rows_to_stream() { return best_isa() >= Isa::avx512 ? kMaxGemvRows : 16; }
+
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why) {
   *why = refusal(spec);
   if (!why->empty()) return nullptr;

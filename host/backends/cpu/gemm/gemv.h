@@ -58,6 +58,11 @@ class GemvGroup {
   virtual std::string_view kernel() const = 0;
 };
 
+// Up to how many rows streaming weights that are stored as [n, k] beats tiles, which repack them
+// first; at most kMaxGemvRows. A product by itself and one of a group go by the same bound, since
+// the two ways round differently. [any thread]
+std::int64_t max_rows_to_stream();
+
 // nullptr, and the reason in *why, when the group cannot be done: more than kMaxGemvRows rows or
 // other element types. [any thread]
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why);

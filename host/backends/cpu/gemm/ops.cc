@@ -78,9 +78,9 @@ Verdict supports_gemm(const NodeView& n) {
 }
 
 Verdict supports_stream(const NodeView& n) {
-  if (num_rows(n.type(0)) > kMaxGemvRows)
-    return Verdict::no(fmt::format("streams weights for at most {} rows, got {}", kMaxGemvRows,
-                                   num_rows(n.type(0))));
+  if (num_rows(n.type(0)) > max_rows_to_stream())
+    return Verdict::no(fmt::format("streams weights for at most {} rows, got {}",
+                                   max_rows_to_stream(), num_rows(n.type(0))));
   return supports_gemm(n);
 }
 
