@@ -181,6 +181,11 @@ const Fields<DataSection>& data_fields() {
                     "Conversations are kept whole; what does not fit into a row is cut off."}),
       field("shuffle", &DataSection::shuffle,
             {.doc = "Visit the rows in a new random order in each epoch."}),
+      field(
+          "shuffle_documents", &DataSection::shuffle_documents,
+          {.doc = "Put the documents of each source into a random order, by run.seed, before they "
+                  "become rows, so that neighbours in a file are not neighbours in a row. The "
+                  "rows of all epochs are then the same; data.validation is left as it is."}),
   };
   return fields;
 }

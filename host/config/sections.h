@@ -42,6 +42,7 @@ struct DataSection {
   std::string document_separator = "file";
   bool pack = true;
   bool shuffle = true;
+  bool shuffle_documents = false;
 };
 
 struct TrainSection {

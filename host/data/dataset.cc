@@ -20,9 +20,15 @@ DatasetCounts count(std::uint64_t num_tokens, const PackedRows& rows, std::uint6
 
 std::string fingerprint(const TokenView& tokens, std::uint64_t num_rows, std::uint64_t first_row,
                         const DatasetOptions& options) {
-  const std::string all = fmt::format("{} {} {} {} {}", tokens.digest, options.tokens_per_row,
-                                      name(options.packing), num_rows, first_row);
+  std::string all = fmt::format("{} {} {} {} {}", tokens.digest, options.tokens_per_row,
+                                name(options.packing), num_rows, first_row);
+  if (options.shuffle_documents) all += fmt::format(" shuffled by {}", options.seed);
   return io::xxh3_128_hex(std::as_bytes(std::span(all)));
+}
+
+// Of `num` documents or groups of them. Not that of the rows of any epoch.
+RowOrder document_order(std::uint64_t num, std::uint64_t seed) {
+  return RowOrder(num, split_mix(seed), 0);
 }
 
 // How many of `num` rows or documents are kept back for validation.
@@ -89,6 +95,19 @@ std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_to
       counts.num_tokens += kept[i];
       out.push_back({tokens.document_begin[d + i], static_cast<std::uint32_t>(kept[i])});
     }
+  }
+  return out;
+}
+
+// Whole groups in a random order.
+std::vector<Piece> shuffled(const std::vector<Piece>& documents, std::size_t group,
+                            std::uint64_t seed) {
+  const std::size_t num_groups = documents.size() / group;
+  const RowOrder order = document_order(num_groups, seed);
+  std::vector<Piece> out;
+  for (std::size_t i = 0; i < num_groups; ++i) {
+    const auto first = documents.begin() + static_cast<std::ptrdiff_t>(order[i] * group);
+    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(group));
   }
   return out;
 }
@@ -237,8 +256,8 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
                              const DatasetOptions& options) {
   const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
   DatasetCounts counts;
-  const std::vector<Piece> documents =
-      whole_documents(tokens, row_tokens, options.grouping.documents, counts);
+  const std::size_t group = options.grouping.documents;
+  std::vector<Piece> documents = whole_documents(tokens, row_tokens, group, counts);
   if (documents.empty())
     throw UserError(
         ExitCode::data,
@@ -247,7 +266,7 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
                      tokens.num_documents(), row_tokens),
          {"`lamina data show` prints the rows; check data.loss_on, or raise "
           "data.sequence_length"}});
-  const std::size_t group = options.grouping.documents;
+  if (options.shuffle_documents) documents = shuffled(documents, group, options.seed);
   const std::uint64_t kept_back =
       group * num_kept_back(validation_fraction, documents.size() / group,
                             group == 1 ? "documents" : "pairs", tokens.name);
@@ -286,7 +305,9 @@ DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOp
                      {fmt::format("give more text, or set data.sequence_length to at most {}",
                                   tokens.tokens.size() - 1)}});
   auto rows = std::make_shared<Dataset::PackedTokens>();
-  rows->packed = pack(tokens.document_begin, row_tokens, options.packing);
+  const RowOrder order = document_order(tokens.num_documents(), options.seed);
+  rows->packed = pack(tokens.document_begin, row_tokens, options.packing,
+                      options.shuffle_documents ? &order : nullptr);
   const std::uint64_t num_rows = rows->packed.num_rows();
   const std::uint64_t kept_back = num_kept_back(validation_fraction, num_rows, "rows", tokens.name);
   const std::uint64_t first_kept = num_rows - kept_back;

@@ -42,6 +42,7 @@ struct DatasetOptions {
   std::int32_t pad_id = 0;
   std::uint64_t seed = 0;
   bool shuffle = true;
+  bool shuffle_documents = false;  // before they are packed, in one order for all epochs
 };
 
 struct DatasetCounts {
@@ -124,16 +125,16 @@ struct DatasetSplit {
   Dataset train;
   std::vector<Dataset> validation;  // one, or none where the fraction is 0; never shuffled
   DatasetCounts counts;             // of both together
-  // Changes with the tokens, the packing and the split, not with seed or shuffling: a checkpoint
+  // Changes with the tokens, the packing and the split, not with the order of rows: a checkpoint
   // keeps it to notice that a run is resumed on other data.
   std::string fingerprint;
 };
 
 // Packs the tokens and keeps the last `validation_fraction` of the rows (rounded, at least one if
 // the fraction is above 0) for validation; of packings that keep documents whole the last of the
-// documents, which are then packed for themselves. The split depends on nothing but data, packing
-// and fraction. Errors (class data): fewer tokens than one row; nothing that is in the loss; a
-// split that leaves nothing to train on.
+// documents, which are then packed for themselves. The split depends on nothing but data, packing,
+// fraction and, with shuffled documents, the seed. Errors (class data): fewer tokens than one row;
+// nothing that is in the loss; a split that leaves nothing to train on.
 DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOptions& options);
 DatasetSplit split(std::shared_ptr<const TokenStore> store, double validation_fraction,
                    const DatasetOptions& options);

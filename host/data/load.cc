@@ -90,13 +90,14 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
     options.grouping = {.documents = 2, .max_documents = max_segments(options.tokens_per_row)};
   options.seed = seed;
   options.shuffle = section.shuffle;
+  options.shuffle_documents = section.shuffle_documents;
 
   const bool own_validation = !section.validation.empty();
   const double fraction = own_validation ? 0 : section.validation_fraction;
   RunData data = section.weights.empty() ? load_one(section.train, fraction, sources, options)
                                          : load_mixture(section, fraction, sources, options);
   if (own_validation) {
-    options.shuffle = false;
+    options.shuffle = options.shuffle_documents = false;
     const StoredTokens validation_tokens = sources.read(section.validation);
     data.validation_sources = validation_tokens.sources;
     DatasetSplit validation = split(validation_tokens.view, 0, options);

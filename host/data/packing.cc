@@ -12,13 +12,14 @@ namespace {
 
 class Packer {
  public:
-  Packer(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row)
-      : begin_(document_begin), row_tokens_(tokens_per_row) {}
+  Packer(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
+         const RowOrder* order)
+      : begin_(document_begin), row_tokens_(tokens_per_row), order_(order) {}
 
   PackedRows concat_then_split() {
     std::uint64_t room = row_tokens_;
-    for (std::size_t d = 0; d < num_documents(); ++d)
-      for (std::uint64_t at = begin_[d]; at < begin_[d + 1];) {
+    for (std::size_t i = 0; i < num_documents(); ++i)
+      for (std::uint64_t d = document(i), at = begin_[d]; at < begin_[d + 1];) {
         room -= add(at, std::min(room, begin_[d + 1] - at));
         at = end_of_last();
         if (room > 0) continue;
@@ -30,8 +31,8 @@ class Packer {
   }
 
   PackedRows chunk() {
-    for (std::size_t d = 0; d < num_documents(); ++d)
-      for (std::uint64_t at = begin_[d]; at < begin_[d + 1]; at = end_of_last()) {
+    for (std::size_t i = 0; i < num_documents(); ++i)
+      for (std::uint64_t d = document(i), at = begin_[d]; at < begin_[d + 1]; at = end_of_last()) {
         add(at, std::min<std::uint64_t>(row_tokens_, begin_[d + 1] - at));
         close_row();
       }
@@ -40,6 +41,7 @@ class Packer {
 
  private:
   std::size_t num_documents() const { return begin_.size() - 1; }
+  std::uint64_t document(std::size_t i) const { return order_ ? (*order_)[i] : i; }
   // To the open row; the tokens of the piece.
   std::uint64_t add(std::uint64_t first, std::uint64_t num_tokens) {
     rows_.pieces.push_back({first, static_cast<std::uint32_t>(num_tokens)});
@@ -52,6 +54,7 @@ class Packer {
 
   std::span<const std::uint64_t> begin_;
   std::uint64_t row_tokens_;
+  const RowOrder* order_;
   PackedRows rows_;
 };
 
@@ -133,17 +136,19 @@ PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, 
 }
 
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
-                Packing packing) {
+                Packing packing, const RowOrder* order) {
   LAMINA_ASSERT(!document_begin.empty() && tokens_per_row > 0);
   if (keeps_documents_whole(packing)) {
     std::vector<Piece> documents;
-    for (std::size_t d = 0; d + 1 < document_begin.size(); ++d)
+    for (std::size_t i = 0; i + 1 < document_begin.size(); ++i) {
+      const std::uint64_t d = order ? (*order)[i] : i;
       if (const std::uint64_t n = document_begin[d + 1] - document_begin[d]; n > 0)
         documents.push_back({document_begin[d], static_cast<std::uint32_t>(
                                                     std::min<std::uint64_t>(n, tokens_per_row))});
+    }
     return pack_whole(std::move(documents), tokens_per_row, packing);
   }
-  Packer packer(document_begin, tokens_per_row);
+  Packer packer(document_begin, tokens_per_row, order);
   return packing == Packing::chunk ? packer.chunk() : packer.concat_then_split();
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/row_order.h"
 #include "data/token_view.h"
 
 namespace lamina::data {
@@ -50,8 +51,9 @@ struct PackedRows {
 // `document_begin` has one entry more than there are documents: where each begins in the tokens,
 // and the end of the last. Empty documents are left out; every token is in one row, except for what
 // is cut off documents that are kept whole.
+// With `order`, a permutation of the documents, they come in that order.
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
-                Packing packing);
+                Packing packing, const RowOrder* order = nullptr);
 
 // Documents that stay together, in one row and in their order.
 struct Grouping {

@@ -145,6 +145,42 @@ TEST(Dataset, AccountsBalanceForEveryPacking) {
   }
 }
 
+// The first tokens of the segments of all rows, in order.
+std::vector<std::int32_t> segments_of(const Dataset& data) {
+  Batch batch;
+  data.read_numbered(0, static_cast<std::int64_t>(data.num_rows()), batch);
+  std::vector<std::int32_t> out;
+  for (std::size_t i = 0; i < batch.tokens.size(); ++i)
+    if (batch.segment_ids[i] != 0 && batch.positions[i] == 0) out.push_back(batch.tokens[i]);
+  return out;
+}
+
+TEST(Dataset, ShuffledDocumentsAreTheSameOnesInAnotherOrder) {
+  const std::vector<std::uint64_t> lengths(60, 8);
+  for (Packing packing : {Packing::concat_then_split, Packing::chunk, Packing::best_fit}) {
+    SCOPED_TRACE(name(packing));
+    DatasetOptions options{.tokens_per_row = 15, .packing = packing, .seed = 3};
+    auto in_order = segments_of(split(counting_store(lengths), 0, options).train);
+    options.shuffle_documents = true;
+    const DatasetSplit data = split(counting_store(lengths), 0, options);
+    auto shuffled = segments_of(data.train);
+    EXPECT_EQ(shuffled, segments_of(split(counting_store(lengths), 0, options).train));
+    EXPECT_NE(shuffled, in_order);
+    DatasetOptions other = options;
+    other.seed = 4;
+    const DatasetSplit by_other_seed = split(counting_store(lengths), 0, other);
+    EXPECT_NE(shuffled, segments_of(by_other_seed.train));
+    EXPECT_NE(data.fingerprint, by_other_seed.fingerprint);
+    std::ranges::sort(shuffled);
+    std::ranges::sort(in_order);
+    EXPECT_EQ(shuffled, in_order);
+    // Those held out are from anywhere.
+    const DatasetSplit parts = split(counting_store(lengths), 0.5, options);
+    const auto kept = segments_of(parts.validation.front());
+    EXPECT_LT(std::ranges::min(kept), 60 * 8 / 2);
+  }
+}
+
 TEST(Dataset, TheFingerprintChangesWithTheData) {
   const auto print = [](const std::vector<std::uint64_t>& lengths, std::int64_t tokens_per_row) {
     return split(counting_store(lengths), 0, {.tokens_per_row = tokens_per_row}).fingerprint;
