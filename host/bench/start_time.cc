@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "core/error.h"
-#include "core/read_file.h"
 #include "core/stopwatch.h"
+#include "core/system_error.h"
 
 namespace lamina::bench {
 namespace {

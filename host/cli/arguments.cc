@@ -8,7 +8,7 @@
 
 #include "cli/parse.h"
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 
 namespace lamina::cli {

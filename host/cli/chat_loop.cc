@@ -10,7 +10,7 @@
 #include "cli/terminal.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "io/durable_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/plugin_sources.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 
 namespace lamina::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "cli/units.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 
 namespace lamina::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/json_writer.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 
 namespace lamina::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cli/arguments.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "core/utf8.h"
 

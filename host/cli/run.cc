@@ -16,7 +16,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/write_all.h"
 
 namespace lamina::cli {

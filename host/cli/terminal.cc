@@ -11,7 +11,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
+#include "core/system_error.h"
 #include "core/write_all.h"
 
 namespace lamina::cli {

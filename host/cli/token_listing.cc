@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 
 namespace lamina::cli {

@@ -8,7 +8,7 @@
 #include "config/raw.h"
 #include "config/run_config.h"
 #include "core/log.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "core/utf8.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 
 namespace lamina::config {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/json_writer.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 
 namespace lamina::config {
 namespace {

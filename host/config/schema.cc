@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 
 namespace lamina::config {

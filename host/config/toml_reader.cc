@@ -8,6 +8,7 @@
 #include "config/raw.h"
 #include "config/toml_depth.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/read_file.h"
 
 // Bad input must end in an error, never in an abort: some malformed headers trip the asserts.

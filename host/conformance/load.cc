@@ -15,7 +15,7 @@
 #include "conformance/groups.h"
 #include "conformance/raw_plugin.h"
 #include "conformance/subject.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "registry/elf_file.h"
 
 namespace lamina::conformance {

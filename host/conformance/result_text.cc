@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "conformance/runner.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "lamina/abi.h"
 
 namespace lamina::conformance {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/json_table.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 
 namespace lamina {

@@ -11,6 +11,7 @@
 #include "core/hash_index.h"
 #include "core/json.h"
 #include "core/json_table.h"
+#include "core/printable.h"
 #include "core/read_file.h"
 
 namespace lamina {

@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
+#include "core/system_error.h"
 
 #include "core/read_file.h"
 

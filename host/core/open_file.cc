@@ -6,7 +6,8 @@
 
 #include <cerrno>
 
-#include "core/read_file.h"
+#include "core/printable.h"
+#include "core/system_error.h"
 
 namespace lamina {
 namespace {

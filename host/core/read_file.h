@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include "core/error.h"
 
@@ -17,14 +16,5 @@ std::string read_file(const std::string& path, ExitCode code,
 // Likewise everything that comes on stdin, which may be a pipe. Errors: it is closed, or a
 // directory.
 std::string read_stdin(ExitCode code, std::size_t max_bytes = std::size_t{1} << 30);
-
-// "no such file or directory" for an errno value: the system's words in lower case.
-std::string system_error_text(int error_number);
-
-// `text` fit to print: control characters and invalid UTF-8 as \xNN, cut after `max_bytes` with
-// "...". A terminal obeys some of them: names of files, keys and tokens come from anywhere.
-std::string printable(std::string_view text, std::size_t max_bytes = 120);
-// Likewise, whole, with its line feeds and tabs: for text that is laid out already.
-std::string printable_lines(std::string_view text);
 
 }  // namespace lamina

@@ -14,7 +14,8 @@
 
 #include "core/error.h"
 #include "core/open_file.h"
-#include "core/read_file.h"
+#include "core/printable.h"
+#include "core/system_error.h"
 
 namespace lamina::data {
 namespace {

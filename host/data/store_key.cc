@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "data/token_bins.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "data/store_key.h"
 #include "data/token_store.h"
 #include "io/directory_lock.h"

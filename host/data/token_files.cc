@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "core/write_all.h"
 #include "data/source_json.h"
 #include "io/durable_file.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "data/chat_record.h"
 #include "data/json_lines.h"
 #include "data/preference_record.h"

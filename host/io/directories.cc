@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 
 namespace lamina::io {
 

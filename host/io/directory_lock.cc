@@ -11,7 +11,8 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
+#include "core/system_error.h"
 #include "io/directories.h"
 
 namespace lamina::io {

@@ -11,7 +11,7 @@
 #include <new>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "io/directories.h"
 
 namespace lamina::io {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;

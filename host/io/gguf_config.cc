@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
-#include "core/read_file.h"
 #include "io/gguf_names.h"
 
 namespace lamina::io {

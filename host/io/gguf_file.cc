@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 #include "io/gguf_reader.h"
 

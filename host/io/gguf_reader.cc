@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "io/foreign_file.h"
 
 namespace lamina::io {

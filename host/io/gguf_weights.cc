@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "io/gguf_names.h"
 
 namespace lamina::io {

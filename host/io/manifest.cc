@@ -8,7 +8,9 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/read_file.h"
+#include "core/system_error.h"
 #include "io/mapped_file.h"
 
 namespace lamina::io {

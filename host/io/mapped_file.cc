@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/open_file.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "io/mapping_faults.h"
 
 namespace lamina::io {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/write_all.h"
 
 namespace lamina::io {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/json.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "io/foreign_file.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/round_up.h"
 #include "io/safetensors.h"
 

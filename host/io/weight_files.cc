@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/json_writer.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "io/foreign_file.h"
 #include "io/gguf_names.h"

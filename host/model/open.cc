@@ -5,7 +5,7 @@
 #include "config/model_text.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "io/gguf_config.h"
 #include "io/gguf_names.h"
 #include "io/manifest.h"

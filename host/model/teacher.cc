@@ -9,7 +9,7 @@
 
 #include "config/layer_pair.h"
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "decoder/call_limits.h"
 #include "model/load.h"
 #include "text/token_difference.h"

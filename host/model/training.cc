@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/printable.h"
 #include "core/read_file.h"
 #include "data/load.h"
 #include "model/adapter.h"

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/read_file.h"
 #include "lamina/abi.h"
 

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "core/log.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "ops/registry.h"
 #include "registry/abi_read.h"
 #include "registry/custom_ops.h"

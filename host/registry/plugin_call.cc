@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/write_all.h"
 
 namespace lamina::registry {

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "io/gguf_file.h"
 #include "publishers/ggml_vocabularies.h"
 #include "text/sentencepiece.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "text/byte_level.h"
 
 namespace lamina::text {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 #include "text/byte_level.h"
 #include "text/word_cache.h"

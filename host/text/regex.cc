@@ -4,7 +4,7 @@
 #include <pcre2.h>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "text/unicode_additions.h"
 
 namespace lamina::text {

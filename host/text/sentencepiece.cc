@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 #include "core/error.h"
-#include "core/read_file.h"
 #include "core/utf8.h"
 #include "text/added_tokens.h"
 #include "text/sentencepiece_model.h"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/read_file.h"
 #include "core/utf8.h"
 #include "text/model.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 #include "text/bpe_merges.h"
 #include "text/characters.h"

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/printable.h"
 #include "core/read_file.h"
 #include "text/base64.h"
 #include "text/bpe_merges.h"

@@ -6,7 +6,8 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "core/read_file.h"
+#include "core/printable.h"
+#include "core/system_error.h"
 #include "text/vocabulary.h"
 
 namespace lamina::text {

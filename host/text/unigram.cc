@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 #include "text/characters.h"
 

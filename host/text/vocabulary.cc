@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 #include "text/byte_level.h"
 
 namespace lamina::text {

@@ -1,7 +1,7 @@
 #include "text/word_level.h"
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/printable.h"
 
 namespace lamina::text {
 

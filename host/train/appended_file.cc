@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "core/write_all.h"
 
 namespace lamina::train {

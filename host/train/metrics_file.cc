@@ -11,7 +11,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "core/write_all.h"
 #include "train/run_directory.h"
 

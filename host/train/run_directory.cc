@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "core/read_file.h"
+#include "core/system_error.h"
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
 #include "io/foreign_file.h"

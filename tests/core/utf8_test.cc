@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/read_file.h"
+#include "core/printable.h"
 
 namespace lamina {
 namespace {
