@@ -109,7 +109,7 @@ Tensor key_positions(const LowerCall& c) {
   // The newest index last, and before it capacity - 1 older ones, slot by slot backwards.
   Tensor last =
       shift(reshape(c.in(in::kStart), {batch, 1}), static_cast<double>(c.type(in::kQ).dim(1) - 1));
-  Tensor size = constant(*slot.graph, {DType::i32, {1, 1}, {}}, static_cast<double>(capacity));
+  Tensor size = number_like(slot, capacity);
   Tensor behind = last - slot;
   return last - (behind - behind / size * size);
 }
@@ -125,13 +125,11 @@ Tensor query_positions(const LowerCall& c) {
 Tensor key_blocks(const LowerCall& c, Tensor positions) {
   if (!c.has(in::kStart)) return c.in(in::kBlocks);
   Tensor place = positions - reshape(c.in(in::kStart), {c.type(in::kQ).dim(0), 1});
-  auto number = [&](std::int64_t n) {
-    return constant(*place.graph, {DType::i32, {1, 1}, {}}, static_cast<double>(n));
-  };
-  Tensor last = number(c.type(in::kQ).dim(1) - 1);
-  Tensor inside = minimum(maximum(place, number(0)), last);
+  Tensor zero = number_like(place, 0);
+  Tensor last = number_like(place, c.type(in::kQ).dim(1) - 1);
+  Tensor inside = minimum(maximum(place, zero), last);
   Tensor taken = take_along(cast(c.in(in::kBlocks), DType::f32), inside);
-  return select(equal(inside, place), cast(taken, DType::i32), number(0));
+  return select(equal(inside, place), cast(taken, DType::i32), zero);
 }
 
 Tensor both(Tensor a, Tensor b) { return minimum(a, b); }
@@ -146,33 +144,30 @@ Tensor visible(const LowerCall& c) {
   auto column = [&](Tensor x) { return reshape(x, {batch, tokens, 1}); };
   auto row = [&](Tensor x) { return reshape(x, {batch, 1, keys}); };
   Graph& graph = *c.in(in::kQ).graph;
-  auto number = [&](std::int64_t n) {
-    return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
-  };
   Tensor tq = column(query_positions(c)), tk = row(key_positions(c));
   Tensor seen = constant(graph, {DType::i32, {batch, tokens, keys}, {}}, 1);
   // Slots of the state that hold nothing yet have an index before 0 or after the last token.
   if (c.has(in::kStart)) {
     Tensor last = shift(reshape(c.in(in::kStart), {batch, 1, 1}), static_cast<double>(tokens - 1));
-    seen = both(is_not(as_i32(less(tk, number(0)))), is_not(as_i32(less(last, tk))));
+    seen = both(is_not(as_i32(less(tk, number_like(tk, 0)))), is_not(as_i32(less(last, tk))));
   }
   if (c.i("causal") || c.i("window")) seen = both(seen, is_not(as_i32(less(tq, tk))));
-  if (c.i("window")) seen = both(seen, as_i32(less(tq - tk, number(c.i("window")))));
+  if (c.i("window")) seen = both(seen, as_i32(less(tq - tk, number_like(tq, c.i("window")))));
   if (c.i("chunk")) {
-    Tensor size = number(c.i("chunk"));
+    Tensor size = number_like(tq, c.i("chunk"));
     seen = both(seen, as_i32(equal(tq / size, tk / size)));
   }
   Tensor same_segment;
   if (c.has(in::kSegments)) {
     Tensor segment = column(c.in(in::kSegments));
     same_segment = both(as_i32(equal(segment, row(c.in(in::kKeySegments)))),
-                        is_not(as_i32(equal(segment, number(0)))));
+                        is_not(as_i32(equal(segment, number_like(segment, 0)))));
     seen = both(seen, same_segment);
   }
   if (c.has(in::kBlocks)) {
     Tensor block = column(c.in(in::kBlocks));
     Tensor same = both(as_i32(equal(block, row(key_blocks(c, key_positions(c))))),
-                       is_not(as_i32(equal(block, number(0)))));
+                       is_not(as_i32(equal(block, number_like(block, 0)))));
     seen = either(seen, same_segment ? both(same, same_segment) : same);
   }
   seen = reshape(seen, {batch, 1, tokens, keys});
@@ -195,8 +190,7 @@ Tensor bias_of(const LowerCall& c, DType wide) {
   Tensor sum;
   if (c.has(in::kBias)) {
     Tensor distance = distances(c);
-    Tensor last = constant(*distance.graph, {DType::i32, {1, 1, 1}, {}},
-                           static_cast<double>(c.type(in::kBias).dim(1) - 1));
+    Tensor last = number_like(distance, c.type(in::kBias).dim(1) - 1);
     Tensor taken = gather(cast(c.in(in::kBias), wide), minimum(distance, last), {.dim = 1});
     sum = transpose(taken, {1, 0, 2, 3});
   }

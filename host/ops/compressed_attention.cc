@@ -56,22 +56,20 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor q = c.in(in::kQ);
   Graph& graph = *q.graph;
   std::int64_t batch = q.dim(0), tokens = q.dim(1), windows = c.type(in::kEntries).dim(1);
-  auto number = [&](std::int64_t n) {
-    return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
-  };
   Tensor position = c.in(in::kPositions);
   // The row index of a document's first token tells documents apart.
   Tensor tq = index(graph, tokens, {1, tokens, 1}), tk = index(graph, tokens, {1, 1, tokens});
   Tensor document = index(graph, tokens, {1, tokens}) - position;
   Tensor document_q = reshape(document, {batch, tokens, 1});
-  Tensor seen = both(both(is_not(truth(less(tq, tk))), truth(less(tq - tk, number(c.i("window"))))),
-                     truth(equal(document_q, reshape(document, {batch, 1, tokens}))));
+  Tensor seen =
+      both(both(is_not(truth(less(tq, tk))), truth(less(tq - tk, number_like(tq, c.i("window"))))),
+           truth(equal(document_q, reshape(document, {batch, 1, tokens}))));
 
   Tensor ends = reshape(c.in(in::kEnds), {batch, 1, windows});
   Tensor first = ends - shift(reshape(c.in(in::kStarts), {batch, 1, windows}),
                               static_cast<double>(c.i("ratio") - 1));
   Tensor entry_seen =
-      both(both(is_not(truth(less(ends, number(0)))), is_not(truth(less(tq, ends)))),
+      both(both(is_not(truth(less(ends, number_like(ends, 0)))), is_not(truth(less(tq, ends)))),
            truth(equal(first, document_q)));
   if (c.has(in::kScores))
     entry_seen = both(entry_seen, best(c.in(in::kScores), entry_seen, c.i("k")));
@@ -135,14 +133,11 @@ Tensor best(Tensor scores, Tensor seen, std::int64_t k) {
 }
 
 Best best_of(Tensor scores, Tensor seen, std::int64_t k) {
-  auto number = [&](double n) {
-    return constant(*scores.graph, {scores.dtype(), {1, 1, 1}, {}}, n);
-  };
   constexpr double kLowest = -1e30;
-  Tensor masked = select(equal(seen, constant(*scores.graph, {DType::i32, {1, 1, 1}, {}}, 1)),
-                         scores, broadcast(number(kLowest), scores.shape()));
+  Tensor masked = select(equal(seen, number_like(seen, 1)), scores,
+                         broadcast(number_like(scores, kLowest), scores.shape()));
   const auto top = top_k(masked, {.k = k});
-  return {top.ids, truth(less(number(kLowest / 2), top.values))};
+  return {top.ids, truth(less(number_like(scores, kLowest / 2), top.values))};
 }
 
 Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, const RowScores& o) {

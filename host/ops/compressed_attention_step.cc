@@ -47,20 +47,18 @@ VisibleSlots visible_slots(const LowerCall& c) {
   const std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),
                      ring = c.i("ring"), entries = c.type(in::kCache).dim(1) - ring,
                      ratio = c.i("ratio");
-  auto number = [&](std::int64_t n) {
-    return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
-  };
   auto index = [&](std::int64_t size, Shape shape) {
     return reshape(iota(graph, {.shape = {size}}), shape);
   };
   Tensor position = reshape(c.in(in::kStart), {batch, 1, 1}) + index(tokens, {1, tokens, 1});
   Tensor after = shift(position, 1);
   Tensor back = position - index(ring, {1, 1, ring});
-  back = back - back / number(ring) * number(ring);
-  Tensor near = cast(less(back, number(c.i("window"))), DType::i32);
+  Tensor size = number_like(back, ring);
+  back = back - back / size * size;
+  Tensor near = cast(less(back, number_like(back, c.i("window"))), DType::i32);
   Tensor there = cast(less(back, after), DType::i32);
-  Tensor last =
-      shift(index(entries, {1, 1, entries}) * number(ratio), static_cast<double>(ratio - 1));
+  Tensor entry = index(entries, {1, 1, entries});
+  Tensor last = shift(entry * number_like(entry, ratio), static_cast<double>(ratio - 1));
   return {minimum(near, there), cast(less(last, after), DType::i32)};
 }
 

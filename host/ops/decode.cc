@@ -13,13 +13,6 @@
 namespace lamina::ops {
 namespace {
 
-// i32: a number for all places of x.
-Tensor number(Tensor x, std::int64_t value) {
-  std::vector<std::int64_t> ones(static_cast<std::size_t>(x.shape().ndim()), 1);
-  return constant(*x.graph, {DType::i32, Shape(std::span<const std::int64_t>(ones)), {}},
-                  static_cast<double>(value));
-}
-
 const AttrValue& attr(const DecodeCall& call, std::string_view name) {
   for (const auto& [key, value] : call.attrs)
     if (key == name) return value;
@@ -139,7 +132,7 @@ std::int64_t DecodeCall::slots() const { return divide_up(context.capacity(), st
 
 Tensor DecodeCall::first_slot() {
   Tensor start = context.host_input(HostInput::start);
-  return state->stride == 1 ? start : start / number(start, state->stride);
+  return state->stride == 1 ? start : start / number_like(start, state->stride);
 }
 
 WrittenCache DecodeCall::write_cache(std::string_view part, Tensor update, std::int64_t kept) {

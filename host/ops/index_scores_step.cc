@@ -20,13 +20,9 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor scores = index_scores(c.in(in::kQ), c.in(in::kK), c.in(in::kWeights));
   const std::int64_t batch = scores.dim(0), keys = scores.dim(2);
   Graph& graph = *scores.graph;
-  auto number = [&](std::int64_t n) {
-    return constant(graph, {DType::i32, {1, 1, 1}, {}}, static_cast<double>(n));
-  };
   Tensor end = shift(reshape(c.in(in::kStart), {batch, 1, 1}), double(c.type(in::kQ).dim(1)));
   Tensor key = iota(graph, {.shape = {1, 1, keys}, .dim = 2});
-  Tensor zero = constant(graph, {scores.dtype(), {1, 1, 1}, {}}, 0);
-  return {select(less(key, end / number(c.i("stride"))), scores, zero)};
+  return {select(less(key, end / number_like(end, c.i("stride"))), scores, number_like(scores, 0))};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) {

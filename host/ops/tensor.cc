@@ -68,6 +68,11 @@ Tensor constant(Graph& graph, Type type, double value) {
 
 Tensor zeros_like(Tensor x) { return constant(*x.graph, x.type(), 0); }
 
+Tensor number_like(Tensor x, double value) {
+  const std::vector<std::int64_t> ones(static_cast<std::size_t>(x.shape().ndim()), 1);
+  return constant(*x.graph, {x.dtype(), Shape(std::span(ones)), {}}, value);
+}
+
 Tensor reduce_sum(Tensor x, std::vector<std::int64_t> dims, bool keep) {
   return plain::reduce_sum(x, {.dims = std::move(dims), .keep = keep});
 }

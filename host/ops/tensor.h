@@ -5,6 +5,7 @@
 // throws; nothing here computes a shape.
 #pragma once
 
+#include <concepts>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,11 @@ Tensor slice(Tensor x, int dim, std::int64_t start, std::int64_t size);
 Tensor broadcast(Tensor x, Shape shape);
 Tensor constant(Graph& graph, Type type, double value);
 Tensor zeros_like(Tensor x);
+// One value of the dtype of `x` and as many dims, each 1: what goes with every element of it.
+Tensor number_like(Tensor x, double value);
+Tensor number_like(Tensor x, std::integral auto value) {
+  return number_like(x, static_cast<double>(value));
+}
 Tensor reduce_sum(Tensor x, std::vector<std::int64_t> dims, bool keep = false);
 Tensor reduce_max(Tensor x, std::vector<std::int64_t> dims, bool keep = false);
 // Mean over the last dim, which stays with size 1.

@@ -67,8 +67,8 @@ std::vector<Tensor> decode(DecodeCall& c) {
   c.in(in::kValues) = slice(extended, 2, 0, width);
   c.in(in::kGates) = slice(extended, 2, width, width);
   const Tensor ends = c.in(in::kEnds);
-  const Tensor unused = constant(*ends.graph, {DType::i32, {1, 1}, {}}, -1);
-  c.in(in::kEnds) = select(equal(ends, unused), ends, shift(ends, static_cast<double>(kept)));
+  c.in(in::kEnds) =
+      select(equal(ends, number_like(ends, -1)), ends, shift(ends, static_cast<double>(kept)));
   return c.add_node();
 }
 
