@@ -51,7 +51,7 @@ PluginSubject subject_of(const Arguments& arguments, const Machine& machine) {
     settings.goldens.push_back(std::filesystem::absolute(folder));
   if (arguments.has("family")) settings.family = arguments.text("family");
   const Compute compute{&machine.backend,
-                        [](int count) { cpu_machine().set_threads(count, false); }};
+                        [&machine](int count) { machine.set_threads(count, false); }};
   if (is_plugin_path(what)) return {std::filesystem::absolute(what), settings, compute};
   const registry::PluginFile plugin = choose_plugin(what, arguments.globals);
   for (const registry::FamilyNames& family : plugin.manifest.families)

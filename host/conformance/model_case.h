@@ -18,7 +18,7 @@ namespace lamina::conformance {
 // What computes.
 struct Compute {
   const Backend* backend = nullptr;
-  void (*set_threads)(int count) = nullptr;
+  std::function<void(int count)> set_threads = {};
 };
 
 struct ModelCase {
