@@ -1,4 +1,5 @@
-/* The C contract between lamina and its plugins: plain C11, no dependencies, append-only.
+/* The C contract between lamina and its plugins: plain C11, no dependencies, append-only. One file of
+ * more than 400 lines, because it is read, copied and compared as a whole.
  *
  * A plugin is a shared library `<name>.lamina.so` with one exported symbol, the constant
  * `lamina_plugin_v0`. It never computes: it describes model families as data, and the layers of

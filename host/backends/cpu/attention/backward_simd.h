@@ -4,7 +4,8 @@
 // f32; dq needs no sharing. If there are more tasks than (batch row, key head) pairs, a second
 // phase adds the shares in order. With x the logits, p the probabilities, D = sum_h o_h do_h:
 //   dv = p^T do;  dp = do v^T;  dx = p (dp - D) (1 - tanh^2);  dq = scale dx k;  dk = scale dx^T q
-// Internal to each file that includes it.
+// Internal to each file that includes it. More than 400 lines: one struct, whose phases share a
+// task.
 #pragma once
 
 #include "backends/cpu/attention/bias.h"

@@ -1,9 +1,10 @@
 // Sixteen lanes of a number on whatever vector registers the including file is compiled for.
 //
-// A kernel is written once over Float, Int, Double and Long and compiled three times, by its files
-// *_avx512.cc, *_avx2.cc and *_portable.cc. Sixteen lanes everywhere means that sums are added in
-// the same order everywhere; only fma() differs (one rounding where the machine has it, else two).
-// Everything here has internal linkage, so no copy for one instruction set can replace another's.
+// A kernel is written once over Float, Int, Double and Long, in a *_simd.cc that is compiled three
+// times. Sixteen lanes everywhere means that sums are added in the same order everywhere; only
+// fma() differs (one rounding where the machine has it, else two). Internal linkage: no copy for
+// one instruction set replaces another's. More than 400 lines, to have an operation's forms
+// together.
 #pragma once
 
 #include <cstdint>
