@@ -86,7 +86,12 @@ class Step {
   bool has_losses_of_layers() const {
     return run(random_rows(model, 1, tokens), {.features = kAlone}).step.aux_loss != 0;
   }
-  bool has_dropout() const { return model.has_dropout(); }
+  // Draws go by the place in a batch, and each microbatch has its own: what compares batches that
+  // are cut in another way compares them without.
+  decoder::GraphFeatures without_draws(decoder::GraphFeatures features) const {
+    features.training = !model.has_dropout();
+    return features;
+  }
 
  private:
   const ModelCase& c_;
@@ -157,12 +162,11 @@ void check_own_remat_tags(const ModelCase& c) {
 
 void check_microbatches_are_one_batch(const ModelCase& c) {
   const Step s(c);
-  if (s.has_dropout()) skip("each microbatch draws its own dropout");
   Rows rows = random_rows(s.model, 4, s.tokens);
   // Of the first two rows nearly all labels count, of the others few.
   for (std::size_t i = rows.labels.size() / 2; i < rows.labels.size(); ++i)
     if (i % 3 != 0) rows.labels[i] = -100;
-  decoder::GraphFeatures features = kAlone;
+  decoder::GraphFeatures features = s.without_draws(kAlone);
   features.aux = !s.has_losses_of_layers();
   const Result one = s.run(rows, {.features = features, .z_loss = 1e-2});
   const Result two = s.run(rows, {.features = features, .microbatches = 2, .z_loss = 1e-2});
@@ -181,7 +185,6 @@ void check_microbatches_are_one_batch(const ModelCase& c) {
 
 void check_packed_documents_have_the_gradients_of_each(const ModelCase& c) {
   const Step s(c);
-  if (s.has_dropout()) skip("dropout depends on the place in a row");
   if (s.model.length_dependent_from()) skip("its rotations depend on the length of a row");
   const std::vector<Rows> documents = {
       random_rows(s.model, 1, s.tokens / 3, 1), random_rows(s.model, 1, s.tokens / 9, 2),
@@ -196,7 +199,7 @@ void check_packed_documents_have_the_gradients_of_each(const ModelCase& c) {
     append(separate.positions, row.positions);
     append(separate.segments, row.segments);
   }
-  decoder::GraphFeatures features = train::all_losses();
+  decoder::GraphFeatures features = s.without_draws(train::all_losses());
   features.aux = !s.has_losses_of_layers();
   const Result together = s.run(pack(documents, s.tokens), {.features = features});
   const Result alone = s.run(separate, {.features = features});

@@ -86,8 +86,8 @@ const StackPlan& Model::stack() const { return parts_->stack; }
 const ParameterTable& Model::parameters() const { return parts_->parameters; }
 const std::optional<Adapter>& Model::adapter() const { return parts_->adapter; }
 bool Model::has_dropout() const {
-  return parts_->options.embed.dropout > 0 || parts_->block_options.dropout > 0 ||
-         parts_->block_options.attention_dropout > 0;
+  const ModelGraph graph = loss_graph({}, {.training = true, .aux = true, .mtp = true});
+  return std::ranges::find(graph.inputs, Input::seed, &InputRole::role) != graph.inputs.end();
 }
 std::int64_t Model::vocab_size() const { return parts_->config.vocab_size(); }
 std::int64_t Model::hidden_size() const { return parts_->config.hidden_size(); }

@@ -44,7 +44,7 @@ class Model {
   const registry::OptionsSpec& options() const;
   const StackPlan& stack() const;
   const ParameterTable& parameters() const;
-  // Whether training draws which elements it zeroes, but for what blocks of the family draw.
+  // Whether training draws random numbers, for dropout of the config or in blocks of the family.
   bool has_dropout() const;
   const std::optional<Adapter>& adapter() const;
   // How each parameter learns. Segments are cut where layers of one would differ in what is frozen.

@@ -74,6 +74,11 @@ TEST(RightFamily, PassesEveryCheck) {
   EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
 }
 
+TEST(RightFamily, ThatDrawsPassesEveryCheck) {
+  const WrongFamily right{"none", {}, family_that_draws(), Level::full};
+  EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
+}
+
 TEST(RightFamily, WithKernelsPassesEveryCheck) {
   const WrongFamily right = right_kernels();
   EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());

@@ -54,6 +54,21 @@ Model right_family() {
   return out;
 }
 
+Model family_that_draws() {
+  Model out = right_family();
+  out.keys = [](Schema<Config>& key) {
+    keys(key);
+    key("noise", &Config::noise,
+        {.fallback = 0.25, .min = 0, .below = 1, .doc = "How much layers draw."});
+  };
+  out.blocks = LAMINA_WRONG_BLOCK({
+    Tensor drawn_BTD = cast_like(random(s, x.shape()), x);
+    x = x + scale(shift(drawn_BTD, -0.5), c.noise);
+    return dropout(right_block(s, c, x, step), c.noise);
+  });
+  return out;
+}
+
 Registered register_family(const Model& model, Border border, const CustomOp* op) {
   struct Kept {
     explicit Kept(const Model& of) : description(of), tables(description) {}

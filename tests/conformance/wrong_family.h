@@ -18,11 +18,14 @@ namespace sdk = lamina::sdk;
 
 struct Config : sdk::StandardConfig {
   std::int64_t extra;
+  double noise;
 };
 using Model = sdk::Model<Config>;
 
 // A family that keeps to the contract: window attention and a gated feed-forward.
 Model right_family();
+// Likewise, with dropout and noise of its own by a key of its own.
+Model family_that_draws();
 sdk::Tensor right_block(sdk::Scope s, const Config& c, sdk::Tensor x_BTD, const sdk::Step& step);
 
 // A Build of its body, which may use s, c, x and step.
