@@ -48,10 +48,11 @@ struct Parameter {
   std::int64_t num_elements() const { return desc.shape.num_elements(); }
   // Whether it has a gradient and moments.
   bool learns() const { return desc.trained && !learning.frozen; }
-  // Weight decay: what the plugin says, else matrices, tables and heads but no vectors.
+  // Weight decay: what the plugin says, else by role: matrices, tables and heads; no biases, gains
+  // or scalars, nor anything of one dim.
   bool decays() const;
-  // The element type that products of a run in `compute` read: vectors (gains, biases, scalars)
-  // stay in f32 whatever the run computes in.
+  // The element type that ops of a run in `compute` read: what the plugin says, else by dims:
+  // those with one dim or none stay in f32 whatever the run computes in.
   DType used_dtype(DType compute) const;
   // That in which a training run keeps it: f32, but used_dtype() where this loses nothing.
   DType kept_dtype(DType compute) const {

@@ -222,7 +222,9 @@ typedef struct lamina_param {
   lamina_span_t axes;    /* lamina_str_t, one logical axis (names.h) per dim */
   uint32_t init, flags;  /* LAMINA_INIT_*, LAMINA_PARAM_* */
   double init_a, init_b; /* numbers of the initialiser, see names.h */
-  uint32_t dtype, _pad0; /* 0 = the run's; LAMINA_DTYPE_*. Integers are never trained */
+  /* LAMINA_DTYPE_*; 0 = what the run computes with, f32 for one dim or none. Integers are never
+   * trained. */
+  uint32_t dtype, _pad0;
   lamina_str_t group;    /* a name for learning rates and masks; empty = by role */
 } lamina_param_t;
 
@@ -262,7 +264,7 @@ typedef struct lamina_emit {
 
 /* The sizes and type of a tensor, over all devices. */
 typedef struct lamina_type {
-  uint32_t size, dtype; /* LAMINA_DTYPE_*; 0 = the run's activations */
+  uint32_t size, dtype; /* LAMINA_DTYPE_* */
   uint32_t ndim, _pad0;
   int64_t dims[LAMINA_MAX_DIMS];
 } lamina_type_t;

@@ -100,7 +100,7 @@
  * decoded. Without it ops with causal 0 are refused. */
 #define LAMINA_HEAD_BIDIRECTIONAL 8u
 
-/* What a parameter is for. Decides weight decay and precision. */
+/* What a parameter is for. Decides weight decay, adapters and initialisers that runs ask for. */
 #define LAMINA_ROLE_WEIGHT 1u    /* a product's matrix, [out, in] */
 #define LAMINA_ROLE_BIAS 2u
 #define LAMINA_ROLE_NORM 3u      /* a norm's gain */

@@ -23,7 +23,7 @@ struct Tensor {
   lamina_tensor_t handle = 0;
 
   explicit operator bool() const { return handle != 0; }
-  // Sizes; negative ones are known only at run time, and may be used in the shapes of ops.
+  // Sizes, all known; those of B and T differ between traces of a block.
   std::vector<std::int64_t> shape(At at = At::current()) const;
   // The size of a dim; counted from the back if negative: dim(-1) is the last.
   std::int64_t dim(int i, At at = At::current()) const;
