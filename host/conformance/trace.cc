@@ -25,10 +25,27 @@ void where_possible(const decoder::Model& model, std::int64_t tokens, Make&& mak
   make();
 }
 
+// Small calls, large ones, and those around powers of two.
+constexpr std::int64_t kLongest = 1024;
+constexpr auto kShapes = std::to_array<decoder::GraphShape>({{1, 1},
+                                                             {2, 1},
+                                                             {1, 2},
+                                                             {3, 3},
+                                                             {3, 4},
+                                                             {3, 7},
+                                                             {1, 9},
+                                                             {2, 13},
+                                                             {1, 33},
+                                                             {2, 64},
+                                                             {3, 129},
+                                                             {1, kLongest}});
+
+// Longer ones are traced with one row alone: each takes as long to trace as a short one.
+constexpr std::int64_t kLongestOfSeveralRows = 31;
+
 // Lengths around those that the config speaks of: windows, chunks, original contexts.
 std::vector<std::int64_t> lengths(const decoder::Model& model) {
-  constexpr std::int64_t kLongest = 64;
-  std::set<std::int64_t> out = {1, 2, 3, 5, 8, 13, 31};
+  std::set<std::int64_t> out = {1, 2, 3, 5, 8, 13, 31, 33, 64, 129, kLongest};
   for (const config::Entry& entry : model.config().values().entries())
     if (const auto* value = entry.value.get_if<std::int64_t>())
       if (entry.key.find("window") != entry.key.npos || entry.key.find("chunk") != entry.key.npos)
@@ -44,6 +61,7 @@ constexpr auto kSizes =
                                                         {OpCode::broadcast, "shape"},
                                                         {OpCode::constant, "shape"},
                                                         {OpCode::iota, "shape"},
+                                                        {OpCode::random, "shape"},
                                                         {OpCode::slice, "start"},
                                                         {OpCode::slice, "size"},
                                                         {OpCode::pad, "before"},
@@ -144,15 +162,19 @@ void check_declarations(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
     const decoder::Model model = subject.open(small);
     const std::vector<std::int64_t> all = lengths(model);
-    for (const std::int64_t batch : {1, 3})
-      for (const std::int64_t tokens : all)
+    for (const std::int64_t tokens : all) {
+      const std::int64_t most_rows = tokens <= kLongestOfSeveralRows ? 3 : 1;
+      for (std::int64_t batch = 1; batch <= most_rows; batch += 2) {
         where_possible(model, tokens, [&] {
           model.loss_graph({batch, tokens}, {.training = true, .aux = true, .mtp = true});
           model.forward_graph({batch, tokens}, {.segments = true});
-          if (model.is_autoregressive())
-            model.decode_graph({batch, tokens},
-                               {.capacity = tokens + 3, .max_call_tokens = tokens});
         });
+        if (!model.is_autoregressive()) continue;
+        where_possible(model, tokens + 3, [&] {
+          model.decode_graph({batch, tokens}, {.capacity = tokens + 3, .max_call_tokens = tokens});
+        });
+      }
+    }
     // What opens is float32: a type that a block insists on shows in others alone.
     for (const DType dtype : {DType::bf16, DType::f64}) {
       const decoder::GraphShape shape{2, 5, dtype};
@@ -171,25 +193,37 @@ void check_sizes_do_not_matter(const FamilySubject& subject) {
                          small.name, a.batch, a.tokens, b.batch, b.tokens);
     };
     const decoder::GraphShape base{2, 5};
-    for (const decoder::GraphShape& other :
-         {decoder::GraphShape{3, 7}, decoder::GraphShape{1, 1}, decoder::GraphShape{2, 13}})
+    const decoder::GraphFeatures training{.training = true, .mtp = true};
+    const Graph forward = model.forward_graph(base).graph,
+                loss = model.loss_graph(base, training).graph;
+    for (const decoder::GraphShape& other : kShapes)
       where_possible(model, other.tokens, [&] {
-        compare_sizes(model.forward_graph(base).graph, model.forward_graph(other).graph,
+        compare_sizes(forward, model.forward_graph(other).graph,
                       name("the forward pass", base, other));
+        compare_sizes(loss, model.loss_graph(other, training).graph, name("training", base, other));
       });
     if (!model.is_autoregressive()) continue;
-    // The capacity is 16 in all: what is read of it is the same.
-    for (const decoder::GraphShape& other :
-         {decoder::GraphShape{3, 4}, decoder::GraphShape{2, 1}, decoder::GraphShape{1, 9}})
-      where_possible(model, 16, [&] {
-        compare_sizes(model.decode_graph(base, {16, 9}).graph,
-                      model.decode_graph(other, {16, 9}).graph, name("decoding", base, other));
+    // The state is the same in all: so is what is read of it.
+    for (const decoder::StateSize& state : {decoder::StateSize{16, 9}, {kLongest + 16, kLongest}})
+      where_possible(model, state.capacity, [&] {
+        const Graph decode = model.decode_graph(base, state).graph;
+        for (const decoder::GraphShape& other : kShapes)
+          if (other.tokens <= state.max_call_tokens)
+            compare_sizes(decode, model.decode_graph(other, state).graph,
+                          name("decoding", base, other));
       });
   }
 }
 
+// The host looks at every graph that it makes.
 void check_tokens_apart(const FamilySubject& subject) {
-  for (const SmallModel& small : subject.models()) subject.open(small);
+  for (const SmallModel& small : subject.models()) {
+    const decoder::Model model = subject.open(small);
+    for (const decoder::GraphShape& shape : kShapes)
+      where_possible(model, shape.tokens, [&] {
+        model.loss_graph(shape, {.segments = true, .training = true, .mtp = true});
+      });
+  }
 }
 
 }  // namespace lamina::conformance

@@ -168,6 +168,13 @@ std::vector<WrongFamily> of_traces() {
          Tensor y = right_block(s, c, x, step);
          return x.dim(1) == 1 ? y + x : y;
        }))},
+      {"a branch on T where it is more than 31", {"TRC-3"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor y = right_block(s, c, x, step);
+         return x.dim(1) > 31 ? y + x : y;
+       }))},
+      {"a rate of dropout is made of T", {"TRC-3"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return dropout(right_block(s, c, x, step), 0.5 / static_cast<double>(x.dim(1)));
+       }))},
       {"a number is made of B",
        {"TRC-3", "EQV-2", "EQV-5"},
        with_blocks(LAMINA_WRONG_BLOCK(
@@ -180,6 +187,14 @@ std::vector<WrongFamily> of_traces() {
                  ? first
                  : concat({first, slice(x, {.dim = 1, .start = 0, .size = x.dim(1) - 1})}, 1);
          return right_block(s, c, x + before, step);
+       }))},
+      {"tokens are shifted by a slice where there are more than 31",
+       {"TRC-4"},
+       with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor y = right_block(s, c, x, step);
+         if (x.dim(1) <= 31) return y;
+         Tensor before = slice(x, {.dim = 1, .start = 0, .size = x.dim(1) - 1});
+         return y + pad(before, {.dim = 1, .before = 1});
        }))},
       {"a mean over all tokens, padding too", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
          Tensor mean = reduce_sum(x, {.dims = {1}, .keep = true});

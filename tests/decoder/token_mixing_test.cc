@@ -78,6 +78,19 @@ TEST(TokenMixing, IsFoundBehindOtherOps) {
   });
 }
 
+// A plugin that builds something else for long calls is found out when there is one.
+TEST(TokenMixing, OfLongCallsIsRefusedInEveryPhase) {
+  const Model model = open_family_with(LAMINA_BLOCK({ return x.dim(1) > 31 ? shifted(x) : x; }));
+  model.forward_graph({1, 31});
+  EXPECT_ERROR_SAYS(model.forward_graph({1, 32}), ExitCode::plugin,
+                    "slice combines tokens, along dim 1 of x f32[1, 32, 4]");
+  EXPECT_ERROR_SAYS(model.loss_graph({3, 40}, {.training = true}), ExitCode::plugin,
+                    "slice combines tokens, along dim 1 of x f32[3, 40, 4]");
+  model.decode_graph({1, 31}, {.capacity = 64, .max_call_tokens = 64});
+  EXPECT_ERROR_SAYS(model.decode_graph({1, 64}, {.capacity = 64, .max_call_tokens = 64}),
+                    ExitCode::plugin, "slice combines tokens, along dim 1 of x f32[1, 64, 4]");
+}
+
 TEST(TokenMixing, OfStatefulOpsAndOfLossesIsAccepted) {
   open_family_with(LAMINA_BLOCK({
     Tensor taps = s.param("taps", {4, 2}, {.axes = {sdk::axis::conv, sdk::axis::none}});

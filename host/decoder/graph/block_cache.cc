@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "decoder/engram/engram_block.h"
-#include "decoder/trace/token_check.h"
 
 namespace lamina::decoder {
 
@@ -19,6 +18,7 @@ BlockCache::BlockCache(const ModelParts& parts, TracePhase phase)
   const registry::EmbedSpec& embed = parts.options.embed;
   if (!embed.entry) {
     phase_.carries = {phase_.activations()};
+    tokens_.carries = {tokens_of_activations(phase_)};
     return;
   }
   const Graph& graph = entry().graph;
@@ -88,6 +88,7 @@ const BlockGraph& BlockCache::get(const BlockUse& use) {
       std::make_unique<BlockGraph>(trace_block(*parts_.family, parts_.config, use, donor, phase_));
   const auto declared = std::ranges::find(parts_.declared, use, &BlockDeclaration::use);
   if (declared != parts_.declared.end()) check_declaration(*declared, *graph, *parts_.family);
+  check_tokens_apart(use, *graph);
   traced_.emplace_back(use, std::move(graph));
   return *traced_.back().second;
 }
@@ -103,10 +104,29 @@ void BlockCache::trace_all(const std::vector<BlockDeclaration>& blocks) {
   for (const BlockDeclaration& block : blocks) get(block.use);
 }
 
-void BlockCache::check_tokens_apart() const {
-  for (const auto& [use, graph] : traced_)
-    if (use.kind != BlockUse::Kind::engram)
-      decoder::check_tokens_apart(use, *graph, phase_, *parts_.family);
+// The plugin does not know whether it builds for training, whether there is decode state, or
+// whether rows hold several documents: what it builds for a call of this size is always the same.
+void BlockCache::check_tokens_apart(const BlockUse& use, const BlockGraph& graph) {
+  if (phase_.batch * phase_.tokens == 1) return;
+  if (phase_.stateful || phase_.segments || phase_.training) {
+    TracePhase phase = phase_;
+    phase.stateful = phase.segments = phase.training = phase.max_logits = false;
+    phase.carries.clear();
+    phase.per_layer.clear();
+    if (!plain_) plain_ = std::make_unique<BlockCache>(parts_, std::move(phase));
+    plain_->get(use);
+    return;
+  }
+  std::vector<ops::Extents> results =
+      decoder::check_tokens_apart(use, graph, phase_, tokens_, *parts_.family);
+  if (use.kind != BlockUse::Kind::entry) return;
+  const auto per_layer = results.begin() + static_cast<std::ptrdiff_t>(use.num_results) -
+                         static_cast<std::ptrdiff_t>(parts_.options.embed.num_per_layer);
+  tokens_.carries.assign(results.begin(), per_layer);
+  for (auto of = per_layer; of != results.end(); ++of) {
+    if (!of->empty()) of->erase(of->begin());
+    tokens_.per_layer.push_back(std::move(*of));
+  }
 }
 
 void BlockCache::check_repeated(const BlockCache& first) {

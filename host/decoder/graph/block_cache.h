@@ -1,4 +1,5 @@
-// The distinct blocks of a model for one phase, each traced once. Private to decoder.
+// The distinct blocks of a model for one phase, each traced once. A block that mixes tokens as it
+// may not is refused (PluginError), in a phase of any size. Private to decoder.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "decoder/graph/model_parts.h"
 #include "decoder/trace/block_declaration.h"
+#include "decoder/trace/token_check.h"
 
 namespace lamina::decoder {
 
@@ -32,15 +34,17 @@ class BlockCache {
   void trace_all(const std::vector<BlockDeclaration>& blocks);
   // Likewise those of `first`, of the same phase; also where a graph is another.
   void check_repeated(const BlockCache& first);
-  // Throws PluginError where one that was traced mixes tokens as it may not. REQUIRES: the phase
-  // has no decode state, and several rows and tokens.
-  void check_tokens_apart() const;
 
  private:
   const BlockGraph& get(const BlockUse& use);
+  void check_tokens_apart(const BlockUse& use, const BlockGraph& graph);
 
   const ModelParts& parts_;
   TracePhase phase_;
+  TokensOfCarries tokens_;
+  // The same blocks for a pass over one document in each row without decode state, where this phase
+  // is another: there no op of the host's own looks at several tokens.
+  std::unique_ptr<BlockCache> plain_;
   std::vector<std::pair<BlockUse, std::unique_ptr<BlockGraph>>> traced_;
 };
 

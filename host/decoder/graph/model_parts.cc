@@ -107,9 +107,7 @@ class Declaration {
   void finish() {
     parts_.declared = blocks_.declarations();
     BlockCache(parts_, {}).check_repeated(blocks_);
-    BlockCache several(parts_, {{.batch = 2, .tokens = 3}});
-    several.trace_all(parts_.declared);
-    several.check_tokens_apart();
+    BlockCache(parts_, {{.batch = 2, .tokens = 3}}).trace_all(parts_.declared);
   }
 
  private:

@@ -11,17 +11,19 @@ namespace {
 using ops::Counted;
 using ops::Extents;
 
-// An input of the host's or of other blocks: [B, T, ...], [3, B, T] or without tokens.
-Extents extents_of_input(const Type& type, const TracePhase& phase) {
+// Of a type whose dims `at` and at + 1 are [B, T].
+Extents with_tokens(const Type& type, const TracePhase& phase, std::size_t at = 0) {
   Extents out = ops::extents_of(type, Counted::other);
-  for (std::size_t d = 0; d + 1 < out.size(); ++d) {
-    const int dim = static_cast<int>(d);
-    if (type.dim(dim) != phase.batch || type.dim(dim + 1) != phase.tokens) continue;
-    out[d] = ops::dim_of(Counted::batch, phase.batch);
-    out[d + 1] = ops::dim_of(Counted::tokens, phase.tokens);
-    break;
-  }
+  out[at] = ops::dim_of(Counted::batch, phase.batch);
+  out[at + 1] = ops::dim_of(Counted::tokens, phase.tokens);
   return out;
+}
+
+// [B, T, ...], [3, B, T] or without tokens.
+Extents of_host_input(Input role, const Type& type, const TracePhase& phase) {
+  if (role == Input::positions_3d) return with_tokens(type, phase, 1);
+  if (type.ndim() < 2) return ops::extents_of(type, Counted::other);
+  return with_tokens(type, phase);
 }
 
 struct Followed {
@@ -36,14 +38,26 @@ struct Finding {
 
 class Follower {
  public:
-  Follower(const BlockGraph& block, const TracePhase& phase) : graph_(block.graph) {
+  Follower(const BlockUse& use, const BlockGraph& block, const TracePhase& phase,
+           const TokensOfCarries& given)
+      : graph_(block.graph) {
     values_.resize(graph_.values().size());
     for (const GraphInput& input : graph_.inputs())
-      at(input.value).extents = extents_of_input(graph_.type(input.value), phase);
-    for (const BlockGraph::Param& param : block.params) {
-      const ValueId value = graph_.inputs()[static_cast<std::size_t>(param.input)].value;
-      at(value).extents = ops::extents_of(graph_.type(value), Counted::other);
+      at(input.value).extents = ops::extents_of(graph_.type(input.value), Counted::other);
+    std::vector<Extents> first = given.carries;
+    if (use.kind == BlockUse::Kind::mtp) {
+      if (!use.carries) first[0] = tokens_of_activations(phase);
+      first.resize(1);
+      first.push_back(tokens_of_activations(phase));
     }
+    if (use.kind == BlockUse::Kind::layer)
+      first.insert(first.end(), given.per_layer.begin(), given.per_layer.end());
+    if (use.kind == BlockUse::Kind::entry) first = {tokens_of_activations(phase)};
+    for (std::size_t i = 0; i < first.size(); ++i) input(i).extents = std::move(first[i]);
+    if (const auto& kv = block.taken_kv)
+      for (const int at : {kv->k_at, kv->v_at}) input(at).extents = with_tokens(type_of(at), phase);
+    for (const BlockGraph::HostInput& host : block.host_inputs)
+      input(host.input).extents = of_host_input(host.role, type_of(host.input), phase);
     for (const Node& node : graph_.nodes()) follow(node);
   }
 
@@ -53,9 +67,19 @@ class Follower {
     const int found = values_[output.value].mixed_by;
     return found < 0 ? nullptr : &findings_[static_cast<std::size_t>(found)];
   }
+  const Extents& extents_of_output(int index) const {
+    return values_[graph_.outputs()[static_cast<std::size_t>(index)].value].extents;
+  }
 
  private:
   Followed& at(ValueId value) { return values_[value]; }
+  template <typename Index>
+  Followed& input(Index i) {
+    return at(graph_.inputs()[static_cast<std::size_t>(i)].value);
+  }
+  const Type& type_of(int i) const {
+    return graph_.type(graph_.inputs()[static_cast<std::size_t>(i)].value);
+  }
 
   void follow(const Node& node) {
     std::vector<const Extents*> inputs;
@@ -104,15 +128,24 @@ class Follower {
 
 }  // namespace
 
-void check_tokens_apart(const BlockUse& use, const BlockGraph& block, const TracePhase& phase,
-                        const registry::Family& family) {
-  const Follower follower(block, phase);
+Extents tokens_of_activations(const TracePhase& phase) {
+  return with_tokens(phase.activations(), phase);
+}
+
+std::vector<Extents> check_tokens_apart(const BlockUse& use, const BlockGraph& block,
+                                        const TracePhase& phase, const TokensOfCarries& given,
+                                        const registry::Family& family) {
+  const Follower follower(use, block, phase, given);
   std::vector<int> outputs;
   for (std::size_t i = 0; i < block.num_results; ++i) outputs.push_back(static_cast<int>(i));
   if (block.donated_kv)
     outputs.insert(outputs.end(), {block.donated_kv->k_at, block.donated_kv->v_at});
   for (int output : outputs)
     if (const Finding* finding = follower.of_output(output)) fail(use, *finding, family);
+  std::vector<Extents> out;
+  for (std::size_t i = 0; i < block.num_results; ++i)
+    out.push_back(follower.extents_of_output(static_cast<int>(i)));
+  return out;
 }
 
 }  // namespace lamina::decoder
