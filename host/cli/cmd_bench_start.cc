@@ -29,7 +29,7 @@ std::vector<std::string> decode_command_line(const Arguments& a) {
   return out;
 }
 
-int run(const Arguments& a, const Machine& machine) {
+int run_start(const Arguments& a, const Machine& machine) {
   // Not pinned: what is run would inherit the one CPU.
   machine.set_threads(a.globals.threads.value_or(0), /*pinned=*/false);
   const auto bytes = static_cast<double>(
@@ -89,7 +89,7 @@ Command bench_start_command() {
                       integer_option("repeats", 0, 5, "Repeats; the median is reported.", 1, 1000),
                       json_option()},
           .examples = {"lamina bench start -m model"},
-          .run = run};
+          .run = run_start};
 }
 
 }  // namespace lamina::cli

@@ -34,7 +34,7 @@ std::vector<Row> rows_of(const bench::TextSpeed& t) {
   return rows;
 }
 
-int run(const Arguments& a, const Machine& machine) {
+int run_text(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
   const std::string text = read_file(a.text("file"), ExitCode::data);
   if (text.empty())
@@ -87,7 +87,7 @@ Command bench_text_command() {
                       integer_option("repeats", 0, 5, "Repeats; the median is reported.", 1, 1000),
                       json_option()},
           .examples = {"lamina bench text -m model -f corpus.txt --json"},
-          .run = run};
+          .run = run_text};
 }
 
 }  // namespace lamina::cli

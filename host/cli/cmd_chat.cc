@@ -20,9 +20,9 @@ namespace {
 // person reads: decode state takes memory for all of it.
 constexpr std::int64_t kUsualContext = 4096;
 
-constexpr std::int64_t kAnswerTokens = 1024;
+constexpr std::int64_t kChatAnswerTokens = 1024;
 
-int run(const Arguments& a, const Machine& machine) {
+int start_chat(const Arguments& a, const Machine& machine) {
   check_generation_options(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine, weight_choice(a));
@@ -70,7 +70,7 @@ Command chat_command() {
                .type = Type::boolean,
                .doc = "Print times to stderr after each answer."}},
       weights_option()};
-  for (Option& option : generation_options(kAnswerTokens, /*with_beams=*/false))
+  for (Option& option : generation_options(kChatAnswerTokens, /*with_beams=*/false))
     options.push_back(std::move(option));
   for (Option& option : conversation_options()) options.push_back(std::move(option));
   return {.name = "chat",
@@ -83,7 +83,7 @@ Command chat_command() {
           .options = std::move(options),
           .examples = {"lamina chat -m model --system \"Answer in one sentence.\"",
                        "printf 'hello\\nand now?\\n' | lamina chat -m model --temp 0 --stats"},
-          .run = run};
+          .run = start_chat};
 }
 
 }  // namespace lamina::cli

@@ -58,7 +58,7 @@ std::vector<std::string> verify_all(const std::vector<std::string>& paths, bool 
   return done;
 }
 
-int run_verify(const Arguments& a, const Machine&) {
+int run_ckpt_verify(const Arguments& a, const Machine&) {
   std::vector<std::string> done;
   for (int attempt = 1; done.empty(); ++attempt) {
     const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
@@ -90,7 +90,7 @@ Command ckpt_verify_command() {
           .positionals = {{.name = "DIR",
                            .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
           .examples = {"lamina ckpt verify runs/quickstart"},
-          .run = run_verify};
+          .run = run_ckpt_verify};
 }
 
 }  // namespace lamina::cli

@@ -10,7 +10,7 @@
 namespace lamina::cli {
 namespace {
 
-int run(const Arguments& a, const Machine&) {
+int run_import(const Arguments& a, const Machine&) {
   if (a.flag("markdown")) return print(imports::key_tables()), 0;
   if (a.positionals.empty())
     throw UserError(ExitCode::usage, {"config import", "needs FILE.yml", {}});
@@ -41,7 +41,7 @@ Command config_import_command() {
                            .repeatable = true}},
           .examples = {"lamina config import maxtext/configs/models/X.yml > run.toml",
                        "lamina config import base.yml model_name=X steps=1000"},
-          .run = run};
+          .run = run_import};
 }
 
 }  // namespace lamina::cli

@@ -82,7 +82,7 @@ std::string as_json(const Built& built) {
   return json.end_object().text() + "\n";
 }
 
-int run(const Arguments& a, const Machine& machine) {
+int run_build(const Arguments& a, const Machine& machine) {
   catch_stop_signals();
   const config::RunConfig c =
       config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
@@ -127,7 +127,7 @@ Command data_build_command() {
           .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
           .examples = {"lamina data build configs/train/quickstart.toml",
                        "lamina data build run.toml --set data.store=/fast/tokens"},
-          .run = run};
+          .run = run_build};
 }
 
 }  // namespace lamina::cli

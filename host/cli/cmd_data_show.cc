@@ -17,7 +17,7 @@
 namespace lamina::cli {
 namespace {
 
-int run(const Arguments& a, const Machine& machine) {
+int run_show(const Arguments& a, const Machine& machine) {
   const config::RunConfig c =
       config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
   machine.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
@@ -70,7 +70,7 @@ Command data_show_command() {
           .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
           .examples = {"lamina data show run.toml",
                        "lamina data show run.toml -n 1 --set data.loss_on=last --json"},
-          .run = run};
+          .run = run_show};
 }
 
 }  // namespace lamina::cli

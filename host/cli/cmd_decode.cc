@@ -27,7 +27,7 @@ constexpr std::int64_t kMaxLogprobs = 1000;
 
 constexpr std::int64_t kUsualTokens = 128;
 
-int run(const Arguments& a, const Machine& machine) {
+int run_decode(const Arguments& a, const Machine& machine) {
   const Stopwatch watch;
   check_prompt_options(a);
   check_generation_options(a);
@@ -119,7 +119,7 @@ Command decode_command() {
                    "echo \"Once upon a time\" | lamina decode -m model --temp 0",
                    "lamina decode -m model --ids 1,15043 -n 16 --json",
                    "lamina decode -m model --chat -p \"Who are you?\""},
-      .run = run};
+      .run = run_decode};
   for (Option& option : generation_options(kUsualTokens, /*with_beams=*/true))
     out.options.push_back(std::move(option));
   out.options = with_chat_options(std::move(out.options));

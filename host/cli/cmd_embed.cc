@@ -61,7 +61,7 @@ std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::stri
   return out;
 }
 
-int run(const Arguments& a, const Machine& machine) {
+int run_embed(const Arguments& a, const Machine& machine) {
   check_prompt_options(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
@@ -119,7 +119,7 @@ Command embed_command() {
                   dtype_option("float32")},
       .examples = {"lamina embed -m model -p \"Who are you?\" -o states.safetensors",
                    "lamina embed -m model --ids 1,2,3 --layers embed,0,last -o states.safetensors"},
-      .run = run};
+      .run = run_embed};
 }
 
 }  // namespace lamina::cli

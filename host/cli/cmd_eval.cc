@@ -44,7 +44,7 @@ const EvalTask& task_of(const Arguments& a) {
   return wanted;
 }
 
-int run(const Arguments& a, const Machine& machine) {
+int run_eval(const Arguments& a, const Machine& machine) {
   const EvalTask& task = task_of(a);
   machine.use_threads(a.globals.threads);
   catch_stop_signals();
@@ -54,10 +54,6 @@ int run(const Arguments& a, const Machine& machine) {
     return 128 + stop_signal();
   }
   return 0;
-}
-
-Option flag(std::string name, std::string doc) {
-  return {.key = {.name = std::move(name), .type = Type::boolean, .doc = std::move(doc)}};
 }
 
 std::vector<Option> eval_options() {
@@ -97,11 +93,11 @@ std::vector<Option> eval_options() {
       integer_option("max-new-tokens", 0, kAnswerTokens, "Of answers: the longest.", 1,
                      decoder::kMaxTokens),
       stop,
-      flag("ignore-case", "Of answers: compare in lower case."),
-      flag("ignore-punctuation", "Of answers: compare without ASCII punctuation."),
-      flag("chat",
-           "Put contexts and prompts to the model as messages of a user, in its own chat "
-           "form."),
+      flag_option("ignore-case", "Of answers: compare in lower case."),
+      flag_option("ignore-punctuation", "Of answers: compare without ASCII punctuation."),
+      flag_option("chat",
+                  "Put contexts and prompts to the model as messages of a user, in its own chat "
+                  "form."),
       text_option("chat-template", 0, "FILE", "With --chat: a template in place of the model's."),
       text_option("logprobs", 0, "FILE",
                   "Also write the log probability of each token to this file, as JSON lines."),
@@ -130,7 +126,7 @@ Command eval_command() {
       .examples = {"lamina eval runs/quickstart",
                    "lamina eval -m model --data book.txt --tokens 1024 --stride 512",
                    "lamina eval -m model --task choices --data questions.jsonl --json"},
-      .run = run};
+      .run = run_eval};
 }
 
 }  // namespace lamina::cli

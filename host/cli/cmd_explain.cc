@@ -10,7 +10,7 @@
 namespace lamina::cli {
 namespace {
 
-int run(const Arguments& a, const Machine& machine) {
+int run_explain(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
   Subject subject = find_subject(a);
   const std::string& show = a.text("show");
@@ -61,7 +61,7 @@ Command explain_command() {
                        .doc = "A run file, a model file or a directory with a model."}},
       .examples = {"lamina explain configs/train/quickstart.toml",
                    "lamina explain configs/models/bench-0.6b.toml --phase prefill --show kernels"},
-      .run = run};
+      .run = run_explain};
 }
 
 }  // namespace lamina::cli

@@ -23,7 +23,7 @@ struct Subject {
 };
 
 // The model and, of a run file, what the run computes with.
-Subject find_subject(const Arguments& a) {
+Subject find_planned(const Arguments& a) {
   const std::string& path = a.positionals[0];
   if (!config::is_run_file(path)) {
     require_description(path);
@@ -45,9 +45,9 @@ Subject find_subject(const Arguments& a) {
   return {std::move(model), options};
 }
 
-int run(const Arguments& a, const Machine& machine) {
+int run_plan(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
-  auto [model, options] = find_subject(a);
+  auto [model, options] = find_planned(a);
   if (a.has("batch")) options.batch = a.integer("batch");
   if (a.has("context")) options.tokens = a.integer("context");
   if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
@@ -83,7 +83,7 @@ Command plan_command() {
       .examples = {"lamina plan configs/models/gpt2-124m.toml",
                    "lamina plan configs/train/quickstart.toml --set train.microbatch_size=4",
                    "lamina plan my-model --json"},
-      .run = run};
+      .run = run_plan};
 }
 
 }  // namespace lamina::cli

@@ -9,7 +9,7 @@
 namespace lamina::cli {
 namespace {
 
-int run(const Arguments& arguments, const Machine&) {
+int run_ops(const Arguments& arguments, const Machine&) {
   if (arguments.flag("markdown")) return print(ops::reference_page()), 0;
   std::string out;
   for (const Op& op : ops::all())
@@ -27,7 +27,7 @@ Command plugin_ops_command() {
           .options =
               {{.key = {.name = "markdown", .type = Type::boolean, .doc = "Print docs/ops.md."}}},
           .examples = {"lamina plugin ops"},
-          .run = run};
+          .run = run_ops};
 }
 
 }  // namespace lamina::cli

@@ -25,7 +25,7 @@ std::tm parse_time(const JsonValue& value) {
   return time;
 }
 
-int run(const Arguments& a, const Machine&) {
+int run_template(const Arguments& a, const Machine&) {
   const std::string& file = a.positionals[0];
   const jinja::Template parsed = jinja::Template::parse(
       read_file(file, ExitCode::usage, 4 * jinja::kMaxSource), file, ExitCode::usage);
@@ -59,7 +59,7 @@ Command template_command() {
           .options = {context},
           .positionals = {{.name = "FILE.jinja", .doc = "The template."}},
           .examples = {"lamina template model/chat_template.jinja --context messages.json"},
-          .run = run};
+          .run = run_template};
 }
 
 }  // namespace lamina::cli

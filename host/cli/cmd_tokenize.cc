@@ -67,7 +67,7 @@ std::string read_text(const Arguments& a) {
   return read_stdin(ExitCode::data, kMaxTextBytes);
 }
 
-int run(const Arguments& a, const Machine&) {
+int run_tokenize(const Arguments& a, const Machine&) {
   check_options(a);
   const auto tokenizer = load(a.text("model"));
   if (a.has("jsonl")) {
@@ -89,11 +89,6 @@ int run(const Arguments& a, const Machine&) {
   return 0;
 }
 
-Option flag(std::string name, std::string doc, bool negatable = false) {
-  return {.key = {.name = std::move(name), .type = Type::boolean, .doc = std::move(doc)},
-          .negatable = negatable};
-}
-
 }  // namespace
 
 Command tokenize_command() {
@@ -111,20 +106,21 @@ Command tokenize_command() {
           {model, text_option("prompt", 'p', "TEXT", "The text."),
            text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
            text_option("jsonl", 0, "FILE", "Read objects, one a line; - is stdin."),
-           flag("decode", "Turn ids into text."),
+           flag_option("decode", "Turn ids into text."),
            text_option("ids", 0, "1,2,3", "The ids of --decode."),
-           flag("special", "Add the tokens that begin and end a text; on unless --no-special.",
-                true),
-           flag("parse-special",
-                "Read special tokens in the text as such, or, with --no-parse-special, never; by "
-                "default what the tokenizer's own implementation does.",
-                true),
-           flag("skip-special", "Leave special tokens out of the text of --decode."),
-           flag("count", "Print the number of tokens only."), json_option()},
+           flag_option("special",
+                       "Add the tokens that begin and end a text; on unless --no-special.", true),
+           flag_option(
+               "parse-special",
+               "Read special tokens in the text as such, or, with --no-parse-special, never; by "
+               "default what the tokenizer's own implementation does.",
+               true),
+           flag_option("skip-special", "Leave special tokens out of the text of --decode."),
+           flag_option("count", "Print the number of tokens only."), json_option()},
       .examples = {"lamina tokenize -m model -p \"Hello world\"",
                    "lamina tokenize -m model --count -f book.txt",
                    "lamina tokenize -m model --decode --ids 1,15043,3186"},
-      .run = run};
+      .run = run_tokenize};
 }
 
 }  // namespace lamina::cli

@@ -75,7 +75,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Mach
       {samples ? &*samples : nullptr, profile ? &*profile : nullptr, machine.unpin_this_thread});
 }
 
-int run(const Arguments& arguments, const Machine& machine) {
+int run_train(const Arguments& arguments, const Machine& machine) {
   catch_stop_signals();  // before anything that takes time
   std::vector<std::string> sets = arguments.texts("set");
   if (arguments.has("out"))
@@ -129,7 +129,7 @@ Command train_command() {
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
       .examples = {"lamina train configs/train/quickstart.toml",
                    "lamina train run.toml --set train.steps=100 --out runs/short"},
-      .run = run};
+      .run = run_train};
 }
 
 }  // namespace lamina::cli

@@ -71,7 +71,7 @@ void write_json(JsonWriter& json, const inspect::VerifyReport& report) {
   json.end_array().key("first_departure").value(report.first_departure).end_object();
 }
 
-int run(const Arguments& arguments, const Machine& machine) {
+int run_verify(const Arguments& arguments, const Machine& machine) {
   machine.use_threads(arguments.globals.threads);
   DType dtype = *parse_dtype(arguments.text("dtype"));
   bool passed = true;
@@ -118,7 +118,7 @@ Command verify_command() {
                   json_option()},
       .positionals = {{.name = "CASE_DIR", .doc = "A golden case.", .repeatable = true}},
       .examples = {"lamina verify tests/golden/hf/gpt2_prefixed", "lamina verify cases/* --json"},
-      .run = run};
+      .run = run_verify};
 }
 
 }  // namespace lamina::cli

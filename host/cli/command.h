@@ -103,6 +103,8 @@ std::string adapter_path(const Arguments& a);  // what it names; empty without i
 
 // Options by type; `short_name` 0 for none.
 Option text_option(std::string name, char short_name, std::string value, std::string doc);
+// negatable: --no-NAME, too.
+Option flag_option(std::string name, std::string doc, bool negatable = false);
 Option integer_option(std::string name, char short_name, std::optional<std::int64_t> preset,
                       std::string doc, double min, std::optional<double> max = {});
 Option number_option(std::string name, double preset, std::string doc, double min,

@@ -87,6 +87,11 @@ Option text_option(std::string name, char short_name, std::string value, std::st
           .value = std::move(value)};
 }
 
+Option flag_option(std::string name, std::string doc, bool negatable) {
+  return {.key = {.name = std::move(name), .type = Type::boolean, .doc = std::move(doc)},
+          .negatable = negatable};
+}
+
 Option integer_option(std::string name, char short_name, std::optional<std::int64_t> preset,
                       std::string doc, double min, std::optional<double> max) {
   Option out{.key = {.name = std::move(name),
