@@ -31,6 +31,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 // What was sorted is put back to the places of the weights.
 void tokens(TokenFlow& flow) {
+  flow.read_places(1);
   const Extents& weights = flow.in(2);
   if (has_tokens(weights.back())) flow.mix(2, static_cast<int>(weights.size()) - 1);
   Extents extents = weights;

@@ -60,6 +60,7 @@ void tokens(TokenFlow& flow) {
   const Graph& body = *flow.node.body("body");
   GraphFlow inside(body);
   std::size_t next = 0;
+  for (int i = 0; i < flow.node.num_inputs(); ++i) flow.read_places(i);  // the body is followed
   for (const Extents* input : flow.inputs)
     if (input) inside.at(body.inputs()[next++].value).extents = *input;
   inside.run();

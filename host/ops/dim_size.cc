@@ -14,8 +14,12 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {constant(*c.in(0).graph, infer(c)[0], static_cast<double>(c.type(0).dim(dim)))};
 }
 
-// A size is of no token.
-void tokens(TokenFlow& flow) { flow.outputs = {Extents{}}; }
+// How many tokens there are is of all of them.
+void tokens(TokenFlow& flow) {
+  const int dim = checked_dim(flow.node, flow.node.i("dim"), flow.node.type(0).ndim());
+  if (has_tokens(flow.in(0)[static_cast<std::size_t>(dim)])) flow.count(0, dim);
+  flow.outputs = {Extents{}};
+}
 
 }  // namespace
 

@@ -34,6 +34,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 }
 
 void tokens(TokenFlow& flow) {
+  flow.read_places(1);
   const bool of_tokens = std::ranges::any_of(flow.in(0), has_tokens) || has_tokens(flow.in(1)[0]);
   const std::int64_t rows = flow.node.out_type().dim(0);
   flow.outputs = {{dim_of(of_tokens ? Counted::sorted : Counted::other, rows), flow.in(0).back()}};

@@ -21,8 +21,9 @@ std::vector<Type> infer(const Call& c) {
 // Capacities count the tokens of a row of the batch: that is what they are for.
 void tokens(TokenFlow& flow) {
   const bool of_tokens = std::ranges::any_of(flow.in(0), has_tokens);
-  flow.outputs = {extents_of(flow.node.out_type(0), of_tokens ? Counted::sorted : Counted::other),
-                  extents_of(flow.node.out_type(1), Counted::other)};
+  for (int i = 0; i < 2; ++i)
+    flow.outputs.push_back(
+        extents_of(flow.node.out_type(i), of_tokens ? Counted::places : Counted::other));
 }
 
 }  // namespace

@@ -46,8 +46,11 @@ double share_read(const NodeView& n, int input) {
 }
 
 void tokens(TokenFlow& flow) {
+  flow.read_places(2);
   if (has_tokens(flow.in(0)[1])) flow.mix(0, 1);
-  flow.outputs = {{flow.in(0)[0], dim_of(Counted::other, flow.node.out_type().dim(1))}};
+  DimExtents rows = flow.in(0)[0];
+  if (has_tokens(flow.in(2)[0])) rows = dim_of(Counted::sorted, flow.node.out_type().dim(0));
+  flow.outputs = {{std::move(rows), dim_of(Counted::other, flow.node.out_type().dim(1))}};
 }
 
 }  // namespace

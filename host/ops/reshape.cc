@@ -21,6 +21,7 @@ std::optional<std::int64_t> view(const Call&) { return 0; }
 
 // Parts of old dims become parts of new ones; tokens must not come into several dims.
 void tokens(TokenFlow& flow) {
+  flow.read_places(0);  // and hands them on
   const Type& out = flow.node.out_type();
   Extents extents = extents_of(out, Counted::other);
   DimExtents left;  // the innermost last; what is not of tokens as one

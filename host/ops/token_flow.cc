@@ -66,6 +66,21 @@ void follow_rule(TokenFlow& flow, const SplitRule& rule, bool may_mix) {
   }
 }
 
+bool has_places(const Extents& extents) {
+  return std::ranges::any_of(extents, [](const DimExtents& dim) {
+    return std::ranges::find(dim, Counted::places, &Extent::counted) != dim.end();
+  });
+}
+
+// A place says how many tokens are before it, which is another number when a call has fewer.
+void refuse_places(TokenFlow& flow) {
+  for (int i = 0; i < flow.node.num_inputs(); ++i)
+    if (flow.mixes.empty() && flow.node.has(i) && has_places(flow.in(i)) &&
+        std::ranges::find(flow.reads_places, i) == flow.reads_places.end())
+      flow.mixes = fmt::format("computes with places of tokens among others, {} {}",
+                               flow.node.input_name(i), to_string(flow.node.type(i)));
+}
+
 }  // namespace
 
 bool has_tokens(const DimExtents& dim) {
@@ -86,6 +101,10 @@ Extents extents_of(const Type& type, Counted counted) {
 
 void TokenFlow::mix(int input, int dim) {
   if (mixes.empty()) mixes = fmt::format("combines tokens, along {}", shown(*this, input, dim));
+}
+
+void TokenFlow::count(int input, int dim) {
+  if (mixes.empty()) mixes = fmt::format("counts tokens, along {}", shown(*this, input, dim));
 }
 
 void GraphFlow::run() {
@@ -113,11 +132,15 @@ void keep_extents(TokenFlow& flow) { flow.outputs = {flow.in(0)}; }
 
 void follow_tokens(TokenFlow& flow) {
   const OpDef& def = *flow.node.op().def;
-  if (def.tokens) return def.tokens(flow);
-  const std::optional<SplitRule> rule = split_rule(flow.node);
-  LAMINA_ASSERT(rule);  // a test of every op of plugins sees to it
-  const bool may_mix = def.decode && def.decode != &kEachToken && def.decode != &kTrainingOnly;
-  follow_rule(flow, *rule, may_mix);
+  if (def.tokens) {
+    def.tokens(flow);
+  } else {
+    const std::optional<SplitRule> rule = split_rule(flow.node);
+    LAMINA_ASSERT(rule);  // a test of every op of plugins sees to it
+    const bool may_mix = def.decode && def.decode != &kEachToken && def.decode != &kTrainingOnly;
+    follow_rule(flow, *rule, may_mix);
+  }
+  refuse_places(flow);
 }
 
 }  // namespace lamina::ops

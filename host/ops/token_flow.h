@@ -20,6 +20,7 @@ enum class Counted {
   batch,   // rows of the batch
   tokens,  // tokens of a row
   sorted,  // tokens in an order of their own: rows by expert
+  places,  // numbers that are places in that order, and where its groups begin
 };
 
 struct Extent {
@@ -45,12 +46,18 @@ struct TokenFlow {
   std::vector<Extents> outputs = {};   // to be found
   std::string mixes = {};  // what it does to tokens that may not be done; empty: nothing
 
+  std::vector<int> reads_places = {};  // inputs that may be places of tokens: see read_places()
+
   const Extents& in(int i) const { return *inputs[static_cast<std::size_t>(i)]; }
-  // Says that it combines the tokens along a dim of an input.
+  // Says that it combines the tokens along a dim of an input, or tells how many there are.
   void mix(int input, int dim);
+  void count(int input, int dim);
+  // Says that places of tokens, as group_rows gives them, may be in an input: rows move by them.
+  void read_places(int input) { reads_places.push_back(input); }
 };
 
-// Finds `outputs` and `mixes`. An op that sees other tokens through its decode state may mix them.
+// Finds `outputs` and `mixes`. An op that sees other tokens through its decode state may mix them,
+// and only those that say so (read_places) may read places of tokens.
 void follow_tokens(TokenFlow& flow);
 
 // The values of a graph: what those of its inputs are is said first.

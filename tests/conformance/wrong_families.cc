@@ -200,6 +200,20 @@ std::vector<WrongFamily> of_traces() {
          Tensor mean = reduce_sum(x, {.dims = {1}, .keep = true});
          return right_block(s, c, x + mean, step);
        }))},
+      {"an output is divided by the number of tokens", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return right_block(s, c, x / cast_like(dim_size(x, 1), x), step);
+       }))},
+      {"from 32 tokens on their number is in the result",
+       {"TRC-4"},
+       with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor more = relu(shift(cast_like(dim_size(x, 1), x), -31));
+         return right_block(s, c, x * shift(more, 1), step);
+       }))},
+      {"how many tokens an expert has is in the result", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
+         const auto [order, offsets] = group_rows(top_k(x, {.k = 1})[1], {.groups = c.hidden_size});
+         Tensor last = slice(cast_like(offsets, x), {.dim = 0, .start = 1, .size = c.hidden_size});
+         return right_block(s, c, x + last, step);
+       }))},
       {"an axis is misspelt", {"TRC-5"}, with_blocks(LAMINA_WRONG_BLOCK({
          Tensor g = s.param("gain", {c.hidden_size},
                             {.axes = {"norms"}, .role = Role::norm, .init = init::ones});

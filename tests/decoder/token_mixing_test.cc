@@ -66,6 +66,44 @@ TEST(TokenMixing, ByThePlaceInTheCallIsRefused) {
   });
 }
 
+TEST(TokenMixing, ByTheirNumberIsRefused) {
+  EXPECT_MIXES("dim_size counts tokens, along dim 1 of x f32[2, 3, 4]",
+               { return x / sdk::cast_like(sdk::dim_size(x, 1), x); });
+  EXPECT_MIXES("dim_size counts tokens, along dim 0 of x f32[6, 4]", {
+    Tensor rows = sdk::reshape(x, {x.dim(0) * x.dim(1), 4});
+    return x / sdk::cast_like(sdk::dim_size(rows, 0), x);
+  });
+  open_family_with(LAMINA_BLOCK({ return x / sdk::cast_like(sdk::dim_size(x, 2), x); }));
+}
+
+// The places of tokens among those of their expert, of 4, and where each expert's begin.
+std::array<Tensor, 2> grouped(Tensor x) {
+  return sdk::group_rows(sdk::top_k(x, {.k = 1})[1], {.groups = 4});
+}
+
+// Which expert has how many tokens is of all of them.
+TEST(TokenMixing, ByTheLoadOfExpertsIsRefused) {
+  EXPECT_MIXES("cast_like computes with places of tokens among others, x i32[5]",
+               { return x + slice(sdk::cast_like(grouped(x)[1], x), 0, 1, 4); });
+  EXPECT_MIXES("cast_like computes with places of tokens among others, x i32[6]", {
+    return x * sdk::reshape(sdk::cast_like(grouped(x)[0], x), {x.dim(0), x.dim(1), 1});
+  });
+  // To move other rows by it than those that it says.
+  EXPECT_MIXES("sub computes with places of tokens among others, a i32[6]", {
+    const auto [order, offsets] = grouped(x);
+    Tensor ones = sdk::constant(s, {.shape = {x.dim(0), x.dim(1), 1}, .value = 1});
+    return sdk::combine_rows(sdk::gather_rows(x, order, 1), order - order, ones);
+  });
+  // Rows of ones are told apart by their experts.
+  EXPECT_MIXES("reduce_sum combines tokens, along dim 0 of x f32[6, 4]", {
+    const auto [order, offsets] = grouped(x);
+    Tensor w =
+        s.param("w", {4, 4, 4}, {.axes = {sdk::axis::experts, sdk::axis::mlp, sdk::axis::embed}});
+    Tensor ones = sdk::constant(s, {.shape = {x.dim(0) * x.dim(1), 4}, .value = 1});
+    return x + sdk::reduce_sum(sdk::grouped_linear(ones, w, offsets, {}), {.dims = {0}});
+  });
+}
+
 TEST(TokenMixing, IsFoundBehindOtherOps) {
   EXPECT_MIXES("slice combines tokens, along dim 0 of x f32[6, 4]", {
     Tensor rows = sdk::reshape(sdk::gelu(x), {x.dim(0) * x.dim(1), 4});
