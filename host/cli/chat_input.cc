@@ -1,7 +1,9 @@
 #include "cli/chat_input.h"
 
 #include <editline/readline.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
@@ -19,6 +21,8 @@ constexpr const char* kQuotes = "\"\"\"";
 
 std::optional<std::string> ChatInput::line(const char* prompt) {
   if (terminal_) {
+    static std::FILE* const screen = ::fdopen(::dup(output_descriptor()), "w");
+    if (screen) rl_outstream = screen;
     static_cast<void>(take_interrupt());
     char* typed = ::readline(prompt);
     // Ctrl-C takes back the line, not the session.

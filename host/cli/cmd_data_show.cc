@@ -1,12 +1,12 @@
 // lamina data show: rows as the model sees them.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "cli/commands.h"
 #include "cli/data_lines.h"
 #include "cli/data_rows.h"
+#include "cli/terminal.h"
 #include "cli/workers.h"
 #include "config/run_config.h"
 #include "core/error.h"
@@ -38,7 +38,7 @@ int run_show(const Arguments& a, const Machine& machine) {
     return 0;
   }
   for (const std::string& line : data_lines(all)) log::info("{}", line);
-  const bool color = describe_terminal(STDOUT_FILENO, a.globals.color).color;
+  const bool color = describe_terminal(output_descriptor(), a.globals.color).color;
   for (std::size_t n = 0; n < static_cast<std::size_t>(batch.num_rows); ++n) {
     const DataRow row = row_of(batch, n);
     const auto padding = std::ranges::count(row.segments, 0);

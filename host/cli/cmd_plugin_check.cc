@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/plugins.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "conformance/result_json.h"
 #include "conformance/result_text.h"
@@ -59,28 +60,13 @@ PluginSubject subject_of(const Arguments& arguments, const Machine& machine) {
   return {plugin.path, settings, compute};
 }
 
-// Standard output is for what this program says: what a plugin writes goes to standard error.
-class OutputAside {
- public:
-  OutputAside() : kept_(dup(STDOUT_FILENO)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
-  ~OutputAside() {
-    dup2(kept_, STDOUT_FILENO);
-    close(kept_);
-  }
-  OutputAside(const OutputAside&) = delete;
-  OutputAside& operator=(const OutputAside&) = delete;
-
- private:
-  int kept_;
-};
-
 int check(const Arguments& arguments, const Machine& machine) {
   machine.use_threads(arguments.globals.threads);
   const PluginSubject plugin = subject_of(arguments, machine);
   require_models_of(plugin.file(), plugin.settings().models);
   const std::vector<const Check*> checks = wanted(arguments);
   const bool json = arguments.flag("json");
-  const Terminal out = describe_terminal(STDOUT_FILENO, arguments.globals.color);
+  const Terminal out = describe_terminal(output_descriptor(), arguments.globals.color);
   const Terminal err = describe_terminal(STDERR_FILENO, arguments.globals.color);
   const bool progress = err.animated && !arguments.globals.quiet && !arguments.flag("here");
   std::size_t started = 0;
@@ -95,10 +81,7 @@ int check(const Arguments& arguments, const Machine& machine) {
   if (!arguments.flag("here")) results = run_checks(checks, plugin, program_path(), watch);
   for (const Check* which : checks) {
     if (!arguments.flag("here")) break;
-    {
-      const OutputAside aside;
-      results.push_back(run_check(*which, plugin));
-    }
+    results.push_back(run_check(*which, plugin));
     watch(*which, &results.back());
   }
   const Summary summary = summary_of(results);

@@ -14,6 +14,7 @@
 #include <new>
 #include <string_view>
 
+#include "cli/terminal.h"
 #include "core/error.h"
 #include "core/write_all.h"
 #include "registry/plugin_call.h"
@@ -30,7 +31,7 @@ void say(std::initializer_list<std::string_view> parts) noexcept {
   for (std::string_view part : parts) (void)write_all(STDERR_FILENO, part);
 }
 
-[[noreturn]] void quit(ExitCode code) noexcept { _exit(static_cast<int>(code)); }
+[[noreturn]] void quit(ExitCode code) noexcept { registry::end_process(static_cast<int>(code)); }
 
 // Set once operator new has failed: where the language or a library ends the process for an
 // exception that nobody sees, it was that one.
@@ -103,11 +104,23 @@ void catch_crash(int signal) {
 // What the deepest calls take, with room for those of libraries.
 constexpr rlim_t kStackBytes = rlim_t{1} << 20, kMinStackBytes = rlim_t{256} << 10;
 
+// In place of the C library's: a plugin that calls it would end the program without a word, and
+// with an exit code of its own.
+[[noreturn]] void end_unless_plugin(std::string_view function, int code) noexcept {
+  registry::refuse_exit(function);
+  registry::end_process(code);
+}
+
 }  // namespace
+
+extern "C" [[gnu::visibility("default")]] void _exit(int code) { end_unless_plugin("_exit", code); }
+extern "C" [[gnu::visibility("default")]] void _Exit(int code) noexcept {
+  end_unless_plugin("_Exit", code);
+}
 
 int report_out_of_memory(bool json) noexcept {
   say({kOutOfMemory});
-  if (json) (void)write_all(STDOUT_FILENO, kOutOfMemoryJson);
+  if (json) (void)write_all(output_descriptor(), kOutOfMemoryJson);
   return static_cast<int>(ExitCode::memory);
 }
 

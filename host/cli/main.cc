@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   cli::program_seconds();
   prepare_signals();
   cli::repair_standard_descriptors();
+  cli::keep_output_apart();
   cli::require_stack();
   // A failed write is an error that the writer handles; a limit on file sizes likewise.
   std::signal(SIGPIPE, SIG_IGN);

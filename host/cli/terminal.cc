@@ -18,6 +18,8 @@
 namespace lamina::cli {
 namespace {
 
+int output = STDOUT_FILENO;
+
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
   return value && *value;
@@ -50,11 +52,22 @@ Terminal describe_terminal(int descriptor, ColorMode mode) {
 void print(std::string_view text) { print_bytes(printable_lines(text)); }
 
 void print_bytes(std::string_view text) {
-  const int failure = write_all(STDOUT_FILENO, text);
+  const int failure = write_all(output, text);
   if (failure == EPIPE) throw BrokenPipe();
   if (failure != 0)
     throw UserError(ExitCode::checkpoint,
                     {"stdout", "cannot write output: " + system_error_text(failure), {}});
+}
+
+int output_descriptor() noexcept { return output; }
+
+void keep_output_apart() {
+  const int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (kept < 0) return;
+  if (dup2(STDERR_FILENO, STDOUT_FILENO) == STDOUT_FILENO)
+    output = kept;
+  else
+    close(kept);
 }
 
 void repair_standard_descriptors() {

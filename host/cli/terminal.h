@@ -32,6 +32,13 @@ void print(std::string_view text);
 // Likewise, byte for byte: for text that a model wrote.
 void print_bytes(std::string_view bytes);
 
+// What print() writes to: stdout, or what keep_output_apart() made of it. [any thread]
+int output_descriptor() noexcept;
+
+// From now on what anything but print() writes to stdout goes to stderr: what plugins and libraries
+// print is no result. [main thread, at the start]
+void keep_output_apart();
+
 // Opens /dev/null in place of standard descriptors that the parent closed, so that no file of ours
 // gets their numbers; using a closed stdin or stdout still fails. [main thread, at the start]
 void repair_standard_descriptors();

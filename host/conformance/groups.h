@@ -16,6 +16,7 @@ void check_manifest(const std::filesystem::path& file);
 
 // load.cc
 void check_load_is_quiet(const PluginSubject& plugin);
+void check_builds_are_quiet(const FamilySubject& family);
 void check_init_nests(const PluginSubject& plugin);
 void check_unknown_interfaces(const PluginSubject& plugin);
 

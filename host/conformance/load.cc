@@ -131,6 +131,13 @@ void check_load_is_quiet(const PluginSubject& plugin) {
          kMostProcessorSeconds);
 }
 
+void check_builds_are_quiet(const FamilySubject& subject) {
+  const Capture out(STDOUT_FILENO);
+  for (const SmallModel& small : subject.models()) subject.open(small);
+  if (const std::string text = out.text(); !text.empty())
+    fail("writes \"{}\" when it describes a model; use the host's log", text);
+}
+
 void check_init_nests(const PluginSubject& plugin) {
   const RawPlugin raw(plugin.file());
   const auto expect = [&](bool there, const char* when) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -28,11 +29,8 @@ void say(std::string_view start, std::string_view call, std::string_view what) {
   for (std::string_view part : {start, call, what}) (void)write_all(STDERR_FILENO, part);
 }
 
-void on_exit() {
-  if (!running) return;
-  say("error: ", running->text(), " called exit()\n");
-  ::_exit(static_cast<int>(ExitCode::plugin));
-}
+void on_exit() { refuse_exit("exit"); }
+void on_quick_exit() { refuse_exit("quick_exit"); }
 
 void on_alarm(int) {
   const int saved = errno;
@@ -53,6 +51,19 @@ std::string_view running_plugin_call() noexcept {
   return running ? running->text() : std::string_view();
 }
 
+void end_process(int code) noexcept {
+  ::syscall(SYS_exit_group, code);
+  __builtin_unreachable();
+}
+
+void refuse_exit(std::string_view function) noexcept {
+  if (!running) return;
+  for (std::string_view part : {std::string_view("error: "), running->text(),
+                                std::string_view(" called "), function, std::string_view("()\n")})
+    (void)write_all(STDERR_FILENO, part);
+  end_process(static_cast<int>(ExitCode::plugin));
+}
+
 void watch_plugin_calls() {
   struct sigaction alarm {};
   alarm.sa_handler = on_alarm;
@@ -60,6 +71,7 @@ void watch_plugin_calls() {
   sigemptyset(&alarm.sa_mask);
   ::sigaction(SIGALRM, &alarm, nullptr);
   std::atexit(on_exit);
+  std::at_quick_exit(on_quick_exit);
   watching = true;
 }
 

@@ -53,6 +53,13 @@ class PluginShortCall {
 // this thread is inside a plugin, else "". [any thread, also in signal handlers]
 std::string_view running_plugin_call() noexcept;
 
+// Ends the process as _exit() does, whatever is running. [any thread, also in signal handlers]
+[[noreturn]] void end_process(int code) noexcept;
+
+// Says which plugin ends the process, and ends it with exit code 8, where this thread is inside
+// one; else returns. `function`: "_exit". [any thread]
+void refuse_exit(std::string_view function) noexcept;
+
 // From now on exit() inside a plugin ends the process with exit code 8 and an error on stderr, and
 // five seconds in one call bring a line that says so. Uses SIGALRM. [main thread, once]
 void watch_plugin_calls();

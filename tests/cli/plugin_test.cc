@@ -75,16 +75,18 @@ TEST(PluginList, SaysWhereItLookedInVain) {
 const std::string kOwnSignals = "handle_segv=0:handle_sigfpe=0:handle_abort=0:use_sigaltstack=0";
 
 // `lamina plan` of a model of the tiny family whose block has that fault.
-Finished plan_with_fault(int fault) {
+Finished plan_with_fault(int fault, const std::vector<std::string>& options = {}) {
   const TempDir folder;
   const std::string model = folder.write(
       "tiny.toml", fmt::format("family = \"tiny\"\n[model]\nvocab_size = 11\nhidden_size = 8\n"
                                "num_hidden_layers = 3\nfault = {}\n",
                                fault));
+  std::vector<std::string> words = {LAMINA_BUILD_DIR "/bin/lamina", "plan", model, "--plugin",
+                                    kTiny};
+  words.insert(words.end(), options.begin(), options.end());
   // A sanitizer leaves these signals to the program.
   return run_process(
-      {LAMINA_BUILD_DIR "/bin/lamina", "plan", model, "--plugin", kTiny},
-      {.environment = {"ASAN_OPTIONS=" + kOwnSignals, "TSAN_OPTIONS=" + kOwnSignals}});
+      words, {.environment = {"ASAN_OPTIONS=" + kOwnSignals, "TSAN_OPTIONS=" + kOwnSignals}});
 }
 
 TEST(PluginDeath, NamesPluginFamilyAndFunctionAndExitsWith8) {
@@ -92,7 +94,10 @@ TEST(PluginDeath, NamesPluginFamilyAndFunctionAndExitsWith8) {
                                                             {51, " called exit()\n"},
                                                             {52, " died: segmentation fault\n"},
                                                             {53, " died: segmentation fault\n"},
-                                                            {54, " died: arithmetic exception\n"}};
+                                                            {54, " died: arithmetic exception\n"},
+                                                            {70, " called _exit()\n"},
+                                                            {71, " called _Exit()\n"},
+                                                            {72, " called quick_exit()\n"}};
   for (const auto& [fault, how] : kDeaths) {
     SCOPED_TRACE(fault);
     const Finished result = plan_with_fault(fault);
@@ -106,6 +111,14 @@ TEST(PluginDeath, ACallThatDoesNotReturnIsNamed) {
   EXPECT_THAT(plan_with_fault(55).err,
               HasSubstr("its build of block 'layer' has not returned for 5 "
                         "seconds; Ctrl-C ends it"));
+}
+
+// Standard output is the program's alone, here its error: tiny maps no tensors.
+TEST(PluginOutput, GoesToStderr) {
+  const Finished result = plan_with_fault(73, {"--json"});
+  const JsonDocument json = JsonDocument::parse(result.out, "stdout");
+  EXPECT_EQ(json.root().at("error").at("code").as_int64(), 8);
+  EXPECT_THAT(result.err, HasSubstr("tiny is built\n"));
 }
 
 TEST(PluginInspect, ShowsFileBlocksAndKeys) {

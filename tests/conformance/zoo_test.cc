@@ -101,6 +101,13 @@ TEST(PluginCheck, ACrashNamesPluginFunctionAndBlock) {
   EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' died: segmentation fault"));
 }
 
+TEST(PluginCheck, AnExitInsideABuildIsNoEnd) {
+  const Finished result = check(in_zoo("exits"), {"--only", "TRC-2"});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.out, HasSubstr("TRC-2  CRASH    the process ended with exit code 8; "));
+  EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' called _exit()"));
+}
+
 TEST(PluginCheck, ACrashOfAKernelNamesPluginAndOp) {
   const Finished result = check(in_zoo("kernel_crash"), {"--only", "GRD-3"});
   EXPECT_EQ(result.code, 8);

@@ -142,6 +142,12 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
 #ifdef FAULT_CRASH
   *(volatile int *)(uintptr_t)(width - width) = 1;
 #endif
+#ifdef FAULT_EXITS
+  _exit(0);
+#endif
+#ifdef FAULT_CHATTY
+  printf("plain is built\n");
+#endif
 #ifdef FAULT_ALL_MEMORY
   for (;;) memset(malloc(1 << 26), 1, 1 << 26);
 #endif
