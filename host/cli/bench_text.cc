@@ -5,7 +5,8 @@
 namespace lamina::cli {
 
 std::string machine_text(const bench::Device& device) {
-  return fmt::format("{} threads, {}", device.num_threads(), device.isa());
+  const int threads = device.num_threads();
+  return fmt::format("{} thread{}, {}", threads, threads == 1 ? "" : "s", device.isa());
 }
 
 std::string flops_text(double flops) { return fmt::format("{:.1f} GFLOP/s", flops * 1e-9); }

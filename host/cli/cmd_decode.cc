@@ -101,7 +101,7 @@ Command decode_command() {
                        "placeholder tokens of the "
                        "prompt: a safetensors file, see docs/images.md."),
            placeholder,
-           integer_option("ctx-size", 0, 0,
+           integer_option("ctx-size", 0, {},
                           "Context length in tokens; default: enough for prompt and -n.", 1,
                           kMaxTokens),
            dtype_option(),

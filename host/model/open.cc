@@ -238,10 +238,8 @@ OpenedModel open_weights(const std::string& path, const registry::Catalog& plugi
                          const WeightChoice& choice) {
   const bool describes = fs::path(path).extension() == ".toml";
   if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
-    throw UserError(ExitCode::checkpoint, {path,
-                                           "is a file; a Hugging Face directory, a GGUF file, a "
-                                           "checkpoint or a run directory would be right",
-                                           {}});
+    throw UserError(ExitCode::checkpoint,
+                    {path, fmt::format("is a file; {}", train::kModelPlaces), {}});
   OpenedModel out = open(path, plugins, {}, {}, choice.adapter);
   if (out.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,

@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "config/listing.h"
+#include "train/best_checkpoint.h"
 #include "train/run_directory.h"
 
 namespace lamina::train {
@@ -14,7 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string checkpoint_at(const std::string& path) {
+std::string checkpoint_at(const std::string& named) {
+  const std::string path = resolve_best(named);
+  if (!fs::is_directory(path))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("{}; a checkpoint or a run directory would be right",
+                                 fs::exists(path) ? "is not a directory" : "no such directory"),
+                     {}});
   std::string out = resolve_model_directory(path);
   if (!fs::exists(fs::path(out) / "optimizer.safetensors") &&
       !fs::exists(fs::path(out) / "optimizer.safetensors.index.json"))

@@ -117,15 +117,11 @@ std::string newest_checkpoint(const std::string& path) {
 std::string resolve_model_directory(const std::string& named) {
   std::string path = resolve_best(named);
   if (!fs::exists(path))
-    throw UserError(ExitCode::checkpoint, {path,
-                                           "no such file or directory; a Hugging Face directory, a "
-                                           "checkpoint or a run directory would be right",
-                                           {}});
+    throw UserError(ExitCode::checkpoint,
+                    {path, fmt::format("no such file or directory; {}", kModelPlaces), {}});
   if (!fs::is_directory(path))
-    throw UserError(ExitCode::checkpoint, {path,
-                                           "is not a directory; a Hugging Face directory, a "
-                                           "checkpoint or a run directory would be right",
-                                           {}});
+    throw UserError(ExitCode::checkpoint,
+                    {path, fmt::format("is not a directory; {}", kModelPlaces), {}});
   fs::path directory = path;
   if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
   if (std::string newest = newest_checkpoint(path); !newest.empty()) return newest;

@@ -47,6 +47,10 @@ std::string set_aside(const std::string& path, std::string_view why);
 // The newest, or "" when `path` has none. `path` may also be a directory of checkpoints.
 std::string newest_checkpoint(const std::string& path);
 
+// What a user may name where a model is wanted, for errors.
+inline constexpr std::string_view kModelPlaces =
+    "a Hugging Face directory, a GGUF file, a checkpoint or a run directory would be right";
+
 // The directory with a model that `path` stands for: itself, the newest checkpoint in it, or the
 // best one where it is RUN/checkpoints/best.
 // UserError, exit 4, says what is there instead.

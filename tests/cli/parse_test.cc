@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/text.h"
@@ -111,6 +113,26 @@ TEST(Help, FitsInEightyColumns) {
 TEST(Help, EveryCommandHasAnExample) {
   for (const Command& command : all_commands())
     EXPECT_FALSE(command.examples.empty()) << command.name;
+}
+
+TEST(Help, CommandsOfAGroupStandTogether) {
+  std::vector<std::string> groups;
+  for (const Command& command : all_commands()) {
+    const std::string group = command.name.substr(0, command.name.find(' '));
+    if (groups.empty() || groups.back() != group) groups.push_back(group);
+  }
+  EXPECT_EQ(std::set<std::string>(groups.begin(), groups.end()).size(), groups.size());
+}
+
+TEST(Help, DefaultsAreWithinTheirLimits) {
+  for (const Command& command : all_commands()) {
+    for (const Option& option : command.options) {
+      const Key& key = option.key;
+      if (!key.preset || !key.min || key.type != Type::integer) continue;
+      EXPECT_GE(static_cast<double>(*key.preset->get_if<std::int64_t>()), *key.min)
+          << command.name << " --" << key.name;
+    }
+  }
 }
 
 TEST(Wrap, NeverSplitsAWord) {

@@ -162,7 +162,14 @@ TEST(DecodeErrors, DamagedTokenizerFilesAreNamed) {
 
 TEST(VerifyErrors, ACaseNeedsItsNumbersAndDisagreementExitsWithThree) {
   Workplace w;
-  w.expect({{"verify", "nowhere"}, 4, {"nowhere/golden.safetensors: does not exist"}});
+  const std::string right = "a directory with golden.safetensors and golden.json would be right";
+  w.expect({{"verify", "nowhere"}, 4, {"nowhere: no such directory; " + right}});
+  w.expect({{"verify", "text.txt"}, 4, {"text.txt: is not a directory; " + right}});
+  fs::create_directory(w.path("empty"));
+  w.expect(
+      {{"verify", "empty"},
+       4,
+       {"empty: holds no golden case: neither golden.safetensors nor golden.json", "it is empty"}});
   fs::path from = golden_model("llama3_gqa");
   fs::create_directory(w.path("case"));
   for (const char* file : {"model.safetensors", "golden.safetensors", "golden.json"})

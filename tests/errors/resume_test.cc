@@ -51,7 +51,10 @@ TEST(ResumeErrors, WhatIsNoCheckpointIsNotResumedFrom) {
   fs::create_directory(w.path("empty"));
   w.expect({{"train", "run.toml", "--resume", "nowhere"},
             4,
-            {"nowhere: no such file or directory", "a checkpoint"}});
+            {"nowhere: no such directory; a checkpoint or a run directory would be right"}});
+  w.expect({{"train", "run.toml", "--resume", "run.toml"},
+            4,
+            {"run.toml: is not a directory; a checkpoint or a run directory would be right"}});
   w.expect(
       {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: holds no model", "it is empty"}});
   w.expect({{"train", "run.toml", "--resume", golden_model("llama3_gqa")},

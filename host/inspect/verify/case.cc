@@ -1,13 +1,41 @@
 #include "inspect/verify/case.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
+#include <filesystem>
 
 #include "core/error.h"
+#include "io/foreign_file.h"
 
 namespace lamina::inspect {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The directory, if it holds anything of a case.
+std::string checked(std::string directory) {
+  constexpr std::string_view kRight =
+      "a directory with golden.safetensors and golden.json would be right";
+  if (!fs::is_directory(directory))
+    throw UserError(
+        ExitCode::checkpoint,
+        {directory,
+         fmt::format("{}; {}", fs::exists(directory) ? "is not a directory" : "no such directory",
+                     kRight),
+         {}});
+  for (const char* file : {"golden.json", "golden.safetensors", "golden.safetensors.index.json"})
+    if (fs::exists(fs::path(directory) / file)) return directory;
+  throw UserError(ExitCode::checkpoint,
+                  {directory,
+                   "holds no golden case: neither golden.safetensors nor golden.json",
+                   {io::what_is_there(directory)}});
+}
+
+}  // namespace
 
 GoldenCase::GoldenCase(std::string dir)
-    : directory(std::move(dir)),
+    : directory(checked(std::move(dir))),
       golden(directory + "/golden.safetensors"),
       info(JsonDocument::read(directory + "/golden.json", {.code = ExitCode::checkpoint})) {}
 
