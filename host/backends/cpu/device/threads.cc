@@ -1,10 +1,7 @@
 // Sizes and pins the pool, and shares work out to it.
 #include "backends/cpu/device/threads.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -12,7 +9,9 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "backends/cpu/device/cpu_mask.h"
 #include "backends/cpu/device/thread_pool.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -21,23 +20,6 @@ namespace lamina::cpu {
 namespace {
 
 std::atomic<int> pool_threads{0};  // 0: not decided yet
-
-constexpr int kMaskCpus = 8192;  // the kernel's largest NR_CPUS
-
-// A CPU mask of any size; glibc's fixed one ends at 1024 CPUs.
-class CpuMask {
- public:
-  void add(int cpu) { CPU_SET_S(static_cast<std::size_t>(cpu), sizeof sets_, sets_.data()); }
-  bool has(int cpu) const {
-    return CPU_ISSET_S(static_cast<std::size_t>(cpu), sizeof sets_, sets_.data());
-  }
-  bool read() { return sched_getaffinity(0, sizeof sets_, sets_.data()) == 0; }
-  // Refused: merely slower.
-  void apply() const { (void)sched_setaffinity(0, sizeof sets_, sets_.data()); }
-
- private:
-  std::array<cpu_set_t, kMaskCpus / CPU_SETSIZE> sets_{};
-};
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -63,7 +45,7 @@ Cpus find_cpus() {
   std::vector<int> others;
   CpuMask mask;
   if (mask.read()) {
-    for (int cpu = 0; cpu < kMaskCpus; ++cpu)
+    for (int cpu = 0; cpu < CpuMask::kMaxCpus; ++cpu)
       if (mask.has(cpu)) (is_first_sibling(cpu) ? cpus.ids : others).push_back(cpu);
   }
   cpus.num_cores = std::max(1, static_cast<int>(cpus.ids.size()));
@@ -143,8 +125,6 @@ void unpin_pool() {
 }
 
 }  // namespace
-
-const std::vector<int>& allowed_cpus() { return cpus().ids; }
 
 void unpin_this_thread() {
   CpuMask mask;

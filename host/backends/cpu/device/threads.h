@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
-#include <vector>
 
 namespace lamina::cpu {
 
@@ -25,12 +24,9 @@ void set_threads(int num_threads, bool pin = true);
 // The size of the pool, at least 1. [any thread]
 int num_threads();
 
-// The CPUs that the process was allowed at its first question, best first: one per physical core,
-// then their siblings.
-const std::vector<int>& allowed_cpus();
-
-// Gives the calling thread all allowed CPUs again. A std::thread started by a pinned thread
-// inherits its one CPU, so background threads (loaders, writers) call this first.
+// Gives the calling thread all CPUs again that the process was allowed when it was first asked. A
+// std::thread started by a pinned thread inherits its one CPU, so background threads (loaders,
+// writers) call this first.
 void unpin_this_thread();
 
 namespace detail {

@@ -7,6 +7,8 @@
 
 #include <new>
 
+#include "backends/cpu/device/cpu_mask.h"
+
 // The functions that dnnl.hpp calls for onednn.cc; the linker names one that is missing here.
 #define LAMINA_ONEDNN_COMMON(X)              \
   X(dnnl_engine_create)                      \
@@ -71,8 +73,18 @@ constexpr const char* kFile = "libdnnl.so." LAMINA_TEXT(DNNL_VERSION_MAJOR);
 int (*threads)() = nullptr;
 void (*set_threads)(int) = nullptr;
 
-std::string open() {
+// With OMP_PROC_BIND, OpenMP binds the thread that loads it to one CPU, and what that thread starts
+// later inherits it. Which CPUs a thread has is device/threads.h's to say.
+void* load() {
+  CpuMask cpus;
+  const bool known = cpus.read();
   void* const library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  if (known) cpus.apply();
+  return library;
+}
+
+std::string open() {
+  void* const library = load();
   if (!library) {
     const char* message = ::dlerror();
     const std::string why = message ? message : "";

@@ -1,0 +1,29 @@
+// The CPUs that a thread may run on.
+#pragma once
+
+#include <sched.h>
+
+#include <array>
+#include <cstddef>
+
+namespace lamina::cpu {
+
+// A CPU mask of any size; glibc's fixed one ends at 1024 CPUs.
+class CpuMask {
+ public:
+  static constexpr int kMaxCpus = 8192;  // the kernel's largest NR_CPUS
+
+  void add(int cpu) { CPU_SET_S(static_cast<std::size_t>(cpu), sizeof sets_, sets_.data()); }
+  bool has(int cpu) const {
+    return CPU_ISSET_S(static_cast<std::size_t>(cpu), sizeof sets_, sets_.data());
+  }
+  // That of the calling thread; false where the system does not tell.
+  bool read() { return sched_getaffinity(0, sizeof sets_, sets_.data()) == 0; }
+  // Gives it to the calling thread. Refused: merely slower.
+  void apply() const { (void)sched_setaffinity(0, sizeof sets_, sets_.data()); }
+
+ private:
+  std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets_{};
+};
+
+}  // namespace lamina::cpu
