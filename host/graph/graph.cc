@@ -66,18 +66,6 @@ void Graph::set_axes(ValueId id, std::span<const AxisId> axes) {
               values_[id].type.axes.begin());
 }
 
-int Graph::find_input(std::string_view name) const {
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (inputs_[i].name == name) return static_cast<int>(i);
-  return -1;
-}
-
-int Graph::find_output(std::string_view name) const {
-  for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (outputs_[i].name == name) return static_cast<int>(i);
-  return -1;
-}
-
 std::vector<Tensor> Graph::add_node(const Op& op, std::span<const Tensor> inputs,
                                     std::span<const std::pair<std::string_view, AttrValue>> attrs) {
   std::vector<AttrValue> values;

@@ -122,10 +122,6 @@ class Graph {
   std::vector<Tensor> replace_body(NodeId id, std::shared_ptr<const Graph> body,
                                    std::span<const Type> added_results);
 
-  // Index of the named input or output, or -1.
-  int find_input(std::string_view name) const;
-  int find_output(std::string_view name) const;
-
  private:
   ValueId add_value(Type type, NodeId node, std::uint32_t index);
 

@@ -81,19 +81,12 @@ std::vector<JsonValue> HfDirectory::configs() const {
   return out;
 }
 
-std::vector<std::int64_t> HfDirectory::token_ids(std::string_view key) const {
+std::vector<std::int64_t> HfDirectory::eos_token_ids() const {
   if (generation_config_)
-    if (auto found = ids(generation_config().find(key), true); !found.empty()) return found;
+    if (auto found = io::eos_token_ids(generation_config()); !found.empty()) return found;
   for (JsonValue holder : configs())
-    if (auto found = ids(holder.find(key), true); !found.empty()) return found;
+    if (auto found = io::eos_token_ids(holder); !found.empty()) return found;
   return {};
-}
-
-std::vector<std::int64_t> HfDirectory::eos_token_ids() const { return token_ids("eos_token_id"); }
-
-std::optional<std::int64_t> HfDirectory::bos_token_id() const {
-  const std::vector<std::int64_t> found = token_ids("bos_token_id");
-  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 std::vector<std::int64_t> HfDirectory::placeholder_token_ids() const {

@@ -29,14 +29,11 @@ class HfDirectory {
   // Ids that end generation: eos_token_id (one or a list) of generation_config.json, else of
   // config.json, else none.
   std::vector<std::int64_t> eos_token_ids() const;
-  std::optional<std::int64_t> bos_token_id() const;
   // Placeholder token ids of config.json: images, videos, sounds.
   std::vector<std::int64_t> placeholder_token_ids() const;
 
  private:
   std::vector<JsonValue> configs() const;
-  // Of generation_config.json, else of config.json.
-  std::vector<std::int64_t> token_ids(std::string_view key) const;
 
   std::string path_;
   JsonDocument config_;

@@ -36,8 +36,6 @@ class AuxValues {
   void begin();
   void add();
 
-  bool has_losses() const { return program_.has(decoder::Output::aux_loss); }
-  bool has_mtp() const { return program_.has(decoder::Output::mtp_loss); }
   // Since begin(): the mean over microbatches of the layers' losses times their weights; the sum of
   // the losses of multi-token prediction.
   double aux_loss() const { return aux_sum_ / static_cast<double>(added_); }

@@ -51,7 +51,6 @@ class Weights {
   bool is_mapped(int parameter) const {
     return in_place_[static_cast<std::size_t>(parameter)].data() != nullptr;
   }
-  std::size_t owned_bytes() const { return owned_.bytes(); }
 
   // For time that is left over: maps pages of the files ahead of their first use, in the order of
   // the parameters, as long as `go_on` says yes. Changes nothing but how long that use takes.

@@ -42,7 +42,7 @@ Values chosen(const std::string& keys, bool training, double seed) {
   const std::vector<Array> got = run(block.graph, inputs);
   Values out;
   for (const char* name : {"logits", "ids", "weights", "expert_tokens"})
-    out[name] = to_doubles(got[static_cast<std::size_t>(block.graph.find_output(name))]);
+    out[name] = to_doubles(output_named(block.graph, got, name));
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Mixtures of experts against what MaxText computed for them: every folder of maxtext named moe_*.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -153,7 +154,7 @@ class MoeCase {
     read_inputs();
     const std::vector<Array> got = run(block_.graph, inputs_);
     auto output = [&](const std::string& name) {
-      return floats(got[static_cast<std::size_t>(block_.graph.find_output(name))]);
+      return floats(output_named(block_.graph, got, name));
     };
     expect_near("output", output("x"), 2e-5);
     expect_near("router", output(description_.chooses_by_logits() ? "logits" : "choice"), 2e-5);
@@ -211,7 +212,9 @@ class MoeCase {
   }
 
   std::string ours(const std::string& theirs) const {
-    const bool corrects = block_.graph.find_input("router.correction_bias") >= 0;
+    const bool corrects = std::ranges::any_of(block_.graph.inputs(), [](const GraphInput& input) {
+      return input.name == "router.correction_bias";
+    });
     return our_name(theirs, corrects);
   }
 

@@ -16,9 +16,8 @@ TEST(Graph, Example) {
   g.add_output("y", ops::exp(x) + x);
   ASSERT_EQ(g.nodes().size(), 2u);
   EXPECT_EQ(g.node(1).op->name, "add");
-  EXPECT_EQ(g.find_input("x"), 0);
-  EXPECT_EQ(g.find_output("y"), 0);
-  EXPECT_EQ(g.find_output("z"), -1);
+  EXPECT_EQ(g.inputs()[0].name, "x");
+  EXPECT_EQ(g.outputs()[0].name, "y");
 }
 
 TEST(Graph, RefusalNamesOpAndOrigin) {

@@ -168,14 +168,13 @@ TEST(WeightFiles, ATensorInTwoShardsIsRefused) {
 
 TEST(HfDirectory, Example) {
   TempDir dir;
-  dir.write("config.json", R"({"model_type":"x","eos_token_id":2,"bos_token_id":1})");
+  dir.write("config.json", R"({"model_type":"x","eos_token_id":2})");
   dir.write("tokenizer.json", "{}");
   EXPECT_EQ(HfDirectory(dir.path()).eos_token_ids(), std::vector<std::int64_t>{2});
   dir.write("generation_config.json", R"({"eos_token_id":[7,8]})");
   const HfDirectory model(dir.path());
   EXPECT_EQ(model.config().at("model_type").as_string(), "x");
   EXPECT_EQ(model.eos_token_ids(), (std::vector<std::int64_t>{7, 8}));
-  EXPECT_EQ(model.bos_token_id(), 1);
   EXPECT_EQ(side_files(dir.path()),
             (std::vector<std::string>{"generation_config.json", "tokenizer.json"}));
 }
@@ -187,10 +186,9 @@ TEST(HfDirectory, FindsTokensInWrappedConfigs) {
   EXPECT_EQ(HfDirectory(dir.path()).eos_token_ids(), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(HfDirectory(dir.path()).placeholder_token_ids(), std::vector<std::int64_t>{7});
   dir.write("config.json", R"({"thinker_config":{"image_token_index":7,"audio_token_index":8,
-            "text_config":{"bos_token_id":3}}})");
+            "text_config":{"eos_token_id":3}}})");
   EXPECT_EQ(HfDirectory(dir.path()).placeholder_token_ids(), (std::vector<std::int64_t>{7, 8}));
-  EXPECT_EQ(HfDirectory(dir.path()).bos_token_id(), 3);
-  EXPECT_TRUE(HfDirectory(dir.path()).eos_token_ids().empty());
+  EXPECT_EQ(HfDirectory(dir.path()).eos_token_ids(), std::vector<std::int64_t>{3});
 }
 
 TEST(HfDirectory, SideFilesAreCopiedUnchanged) {

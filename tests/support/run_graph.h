@@ -6,6 +6,7 @@
 //   std::vector<Array> y = run(g, {array({DType::f32, {2}, {}}, {0, 1})});
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "backends/cpu/backend.h"
@@ -31,6 +32,15 @@ inline Graph optimized_for(const Backend& backend, const Graph& graph) {
 }
 
 using Doubles = std::vector<double>;
+
+// What a run of `graph` gave for the named output.
+inline const Array& output_named(const Graph& graph, const std::vector<Array>& got,
+                                 std::string_view name) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (graph.outputs()[i].name == name) return got[i];
+  LAMINA_ASSERT(false);
+  return got.front();
+}
 
 // Runs a compiled program. An output that aliases an input is what the input's memory holds
 // afterwards.

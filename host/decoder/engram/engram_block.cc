@@ -129,7 +129,11 @@ class EngramBuild {
   DType dtype_;
 };
 
-EngramValues values_of(EngramBuild& e, Tensor x_BTKD) {
+}  // namespace
+
+EngramValues engram_values(HostBuild& build, const Engram& engram, const EngramLayer& layer,
+                           Tensor x_BTKD) {
+  EngramBuild e(build, engram, layer, x_BTKD.type());
   Tensor rows = e.look_up();
   Tensor key = ops::reshape(e.product("engram.key", rows, e.streams() * e.width()), e.shape());
   Tensor normed_key = e.stream_norm("engram.key_norm.weight", key);
@@ -138,14 +142,6 @@ EngramValues values_of(EngramBuild& e, Tensor x_BTKD) {
       ops::reshape(e.product("engram.value", rows, e.width()), e.per_stream(1, e.width()));
   Tensor gated = gate * value;
   return {gated, e.convolution(e.stream_norm("engram.conv_norm.weight", gated)), rows};
-}
-
-}  // namespace
-
-EngramValues engram_values(HostBuild& build, const Engram& engram, const EngramLayer& layer,
-                           Tensor x) {
-  EngramBuild e(build, engram, layer, x.type());
-  return values_of(e, x);
 }
 
 HostBlock engram_block(const Engram& engram, const EngramLayer& layer, std::int64_t hidden_size) {
@@ -160,8 +156,8 @@ HostBlock engram_block(const Engram& engram, const EngramLayer& layer, std::int6
           hidden_size, to_string(type));
     Tensor x =
         ops::reshape(carries[0], {type.dim(0), type.dim(1), plain ? 1 : type.dim(2), hidden_size});
-    EngramBuild e(build, engram, layer, x.type());
-    EngramValues values = values_of(e, e.norm("engram.norm.weight", x));
+    Tensor normed = EngramBuild(build, engram, layer, x.type()).norm("engram.norm.weight", x);
+    EngramValues values = engram_values(build, engram, layer, normed);
     Tensor added = build.name(values.gated + values.convolved, LAMINA_TAG_ENGRAM);
     std::vector<Tensor> out = carries;
     out[0] = ops::reshape(x + added, type.shape);
