@@ -18,7 +18,7 @@ constexpr std::array kCodes = {
                     "verification that failed"},
     ExitCodeMeaning{ExitCode::checkpoint, "checkpoint", "a checkpoint, model file or disk"},
     ExitCodeMeaning{ExitCode::data, "data", "training data or a tokenizer"},
-    ExitCodeMeaning{ExitCode::communication, "communication", "another process of the run"},
+    ExitCodeMeaning{ExitCode::communication, "communication", "reserved: a run is one process"},
     ExitCodeMeaning{ExitCode::memory, "memory", "out of memory"},
     ExitCodeMeaning{ExitCode::plugin, "plugin",
                     "a plugin is missing, broken, too old, or fails its check"},

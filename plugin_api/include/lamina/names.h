@@ -130,7 +130,7 @@
 #define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims)
 #include "lamina/state_kinds.def"
 
-#define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* keeps the run's dtype under cache quantisation */
+#define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* not to be kept in fewer bits; no host does that yet */
 
 /* Inputs of a block. */
 #define LAMINA_INPUT_POSITIONS 1u   /* i32[B, T], from 0 in each document */
