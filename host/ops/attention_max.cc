@@ -52,6 +52,6 @@ constinit const OpDef attention_max_op = {
     .zero_gradient = true,
     .decode = &kTrainingOnly,
     .cost = {.flops = flops},
-    .split = {.none = "heads are reduced over rows and tokens with a maximum"}};
+    .split = {.none = "each head has the maximum over all rows and tokens"}};
 
 }  // namespace lamina::ops

@@ -31,7 +31,7 @@ constinit const OpDef broadcast_op = {
     .vjp = vjp,
     .elementwise = true,
     .layout_only = true,
-    .split = {.none = "its shape is an attribute, that of the whole"},
+    .split = {.none = "its attributes have the shape of the whole"},
     .tokens = tokens};
 
 }  // namespace lamina::ops

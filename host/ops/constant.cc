@@ -20,7 +20,7 @@ constinit const OpDef constant_op = {
     .infer = infer,
     .elementwise = true,
     .zero_gradient = true,
-    .split = {.none = "its shape is an attribute, that of the whole"},
+    .split = {.none = "its attributes have the shape of the whole"},
     .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -31,7 +31,7 @@ constinit const OpDef constant_data_op = {
     .zero_gradient = true,
     .decode = &kEachToken,
     .cost = kNoProducts,
-    .split = {.none = "its shape is an attribute, that of the whole"},
+    .split = {.none = "its attributes have the shape of the whole"},
     .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -48,7 +48,7 @@ constinit const OpDef counted_mean_op = {
     .lower = lower,
     .decode = &kDecode,
     .cost = kNoProducts,
-    .split = {.none = "the number of tokens is that of the whole"},
+    .split = {.none = "the mean is over the tokens of the whole"},
     .tokens = tokens};
 
 }  // namespace lamina::ops

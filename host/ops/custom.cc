@@ -72,7 +72,7 @@ void tokens(TokenFlow& flow) {
 }
 
 constexpr OpCost kCost{.flops = flops};
-constexpr OpSplit kSplit{.none = "the ops of its body are split"};
+constexpr OpSplit kSplit{.none = "the ops of its body are split in its place"};
 
 // Without any kernel: nothing but a name.
 constexpr OpDef kPlain = {.infer = infer,

@@ -29,7 +29,7 @@ constinit const OpDef dim_size_op = {.infer = infer,
                                      .zero_gradient = true,
                                      .decode = &kEachToken,
                                      .cost = kNoProducts,
-                                     .split = {.none = "it counts the whole"},
+                                     .split = {.none = "it gives the size of the whole"},
                                      .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -31,7 +31,7 @@ constinit const OpDef dropout_op = {
     .vjp = vjp,
     .decode = &kEachToken,
     .cost = kNoProducts,
-    .split = {.none = "a draw depends on the place of its element in the whole"},
+    .split = {.none = "a draw depends on where its element is in the whole"},
     .tokens = keep_extents};
 
 }  // namespace lamina::ops

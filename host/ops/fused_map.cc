@@ -31,6 +31,6 @@ constinit const OpDef fused_map_op = {
     .lower = lower,
     .decode = &kEachToken,
     .cost = kNoProducts,
-    .split = {.none = "made of elementwise ops after they are split"}};
+    .split = {.none = "it is made of elementwise ops that are split already"}};
 
 }  // namespace lamina::ops

@@ -32,7 +32,7 @@ constinit const OpDef group_rows_op = {.infer = infer,
                                        .zero_gradient = true,
                                        .decode = &kEachToken,
                                        .cost = kNoProducts,
-                                       .split = {.none = "a sort of all assignments"},
+                                       .split = {.none = "all assignments are sorted"},
                                        .tokens = tokens};
 
 }  // namespace lamina::ops

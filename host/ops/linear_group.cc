@@ -47,10 +47,11 @@ double flops(const NodeView& n, const WorkContext&) {
 
 }  // namespace
 
-constinit const OpDef linear_group_op = {.infer = infer,
-                                         .lower = lower,
-                                         .decode = &kEachToken,
-                                         .cost = {.flops = flops},
-                                         .split = {.none = "made of linears after they are split"}};
+constinit const OpDef linear_group_op = {
+    .infer = infer,
+    .lower = lower,
+    .decode = &kEachToken,
+    .cost = {.flops = flops},
+    .split = {.none = "it is made of linears that are split already"}};
 
 }  // namespace lamina::ops

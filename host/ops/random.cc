@@ -27,7 +27,7 @@ constinit const OpDef random_op = {
     .zero_gradient = true,
     .decode = &kEachToken,
     .cost = kNoProducts,
-    .split = {.none = "a draw depends on the place of its element in the whole"},
+    .split = {.none = "a draw depends on where its element is in the whole"},
     .tokens = tokens};
 
 }  // namespace lamina::ops

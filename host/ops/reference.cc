@@ -39,7 +39,7 @@ std::string cell(std::string_view text) {
 std::string gradient(const OpDef& def) {
   if (def.zero_gradient) return "none flows";
   if (def.vjp) return "its own";
-  return "that of its meaning in smaller ops";
+  return "that of the smaller ops that it means";
 }
 
 std::string decoding(const Op& op) {
@@ -54,6 +54,12 @@ std::string decoding(const Op& op) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+std::string splitting(const OpSplit& split) {
+  if (!split.none.empty()) return fmt::format("none, since {}", split.none);
+  if (split.rule_of) return "depends on its attributes";
+  return split.rule.empty() ? "every dim, as it is broadcast" : fmt::format("`{}`", split.rule);
+}
+
 std::string section(const Op& op) {
   std::string out =
       fmt::format("\n### {}\n\n`{}({}) -> {}`, {} {}, revision {}. {}.\n\n", op.name, op.name,
@@ -66,8 +72,8 @@ std::string section(const Op& op) {
       out += fmt::format("| `{}` | {} |\n", attr.name, fallback(attr));
     out += "\n";
   }
-  return out + fmt::format("Gradient: {}. Decoding: {}. Split: `{}`.\n", gradient(*op.def),
-                           decoding(op), rule_text(op));
+  return out + fmt::format("Gradient: {}. Decoding: {}. Split: {}.\n", gradient(*op.def),
+                           decoding(op), splitting(op.def->split));
 }
 
 constexpr std::string_view kHead = R"(# Ops

@@ -66,7 +66,7 @@ constinit const OpDef reshape_op = {.infer = infer,
                                     .layout_only = true,
                                     .decode = &kEachToken,
                                     .cost = kNoProducts,
-                                    .split = {.none = "elements change the dims that they are in"},
+                                    .split = {.none = "elements move from dim to dim"},
                                     .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -117,7 +117,7 @@ void tokens(TokenFlow& flow) {
 constinit const OpDef scan_op = {.infer = infer,
                                  .decode = &kEachToken,
                                  .cost = {.none = "what its body costs, as often as it runs"},
-                                 .split = {.none = "the ops of its body are split"},
+                                 .split = {.none = "the ops of its body are split in its place"},
                                  .tokens = tokens};
 
 }  // namespace lamina::ops

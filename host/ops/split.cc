@@ -92,11 +92,4 @@ std::optional<SplitRule> split_rule(const NodeView& node) {
   return out;
 }
 
-std::string_view rule_text(const Op& op) {
-  const OpSplit& split = op.def->split;
-  if (!split.none.empty()) return split.none;
-  if (split.rule_of) return "depends on attributes";
-  return split.rule.empty() ? "broadcasting" : split.rule;
-}
-
 }  // namespace lamina::ops

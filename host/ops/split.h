@@ -30,7 +30,4 @@ inline bool may_split(char dim) { return (dim >= 'a' && dim <= 'z') || (dim >= '
 // op sees to.
 std::optional<SplitRule> split_rule(const NodeView& node);
 
-// The rule as its file has it, for people; of elementwise ops broadcasting.
-std::string_view rule_text(const Op& op);
-
 }  // namespace lamina::ops

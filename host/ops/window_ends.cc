@@ -17,7 +17,7 @@ std::vector<Type> infer(const Call& c) {
   return {out, out};
 }
 
-constexpr DecodeForm kDecode{.none = "is asked about the tokens of a call"};
+constexpr DecodeForm kDecode{.none = "works on the tokens of a call"};
 
 }  // namespace
 
