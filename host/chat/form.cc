@@ -166,7 +166,7 @@ Form Form::load(const std::string& directory, const std::optional<std::string>& 
     throw UserError(ExitCode::data,
                     {directory,
                      "has no chat template (chat_template.jinja, or \"chat_template\" in "
-                     "tokenizer_config.json), so it is no model to chat with",
+                     "tokenizer_config.json), so it is not a model to chat with",
                      {"give one with --chat-template FILE, or continue a text: decode without "
                       "--chat"}});
   if (source.is_string()) {
@@ -207,7 +207,7 @@ Form Form::of_gguf(const std::string& path, const std::optional<std::string>& fi
     throw UserError(
         ExitCode::data,
         {path,
-         fmt::format("has no chat template ('{}'), so it is no model to chat with", kKey),
+         fmt::format("has no chat template ('{}'), so it is not a model to chat with", kKey),
          {"give one with --chat-template FILE, or continue a text: decode without --chat"}});
   static_cast<void>(out.pick(false));
   return out;

@@ -29,11 +29,10 @@ std::vector<Option> conversation_options() {
 }
 
 std::vector<Option> with_chat_options(std::vector<Option> options) {
-  options.push_back(
-      {.key = {.name = "chat",
-               .type = Type::boolean,
-               .doc = "Put the prompt to the model as a message of a user, in its own "
-                      "chat form."}});
+  options.push_back({.key = {.name = "chat",
+                             .type = Type::boolean,
+                             .doc = "Send the prompt to the model as a user's message, in its own "
+                                    "chat form."}});
   options.push_back(text_option("messages", 0, "FILE",
                                 "With --chat: a conversation in place of a prompt, as JSON."));
   options.push_back({.key = {.name = "continue",
@@ -50,7 +49,7 @@ void check_chat_options(const Arguments& a) {
          {"messages", "continue", "system", "tools", "chat-template", "thinking"})
       if (a.has(name))
         throw UserError(ExitCode::usage,
-                        {fmt::format("--{}", name), "is of a chat; add --chat", {}});
+                        {fmt::format("--{}", name), "belongs to a chat; add --chat", {}});
     return;
   }
   if (a.flag("continue") && !a.has("messages"))

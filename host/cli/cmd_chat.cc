@@ -76,10 +76,10 @@ Command chat_command() {
   return {.name = "chat",
           .summary = "talks with a model",
           .details =
-              "Reads messages from the terminal, or a line each from a pipe, and prints the "
-              "model's answers. /help lists what can be typed besides. A turn reads only its "
-              "own tokens: the state of earlier ones is kept. What is not given is as the model's "
-              "generation_config.json says; -v shows it.",
+              "Reads messages from the terminal, or one per line from a pipe, and prints the "
+              "model's answers. /help lists what else can be typed. A turn reads only its "
+              "own tokens: the state of earlier ones is kept. Options that are left out are as the "
+              "model's generation_config.json says; -v shows them.",
           .options = std::move(options),
           .examples = {"lamina chat -m model --system \"Answer in one sentence.\"",
                        "printf 'hello\\nand now?\\n' | lamina chat -m model --temp 0 --stats"},

@@ -51,12 +51,12 @@ Command ckpt_export_command() {
           "train.from has the names, types and files that it began with. What was written is "
           "loaded before it gets its name.",
       .options = {weights_option(), to_option(),
-                  stored_type_option("Type of the tensors; as they are stored unless given."),
+                  stored_type_option("Type of the tensors; default: as they are stored."),
                   choice_option(
                       "layout", "LAYOUT", {"published", "fused"}, {},
                       "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "
                       "and up_proj as gate_up_proj; published: apart, as the family's "
-                      "are. As they are stored unless given; either is read."),
+                      "are. Default: as they are stored; either is read."),
                   json_option()},
       .positionals = {{.name = "DIR",
                        .doc = "A run directory, a checkpoint or a Hugging Face directory."}},

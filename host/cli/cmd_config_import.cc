@@ -27,9 +27,9 @@ Command config_import_command() {
   return {.name = "config import",
           .summary = "turns a configuration of MaxText into a run file",
           .details =
-              "Prints the run file. What is not carried over, or is otherwise than the file may "
-              "seem to say, is listed on stderr, with the reason; a value that nothing here "
-              "computes is an error. base.yml must lie beside the file, a folder up, or where "
+              "Prints the run file. What is not carried over, or differs from what the file seems "
+              "to say, is listed on stderr, with the reason; a value that nothing here "
+              "computes is an error. base.yml must be beside the file, a folder up, or where "
               "`base_config` says. docs/from_maxtext.md has the table of keys.",
           .options = {{.key = {.name = "markdown",
                                .type = Type::boolean,

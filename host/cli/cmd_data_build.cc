@@ -120,7 +120,8 @@ Command data_build_command() {
   return {.name = "data build",
           .summary = "tokenizes the data of a run file into stores that runs map",
           .details =
-              "Training does the same before its first step; this does it ahead. A store is found "
+              "Training does the same before its first step; this does it ahead of time. A store "
+              "is found "
               "again by the bytes of its files, its tokenizer and how documents are read. After "
               "Ctrl-C or a kill the same command goes on from what was done.",
           .options = {set_option(), json_option()},

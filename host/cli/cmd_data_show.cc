@@ -56,8 +56,8 @@ Command data_show_command() {
   return {.name = "data show",
           .summary = "prints rows as the model sees them, with what it learns of them",
           .details =
-              "What the model learns to write is green, the rest dim; without colour it stands "
-              "between {+ and +}. Segments do not see each other. Tokens without a text are shown "
+              "What the model learns to write is green, the rest dim; without colour it is between "
+              "{+ and +}. Segments do not see each other. Tokens without a text are shown "
               "as <id>. With --json: token ids, labels (-100 is not learned), segments, positions "
               "and the text of each token.",
           .options = {integer_option("rows", 'n', 3, "Rows to print.", 1, 1 << 20),

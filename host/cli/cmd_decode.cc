@@ -78,17 +78,16 @@ int run_decode(const Arguments& a, const Machine& machine) {
 Command decode_command() {
   Option placeholder =
       integer_option("placeholder", 0, {},
-                     "Placeholder token that --embeddings replaces; those of config.json unless "
-                     "given.",
+                     "Placeholder token that --embeddings replaces; default: those of config.json.",
                      0, kMaxTokens);
   placeholder.value = "ID";
   Command out{
       .name = "decode",
       .summary = "continues a text with a trained model",
       .details =
-          "The text goes to stdout as it comes, whole characters only; figures go to stderr. What "
-          "is not given of what chooses tokens is as the model's generation_config.json says; -v "
-          "shows it.",
+          "The text goes to stdout as it comes, whole characters only; figures go to stderr. "
+          "Options of sampling that are left out are as the model's generation_config.json says; "
+          "-v shows them.",
       .options =
           {required_model_option(),
            adapter_option(),

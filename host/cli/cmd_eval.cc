@@ -37,7 +37,7 @@ const EvalTask& task_of(const Arguments& a) {
                          fmt::format("is not of --task {}, but of {}", wanted.name, task.name),
                          {fmt::format("leave it out, or add --task {}", task.name)}});
   if (a.has("chat-template") && !a.flag("chat"))
-    throw UserError(ExitCode::usage, {"--chat-template", "is of a chat; add --chat", {}});
+    throw UserError(ExitCode::usage, {"--chat-template", "belongs to a chat; add --chat", {}});
   for (const std::string& stop : a.texts("stop"))
     if (stop.empty())
       throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
@@ -64,11 +64,11 @@ std::vector<Option> eval_options() {
                             "for other tasks JSON lines.");
   data.repeatable = true;
   Option stop = text_option("stop", 0, "TEXT",
-                            "Of answers: this ends one and is no part of it; may be given several "
+                            "Of answers: this ends one and is not part of it; may be given several "
                             "times.");
   stop.repeatable = true;
   Option delimiter =
-      text_option("delimiter", 0, "TEXT", "Of choices: what stands between context and choice.");
+      text_option("delimiter", 0, "TEXT", "Of choices: what comes between context and choice.");
   delimiter.key.preset = Value(" ");
   return {
       model_option(),
@@ -80,10 +80,10 @@ std::vector<Option> eval_options() {
                     "expected one."),
       data,
       integer_option("tokens", 'n', 512,
-                     "Of text: documents are read in windows of up to so many tokens.", 1,
+                     "Of text: documents are read in windows of up to this many tokens.", 1,
                      decoder::kMaxTokens),
       integer_option("stride", 0, {},
-                     "Of text: each window begins so many tokens after the one before it, and "
+                     "Of text: each window begins this many tokens after the one before it, and "
                      "only tokens that no window before has are scored; default: --tokens.",
                      1, decoder::kMaxTokens),
       choice_option("separator", "WHAT", {"file", "blank_line", "line"}, "file",
@@ -96,7 +96,7 @@ std::vector<Option> eval_options() {
       flag_option("ignore-case", "Of answers: compare in lower case."),
       flag_option("ignore-punctuation", "Of answers: compare without ASCII punctuation."),
       flag_option("chat",
-                  "Put contexts and prompts to the model as messages of a user, in its own chat "
+                  "Send contexts and prompts to the model as a user's messages, in its own chat "
                   "form."),
       text_option("chat-template", 0, "FILE", "With --chat: a template in place of the model's."),
       text_option("logprobs", 0, "FILE",

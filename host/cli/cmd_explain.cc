@@ -43,8 +43,7 @@ Command explain_command() {
           "compiling took.",
       .options = {choice_option(
                       "phase", "PHASE", {"train", "prefill", "decode"}, {},
-                      "What to compile for: train for run files, decode for models, unless "
-                      "given."),
+                      "What to compile for: default: train for run files, decode for models."),
                   choice_option("show", "PART", {"all", "passes", "kernels", "memory"}, "all",
                                 "Print only this part."),
                   integer_option(

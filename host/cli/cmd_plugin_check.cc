@@ -33,7 +33,7 @@ std::vector<const Check*> wanted(const Arguments& arguments) {
     if (!find_check(id))
       throw UserError(ExitCode::usage,
                       {"--only",
-                       fmt::format("'{}' is no check", id),
+                       fmt::format("'{}' is not a check", id),
                        {fmt::format("checks are FIL-1 to SEC-1, see docs/plugin_check.md")}});
   for (const Check& check : all_checks()) {
     const bool named = std::ranges::find(ids, check.id) != ids.end();

@@ -105,7 +105,7 @@ Command tokenize_command() {
       .options =
           {model, text_option("prompt", 'p', "TEXT", "The text."),
            text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
-           text_option("jsonl", 0, "FILE", "Read objects, one a line; - is stdin."),
+           text_option("jsonl", 0, "FILE", "Read objects, one per line; - is stdin."),
            flag_option("decode", "Turn ids into text."),
            text_option("ids", 0, "1,2,3", "The ids of --decode."),
            flag_option("special",

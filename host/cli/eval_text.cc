@@ -129,7 +129,7 @@ std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubjec
   } else if (a.has("stride")) {
     throw UserError(
         ExitCode::usage,
-        {"--stride", "is of text given with --data; a run's rows are as it has them", {}});
+        {"--stride", "is for text given with --data; a run's rows are as it has them", {}});
   } else {
     held_out = rows_of_run(subject);
     rows = evaluation::rows_of(*held_out);

@@ -54,7 +54,7 @@ fs::path sources_of(const std::string& plugin) {
   std::ranges::sort(names);
   if (std::ranges::find(names, plugin) == names.end())
     throw UserError(ExitCode::usage, {"--from",
-                                      fmt::format("'{}' is no plugin of lamina", plugin),
+                                      fmt::format("'{}' is not a plugin of lamina", plugin),
                                       {fmt::format("there are: {}", fmt::join(names, ", "))}});
   return all / plugin;
 }

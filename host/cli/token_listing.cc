@@ -35,7 +35,7 @@ std::vector<TokenId> read_ids(const JsonValue& list) {
   for (JsonValue id : list.elements()) {
     const std::int64_t value = id.as_int64();
     if (value < 0 || value > std::numeric_limits<TokenId>::max())
-      id.fail(fmt::format("is {}, which is no token id; they count from 0", value));
+      id.fail(fmt::format("is {}, which is not a token id; they count from 0", value));
     ids.push_back(static_cast<TokenId>(value));
   }
   return ids;

@@ -75,12 +75,12 @@ const Fields<ParameterGroup>& detail::table_fields() {
              .doc = "The learning rate, as a multiple of the schedule's."}),
       field("weight_decay", &ParameterGroup::weight_decay,
             {.min = 0, .doc = "In place of `weight_decay`, for norms and biases too."}),
-      field(
-          "split_rows", &ParameterGroup::split_rows,
-          {.unit = "rows",
-           .min = 1,
-           .doc = "For \"muon\": the matrix is several ones of so many rows, one below the other, "
-                  "and each is orthogonalised alone. eg: queries, keys and values in one."}),
+      field("split_rows", &ParameterGroup::split_rows,
+            {.unit = "rows",
+             .min = 1,
+             .doc = "For \"muon\": the matrix is several matrices of this many rows each, one "
+                    "below the other, and each is orthogonalised by itself. eg: queries, keys and "
+                    "values in one."}),
   };
   return fields;
 }
@@ -132,7 +132,7 @@ const Fields<DataSection>& data_fields() {
                     "validation."}),
       field("form", &DataSection::form,
             {.choices = {"text", "jsonl", "chat", "preference", "tokens"},
-             .doc = "What the files hold: text; JSON objects, one a line, with a text in each; "
+             .doc = "What the files hold: text; JSON objects, one per line, each with a text; "
                     "JSON objects with conversations, or with pairs of answers, written with the "
                     "model's chat template; or tokens that llm.c, nanoGPT or Megatron wrote. Files "
                     "called .gz or .zst are "
@@ -147,16 +147,17 @@ const Fields<DataSection>& data_fields() {
           "thinking", &DataSection::thinking,
           {.choices = {"keep", "drop"},
            .doc = "With form = \"chat\" and \"preference\", what becomes of thoughts in answers of "
-                  "messages: they go to the template, or are left out, and the template is told "
-                  "that there are none."}),
+                  "messages: they go to the template, or are left out, and the template is asked "
+                  "for none."}),
       field("chat_template", &DataSection::chat_template,
             {.preset_text = "the one in data.tokenizer's directory",
              .doc = "A file with the chat template that form = \"chat\" and \"preference\" use.",
              .path = true}),
       field("bad_records", &DataSection::bad_records,
             {.choices = {"stop", "skip"},
-             .doc = "What is done with a line that is no record of the form: end the run before it "
-                    "begins, or leave it out and count it."}),
+             .doc =
+                 "What is done with a line that is not a record of the form: end the run before it "
+                 "begins, or leave it out and count it."}),
       field(
           "store", &DataSection::store,
           {.preset_text = "tokens, beside the run directory",
@@ -248,8 +249,8 @@ const Fields<TrainSection>& train_fields() {
             {.min = 0,
              .max = 1,
              .max_excluded = true,
-             .doc = "Share of each label that goes to all tokens of the vocabulary alike. The loss "
-                    "that is told and that of validation stay those of the labels."}),
+             .doc = "Share of each label that goes to all tokens of the vocabulary alike. The "
+                    "reported loss and that of validation remain those of the labels."}),
       field("ema", &TrainSection::ema,
             {.min = 0,
              .max = 1,
@@ -272,7 +273,8 @@ const Fields<TrainSection>& train_fields() {
           "skip_spikes", &TrainSection::skip_spikes,
           {.min = 0,
            .doc = "Leave out the update of a step whose loss or gradient norm exceeds the mean of "
-                  "the steps before by so many of their standard deviations; 0 = never. A step "
+                  "the steps before by more than this many of their standard deviations; 0 = "
+                  "never. A step "
                   "that is left out does not count for the schedule."}),
       field("spike_window", &TrainSection::spike_window,
             {.unit = "optimizer steps",
@@ -353,7 +355,7 @@ const Fields<OptimizerSection>& optimizer_fields() {
                     "columns))."}),
       field("moments", &OptimizerSection::moments,
             {.choices = {"float32", "bfloat16", "8bit"},
-             .doc = "How moments are kept: 4, 2 or 1 byte an element. \"8bit\" has a scale for "
+             .doc = "How moments are kept: 4, 2 or 1 bytes per element. \"8bit\" has a scale for "
                     "every 256. Adafactor's are sums of rows and columns and always float32."}),
       field("weight_decay", &OptimizerSection::weight_decay,
             {.min = 0,
@@ -373,12 +375,12 @@ const Fields<OptimizerSection>& optimizer_fields() {
                     "weight decay pause. False is exact AdamW for every row."}),
       field("in_backward", &OptimizerSection::in_backward,
             {.doc = "Update the parameters of a layer as soon as the backward pass has their "
-                    "gradients, which then live no longer: memory for those of one layer instead "
+                    "gradients, which are then freed: memory for those of one layer instead "
                     "of all. Not with gradient accumulation, nor with clipping by the global norm "
                     "or skip_spikes, which look at every gradient first.",
              .hot = true}),
       field("groups", &OptimizerSection::groups,
-            {.doc = "`[[optimizer.groups]]`: parameters that are frozen, or learn otherwise than "
+            {.doc = "`[[optimizer.groups]]`: parameters that are frozen, or learn differently from "
                     "the rest. The first table that fits a parameter counts."}),
   };
   return fields;
@@ -405,8 +407,8 @@ const Fields<LoraSection>& lora_fields() {
       field("rslora", &LoraSection::rslora,
             {.doc = "Multiply by alpha / sqrt(rank) instead (Kalajdzievski 2023)."}),
       field("use_dora", &LoraSection::use_dora,
-            {.doc = "DoRA: the length of each row of a matrix learns by itself, the adapter turns "
-                    "its direction (Liu et al. 2024)."}),
+            {.doc = "DoRA: the length of each row of a matrix learns by itself, the adapter "
+                    "changes its direction (Liu et al. 2024)."}),
   };
   return fields;
 }
@@ -451,8 +453,8 @@ const Fields<DistillationSection>& distillation_fields() {
             {.unit = "tokens",
              .min = 0,
              .max = 1 << 20,
-             .doc = "Compare the probabilities of so many tokens that the teacher finds likeliest, "
-                    "and of all others together, which takes far less memory; 0 = of every "
+             .doc = "Compare the probabilities of this many tokens, the teacher's likeliest, and "
+                    "of all others together, which takes far less memory; 0 = of every "
                     "token."}),
       field(
           "hidden_layers", &DistillationSection::hidden_layers,
@@ -464,7 +466,7 @@ const Fields<DistillationSection>& distillation_fields() {
       field("hidden_loss", &DistillationSection::hidden_loss,
             {.choices = {"mse", "cosine"},
              .doc = "The distance of two outputs at a token: the mean of squared differences, or 1 "
-                    "less the cosine of the angle between them."}),
+                    "minus the cosine of the angle between them."}),
       field("dtype", &DistillationSection::dtype,
             {.choices = {"float32", "bfloat16"}, .doc = "Type that the teacher computes in."}),
   };

@@ -70,7 +70,7 @@ void compare_hosts(const FamilySubject& subject, Decoration decoration, std::str
     try {
       const decoder::Model there = subject.open(small, decorated.family());
       if (fingerprint(here) != fingerprint(there))
-        fail("model '{}' is another with {}", small.name, host);
+        fail("model '{}' differs with {}", small.name, host);
     } catch (const Refused& refused) {
       fail("model '{}' does not open with {}: {}", small.name, host, refused.what());
     }

@@ -157,7 +157,7 @@ void check_axes_and_tags(const FamilySubject& subject) {
   const auto look = [&](std::string_view kind, std::string_view name,
                         std::span<const std::string_view> known, const lamina_where_t* at) {
     if (!wrong.empty() || name.empty() || is_known(name, known, plugin)) return;
-    wrong = fmt::format("{} '{}'{} is none of names.h, nor the plugin's own ('{}.x')", kind, name,
+    wrong = fmt::format("{} '{}'{} is neither in names.h nor the plugin's own ('{}.x')", kind, name,
                         at ? fmt::format(" ({}:{})", text_of(at->file), at->line) : "", plugin);
   };
   const auto look_at_axes = [&](const lamina_span_t& axes, const lamina_where_t* at) {

@@ -166,7 +166,7 @@ void check_threads_decode_the_same(const ModelCase& c) {
     }
     for (std::size_t i = 0; i < 3; ++i)
       if (!same_bits(got[0][i], got[1][i]))
-        fail("logits decoded by one thread and by two, in {}, are not the same bits",
+        fail("logits decoded with one thread and with two, in {}, are not the same bits",
              lamina::name(dtype));
   }
 }

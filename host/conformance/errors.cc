@@ -85,7 +85,7 @@ void fail_each(const FamilySubject& subject, Look&& look) {
       if (state.failed || !state.exception.empty()) look(state);
     }
     if (fingerprint(subject.open(small)) != untouched)
-      fail("model '{}' is another after calls have failed in its builds", small.name);
+      fail("model '{}' differs after calls have failed in its builds", small.name);
   }
 }
 

@@ -109,7 +109,7 @@ void check_threads(const FamilySubject& subject) {
              refused[i]);
       if (found[i] != alone)
         fail(
-            "model '{}' is another when eight threads build it at once; functions of a family "
+            "model '{}' differs when eight threads build it at once; functions of a family "
             "share no data that changes",
             small.name);
     }

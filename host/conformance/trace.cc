@@ -142,7 +142,7 @@ std::uint64_t of_models(const FamilySubject& subject, bool backwards) {
 void check_purity(const FamilySubject& subject) {
   const std::uint64_t first = of_models(subject, false);
   if (of_models(subject, true) != first)
-    fail("the graphs of its models are others when they are built again, in another order");
+    fail("the graphs of its models differ when they are built again, in another order");
   std::uint64_t elsewhere = 0;
   std::string refused;
   std::thread([&] {
@@ -153,8 +153,7 @@ void check_purity(const FamilySubject& subject) {
     }
   }).join();
   if (!refused.empty()) fail("another thread that builds its models is refused: {}", refused);
-  if (elsewhere != first)
-    fail("the graphs of its models are others when another thread builds them");
+  if (elsewhere != first) fail("the graphs of its models differ when another thread builds them");
   subject.remember(first);
 }
 

@@ -28,7 +28,7 @@ std::int64_t Shape::num_elements() const {
     throw DeviceError(
         ExitCode::memory,
         {"tensor",
-         fmt::format("{} has more than 2^50 elements; no memory holds so many", to_string(*this)),
+         fmt::format("{} has more than 2^50 elements; no memory holds that many", to_string(*this)),
          {"use a smaller batch, fewer tokens or a smaller model"}});
   return n;
 }

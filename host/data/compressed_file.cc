@@ -36,7 +36,7 @@ class Reader : public CompressedFile {
     written_ += num_bytes;
     if (written_ > kSmall && written_ / kMaxGrowth > consumed)
       fail(fmt::format("holds more than {} times its size", kMaxGrowth),
-           "unpack it and look what it is");
+           "unpack it and look at what it is");
   }
 
  private:

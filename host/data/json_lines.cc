@@ -16,7 +16,7 @@ std::string_view record_text(std::string_view line, const std::string& file, std
   if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   if (number == 1 && line.starts_with('['))
     throw UserError(ExitCode::data, {file,
-                                     "is one list of JSON; expected JSON objects, one a line",
+                                     "is one list of JSON; expected JSON objects, one per line",
                                      {"`jq -c '.[]' FILE` writes a list so"}});
   return line;
 }

@@ -40,7 +40,7 @@ template <typename T>
 T chosen(std::string_view word, std::initializer_list<std::pair<std::string_view, T>> choices) {
   for (const auto& [name, value] : choices)
     if (name == word) return value;
-  throw InternalError({"data", fmt::format("'{}' is none of its choices", word), {}});
+  throw InternalError({"data", fmt::format("'{}' is not one of its choices", word), {}});
 }
 
 std::function<void(const StoreProgress&)> log_now_and_then() {

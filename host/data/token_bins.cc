@@ -75,7 +75,7 @@ Index read_index(const std::string& path) {
   constexpr std::size_t kHeaderBytes = 9 + 8 + 1 + 8 + 8;
   if (bytes.size() < kHeaderBytes ||
       std::memcmp(bytes.data(), kMegatron.data(), kMegatron.size()) != 0)
-    fail(path, "is no index of Megatron: it must begin with MMIDIDX",
+    fail(path, "is not an index of Megatron: it must begin with MMIDIDX",
          {"remove it where the .bin beside it is not Megatron's"});
   if (const auto version = read_at<std::uint64_t>(bytes, 9); version != 1)
     fail(path, fmt::format("is of version {}; version 1 is known", version));

@@ -78,9 +78,9 @@ void DirectoryLock::open_and_lock() {
   while (locked != 0 && errno == EINTR);
   if (locked == 0) return;
   if (errno != EWOULDBLOCK) {
-    problem_ =
-        fmt::format("{} cannot be locked: {}; start no second training in this directory meanwhile",
-                    directory_, system_error_text(errno));
+    problem_ = fmt::format(
+        "{} cannot be locked: {}; do not start a second training in this directory meanwhile",
+        directory_, system_error_text(errno));
     return;
   }
   const std::string holder = holder_of(fd_);

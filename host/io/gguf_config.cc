@@ -214,7 +214,7 @@ class ConfigWriter {
         const std::string key = fmt::format("{}{}{}", prefix_, name, kind);
         const auto value = file_.integer(key);
         if (value && !std::in_range<std::int32_t>(*value))
-          file_.fail(key, fmt::format("is {}, which is no width", *value));
+          file_.fail(key, fmt::format("is {}, which is not a width", *value));
         if (value) return *value;
       }
       file_.fail(fmt::format("{}{}", prefix_, name), "is missing", "convert the model again");

@@ -121,7 +121,7 @@ std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
   const GgufValue* value = find_one(key);
   if (!value) return std::nullopt;
   const auto number = is_number(value->type) ? value->integer(0) : std::nullopt;
-  if (!number) fail(key, "is no whole number of 64 bits");
+  if (!number) fail(key, "is not a whole number of 64 bits");
   return number;
 }
 
@@ -144,14 +144,14 @@ std::optional<bool> GgufFile::flag(std::string_view key) const {
 std::optional<std::string_view> GgufFile::text(std::string_view key) const {
   const GgufValue* value = find_one(key);
   if (!value) return std::nullopt;
-  if (value->type != Type::string) fail(key, "is no text");
+  if (value->type != Type::string) fail(key, "is not a text");
   return checked(key, value->strings.front());
 }
 
 std::vector<std::string_view> GgufFile::texts(std::string_view key) const {
   const GgufValue* value = find_array(key);
   if (!value) return {};
-  if (value->type != Type::string) fail(key, "is no list of texts");
+  if (value->type != Type::string) fail(key, "is not a list of texts");
   for (std::string_view text : value->strings) checked(key, text);
   return value->strings;
 }
@@ -161,7 +161,7 @@ std::vector<std::int64_t> GgufFile::integers(std::string_view key) const {
   std::vector<std::int64_t> out;
   for (std::size_t i = 0; value && i < value->size(); ++i) {
     const auto number = is_number(value->type) ? value->integer(i) : std::nullopt;
-    if (!number) fail(key, "is no list of whole numbers of 64 bits");
+    if (!number) fail(key, "is not a list of whole numbers of 64 bits");
     out.push_back(*number);
   }
   return out;
@@ -171,7 +171,7 @@ std::vector<float> GgufFile::floats(std::string_view key) const {
   const GgufValue* value = find_array(key);
   std::vector<float> out;
   for (std::size_t i = 0; value && i < value->size(); ++i) {
-    if (!is_number(value->type)) fail(key, "is no list of numbers");
+    if (!is_number(value->type)) fail(key, "is not a list of numbers");
     out.push_back(static_cast<float>(value->number(i)));
   }
   return out;

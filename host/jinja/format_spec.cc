@@ -67,7 +67,7 @@ Spec read_spec(TextView text) {
     if (at == digits) fail("Format specifier missing precision");
   }
   if (at < text.size()) spec.type = peek(at++);
-  if (at != text.size()) fail("'{}' is no format specification", to_utf8(text));
+  if (at != text.size()) fail("'{}' is not a format specification", to_utf8(text));
   return spec;
 }
 

@@ -186,7 +186,7 @@ class Lexer {
     Word word = read_token_word(source_, at_);
     if (word.length == 0)
       refuse(at_,
-             fmt::format("the character '{}' cannot stand here", to_utf8(source_.substr(at_, 1))));
+             fmt::format("the character '{}' cannot be here", to_utf8(source_.substr(at_, 1))));
     if (word.type == TokenType::op) balance(open, word.word[0]);
     add(word.type, at_, std::move(word.text), std::move(word.word));
     at_ += word.length;

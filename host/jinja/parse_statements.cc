@@ -229,7 +229,7 @@ std::unique_ptr<Statement> Parser::parse_scoped(StatementKind kind) {
 
 std::unique_ptr<Statement> Parser::parse_loop_control() {
   const Token& tag = next();
-  if (loops_ == 0) refuse(tag.at, fmt::format("'{}' stands in no loop", tag.word));
+  if (loops_ == 0) refuse(tag.at, fmt::format("'{}' is not in a loop", tag.word));
   return make_statement(
       tag.word == "break" ? StatementKind::break_loop : StatementKind::next_iteration, tag.at);
 }

@@ -31,7 +31,7 @@ void check_if_checkpoint(const std::string& directory) {
   if (fs::exists(fs::path(directory) / io::kManifestName))
     train::check_structure(directory);
   else if (fs::exists(fs::path(directory) / "optimizer.safetensors"))
-    log::warning("{} has no {}, so nothing tells whether it is whole; use another checkpoint of it",
+    log::warning("{} has no {}, so nothing says whether it is whole; use another checkpoint of it",
                  directory, io::kManifestName);
 }
 
@@ -176,7 +176,7 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
                      WeightForm form) {
   if (const std::string base = base_of_adapter(path); !base.empty()) {
     if (!adapter.empty())
-      throw UserError(ExitCode::usage, {path, "is an adapter already; one may be given", {}});
+      throw UserError(ExitCode::usage, {path, "is an adapter already; only one can be used", {}});
     return describe(base, plugins, overrides, path);
   }
   if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
@@ -202,7 +202,7 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
     if (!adapter.empty())
       throw UserError(ExitCode::usage,
                       {out.directory,
-                       "has an adapter already; one may be given",
+                       "has an adapter already; only one can be used",
                        {"`lamina ckpt merge` makes a model of it that may get another"}});
     out.adapter = out.directory;
   }

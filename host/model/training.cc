@@ -105,10 +105,10 @@ void check_values(const config::RunConfig& run, const decoder::Model& model,
     return;
   }
   different.emplace_back("leave them out; where they make new tensors, name these in train.fresh");
-  throw UserError(
-      ExitCode::usage,
-      {place_of(run, "train.from"),
-       fmt::format("{} is another model than [model] says", run.train.from), std::move(different)});
+  throw UserError(ExitCode::usage,
+                  {place_of(run, "train.from"),
+                   fmt::format("{} is not the model that [model] describes", run.train.from),
+                   std::move(different)});
 }
 
 // Ids of the directory's tokenizer must mean the same in the one that is used.
@@ -198,7 +198,7 @@ Pair make_both(const config::RunConfig& run, const Description& from,
   if (out.source->adapter() && out.source->adapter() != out.model->adapter())
     throw UserError(ExitCode::usage,
                     {place_of(run, "lora.rank"),
-                     fmt::format("[lora] is another adapter than that of {}", from.adapter),
+                     fmt::format("[lora] differs from the adapter of {}", from.adapter),
                      {"leave [lora] out to go on with that one, or merge it first: `lamina ckpt "
                       "merge`"}});
   return out;

@@ -25,7 +25,7 @@ std::vector<AttrValue> all_attrs(const Op& op, const NamedAttrs& given) {
 void BlockBuild::refuse_in_lowering(std::string_view what) const {
   if (lowering_)
     abi::refuse(
-        "{} stands in the lowering of op '{}'; a lowering is made of ordinary ops and the op's "
+        "{} is in the lowering of op '{}'; a lowering is made of ordinary ops and the op's "
         "inputs",
         what, lowering_->op);
 }

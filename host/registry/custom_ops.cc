@@ -64,7 +64,7 @@ void check_default(std::string_view text, std::string_view word, const std::stri
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    abi::refuse("{} have '{}', whose default is no number of its kind", what, word);
+    abi::refuse("{} have '{}', whose default is not a number of its kind", what, word);
 }
 
 std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string& what) {

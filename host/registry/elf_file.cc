@@ -285,7 +285,7 @@ class Reader {
   template <typename T>
   T version_record(const Elf64_Shdr& table, std::uint64_t at) const {
     if (at > table.sh_size || sizeof(T) > table.sh_size - at)
-      damaged("an entry of its table of versions lies outside it");
+      damaged("an entry of its table of versions is outside it");
     return record<T>(table.sh_offset + at);
   }
 

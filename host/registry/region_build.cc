@@ -8,7 +8,7 @@ namespace lamina::registry {
 
 void BlockBuild::refuse_in_region(std::string_view what) const {
   if (!regions_.empty() && regions_.back().second == 0)
-    abi::refuse("{} stands in the body of a region over time; it is added outside of it", what);
+    abi::refuse("{} is in the body of a region over time; it is added outside of it", what);
 }
 
 std::vector<Tensor> BlockBuild::tensors(const lamina_span_t& handles,

@@ -54,18 +54,18 @@ std::vector<Tensor> Trace::add_op(const Op& op, std::span<const Tensor> inputs,
 bool Trace::supplies(const Op&, std::size_t) const { return false; }
 
 std::vector<Tensor> Trace::begin_region(std::span<const int>, std::span<const Tensor>) {
-  throw PluginError({"host", "a region over time stands in a block of layers only", {}});
+  throw PluginError({"host", "a region over time can be in a block of layers only", {}});
 }
 std::vector<Tensor> Trace::end_region(std::span<const Tensor>, std::span<const Tensor>) {
-  throw PluginError({"host", "a region over time stands in a block of layers only", {}});
+  throw PluginError({"host", "a region over time can be in a block of layers only", {}});
 }
 
 std::vector<Tensor> Trace::begin_custom(std::span<const Tensor>) {
-  throw PluginError({"host", "a custom op stands in a block of a model only", {}});
+  throw PluginError({"host", "a custom op can be in a block of a model only", {}});
 }
 std::vector<Tensor> Trace::end_custom(const ops::CustomOp&, const NamedAttrs&,
                                       std::span<const Tensor>) {
-  throw PluginError({"host", "a custom op stands in a block of a model only", {}});
+  throw PluginError({"host", "a custom op can be in a block of a model only", {}});
 }
 
 Tensor Trace::tag(Tensor value, const std::string& name) {

@@ -209,7 +209,7 @@ void check_pieces(const File& file, const std::string& path) {
     };
     if (piece.text.empty()) refuse_piece("is empty; pieces have at least one byte");
     if (find_invalid_utf8(piece.text) != piece.text.npos) refuse_piece("is not UTF-8");
-    if (!std::isfinite(piece.score)) refuse_piece("has a score that is no finite number");
+    if (!std::isfinite(piece.score)) refuse_piece("has a score that is not a finite number");
     unknown += piece.type == File::Type::unknown;
     if (piece.type != File::Type::byte) continue;
     const auto byte = byte_of_token(piece.text);

@@ -91,7 +91,7 @@ std::string suggestion(const ParameterGroup& group, const std::vector<Parameter>
     return fnmatch(near.c_str(), p.name.c_str(), 0) == 0;
   });
   if (any) return fmt::format("did you mean match = \"{}\"?", near);
-  return fmt::format("a pattern is of the whole name, eg: \"{}\" or \"layers.*.{}\"",
+  return fmt::format("a pattern must match the whole name, eg: \"{}\" or \"layers.*.{}\"",
                      parameters.front().name, a_layer_name(parameters));
 }
 
@@ -106,7 +106,7 @@ std::string text_of(const ParameterGroup& group) {
 // What is wrong with a group whatever the model; "" for nothing.
 std::string own_problem(const ParameterGroup& group) {
   if (!group.match && !group.group && !group.role)
-    return "says of no parameters; give match, group or role";
+    return "does not say which parameters it is for; give match, group or role";
   const bool learns = group.lr_scale || group.weight_decay || !group.split_rows.empty();
   if (!group.frozen && !learns)
     return "says nothing of its parameters; give frozen, lr_scale or weight_decay";

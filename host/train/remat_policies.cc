@@ -122,10 +122,11 @@ RematPolicy find_remat_policy(std::string_view name, const RematTags& tags,
   if (found == all.end()) {
     for (const AbsentPolicy& absent : kAbsentPolicies)
       if (name == absent.name)
-        refuse_key(place, "train.remat",
-                   fmt::format("'{}' keeps values with the tag '{}', which this build has not: {}",
-                               name, absent.tag, find_absent(absent.tag)->reason),
-                   fmt::format("use '{}'", absent.instead));
+        refuse_key(
+            place, "train.remat",
+            fmt::format("'{}' keeps values with the tag '{}', which this build does not have: {}",
+                        name, absent.tag, find_absent(absent.tag)->reason),
+            fmt::format("use '{}'", absent.instead));
     std::vector<std::string> names;
     for (const RematPolicy& policy : all) names.push_back(policy.name);
     refuse_key(place, "train.remat", fmt::format("unknown policy '{}'", name),

@@ -152,7 +152,7 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
       extra.push_back(fmt::format("'{}'", p.name));
   if (!other_shapes.empty())
     refuse(place, fmt::format("{} has tensors of other shapes than the model", directory),
-           other_shapes, "[model] must agree with it, but for more rows of the vocabulary");
+           other_shapes, "[model] must agree with it, except for more rows of the vocabulary");
   if (!extra.empty())
     refuse(place,
            fmt::format("{} has {} tensor{} that the model has no use for", directory, extra.size(),
@@ -162,7 +162,7 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
     refuse(place,
            fmt::format("{} lacks {} tensor{} of the model", directory, lacking.size(),
                        lacking.size() == 1 ? "" : "s"),
-           lacking, "name in train.fresh those that shall start fresh");
+           lacking, "name in train.fresh those that are to start fresh");
   patterns.check_all_used(directory, place);
 }
 

@@ -219,7 +219,7 @@ void check_experts(const Config& c, const Problems& problem) {
   auto useless = [&](std::string_view key, bool given) {
     if (given)
       problem(key, "uses a correction bias, which topk_method = \"", c.topk_method,
-              "\" has not; use \"noaux_tc\", or leave it out");
+              "\" does not have; use \"noaux_tc\", or leave it out");
   };
   useless("biased_routing_weights", c.biased_routing_weights);
   useless("learned_router_bias", c.learned_router_bias);

@@ -77,12 +77,12 @@ TEST(ChatForm, AGgufFileHoldsItsTemplatesAndTokens) {
   file.set("tokenizer.ggml.bos_token_id", 1u);
   TempDir model;
   const std::string path = model.write("m.gguf", file.bytes());
-  EXPECT_USER_ERROR(Form::load(path), ExitCode::data,
-                    path +
-                        ": has no chat template ('tokenizer.chat_template'), so it is no model to "
-                        "chat with\n"
-                        "  give one with --chat-template FILE, or continue a text: decode without "
-                        "--chat");
+  EXPECT_USER_ERROR(
+      Form::load(path), ExitCode::data,
+      path +
+          ": has no chat template ('tokenizer.chat_template'), so it is not a model to chat with\n"
+          "  give one with --chat-template FILE, or continue a text: decode without "
+          "--chat");
   EXPECT_EQ(rendered(model, model.write("mine.jinja", "{{ bos_token }}mine")), "<s>mine");
   file.set("tokenizer.chat_template", kTemplate);
   file.set("tokenizer.chat_template.tool_use", "{{ tools | length }} tools");
@@ -98,7 +98,7 @@ TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
   EXPECT_USER_ERROR(Form::load(model.path()), ExitCode::data,
                     model.path() +
                         ": has no chat template (chat_template.jinja, or \"chat_template\" in "
-                        "tokenizer_config.json), so it is no model to chat with\n"
+                        "tokenizer_config.json), so it is not a model to chat with\n"
                         "  give one with --chat-template FILE, or continue a text: decode without "
                         "--chat");
   model.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": ""}]})");

@@ -91,8 +91,8 @@ TEST_F(ChatProgram, AModelWithoutATemplateIsRefused) {
 
 TEST_F(ChatProgram, OptionsOfAChatNeedIt) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--system x -p hi", "error: --system: is of a chat; add --chat\n"},
-      {"--messages m.json", "error: --messages: is of a chat; add --chat\n"},
+      {"--system x -p hi", "error: --system: belongs to a chat; add --chat\n"},
+      {"--messages m.json", "error: --messages: belongs to a chat; add --chat\n"},
       {"--chat --ids 1,2",
        "error: --ids: goes into no chat form; give a text, or leave out --chat\n"},
       {"--chat -p hi --messages m.json",

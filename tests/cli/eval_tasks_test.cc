@@ -278,13 +278,13 @@ TEST(Eval, RefusesOptionsOfOtherTasks) {
        "out\n  give at most 8\n"},
       {{"--stride", "9"},
        2,
-       "error: --stride: is of text given with --data; a run's rows are as it has them\n"},
+       "error: --stride: is for text given with --data; a run's rows are as it has them\n"},
       {{"--task", "answers"},
        2,
        "error: eval: --task answers needs its records; give them with --data FILE.jsonl\n"},
       {{"--task", "answers", "--data", text, "--chat-template", "x"},
        2,
-       "error: --chat-template: is of a chat; add --chat\n"},
+       "error: --chat-template: belongs to a chat; add --chat\n"},
   };
   for (const TaskRefusal& c : cases) {
     const Finished result = run_task(c.words);

@@ -188,7 +188,7 @@ TEST(PluginNew, SaysWhichPluginsThereAreToStartFrom) {
   const Finished result =
       plugin(folder, {"new", "two_towers", "--from", "nothing", "--dir", folder.path()});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("--from: 'nothing' is no plugin of lamina\n  there are: "));
+  EXPECT_THAT(result.err, HasSubstr("--from: 'nothing' is not a plugin of lamina\n  there are: "));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 

@@ -39,7 +39,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
       {"init changes a signal", "signal", {"FIL-2", "LOD-1"}},
       {"the first deinit ends every init", "no_nesting", {"LOD-2"}},
       {"a nearly right interface id is answered", "any_interface", {"LOD-3"}},
-      {"init reads behind the host's table",
+      {"init reads beyond the host's table",
        "old_hosts_end",
        {"ABI-2"},
        "full",

@@ -125,8 +125,8 @@ TEST(TokenBins, ADamagedIndexIsNamed) {
     out[at] = to;
     return out;
   };
-  expect("", "a.idx: is no index of Megatron");
-  expect(changed(0, 'X'), "a.idx: is no index of Megatron");
+  expect("", "a.idx: is not an index of Megatron");
+  expect(changed(0, 'X'), "a.idx: is not an index of Megatron");
   expect(changed(9, 2), "a.idx: is of version 2");
   expect(changed(17, 7), "a.idx: has ids of type 7");
   expect(changed(17, 4),

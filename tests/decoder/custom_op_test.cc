@@ -212,26 +212,26 @@ Tensor outside, leaked;
 
 TEST(CustomOp, RefusesALoweringThatIsMoreThanOps) {
   EXPECT_REFUSED(
-      "a parameter stands in the lowering of op 'test.op'; a lowering is made of ordinary ops",
+      "a parameter is in the lowering of op 'test.op'; a lowering is made of ordinary ops",
       ([](const OpUse& use) -> Tensors {
         return {use.scope().param("w", {4}, {.axes = {sdk::axis::norm}})};
       }),
       { return kOp({x}); });
   EXPECT_REFUSED(
-      "an input of the block stands in the lowering of op 'test.op'",
+      "an input of the block is in the lowering of op 'test.op'",
       ([](const OpUse& use) -> Tensors { return {use.step().input(LAMINA_INPUT_POSITIONS)}; }),
       { return kOp({x}); });
-  EXPECT_REFUSED("a tag stands in the lowering of op 'test.op'", ([](const OpUse& use) -> Tensors {
+  EXPECT_REFUSED("a tag is in the lowering of op 'test.op'", ([](const OpUse& use) -> Tensors {
                    return {sdk::tag(use.in(0), sdk::tags::mlpwo)};
                  }),
                  { return kOp({x}); });
-  EXPECT_REFUSED("a loss or metric stands in the lowering of op 'test.op'",
+  EXPECT_REFUSED("a loss or metric is in the lowering of op 'test.op'",
                  ([](const OpUse& use) -> Tensors {
                    use.step().metric("m", use.in(0));
                    return {use.in(0)};
                  }),
                  { return kOp({x}); });
-  EXPECT_REFUSED("dropout: stands in the lowering of a custom op, which draws no random numbers",
+  EXPECT_REFUSED("dropout: is in the lowering of a custom op, which draws no random numbers",
                  ([](const OpUse& use) -> Tensors { return {sdk::dropout(use.in(0), 0.5)}; }),
                  { return kOp({x}); });
 }
@@ -300,7 +300,7 @@ TEST(CustomOp, HasNoOtherInItsLowering) {
       }};
   self = &kOp;
   EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({ return (*self)({x}); }), &kOp),
-                    ExitCode::plugin, "custom op 'test.op' stands in the lowering of op 'test.op'");
+                    ExitCode::plugin, "custom op 'test.op' is in the lowering of op 'test.op'");
 }
 
 TEST(CustomOp, StandsInARegionOverTime) {
@@ -364,8 +364,8 @@ TEST(CustomOp, IsRefusedWhenItIsLoaded) {
       with([](CustomOp& op) { op.attrs = "by"; }),
       "the attributes of custom op 'test.multiplied' have 'by'; 'name:kind=default' is right");
   EXPECT_EQ(with([](CustomOp& op) { op.attrs = "by:f"; }),
-            "the attributes of custom op 'test.multiplied' have 'by:f', whose default is no number "
-            "of its kind");
+            "the attributes of custom op 'test.multiplied' have 'by:f', whose default is not a "
+            "number of its kind");
   EXPECT_EQ(with([](CustomOp& op) { op.attrs = "by:g=1"; }),
             "the attributes of custom op 'test.multiplied' have 'by:g=1'; kinds are i, b, f, s, il "
             "and fl");

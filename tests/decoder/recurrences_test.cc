@@ -75,7 +75,7 @@ TEST(TimeRegion, OfEachTokenIsAccepted) {
 }
 
 TEST(TimeRegion, RefusesOpsThatKeepDecodeStateInItsBody) {
-  EXPECT_REFUSED("linear_scan: stands in the body of a region over time", {
+  EXPECT_REFUSED("linear_scan: is in the body of a region over time", {
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
       step.linear_scan(x, x);
       return {.carries = {sum}, .results = {sum}};
@@ -84,7 +84,7 @@ TEST(TimeRegion, RefusesOpsThatKeepDecodeStateInItsBody) {
 }
 
 TEST(TimeRegion, RefusesARegionInARegion) {
-  EXPECT_REFUSED("another region over time stands in the body of a region over time", {
+  EXPECT_REFUSED("another region over time is in the body of a region over time", {
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
       step.scan_tokens({.carries = {{"inner", {4}}}, .inputs = {x}},
                        [](const Tensors& carries, const Tensors&) -> TokenResults {
@@ -228,7 +228,7 @@ TEST(TimeRegion, HasEveryStateOfItsKind) {
 }
 
 TEST(TimeRegion, RefusesLossesInItsBody) {
-  EXPECT_REFUSED("a loss or metric stands in the body of a region over time", {
+  EXPECT_REFUSED("a loss or metric is in the body of a region over time", {
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
       step.metric("sum", sum);
       return {.carries = {sum}, .results = {sum}};

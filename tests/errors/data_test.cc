@@ -79,7 +79,7 @@ TEST(DataFaults, FilesOfOtherKindsAreCalledWhatTheyAre) {
              "write it as JSON lines"}});
   w.expect({{"train", "run.toml", "--set", "data.train=a.json", "--set", "data.form=jsonl"},
             5,
-            {"a.json: is one list of JSON; expected JSON objects, one a line", "jq -c '.[]'"}});
+            {"a.json: is one list of JSON; expected JSON objects, one per line", "jq -c '.[]'"}});
 }
 
 TEST(DataFaults, RowsWithoutAnythingToLearnAreNamed) {

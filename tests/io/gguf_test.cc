@@ -63,9 +63,9 @@ TEST(Gguf, ValuesOfOtherTypesAreRefusedByKey) {
       dir.write("m.gguf", GgufBuilder().set("a", "text").set("b", 1.5f).bytes());
   const GgufFile file(path);
   EXPECT_USER_ERROR(static_cast<void>(file.integer("a")), ExitCode::checkpoint,
-                    path + ": 'a' is no whole number of 64 bits");
+                    path + ": 'a' is not a whole number of 64 bits");
   EXPECT_USER_ERROR(static_cast<void>(file.integer("b")), ExitCode::checkpoint,
-                    path + ": 'b' is no whole number of 64 bits");
+                    path + ": 'b' is not a whole number of 64 bits");
   EXPECT_USER_ERROR(static_cast<void>(file.texts("a")), ExitCode::checkpoint,
                     path + ": 'a' is one value; expected a list");
 }

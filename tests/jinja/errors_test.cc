@@ -24,7 +24,7 @@ TEST(JinjaErrors, SyntaxErrorsSayWhatWasExpected) {
       {"{# x", "t.jinja:1:1: a comment begins here and has no end; expected '#}'"},
       {"{{ x", "t.jinja:1:1: a tag begins here and has no end; expected '}}'"},
       {"{{ ) }}", "t.jinja:1:4: ')' closes nothing that is open"},
-      {"{% break %}", "t.jinja:1:4: 'break' stands in no loop"},
+      {"{% break %}", "t.jinja:1:4: 'break' is not in a loop"},
       {"{% include 'x' %}",
        "t.jinja:1:4: 'include' reads other templates; a chat template is one file"},
       {"{% for x y %}", "t.jinja:1:10: got 'y'; expected 'in'"},

@@ -192,7 +192,7 @@ TEST(Lora, TrainingGoesOnWithAnAdapterThatThereIs) {
   std::vector<std::string> other = sets;
   other.insert(other.end(), {"lora.rank=2", "run.out=" + folder / "third"});
   EXPECT_ERROR_SAYS(LoraRun(folder, other), ExitCode::usage,
-                    "[lora] is another adapter than that of " + adapter);
+                    "[lora] differs from the adapter of " + adapter);
 }
 
 TEST(Lora, WhatLearnsCanBeEveryMatrixOfTheLayers) {

@@ -239,7 +239,8 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
                     "optimizer.groups: group 0, {match = \"*\"}, says nothing of its parameters; "
                     "give frozen, lr_scale or weight_decay");
   EXPECT_USER_ERROR(set({{.frozen = true}}), 2,
-                    "optimizer.groups: group 0, {}, says of no parameters; give match, group or "
+                    "optimizer.groups: group 0, {}, does not say which parameters it is for; give "
+                    "match, group or "
                     "role");
   EXPECT_USER_ERROR(set({{.match = "*", .frozen = true, .lr_scale = 2.0}}), 2,
                     "optimizer.groups: group 0, {match = \"*\"}, is frozen, so what else it "

@@ -31,7 +31,7 @@ TEST(RematPolicy, TypoIsAnswered) {
 TEST(RematPolicy, ValuesThatThisBuildCannotHaveAreSaid) {
   EXPECT_USER_ERROR(find_remat_policy("minimal_with_quantization"), ExitCode::usage,
                     "train.remat: 'minimal_with_quantization' keeps values with the tag "
-                    "'quantization', which this build has not: training is not quantised\n"
+                    "'quantization', which this build does not have: training is not quantised\n"
                     "  use 'minimal'");
   EXPECT_USER_ERROR(find_remat_policy("custom", {{"iteration_input", "device"}}), ExitCode::usage,
                     "train.remat_tags.iteration_input: no value of this build has the tag "

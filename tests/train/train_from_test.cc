@@ -272,7 +272,7 @@ TEST(TrainFrom, BeginsNoRunWithoutWhatItLacks) {
                         "  'layers.3.feed_forward.w2.weight'\n"
                         "  'layers.3.feed_forward.w3.weight'\n"
                         "  'layers.3.ffn_norm.weight'\n"
-                        "  name in train.fresh those that shall start fresh");
+                        "  name in train.fresh those that are to start fresh");
 }
 
 }  // namespace

@@ -179,7 +179,7 @@ Tensor AttentionInputs::sinks(Tensor q, Tensor own) {
   const registry::ParamDesc* matrix = chain.matrix ? matrices_.desc(chain.matrix->weight) : nullptr;
   if (!matrix)
     refuse(config::kSinks,
-           "queries of this model come from no matrix that their sinks could stand beside");
+           "queries of this model come from no matrix that their sinks could be kept beside");
   registry::ParamDesc desc;
   desc.shape = Shape{q.dim(2)};
   desc.axes = {intern_axis(LAMINA_AXIS_HEADS)};
@@ -192,7 +192,7 @@ Tensor AttentionInputs::norm_weight(What what, const Chain& chain, Tensor x) {
   const registry::ParamDesc* matrix = chain.matrix ? matrices_.desc(chain.matrix->weight) : nullptr;
   if (!matrix)
     refuse(what == What::value ? config::kUseVNorm : config::kUseQkNorm,
-           fmt::format("{} of this model come from no matrix that their norm could stand beside",
+           fmt::format("{} of this model come from no matrix that their norm could be kept beside",
                        kNames[static_cast<int>(what)]));
   constexpr const char* names[] = {"q_norm.weight", "k_norm.weight", "v_norm.weight"};
   registry::ParamDesc desc;

@@ -201,12 +201,12 @@ class BlockTrace final : public registry::Trace, public HostBuild, private ops::
     const bool draws = op.code == OpCode::dropout || op.code == OpCode::random;
     if (custom_ && draws)
       throw PluginError({op.name,
-                         "stands in the lowering of a custom op, which draws no random "
+                         "is in the lowering of a custom op, which draws no random "
                          "numbers",
                          {}});
     if (region_ && (ops::decode_form(op) || draws))
       throw PluginError({op.name,
-                         "stands in the body of a region over time, which may have ops that treat "
+                         "is in the body of a region over time, which may have ops that treat "
                          "each token by itself and draw no random numbers",
                          {}});
     if (!phase_.bidirectional) refuse_later_tokens(op, attrs);
