@@ -59,6 +59,7 @@ void check_batches(const FamilySubject& family);
 void check_scan(const FamilySubject& family);
 void check_remat(const FamilySubject& family);
 void check_microbatches(const FamilySubject& family);
+void check_layer_losses(const FamilySubject& family);
 void check_bfloat16(const FamilySubject& family);
 void check_determinism(const FamilySubject& family);
 void check_goldens(const FamilySubject& family);

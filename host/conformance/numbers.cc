@@ -2,6 +2,7 @@
 #include "conformance/check.h"
 #include "conformance/decoding.h"
 #include "conformance/groups.h"
+#include "conformance/layer_losses.h"
 #include "conformance/one_pass.h"
 #include "conformance/slopes.h"
 #include "conformance/subject.h"
@@ -41,7 +42,7 @@ void check_gradients(const FamilySubject& subject) {
   on_cases(subject, {[](const ModelCase& c) { check_gradients_are_slopes(c, 8); }});
 }
 void check_dead_parameters(const FamilySubject& subject) {
-  on_cases(subject, {check_every_parameter_learns});
+  on_cases(subject, {check_every_parameter_learns, check_layer_losses_have_gradients});
 }
 
 void check_decoding(const FamilySubject& subject) {
@@ -66,6 +67,9 @@ void check_remat(const FamilySubject& subject) {
 }
 void check_microbatches(const FamilySubject& subject) {
   on_cases(subject, {check_microbatches_are_one_batch, check_nothing_is_learnt_without_labels});
+}
+void check_layer_losses(const FamilySubject& subject) {
+  on_cases(subject, {check_layer_losses_are_means});
 }
 void check_bfloat16(const FamilySubject& subject) {
   on_cases(subject, {check_bfloat16_is_near, check_finite});

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "conformance/check.h"
+#include "conformance/layer_losses.h"
 #include "conformance/rows.h"
 #include "program/bound_program.h"
 #include "train/gradients.h"
@@ -24,7 +25,8 @@ constexpr double kStep = 1e-6;
 
 class Slopes {
  public:
-  explicit Slopes(const ModelCase& c) : c_(c), model_(c.open(true)), rows_(packed_rows(model_)) {
+  explicit Slopes(const ModelCase& c)
+      : c_(c), model_(c.open(true)), draws_(model_.has_dropout()), rows_(packed_rows(model_)) {
     const weights::Weights weights = c.load(model_, DType::f64);
     const auto& all = model_.parameters().all();
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -33,28 +35,42 @@ class Slopes {
       parameters_.emplace_back(bytes);
       std::memcpy(parameters_[i].data(), weights.pointers()[i], bytes);
     }
-    forward_ = std::make_unique<program::BoundProgram>(loss_graph(), c.backend());
-    prepare(*forward_);
-    forward_->bind(Output::loss, &loss_);
-    forward_->bind(Output::z_loss, &z_loss_);
-    if (predicts()) forward_->bind(Output::mtp_loss, &mtp_loss_);
-    arena_ = c.backend().allocate(forward_->arena_bytes());
   }
 
-  void check(int directions) {
+  std::vector<std::string> losses_of_layers() const { return layer_losses(model_, shape()); }
+
+  // Of what a model learns from without auxiliary losses, or of one of these.
+  void check(int directions, const std::string& layer_loss = {}) {
+    layer_loss_ = layer_loss;
+    forward_ = std::make_unique<program::BoundProgram>(loss_graph(), c_.backend());
+    prepare(*forward_);
+    arena_ = c_.backend().allocate(forward_->arena_bytes());
     const std::vector<std::vector<double>> gradients = backward();
-    double largest = 0;
-    for (const auto& g : gradients)
-      for (double x : g) largest = std::max(largest, std::abs(x));
+    const double largest = largest_of(gradients);
     std::mt19937 random(31);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const decoder::Parameter& p = model_.parameters().all()[i];
       if (!p.desc.trained || p.used_dtype(DType::f64) != DType::f64) continue;
+      // What an auxiliary loss is of without teaching it is cut off as a whole.
+      if (!layer_loss.empty() && largest_of({gradients[i]}) == 0) continue;
       for (int d = 0; d < directions; ++d) check_direction(i, gradients[i], largest, random);
     }
   }
 
+  void check_something_learns_from(const std::string& layer_loss) {
+    layer_loss_ = layer_loss;
+    if (largest_of(backward()) == 0)
+      fail("no parameter has a gradient of auxiliary loss '{}'", layer_loss);
+  }
+
  private:
+  static double largest_of(const std::vector<std::vector<double>>& gradients) {
+    double out = 0;
+    for (const auto& g : gradients)
+      for (const double x : g) out = std::max(out, std::abs(x));
+    return out;
+  }
+
   // Two documents in a row: blocks must stop at the border between them in backward as well.
   static Rows packed_rows(const decoder::Model& of) {
     const std::int64_t tokens = row_tokens(of);
@@ -62,15 +78,16 @@ class Slopes {
     return pack({random_rows(of, 1, tokens * 3 / 5, 5), random_rows(of, 1, tokens / 3, 6)}, tokens);
   }
 
+  decoder::GraphShape shape() const { return {.tokens = rows_.tokens, .dtype = DType::f64}; }
+
   decoder::ModelGraph loss_graph() const {
-    return model_.loss_graph(
-        {.tokens = rows_.tokens, .dtype = DType::f64},
-        {.segments = true, .training = model_.has_dropout(), .mtp = predicts()});
+    if (!layer_loss_.empty()) return layer_loss_graph(model_, shape(), layer_loss_, draws_);
+    return model_.loss_graph(shape(), {.segments = true, .training = draws_, .mtp = predicts()});
   }
   // Multi-token prediction, whose loss is a part of the objective.
   bool predicts() const { return model_.mtp_depth() > 0 && !model_.options().head.no_loss; }
 
-  // The program with everything but its results bound.
+  // The program with everything but its gradients bound.
   void prepare(program::BoundProgram& program) {
     auto writable = [](const std::vector<std::int32_t>& v) {
       return const_cast<std::int32_t*>(v.data());
@@ -83,6 +100,9 @@ class Slopes {
     program.bind(Input::positions, writable(rows_.positions));
     program.bind(Input::segments, writable(rows_.segments));
     program.bind(Input::seed, seed_);  // the same draws every time
+    program.bind(Output::loss, &loss_);
+    program.bind(Output::z_loss, &z_loss_);
+    program.bind(Output::mtp_loss, &mtp_loss_);
   }
 
   double objective() {
@@ -105,12 +125,7 @@ class Slopes {
     program.bind_gradients(pointers);
     program.bind(Input::loss_scale, &one);
     program.bind(Input::z_loss_scale, &z_scale);
-    program.bind(Output::loss, &loss_);
-    program.bind(Output::z_loss, &z_loss_);
-    if (predicts()) {
-      program.bind(Input::mtp_scale, &one);
-      program.bind(Output::mtp_loss, &mtp_loss_);
-    }
+    program.bind(Input::mtp_scale, &one);
     auto arena = c_.backend().allocate(program.arena_bytes());
     program.run(arena->data());
     return out;
@@ -148,14 +163,18 @@ class Slopes {
     const double here = objective();
     if (!is_slope((above - here) / kStep) && !is_slope((here - below) / kStep))
       fail(
-          "the gradient of '{}' is {:.6g} along a direction where finite differences give {:.6g}; "
-          "{:.2g} is rounding",
-          model_.parameters().all()[parameter].name, slope / length, measured, allowed);
+          "the gradient of '{}'{} is {:.6g} along a direction where finite differences give "
+          "{:.6g}; {:.2g} is rounding",
+          model_.parameters().all()[parameter].name,
+          layer_loss_.empty() ? "" : fmt::format(" for auxiliary loss '{}'", layer_loss_),
+          slope / length, measured, allowed);
   }
 
   const ModelCase& c_;
   const decoder::Model model_;
+  const bool draws_;
   const Rows rows_;
+  std::string layer_loss_;  // empty: what is learnt from without auxiliary losses
   std::vector<std::vector<std::byte>> parameters_;
   std::unique_ptr<program::BoundProgram> forward_;
   std::unique_ptr<Buffer> arena_;
@@ -165,6 +184,16 @@ class Slopes {
 
 }  // namespace
 
-void check_gradients_are_slopes(const ModelCase& c, int directions) { Slopes(c).check(directions); }
+void check_gradients_are_slopes(const ModelCase& c, int directions) {
+  Slopes slopes(c);
+  slopes.check(directions);
+  for (const std::string& name : slopes.losses_of_layers()) slopes.check(directions, name);
+}
+
+void check_layer_losses_have_gradients(const ModelCase& c) {
+  Slopes slopes(c);
+  for (const std::string& name : slopes.losses_of_layers())
+    slopes.check_something_learns_from(name);
+}
 
 }  // namespace lamina::conformance

@@ -6,7 +6,11 @@
 
 namespace lamina::conformance {
 
-// `directions`: random ones in each tensor. Throws a Failure where a slope is another.
+// `directions`: random ones in each tensor. Throws a Failure where a slope is another; likewise of
+// each auxiliary loss by itself, in what it teaches.
 void check_gradients_are_slopes(const ModelCase& c, int directions);
+
+// Throws a Failure where nothing learns from an auxiliary loss.
+void check_layer_losses_have_gradients(const ModelCase& c);
 
 }  // namespace lamina::conformance

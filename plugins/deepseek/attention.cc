@@ -129,7 +129,7 @@ void keep_indexer_loss(Scope s, const Config& c, const Step& step, Tensor q_BTNH
   Tensor target = p_BTS / shift(total, kTiny);
   Tensor predicted = softmax(masked(s, scores_BTS, mask_BTS));
   Tensor divergence = target * (log(shift(target, kTiny)) - log(shift(predicted, kTiny)));
-  step.loss("indexer_loss", reduce_mean(reduce_sum(divergence, {.dims = {2}}), {.dims = {0, 1}}),
+  step.loss("indexer_loss", counted_mean(reduce_sum(divergence, {.dims = {2}})),
             {.weight_key = "indexer_loss_weight", .mean = true});
 }
 

@@ -89,7 +89,7 @@ void keep_indexer_loss(Scope s, const Config& c, const Step& step, const Attende
   Tensor target = p_BTW / shift(reduce_sum(p_BTW, {.dims = {2}, .keep = true}), kTiny);
   Tensor predicted = softmax(masked(scores_BTW, less(nothing, learned_BTW), nothing));
   Tensor divergence = target * (log(shift(target, kTiny)) - log(shift(predicted, kTiny)));
-  step.loss("indexer_loss", reduce_mean(reduce_sum(divergence, {.dims = {2}}), {.dims = {0, 1}}),
+  step.loss("indexer_loss", counted_mean(reduce_sum(divergence, {.dims = {2}})),
             {.weight_key = "indexer_loss_weight", .mean = true});
 }
 

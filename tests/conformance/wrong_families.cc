@@ -252,6 +252,43 @@ std::vector<WrongFamily> of_traces() {
   };
 }
 
+// Of a right block, with this added as the loss "extra"; may use s, c, x and step.
+#define LAMINA_WITH_LOSS(...)                          \
+  with_blocks(LAMINA_WRONG_BLOCK({                     \
+    const Tensor y = right_block(s, c, x, step);       \
+    step.loss("extra", [&]() -> Tensor __VA_ARGS__()); \
+    return y;                                          \
+  }))
+
+// Per token, of its activations.
+Tensor per_token(Tensor x) { return reduce_mean(square(x), {.dims = {2}}); }
+
+std::vector<WrongFamily> of_losses() {
+  return {
+      {"an auxiliary loss counts padding", {"EQV-7"}, LAMINA_WITH_LOSS({
+         return reduce_mean(per_token(y), {.dims = {0, 1}});
+       })},
+      {"an auxiliary loss is a sum over tokens", {"EQV-7"}, LAMINA_WITH_LOSS({
+         Tensor documents = cast_like(step.input(LAMINA_INPUT_SEGMENT_IDS), y);
+         return reduce_sum(per_token(y) * minimum(documents, exp(scale(documents, 0))),
+                           {.dims = {0, 1}});
+       })},
+      {"an auxiliary loss compares tokens of two documents", {"EQV-7"}, LAMINA_WITH_LOSS({
+         const std::int64_t t = y.dim(1);
+         if (t == 1) return counted_mean(per_token(y));
+         Tensor before = pad(slice(y, {.dim = 1, .size = t - 1}), {.dim = 1, .before = 1});
+         return counted_mean(per_token(y - before));
+       })},
+      {"nothing learns from an auxiliary loss", {"GRD-2"}, LAMINA_WITH_LOSS({
+         return counted_mean(per_token(stop_gradient(y)));
+       })},
+      {"the gradient of an auxiliary loss is cut off in part",
+       {"GRD-1"},
+       LAMINA_WITH_LOSS({ return counted_mean(per_token(y) * stop_gradient(per_token(y))); }),
+       Level::full},
+  };
+}
+
 std::vector<WrongFamily> of_numbers() {
   return {
       {"a gradient is cut off on the way",
@@ -294,7 +331,7 @@ std::vector<WrongFamily> of_numbers() {
 
 std::vector<WrongFamily> wrong_families() {
   std::vector<WrongFamily> out = of_config();
-  for (auto* more : {of_traces, of_numbers})
+  for (auto* more : {of_traces, of_losses, of_numbers})
     for (WrongFamily& family : more()) out.push_back(std::move(family));
   return out;
 }

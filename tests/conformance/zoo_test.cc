@@ -74,13 +74,13 @@ TEST(PluginCheck, ARightPluginConforms) {
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("\nconforms to plugin ABI 0."));
   // What cannot be checked is said, and is no pass.
-  EXPECT_THAT(result.out, HasSubstr(" 3 skipped (GRD-3, EQV-6, NUM-3)\n"));
+  EXPECT_THAT(result.out, HasSubstr(" 4 skipped (GRD-3, EQV-6, EQV-7, NUM-3)\n"));
 }
 
 TEST(PluginCheck, ARightPluginInCWithAnOpOfItsOwnConforms) {
   const Finished result = check(in_zoo("custom_op"), {"--level", "full"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
-  EXPECT_THAT(result.out, HasSubstr(" 2 skipped (EQV-6, NUM-3)\n"));
+  EXPECT_THAT(result.out, HasSubstr(" 3 skipped (EQV-6, EQV-7, NUM-3)\n"));
 }
 
 TEST(PluginCheck, ALineNamesTheRuleAndHowToSeeItAgain) {
@@ -91,7 +91,7 @@ TEST(PluginCheck, ALineNamesTheRuleAndHowToSeeItAgain) {
       HasSubstr("\nLOD-1  FAIL     writes \"plain is here\\x0a\" when it is loaded; use "
                 "the host's log  [C-4, F-6]  replay: lamina plugin check " +
                 in_zoo("prints") + " --only LOD-1 --here --level quick --seed 7 --threads 1\n"));
-  EXPECT_THAT(result.out, HasSubstr(", 1 failed (LOD-1)\n"));
+  EXPECT_THAT(result.out, HasSubstr(", 1 failed (LOD-1), 1 skipped (EQV-7)\n"));
 }
 
 TEST(PluginCheck, ACrashNamesPluginFunctionAndBlock) {

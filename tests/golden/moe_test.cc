@@ -204,7 +204,11 @@ class MoeCase {
           transposed({from, from + view.shape.num_elements()}, view.shape, is_matrix(theirs));
     }
     for (const GraphInput& input : block_.graph.inputs()) {
-      inputs_.push_back(zeros(block_.graph.type(input.value)));
+      const Type& type = block_.graph.type(input.value);
+      inputs_.push_back(zeros(type));
+      if (input.name == "segments")  // no token is padding
+        inputs_.back() = array(
+            type, std::vector<double>(static_cast<std::size_t>(type.shape.num_elements()), 1));
       if (auto found = values.find(input.name); found != values.end())
         std::memcpy(inputs_.back().data(), found->second.data(),
                     found->second.size() * sizeof(float));

@@ -16,13 +16,13 @@ std::vector<std::int64_t> all_dims(Tensor x) {
   return dims;
 }
 
-// The auxiliary loss that several layers have under one name, f32[].
-Tensor pooled(std::span<const AuxValue> parts) {
+// The auxiliary loss that several layers have under one name, [] of `dtype`.
+Tensor pooled(std::span<const AuxValue> parts, DType dtype) {
   double layers = 0;
   Tensor value, other;
   for (const AuxValue& part : parts) {
     layers += static_cast<double>(part.layers.size());
-    auto summed = [](Tensor t) { return ops::reduce_sum(ops::cast(t, DType::f32), {0}); };
+    auto summed = [&](Tensor t) { return ops::reduce_sum(ops::cast(t, dtype), {0}); };
     value = sum_of(value, summed(part.value));
     if (part.other) other = sum_of(other, summed(part.other));
   }
@@ -93,7 +93,7 @@ void Assembler::add_aux_outputs() {
     check_agreement(parts);
     const registry::AuxDesc& desc = begin->desc;
     if (desc.kind == registry::AuxDesc::Kind::loss) {
-      Tensor loss = pooled(parts);
+      Tensor loss = pooled(parts, sum_dtype(phase().dtype));
       add_output(desc.name, loss, {.role = Output::named_loss, .name = desc.name});
       const double weight = parts_.config.factor(desc.weight_key);
       if (weight != 0) weighted = sum_of(weighted, ops::scale(loss, weight));

@@ -69,7 +69,8 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
 // Which losses of the router are kept: the config keys of their weights, empty = not kept.
 struct RouterLosses {
   // E sum over e of f_e P_e: f_e assignments of e per token, P_e mean probability, both over the
-  // tokens of all layers; as in Hugging Face.
+  // tokens of all layers; as in Hugging Face. Tokens of all these losses are those that are no
+  // padding.
   std::string_view pooled_key = {};
   // E^2 times the mean over rows and experts of the same product, computed per row; averaged over
   // layers; as in MaxText. With of_scores P is the softmax of the choice scores, not of the logits.
@@ -86,31 +87,52 @@ inline Tensor expert_counts(const Scope& s, const Routed& r, At at = At::current
                        r.experts, at);
 }
 
-// Keeps the tokens of each expert as the metric "expert_tokens", and losses of the router. [B, T]
-// counts padding.
+namespace moe {
+
+// Assignments of each token by expert: 0 or 1, in f32.
+inline Tensor chosen(const Scope& s, const Routed& r, At at) {
+  return scatter_along(ones(s, r.ids_BTK.shape(at), r.logits_BTE, at), r.ids_BTK, r.experts, at);
+}
+
+// The mean over rows and experts of f P, both over the tokens of a row. Rows that are padding alone
+// do not count.
+inline Tensor mean_of_rows(const Scope& s, const Step& step, Tensor chosen_BTE, Tensor p_BTE,
+                           At at) {
+  Tensor segments_BT = step.input(LAMINA_INPUT_SEGMENT_IDS, at);
+  Tensor real_BT = cast_like(not_equal(segments_BT, segments_BT - segments_BT, at), p_BTE, at);
+  Tensor real_BT1 = reshape(real_BT, {p_BTE.dim(0, at), p_BTE.dim(1, at), 1}, at);
+  Tensor tokens_B1 = reduce_sum(real_BT1, {.dims = {1}}, at);
+  Tensor one = ones(s, {}, p_BTE, at), divisor_B1 = maximum(tokens_B1, one, at);
+  Tensor f_BE = reduce_sum(chosen_BTE * real_BT1, {.dims = {1}}, at) / divisor_B1;
+  Tensor p_BE = reduce_sum(p_BTE * real_BT1, {.dims = {1}}, at) / divisor_B1;
+  Tensor sum = reduce_sum(reduce_mean(f_BE * p_BE, {.dims = {1}}, at), {.dims = {0}}, at);
+  Tensor rows = reduce_sum(minimum(tokens_B1, one, at), {.dims = {0, 1}}, at);
+  return sum / maximum(rows, one, at);
+}
+
+}  // namespace moe
+
+// Keeps the tokens of each expert, padding too, as the metric "expert_tokens", and losses of the
+// router.
 inline void keep_router_losses(const Scope& s, const Step& step, const Routed& r,
                                const RouterLosses& o, At at = At::current()) {
   const double e = static_cast<double>(r.experts);
-  Tensor counts_BE = expert_counts(s, r, at);
-  Tensor counts_E = reduce_sum(counts_BE, {.dims = {0}}, at);
+  Tensor counts_E = reduce_sum(expert_counts(s, r, at), {.dims = {0}}, at);
   step.metric("expert_tokens", counts_E, Reduce::sum, at);
-  // How many rows and tokens there are is a value of the graph, not a number of this plugin.
-  Tensor rows = cast_like(dim_size(r.ids_BTK, 0, at), counts_E, at);
-  Tensor tokens = cast_like(dim_size(r.ids_BTK, 1, at), counts_E, at);
   if (!o.pooled_key.empty()) {
-    Tensor p_E = scale(reduce_mean(softmax(r.logits_BTE, at), {.dims = {0, 1}}, at), e, at);
-    step.pooled_loss("router_balance", counts_E / (rows * tokens), p_E, o.pooled_key, at);
+    Tensor p_E = scale(counted_mean(softmax(r.logits_BTE, at), at), e, at);
+    step.pooled_loss("router_balance", counted_mean(moe::chosen(s, r, at), at), p_E, o.pooled_key,
+                     at);
   }
   if (!o.mean_key.empty()) {
     Tensor p_BTE = softmax(o.of_scores ? r.choice_BTE : r.logits_BTE, at);
-    Tensor p_BE = reduce_mean(p_BTE, {.dims = {1}}, at);
-    Tensor mean = reduce_mean(counts_BE / tokens * p_BE, {.dims = {0, 1}}, at);
+    Tensor mean = moe::mean_of_rows(s, step, moe::chosen(s, r, at), p_BTE, at);
     step.loss("moe_lb_loss", scale(mean, e * e, at), {.weight_key = o.mean_key, .mean = true}, at);
   }
   if (!o.z_key.empty()) {
     Tensor squares = square(logsumexp(r.logits_BTE, {.dims = {-1}}, at), at);
-    step.loss("router_z_loss", reduce_mean(squares, {.dims = {0, 1}}, at),
-              {.weight_key = o.z_key, .mean = true}, at);
+    step.loss("router_z_loss", counted_mean(squares, at), {.weight_key = o.z_key, .mean = true},
+              at);
   }
 }
 
