@@ -25,21 +25,9 @@ enum BlockId : std::uint32_t { kLayer = 1, kReader, kEntry, kExit, kMtp };
 
 RmsNormOptions norm_options() { return {.eps = 1e-6}; }
 
-Tensor mean_of(Tensor x) {
-  double count = 1;
-  Dims dims;
-  for (std::int64_t size : x.shape()) {
-    dims.push_back(static_cast<std::int64_t>(dims.size()));
-    count *= static_cast<double>(size);
-  }
-  return scale(reduce_sum(x, {.dims = dims}), 1 / count);
-}
-
-// Means over B and T: [D].
-Tensor mean_of_tokens(Tensor x_BTD) {
-  const Dims shape = x_BTD.shape();
-  return scale(reduce_sum(x_BTD, {.dims = {0, 1}}), 1.0 / static_cast<double>(shape[0] * shape[1]));
-}
+// Means over the tokens that are no padding: [D], and over D too.
+Tensor mean_of_tokens(Tensor x_BTD) { return counted_mean(x_BTD); }
+Tensor mean_of(Tensor x_BTD) { return reduce_mean(counted_mean(x_BTD), {.dims = {0}}); }
 
 Tensor attend(Scope s, const Config& c, Tensor h_BTD, const Step& step, bool reads) {
   AttendOptions options{.causal = !c.bidirectional, .window = c.window, .chunk = c.chunk};
