@@ -17,11 +17,18 @@
 namespace lamina::conformance {
 namespace {
 
+// Two of them are 514 rows: two blocks and a rest for a kernel that takes 256 at once.
+constexpr std::int64_t kLongRow = 257;
+
 // A forward and a backward pass, of documents in a row too.
 void train(const ModelCase& c, const decoder::Model& model, DType dtype, const Backend& backend) {
   const std::int64_t tokens = row_tokens(model);
   const bool packs = !model.length_dependent_from();
   std::vector<program::Rows> all = {random_rows(model, 1, 1), random_rows(model, 3, 7)};
+  const registry::EmbedSpec& embed = model.options().embed;
+  const bool is_unbounded = embed.positions != registry::Positions::learned;
+  if (is_unbounded || embed.max_positions >= kLongRow)
+    all.push_back(random_rows(model, 2, kLongRow));
   if (packs)
     all.push_back(
         pack({random_rows(model, 1, tokens / 2, 3), random_rows(model, 1, tokens / 3, 4)}, tokens));
