@@ -161,9 +161,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::refuse_or_accept([&] {
     const decoder::BlockGraph block =
         decoder::trace_block(fuzz::family(), config, use, nullptr, phase);
-    if (!phase.stateful && phase.batch > 1 && phase.tokens > 1)
-      fuzz::refuse_or_accept(
-          [&] { decoder::check_tokens_apart(use, block, phase, fuzz::family()); });
+    if (!phase.stateful && !phase.segments && !phase.training)
+      fuzz::refuse_or_accept([&] {
+        decoder::check_tokens_apart(
+            use, block, phase,
+            {.carries = {decoder::tokens_of_activations(phase)}, .per_layer = {}}, fuzz::family());
+      });
     fuzz::run(block, phase, how & 8, how);
   });
   return 0;
