@@ -92,7 +92,7 @@ TEST(Report, SamplesAreWhatDecodePrints) {
 }
 
 TEST(Report, SaysWhatOfTheMachineWasUsed) {
-  EXPECT_THAT(written_page({"--threads", "1"}), HasSubstr("1 threads, "));
+  EXPECT_THAT(written_page({"--threads", "1"}), HasSubstr("1 thread, "));
 }
 
 TEST(Report, SamplesFitThePositionsOfTheModel) {
