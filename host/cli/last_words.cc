@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "cli/terminal.h"
+#include "core/end_process.h"
 #include "core/error.h"
 #include "core/write_all.h"
 #include "registry/plugin_call.h"
@@ -31,7 +32,7 @@ void say(std::initializer_list<std::string_view> parts) noexcept {
   for (std::string_view part : parts) (void)write_all(STDERR_FILENO, part);
 }
 
-[[noreturn]] void quit(ExitCode code) noexcept { registry::end_process(static_cast<int>(code)); }
+[[noreturn]] void quit(ExitCode code) noexcept { end_process(static_cast<int>(code)); }
 
 // Set once operator new has failed: where the language or a library ends the process for an
 // exception that nobody sees, it was that one.
@@ -108,7 +109,7 @@ constexpr rlim_t kStackBytes = rlim_t{1} << 20, kMinStackBytes = rlim_t{256} << 
 // with an exit code of its own.
 [[noreturn]] void end_unless_plugin(std::string_view function, int code) noexcept {
   registry::refuse_exit(function);
-  registry::end_process(code);
+  end_process(code);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include "core/end_process.h"
+
 namespace lamina::cli {
 namespace {
 
@@ -15,7 +17,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 
 extern "C" void on_stop(int signal) {
   int none = 0;
-  if (!stop.compare_exchange_strong(none, signal)) _exit(128 + signal);
+  if (!stop.compare_exchange_strong(none, signal)) end_process(128 + signal);
   static constexpr char kText[] = "\nstopping after this step; once more to quit at once\n";
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);  // never waits
 }

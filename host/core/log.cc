@@ -15,9 +15,6 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/system_error.h"
-
-#include "core/read_file.h"
-
 #include "core/write_all.h"
 
 namespace lamina::log {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "core/end_process.h"
 #include "core/printable.h"
 #include "core/write_all.h"
 
@@ -46,7 +47,7 @@ void handle(int signal, siginfo_t* info, void*) {
   // A positive code: a fault, whose address is known; others were sent by somebody.
   if (const Mapping* m = info->si_code > 0 ? mapping_at(info->si_addr) : nullptr) {
     (void)write_all(STDERR_FILENO, m->message);
-    ::_exit(m->code);
+    end_process(m->code);
   }
   // A fault happens again as soon as this returns; what was sent must be sent again.
   ::sigaction(signal, &action_before, nullptr);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/end_process.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/write_all.h"
@@ -49,11 +49,6 @@ void set_alarm(int seconds) {
 
 std::string_view running_plugin_call() noexcept {
   return running ? running->text() : std::string_view();
-}
-
-void end_process(int code) noexcept {
-  ::syscall(SYS_exit_group, code);
-  __builtin_unreachable();
 }
 
 void refuse_exit(std::string_view function) noexcept {

@@ -53,9 +53,6 @@ class PluginShortCall {
 // this thread is inside a plugin, else "". [any thread, also in signal handlers]
 std::string_view running_plugin_call() noexcept;
 
-// Ends the process as _exit() does, whatever is running. [any thread, also in signal handlers]
-[[noreturn]] void end_process(int code) noexcept;
-
 // Says which plugin ends the process, and ends it with exit code 8, where this thread is inside
 // one; else returns. `function`: "_exit". [any thread]
 void refuse_exit(std::string_view function) noexcept;
