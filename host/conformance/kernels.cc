@@ -25,10 +25,7 @@ void train(const ModelCase& c, const decoder::Model& model, DType dtype, const B
   const std::int64_t tokens = row_tokens(model);
   const bool packs = !model.length_dependent_from();
   std::vector<program::Rows> all = {random_rows(model, 1, 1), random_rows(model, 3, 7)};
-  const registry::EmbedSpec& embed = model.options().embed;
-  const bool is_unbounded = embed.positions != registry::Positions::learned;
-  if (is_unbounded || embed.max_positions >= kLongRow)
-    all.push_back(random_rows(model, 2, kLongRow));
+  if (has_positions(model, kLongRow)) all.push_back(random_rows(model, 2, kLongRow));
   if (packs)
     all.push_back(
         pack({random_rows(model, 1, tokens / 2, 3), random_rows(model, 1, tokens / 3, 4)}, tokens));

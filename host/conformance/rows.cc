@@ -49,4 +49,9 @@ std::int64_t row_tokens(const decoder::Model& model) {
   return std::min(kTokens, model.config().max_positions().value_or(kTokens));
 }
 
+bool has_positions(const decoder::Model& model, std::int64_t tokens) {
+  const registry::EmbedSpec& embed = model.options().embed;
+  return embed.positions != registry::Positions::learned || tokens <= embed.max_positions;
+}
+
 }  // namespace lamina::conformance

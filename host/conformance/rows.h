@@ -19,4 +19,7 @@ program::Rows pack(const std::vector<program::Rows>& documents, std::int64_t tok
 // has positions for.
 std::int64_t row_tokens(const decoder::Model& model);
 
+// Whether a row may have that many tokens: a table of learned positions has an end.
+bool has_positions(const decoder::Model& model, std::int64_t tokens);
+
 }  // namespace lamina::conformance

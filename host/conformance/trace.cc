@@ -9,6 +9,7 @@
 #include "conformance/check.h"
 #include "conformance/fingerprint.h"
 #include "conformance/groups.h"
+#include "conformance/rows.h"
 #include "conformance/subject.h"
 #include "core/error.h"
 #include "graph/graph.h"
@@ -20,9 +21,7 @@ namespace {
 // Calls a graph is traced for; a length that the model has no positions for is left out.
 template <typename Make>
 void where_possible(const decoder::Model& model, std::int64_t tokens, Make&& make) {
-  const registry::EmbedSpec& embed = model.options().embed;
-  if (embed.positions == registry::Positions::learned && tokens > embed.max_positions) return;
-  make();
+  if (has_positions(model, tokens)) make();
 }
 
 // Small calls, large ones, and those around powers of two.
