@@ -22,6 +22,29 @@ decoder::ModelGraph graph_with_losses(const decoder::Model& model, const decoder
   return model.loss_graph(shape, {.segments = true, .training = draws, .aux = true});
 }
 
+std::vector<std::string> names_of_losses(const decoder::ModelGraph& graph) {
+  std::vector<std::string> out;
+  for (const decoder::OutputRole& output : graph.outputs)
+    if (output.role == Output::named_loss) out.push_back(output.name);
+  return out;
+}
+
+// What one of them takes, and nothing else.
+decoder::ModelGraph alone(const decoder::ModelGraph& whole, const std::string& name) {
+  decoder::ModelGraph out;
+  out.inputs = whole.inputs;
+  Copier copy(whole.graph, out.graph);
+  copy.inputs();
+  for (const Node& node : whole.graph.nodes()) copy.node(node);
+  for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
+    if (whole.outputs[i].role != Output::named_loss || whole.outputs[i].name != name) continue;
+    out.graph.add_output(name, copy.get(whole.graph.outputs()[i].value));
+    out.outputs.push_back({.role = Output::loss});
+  }
+  out.graph = without_dead_nodes(out.graph);
+  return out;
+}
+
 // The rows below each other.
 Rows stacked(const std::vector<Rows>& parts) {
   Rows out = parts.front();
@@ -46,10 +69,11 @@ class Measured {
   const decoder::Model& model() const { return model_; }
 
   Losses of(const Rows& rows) const {
-    const decoder::GraphShape shape{rows.batch, rows.tokens, DType::f64};
+    const decoder::ModelGraph whole =
+        graph_with_losses(model_, {rows.batch, rows.tokens, DType::f64}, false);
     Losses out;
-    for (const std::string& name : layer_losses(model_, shape)) {
-      program::BoundProgram program(layer_loss_graph(model_, shape, name, false), c_.backend());
+    for (const std::string& name : names_of_losses(whole)) {
+      program::BoundProgram program(alone(whole, name), c_.backend());
       program.bind_parameters(weights_.pointers());
       rows.microbatch().bind(program);
       program.bind(Output::loss, &out[name]);
@@ -79,26 +103,12 @@ void expect_same(const Losses& got, const Losses& want, std::string_view what) {
 
 std::vector<std::string> layer_losses(const decoder::Model& model,
                                       const decoder::GraphShape& shape) {
-  std::vector<std::string> out;
-  for (const decoder::OutputRole& output : graph_with_losses(model, shape, false).outputs)
-    if (output.role == Output::named_loss) out.push_back(output.name);
-  return out;
+  return names_of_losses(graph_with_losses(model, shape, false));
 }
 
 decoder::ModelGraph layer_loss_graph(const decoder::Model& model, const decoder::GraphShape& shape,
                                      const std::string& name, bool draws) {
-  decoder::ModelGraph whole = graph_with_losses(model, shape, draws), out;
-  out.inputs = std::move(whole.inputs);
-  Copier copy(whole.graph, out.graph);
-  copy.inputs();
-  for (const Node& node : whole.graph.nodes()) copy.node(node);
-  for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
-    if (whole.outputs[i].role != Output::named_loss || whole.outputs[i].name != name) continue;
-    out.graph.add_output(name, copy.get(whole.graph.outputs()[i].value));
-    out.outputs.push_back({.role = Output::loss});
-  }
-  out.graph = without_dead_nodes(out.graph);
-  return out;
+  return alone(graph_with_losses(model, shape, draws), name);
 }
 
 void check_layer_losses_are_means(const ModelCase& c) {

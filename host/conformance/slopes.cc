@@ -42,6 +42,7 @@ class Slopes {
   // Of what a model learns from without auxiliary losses, or of one of these.
   void check(int directions, const std::string& layer_loss = {}) {
     layer_loss_ = layer_loss;
+    loss_ = z_loss_ = mtp_loss_ = 0;  // a graph may lack some of them
     forward_ = std::make_unique<program::BoundProgram>(loss_graph(), c_.backend());
     prepare(*forward_);
     arena_ = c_.backend().allocate(forward_->arena_bytes());
