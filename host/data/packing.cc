@@ -139,13 +139,12 @@ PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t token
                 Packing packing, const RowOrder* order) {
   LAMINA_ASSERT(!document_begin.empty() && tokens_per_row > 0);
   if (keeps_documents_whole(packing)) {
+    LAMINA_ASSERT(order == nullptr);
     std::vector<Piece> documents;
-    for (std::size_t i = 0; i + 1 < document_begin.size(); ++i) {
-      const std::uint64_t d = order ? (*order)[i] : i;
+    for (std::size_t d = 0; d + 1 < document_begin.size(); ++d)
       if (const std::uint64_t n = document_begin[d + 1] - document_begin[d]; n > 0)
         documents.push_back({document_begin[d], static_cast<std::uint32_t>(
                                                     std::min<std::uint64_t>(n, tokens_per_row))});
-    }
     return pack_whole(std::move(documents), tokens_per_row, packing);
   }
   Packer packer(document_begin, tokens_per_row, order);

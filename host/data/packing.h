@@ -51,7 +51,8 @@ struct PackedRows {
 // `document_begin` has one entry more than there are documents: where each begins in the tokens,
 // and the end of the last. Empty documents are left out; every token is in one row, except for what
 // is cut off documents that are kept whole.
-// With `order`, a permutation of the documents, they come in that order.
+// With `order`, a permutation of the documents, they come in that order; of packings that keep them
+// whole, pack_whole() is given them in any.
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
                 Packing packing, const RowOrder* order = nullptr);
 
