@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include "core/end_process.h"
 #include "core/error.h"
@@ -25,8 +26,8 @@ thread_local const PluginFunction* running = nullptr;
 std::atomic<const PluginFunction*> latest{nullptr};  // for the alarm, which comes on any thread
 std::atomic<bool> watching{false};
 
-void say(std::string_view start, std::string_view call, std::string_view what) {
-  for (std::string_view part : {start, call, what}) (void)write_all(STDERR_FILENO, part);
+void say(std::initializer_list<std::string_view> parts) {
+  for (std::string_view part : parts) (void)write_all(STDERR_FILENO, part);
 }
 
 void on_exit() { refuse_exit("exit"); }
@@ -35,7 +36,7 @@ void on_quick_exit() { refuse_exit("quick_exit"); }
 void on_alarm(int) {
   const int saved = errno;
   if (const PluginFunction* call = latest)
-    say("", call->text(), " has not returned for 5 seconds; Ctrl-C ends it\n");
+    say({call->text(), " has not returned for 5 seconds; Ctrl-C ends it\n"});
   errno = saved;
 }
 
@@ -53,9 +54,7 @@ std::string_view running_plugin_call() noexcept {
 
 void refuse_exit(std::string_view function) noexcept {
   if (!running) return;
-  for (std::string_view part : {std::string_view("error: "), running->text(),
-                                std::string_view(" called "), function, std::string_view("()\n")})
-    (void)write_all(STDERR_FILENO, part);
+  say({"error: ", running->text(), " called ", function, "()\n"});
   end_process(static_cast<int>(ExitCode::plugin));
 }
 
