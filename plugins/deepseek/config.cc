@@ -140,6 +140,9 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
       {.fallback = 0.0,
        .min = 0,
        .doc = "change of the correction bias towards equal load per step; 0 = fixed"});
+  key("router_bias_counts_padding", &Config::router_bias_counts_padding,
+      {.fallback = false,
+       .doc = "the load that moves the correction bias includes padding, as in MaxText"});
 }
 
 void common_keys(Schema<Config>& key, const Defaults& defaults) {
@@ -208,6 +211,9 @@ void check_layers(const Config& c, const Problems& problem) {
 
 void check_experts(const Config& c, const Problems& problem) {
   check_moe(c, problem, "n_routed_experts");
+  if (c.router_bias_counts_padding && c.router_bias_update_rate == 0)
+    problem("router_bias_counts_padding",
+            "got true, and router_bias_update_rate is 0: no load moves the correction bias");
   if (c.limits_groups()) {
     check_groups(c.num_experts, "n_group", c.n_group, "topk_group", c.topk_group,
                  c.num_experts_per_tok, problem);

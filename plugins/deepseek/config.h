@@ -36,6 +36,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double routed_scaling_factor;
   bool biased_routing_weights, learned_router_bias;
   double router_bias_update_rate;
+  bool router_bias_counts_padding;
 
   bool is_gguf;                      // the weights are those of a GGUF file
   std::int64_t gguf_key_length_mla;  // where it has a matrix each for keys and values; 0 = one

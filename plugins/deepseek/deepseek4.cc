@@ -151,7 +151,8 @@ Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool ha
                               ids);
   keep_router_losses(s, step, routed, c.losses());
   if (!hashed && c.router_bias_update_rate > 0)
-    balance_by_bias(s / "router", step, routed, "router_bias_update_rate");
+    balance_by_bias(s / "router", step, routed, "router_bias_update_rate",
+                    c.router_bias_counts_padding ? Counted::padding_too : Counted::tokens);
   Tensor y_BTD =
       experts(s / "experts", x_BTD, routed,
               {.width = c.moe_intermediate_size, .glu = glu, .capacity_factor = c.capacity_factor});

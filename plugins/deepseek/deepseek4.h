@@ -33,7 +33,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::string_view scoring_func, topk_method;
   bool norm_topk_prob;
   double routed_scaling_factor, swiglu_limit, router_bias_update_rate;
-  bool limit_shared_experts;
+  bool limit_shared_experts, router_bias_counts_padding;
 
   // The indexer learns from all entries, and nothing else learns.
   bool warms_up_indexer() const { return !indexer_sparse_training && indexer_loss_weight > 0; }

@@ -109,6 +109,9 @@ void expert_keys(Schema<Config>& key) {
        .min = 0,
        .doc = "how far the correction bias of routers moves towards an equal load after each step; "
               "0 = not. Layers whose experts a table chooses have none"});
+  key("router_bias_counts_padding", &Config::router_bias_counts_padding,
+      {.fallback = false,
+       .doc = "the load that moves the correction bias includes padding, as in MaxText"});
   key("limit_shared_experts", &Config::limit_shared_experts,
       {.fallback = true,
        .doc =
@@ -205,6 +208,9 @@ void check_training(const Config& c, const Problems& problem) {
   if (c.router_bias_update_rate > 0 && std::ranges::find(hashed, false) == hashed.end())
     problem("router_bias_update_rate", "got ", c.router_bias_update_rate,
             "; a table chooses the experts of every layer, so no router has a bias");
+  if (c.router_bias_counts_padding && c.router_bias_update_rate == 0)
+    problem("router_bias_counts_padding",
+            "got true, and router_bias_update_rate is 0: no load moves the correction bias");
 }
 
 }  // namespace

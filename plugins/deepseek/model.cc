@@ -33,7 +33,8 @@ Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   losses.of_scores = true;
   keep_router_losses(s, step, routed, losses);
   if (corrects && c.router_bias_update_rate > 0)
-    balance_by_bias(s / "router", step, routed, "router_bias_update_rate");
+    balance_by_bias(s / "router", step, routed, "router_bias_update_rate",
+                    c.router_bias_counts_padding ? Counted::padding_too : Counted::tokens);
   Tensor y_BTD = experts(s / "experts", x_BTD, routed,
                          {.width = c.moe_intermediate_size,
                           .glu = {.activation = c.hidden_act},

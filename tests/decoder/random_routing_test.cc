@@ -36,6 +36,8 @@ Values chosen(const std::string& keys, bool training, double seed) {
     const Type& type = block.graph.type(input.value);
     if (input.name == "seed")
       inputs.push_back(array(type, {seed, 0}));
+    else if (input.name == "segments")  // no token is padding
+      inputs.push_back(array(type, std::vector<double>(kRows * kTokens, 1)));
     else
       inputs.push_back(is_floating(type.dtype) ? random_array(type, random) : zeros(type));
   }

@@ -164,6 +164,8 @@ TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
        {"biased_routing_weights=true", "learned_router_bias=true", "router_bias_update_rate=0.1"})
     expect_each({"deepseek_v2"}, {key},
                 {"a correction bias, which topk_method = \"greedy\" does not have"});
+  expect_each(both, {"router_bias_counts_padding=true"},
+              {"'router_bias_counts_padding': got true, and router_bias_update_rate is 0"});
   expect_each(both, {"mhc_permutations=true"}, {"'mhc_permutations': got true with one residual"});
   expect_each(both, {"mhc_permutations=true", "mhc_expansion_rate=9"},
               {"'mhc_expansion_rate': got 9; with mhc_permutations it must be at most"});

@@ -112,7 +112,9 @@ class Describer : MaxTextKeys {
     add("routed_scaling_factor", number("routed_scaling_factor", 1));
     add("biased_routing_weights", bias && !third);
     add("learned_router_bias", bias);
-    add("router_bias_update_rate", number("routed_bias_update_rate", 0));
+    const double rate = number("routed_bias_update_rate", 0);
+    add("router_bias_update_rate", rate);
+    add("router_bias_counts_padding", rate > 0);
     out_.balance_weight = number("load_balance_loss_weight", 0);
   }
 

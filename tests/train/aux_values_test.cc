@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -144,6 +145,64 @@ TEST_F(AuxValues, ScannedAndUnrolledReportTheSame) {
     EXPECT_NEAR(named(scanned, number.name), number.value, 1e-5 * std::abs(number.value) + 1e-7)
         << number.name;
 }
+
+// How one step moves the biases that balance the experts of a model, and the tokens that experts
+// got, as the metrics tell them.
+struct Balance {
+  std::vector<float> moves;
+  std::vector<double> expert_tokens;
+};
+Balance balance_of(const std::string& model_name, const std::string& keys, const Rows& rows) {
+  const TestModel& from = test_model(model_name);
+  const decoder::Model model = open_changed(from, "router_bias_update_rate = 0.125\n" + keys);
+  const auto state = load_state(from, model);
+  const auto before = copy_of(model, state->masters());
+  train::TrainStep step(model, *state, {.shape = {rows.batch, rows.tokens}}, {},
+                        cpu::cpu_backend());
+  const program::Microbatch batch = rows.microbatch();
+  const train::StepResult result = step.run({&batch, 1}, 0, 0);
+  Balance out;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (model.parameters().all()[i].name.ends_with("router.correction_bias"))
+      for (std::size_t e = 0; e < before[i].size(); ++e)
+        out.moves.push_back(state->masters()[i][e] - before[i][e]);
+  for (const train::AuxScalar& number : result.aux_scalars)
+    if (number.name.starts_with("expert_tokens/")) out.expert_tokens.push_back(number.value);
+  return out;
+}
+
+class RouterBalance : public ::testing::TestWithParam<const char*> {
+ protected:
+  RouterBalance()
+      : rows(random_rows(open_model(test_model(GetParam()).path), 1, kTokens)),
+        padded(pack({rows}, 4 * kTokens)) {}
+
+  static constexpr std::int64_t kTokens = 10;
+  const Rows rows, padded;
+};
+
+TEST_P(RouterBalance, PaddingMovesNoBias) {
+  const Balance want = balance_of(GetParam(), "", rows), got = balance_of(GetParam(), "", padded);
+  EXPECT_GT(std::ranges::count(want.moves, 0.125F), 0);
+  EXPECT_GT(std::ranges::count(want.moves, -0.125F), 0);
+  EXPECT_EQ(got.moves, want.moves);
+}
+
+TEST_P(RouterBalance, TheMetricOfExpertTokensCountsNoPadding) {
+  const Balance want = balance_of(GetParam(), "", rows), got = balance_of(GetParam(), "", padded);
+  EXPECT_FALSE(want.expert_tokens.empty());
+  EXPECT_EQ(got.expert_tokens, want.expert_tokens);
+}
+
+TEST_P(RouterBalance, AKeyCountsPaddingAsMaxTextDoes) {
+  const std::string key = "router_bias_counts_padding = true\n";
+  EXPECT_EQ(balance_of(GetParam(), key, rows).moves, balance_of(GetParam(), "", rows).moves);
+  EXPECT_NE(balance_of(GetParam(), key, padded).moves, balance_of(GetParam(), "", padded).moves);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, RouterBalance,
+                         ::testing::Values("deepseek_streams", "deepseek4_sparse"),
+                         [](const auto& test) { return std::string(test.param); });
 
 // Block j at token t counts the label of token t + 1 + j, if that is of the same document as t or,
 // chained, as the token before it.

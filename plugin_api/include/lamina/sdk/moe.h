@@ -79,15 +79,17 @@ struct RouterLosses {
   std::string_view z_key = {};  // mean of logsumexp(logits)^2; Zoph et al. 2022
 };
 
-// Assignments of each expert by row of the batch, f32[B, E]. No gradient.
-inline Tensor expert_counts(const Scope& s, const Routed& r, At at = At::current()) {
-  const Dims shape = r.ids_BTK.shape(at);
-  const Dims flat{shape[0], shape[1] * shape[2]};
-  return scatter_along(moe::ones(s, flat, r.logits_BTE, at), reshape(r.ids_BTK, flat, at),
-                       r.experts, at);
-}
+// Which tokens are counted.
+enum class Counted { tokens, padding_too };
 
 namespace moe {
+
+// 1 for each token that is no padding, else 0; [B, T, 1] in the type of `like`.
+inline Tensor is_token(const Step& step, Tensor like, At at) {
+  Tensor segments_BT = step.input(LAMINA_INPUT_SEGMENT_IDS, at);
+  Tensor real_BT = cast_like(not_equal(segments_BT, segments_BT - segments_BT, at), like, at);
+  return reshape(real_BT, {like.dim(0, at), like.dim(1, at), 1}, at);
+}
 
 // Assignments of each token by expert: 0 or 1, in f32.
 inline Tensor chosen(const Scope& s, const Routed& r, At at) {
@@ -98,9 +100,7 @@ inline Tensor chosen(const Scope& s, const Routed& r, At at) {
 // do not count.
 inline Tensor mean_of_rows(const Scope& s, const Step& step, Tensor chosen_BTE, Tensor p_BTE,
                            At at) {
-  Tensor segments_BT = step.input(LAMINA_INPUT_SEGMENT_IDS, at);
-  Tensor real_BT = cast_like(not_equal(segments_BT, segments_BT - segments_BT, at), p_BTE, at);
-  Tensor real_BT1 = reshape(real_BT, {p_BTE.dim(0, at), p_BTE.dim(1, at), 1}, at);
+  Tensor real_BT1 = is_token(step, p_BTE, at);
   Tensor tokens_B1 = reduce_sum(real_BT1, {.dims = {1}}, at);
   Tensor one = ones(s, {}, p_BTE, at), divisor_B1 = maximum(tokens_B1, one, at);
   Tensor f_BE = reduce_sum(chosen_BTE * real_BT1, {.dims = {1}}, at) / divisor_B1;
@@ -112,12 +112,21 @@ inline Tensor mean_of_rows(const Scope& s, const Step& step, Tensor chosen_BTE, 
 
 }  // namespace moe
 
-// Keeps the tokens of each expert, padding too, as the metric "expert_tokens", and losses of the
-// router.
+// Assignments of each expert by row of the batch, f32[B, E]. No gradient.
+inline Tensor expert_counts(const Scope& s, const Step& step, const Routed& r,
+                            Counted counted = Counted::tokens, At at = At::current()) {
+  const Dims shape = r.ids_BTK.shape(at), flat{shape[0], shape[1] * shape[2]};
+  Tensor count_BTK = moe::ones(s, shape, r.logits_BTE, at);
+  if (counted == Counted::tokens) count_BTK = count_BTK * moe::is_token(step, count_BTK, at);
+  return scatter_along(reshape(count_BTK, flat, at), reshape(r.ids_BTK, flat, at), r.experts, at);
+}
+
+// Keeps the tokens of each expert, without padding, as the metric "expert_tokens", and losses of
+// the router.
 inline void keep_router_losses(const Scope& s, const Step& step, const Routed& r,
                                const RouterLosses& o, At at = At::current()) {
   const double e = static_cast<double>(r.experts);
-  Tensor counts_E = reduce_sum(expert_counts(s, r, at), {.dims = {0}}, at);
+  Tensor counts_E = reduce_sum(expert_counts(s, step, r, Counted::tokens, at), {.dims = {0}}, at);
   step.metric("expert_tokens", counts_E, Reduce::sum, at);
   if (!o.pooled_key.empty()) {
     Tensor p_E = scale(counted_mean(softmax(r.logits_BTE, at), at), e, at);
@@ -149,10 +158,12 @@ inline Tensor mixture(const Scope& s, Tensor x_BTD, const Step& step, const Mixt
   return experts(s / "experts", x_BTD, routed, o.experts, at);
 }
 
-// After each step the correction bias of the router in `s` moves by the rate towards an equal load.
+// After each step the correction bias of the router in `s` moves by the rate towards an equal load
+// of the counted tokens. MaxText counts padding too.
 inline void balance_by_bias(const Scope& s, const Step& step, const Routed& r,
-                            std::string_view rate_key, At at = At::current()) {
-  Tensor counts_E = reduce_sum(expert_counts(s, r, at), {.dims = {0}}, at);
+                            std::string_view rate_key, Counted counted = Counted::tokens,
+                            At at = At::current()) {
+  Tensor counts_E = reduce_sum(expert_counts(s, step, r, counted, at), {.dims = {0}}, at);
   step.update(s, "correction_bias", reduce_mean(counts_E, {.dims = {0}}, at) - counts_E,
               Update::sign_step, rate_key, at);
 }
