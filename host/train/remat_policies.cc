@@ -38,6 +38,18 @@ std::vector<RematPolicy> make_policies() {
   };
 }
 
+// A tag keeps values of another tag too.
+struct Second {
+  std::string_view tag, also;
+};
+constexpr Second kSeconds[] = {
+    // The context of attention is its output and its log-sum-exp: either alone saves nothing.
+    {"context", "attention_out"},
+    // MaxText gives these products of experts two names, and their other input product one.
+    {"mlpwi_0", "moe_mlpwi_0"},
+    {"mlpwo", "moe_mlpwo"},
+};
+
 // Tags and policies of MaxText for values that nothing here has.
 struct Absent {
   std::string_view tag, reason;
@@ -106,8 +118,8 @@ autodiff::SavePolicy RematPolicy::save_policy() const {
   if (everything) return autodiff::save_everything();
   // A backend without a second memory keeps offloaded values where they are.
   Tags kept = with(saved, offloaded);
-  // The context of attention is its output and its log-sum-exp: either alone saves nothing.
-  if (std::ranges::find(kept, "context") != kept.end()) kept.emplace_back("attention_out");
+  for (const Second& second : kSeconds)
+    if (std::ranges::find(kept, second.tag) != kept.end()) kept.emplace_back(second.also);
   return [kept = std::move(kept)](std::string_view tag) {
     return !tag.empty() && std::ranges::find(kept, tag) != kept.end();
   };
@@ -149,7 +161,9 @@ RematPolicy find_remat_policy(std::string_view name, const RematTags& tags,
 
 void check_remat_tags(const RematTags& tags, const Graph& loss, const config::KeyPlace& place) {
   if (tags.empty()) return;
-  const std::set<std::string> named = autodiff::tags_in(loss);
+  std::set<std::string> named = autodiff::tags_in(loss);
+  for (const Second& second : kSeconds)
+    if (named.contains(std::string(second.also))) named.emplace(second.tag);
   for (const auto& [tag, residency] : tags)
     if (tag != registry::kLayerInputTag && !named.contains(tag))
       refuse_key(place, kTagsKey + tag,

@@ -45,6 +45,20 @@ TEST(RematPolicy, ContextIsTheOutputOfAttentionToo) {
   EXPECT_FALSE(find_remat_policy("minimal").save_policy()("attention_out"));
 }
 
+TEST(RematPolicy, TagsOfAFeedForwardKeepTheProductsOfExpertsToo) {
+  for (const char* name : {"minimal", "minimal_with_context", "minimal_offloaded"}) {
+    const autodiff::SavePolicy saves = find_remat_policy(name).save_policy();
+    EXPECT_TRUE(saves("moe_mlpwi_0")) << name;
+    EXPECT_TRUE(saves("moe_mlpwo")) << name;
+    EXPECT_FALSE(saves("moe_mlpwi_1")) << name;
+  }
+  EXPECT_FALSE(find_remat_policy("save_dot_except_mlpwi").save_policy()("moe_mlpwi_0"));
+  EXPECT_TRUE(find_remat_policy("save_dot_except_mlpwi").save_policy()("moe_mlpwo"));
+  EXPECT_FALSE(find_remat_policy("save_dot_except_mlp").save_policy()("moe_mlpwo"));
+  const RematPolicy custom = find_remat_policy("custom", {{"mlpwi_0", "device"}});
+  EXPECT_TRUE(custom.save_policy()("moe_mlpwi_0"));
+}
+
 TEST(RematPolicy, CustomKeepsWhatItsTagsSay) {
   RematPolicy policy = find_remat_policy(
       "custom", {{"context", "device"}, {"mlpwo", "offload"}, {"out_proj", "remat"}});
