@@ -112,6 +112,7 @@ Option number_option(std::string name, double preset, std::string doc, double mi
                   .preset = Value(preset),
                   .min = min,
                   .max = max,
+                  .wide = true,
                   .doc = std::move(doc)},
           .value = "X"};
 }

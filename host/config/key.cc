@@ -82,6 +82,14 @@ bool within_limits(const Key& key, double value) {
   return true;
 }
 
+// Sizes that float32 holds with all its digits, rounded inwards to be typed.
+constexpr double kLeastSize = 1.18e-38, kLargestSize = 3.40e38;
+
+bool fits_float32(const Key& key, double value) {
+  const double size = std::abs(value);
+  return key.wide || size == 0 || (size >= kLeastSize && size <= kLargestSize);
+}
+
 // The value as `type`, or nothing where it is of another kind or outside the limits.
 std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value,
                                    std::string_view source) {
@@ -102,7 +110,8 @@ std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value
         number = *real;
       else
         return {};
-      if (!std::isfinite(number) || !within_limits(key, number)) return {};
+      if (!std::isfinite(number) || !within_limits(key, number) || !fits_float32(key, number))
+        return {};
       return Value(number == 0 ? 0.0 : number);
     }
     case Type::string: {
@@ -132,6 +141,11 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
   if (got.size() > kMaxShown) got = got.substr(0, kMaxShown) + "...";
   ErrorText text{"", fmt::format("'{}' must be {}, got {}", name, expectation(key, type), got), {}};
   if (wrong_kind) text.what += fmt::format(" ({})", kind_of(value));
+  if (const auto* number = value.get_if<double>();
+      number && type == Type::number && std::isfinite(*number) && within_limits(key, *number))
+    text.what += fmt::format(", which float32 does not hold; the {} size is {:g}",
+                             std::abs(*number) < 1 ? "least" : "largest",
+                             std::abs(*number) < 1 ? kLeastSize : kLargestSize);
   if (auto* typed = value.get_if<std::string>(); typed && type == Type::string)
     if (std::string nearest = nearest_name(*typed, key.choices); !nearest.empty())
       text.notes.push_back(fmt::format("did you mean {}?", toml_quote(nearest)));

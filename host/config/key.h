@@ -30,6 +30,9 @@ struct Key {
   std::optional<double> max;
   bool min_excluded = false;  // true: greater than min, not equal to it
   bool max_excluded = false;
+  // Numbers must be 0 or have a size that float32 holds, since layers, losses and updates compute
+  // in it. true: nothing does so with this one.
+  bool wide = false;
   std::vector<std::string> choices;  // of strings; empty: any
   std::string doc;                   // one sentence or two
   bool required = false;
