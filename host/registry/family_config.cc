@@ -134,14 +134,25 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
   }
 }
 
+// What is wrong with an integer that no size of a model can be.
+std::string size_text(const ModelKey& key, const std::string& name, std::int64_t number) {
+  const double least = std::max(key.key.min.value_or(-static_cast<double>(kMaxSize)),
+                                -static_cast<double>(kMaxSize));
+  return fmt::format("'{}' must be an integer, at least {} and at most {}, got {}", name, least,
+                     kMaxSize, number);
+}
+
 // Before the plugin sees the values.
 void check_sizes(const Family& family, const config::Table& values, config::Problems& problems) {
   for (const config::Entry& entry : values.entries()) {
     const std::int64_t* number = beyond_limits(entry.value);
     if (number && !family.find_key(entry.key)->host)
       problems.add({entry.origin.text,
-                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key, kMaxSize,
-                                kMaxSize, *number),
+                    size_text(*family.find_key(entry.key),
+                              entry.origin.kind == config::Origin::Kind::json
+                                  ? entry.key
+                                  : std::string(kModel) + entry.key,
+                              *number),
                     doc_notes(*family.find_key(entry.key))});
   }
 }
@@ -210,10 +221,7 @@ void check_derived(const Family& family, const config::Table& values, const std:
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
       problems.add({where, refused->what, notes});
     else if (const std::int64_t* number = beyond_limits(entry.value))
-      problems.add({where,
-                    fmt::format("'{}' must be between -{} and {}, got {}", entry.key, kMaxSize,
-                                kMaxSize, *number),
-                    notes});
+      problems.add({where, size_text(key, entry.key, *number), notes});
   }
 }
 
