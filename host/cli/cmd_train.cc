@@ -36,7 +36,8 @@ int stopped_early(const Arguments& arguments, const std::string& run) {
 }
 
 // Whatever could refuse this run has had its chance: only now is something changed.
-void begin(const train::Run& run, const decoder::Model& model, const config::RunConfig& c) {
+void begin(train::Run& run, const decoder::Model& model, const config::RunConfig& c) {
+  run.check_directory();
   log::set_file(c.run.out + "/log.txt");
   log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
             model.family().plugin().version);

@@ -77,6 +77,7 @@ void TrainingProfile::finish() {
     return;
   }
   const std::string path = run_ + "/profile.json";
+  loop_.check_directory();
   io::write_durably(path, inspect::chrome_trace(trace_, phases_));
   const bench::Device& device = machine_.device;
   log::info("{}", kernel_table(inspect::kernel_times(trace_), device.read_bandwidth(),

@@ -1,20 +1,18 @@
 #include "core/log.h"
 
+#include <fcntl.h>
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-#include "core/error.h"
+#include "core/open_file.h"
 #include "core/printable.h"
-#include "core/system_error.h"
 #include "core/write_all.h"
 
 namespace lamina::log {
@@ -29,6 +27,27 @@ class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
     (void)write_all(STDERR_FILENO, {line.data(), line.size()});
   }
   void flush_() override {}
+};
+
+// Appends to a file that is open. Unlike spdlog's own it never opens one by its name, which may be
+// a link by then.
+class FileSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileSink(int fd) : fd_(fd) {}
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+  ~FileSink() override { ::close(fd_); }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    if (const int error = write_all(fd_, {line.data(), line.size()}))
+      throw spdlog::spdlog_ex("a write failed", error);
+  }
+  void flush_() override {}
+
+  int fd_;
 };
 
 struct State {
@@ -84,20 +103,9 @@ void set_level(Level level) {
 void set_file(const std::string& path) {
   std::shared_ptr<spdlog::sinks::sink> file;
   if (!path.empty()) {
-    // A FIFO would wait for its reader.
-    if (std::error_code ec;
-        std::filesystem::exists(path, ec) && !std::filesystem::is_regular_file(path, ec))
-      throw DeviceError(
-          ExitCode::checkpoint,
-          {path, "is not a regular file, so no log can be written", {"remove it, or rename it"}});
-    try {
-      file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
-    } catch (const spdlog::spdlog_ex&) {
-      throw DeviceError(ExitCode::checkpoint,
-                        {path,
-                         fmt::format("cannot be written: {}", system_error_text(errno)),
-                         {"check the disk and the permissions of the directory"}});
-    }
+    std::error_code ec;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ec);
+    file = std::make_shared<FileSink>(open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND));
     file->set_pattern("%Y-%m-%dT%H:%M:%S%z %l %v");
   }
   std::lock_guard lock(state().mutex);

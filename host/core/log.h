@@ -15,8 +15,8 @@ enum class Level { debug, info, warning, error };
 void set_level(Level level);
 
 // Also appends every message, with time stamps, to `path` from now on; "" stops. DeviceError of
-// class checkpoint where that is not a regular file or cannot be opened; a write that fails later
-// is said on stderr, once. [any thread]
+// class checkpoint where that is a link, is no regular file or cannot be opened; a write that fails
+// later is said on stderr, once. [any thread]
 void set_file(const std::string& path);
 
 // Called before every message that goes to stderr, eg: to clear a progress line; {} removes it.

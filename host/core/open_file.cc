@@ -23,10 +23,31 @@ namespace {
 
 std::string_view file_kind(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a symbolic link";
   if (S_ISFIFO(mode)) return "a FIFO";
   if (S_ISSOCK(mode)) return "a socket";
   if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
   return "not a regular file";
+}
+
+int open_regular_file(const std::string& path, int flags) {
+  // Not blocking: a FIFO would wait for its reader.
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  const int error_number = errno;
+  struct stat status {};
+  if (fd >= 0 && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+  if (fd >= 0) ::close(fd);
+  if (fd < 0 && (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)))
+    throw DeviceError(
+        ExitCode::checkpoint,
+        {path,
+         fmt::format("cannot be opened: {}", system_error_text(error_number)),
+         {error_number == EMFILE ? "raise the limit on open files (ulimit -n)"
+                                 : "check the disk and the permissions of the directory"}});
+  throw DeviceError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("must be a regular file, got {}", file_kind(status.st_mode)),
+                     {"remove it, or choose another --out"}});
 }
 
 InputFile::InputFile(const std::string& path, ExitCode code) {
@@ -38,7 +59,8 @@ InputFile::InputFile(const std::string& path, ExitCode code) {
     if (descriptor_ >= 0) ::close(descriptor_);
     throw UserError(code, {path,
                            fmt::format("cannot be read: {}", system_error_text(error)),
-                           {"check the path and its permissions"}});
+                           {error == EMFILE ? "raise the limit on open files (ulimit -n)"
+                                            : "check the path and its permissions"}});
   };
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) {

@@ -1,4 +1,4 @@
-// Opens files for reading, and nothing that only looks like one.
+// Opens regular files, and nothing that only looks like one.
 #pragma once
 
 #include <sys/types.h>
@@ -29,6 +29,11 @@ class InputFile {
   int descriptor_ = -1;
   std::uint64_t num_bytes_ = 0;
 };
+
+// open(2) with `flags`, O_CLOEXEC and permissions 0666, for a file that is written. A symbolic link
+// is not followed, and what is no regular file is refused: nothing is written through the name to
+// elsewhere. DeviceError of class checkpoint.
+int open_regular_file(const std::string& path, int flags);
 
 // What a file that is not regular is, for messages: "a directory", "a FIFO". `mode` is st_mode.
 std::string_view file_kind(mode_t mode);

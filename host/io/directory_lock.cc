@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/open_file.h"
 #include "core/printable.h"
 #include "core/system_error.h"
 #include "io/directories.h"
@@ -45,12 +46,19 @@ std::string holder_of(int fd) {
 
 DirectoryLock::DirectoryLock(std::string directory) : directory_(std::move(directory)) {
   while (directory_.size() > 1 && directory_.ends_with('/')) directory_.pop_back();
+  lock();
+}
+
+void DirectoryLock::lock() {
   // Another process may remove the file or the directory between our steps: then once more.
   do {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
     open_and_lock();
   } while (problem_.empty() && !is_current());
+  struct stat directory {};
+  if (::stat(directory_.c_str(), &directory) == 0)
+    device_ = directory.st_dev, inode_ = directory.st_ino;
   if (!problem_.empty()) return;
   // Only for the words of a refusal elsewhere: the lock holds without.
   const std::string holder = this_process() + "\n";
@@ -71,8 +79,7 @@ void DirectoryLock::open_and_lock() {
   fs::create_directories(directory_, ec);
   if (ec) fail_at(directory_, "cannot be created", ec.value());
   const std::string path = directory_ + "/" + kLockName;
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (fd_ < 0) fail_at(path, "cannot be opened", errno);
+  fd_ = open_regular_file(path, O_RDWR | O_CREAT);
   int locked;
   do locked = ::flock(fd_, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR);
@@ -97,8 +104,42 @@ void DirectoryLock::open_and_lock() {
 bool DirectoryLock::is_current() const {
   struct stat ours {
   }, named{};
-  return ::fstat(fd_, &ours) == 0 && ::stat((directory_ + "/" + kLockName).c_str(), &named) == 0 &&
+  return ::fstat(fd_, &ours) == 0 && ::lstat((directory_ + "/" + kLockName).c_str(), &named) == 0 &&
          ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
+// True where the locked file is nowhere any longer, nor a lock or another directory in its place.
+bool DirectoryLock::was_removed() const {
+  struct stat ours {
+  }, named{}, directory{};
+  if (::fstat(fd_, &ours) != 0 || ours.st_nlink > 0) return false;
+  if (::lstat((directory_ + "/" + kLockName).c_str(), &named) == 0) return false;
+  if (::stat(directory_.c_str(), &directory) != 0) return errno == ENOENT;
+  return directory.st_dev == device_ && directory.st_ino == inode_;
+}
+
+bool DirectoryLock::renew() {
+  std::lock_guard guard(mutex_);
+  errno = 0;
+  if (is_current()) return false;
+  // A disk that has a bad moment is no sign of another directory.
+  if (errno != 0 && errno != ENOENT && errno != ENOTDIR) return false;
+  if (!was_removed()) fail_moved();
+  lock();
+  return true;
+}
+
+void DirectoryLock::fail_moved() const {
+  ErrorText text{directory_, "was moved or replaced while this process used it", {}};
+  std::error_code ec;
+  const fs::path now = fs::read_symlink(fmt::format("/proc/self/fd/{}", fd_), ec).parent_path();
+  struct stat ours {};
+  if (!ec && ::fstat(fd_, &ours) == 0 && ours.st_nlink > 0)
+    text.notes.push_back(fmt::format("it is at {} now; nothing was written to {} since",
+                                     printable(now.string()), directory_));
+  text.notes.push_back(
+      "move it back and start the same command again, which goes on from its newest checkpoint");
+  throw UserError(ExitCode::checkpoint, std::move(text));
 }
 
 void DirectoryLock::remove_what_was_made() {

@@ -26,6 +26,8 @@ std::string_view advice(int error_number) {
     case ENOSPC:
     case EDQUOT:
       return "free some space there, or write to another disk";
+    case EMFILE:
+      return "raise the limit on open files (ulimit -n)";
     case EFBIG:
       return "raise the limit on file size (ulimit -f)";
     case EACCES:
@@ -70,7 +72,9 @@ DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes)
            fmt::format("needs {} bytes, but the disk has room for {}", expected_bytes, room),
            {std::string(advice(ENOSPC))}});
   }
-  fd_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  // A link or FIFO of that name is not written through.
+  ::unlink(partial_path_.c_str());
+  fd_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("cannot be created", errno);
 }
 

@@ -156,6 +156,7 @@ void write_spikes(JsonWriter& json, const SpikeHistory& spikes) {
 
 void save_checkpoint(const std::string& path, const CheckpointContents& contents,
                      const Progress& progress) {
+  if (contents.guard) contents.guard();
   io::DirectoryCommit commit(path);
   const std::string& directory = commit.path();
   const decoder::ParameterTable& parameters = contents.model.parameters();
@@ -204,6 +205,7 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
     json.key("family").value(contents.model.family().name());
     json.key("plugin").value(plugin.id + " " + plugin.version);
   });
+  if (contents.guard) contents.guard();
   commit.commit();
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,6 +56,8 @@ struct CheckpointContents {
   std::string model_file;                     // text of model.toml
   std::span<const SideFile> side_files = {};  // those of a tokenizer go before its own
   Snapshot* snapshot = nullptr;               // of `state`, where training goes on meanwhile
+  // Asked before anything is made and again before the checkpoint gets its name; may throw.
+  std::function<void()> guard = {};
 };
 
 // Writes `path`, which must not exist: beside it, synced, then renamed. On failure (disk full)

@@ -60,6 +60,7 @@ bool CheckpointSaver::is_best(const Progress& progress) const {
 SaveHooks CheckpointSaver::hooks(std::function<void()> before, const SaveEvents& events) const {
   return {.begin_thread = events.begin_thread, .before = std::move(before), .after = [this] {
             try {
+              if (contents_.guard) contents_.guard();
               return remove_old_checkpoints(out_, options_.keep, options_.keep_best);
             } catch (const std::filesystem::filesystem_error& e) {
               return std::vector<std::string>{e.what()};

@@ -87,7 +87,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
              lists_of(inputs, graph), options_.optimizer, kept_average(options_.train)),
       step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend),
       saver_({inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
-              inputs_.side_files},
+              inputs_.side_files, nullptr, inputs_.guard},
              state_, options_.checkpoint, options_.out, options_.train.steps) {
   if (!inputs.resumes) make_weights();
   inputs_.start = nullptr;  // it is read, and may be gone
@@ -169,6 +169,13 @@ StepResult Loop::gradients(std::span<const program::Microbatch> microbatches) {
 }
 
 std::string Loop::write_bad_step(const StepResult& result, const NumericalError* error) const {
+  try {
+    check_directory();
+  } catch (const Error& moved) {
+    log::warning("what is known of step {} is not written down: {}", progress_.step + 1,
+                 moved.what());
+    return "";
+  }
   return train::write_bad_step(options_.out,
                                {.step = progress_.step + 1,
                                 .result = result,
@@ -316,11 +323,13 @@ LoopResult Loop::run(const LoopEvents& events) {
     const std::int64_t sample_every = options_.train.sample_every_steps;
     if (events.sample && sample_every > 0 && (last || progress_.step % sample_every == 0))
       write_samples(events);
+    check_directory();
     saver_.look(progress_.step, events.save);
     const bool asked = events.should_save && events.should_save();
     if (!last && (asked || saver_.is_due(progress_)))
       saver_.save(progress_, sync_records(), events.save);
   }
+  check_directory();
   metrics_->finish();
   if (tensorboard_) tensorboard_->finish();
   saver_.save_last(progress_, sync_records(), events.save);

@@ -83,6 +83,9 @@ struct LoopInputs {
   std::span<const SideFile> side_files = {};  // see CheckpointContents
   bool resumes = false;                       // weights stay 0 until resume() reads them
   Workers workers = {};                       // to make and to read weights with
+  // Asked before each write by name; throws UserError where the run directory is another by now.
+  // [any thread]
+  std::function<void()> guard = {};
 };
 
 struct LoopResult {
@@ -124,6 +127,10 @@ class Loop {
   const TrainState& state() const { return state_; }
   TrainStep& step() { return step_; }
   const Progress& progress() const { return progress_; }
+  // LoopInputs::guard.
+  void check_directory() const {
+    if (inputs_.guard) inputs_.guard();
+  }
 
  private:
   Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend);

@@ -1,7 +1,6 @@
 #include "train/metrics_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/open_file.h"
 #include "core/system_error.h"
 #include "core/write_all.h"
 #include "train/run_directory.h"
@@ -26,14 +26,7 @@ namespace {
 }
 
 int open_to_append(const std::string& path) {
-  // Not blocking: a FIFO would wait for its reader.
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (fd < 0) fail(path, "cannot be opened", errno);
-  struct stat status {};
-  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
-  ::close(fd);
-  throw DeviceError(ExitCode::checkpoint,
-                    {path, "is not a regular file", {"remove it, or choose another --out"}});
+  return open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND);
 }
 
 std::optional<std::int64_t> step_of(std::string_view line) {

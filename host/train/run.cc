@@ -4,6 +4,7 @@
 
 #include "config/listing.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "decoder/call_limits.h"
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
@@ -97,13 +98,24 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
                  data_->validation.empty() ? nullptr : &data_->validation.front(),
                  data_->fingerprint, run_file_, model_file(model),
                  inherited_.teacher ? &*inherited_.teacher : nullptr, inherited_.weights.get(),
-                 inherited_.files, !resumption_->checkpoint().empty(), hooks.workers},
+                 inherited_.files, !resumption_->checkpoint().empty(), hooks.workers,
+                 [this] { check_directory(); }},
       backend);
   inherited_.weights.reset();  // their files are not mapped any longer
   if (hooks.between) hooks.between();
   resumption_->load(*loop_);
   if (hooks.between) hooks.between();
   loop_->prepare(hooks.between);
+}
+
+void Run::check_directory() {
+  if (!lock_->renew()) return;
+  log::warning(
+      "{} was removed while this run trains in it, and is made again for what is written from now "
+      "on; metrics and log before are gone with the old one, copy the next checkpoint to a safe "
+      "place",
+      options_.out);
+  start();
 }
 
 void Run::start() const {

@@ -50,6 +50,9 @@ class Run {
   const Resumption& resumption() const { return *resumption_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const io::DirectoryLock& lock() const { return *lock_; }
+  // Throws UserError of class checkpoint where the run directory was moved or replaced; makes it
+  // again, with a warning, where it was removed. Call it before each write by name. [any thread]
+  void check_directory();
   const Inherited& inherited() const { return inherited_; }
 
   // Makes the run directory ready to be written: no leftovers, config.toml as the run is now.

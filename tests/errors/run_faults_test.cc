@@ -287,7 +287,7 @@ TEST(Faults, F25TheRunFileOfACheckpointIsNoMistakeOfTheCommandLine) {
 TEST(Faults, F25ALogThatIsADirectoryIsAFaultOfTheDisk) {
   Workplace w;
   fs::create_directories(w.path("out/log.txt"));
-  w.expect({{"train", "run.toml"}, 4, {"out/log.txt: is not a regular file"}});
+  w.expect({{"train", "run.toml"}, 4, {"out/log.txt: must be a regular file, got a directory"}});
 }
 
 TEST(Faults, F27ARefusedRunLeavesItsDirectoryAsItWas) {

@@ -62,6 +62,43 @@ TEST(DirectoryLock, LeavesNoDirectoryThatItMadeForNothing) {
   EXPECT_TRUE(fs::exists(dir / "runs/first/lock"));
 }
 
+TEST(DirectoryLock, NoticesThatItsDirectoryWasMovedOrReplaced) {
+  TempDir dir;
+  DirectoryLock lock(dir / "run");
+  EXPECT_FALSE(lock.renew());
+  fs::rename(dir / "run", dir / "old");
+  const std::string moved = dir / "run" + ": was moved or replaced while this process used it";
+  EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, moved);
+  EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, dir / "old" + " now");
+  fs::create_directory(dir / "run");
+  EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, moved);
+  dir.write("run/lock", "");
+  EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, moved);
+  fs::remove_all(dir / "run");
+  fs::rename(dir / "old", dir / "run");
+  EXPECT_FALSE(lock.renew());
+}
+
+TEST(DirectoryLock, IsMadeAgainWhereItWasRemoved) {
+  TempDir dir;
+  DirectoryLock lock(dir / "run");
+  fs::remove(dir / "run/lock");
+  EXPECT_TRUE(lock.renew());
+  EXPECT_THROW(DirectoryLock(dir / "run"), UserError);
+  fs::remove_all(dir / "run");
+  EXPECT_TRUE(lock.renew());
+  EXPECT_FALSE(lock.renew());
+  EXPECT_THROW(DirectoryLock(dir / "run"), UserError);
+}
+
+TEST(DirectoryLock, AnotherThatTookItsPlaceKeepsIt) {
+  TempDir dir;
+  DirectoryLock lock(dir / "run");
+  fs::remove_all(dir / "run");
+  const DirectoryLock other(dir / "run");
+  EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, "was moved or replaced");
+}
+
 TEST(DirectoryLock, IsOfTheFileThatOthersFind) {
   TempDir dir;
   const DirectoryLock lock(dir.path());
