@@ -1,6 +1,8 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <string_view>
 #include <unordered_map>
 
@@ -10,8 +12,10 @@
 #include "io/stored_weight.h"
 #include "io/weight_files.h"
 #include "train/best_checkpoint.h"
+#include "train/non_finite.h"
 #include "train/run_directory.h"
 #include "train/snapshot.h"
+#include "train/train_step.h"
 #include "weights/peft.h"
 #include "weights/weights.h"
 
@@ -24,6 +28,7 @@ struct Kind {
   std::string prefix;
   std::vector<void*> data;
   std::vector<io::TensorSpec> specs;  // one each
+  bool is_average = false;
 };
 
 bool is_table(const decoder::Parameter& p) { return p.desc.dtype && !is_floating(*p.desc.dtype); }
@@ -41,6 +46,7 @@ Kind weights_of(const decoder::ParameterTable& parameters, const TrainState& sta
 Kind averages_of(const decoder::ParameterTable& parameters, const TrainState& state) {
   Kind out = weights_of(parameters, state);
   out.data.assign(state.averages().begin(), state.averages().end());
+  out.is_average = true;
   return out;
 }
 
@@ -61,6 +67,48 @@ std::vector<Kind> optimizer_states_of(const decoder::ParameterTable& parameters,
   return out;
 }
 
+// Looks at the f32 values of a tensor while they are written, piece by piece.
+class FiniteCheck {
+ public:
+  FiniteCheck(const decoder::Parameter& p, bool is_average, std::int64_t step)
+      : parameter_(p), is_average_(is_average), step_(step) {}
+
+  // Throws NumericalError for a value that is not finite.
+  void look(std::span<const std::byte> piece) {
+    constexpr std::uint32_t kExponent = 0x7f800000;
+    LAMINA_ASSERT(piece.size() % sizeof(float) == 0);
+    const std::size_t count = piece.size() / sizeof(float);
+    bool bad = false;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint32_t bits;
+      std::memcpy(&bits, piece.data() + i * sizeof bits, sizeof bits);
+      bad |= (bits & kExponent) == kExponent;
+    }
+    if (bad) fail(piece, count);
+    num_before_ += static_cast<std::int64_t>(count);
+  }
+
+ private:
+  [[noreturn]] void fail(std::span<const std::byte> piece, std::size_t count) const {
+    std::vector<float> values(count);
+    std::memcpy(values.data(), piece.data(), piece.size());
+    BadElement bad = *first_non_finite(values);
+    bad.element += num_before_;
+    throw NumericalError(
+        ExitCode::numerical,
+        {fmt::format("step {}", step_),
+         fmt::format("after the update the {} {}", is_average_ ? "average of the weight" : "weight",
+                     bad_element_text(parameter_, bad)),
+         {"no checkpoint of this step is written; those before it stay",
+          "try a lower optimizer.lr, a longer schedule.warmup_steps, or a larger optimizer.eps"}});
+  }
+
+  const decoder::Parameter& parameter_;
+  bool is_average_;
+  std::int64_t step_;
+  std::int64_t num_before_ = 0;
+};
+
 // What `kinds` have, from memory that stays as it is or from a snapshot of it.
 std::vector<io::FileDigest> write_tensors(const std::string& directory, const std::string& stem,
                                           const CheckpointContents& contents,
@@ -69,6 +117,8 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
   struct Source {
     const void* data;
     const decoder::Parameter* table;  // of integers, which no training changes; else null
+    const decoder::Parameter* made;   // a weight that training makes, in f32; else null
+    bool is_average;
   };
   std::vector<io::TensorSpec> specs;
   std::unordered_map<std::string_view, Source> sources;
@@ -77,13 +127,23 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
       if (!kind.data[i]) continue;
       const decoder::Parameter& p = parameters.all()[i];
       specs.push_back(kind.specs[i]);
-      sources[kind.specs[i].name] = {kind.data[i],
-                                     kind.prefix.empty() && is_table(p) ? &p : nullptr};
+      const bool is_weight = kind.prefix.empty(),
+                 is_made = is_weight && !p.learning.frozen && kind.specs[i].dtype == DType::f32;
+      sources[kind.specs[i].name] = {.data = kind.data[i],
+                                     .table = is_weight && is_table(p) ? &p : nullptr,
+                                     .made = is_made ? &p : nullptr,
+                                     .is_average = kind.is_average};
     }
   std::vector<std::byte> table;
-  auto stream = [&](const io::TensorSpec& spec, const io::ByteSink& sink) {
+  auto stream = [&](const io::TensorSpec& spec, const io::ByteSink& file) {
     const Source& source = sources.at(spec.name);
     const std::uint64_t bytes = io::num_bytes(spec);
+    std::optional<FiniteCheck> check;
+    if (source.made) check.emplace(*source.made, source.is_average, step);
+    const io::ByteSink sink = [&](std::span<const std::byte> piece) {
+      if (check) check->look(piece);
+      file(piece);
+    };
     if (source.table) {
       table.resize(bytes);
       const auto elements = static_cast<std::size_t>(spec.shape.num_elements());

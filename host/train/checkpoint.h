@@ -60,8 +60,9 @@ struct CheckpointContents {
   std::function<void()> guard = {};
 };
 
-// Writes `path`, which must not exist: beside it, synced, then renamed. On failure (disk full)
-// nothing is left under that name; DeviceError, exit 4.
+// Writes `path`, which must not exist: beside it, synced, then renamed. On failure nothing is left
+// under that name: a full disk is a DeviceError, exit 4; a weight that training made, or its
+// average, which is not finite is a NumericalError, exit 3.
 void save_checkpoint(const std::string& path, const CheckpointContents& contents,
                      const Progress& progress);
 

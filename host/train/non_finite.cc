@@ -73,6 +73,11 @@ std::optional<BadElement> first_non_finite(std::span<const float> values) {
   return {};
 }
 
+std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad) {
+  return fmt::format("'{}' is {} at element {} of {}", p.name, bad.value, bad.element,
+                     to_string(p.desc.shape));
+}
+
 std::string NonFinite::text() const {
   std::string where = layer >= 0 ? fmt::format(" in layer {}", layer) : "";
   if (!scope.empty()) where += ", " + scope;

@@ -19,6 +19,9 @@ struct BadElement {
 };
 std::optional<BadElement> first_non_finite(std::span<const float> values);
 
+// "'norm.weight' is nan at element 3 of [16]"
+std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad);
+
 // The first result of an op with a NaN or infinity in it.
 struct NonFinite {
   std::string op;            // "linear"

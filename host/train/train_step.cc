@@ -40,12 +40,8 @@ decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& mod
 }
 
 // "'layers.0.attention.wq.weight' is inf at element 3 of [16, 16]"
-std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad) {
-  return fmt::format("'{}' is {} at element {} of {}", p.name, bad.value, bad.element,
-                     to_string(p.desc.shape));
-}
+}  // namespace
 
-// The first weight that is not finite, as bad_element_text(); "" where all are.
 std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state) {
   std::vector<float> wide;
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
@@ -55,8 +51,6 @@ std::string non_finite_weight(const decoder::ParameterTable& parameters, const T
   }
   return "";
 }
-
-}  // namespace
 
 RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& model,
                          const config::KeyPlace& place) {

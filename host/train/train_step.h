@@ -53,6 +53,9 @@ inline decoder::GraphFeatures all_losses(bool segments = true) {
   return {.segments = segments, .training = true, .aux = true, .mtp = true};
 }
 
+// The first weight that is not finite, as bad_element_text(); "" where all are.
+std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state);
+
 struct TrainStepOptions {
   decoder::GraphShape shape = {};  // of a microbatch
   decoder::GraphFeatures features = all_losses();

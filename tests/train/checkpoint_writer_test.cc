@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <future>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "backends/cpu/backend.h"
+#include "support/expect_error.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint_writer.h"
@@ -148,6 +151,39 @@ TEST_F(Writing, TrainingGoesOnWhileACheckpointIsWritten) {
   EXPECT_THAT(called, ::testing::ElementsAre("begin_thread", "before"));
   EXPECT_NE(begun_on, std::this_thread::get_id());
   expect_in_files(path, 1);
+}
+
+TEST_F(Writing, WeightsThatAreNotFiniteAreNoCheckpoint) {
+  const std::string path = folder / "step-1";
+  const std::size_t last = model.parameters().all().size() - 1;
+  const std::pair<float*, const char*> spoilt[] = {
+      {state.masters()[0] + 300'001,
+       "after the update the weight 'embed.weight' is nan at element "
+       "300001 of [4097, 96]"},
+      {state.masters()[last], "after the update the weight '"},
+      {state.averages()[last], "after the update the average of the weight '"}};
+  for (const auto& [value, says] : spoilt) {
+    const float before = std::exchange(*value, std::nanf(""));
+    EXPECT_ERROR_SAYS(train::save_checkpoint(path, contents(), {.step = 1}), ExitCode::numerical,
+                      says);
+    EXPECT_FALSE(fs::exists(path));
+    *value = before;
+  }
+  train::save_checkpoint(path, contents(), {.step = 1});
+}
+
+TEST_F(Writing, WhoeverGuardsTheDirectoryIsAskedBeforeAndAfterTheFilesAreWritten) {
+  for (const int allowed : {0, 1}) {
+    const std::string path = folder / fmt::format("step-{}", allowed);
+    train::CheckpointContents guarded = contents();
+    int asked = 0;
+    guarded.guard = [&] {
+      if (asked++ == allowed) throw UserError(ExitCode::checkpoint, {"out", "was moved", {}});
+    };
+    EXPECT_THROW(train::save_checkpoint(path, guarded, {.step = 1}), UserError);
+    EXPECT_EQ(asked, allowed + 1);
+    EXPECT_TRUE(fs::is_empty(folder.path())) << "of that step nothing is left";
+  }
 }
 
 TEST_F(Writing, WhatTheDiskRefusesIsReportedAndTheStateIsFree) {
