@@ -66,7 +66,7 @@ struct TrainSection {
   double skip_spikes = 0.0;
   std::int64_t spike_window = 128;
   std::int64_t eval_every_steps = 100;
-  std::int64_t eval_batches = 8;
+  std::optional<std::int64_t> eval_batches;  // of batch_size rows; all rows unless given
   std::int64_t sample_every_steps = 0;
   std::vector<std::string> sample_prompts = {""};
   std::int64_t sample_tokens = 64;

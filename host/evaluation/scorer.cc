@@ -51,7 +51,7 @@ std::vector<std::vector<float>> Scorer::score(
     LAMINA_ASSERT(longest <= width);
     if (width != batch.tokens_per_row) {
       step.emplace(model_, batch.num_rows, width, computing_.dtype, true, backend_,
-                   train::EvalOutputs{.mtp_agreement = false, .token_losses = true});
+                   train::EvalOutputs{.mtp_agreement = false});
       batch.tokens_per_row = width;
     }
     const std::size_t size = rows * static_cast<std::size_t>(width);

@@ -29,29 +29,20 @@ TextResult evaluate_text(const decoder::Model& model, std::span<void* const> wei
   LAMINA_ASSERT(rows.num_rows > 0);
   const auto batch_rows = static_cast<std::int64_t>(
       std::min(static_cast<std::uint64_t>(computing.batch_rows), rows.num_rows));
-  train::EvalStep step(model, batch_rows, rows.tokens_per_row, computing.dtype, true, backend,
-                       {.token_losses = static_cast<bool>(events.scored)});
+  train::EvalStep step(model, batch_rows, rows.tokens_per_row, computing.dtype, true, backend);
   TextResult out{.num_rows = rows.num_rows};
-  data::Batch batch;
-  for (std::uint64_t done = 0; done < rows.num_rows;) {
-    rows.read(done, batch_rows, batch);
-    // The last batch is filled up with rows that have been counted already.
-    const std::uint64_t wanted =
-        std::min(static_cast<std::uint64_t>(batch_rows), rows.num_rows - done);
-    std::fill(batch.labels.begin() + static_cast<std::ptrdiff_t>(wanted) * batch.tokens_per_row,
-              batch.labels.end(), data::kIgnoredLabel);
-    out.sums += step.run({batch.tokens.data(), batch.labels.data(), batch.positions.data(),
-                          batch.segment_ids.data()},
-                         weights);
+  const auto done = [&](std::uint64_t first, std::int64_t count, const data::Batch& batch) {
     for (std::int32_t label : batch.labels)
       if (label >= 0)
         out.num_bytes += static_cast<std::int64_t>(tokenizer.token_bytes(label).size());
+    const auto num_done = static_cast<std::size_t>(count);
     if (events.scored)
-      for (std::size_t row = 0; row < wanted; ++row)
-        report_row(done + row, row, batch, step.token_losses(), events);
-    done += wanted;
-    if (events.progress) events.progress(done, rows.num_rows);
-  }
+      for (std::size_t row = 0; row < num_done; ++row)
+        report_row(first + row, row, batch, step.token_losses(), events);
+    if (events.progress) events.progress(first + num_done, rows.num_rows);
+  };
+  out.sums = train::evaluate_rows(
+      step, {.num_rows = rows.num_rows, .read = rows.read, .done = done}, weights);
   return out;
 }
 

@@ -1,10 +1,12 @@
 // How well a model predicts a batch, without gradients: validation.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "data/dataset.h"
 #include "decoder/model.h"
 #include "program/bound_program.h"
 #include "program/microbatch.h"
@@ -15,7 +17,8 @@ namespace lamina::train {
 
 // Sums over batches.
 struct EvalSums {
-  double loss = 0;              // of the cross-entropies, in nats; else of what the task minimises
+  // Of the cross-entropies, in nats, summed in f64; else of what the task minimises.
+  double loss = 0;
   std::int64_t num_labels = 0;  // what the task counts
   std::vector<AuxScalar> task_sums = {};
   // Of multi-token prediction, one per depth: labels, and those where it chose the token that the
@@ -33,7 +36,6 @@ struct EvalSums {
 struct EvalOutputs {
   std::shared_ptr<const Task> task = next_token_task();
   bool mtp_agreement = true;  // for a model with multi-token prediction
-  bool token_losses = false;
 };
 
 // What a validation computes.
@@ -46,11 +48,12 @@ class EvalStep {
            bool segments, const Backend& backend, const EvalOutputs& outputs = {});
   // `used`: one pointer per parameter.
   EvalSums run(const program::Microbatch& batch, std::span<void* const> used);
-  // Of the last run, [rows * tokens]: -log p of each label; 0 where none counts. Empty unless asked
-  // for.
+  // Of the last run, [rows * tokens]: -log p of each label; 0 where none counts. Empty where the
+  // loss of the task is none of labels.
   std::span<const float> token_losses() const { return token_losses_; }
 
   std::size_t arena_bytes() const { return arena_->bytes(); }
+  const decoder::GraphShape& shape() const { return shape_; }
 
  private:
   std::shared_ptr<const Task> task_;
@@ -62,5 +65,20 @@ class EvalStep {
   std::vector<AuxScalar> task_sums_;  // of a batch
   std::vector<float> task_values_;    // one each
 };
+
+// What evaluate_rows() asks of its caller.
+struct EvalRows {
+  std::uint64_t num_rows = 0;
+  // Writes `count` rows from `first` on; after the last row of all comes the first again.
+  std::function<void(std::uint64_t first, std::int64_t count, data::Batch& batch)> read;
+  // Of each batch what Input::reference is; absent: nothing.
+  std::function<const float*(const data::Batch& batch)> reference = {};
+  // After each batch, of which the first `count` rows are counted. May throw to stop.
+  std::function<void(std::uint64_t first, std::int64_t count, const data::Batch& batch)> done = {};
+};
+
+// The sums over rows, each of which counts once, however many the step computes together: a last
+// batch is filled up with padding. Validation and `lamina eval` are this.
+EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<void* const> used);
 
 }  // namespace lamina::train

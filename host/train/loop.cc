@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/free_memory.h"
 #include "core/log.h"
-#include "core/round_up.h"
 #include "core/stopwatch.h"
 #include "train/bad_step.h"
 #include "train/schedule.h"
@@ -221,22 +220,49 @@ StepResult Loop::train_one_step() {
 }
 
 EvalSums Loop::validate() {
-  data::DataCursor cursor;
-  data::Batch batch;
-  EvalSums total;
-  const std::span<void* const> weights = kept_average(options_.train) == KeptAverage::validated
-                                             ? state_.used_averages()
-                                             : state_.used();
-  std::int64_t rows = options_.train.microbatch_size;
-  std::int64_t batches = std::min<std::int64_t>(
-      options_.train.eval_batches,
-      divide_up(static_cast<std::int64_t>(inputs_.validation->num_rows()), rows));
-  for (std::int64_t i = 0; i < batches; ++i) {
-    inputs_.validation->next(cursor, rows, batch);
-    const float* reference = reference_ ? gather_reference(batch, reference_->validation) : nullptr;
-    total += eval_->run(rows_of(batch, 0, reference), weights);
+  const data::Dataset& held_out = *inputs_.validation;
+  EvalRows rows{.num_rows = held_out.num_rows(),
+                .read = [&](std::uint64_t first, std::int64_t count, data::Batch& batch) {
+                  held_out.read({.index = first}, 0, count, batch);
+                }};
+  if (options_.train.eval_batches)
+    rows.num_rows =
+        std::min(rows.num_rows, static_cast<std::uint64_t>(*options_.train.eval_batches) *
+                                    static_cast<std::uint64_t>(options_.train.batch_size));
+  if (reference_)
+    rows.reference = [&](const data::Batch& batch) {
+      return gather_reference(batch, reference_->validation);
+    };
+  return evaluate_rows(*eval_, rows,
+                       kept_average(options_.train) == KeptAverage::validated
+                           ? state_.used_averages()
+                           : state_.used());
+}
+
+void Loop::write_validation(const EvalSums& sums, const LoopEvents& events) {
+  const double loss = sums.mean_loss();
+  if (!std::isfinite(loss)) {
+    ErrorText text{
+        fmt::format("step {}", progress_.step), fmt::format("the validation loss is {}", loss), {}};
+    if (const std::string weight = non_finite_weight(inputs_.model.parameters(), state_);
+        !weight.empty())
+      text.notes.push_back("after the update the weight " + weight);
+    text.notes.emplace_back("no checkpoint of this step is written; those before it stay");
+    text.notes.emplace_back(
+        "try a lower optimizer.lr, a longer schedule.warmup_steps, or a larger optimizer.eps");
+    throw NumericalError(ExitCode::numerical, std::move(text));
   }
-  return total;
+  progress_.validation_loss = loss;
+  MetricsRecord eval(progress_.step);
+  eval.add("eval/loss", loss);
+  if (options_.task->has_perplexity()) eval.add("eval/ppl", std::exp(loss));
+  const std::vector<AuxScalar> task_means = sums.task_means();
+  for (const AuxScalar& number : task_means) eval.add("eval/" + number.name, number.value);
+  const std::vector<double> acceptance = sums.mtp_acceptance();
+  for (std::size_t j = 0; j < acceptance.size(); ++j)
+    eval.add(fmt::format("eval/mtp_acceptance_{}", j + 1), acceptance[j]);
+  write(eval);
+  if (events.validation) events.validation({progress_.step, loss, acceptance, task_means});
 }
 
 void Loop::write(const MetricsRecord& record) {
@@ -305,20 +331,8 @@ LoopResult Loop::run(const LoopEvents& events) {
     bool last = progress_.step == options_.train.steps;
     std::int64_t every = options_.train.eval_every_steps;
     if (eval_ && (last || (every > 0 && progress_.step % every == 0))) {
-      const EvalSums sums = validate();
-      const std::vector<double> acceptance = sums.mtp_acceptance();
-      out.validation_loss = sums.mean_loss();
-      if (std::isfinite(*out.validation_loss)) progress_.validation_loss = out.validation_loss;
-      MetricsRecord eval(progress_.step);
-      eval.add("eval/loss", *out.validation_loss);
-      if (options_.task->has_perplexity()) eval.add("eval/ppl", std::exp(*out.validation_loss));
-      const std::vector<AuxScalar> task_means = sums.task_means();
-      for (const AuxScalar& number : task_means) eval.add("eval/" + number.name, number.value);
-      for (std::size_t j = 0; j < acceptance.size(); ++j)
-        eval.add(fmt::format("eval/mtp_acceptance_{}", j + 1), acceptance[j]);
-      write(eval);
-      if (events.validation)
-        events.validation({progress_.step, *out.validation_loss, acceptance, task_means});
+      write_validation(validate(), events);
+      out.validation_loss = progress_.validation_loss;
     }
     const std::int64_t sample_every = options_.train.sample_every_steps;
     if (events.sample && sample_every > 0 && (last || progress_.step % sample_every == 0))

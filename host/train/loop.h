@@ -109,7 +109,8 @@ class Loop {
   // log_probabilities() has it.
   void prepare(const std::function<void()>& between = {});
 
-  // Runs to the last step. Throws NumericalError before anything is updated. A checkpoint or a
+  // Runs to the last step. Throws NumericalError before anything is updated, for a validation loss
+  // that is not finite, and in place of a checkpoint with such weights. A checkpoint or a
   // record of metrics that cannot be written is a warning and is tried again; only when the state
   // at the end (or at the stop) cannot be saved is that a DeviceError, exit 4.
   LoopResult run(const LoopEvents& events);
@@ -140,6 +141,7 @@ class Loop {
   // Of the step under way, see train/bad_step.h. `error`: null for a spike.
   std::string write_bad_step(const StepResult& result, const NumericalError* error) const;
   EvalSums validate();
+  void write_validation(const EvalSums& sums, const LoopEvents& events);
   // From train.from, or fresh ones.
   void make_weights();
   void read_reference(const std::string& checkpoint);
