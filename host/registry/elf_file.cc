@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/read_file.h"
+#include "core/system_error.h"
 #include "lamina/abi.h"
 
 namespace lamina::registry {
@@ -336,6 +338,8 @@ ElfFile read_elf(const std::filesystem::path& path) {
   try {
     return Reader(name, read_file(name, ExitCode::plugin, kMaxFileBytes)).read();
   } catch (const UserError& unreadable) {
+    if (unreadable.text().what.ends_with(system_error_text(EMFILE)))
+      throw DeviceError(ExitCode::memory, unreadable.text());  // no fault of the plugin
     throw PluginError(unreadable.text());
   }
 }

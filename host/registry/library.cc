@@ -98,6 +98,10 @@ boost::dll::shared_library open_library(const PluginFile& file) {
     if (why.find("failed to map segment") != why.npos ||
         why.find("annot allocate memory") != why.npos)
       throw DeviceError(ExitCode::memory, {file.path.string(), "out of memory: " + why, {}});
+    if (why.find("oo many open files") != why.npos)  // of the process, or of the system
+      throw DeviceError(ExitCode::memory, {file.path.string(),
+                                           "cannot be opened: too many open files",
+                                           {"raise the limit on open files (ulimit -n)"}});
     std::string action = "build it with lamina_add_plugin(), on this system";
     if (why.find("GLIBC") != std::string::npos)
       action = "it was built on a newer system; build it on this one";

@@ -1,11 +1,17 @@
 #include "text/byte_tokenizer.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
-#include <fstream>
+#include <cerrno>
 
 #include "core/error.h"
 #include "core/json.h"
 #include "core/json_writer.h"
+#include "core/open_file.h"
+#include "core/system_error.h"
+#include "core/write_all.h"
 
 namespace lamina::text {
 namespace {
@@ -21,7 +27,7 @@ class ByteTokenizer final : public Tokenizer {
 
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override {
     std::vector<TokenId> ids;
-    ids.reserve(text.size() + 1);
+    ids.reserve(text.size() + 2);  // what begins the text, and what a caller ends it with
     if (options.add_special) ids.push_back(kBos);
     for (char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
@@ -49,13 +55,15 @@ class ByteTokenizer final : public Tokenizer {
     JsonWriter json(2);
     json.begin_object().key("type").value("bytes").key("version").value(1);
     json.key("bos_id").value(kBos).key("eos_id").value(kEos).end_object();
-    std::ofstream out(directory + "/" + kByteTokenizerFile, std::ios::binary);
-    out << json.text() << '\n';
-    out.close();
-    if (!out)
+    const std::string path = directory + "/" + kByteTokenizerFile;
+    const int fd = open_regular_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+    const int error = write_all(fd, json.text() + "\n");
+    if (::close(fd) != 0 || error != 0)
       throw DeviceError(
           ExitCode::checkpoint,
-          {directory + "/" + kByteTokenizerFile, "cannot be written", {"check the directory"}});
+          {path,
+           fmt::format("cannot be written: {}", system_error_text(error ? error : errno)),
+           {"check the disk"}});
     return {kByteTokenizerFile};
   }
 
